@@ -1,0 +1,111 @@
+import { defineConfig } from 'oxlint';
+
+/** Which workspace packages each package's sources may import, and nothing else. */
+const ARROWS: Record<string, readonly string[]> = {
+  core: [],
+  collectives: ['core'],
+  strategies: ['core'],
+  'backend-cpu': ['core'],
+  'backend-webgpu': ['core'],
+  testing: ['core'],
+  shardwise: ['core', 'collectives', 'strategies', 'backend-cpu'],
+};
+const names = Object.keys(ARROWS).join('|');
+
+type Pattern = { message: string } & ({ regex: string } | { group: string[] });
+
+/** Rules about imports that hold in every file of the repository. */
+const everywhere: Pattern[] = [
+  {
+    group: [
+      '@shardwise/*/**',
+      'shardwise/**',
+      '!@shardwise/core/spec',
+      '!@shardwise/*/package.json',
+      '!shardwise/package.json',
+    ],
+    message: 'Import packages through their entry points only.',
+  },
+  {
+    regex: `^(\\.\\./)+(packages/)?(${names})/(src|dist|test)/`,
+    message: 'Import another package by its name, not by a relative path.',
+  },
+];
+
+/** Rules for packages/<name>/src, where nothing may reach outside its own src folder. */
+const sources: Pattern[] = [
+  ...everywhere,
+  {
+    regex: '^\\.\\.?/((\\.\\./)*)index\\.(ts|js)$',
+    message: 'Import the module that defines it, not the package barrel.',
+  },
+  {
+    regex: '^\\.\\.?/(.*/)?(src|dist|examples|bench|tools|node_modules)/',
+    message: 'A package source may not import from outside its src folder.',
+  },
+];
+
+function restrict(patterns: Pattern[]): ['error', { patterns: Pattern[] }] {
+  return ['error', { patterns }];
+}
+
+function arrowRule(name: string, allowed: readonly string[]): Pattern {
+  const others = Object.keys(ARROWS).filter((other) => !allowed.includes(other));
+  const ids = others.map((other) => (other === 'shardwise' ? other : `@shardwise/${other}`));
+  return {
+    regex: `^(${ids.join('|')})(/|$)`,
+    message: `packages/${name} may import only: ${allowed.join(', ') || 'no other package'}.`,
+  };
+}
+
+export default defineConfig({
+  plugins: ['typescript', 'unicorn', 'oxc', 'import', 'promise', 'node'],
+  categories: { correctness: 'error', suspicious: 'error' },
+  options: { typeAware: true },
+  ignorePatterns: ['**/dist/**', '**/fixtures/**', 'runs/**', '.vitest/**'],
+  rules: {
+    'typescript/no-floating-promises': 'error',
+    'typescript/no-misused-promises': 'error',
+    'typescript/await-thenable': 'error',
+    'typescript/no-explicit-any': 'error',
+    'typescript/consistent-type-imports': 'error',
+    'import/no-cycle': 'error',
+    'no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+    'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
+    'no-restricted-imports': restrict(everywhere),
+
+    // Suspicious-category rules that argue with this codebase's idiom, not with its bugs.
+    'unicorn/require-module-specifiers': 'off',
+    'typescript/no-generated-empty-object-type': 'off',
+    'typescript/no-unsafe-type-assertion': 'off',
+    'no-shadow': 'off',
+    'no-underscore-dangle': 'off',
+    'no-await-in-loop': 'off',
+    'import/no-unassigned-import': 'off',
+    'unicorn/no-array-sort': 'off',
+    'unicorn/no-array-reverse': 'off',
+    'unicorn/consistent-function-scoping': 'off',
+  },
+  overrides: [
+    ...Object.entries(ARROWS).map(([name, allowed]) => ({
+      files: [`packages/${name}/src/**/*.ts`],
+      rules: { 'no-restricted-imports': restrict([...sources, arrowRule(name, allowed)]) },
+    })),
+    {
+      files: ['packages/core/src/spec/**/*.ts'],
+      rules: {
+        'no-restricted-imports': restrict([
+          ...sources,
+          {
+            regex: '^([^.]|\\.[^/])',
+            message: 'core/src/spec imports nothing outside its own folder.',
+          },
+        ]),
+      },
+    },
+    {
+      files: ['**/*.test.ts', '**/test/**/*.ts'],
+      rules: { 'max-lines': 'off' },
+    },
+  ],
+});

@@ -1,0 +1,66 @@
+import { scale } from '../graph/build/elementwise.ts';
+import {
+  allGather, allReduce, allToAll, broadcast, reduceScatter, reduceToRoot, reinterpret, sendRecv,
+} from '../graph/build/collective.ts';
+import { sliceDim } from '../graph/build/movement.ts';
+import type { Node } from '../graph/node.ts';
+import { sizeAt } from '../shape.ts';
+import type { AxisType, CollectiveOp } from '../spec/op.ts';
+import type { GradientRule } from './gradient-rule.ts';
+
+/**
+ * The gradient of a value of each type has this type: a sum over ranks is owed to a value that all
+ * ranks use (replicate), and every rank owes the same to each term of a sum (partial).
+ */
+export const gradientType: { readonly [T in AxisType]: AxisType } = {
+  replicate: 'partial',
+  partial: 'replicate',
+  invariant: 'invariant',
+  varying: 'varying',
+};
+
+/** Ranks that send to a rank become ranks that it sends to. */
+function reversed(destination: readonly number[]): number[] {
+  return destination.map((_, rank) => destination.indexOf(rank));
+}
+
+/**
+ * Rows of the gradient table for collectives, keyed by the types on both ends and not by the name:
+ * all-gather to replicate owes a reduce-scatter, to invariant only a slice (Megatron's f and g are
+ * `reinterpret` invariant -> replicate and `allReduce` partial -> invariant).
+ */
+export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } = {
+  allReduce: (node, gradient) => {
+    const { reduce, to, size } = node.params;
+    if (to === 'replicate') return [allReduce(gradient, node.params, { reduce })];
+    const same = reinterpret(gradient, node.params, 'invariant', 'replicate');
+    return [reduce === 'avg' ? scale(same, 1 / size) : same];
+  },
+  allGather: (node, gradient) => {
+    const { dim, to, rank } = node.params;
+    if (to === 'replicate') return [reduceScatter(gradient, node.params, dim)];
+    const shard = sizeAt(shapeOfInput(node), dim);
+    return [sliceDim(gradient, dim, rank * shard, (rank + 1) * shard)];
+  },
+  reduceScatter: (node, gradient) => {
+    const { dim, reduce, size } = node.params;
+    const whole = allGather(gradient, node.params, dim);
+    return [reduce === 'avg' ? scale(whole, 1 / size) : whole];
+  },
+  allToAll: (node, gradient) => [allToAll(gradient, node.params, node.params.concatDim, node.params.splitDim)],
+  broadcast: (node, gradient) => [reduceToRoot(gradient, node.params, node.params.root)],
+  reduce: (node, gradient) => [broadcast(gradient, node.params, node.params.root)],
+  sendRecv: (node, gradient) => [sendRecv(gradient, node.params, reversed(node.params.destination))],
+  reinterpret: (node, gradient) => {
+    const { from, to } = node.params;
+    // The gradient arrives with the type owed to `to` and leaves with the type owed to `from`.
+    if (from === 'invariant' && to === 'replicate') return [allReduce(gradient, node.params, { to: 'invariant' })];
+    return [reinterpret(gradient, node.params, gradientType[to], gradientType[from])];
+  },
+};
+
+function shapeOfInput(node: Node): readonly number[] {
+  const [input] = node.inputs;
+  if (input === undefined) throw new RangeError(`${node.op} without input`);
+  return input.shape;
+}

@@ -1,0 +1,266 @@
+import { elementCount, sizeAt } from '../shape.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { CollectiveOp, CompositeOp, Op } from '../spec/op.ts';
+import { collectiveRules } from './collective-rules.ts';
+import { conv2d, conv2dInput, conv2dWeight, matmul } from '../graph/build/contract.ts';
+import {
+  add, cast, cos, div, equal, exp, less, log, mul, neg, pow, scale, sign, sin, square, sub, where,
+} from '../graph/build/elementwise.ts';
+import { gather, indexSelect, indexAdd, scatterAdd } from '../graph/build/index-ops.ts';
+import { constantLike } from '../graph/build/leaf.ts';
+import { concat, expandReduced, inverseOrder, pad, permute, reshape, sliceDim } from '../graph/build/movement.ts';
+import { allDims, cumsum, keepDims, sum, sumTo } from '../graph/build/reduce.ts';
+import { createNode, none, type Node } from '../graph/node.ts';
+import { decompose } from '../graph/decompose.ts';
+import type { GradientRule } from './gradient-rule.ts';
+import { walkBackward } from './walk.ts';
+
+function inputAt(node: Node, index: number): Node {
+  const input = node.inputs[index];
+  if (input === undefined) throw new RangeError(`input ${index} of ${node.op}`);
+  return input;
+}
+
+const noGradient = (node: Node): readonly null[] => node.inputs.map(() => null);
+
+function zeros(like: Node): Node {
+  return constantLike(like, 0);
+}
+
+/** The part of the gradient that goes to the larger (or smaller) of two; equal values share it. */
+function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
+  const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
+  const half = where(equal(a, b), scale(gradient, 0.5), zeros(gradient));
+  const part = (won: Node): Node => add(where(won, gradient, zeros(gradient)), half);
+  const aLess = less(a, b);
+  const bLess = less(b, a);
+  return larger ? [part(bLess), part(aLess)] : [part(aLess), part(bLess)];
+}
+
+function matmulGradient(node: Node<'matmul'>, gradient: Node): Node[] {
+  const { transposeA, transposeB } = node.params;
+  const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
+  const gradientA = transposeA ? matmul(b, gradient, transposeB, true) : matmul(gradient, b, false, !transposeB);
+  return [sumTo(gradientA, a.shape), weightGradient(a, b, gradient, transposeA, transposeB)];
+}
+
+function weightGradient(a: Node, b: Node, gradient: Node, transposeA: boolean, transposeB: boolean): Node {
+  // A weight shared by a batch: one product over all rows instead of one per batch item and a sum.
+  if (b.shape.length === 2 && a.shape.length > 2 && !transposeA) {
+    const rows = (x: Node): Node => {
+      const columns = sizeAt(x.shape, x.shape.length - 1);
+      return reshape(x, [elementCount(x.shape.slice(0, -1)), columns]);
+    };
+    return transposeB ? matmul(rows(gradient), rows(a), true, false) : matmul(rows(a), rows(gradient), true, false);
+  }
+  const full = transposeB ? matmul(gradient, a, true, transposeA) : matmul(a, gradient, !transposeA, false);
+  return sumTo(full, b.shape);
+}
+
+/** Puts zeros where the slice took nothing. */
+function sliceGradient(node: Node<'slice'>, gradient: Node): Node {
+  const shape = inputAt(node, 0).shape;
+  const { starts, steps } = node.params;
+  const spread = spreadSteps(gradient, steps, shape);
+  const before = shape.map((_, dim) => sizeAt(starts, dim));
+  const after = shape.map((size, dim) => size - sizeAt(before, dim) - sizeAt(spread.shape, dim));
+  return pad(spread, before, after);
+}
+
+/** Element i of a dim goes to i * step, with zeros between. */
+function spreadSteps(x: Node, steps: readonly number[], limit: Shape): Node {
+  let spread = x;
+  steps.forEach((step, dim) => {
+    const size = sizeAt(spread.shape, dim);
+    if (step === 1 || size === 0) return;
+    const split = reshape(spread, [...spread.shape.slice(0, dim + 1), 1, ...spread.shape.slice(dim + 1)]);
+    const after = split.shape.map((_, d) => (d === dim + 1 ? step - 1 : 0));
+    const padded = pad(split, after.map(() => 0), after);
+    const merged = reshape(padded, [...spread.shape.slice(0, dim), size * step, ...spread.shape.slice(dim + 1)]);
+    const keep = Math.min((size - 1) * step + 1, sizeAt(limit, dim));
+    spread = sliceDim(merged, dim, 0, keep);
+  });
+  return spread;
+}
+
+function maxGradient(node: Node<'max'>, gradient: Node): Node {
+  const x = inputAt(node, 0);
+  const { dims } = node.params;
+  const chosen = cast(equal(x, expandReduced(node, dims, x.shape)), x.dtype);
+  const count = sum(chosen, dims);
+  return mul(chosen, expandReduced(div(gradient, count), dims, x.shape));
+}
+
+function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
+  const { dim } = node.params;
+  let start = 0;
+  return node.inputs.map((input) => {
+    const stop = start + sizeAt(input.shape, dim);
+    const part = sliceDim(gradient, dim, start, stop);
+    start = stop;
+    return part;
+  });
+}
+
+function powGradient(node: Node, gradient: Node): Node[] {
+  const [base, exponent] = [inputAt(node, 0), inputAt(node, 1)];
+  const lower = sub(exponent, constantLike(exponent, 1));
+  const zeroExponent = equal(exponent, zeros(exponent));
+  const byBase = where(zeroExponent, zeros(base), mul(exponent, pow(base, lower)));
+  const byExponent = where(equal(base, zeros(base)), zeros(base), mul(node, log(base)));
+  return [mul(gradient, byBase), mul(gradient, byExponent)];
+}
+
+function cumsumGradient(node: Node<'cumsum'>, gradient: Node): Node {
+  const { dim } = node.params;
+  const total = keepDims(sum(gradient, [dim]), gradient.shape, [dim]);
+  return add(sub(total, cumsum(gradient, dim)), gradient);
+}
+
+/** Differentiates a composite through its decomposition; for second derivatives. */
+function throughDecomposition<K extends CompositeOp>(node: Node<K>, gradient: Node): (Node | null)[] {
+  const stops = new Set(node.inputs);
+  const results = new Map<Node, Node | null>();
+  const reaches = new Map<Node, boolean>();
+  const needs = (x: Node): boolean => {
+    const known = reaches.get(x);
+    if (known !== undefined) return known;
+    const result = stops.has(x) || x.inputs.some(needs);
+    reaches.set(x, result);
+    return result;
+  };
+  walkBackward(decompose(node.op, node.params, node.inputs), gradient, {
+    needs,
+    isLeaf: (x) => stops.has(x),
+    gradientsOf: gradientsOfNode,
+    onLeaf: (leaf, result) => results.set(leaf, result),
+  });
+  // An input that stands twice gets the whole gradient once.
+  return node.inputs.map((input, index) => (node.inputs.indexOf(input) === index ? (results.get(input) ?? null) : null));
+}
+
+function rowSums(x: Node): Node {
+  return sum(x, allDims(x).slice(0, -1));
+}
+
+const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
+  input: noGradient,
+  detach: noGradient,
+  assign: noGradient,
+  constant: noGradient,
+  iota: noGradient,
+  random: noGradient,
+
+  neg: (_, gy) => [neg(gy)],
+  abs: (node, gy) => [mul(gy, sign(inputAt(node, 0)))],
+  sign: noGradient,
+  exp: (node, gy) => [mul(gy, node)],
+  log: (node, gy) => [div(gy, inputAt(node, 0))],
+  sqrt: (node, gy) => [div(scale(gy, 0.5), node)],
+  sin: (node, gy) => [mul(gy, cos(inputAt(node, 0)))],
+  cos: (node, gy) => [neg(mul(gy, sin(inputAt(node, 0))))],
+  tanh: (node, gy) => [mul(gy, sub(constantLike(node, 1), square(node)))],
+  erf: (node, gy) => [mul(gy, scale(exp(neg(square(inputAt(node, 0)))), 2 / Math.sqrt(Math.PI)))],
+  floor: noGradient,
+  ceil: noGradient,
+  logicalNot: noGradient,
+  cast: (node, gy) => {
+    const { dtype } = inputAt(node, 0);
+    const differentiable = dtype.startsWith('f') || dtype === 'bf16';
+    return [differentiable && node.dtype !== 'i32' && node.dtype !== 'bool' ? cast(gy, dtype) : null];
+  },
+
+  add: (_, gy) => [gy, gy],
+  sub: (_, gy) => [gy, neg(gy)],
+  mul: (node, gy) => [mul(gy, inputAt(node, 1)), mul(gy, inputAt(node, 0))],
+  div: (node, gy) => {
+    const byNumerator = div(gy, inputAt(node, 1));
+    return [byNumerator, neg(mul(byNumerator, node))];
+  },
+  pow: powGradient,
+  maximum: (node, gy) => chooseGradient(node, gy, true),
+  minimum: (node, gy) => chooseGradient(node, gy, false),
+  equal: noGradient,
+  less: noGradient,
+  lessEqual: noGradient,
+  logicalAnd: noGradient,
+  logicalOr: noGradient,
+  where: (node, gy) => {
+    const condition = inputAt(node, 0);
+    return [null, where(condition, gy, zeros(gy)), where(condition, zeros(gy), gy)];
+  },
+
+  sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0).shape)],
+  max: (node, gy) => [maxGradient(node, gy)],
+  argMax: noGradient,
+  cumsum: (node, gy) => [cumsumGradient(node, gy)],
+
+  reshape: (node, gy) => [reshape(gy, inputAt(node, 0).shape)],
+  permute: (node, gy) => [permute(gy, inverseOrder(node.params.order))],
+  expand: (node, gy) => [sumTo(gy, inputAt(node, 0).shape)],
+  slice: (node, gy) => [sliceGradient(node, gy)],
+  pad: (node, gy) => {
+    const { shape } = inputAt(node, 0);
+    const { before } = node.params;
+    const stops = shape.map((size, dim) => sizeAt(before, dim) + size);
+    return [createNode('slice', { starts: before, stops, steps: shape.map(() => 1) }, [gy])];
+  },
+  concat: concatGradient,
+
+  matmul: matmulGradient,
+  conv2d: (node, gy) => {
+    const [x, w] = [inputAt(node, 0), inputAt(node, 1)];
+    return [conv2dInput(gy, w, node.params, x.shape), conv2dWeight(x, gy, node.params, w.shape)];
+  },
+  conv2dInput: (node, g) => {
+    const [dy, w] = [inputAt(node, 0), inputAt(node, 1)];
+    return [conv2d(g, w, node.params), conv2dWeight(g, dy, node.params, w.shape)];
+  },
+  conv2dWeight: (node, g) => {
+    const [x, dy] = [inputAt(node, 0), inputAt(node, 1)];
+    return [conv2dInput(dy, g, node.params, x.shape), conv2d(x, g, node.params)];
+  },
+
+  gather: (node, gy) => [scatterAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy), null],
+  scatterAdd: (node, gy) => [gy, null, gather(gy, node.params.dim, inputAt(node, 1))],
+  indexSelect: (node, gy) => [indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy), null],
+  indexAdd: (node, gy) => [gy, null, indexSelect(gy, node.params.dim, inputAt(node, 1))],
+
+  sigmoid: (node, gy) => [mul(gy, mul(node, sub(constantLike(node, 1), node)))],
+  relu: (node, gy) => [where(less(zeros(node), inputAt(node, 0)), gy, zeros(gy))],
+  gelu: (node, gy) => [createNode('geluGrad', node.params, [inputAt(node, 0), gy])],
+  geluGrad: throughDecomposition,
+  softmax: (node, gy) => [createNode('softmaxGrad', none, [node, gy])],
+  softmaxGrad: throughDecomposition,
+  logSoftmax: (node, gy) => [createNode('logSoftmaxGrad', none, [node, gy])],
+  logSoftmaxGrad: throughDecomposition,
+  layerNorm: (node, gy) => {
+    const [x, weight] = [inputAt(node, 0), inputAt(node, 1)];
+    return [
+      createNode('layerNormInputGrad', node.params, [x, weight, gy]),
+      createNode('layerNormWeightGrad', node.params, [x, gy]),
+      rowSums(gy),
+    ];
+  },
+  layerNormInputGrad: throughDecomposition,
+  layerNormWeightGrad: throughDecomposition,
+  rmsNorm: (node, gy) => {
+    const [x, weight] = [inputAt(node, 0), inputAt(node, 1)];
+    return [createNode('rmsNormInputGrad', node.params, [x, weight, gy]), createNode('rmsNormWeightGrad', node.params, [x, gy])];
+  },
+  rmsNormInputGrad: throughDecomposition,
+  rmsNormWeightGrad: throughDecomposition,
+};
+
+/** The one gradient table: compute ops here, collectives in collective-rules.ts. A missing row does not compile. */
+export const gradientRules: { readonly [K in Op]: GradientRule<K> } = { ...rules, ...collectiveRules };
+
+function applyRule<K extends Op>(node: Node<K>, gradient: Node): readonly (Node | null)[] {
+  return gradientRules[node.op](node, gradient);
+}
+
+/** Gradients of a node's inputs. */
+export function gradientsOfNode(node: Node, gradient: Node): readonly (Node | null)[] {
+  return applyRule(node, gradient);
+}
+

@@ -1,0 +1,69 @@
+import { add } from '../graph/build/elementwise.ts';
+import { newWalk, type Node } from '../graph/node.ts';
+
+export interface WalkOptions {
+  /** Whether a gradient must reach this node. */
+  readonly needs: (node: Node) => boolean;
+  /** Where the walk ends and `onLeaf` is told. */
+  readonly isLeaf: (node: Node) => boolean;
+  /** Gradients of a node's inputs; null where none flows. */
+  readonly gradientsOf: (node: Node, gradient: Node) => readonly (Node | null)[];
+  /** Called as soon as the last use of a leaf has been seen, so in the order of backward. Null: no gradient flowed. */
+  readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
+}
+
+/**
+ * Reverse-mode differentiation: visits nodes from the youngest to the oldest and adds the nodes of
+ * the gradient to the graph. Returns the visited nodes.
+ */
+export function walkBackward(root: Node, seed: Node, options: WalkOptions): readonly Node[] {
+  const { order, uses } = collect(root, options);
+  const gradients = new Map<Node, Node>([[root, seed]]);
+  const finish = (leaf: Node): void => {
+    options.onLeaf(leaf, gradients.get(leaf) ?? null);
+    gradients.delete(leaf);
+  };
+  if (options.isLeaf(root)) finish(root);
+  for (const node of order) {
+    const gradient = gradients.get(node);
+    gradients.delete(node);
+    const inputGradients = gradient === undefined ? [] : options.gradientsOf(node, gradient);
+    node.inputs.forEach((input, index) => {
+      if (!options.needs(input)) return;
+      const part = inputGradients[index] ?? null;
+      if (part !== null) {
+        const before = gradients.get(input);
+        gradients.set(input, before === undefined ? part : add(before, part));
+      }
+      if (!options.isLeaf(input)) return;
+      const left = (uses.get(input) ?? 0) - 1;
+      uses.set(input, left);
+      if (left === 0) finish(input);
+    });
+  }
+  return order;
+}
+
+/** Inner nodes youngest first, and how often each leaf is used by them. */
+function collect(root: Node, options: WalkOptions): { order: Node[]; uses: Map<Node, number> } {
+  const walk = newWalk();
+  const order: Node[] = [];
+  const uses = new Map<Node, number>();
+  const stack: Node[] = [];
+  const visit = (node: Node): void => {
+    if (options.isLeaf(node) || node.mark === walk) return;
+    node.mark = walk;
+    order.push(node);
+    stack.push(node);
+  };
+  visit(root);
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    for (const input of node.inputs) {
+      if (!options.needs(input)) continue;
+      if (options.isLeaf(input)) uses.set(input, (uses.get(input) ?? 0) + 1);
+      else visit(input);
+    }
+  }
+  order.sort((a, b) => b.id - a.id);
+  return { order, uses };
+}

@@ -1,0 +1,90 @@
+import { broadcastShapes, sameShape } from '../../shape.ts';
+import type { DType, Shape } from '../../spec/dtype.ts';
+import { createNode, none, type Node } from '../node.ts';
+import { constantLike } from './leaf.ts';
+import { expandTo } from './movement.ts';
+
+type UnaryOp =
+  | 'neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'sin' | 'cos' | 'tanh' | 'erf' | 'floor' | 'ceil' | 'logicalNot'
+  | 'sigmoid' | 'relu';
+type BinaryOp =
+  | 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum' | 'equal' | 'less' | 'lessEqual' | 'logicalAnd' | 'logicalOr';
+
+const unary =
+  (op: UnaryOp) =>
+  (x: Node): Node =>
+    createNode(op, none, [x]);
+
+const binary =
+  (op: BinaryOp) =>
+  (a: Node, b: Node): Node => {
+    if (sameShape(a.shape, b.shape)) return createNode(op, none, [a, b]);
+    const shape = broadcastShapes(op, a.shape, b.shape);
+    return createNode(op, none, [expandTo(a, shape), expandTo(b, shape)]);
+  };
+
+type Unary = (x: Node) => Node;
+/** Inputs broadcast. Shape: N, N' -> broadcast(N, N'). */
+type Binary = (a: Node, b: Node) => Node;
+
+export const neg: Unary = unary('neg');
+export const abs: Unary = unary('abs');
+export const sign: Unary = unary('sign');
+export const exp: Unary = unary('exp');
+export const log: Unary = unary('log');
+export const sqrt: Unary = unary('sqrt');
+export const sin: Unary = unary('sin');
+export const cos: Unary = unary('cos');
+export const tanh: Unary = unary('tanh');
+export const erf: Unary = unary('erf');
+export const floor: Unary = unary('floor');
+export const ceil: Unary = unary('ceil');
+export const logicalNot: Unary = unary('logicalNot');
+export const sigmoid: Unary = unary('sigmoid');
+export const relu: Unary = unary('relu');
+
+export const add: Binary = binary('add');
+export const sub: Binary = binary('sub');
+export const mul: Binary = binary('mul');
+export const div: Binary = binary('div');
+export const pow: Binary = binary('pow');
+export const maximum: Binary = binary('maximum');
+export const minimum: Binary = binary('minimum');
+export const equal: Binary = binary('equal');
+export const less: Binary = binary('less');
+export const lessEqual: Binary = binary('lessEqual');
+export const logicalAnd: Binary = binary('logicalAnd');
+export const logicalOr: Binary = binary('logicalOr');
+
+export function cast(x: Node, dtype: DType): Node {
+  return x.dtype === dtype ? x : createNode('cast', { dtype }, [x]);
+}
+
+/** All three broadcast. */
+export function where(condition: Node, a: Node, b: Node): Node {
+  const shape: Shape = broadcastShapes('where', broadcastShapes('where', condition.shape, a.shape), b.shape);
+  return createNode('where', none, [expandTo(condition, shape), expandTo(a, shape), expandTo(b, shape)]);
+}
+
+/** x times a number known when the graph is built. */
+export function scale(x: Node, factor: number): Node {
+  return createNode('mul', none, [x, constantLike(x, factor)]);
+}
+
+/** x plus a number known when the graph is built. */
+export function offset(x: Node, amount: number): Node {
+  return createNode('add', none, [x, constantLike(x, amount)]);
+}
+
+export function square(x: Node): Node {
+  return createNode('mul', none, [x, x]);
+}
+
+export function gelu(x: Node, approximate: 'none' | 'tanh'): Node {
+  return createNode('gelu', { approximate }, [x]);
+}
+
+/** x * sigmoid(x). */
+export function silu(x: Node): Node {
+  return mul(x, sigmoid(x));
+}

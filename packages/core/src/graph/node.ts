@@ -1,0 +1,94 @@
+import type { DType, Shape } from '../spec/dtype.ts';
+import type { Op, OpParams } from '../spec/op.ts';
+import { infer } from './infer.ts';
+import type { Storage } from './storage.ts';
+
+/** Receives the gradient of a leaf during backward. */
+export interface GradientSink {
+  accumulate(gradient: Node): void;
+}
+
+/** What a realized node holds. */
+export type NodeValue =
+  | { readonly kind: 'host'; readonly bytes: Uint8Array }
+  | { readonly kind: 'device'; readonly storage: Storage }
+  | { readonly kind: 'freed'; readonly by: string };
+
+let nextId = 1;
+
+/**
+ * One value of the lazy graph. What it computes never changes; `value` appears when it is realized.
+ * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
+ */
+export class Node<K extends Op = Op> {
+  readonly id: number = nextId++;
+  readonly op: K;
+  readonly params: OpParams[K];
+  readonly shape: Shape;
+  readonly dtype: DType;
+  /** Emptied when the node is realized and its gradient has been taken, so that old steps are not kept alive. */
+  inputs: readonly Node[];
+  requiresGrad: boolean;
+  value: NodeValue | null = null;
+  /** On leaves that train. */
+  sink: GradientSink | null = null;
+  /** Leaves that stay on the device once they are there: parameters, buffers, optimizer state. */
+  resident = false;
+  /** Nodes with a smaller id than this that still read this leaf would see a later value. */
+  updatedAt = 0;
+  /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
+  mark = 0;
+  slot = 0;
+
+  constructor(op: K, params: OpParams[K], inputs: readonly Node[], shape: Shape, dtype: DType, requiresGrad: boolean) {
+    this.op = op;
+    this.params = params;
+    this.inputs = inputs;
+    this.shape = shape;
+    this.dtype = dtype;
+    this.requiresGrad = requiresGrad;
+  }
+}
+
+let nextWalk = 1;
+
+/** A number for `mark` that no earlier walk used. */
+export function newWalk(): number {
+  return nextWalk++;
+}
+
+let gradEnabled = true;
+
+/** Nodes made inside `body` do not take part in gradients. */
+export function noGrad<T>(body: () => T): T {
+  const before = gradEnabled;
+  gradEnabled = false;
+  try {
+    return body();
+  } finally {
+    gradEnabled = before;
+  }
+}
+
+/** Shared by all nodes without parameters, so that signatures recognise them at once. */
+export const none: OpParams['add'] = Object.freeze({});
+
+/** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
+export function createNode<K extends Op>(op: K, params: OpParams[K], inputs: readonly Node[]): Node<K> {
+  const type = infer[op](params, inputs);
+  let requiresGrad = false;
+  if (gradEnabled) for (const input of inputs) requiresGrad ||= input.requiresGrad;
+  return new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
+}
+
+/** A leaf that holds `value`. */
+export function inputNode(shape: Shape, dtype: DType, value: NodeValue, requiresGrad = false): Node<'input'> {
+  const node = new Node('input', none, [], shape, dtype, requiresGrad);
+  node.value = value;
+  return node;
+}
+
+/** Narrows a node by its op. */
+export function isOp<K extends Op>(node: Node, op: K): node is Node<K> {
+  return node.op === op;
+}

@@ -1,0 +1,42 @@
+import { ConfigError } from './spec/errors.ts';
+import type { Mesh, MeshAxis } from './spec/mesh.ts';
+import type { AxisParams } from './spec/op.ts';
+import type { ProcessGroup } from './spec/process-group.ts';
+
+/** A mesh without axes: one rank alone. */
+export class LocalMesh implements Mesh {
+  readonly axes: readonly MeshAxis[] = [];
+
+  group(axis: string): ProcessGroup {
+    throw new ConfigError(
+      { asked: `the group of axis '${axis}'`, found: 'a world of one rank without a mesh', todo: 'Start ranks with `shardwise run --nproc N`' },
+      { axis },
+    );
+  }
+}
+
+/** A mesh of one axis over a whole group. */
+export class LineMesh implements Mesh {
+  readonly axes: readonly MeshAxis[];
+  readonly #group: ProcessGroup;
+
+  constructor(name: string, group: ProcessGroup) {
+    this.axes = [{ name, size: group.size }];
+    this.#group = group;
+  }
+
+  group(axis: string): ProcessGroup {
+    if (this.axes.some(({ name }) => name === axis)) return this.#group;
+    const names = this.axes.map(({ name }) => name).join(', ');
+    throw new ConfigError(
+      { asked: `the group of axis '${axis}'`, found: `a mesh with the axes ${names}`, todo: 'Use one of these axes' },
+      { axis, axes: this.axes },
+    );
+  }
+}
+
+/** The parameters that collectives of the graph take, from a mesh. */
+export function axisOf(mesh: Mesh, axis: string): AxisParams {
+  const group = mesh.group(axis);
+  return { axis, size: group.size, rank: group.rank };
+}

@@ -1,0 +1,29 @@
+import { Session } from './realize/session.ts';
+import type { Backend } from './spec/backend.ts';
+import { ConfigError } from './spec/errors.ts';
+import type { Mesh } from './spec/mesh.ts';
+import { LocalMesh } from './mesh.ts';
+
+/** What a rank is: where its tensors are computed, and with whom it talks. */
+export interface Rank {
+  readonly device: Backend;
+  /** A world of one when absent. */
+  readonly mesh?: Mesh;
+}
+
+let session: Session | null = null;
+
+/** Makes this thread a rank; its tensors are realized there from now on. */
+export function setRank(rank: Rank): void {
+  session = new Session(rank.device, rank.mesh ?? new LocalMesh());
+}
+
+/** Throws ConfigError before setRank. */
+export function currentSession(): Session {
+  if (session !== null) return session;
+  throw new ConfigError({
+    asked: 'to compute a tensor',
+    found: 'no device set for this rank',
+    todo: "Call `await init()` from 'shardwise', or `setRank({ device: await cpu() })`, before the first tensor is read",
+  });
+}

@@ -1,0 +1,74 @@
+import { newWalk, type Node } from '../graph/node.ts';
+import { formatShape } from '../shape.ts';
+import { TensorStateError } from '../spec/errors.ts';
+
+/** The unrealized part of the graph below some roots. Slots number leaves first, then computed nodes. */
+export interface Subgraph {
+  readonly leaves: readonly Node[];
+  /** In program order. */
+  readonly computed: readonly Node[];
+}
+
+/** Throws TensorStateError where a value is needed that is no longer there. */
+export function collect(roots: readonly Node[]): Subgraph {
+  const walk = newWalk();
+  const leaves: Node[] = [];
+  const computed: Node[] = [];
+  const aliases: Node[] = [];
+  const visit = (node: Node): void => {
+    if (node.mark === walk) return;
+    node.mark = walk;
+    if (node.value === null) computed.push(node);
+    else if (node.op === 'assign') {
+      aliases.push(node);
+      visit(targetOf(node));
+    } else leaves.push(node);
+  };
+  for (const root of roots) visit(root);
+  for (let next = 0; next < computed.length; next++) {
+    const node = computed[next];
+    if (node === undefined) break;
+    for (const input of node.inputs) {
+      visit(input);
+      if (input.value !== null) checkReadable(node, input);
+    }
+  }
+  computed.sort((a, b) => a.id - b.id);
+  leaves.sort((a, b) => a.id - b.id);
+  let slot = 0;
+  for (const leaf of leaves) leaf.slot = slot++;
+  for (const node of computed) node.slot = slot++;
+  for (const alias of aliases) alias.slot = targetOf(alias).slot;
+  return { leaves, computed };
+}
+
+/** The leaf whose memory an assign writes. */
+export function targetOf(assign: Node): Node {
+  const [target] = assign.inputs;
+  if (target === undefined) throw new RangeError('assign without target');
+  return target.op === 'assign' ? targetOf(target) : target;
+}
+
+function checkReadable(reader: Node, input: Node): void {
+  if (input.value?.kind === 'freed') {
+    throw new TensorStateError(
+      {
+        asked: `${reader.op} of a tensor of shape ${formatShape(input.shape)}`,
+        found: `its memory was freed by ${input.value.by}`,
+        todo: 'Read it (await tensor.data()) before it is freed',
+      },
+      { op: reader.op, shape: input.shape },
+    );
+  }
+  const leaf = input.op === 'assign' ? targetOf(input) : input;
+  if (reader.op !== 'assign' && reader.id < leaf.updatedAt) {
+    throw new TensorStateError(
+      {
+        asked: `${reader.op} of a tensor of shape ${formatShape(leaf.shape)}`,
+        found: 'the tensor was updated in place after the expression was written and before it was computed',
+        todo: 'Compute the expression before the update (await tensor.realize()), or write it after the update',
+      },
+      { op: reader.op, shape: leaf.shape },
+    );
+  }
+}

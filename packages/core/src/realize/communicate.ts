@@ -1,0 +1,89 @@
+import type { Backend, DeviceBuffer } from '../spec/backend.ts';
+import type { DType } from '../spec/dtype.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import type { ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import type { CollectiveValue } from './values.ts';
+
+/** Host bytes of a device buffer, and how to bring changes back. */
+interface HostView {
+  readonly typed: TypedBytes;
+  readonly commit: () => void;
+}
+
+async function hostView(backend: Backend, buffer: DeviceBuffer, dtype: DType, read: boolean): Promise<HostView> {
+  const mapped = backend.map(buffer);
+  if (mapped !== undefined) return { typed: { bytes: mapped, dtype }, commit: () => {} };
+  const bytes = read ? await backend.read(buffer) : new Uint8Array(buffer.byteLength);
+  return { typed: { bytes, dtype }, commit: () => backend.write(buffer, bytes) };
+}
+
+/**
+ * Runs one collective of the graph on device memory. In place, `input` and `output` are the same
+ * buffer; otherwise the input is left as it is.
+ */
+export async function communicate(
+  backend: Backend,
+  mesh: Mesh,
+  collective: CollectiveValue,
+  input: DeviceBuffer,
+  output: DeviceBuffer,
+): Promise<void> {
+  const { op, params, dtype } = collective;
+  const group = mesh.group(params.axis);
+  const target = await hostView(backend, output, dtype, input === output);
+  const source = input === output ? target : await hostView(backend, input, dtype, true);
+  switch (op) {
+    case 'allReduce':
+      copyInto(source, target);
+      await group.allReduce(target.typed, collective.params.reduce);
+      break;
+    case 'broadcast':
+      copyInto(source, target);
+      await group.broadcast(target.typed, collective.params.root);
+      break;
+    case 'reduce':
+      copyInto(source, target);
+      await group.reduce(target.typed, collective.params.root, 'sum');
+      if (group.rank !== collective.params.root) target.typed.bytes.fill(0);
+      break;
+    case 'allGather':
+      await group.allGather(source.typed, target.typed);
+      break;
+    case 'reduceScatter':
+      await group.reduceScatter(source.typed, target.typed, collective.params.reduce);
+      break;
+    case 'allToAll':
+      await group.allToAll(source.typed, target.typed);
+      break;
+    case 'sendRecv':
+      await sendRecv(group, collective.params.destination, source.typed, target.typed);
+      break;
+    case 'reinterpret':
+      throw new TypeError('reinterpret moves no data');
+    default:
+      collective satisfies never;
+  }
+  target.commit();
+}
+
+function copyInto(source: HostView, target: HostView): void {
+  if (source !== target) target.typed.bytes.set(source.typed.bytes);
+}
+
+async function sendRecv(
+  group: ProcessGroup,
+  destination: readonly number[],
+  source: TypedBytes,
+  target: TypedBytes,
+): Promise<void> {
+  const to = destination[group.rank] ?? -1;
+  const from = destination.indexOf(group.rank);
+  if (to === group.rank) target.bytes.set(source.bytes);
+  else {
+    if (from < 0) target.bytes.fill(0);
+    await Promise.all([
+      to < 0 ? undefined : group.send(source, to),
+      from < 0 ? undefined : group.recv(target, from),
+    ]);
+  }
+}

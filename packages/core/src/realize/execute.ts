@@ -1,0 +1,162 @@
+import type { Node } from '../graph/node.ts';
+import { adoptStorage } from '../graph/ownership.ts';
+import { Storage } from '../graph/storage.ts';
+import type { Backend, DeviceBuffer } from '../spec/backend.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import { count, record } from '../timeline.ts';
+import { communicate } from './communicate.ts';
+import type { Place } from './layout.ts';
+import type { Plan, PlanStep } from './plan.ts';
+
+/** Memory of one run of a plan. */
+interface Run {
+  readonly backend: Backend;
+  readonly mesh: Mesh;
+  readonly plan: Plan;
+  readonly leaves: readonly DeviceBuffer[];
+  readonly scratch: DeviceBuffer | null;
+  readonly allocations: readonly Storage[];
+  /** One object per place, so that an output that lies on its input is seen to do so. */
+  readonly buffers: Map<Place, DeviceBuffer>;
+  readonly started: Map<number, Promise<void>>;
+}
+
+/** What a root got: memory, or the number of the leaf that it is. */
+export type RootResult = { readonly kind: 'storage'; readonly storage: Storage } | { readonly kind: 'leaf'; readonly leaf: number };
+
+/** Runs a plan on the values of its leaves; one result per root, in order. */
+export async function execute(plan: Plan, leaves: readonly Node[], backend: Backend, mesh: Mesh): Promise<readonly RootResult[]> {
+  const temporary: DeviceBuffer[] = [];
+  const allocations: Storage[] = [];
+  const started = new Map<number, Promise<void>>();
+  try {
+    const bound = leaves.map((leaf) => leafBuffer(leaf, backend, temporary));
+    for (const byteLength of plan.layout.allocations) allocations.push(Storage.allocate(backend, byteLength));
+    const scratch = plan.layout.scratchBytes > 0 ? backend.alloc(plan.layout.scratchBytes) : null;
+    if (scratch !== null) temporary.push(scratch);
+    const run: Run = { backend, mesh, plan, leaves: bound, scratch, allocations, buffers: new Map(), started };
+    for (const step of plan.steps) await runStep(run, step);
+    return plan.graph.roots.map((id) => rootResult(run, id));
+  } finally {
+    // What was started must end before its memory is given back, also after a failure elsewhere.
+    await Promise.allSettled(started.values());
+    for (const buffer of temporary) backend.free(buffer);
+    for (const storage of allocations) storage.release();
+  }
+}
+
+function leafBuffer(leaf: Node, backend: Backend, temporary: DeviceBuffer[]): DeviceBuffer {
+  const { value } = leaf;
+  if (value?.kind === 'device') return value.storage.buffer;
+  if (value?.kind !== 'host') throw new RangeError('a leaf without value');
+  if (leaf.resident) {
+    const storage = Storage.allocate(backend, value.bytes.byteLength);
+    backend.write(storage.buffer, value.bytes);
+    adoptStorage(leaf, storage);
+    return storage.buffer;
+  }
+  const buffer = backend.alloc(value.bytes.byteLength);
+  temporary.push(buffer);
+  backend.write(buffer, value.bytes);
+  return buffer;
+}
+
+function placeOf(plan: Plan, id: number): Place {
+  const place = plan.layout.places.get(id);
+  if (place === undefined) throw new RangeError(`value ${id} has no place`);
+  return place;
+}
+
+function bufferOf(run: Run, id: number): DeviceBuffer {
+  const place = placeOf(run.plan, id);
+  let buffer = run.buffers.get(place);
+  if (buffer === undefined) {
+    buffer = locate(run, place);
+    run.buffers.set(place, buffer);
+  }
+  return buffer;
+}
+
+function locate(run: Run, place: Place): DeviceBuffer {
+  const base = place.kind === 'leaf' ? run.leaves[place.leaf] : place.kind === 'scratch' ? run.scratch : run.allocations[place.allocation]?.buffer;
+  if (base === undefined || base === null) throw new RangeError(`no memory for a ${place.kind}`);
+  return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
+}
+
+function rootResult(run: Run, id: number): RootResult {
+  const place = placeOf(run.plan, id);
+  if (place.kind === 'leaf') return { kind: 'leaf', leaf: place.leaf };
+  const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
+  if (place.kind !== 'result' || allocation === undefined) throw new RangeError('a root outside the results');
+  return { kind: 'storage', storage: allocation.part(place.byteOffset, place.byteLength) };
+}
+
+async function runStep(run: Run, step: PlanStep): Promise<void> {
+  const start = performance.now();
+  switch (step.kind) {
+    case 'compute': {
+      const inputs = step.inputs.map((id) => bufferOf(run, id));
+      const outputs = step.outputs.map((id) => bufferOf(run, id));
+      await step.executable.run(inputs, outputs);
+      count('computeMs', record('compute', step.name, start));
+      return;
+    }
+    case 'start': {
+      const done = startCollective(run, step, start);
+      // A failure is seen by the step that waits, or by the run's end.
+      done.catch(() => {});
+      for (const id of step.values) run.started.set(id, done);
+      return;
+    }
+    case 'wait':
+      for (const id of step.values) await run.started.get(id);
+      count('communicationMs', performance.now() - start);
+      return;
+    case 'copy': {
+      const bytes = await run.backend.read(bufferOf(run, step.from));
+      run.backend.write(bufferOf(run, step.leaf), bytes);
+      return;
+    }
+    default:
+      step satisfies never;
+  }
+}
+
+async function startCollective(run: Run, step: Extract<PlanStep, { kind: 'start' }>, start: number): Promise<void> {
+  const { backend, mesh, plan } = run;
+  const { collective, values } = step;
+  let bytes = 0;
+  if (isOneMessage(plan, values)) {
+    const whole = wholeBucket(run, values);
+    bytes = whole.byteLength;
+    await communicate(backend, mesh, collective, whole, whole);
+  } else {
+    for (const id of values) {
+      const [input] = plan.graph.values[id]?.inputs ?? [];
+      if (input === undefined) continue;
+      const output = bufferOf(run, id);
+      bytes += output.byteLength;
+      await communicate(backend, mesh, collective, plan.layout.inPlace.has(id) ? output : bufferOf(run, input), output);
+    }
+  }
+  count('collectives', 1);
+  count('collectiveBytes', bytes);
+  record('collective', collective.op, start, `${bytes} bytes`);
+}
+
+/** A bucket whose members are all computed in place lies in one stretch of memory. */
+function isOneMessage(plan: Plan, values: readonly number[]): boolean {
+  return values.every((id) => plan.layout.inPlace.has(id));
+}
+
+/** From the first member's first byte to the last member's last, alignment gaps included. */
+function wholeBucket(run: Run, values: readonly number[]): DeviceBuffer {
+  const places = values.map((id) => placeOf(run.plan, id));
+  const [first] = places;
+  const last = places.at(-1);
+  if (first === undefined || last === undefined || first.kind === 'leaf' || last.kind === 'leaf') {
+    throw new RangeError('a bucket without members');
+  }
+  const byteLength = last.byteOffset + last.byteLength - first.byteOffset;
+  return locate(run, { ...first, byteLength });
+}

@@ -1,0 +1,136 @@
+import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
+import { permute, reshape } from '../graph/build/movement.ts';
+import { decompose, isComposite } from '../graph/decompose.ts';
+import { createNode, inputNode, isOp, noGrad, type Node } from '../graph/node.ts';
+import { sizeAt } from '../shape.ts';
+import type { CompositeOp } from '../spec/op.ts';
+import type { Subgraph } from './collect.ts';
+
+/** A subgraph in the ops that a backend and a process group take. */
+export interface Expanded {
+  /** Stand-ins for the subgraph's leaves, in order. */
+  readonly leaves: readonly Node[];
+  /** What stands for each root. */
+  readonly roots: readonly Node[];
+  /** In-place updates: `value` goes into the memory of leaf number `target`. */
+  readonly updates: readonly { readonly target: number; readonly value: Node }[];
+}
+
+/**
+ * Rewrites a subgraph: composites that are not native become primitives, collectives work along
+ * dim 0 only, those of one rank disappear, and an update's readers read the value that it stores.
+ */
+export function expand(subgraph: Subgraph, roots: readonly Node[], native: ReadonlySet<CompositeOp>): Expanded {
+  return noGrad(() => {
+    const empty = new Uint8Array(0);
+    const images: Node[] = subgraph.leaves.map((leaf) => inputNode(leaf.shape, leaf.dtype, { kind: 'host', bytes: empty }));
+    const leaves = [...images];
+    const updates: { target: number; value: Node }[] = [];
+    const imageOf = (node: Node): Node => {
+      const image = images[node.slot];
+      if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
+      return image;
+    };
+    for (const node of subgraph.computed) {
+      const inputs = node.inputs.map(imageOf);
+      images.push(isOp(node, 'assign') ? assign(node, inputs, updates) : rewrite(node, inputs, native));
+    }
+    return { leaves, roots: roots.map(imageOf), updates };
+  });
+}
+
+function only(inputs: readonly Node[]): Node {
+  const [input] = inputs;
+  if (input === undefined) throw new RangeError('an op without input');
+  return input;
+}
+
+function assign(node: Node<'assign'>, inputs: readonly Node[], updates: { target: number; value: Node }[]): Node {
+  const [, value] = inputs;
+  let target = node.inputs[0];
+  while (target?.op === 'assign' && target.value === null) target = target.inputs[0];
+  if (value === undefined || target === undefined) throw new RangeError('assign takes a target and a value');
+  const { slot } = target;
+  const earlier = updates.findIndex((update) => update.target === slot);
+  if (earlier >= 0) updates.splice(earlier, 1);
+  updates.push({ target: slot, value });
+  return value;
+}
+
+function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
+  if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
+  if (isAxisOp(node) && node.params.size === 1) return only(inputs);
+  if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
+  if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
+  if (isOp(node, 'allToAll')) return exchangeAlong(only(inputs), node.params);
+  if (isComposite(node.op) && !native.has(node.op)) {
+    const parts = decompose(node.op, paramsOf(node, node.op), inputs);
+    return expandParts(parts, inputs, native);
+  }
+  return createNode(node.op, node.params, inputs);
+}
+
+function paramsOf<K extends CompositeOp>(node: Node, op: K): Node<K>['params'] {
+  if (isOp(node, op)) return node.params;
+  throw new TypeError(`${node.op} is not ${op}`);
+}
+
+/** Decompositions may use composites themselves. */
+function expandParts(root: Node, stops: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
+  const images = new Map<Node, Node>(stops.map((stop) => [stop, stop]));
+  const visit = (node: Node): Node => {
+    const known = images.get(node);
+    if (known !== undefined) return known;
+    const inputs = node.inputs.map(visit);
+    const changed = inputs.some((input, index) => input !== node.inputs[index]);
+    const composite = isComposite(node.op) && !native.has(node.op);
+    const image = composite || changed ? rewrite(node, inputs, native) : node;
+    images.set(node, image);
+    return image;
+  };
+  return visit(root);
+}
+
+function isAxisOp(
+  node: Node,
+): node is Node<'allReduce'> | Node<'allGather'> | Node<'reduceScatter'> | Node<'allToAll'> | Node<'broadcast'> | Node<'reduce'> {
+  return ['allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce'].includes(node.op);
+}
+
+/** Dim `from` becomes dim `to`; the others keep their order. */
+function moveDim(x: Node, from: number, to: number): Node {
+  if (from === to) return x;
+  const order = x.shape.map((_, dim) => dim).filter((dim) => dim !== from);
+  order.splice(to, 0, from);
+  return permute(x, order);
+}
+
+/** Merges dim and the next. */
+function mergeDims(x: Node, dim: number): Node {
+  const size = sizeAt(x.shape, dim) * sizeAt(x.shape, dim + 1);
+  return reshape(x, [...x.shape.slice(0, dim), size, ...x.shape.slice(dim + 2)]);
+}
+
+/** Cuts dim into `parts` and the rest. */
+function splitDim(x: Node, dim: number, parts: number): Node {
+  return reshape(x, [...x.shape.slice(0, dim), parts, sizeAt(x.shape, dim) / parts, ...x.shape.slice(dim + 1)]);
+}
+
+function gatherAlong(x: Node, params: Node<'allGather'>['params']): Node {
+  if (params.dim === 0) return allGather(x, params, 0, params.to);
+  const ranks = allGather(reshape(x, [1, ...x.shape]), params, 0, params.to);
+  return mergeDims(moveDim(ranks, 0, params.dim), params.dim);
+}
+
+function scatterAlong(x: Node, params: Node<'reduceScatter'>['params']): Node {
+  if (params.dim === 0) return reduceScatter(x, params, 0, params.reduce);
+  const parts = moveDim(splitDim(x, params.dim, params.size), params.dim, 0);
+  const mine = reduceScatter(parts, params, 0, params.reduce);
+  return reshape(mine, mine.shape.slice(1));
+}
+
+function exchangeAlong(x: Node, params: Node<'allToAll'>['params']): Node {
+  const parts = moveDim(splitDim(x, params.splitDim, params.size), params.splitDim, 0);
+  const arrived = allToAll(parts, params, 0, 0);
+  return mergeDims(moveDim(reshape(arrived, parts.shape), 0, params.concatDim), params.concatDim);
+}

@@ -1,0 +1,205 @@
+import { elementCount } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import { isCheap, type Stage } from './segment.ts';
+import { isCollective, isCompute, type ValueGraph } from './values.ts';
+
+/** Where a value's bytes are while a plan runs. */
+export type Place =
+  | { readonly kind: 'leaf'; readonly leaf: number }
+  /** In the plan's scratch memory. */
+  | { readonly kind: 'scratch'; readonly byteOffset: number; readonly byteLength: number }
+  /** In an allocation that outlives the run, because a node of the graph keeps it. */
+  | { readonly kind: 'result'; readonly allocation: number; readonly byteOffset: number; readonly byteLength: number };
+
+export interface Layout {
+  readonly places: ReadonlyMap<number, Place>;
+  readonly scratchBytes: number;
+  /** Bytes of each allocation for results. */
+  readonly allocations: readonly number[];
+  /** Collective outputs that lie where their input lay: they run in place. */
+  readonly inPlace: ReadonlySet<number>;
+}
+
+/** Bytes that move together: one value, or a bucket of them. */
+interface Block {
+  readonly values: readonly number[];
+  readonly offsets: readonly number[];
+  readonly byteLength: number;
+  /** Stages from the first write to the last read. */
+  readonly from: number;
+  readonly to: number;
+  readonly kept: boolean;
+}
+
+export function byteLengthOf(graph: ValueGraph, id: number): number {
+  const value = graph.values[id];
+  if (value === undefined) throw new RangeError(`no value ${id}`);
+  return elementCount(value.shape) * dtypes[value.dtype].bytes;
+}
+
+/**
+ * Gives every value that crosses a stage a place. Buckets are contiguous, so that a bucket's
+ * gradients are computed straight into the message; values whose lives do not meet share scratch.
+ */
+export function layOut(graph: ValueGraph, stages: readonly Stage[], alignment: number): Layout {
+  const lives = livesOf(graph, stages);
+  const { inPlace, sources } = inPlaceCollectives(graph, stages, lives);
+  const places = new Map<number, Place>();
+  const allocations: number[] = [];
+  for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
+
+  const scratch: Block[] = [];
+  for (const block of blocksOf(graph, stages, lives, sources, alignment)) {
+    if (!block.kept) {
+      scratch.push(block);
+      continue;
+    }
+    const allocation = allocations.push(block.byteLength) - 1;
+    block.values.forEach((id, index) => {
+      const byteOffset = block.offsets[index] ?? 0;
+      places.set(id, { kind: 'result', allocation, byteOffset, byteLength: byteLengthOf(graph, id) });
+    });
+  }
+  const scratchBytes = packScratch(graph, scratch, places, alignment);
+  for (const [output, input] of sources) {
+    const place = places.get(output);
+    if (place !== undefined) places.set(input, place);
+  }
+  return { places, scratchBytes, allocations, inPlace };
+}
+
+interface Life {
+  from: number;
+  to: number;
+}
+
+/** For values that need memory: the stages between which they live. */
+function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life> {
+  const lives = new Map<number, Life>();
+  const producedIn = new Map<number, number>();
+  const read = (id: number, stage: number): void => {
+    const born = producedIn.get(id);
+    const value = graph.values[id];
+    if (value === undefined || value.op === 'input' || born === undefined) return;
+    if (born === stage && isCompute(value)) return;
+    const life = lives.get(id);
+    if (life === undefined) lives.set(id, { from: born, to: stage });
+    else life.to = Math.max(life.to, stage);
+  };
+  stages.forEach((stage, index) => {
+    if (stage.kind === 'wait') {
+      for (const id of stage.values) for (const input of graph.values[id]?.inputs ?? []) read(input, index);
+      for (const id of stage.values) read(id, index);
+      return;
+    }
+    for (const id of stage.values) {
+      producedIn.set(id, index);
+      for (const input of inputsThroughCheap(graph, id, producedIn)) read(input, index);
+    }
+  });
+  for (const root of graph.roots) read(root, stages.length);
+  for (const id of graph.roots) {
+    const born = producedIn.get(id);
+    if (born !== undefined) lives.set(id, { from: born, to: stages.length });
+  }
+  return lives;
+}
+
+/** A segment remakes cheap values, so it reads what they are made of. */
+function inputsThroughCheap(graph: ValueGraph, id: number, produced: ReadonlyMap<number, number>): number[] {
+  const value = graph.values[id];
+  if (value === undefined) return [];
+  return value.inputs.flatMap((input) =>
+    isCheap(graph, input) && !produced.has(input) ? inputsThroughCheap(graph, input, produced) : [input],
+  );
+}
+
+function inPlaceCollectives(
+  graph: ValueGraph,
+  stages: readonly Stage[],
+  lives: ReadonlyMap<number, Life>,
+): { inPlace: Set<number>; sources: Map<number, number> } {
+  const inPlace = new Set<number>();
+  const sources = new Map<number, number>();
+  const roots = new Set(graph.roots);
+  stages.forEach((stage, index) => {
+    if (stage.kind !== 'start') return;
+    const waited = stages.findIndex((other, at) => at > index && other.kind === 'wait' && other.values[0] === stage.values[0]);
+    for (const id of stage.values) {
+      const value = graph.values[id];
+      const [input] = value?.inputs ?? [];
+      if (value === undefined || input === undefined) continue;
+      if (value.op !== 'allReduce' && value.op !== 'broadcast' && value.op !== 'reduce') continue;
+      const life = lives.get(input);
+      const producer = graph.values[input];
+      const usedElsewhere = roots.has(input) || life === undefined || life.to > waited;
+      const readTwice = graph.values.filter((other) => isCollective(other) && other.inputs.includes(input)).length > 1;
+      const readMeanwhile = stages.some(
+        (other, at) => at > index && other.kind === 'compute' && other.values.some((v) => graph.values[v]?.inputs.includes(input)),
+      );
+      if (usedElsewhere || readTwice || readMeanwhile || producer === undefined || !isCompute(producer)) continue;
+      inPlace.add(id);
+      sources.set(id, input);
+    }
+  });
+  return { inPlace, sources };
+}
+
+function blocksOf(
+  graph: ValueGraph,
+  stages: readonly Stage[],
+  lives: ReadonlyMap<number, Life>,
+  sources: ReadonlyMap<number, number>,
+  alignment: number,
+): Block[] {
+  const blocks: Block[] = [];
+  const placed = new Set<number>(sources.values());
+  const roots = new Set(graph.roots);
+  const add = (values: readonly number[]): void => {
+    const offsets: number[] = [];
+    let byteLength = 0;
+    let from = Number.POSITIVE_INFINITY;
+    let to = 0;
+    for (const id of values) {
+      const life = lives.get(id);
+      const source = lives.get(sources.get(id) ?? id);
+      if (life === undefined) continue;
+      from = Math.min(from, life.from, source?.from ?? life.from);
+      to = Math.max(to, life.to);
+      offsets.push(byteLength);
+      byteLength = align(byteLength + byteLengthOf(graph, id), alignment);
+      placed.add(id);
+    }
+    blocks.push({ values, offsets, byteLength, from, to, kept: values.some((id) => roots.has(id)) });
+  };
+  for (const stage of stages) if (stage.kind === 'start' && stage.values.length > 1) add(stage.values);
+  for (const id of lives.keys()) if (!placed.has(id)) add([id]);
+  return blocks;
+}
+
+/** First fit in order of birth; returns the bytes needed. */
+function packScratch(graph: ValueGraph, blocks: Block[], places: Map<number, Place>, alignment: number): number {
+  const active: { block: Block; start: number; end: number }[] = [];
+  let total = 0;
+  blocks.sort((a, b) => a.from - b.from || b.byteLength - a.byteLength);
+  for (const block of blocks) {
+    const others = active.filter((other) => other.block.to >= block.from).sort((a, b) => a.start - b.start);
+    let start = 0;
+    for (const other of others) {
+      if (other.start - start >= block.byteLength) break;
+      start = Math.max(start, other.end);
+    }
+    const end = start + align(block.byteLength, alignment);
+    active.push({ block, start, end });
+    total = Math.max(total, end);
+    block.values.forEach((id, index) => {
+      const byteOffset = start + (block.offsets[index] ?? 0);
+      places.set(id, { kind: 'scratch', byteOffset, byteLength: byteLengthOf(graph, id) });
+    });
+  }
+  return total;
+}
+
+function align(bytes: number, alignment: number): number {
+  return Math.ceil(bytes / alignment) * alignment;
+}

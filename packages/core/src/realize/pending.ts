@@ -1,0 +1,28 @@
+import type { Node } from '../graph/node.ts';
+
+/**
+ * Values that the next realization must compute whoever asks for it: losses and gradients after
+ * backward(), parameters after an update. Without it the next read would compute the step again.
+ */
+const pending = new Map<Node, () => void>();
+
+/** `settle` runs once the node has its value. */
+export function addPending(node: Node, settle: () => void): void {
+  pending.set(node, settle);
+}
+
+export function removePending(node: Node): void {
+  pending.delete(node);
+}
+
+/** Hands over what is pending. */
+export function takePending(): ReadonlyMap<Node, () => void> {
+  const taken = new Map(pending);
+  pending.clear();
+  return taken;
+}
+
+/** Puts back what a failed realization took. */
+export function restorePending(taken: ReadonlyMap<Node, () => void>): void {
+  for (const [node, settle] of taken) pending.set(node, settle);
+}

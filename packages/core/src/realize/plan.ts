@@ -1,0 +1,158 @@
+import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
+import type { Node } from '../graph/node.ts';
+import type { Subgraph } from './collect.ts';
+import { expand } from './expand.ts';
+import { layOut, type Layout } from './layout.ts';
+import { isCheap, segment, type Stage } from './segment.ts';
+import { isCompute, numberValues, type CollectiveValue, type ValueGraph } from './values.ts';
+
+/** A step of a plan; numbers are value ids, whose places the layout gives. */
+export type PlanStep =
+  | {
+      readonly kind: 'compute';
+      readonly name: string;
+      readonly executable: Executable;
+      readonly inputs: readonly number[];
+      readonly outputs: readonly number[];
+    }
+  | { readonly kind: 'start'; readonly values: readonly number[]; readonly collective: CollectiveValue }
+  | { readonly kind: 'wait'; readonly values: readonly number[] }
+  /** For an update that must wait for later readers of the old value. */
+  | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };
+
+/** How to run one structure of graph; made once, run at every step. */
+export interface Plan {
+  readonly words: Int32Array;
+  readonly graph: ValueGraph;
+  readonly layout: Layout;
+  readonly steps: readonly PlanStep[];
+}
+
+/** Compiles a program, or finds it compiled. */
+export type Compile = (program: Program) => Promise<Executable>;
+
+export async function makePlan(
+  subgraph: Subgraph,
+  roots: readonly Node[],
+  words: Int32Array,
+  backend: Backend,
+  compile: Compile,
+): Promise<Plan> {
+  const graph = numberValues(expand(subgraph, roots, backend.limits.native));
+  const stages = segment(graph);
+  const { placed, late } = placeUpdates(graph, stages);
+  const lateValues = late.map(({ value }) => value);
+  const kept: ValueGraph = lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
+  const layout = layOut(kept, stages, backend.limits.alignment);
+  const steps: PlanStep[] = [];
+  for (const [index, stage] of stages.entries()) {
+    if (stage.kind === 'compute') steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compile));
+    else if (stage.kind === 'wait') steps.push(stage);
+    else steps.push({ kind: 'start', values: stage.values, collective: collectiveOf(graph, stage.values) });
+  }
+  for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
+  return { words: words.slice(), graph, layout, steps };
+}
+
+type Update = ValueGraph['updates'][number];
+
+/** An update happens in the segment that computes its value, unless an old value is read later. */
+function placeUpdates(graph: ValueGraph, stages: readonly Stage[]): { placed: Map<number, Update[]>; late: Update[] } {
+  const placed = new Map<number, Update[]>();
+  const late: Update[] = [];
+  for (const update of graph.updates) {
+    const stage = stages.findIndex((s) => s.kind === 'compute' && s.values.includes(update.value));
+    const reads = (id: number): boolean => graph.values[id]?.inputs.includes(update.target) ?? false;
+    const lastRead = stages.findLastIndex((s) => s.kind !== 'wait' && s.values.some(reads));
+    if (stage < 0 || lastRead > stage) late.push(update);
+    else placed.set(stage, [...(placed.get(stage) ?? []), update]);
+  }
+  return { placed, late };
+}
+
+async function computeStep(
+  graph: ValueGraph,
+  layout: Layout,
+  stage: Stage,
+  updates: readonly Update[],
+  compile: Compile,
+): Promise<PlanStep> {
+  const members = withCheapInputs(graph, stage.values);
+  const memberSet = new Set(members);
+  const inputs: number[] = [];
+  const known = new Set<number>();
+  const need = (id: number): void => {
+    if (memberSet.has(id) || known.has(id)) return;
+    known.add(id);
+    inputs.push(id);
+  };
+  for (const id of members) graph.values[id]?.inputs.forEach(need);
+  for (const { target } of updates) need(target);
+  const outputs = stage.values.filter((id) => layout.places.has(id));
+  const numbers = new Map<number, number>([...inputs, ...members].map((id, index) => [id, index]));
+  const executable = await compile(programOf(graph, inputs, members, outputs, updates, numbers));
+  return { kind: 'compute', name: `${members.length} ops`, executable, inputs, outputs };
+}
+
+/** Values of a stage and the cheap ones that they use, in order. */
+function withCheapInputs(graph: ValueGraph, values: readonly number[]): number[] {
+  const members = new Set(values);
+  const visit = (id: number): void => {
+    for (const input of graph.values[id]?.inputs ?? []) {
+      if (members.has(input) || !isCheap(graph, input)) continue;
+      members.add(input);
+      visit(input);
+    }
+  };
+  values.forEach(visit);
+  return [...members].sort((a, b) => a - b);
+}
+
+function programOf(
+  graph: ValueGraph,
+  inputs: readonly number[],
+  members: readonly number[],
+  outputs: readonly number[],
+  updates: readonly Update[],
+  numbers: ReadonlyMap<number, number>,
+): Program {
+  const numberOf = (id: number): number => {
+    const number = numbers.get(id);
+    if (number === undefined) throw new RangeError(`value ${id} is not in the segment`);
+    return number;
+  };
+  return {
+    inputs: inputs.map((id) => {
+      const value = graph.values[id];
+      if (value === undefined) throw new RangeError(`no value ${id}`);
+      return { shape: value.shape, dtype: value.dtype };
+    }),
+    instructions: members.map((id): Instruction => {
+      const value = graph.values[id];
+      if (value === undefined || !isCompute(value)) throw new RangeError(`value ${id} does not compute`);
+      return { ...value, inputs: value.inputs.map(numberOf) };
+    }),
+    outputs: outputs.map(numberOf),
+    updates: updates.map(({ target, value }) => ({ target: numberOf(target), value: numberOf(value) })),
+  };
+}
+
+function collectiveOf(graph: ValueGraph, values: readonly number[]): CollectiveValue {
+  const value = graph.values[values[0] ?? -1];
+  if (value === undefined || value.op === 'input' || isCompute(value)) throw new RangeError('a collective is expected');
+  return value;
+}
+
+/** The program of a graph without collectives: for tests of backends and for looking at what is compiled. */
+export function programFor(
+  subgraph: Subgraph,
+  roots: readonly Node[],
+  native: Parameters<typeof expand>[2],
+): Program {
+  const graph = numberValues(expand(subgraph, roots, native));
+  const inputs = graph.values.slice(0, graph.leafCount).map((_, id) => id);
+  const members = graph.values.map((_, id) => id).slice(graph.leafCount);
+  const outputs = [...new Set(graph.roots)];
+  const numbers = new Map(graph.values.map((_, id) => [id, id]));
+  return programOf(graph, inputs, members, outputs, graph.updates, numbers);
+}

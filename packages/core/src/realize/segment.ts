@@ -1,0 +1,86 @@
+import { isCollective, isCompute, type CollectiveValue, type ValueGraph } from './values.ts';
+
+/** What a plan does, in order; numbers are value ids. */
+export type Stage =
+  | { readonly kind: 'compute'; readonly values: readonly number[] }
+  /** Starts a collective, or several all-reduces as one message, without waiting. */
+  | { readonly kind: 'start'; readonly values: readonly number[] }
+  | { readonly kind: 'wait'; readonly values: readonly number[] };
+
+/** Values that every segment makes for itself instead of passing them through memory. */
+export function isCheap(graph: ValueGraph, id: number): boolean {
+  const value = graph.values[id];
+  if (value === undefined) return false;
+  if (value.op === 'constant' || value.op === 'iota') return true;
+  if (value.op !== 'expand' && value.op !== 'reshape' && value.op !== 'cast') return false;
+  return value.inputs.every((input) => isCheap(graph, input));
+}
+
+/**
+ * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
+ * values, so that the collective starts as soon as its input exists, and where a value needs a
+ * collective's result.
+ */
+export function segment(graph: ValueGraph): readonly Stage[] {
+  const stages: Stage[] = [];
+  let open: number[] = [];
+  const openSet = new Set<number>();
+  const startedIn = new Map<number, readonly number[]>();
+
+  const close = (): void => {
+    if (open.length > 0) stages.push({ kind: 'compute', values: open });
+    open = [];
+    openSet.clear();
+  };
+  const waitFor = (inputs: readonly number[]): void => {
+    for (const input of inputs) {
+      const group = startedIn.get(input);
+      if (group === undefined) continue;
+      close();
+      stages.push({ kind: 'wait', values: group });
+      for (const id of group) startedIn.delete(id);
+    }
+  };
+
+  const pinned = new Set([...graph.roots, ...graph.updates.map(({ value }) => value)]);
+  for (let id = graph.leafCount; id < graph.values.length; id++) {
+    const value = graph.values[id];
+    if (value === undefined) break;
+    if (isCompute(value)) {
+      if (isCheap(graph, id) && !pinned.has(id) && !feedsCollective(graph, id)) continue;
+      waitFor(value.inputs);
+      open.push(id);
+      openSet.add(id);
+      continue;
+    }
+    if (!isCollective(value)) continue;
+    const group = bucketFrom(graph, id, value);
+    const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
+    waitFor(inputs);
+    if (inputs.some((input) => openSet.has(input))) close();
+    stages.push({ kind: 'start', values: group });
+    for (const member of group) startedIn.set(member, group);
+    id += group.length - 1;
+  }
+  close();
+  const left = new Set(startedIn.values());
+  for (const group of left) stages.push({ kind: 'wait', values: group });
+  return stages;
+}
+
+function feedsCollective(graph: ValueGraph, id: number): boolean {
+  return graph.values.some((value) => isCollective(value) && value.inputs.includes(id));
+}
+
+/** All-reduces that follow each other with one bucket number travel together. */
+function bucketFrom(graph: ValueGraph, id: number, first: CollectiveValue): number[] {
+  const group = [id];
+  if (first.op !== 'allReduce' || first.params.bucket < 0) return group;
+  for (let next = id + 1; next < graph.values.length; next++) {
+    const value = graph.values[next];
+    if (value?.op !== 'allReduce' || value.params.bucket !== first.params.bucket) break;
+    if (value.params.axis !== first.params.axis || value.dtype !== first.dtype) break;
+    group.push(next);
+  }
+  return group;
+}

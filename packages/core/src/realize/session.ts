@@ -1,0 +1,135 @@
+import { isOp, type Node } from '../graph/node.ts';
+import { adoptStorage, moveToHost } from '../graph/ownership.ts';
+import type { Backend, Executable, Program } from '../spec/backend.ts';
+import { TensorStateError } from '../spec/errors.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import { formatShape } from '../shape.ts';
+import { count, record } from '../timeline.ts';
+import { collect, targetOf, type Subgraph } from './collect.ts';
+import { execute, type RootResult } from './execute.ts';
+import { restorePending, takePending } from './pending.ts';
+import { makePlan, type Plan } from './plan.ts';
+import { sameWords, Signatures } from './signature.ts';
+
+/** Realizes graphs on one device; plans and compiled programs are kept by structure. */
+export class Session {
+  readonly backend: Backend;
+  readonly mesh: Mesh;
+  readonly #plans = new Map<number, Plan[]>();
+  readonly #programs = new Map<string, Executable>();
+  readonly #signatures = new Signatures();
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(backend: Backend, mesh: Mesh) {
+    this.backend = backend;
+    this.mesh = mesh;
+  }
+
+  /** Computes `nodes` and all that is pending. Calls run one after another. */
+  realize(nodes: readonly Node[]): Promise<void> {
+    return this.#inOrder(() => this.#realizeNow(nodes));
+  }
+
+  /** Computes a node and copies its bytes; unless it is resident, it lives on the host from then on. */
+  fetch(node: Node): Promise<Uint8Array> {
+    return this.#inOrder(async () => {
+      if (node.value === null) await this.#realizeNow([node]);
+      const { value } = node;
+      if (value?.kind === 'host') return value.bytes;
+      if (value?.kind !== 'device') throw freedError(node);
+      const bytes = await this.backend.read(value.storage.buffer);
+      const holder = node.op === 'assign' ? targetOf(node) : node;
+      if (!holder.resident) moveToHost(node, bytes);
+      return bytes;
+    });
+  }
+
+  #inOrder<T>(body: () => Promise<T>): Promise<T> {
+    const run = this.#last.then(body);
+    this.#last = run.then(
+      () => {},
+      () => {},
+    );
+    return run;
+  }
+
+  async #realizeNow(nodes: readonly Node[]): Promise<void> {
+    const start = performance.now();
+    const pending = takePending();
+    try {
+      const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
+      if (roots.length > 0) {
+        const subgraph = collect(roots);
+        const outputs = roots.filter((root) => root.op !== 'assign');
+        const plan = await this.#planFor(subgraph, outputs, start);
+        const results = await execute(plan, subgraph.leaves, this.backend, this.mesh);
+        count('plansRun', 1);
+        outputs.forEach((root, index) => {
+          const result = results[index];
+          if (result !== undefined) settle(root, result, subgraph.leaves);
+        });
+        for (const root of roots) if (isOp(root, 'assign')) settleAssign(root);
+      }
+    } catch (error) {
+      restorePending(pending);
+      throw error;
+    }
+    for (const settle of pending.values()) settle();
+  }
+
+  async #planFor(subgraph: Subgraph, roots: readonly Node[], start: number): Promise<Plan> {
+    const { hash, words } = this.#signatures.of(subgraph, roots);
+    const known = this.#plans.get(hash)?.find((plan) => sameWords(plan.words, words));
+    count('graphMs', record('graph', 'look up the plan', start));
+    if (known !== undefined) return known;
+    const compileStart = performance.now();
+    const plan = await makePlan(subgraph, roots, words, this.backend, (program) => this.#compile(program));
+    this.#plans.set(hash, [...(this.#plans.get(hash) ?? []), plan]);
+    count('plansMade', 1);
+    count('compileMs', record('graph', 'make a plan', compileStart));
+    return plan;
+  }
+
+  async #compile(program: Program): Promise<Executable> {
+    const key = programKey(program);
+    const known = this.#programs.get(key);
+    if (known !== undefined) return known;
+    const executable = await this.backend.compile(program);
+    this.#programs.set(key, executable);
+    count('programsCompiled', 1);
+    return executable;
+  }
+}
+
+function settle(root: Node, result: RootResult, leaves: readonly Node[]): void {
+  if (result.kind === 'storage') adoptStorage(root, result.storage);
+  else shareLeaf(root, leaves[result.leaf]);
+  if (!root.requiresGrad) root.inputs = [];
+}
+
+/** The target has the new value; the assign is another name of it. */
+function settleAssign(assign: Node<'assign'>): void {
+  const target = targetOf(assign);
+  target.updatedAt = Math.max(target.updatedAt, assign.id);
+  assign.value = target.value;
+  assign.inputs = [target];
+}
+
+/** A root that is a leaf (a detached parameter) shares its memory. */
+function shareLeaf(root: Node, leaf: Node | undefined): void {
+  if (leaf?.value?.kind === 'device') adoptStorage(root, leaf.value.storage.share());
+  else root.value = leaf?.value ?? null;
+}
+
+function freedError(node: Node): TensorStateError {
+  const by = node.value?.kind === 'freed' ? node.value.by : 'an earlier run';
+  return new TensorStateError(
+    { asked: `the data of a tensor of shape ${formatShape(node.shape)}`, found: `its memory was freed by ${by}`, todo: 'Read it before it is freed' },
+    { shape: node.shape },
+  );
+}
+
+/** JSON has no NaN and no infinities; constants may be any of them. */
+function programKey(program: Program): string {
+  return JSON.stringify(program, (_, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value));
+}

@@ -1,0 +1,97 @@
+import { newWalk, type Node } from '../graph/node.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
+import type { CollectiveOp, ComputeOp, OpParams } from '../spec/op.ts';
+import type { Expanded } from './expand.ts';
+import { paramsKey } from './signature.ts';
+
+type RunnableOp = ComputeOp | CollectiveOp;
+
+/** An op of a plan; its id is its place in the list, and inputs are smaller ids. */
+export type Value = {
+  [K in RunnableOp | 'input']: {
+    readonly op: K;
+    readonly params: OpParams[K];
+    readonly inputs: readonly number[];
+    readonly shape: Shape;
+    readonly dtype: DType;
+  };
+}[RunnableOp | 'input'];
+
+export interface ValueGraph {
+  /** The first `leafCount` are inputs. */
+  readonly values: readonly Value[];
+  readonly leafCount: number;
+  readonly roots: readonly number[];
+  readonly updates: readonly { readonly target: number; readonly value: number }[];
+}
+
+const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
+  'allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce', 'sendRecv', 'reinterpret',
+]);
+
+export type CollectiveValue = Extract<Value, { op: CollectiveOp }>;
+export type ComputeValue = Extract<Value, { op: ComputeOp }>;
+
+export function isCollective(value: Value): value is CollectiveValue {
+  return collectiveOps.has(value.op);
+}
+
+export function isCompute(value: Value): value is ComputeValue {
+  return value.op !== 'input' && !isCollective(value);
+}
+
+/**
+ * Numbers the nodes in program order. Equal expressions get one number (a decomposed forward and
+ * its backward share their parts); collectives never merge, as all ranks must run the same ones.
+ */
+export function numberValues(expanded: Expanded): ValueGraph {
+  const order = reachable([...expanded.roots, ...expanded.updates.map(({ value }) => value)]);
+  const values: Value[] = [];
+  const ids = new Map<Node, number>();
+  const seen = new Map<string, number>();
+  const idOf = (node: Node): number => {
+    const id = ids.get(node);
+    if (id === undefined) throw new RangeError(`${node.op} has no number`);
+    return id;
+  };
+  for (const leaf of expanded.leaves) ids.set(leaf, values.push(valueOf(leaf, [])) - 1);
+  for (const node of order) {
+    if (ids.has(node)) continue;
+    const value = valueOf(node, node.inputs.map(idOf));
+    const key = isCollective(value) ? undefined : `${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
+    const known = key === undefined ? undefined : seen.get(key);
+    const id = known ?? values.push(value) - 1;
+    if (key !== undefined) seen.set(key, id);
+    ids.set(node, id);
+  }
+  return {
+    values,
+    leafCount: expanded.leaves.length,
+    roots: expanded.roots.map(idOf),
+    updates: expanded.updates.map(({ target, value }) => ({ target, value: idOf(value) })),
+  };
+}
+
+function reachable(roots: readonly Node[]): Node[] {
+  const walk = newWalk();
+  const found: Node[] = [];
+  const visit = (node: Node): void => {
+    if (node.mark === walk) return;
+    node.mark = walk;
+    found.push(node);
+  };
+  roots.forEach(visit);
+  for (let next = 0; next < found.length; next++) found[next]?.inputs.forEach(visit);
+  return found.sort((a, b) => a.id - b.id);
+}
+
+function valueOf(node: Node, inputs: readonly number[]): Value {
+  if (node.op === 'assign' || node.op === 'detach') throw new TypeError(`${node.op} outlived the expansion`);
+  return typedValue(node.op, node, inputs);
+}
+
+function typedValue<K extends RunnableOp | 'input'>(op: K, node: Node, inputs: readonly number[]): Value {
+  const { params, shape, dtype } = node;
+  // The op and its parameters come from one node, which typed them together.
+  return { op, params, inputs, shape, dtype } as Value;
+}

@@ -1,0 +1,72 @@
+import type { DType, Shape, ValueType } from './dtype.ts';
+import type { CompositeOp, ComputeOp, ComputeParams } from './op.ts';
+
+/** One op of a program; `inputs` are value ids. */
+export type Instruction = {
+  [K in ComputeOp]: {
+    readonly op: K;
+    readonly params: ComputeParams[K];
+    readonly inputs: readonly number[];
+    readonly shape: Shape;
+    readonly dtype: DType;
+  };
+}[ComputeOp];
+
+/**
+ * A straight-line computation. Value ids: 0 … inputs.length-1 are the inputs, then one per
+ * instruction, which reads only smaller ids. Shapes may have 0-size dims.
+ */
+export interface Program {
+  readonly inputs: readonly ValueType[];
+  readonly instructions: readonly Instruction[];
+  /** Value ids, each distinct and the id of an instruction or an input. */
+  readonly outputs: readonly number[];
+  /**
+   * `value` (an instruction) replaces the contents of input `target` in place, as if after every
+   * other instruction had run. Updates are not listed in `outputs` unless also wanted there.
+   */
+  readonly updates: readonly { readonly target: number; readonly value: number }[];
+}
+
+/** Memory of a backend. Sub-buffers share the bytes of their parent and are not freed. */
+export interface DeviceBuffer {
+  readonly byteLength: number;
+  subBuffer(byteOffset: number, byteLength: number): DeviceBuffer;
+}
+
+export interface BackendLimits {
+  /** What the backend computes with; buffers may hold any dtype. */
+  readonly dtypes: ReadonlySet<DType>;
+  /** Composites it runs without decomposition. */
+  readonly native: ReadonlySet<CompositeOp>;
+  /** Alignment in bytes that sub-buffers given to `run` keep. */
+  readonly alignment: number;
+}
+
+/** A compiled program. */
+export interface Executable {
+  /**
+   * Buffers in the order of `program.inputs` and `program.outputs`; outputs do not overlap inputs
+   * or each other. Inputs that are update targets are written. Runs are ordered with every other
+   * call on the backend; the promise settles when it is safe to start the next.
+   */
+  run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void>;
+  dispose(): void;
+}
+
+/** Executes programs on one device. Calls take effect in order. */
+export interface Backend {
+  readonly name: string;
+  readonly limits: BackendLimits;
+  /** Contents are unspecified. Throws OutOfMemoryError. */
+  alloc(byteLength: number): DeviceBuffer;
+  free(buffer: DeviceBuffer): void;
+  write(buffer: DeviceBuffer, bytes: Uint8Array): void;
+  /** A copy of the contents. */
+  read(buffer: DeviceBuffer): Promise<Uint8Array>;
+  /** The bytes themselves where the device computes in host memory; undefined where it does not. */
+  map(buffer: DeviceBuffer): Uint8Array | undefined;
+  compile(program: Program): Promise<Executable>;
+  /** Settles when everything enqueued so far has been done. */
+  sync(): Promise<void>;
+}

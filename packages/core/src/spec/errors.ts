@@ -1,0 +1,96 @@
+/** What every message says: what was asked, what was found, what to do. */
+export interface ErrorParts {
+  readonly asked: string;
+  readonly found: string;
+  /** The remedy, as an imperative sentence. */
+  readonly todo: string;
+}
+
+/**
+ * Base of all errors that a user can cause or meet. `code` is stable; `fields` hold the numbers of
+ * the message. Found across copies of the package by `ShardwiseError.isInstance`.
+ */
+export abstract class ShardwiseError extends Error {
+  abstract readonly code: string;
+  /** Marks the errors of every copy of the package. */
+  readonly isShardwiseError = true;
+  readonly fields: Readonly<Record<string, unknown>>;
+
+  constructor(
+    parts: ErrorParts,
+    fields: Readonly<Record<string, unknown>> = {},
+    options?: ErrorOptions,
+  ) {
+    super(`${parts.asked}: ${parts.found}. ${parts.todo}`, options);
+    this.name = new.target.name;
+    this.fields = fields;
+  }
+
+  static isInstance(error: unknown): error is ShardwiseError {
+    return error instanceof Error && 'isShardwiseError' in error;
+  }
+}
+
+/** Shapes that do not fit an op. */
+export class ShapeError extends ShardwiseError {
+  readonly code = 'SHAPE';
+}
+
+/** A dtype that an op, a buffer or a file does not take. */
+export class DTypeError extends ShardwiseError {
+  readonly code = 'DTYPE';
+}
+
+/** An option, a setting or an argument out of range. */
+export class ConfigError extends ShardwiseError {
+  readonly code = 'CONFIG';
+}
+
+/** A layout or plan that does not fit the mesh or the model. */
+export class LayoutError extends ShardwiseError {
+  readonly code = 'LAYOUT';
+}
+
+/** A tensor used in a way that its state does not allow (freed, overwritten, without gradient). */
+export class TensorStateError extends ShardwiseError {
+  readonly code = 'TENSOR_STATE';
+}
+
+/** A device that has no room, or cannot compile or run a program. */
+export class BackendError extends ShardwiseError {
+  readonly code: string = 'BACKEND';
+}
+
+export class OutOfMemoryError extends BackendError {
+  override readonly code = 'OUT_OF_MEMORY';
+}
+
+/** Data that cannot be found or read. */
+export class DataError extends ShardwiseError {
+  readonly code = 'DATA';
+}
+
+/** A checkpoint that is missing, broken, or of another model. */
+export class CheckpointError extends ShardwiseError {
+  readonly code = 'CHECKPOINT';
+}
+
+/** Communication failed; `fields` name the rank, the operation and its sequence number. */
+export class CollectiveError extends ShardwiseError {
+  readonly code: string = 'COLLECTIVE';
+}
+
+/** Ranks called different operations, sizes or dtypes. */
+export class CollectiveMismatchError extends CollectiveError {
+  override readonly code = 'COLLECTIVE_MISMATCH';
+}
+
+/** Ranks did not arrive in time. */
+export class CollectiveTimeoutError extends CollectiveError {
+  override readonly code = 'COLLECTIVE_TIMEOUT';
+}
+
+/** The group was ended by a rank, or from outside. */
+export class CollectiveAbortedError extends CollectiveError {
+  override readonly code = 'COLLECTIVE_ABORTED';
+}

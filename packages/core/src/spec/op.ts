@@ -1,0 +1,210 @@
+import type { DType, Shape } from './dtype.ts';
+
+/** No parameters. */
+export type None = Readonly<Record<never, never>>;
+
+/** Window arithmetic of a 2-D convolution, all pairs `[height, width]`. */
+export interface Conv2dParams {
+  readonly stride: readonly [number, number];
+  readonly padding: readonly [number, number];
+  readonly dilation: readonly [number, number];
+  readonly groups: number;
+}
+
+/** How a value lies on one mesh axis (codified by spmd_types; the gradient's type is fixed by it). */
+export type AxisType =
+  /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
+  | 'replicate'
+  /** The same on all ranks, used by all in the same way. Its gradient is invariant. */
+  | 'invariant'
+  /** Different on each rank. Its gradient is varying. */
+  | 'varying'
+  /** The value is the sum over ranks. Its gradient is replicate. */
+  | 'partial';
+
+/** Along which mesh axis, over how many ranks, and from which of them a collective is seen. */
+export interface AxisParams {
+  readonly axis: string;
+  readonly size: number;
+  readonly rank: number;
+}
+
+/**
+ * Primitive ops: what every backend must run, and all that gradients and composites are made of.
+ * Letters: N any shape; M, K, K' matrix dims; B batch dims. Binary ops take equal shapes: the
+ * graph inserts `expand` where shapes broadcast.
+ */
+export interface PrimitiveParams {
+  // Leaves: values without inputs.
+  /** Every element is `value`. Bools are 0 and 1. */
+  constant: { readonly value: number; readonly shape: Shape; readonly dtype: DType };
+  /** i32; the element's index along `dim`. */
+  iota: { readonly dim: number; readonly shape: Shape };
+  /** i32; 32 random bits an element, a pure function of the key and the element's flat index. Shape: key i32 [2] -> shape. */
+  random: { readonly shape: Shape };
+
+  // Elementwise, one input. Shape: N -> N.
+  neg: None;
+  abs: None;
+  /** -1, 0 or 1. */
+  sign: None;
+  exp: None;
+  log: None;
+  sqrt: None;
+  sin: None;
+  cos: None;
+  tanh: None;
+  erf: None;
+  floor: None;
+  ceil: None;
+  /** bool -> bool. */
+  logicalNot: None;
+  /** Float to int truncates towards zero; anything to bool is `!= 0`. */
+  cast: { readonly dtype: DType };
+
+  // Elementwise, two inputs of one dtype. Shape: N, N -> N.
+  add: None;
+  sub: None;
+  mul: None;
+  /** i32 truncates towards zero. */
+  div: None;
+  /** f32 only. */
+  pow: None;
+  maximum: None;
+  minimum: None;
+  /** f32 and i32 -> bool. NaN compares false. */
+  equal: None;
+  less: None;
+  lessEqual: None;
+  /** bool, bool -> bool. */
+  logicalAnd: None;
+  logicalOr: None;
+  /** Shape: condition bool N, a N, b N -> N. */
+  where: None;
+
+  // Reductions; reduced dims disappear. `dims` ascend. Shape: N -> N without dims.
+  sum: { readonly dims: readonly number[] };
+  max: { readonly dims: readonly number[] };
+  /** i32; the first of equal maxima. */
+  argMax: { readonly dim: number };
+  /** Inclusive running sum. Shape: N -> N. */
+  cumsum: { readonly dim: number };
+
+  // Movement.
+  reshape: { readonly shape: Shape };
+  /** Output dim i is input dim `order[i]`. */
+  permute: { readonly order: readonly number[] };
+  /** Repeats dims of size 1; same number of dims. */
+  expand: { readonly shape: Shape };
+  /** Per dim, elements start, start + step, … below stop; step >= 1. */
+  slice: {
+    readonly starts: readonly number[];
+    readonly stops: readonly number[];
+    readonly steps: readonly number[];
+  };
+  pad: {
+    readonly before: readonly number[];
+    readonly after: readonly number[];
+    readonly value: number;
+  };
+  concat: { readonly dim: number };
+
+  // Contractions.
+  /** Batch dims broadcast. Shape: a [B, M, K], b [B', K, K'] -> [B'', M, K']; transposes swap the last two dims of an input first. */
+  matmul: { readonly transposeA: boolean; readonly transposeB: boolean };
+  /** Shape: x [N, C, H, W], w [O, C/groups, R, S] -> [N, O, H', W']. */
+  conv2d: Conv2dParams;
+  /** Gradient of conv2d by its input. Shape: dy [N, O, H', W'], w [O, C/groups, R, S] -> inputShape. */
+  conv2dInput: Conv2dParams & { readonly inputShape: Shape };
+  /** Gradient of conv2d by its weight. Shape: x [N, C, H, W], dy [N, O, H', W'] -> weightShape. */
+  conv2dWeight: Conv2dParams & { readonly weightShape: Shape };
+
+  // Indexing; indices are i32 and in range.
+  /** out[i][j] = x[index[i][j]][j] for dim 0. Shape: x N, index N' -> N', N' <= N off dim. */
+  gather: { readonly dim: number };
+  /** out = x; out[index[i][j]][j] += source[i][j] for dim 0. Shape: x N, index N', source N' -> N. */
+  scatterAdd: { readonly dim: number };
+  /** Rows of x. Shape: x [.., D, ..], index [I] -> [.., I, ..]. */
+  indexSelect: { readonly dim: number };
+  /** out = x; row index[i] of out += row i of source. Shape: x [.., D, ..], index [I], source [.., I, ..] -> [.., D, ..]. */
+  indexAdd: { readonly dim: number };
+}
+
+/**
+ * Composite ops: each has a decomposition into primitives (graph/decompose.ts). A backend that
+ * lists one in `limits.native` is given it whole; else it sees the decomposition.
+ */
+export interface CompositeParams {
+  /** 1 / (1 + exp(-x)). */
+  sigmoid: None;
+  relu: None;
+  /** Exact (erf) or the tanh approximation. */
+  gelu: { readonly approximate: 'none' | 'tanh' };
+  /** Shape: x N, dy N -> N. */
+  geluGrad: { readonly approximate: 'none' | 'tanh' };
+  /** Over the last dim. Shape: [.., D] -> [.., D]. */
+  softmax: None;
+  /** From the softmax y. Shape: y [.., D], dy [.., D] -> [.., D]. */
+  softmaxGrad: None;
+  logSoftmax: None;
+  /** From the log-softmax y. Shape: y [.., D], dy [.., D] -> [.., D]. */
+  logSoftmaxGrad: None;
+  /** Shape: x [.., D], weight [D], bias [D] -> [.., D]. */
+  layerNorm: { readonly eps: number };
+  /** Shape: x [.., D], weight [D], dy [.., D] -> [.., D]. */
+  layerNormInputGrad: { readonly eps: number };
+  /** Shape: x [.., D], dy [.., D] -> [D]. */
+  layerNormWeightGrad: { readonly eps: number };
+  /** Shape: x [.., D], weight [D] -> [.., D]. */
+  rmsNorm: { readonly eps: number };
+  /** Shape: x [.., D], weight [D], dy [.., D] -> [.., D]. */
+  rmsNormInputGrad: { readonly eps: number };
+  /** Shape: x [.., D], dy [.., D] -> [D]. */
+  rmsNormWeightGrad: { readonly eps: number };
+}
+
+/** Collectives of the graph: run by a process group, between the segments that a backend runs. */
+export interface CollectiveParams {
+  /** partial -> `to`. `bucket` groups all-reduces that travel as one message. Shape: N -> N. */
+  allReduce: AxisParams & {
+    readonly reduce: 'sum' | 'avg';
+    readonly to: 'replicate' | 'invariant';
+    readonly bucket: number;
+  };
+  /** varying -> `to`; shards concatenate along `dim` in rank order. Shape: [.., D, ..] -> [.., size*D, ..]. */
+  allGather: AxisParams & { readonly dim: number; readonly to: 'replicate' | 'invariant' };
+  /** partial -> varying. Shape: [.., size*D, ..] -> [.., D, ..]. */
+  reduceScatter: AxisParams & { readonly dim: number; readonly reduce: 'sum' | 'avg' };
+  /** varying -> varying: splits `splitDim` over ranks, concatenates what arrives along `concatDim`. */
+  allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
+  /** varying -> replicate: everyone gets root's value. Shape: N -> N. */
+  broadcast: AxisParams & { readonly root: number };
+  /** partial -> varying: the sum on root, zeros elsewhere. Shape: N -> N. */
+  reduce: AxisParams & { readonly root: number };
+  /** varying -> varying: rank r's value goes to rank destination[r] (-1: nowhere); zeros where nothing arrives. Shape: N -> N. */
+  sendRecv: AxisParams & { readonly destination: readonly number[] };
+  /** A change of type that moves no data: invariant -> replicate, replicate -> varying, varying -> partial. */
+  reinterpret: AxisParams & { readonly from: AxisType; readonly to: AxisType };
+}
+
+/** Nodes of the graph only; they never reach a backend as instructions. */
+export interface GraphParams {
+  /** A value that is there already: host data or a device buffer. */
+  input: None;
+  /** The same value, outside the gradient. Shape: N -> N. */
+  detach: None;
+  /** Overwrites target's buffer with value at the end of the run. Shape: target N, value N -> N. */
+  assign: None;
+}
+
+export type PrimitiveOp = keyof PrimitiveParams;
+export type CompositeOp = keyof CompositeParams;
+export type CollectiveOp = keyof CollectiveParams;
+export type GraphOp = keyof GraphParams;
+
+/** What a backend may be given in a program. */
+export type ComputeParams = PrimitiveParams & CompositeParams;
+export type ComputeOp = keyof ComputeParams;
+
+export type OpParams = ComputeParams & CollectiveParams & GraphParams;
+export type Op = keyof OpParams;

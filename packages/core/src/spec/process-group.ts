@@ -1,0 +1,100 @@
+import type { DType } from './dtype.ts';
+
+/** Memory and what lies in it; `bytes.byteLength` is a multiple of the dtype's size. */
+export interface TypedBytes {
+  readonly bytes: Uint8Array;
+  readonly dtype: DType;
+}
+
+/** Reductions go in rank order, so that every rank gets the same bits. */
+export type ReduceOp =
+  | 'sum'
+  | 'avg'
+  | 'product'
+  | 'min'
+  | 'max'
+  | 'and'
+  | 'or'
+  | 'xor'
+  /** Each rank's values times `factor`, then the sum. */
+  | { readonly premultipliedSum: number };
+
+export interface CallOptions {
+  /** After this the call rejects with a TimeoutError that names the ranks that are missing. */
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** W = size. Every rank calls the same operations in the same order, with the same sizes and dtypes. */
+export interface Collectives {
+  /** In place. */
+  allReduce(buffer: TypedBytes, op: ReduceOp, options?: CallOptions): Promise<void>;
+  /** Shape: input [n] -> output [W*n], in rank order. */
+  allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void>;
+  /** Shape: input [W*n] -> output [n]: this rank's part of the reduction. */
+  reduceScatter(
+    input: TypedBytes,
+    output: TypedBytes,
+    op: ReduceOp,
+    options?: CallOptions,
+  ): Promise<void>;
+  /** Shape: input [W*n] -> output [W*n]; part r goes to rank r. Splits in elements where parts differ. */
+  allToAll(
+    input: TypedBytes,
+    output: TypedBytes,
+    options?: CallOptions & {
+      readonly inputSplits?: readonly number[];
+      readonly outputSplits?: readonly number[];
+    },
+  ): Promise<void>;
+  /** In place: everyone gets root's values. */
+  broadcast(buffer: TypedBytes, root: number, options?: CallOptions): Promise<void>;
+  /** In place: root gets the reduction, the others keep theirs. */
+  reduce(buffer: TypedBytes, root: number, op: ReduceOp, options?: CallOptions): Promise<void>;
+  /** Shape: input [n] -> on root, output [W*n]. */
+  gather(
+    input: TypedBytes,
+    output: TypedBytes | undefined,
+    root: number,
+    options?: CallOptions,
+  ): Promise<void>;
+  /** Shape: on root, input [W*n] -> output [n]. */
+  scatter(
+    input: TypedBytes | undefined,
+    output: TypedBytes,
+    root: number,
+    options?: CallOptions,
+  ): Promise<void>;
+  barrier(options?: CallOptions): Promise<void>;
+}
+
+export interface PointToPoint {
+  /** Messages between two ranks with one tag arrive in order; `to` is a rank of this group. */
+  send(
+    buffer: TypedBytes,
+    to: number,
+    options?: CallOptions & { readonly tag?: number },
+  ): Promise<void>;
+  recv(
+    buffer: TypedBytes,
+    from: number,
+    options?: CallOptions & { readonly tag?: number },
+  ): Promise<void>;
+}
+
+/**
+ * A set of ranks that communicate. Calls may be issued without awaiting the earlier ones; they run
+ * in the order of issue. A buffer belongs to the call until its promise settles.
+ */
+export interface ProcessGroup extends Collectives, PointToPoint {
+  readonly rank: number;
+  readonly size: number;
+  /** A collective: ranks with one colour form a group, ordered by key, then rank; undefined colour: in none. */
+  split(
+    color: number | undefined,
+    key: number,
+    options?: CallOptions,
+  ): Promise<ProcessGroup | undefined>;
+  /** Fails what is pending on every rank of the group with `reason`; without one, releases it. */
+  close(reason?: Error): void;
+}

@@ -1,0 +1,49 @@
+import type { DType, Shape } from './dtype.ts';
+import type { MeshAxis } from './mesh.ts';
+
+/** Per tensor dim, the mesh axes that shard it, outermost first; plus the axes over which it is a partial sum. */
+export interface Layout {
+  readonly dims: readonly (readonly string[])[];
+  readonly partial: readonly string[];
+}
+
+/** What a plan needs to know of a parameter. */
+export interface ParameterSpec {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly dtype: DType;
+  readonly requiresGrad: boolean;
+}
+
+export interface ParameterPlan extends ParameterSpec {
+  readonly parameter: Layout;
+  readonly gradient: Layout;
+  readonly optimizer: Layout;
+}
+
+/** Communication of one step on one rank. */
+export interface CollectivePlan {
+  readonly operation: string;
+  readonly axis: string;
+  readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
+  readonly parameters: readonly string[];
+  readonly bytes: number;
+}
+
+/** How a model's states lie on the ranks, and what is communicated; data that prints as a table. */
+export interface Plan {
+  readonly strategy: string;
+  readonly axes: readonly MeshAxis[];
+  readonly batch: Layout;
+  readonly parameters: readonly ParameterPlan[];
+  readonly collectives: readonly CollectivePlan[];
+}
+
+/** A way to train a model on many ranks. */
+export interface Strategy<Model, Applied extends Model = Model> {
+  readonly name: string;
+  /** Pure: the same on every rank, before any rank starts work. Throws LayoutError where it does not fit. */
+  plan(parameters: readonly ParameterSpec[], axes: readonly MeshAxis[]): Plan;
+  /** Carries the plan out on this rank's model. A collective. */
+  apply(plan: Plan, model: Model): Promise<Applied>;
+}

@@ -1,0 +1,86 @@
+import { constant, iota } from '../graph/build/leaf.ts';
+import { concat as concatNodes } from '../graph/build/movement.ts';
+import { inputNode } from '../graph/node.ts';
+import { elementCount, formatShape, normalizeDim } from '../shape.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { encodeNumbers, type HostData, toBytes } from './host-data.ts';
+import { Tensor } from './tensor.ts';
+
+/** Numbers or booleans, nested as deep as the tensor has dims. */
+export type NestedNumbers = number | boolean | readonly NestedNumbers[];
+
+/**
+ * A tensor of nested arrays: f32, or bool for booleans, or the dtype that is given.
+ * Throws ShapeError for rows of different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
+ */
+export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): Tensor {
+  const shape: number[] = [];
+  for (let level = values; Array.isArray(level); level = level[0] ?? 0) shape.push(level.length);
+  const flat: (number | boolean)[] = [];
+  const visit = (value: NestedNumbers, depth: number): void => {
+    if (typeof value === 'number' || typeof value === 'boolean') {
+      if (depth !== shape.length) throw raggedError(shape, depth);
+      flat.push(value);
+      return;
+    }
+    if (value.length !== shape[depth]) throw raggedError(shape, depth);
+    for (const item of value) visit(item, depth + 1);
+  };
+  visit(values, 0);
+  const inferred = dtype ?? (typeof flat[0] === 'boolean' ? 'bool' : 'f32');
+  return fromData(encodeNumbers(flat, inferred), shape, inferred);
+}
+
+function raggedError(shape: Shape, depth: number): ShapeError {
+  return new ShapeError(
+    { asked: 'a tensor of nested arrays', found: `rows of different lengths at depth ${depth}, where the first are of shape ${formatShape(shape)}`, todo: 'Give all rows of a dim the same length' },
+    { shape, depth },
+  );
+}
+
+/** A tensor over elements that are already in a typed array, which the tensor owns from now on. */
+export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
+  const count = elementCount(shape);
+  if (data.length !== count) {
+    throw new ShapeError(
+      { asked: `a tensor of shape ${formatShape(shape)} (${count} elements)`, found: `${data.length} elements`, todo: 'Give as many elements as the shape has' },
+      { shape, elements: data.length },
+    );
+  }
+  return new Tensor(inputNode(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
+}
+
+/** Shape: -> shape. */
+export function full(shape: Shape, value: number, dtype: DType = 'f32'): Tensor {
+  return new Tensor(constant(value, shape, dtype));
+}
+
+/** Shape: -> shape. */
+export function zeros(shape: Shape, dtype: DType = 'f32'): Tensor {
+  return full(shape, 0, dtype);
+}
+
+/** Shape: -> shape. */
+export function ones(shape: Shape, dtype: DType = 'f32'): Tensor {
+  return full(shape, 1, dtype);
+}
+
+/** i32 0, 1, … length - 1. Shape: -> [length]. */
+export function arange(length: number): Tensor {
+  return new Tensor(iota([length], 0));
+}
+
+/** Joins along a dim that is there. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
+export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
+  const [first] = tensors;
+  if (first === undefined) {
+    throw new ShapeError({ asked: 'concat', found: 'no tensors', todo: 'Give at least one tensor' });
+  }
+  return new Tensor(concatNodes(tensors.map((t) => t.node), normalizeDim('concat', dim, first.ndim)));
+}
+
+/** Joins along a new dim. Shape: n times N -> [.., n, ..]. */
+export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
+  return concat(tensors.map((t) => t.unsqueeze(dim)), dim);
+}

@@ -1,0 +1,241 @@
+import { walkBackward } from '../autograd/walk.ts';
+import { gradientsOfNode } from '../autograd/rules.ts';
+import { constantLike } from '../graph/build/leaf.ts';
+import { createNode, noGrad, type GradientSink, none, type Node } from '../graph/node.ts';
+import { freeNode } from '../graph/ownership.ts';
+import { currentSession } from '../rank.ts';
+import { addPending, removePending } from '../realize/pending.ts';
+import { elementCount, formatShape } from '../shape.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
+import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import { fromBytes, type HostData } from './host-data.ts';
+
+/** Called when a leaf's gradient of this backward pass is complete; may replace it. */
+export type GradientHook = (gradient: Node) => void;
+
+/** What a leaf that trains keeps. */
+class Gradient implements GradientSink {
+  node: Node | null = null;
+  readonly hooks = new Set<GradientHook>();
+  #superseded: Node[] = [];
+
+  accumulate(gradient: Node): void {
+    this.replace(this.node === null ? gradient : createNode('add', none, [this.node, gradient]));
+    for (const hook of this.hooks) hook(gradient);
+  }
+
+  /** The new node is computed by the next realization, whoever asks for it. */
+  replace(node: Node): void {
+    const old = this.node;
+    if (old !== null) {
+      removePending(old);
+      if (old.value !== null) this.#superseded.push(old);
+    }
+    this.node = node;
+    if (node.value === null) addPending(node, () => this.#freeSuperseded());
+  }
+
+  clear(): void {
+    if (this.node !== null) {
+      removePending(this.node);
+      if (this.node.value !== null) freeNode(this.node, 'zeroGrad()');
+    }
+    this.node = null;
+    this.#freeSuperseded();
+  }
+
+  #freeSuperseded(): void {
+    for (const node of this.#superseded) freeNode(node, 'the accumulation of a later gradient');
+    this.#superseded = [];
+  }
+}
+
+/** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
+export class TensorHandle {
+  #node: Node;
+  #gradient: Gradient | null = null;
+
+  constructor(node: Node) {
+    this.#node = node;
+  }
+
+  /** The graph's node that this tensor stands for now. */
+  get node(): Node {
+    return this.#node;
+  }
+
+  get shape(): Shape {
+    return this.#node.shape;
+  }
+
+  get dtype(): DType {
+    return this.#node.dtype;
+  }
+
+  /** Number of dims. */
+  get ndim(): number {
+    return this.#node.shape.length;
+  }
+
+  /** Number of elements. */
+  get numel(): number {
+    return elementCount(this.#node.shape);
+  }
+
+  get requiresGrad(): boolean {
+    return this.#node.requiresGrad;
+  }
+
+  /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others. */
+  requiresGrad_(requiresGrad = true): this {
+    if (this.#node.op !== 'input') {
+      throw new TensorStateError(
+        {
+          asked: `requiresGrad_ on a tensor computed by ${this.#node.op}`,
+          found: 'only leaves (tensors made from data) collect gradients',
+          todo: 'Call it on the leaf, or use detach() first',
+        },
+        { op: this.#node.op },
+      );
+    }
+    this.#node.requiresGrad = requiresGrad;
+    this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient()) : null;
+    this.#node.sink = this.#gradient;
+    return this;
+  }
+
+  /** The gradient's node; null before backward() and after zeroGrad(). */
+  get gradientNode(): Node | null {
+    return this.#gradient?.node ?? null;
+  }
+
+  /** Replaces the gradient, for example by its mean over ranks. */
+  setGradientNode(node: Node): void {
+    this.#trainable('to set the gradient').replace(node);
+  }
+
+  zeroGrad(): void {
+    this.#gradient?.clear();
+  }
+
+  /**
+   * `hook` runs in backward(), in program order, each time this leaf's gradient has been
+   * accumulated (PyTorch's register_post_accumulate_grad_hook). Returns how to remove it.
+   */
+  registerPostAccumulateGradHook(hook: GradientHook): () => void {
+    const { hooks } = this.#trainable('to hook the gradient');
+    hooks.add(hook);
+    return () => hooks.delete(hook);
+  }
+
+  #trainable(asked: string): Gradient {
+    if (this.#gradient !== null) return this.#gradient;
+    throw new TensorStateError(
+      { asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`, found: 'it does not require a gradient', todo: 'Call requiresGrad_() first' },
+      { shape: this.shape },
+    );
+  }
+
+  /**
+   * Adds the gradients of a scalar to the leaves that require them (accumulating, as PyTorch).
+   * Builds graph only; the next realization computes loss and gradients together. Throws
+   * ShapeError for a tensor that is not a scalar, TensorStateError where nothing requires a gradient.
+   */
+  backward(): void {
+    const root = this.#node;
+    if (elementCount(root.shape) !== 1) {
+      throw new ShapeError(
+        { asked: `backward() from a tensor of shape ${formatShape(root.shape)}`, found: `${elementCount(root.shape)} elements`, todo: 'Reduce it to a scalar first, for example with .mean() or .sum()' },
+        { shape: root.shape },
+      );
+    }
+    if (!root.requiresGrad) {
+      throw new TensorStateError(
+        { asked: 'backward()', found: 'no tensor that requires a gradient below it', todo: 'Check that parameters were used, and that it was not built under noGrad or after detach()' },
+        { op: root.op },
+      );
+    }
+    const visited = noGrad(() =>
+      walkBackward(root, constantLike(root, 1), {
+        needs: (node) => node.requiresGrad,
+        isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+        gradientsOf: gradientsOfNode,
+        onLeaf: (leaf, gradient) => {
+          if (gradient !== null) leaf.sink?.accumulate(gradient);
+        },
+      }),
+    );
+    // The graph has given its gradient: once realized, nodes need not keep the step alive.
+    for (const node of visited) node.requiresGrad = false;
+    if (root.value === null) addPending(root, () => {});
+  }
+
+  /**
+   * Gives this leaf new contents, in place, at the next realization. Expressions written before
+   * keep the old value if they are computed in the same realization. Shape: value N -> N.
+   */
+  assign(value: TensorHandle): this {
+    const target = this.#node;
+    const update = noGrad(() => createNode('assign', none, [target, value.node]));
+    const leaf = leafOf(target);
+    leaf.resident = true;
+    update.sink = leaf.sink;
+    update.requiresGrad = leaf.requiresGrad;
+    if (target !== leaf) removePending(target);
+    this.#node = update;
+    addPending(update, () => {
+      if (this.#node === update) this.#node = leaf;
+    });
+    return this;
+  }
+
+  /** Keeps the contents on the device between steps: parameters, buffers, optimizer state. */
+  makeResident(): this {
+    leafOf(this.#node).resident = true;
+    return this;
+  }
+
+  /** Computes the tensor (and whatever is pending) and keeps it on the device. */
+  async realize(): Promise<this> {
+    await currentSession().realize([this.#node]);
+    return this;
+  }
+
+  /** The elements, row by row. Computes the tensor if need be. */
+  async data(): Promise<HostData> {
+    const node = this.#node;
+    const bytes = node.value?.kind === 'host' ? node.value.bytes : await currentSession().fetch(node);
+    return fromBytes(bytes, node.dtype);
+  }
+
+  /** The value of a tensor of one element. Throws ShapeError for others. */
+  async item(): Promise<number> {
+    if (this.numel !== 1) {
+      throw new ShapeError(
+        { asked: `item() of a tensor of shape ${formatShape(this.shape)}`, found: `${this.numel} elements`, todo: 'Use data(), or reduce it to one element' },
+        { shape: this.shape },
+      );
+    }
+    const [value] = await this.data();
+    return Number(value);
+  }
+
+  /** Frees the device memory at once instead of at garbage collection. */
+  dispose(): void {
+    if (this.#node.value !== null) freeNode(this.#node, 'dispose()');
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+function leafOf(node: Node): Node {
+  let leaf = node;
+  while (leaf.op === 'assign' && leaf.inputs[0] !== undefined) leaf = leaf.inputs[0];
+  if (leaf.op === 'input') return leaf;
+  throw new TensorStateError(
+    { asked: `to update a tensor computed by ${leaf.op} in place`, found: 'only leaves (tensors made from data) have contents of their own', todo: 'Assign to a leaf' },
+    { op: leaf.op },
+  );
+}

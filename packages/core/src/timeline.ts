@@ -1,0 +1,73 @@
+/** One stretch of work of this rank. */
+export interface TimelineEvent {
+  readonly name: string;
+  readonly category: 'compute' | 'collective' | 'data' | 'graph';
+  /** Milliseconds since the epoch, with a fraction (performance.timeOrigin + performance.now()). */
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly detail?: string;
+}
+
+/** Cumulative since the rank began. Times are milliseconds of this rank's thread. */
+export interface Statistics {
+  /** In compiled programs. */
+  readonly computeMs: number;
+  /** Waiting for collectives that compute did not hide. */
+  readonly communicationMs: number;
+  /** Collecting the graph, its signature and the plan's look-up. */
+  readonly graphMs: number;
+  /** Making plans and compiling programs. */
+  readonly compileMs: number;
+  readonly plansMade: number;
+  readonly plansRun: number;
+  readonly programsCompiled: number;
+  readonly collectives: number;
+  readonly collectiveBytes: number;
+}
+
+type Counters = { -readonly [K in keyof Statistics]: number };
+
+const counters: Counters = {
+  computeMs: 0,
+  communicationMs: 0,
+  graphMs: 0,
+  compileMs: 0,
+  plansMade: 0,
+  plansRun: 0,
+  programsCompiled: 0,
+  collectives: 0,
+  collectiveBytes: 0,
+};
+
+const listeners = new Set<(event: TimelineEvent) => void>();
+
+/** A snapshot; subtract two to see what happened between. */
+export function statistics(): Statistics {
+  return { ...counters };
+}
+
+export function count(counter: keyof Statistics, amount: number): void {
+  counters[counter] += amount;
+}
+
+/** Calls `listener` for each event until the returned function is called. */
+export function subscribe(listener: (event: TimelineEvent) => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Records work that began at `start` (a performance.now() time) and ends now. Returns its milliseconds. */
+export function record(category: TimelineEvent['category'], name: string, start: number, detail?: string): number {
+  const durationMs = performance.now() - start;
+  if (listeners.size > 0) {
+    const event: TimelineEvent = {
+      name,
+      category,
+      startMs: performance.timeOrigin + start,
+      durationMs,
+      ...(detail === undefined ? {} : { detail }),
+    };
+    for (const listener of listeners) listener(event);
+  }
+  return durationMs;
+}

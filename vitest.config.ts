@@ -1,0 +1,36 @@
+import { configDefaults, defineConfig } from 'vitest/config';
+
+/** Makes workspace packages resolve to their TypeScript sources, so tests need no build. */
+const SOURCE = '@shardwise/source';
+const CONDITION = `--conditions=${SOURCE}`;
+
+const TESTS = ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'];
+const SLOW = ['packages/*/test/**/*.slow.test.ts', 'test/**/*.slow.test.ts'];
+
+// `npm test` runs the quick tests, `npm run test:slow` only the slow ones,
+// and SHARDWISE_SLOW=1 adds the slow ones to whatever is run.
+export default defineConfig(({ mode }) => {
+  const onlySlow = mode === 'slow';
+  const withSlow = onlySlow || process.env['SHARDWISE_SLOW'] === '1';
+  return {
+    resolve: { conditions: [SOURCE, 'module', 'node', 'development|production'] },
+    ssr: {
+      resolve: {
+        conditions: [SOURCE, 'module', 'node', 'development|production'],
+        externalConditions: [SOURCE, 'node', 'module-sync'],
+      },
+    },
+    test: {
+      include: onlySlow ? SLOW : TESTS,
+      exclude: [...configDefaults.exclude, '**/dist/**', ...(withSlow ? [] : SLOW)],
+      passWithNoTests: onlySlow,
+      pool: 'forks',
+      maxWorkers: 2,
+      testTimeout: 60_000,
+      hookTimeout: 60_000,
+      // Worker threads and forks inherit execArgv, spawned processes inherit NODE_OPTIONS.
+      execArgv: [CONDITION],
+      env: { NODE_OPTIONS: CONDITION },
+    },
+  };
+});
