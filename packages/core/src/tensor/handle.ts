@@ -10,6 +10,13 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
+const afterBackward: (() => void)[] = [];
+
+/** Runs `callback` when the backward pass that is under way has visited every leaf; for hooks. */
+export function queueAfterBackward(callback: () => void): void {
+  afterBackward.push(callback);
+}
+
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
 export type GradientHook = (gradient: Node) => void;
 
@@ -165,6 +172,7 @@ export class TensorHandle {
         },
       }),
     );
+    for (const callback of afterBackward.splice(0)) callback();
     // The graph has given its gradient: once realized, nodes need not keep the step alive.
     for (const node of visited) node.requiresGrad = false;
     if (root.value === null) addPending(root, () => {});

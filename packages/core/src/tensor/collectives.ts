@@ -1,0 +1,64 @@
+import * as build from '../graph/build/collective.ts';
+import { axisOf } from '../mesh.ts';
+import { currentSession } from '../rank.ts';
+import { normalizeDim } from '../shape.ts';
+import type { AxisParams, AxisType } from '../spec/op.ts';
+import { Tensor } from './tensor.ts';
+
+/**
+ * Collectives of the graph, over an axis of the rank's mesh. They are differentiable, and run when
+ * the graph does; all ranks must build the same ones in the same order. What a value is on the axis
+ * (replicate, invariant, varying, partial) is said in each signature, and fixes the gradient.
+ */
+function axisParams(axis: string): AxisParams {
+  return axisOf(currentSession().mesh, axis);
+}
+
+export interface AllReduceOptions {
+  readonly reduce?: 'sum' | 'avg';
+  /** 'invariant' where all ranks go on alike: its gradient needs no communication. */
+  readonly to?: 'replicate' | 'invariant';
+  /** All-reduces that follow each other with one bucket number (0 or more) travel as one message. */
+  readonly bucket?: number;
+}
+
+/** partial -> replicate (or invariant). Shape: N -> N. */
+export function allReduce(x: Tensor, axis: string, options?: AllReduceOptions): Tensor {
+  return new Tensor(build.allReduce(x.node, axisParams(axis), options));
+}
+
+/** varying -> replicate (or invariant). Shape: [.., D, ..] -> [.., size*D, ..]. */
+export function allGather(x: Tensor, axis: string, dim: number, to: 'replicate' | 'invariant' = 'replicate'): Tensor {
+  return new Tensor(build.allGather(x.node, axisParams(axis), normalizeDim('allGather', dim, x.ndim), to));
+}
+
+/** partial -> varying. Shape: [.., size*D, ..] -> [.., D, ..]. */
+export function reduceScatter(x: Tensor, axis: string, dim: number, reduction: 'sum' | 'avg' = 'sum'): Tensor {
+  return new Tensor(build.reduceScatter(x.node, axisParams(axis), normalizeDim('reduceScatter', dim, x.ndim), reduction));
+}
+
+/** varying -> varying. Shape: [.., size*S, .., C, ..] -> [.., S, .., size*C, ..]. */
+export function allToAll(x: Tensor, axis: string, splitDim: number, concatDim: number): Tensor {
+  const dims = [splitDim, concatDim].map((dim) => normalizeDim('allToAll', dim, x.ndim));
+  return new Tensor(build.allToAll(x.node, axisParams(axis), dims[0] ?? 0, dims[1] ?? 0));
+}
+
+/** varying -> replicate: root's value on every rank. Shape: N -> N. */
+export function broadcast(x: Tensor, axis: string, root = 0): Tensor {
+  return new Tensor(build.broadcast(x.node, axisParams(axis), root));
+}
+
+/** partial -> varying: the sum on root, zeros on the others. Shape: N -> N. */
+export function reduce(x: Tensor, axis: string, root = 0): Tensor {
+  return new Tensor(build.reduceToRoot(x.node, axisParams(axis), root));
+}
+
+/** varying -> varying: rank r's value to rank destination[r], -1 for nowhere; zeros where nothing arrives. Shape: N -> N. */
+export function sendRecv(x: Tensor, axis: string, destination: readonly number[]): Tensor {
+  return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));
+}
+
+/** Says how a value lies without moving data; invariant -> replicate is Megatron's f. Shape: N -> N. */
+export function reinterpret(x: Tensor, axis: string, from: AxisType, to: AxisType): Tensor {
+  return new Tensor(build.reinterpret(x.node, axisParams(axis), from, to));
+}
