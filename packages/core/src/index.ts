@@ -1,7 +1,7 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
 export { queueAfterBackward, TensorHandle, type GradientHook } from './tensor/handle.ts';
-export { arange, concat, fromData, full, ones, stack, tensor, zeros, type NestedNumbers } from './tensor/create.ts';
+export { arange, concat, fromArray, fromData, full, ones, stack, tensor, zeros, type NestedNumbers } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { noGrad } from './graph/node.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';
@@ -20,3 +20,20 @@ export {
   type SafetensorsEntry,
   type SafetensorsHeader,
 } from './serialization/safetensors.ts';
+export { Generator } from './random/generator.ts';
+export type { GeneratorState } from './random/generator-state.ts';
+export * as init from './random/init.ts';
+export { isNDArray, mapArrays, ndArray, ndArrayView, type ArrayTree, type NDArray, type TypedArrays } from './data/nd-array.ts';
+export type { Dataset } from './data/dataset.ts';
+export { ArrayDataset } from './data/array-dataset.ts';
+export { splitText, TextDataset, type TextDatasetOptions, type TextSample } from './data/text-dataset.ts';
+export { randomSplit, Subset } from './data/subset.ts';
+export { collate } from './data/collate.ts';
+export { SequentialSampler } from './data/sequential-sampler.ts';
+export { RandomSampler, type RandomSamplerOptions } from './data/random-sampler.ts';
+export { DistributedSampler, type DistributedSamplerOptions } from './data/distributed-sampler.ts';
+export { BatchSampler } from './data/batch-sampler.ts';
+export type { ResumableSampler, SamplerSettings } from './data/resumable-sampler.ts';
+export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
+export type { LoaderState } from './data/loader-state.ts';
+export type { WorkerDataset } from './data/worker-dataset.ts';

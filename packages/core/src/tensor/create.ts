@@ -4,6 +4,7 @@ import { inputNode } from '../graph/node.ts';
 import { elementCount, formatShape, normalizeDim } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
+import type { NDArray } from '../data/nd-array.ts';
 import { encodeNumbers, type HostData, toBytes } from './host-data.ts';
 import { Tensor } from './tensor.ts';
 
@@ -49,6 +50,11 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
     );
   }
   return new Tensor(inputNode(shape, dtype, { kind: 'host', bytes: toBytes(data) }));
+}
+
+/** A tensor over an array of a dataset or a batch. Shape: -> array.shape. */
+export function fromArray(array: NDArray): Tensor {
+  return fromData(array.data, array.shape, array.dtype);
 }
 
 /** Shape: -> shape. */

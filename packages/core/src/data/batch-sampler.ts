@@ -1,0 +1,34 @@
+import type { Sampler } from '../spec/sampler.ts';
+import { checkInteger } from './check-integer.ts';
+
+/** The items of a sampler in groups of `batchSize`; the last may be smaller, or is left out. */
+export class BatchSampler implements Iterable<number[]> {
+  readonly sampler: Sampler;
+  readonly batchSize: number;
+  readonly dropLast: boolean;
+
+  constructor(sampler: Sampler, batchSize: number, dropLast = false) {
+    checkInteger('a batch sampler', 'batchSize', batchSize, 1);
+    this.sampler = sampler;
+    this.batchSize = batchSize;
+    this.dropLast = dropLast;
+  }
+
+  /** Batches an epoch. */
+  get length(): number {
+    const batches = this.sampler.length / this.batchSize;
+    return this.dropLast ? Math.floor(batches) : Math.ceil(batches);
+  }
+
+  *[Symbol.iterator](): IteratorObject<number[], undefined> {
+    let batch: number[] = [];
+    for (const index of this.sampler) {
+      batch.push(index);
+      if (batch.length < this.batchSize) continue;
+      yield batch;
+      batch = [];
+    }
+    if (batch.length > 0 && !this.dropLast) yield batch;
+    return undefined;
+  }
+}

@@ -1,0 +1,25 @@
+import type { Dataset } from './dataset.ts';
+import type { ArrayTree } from './nd-array.ts';
+
+/** Makes batches of indices; several may be under way at once. */
+export interface BatchSource<Batch> {
+  fetch(indices: readonly number[]): Promise<Batch>;
+  close(): Promise<void>;
+}
+
+/** Reads a dataset on this thread. */
+export class LocalSource<Sample extends ArrayTree> implements BatchSource<Sample> {
+  readonly #dataset: Dataset<Sample>;
+  readonly #collate: (samples: readonly Sample[]) => Sample;
+
+  constructor(dataset: Dataset<Sample>, collate: (samples: readonly Sample[]) => Sample) {
+    this.#dataset = dataset;
+    this.#collate = collate;
+  }
+
+  async fetch(indices: readonly number[]): Promise<Sample> {
+    return this.#collate(await Promise.all(indices.map(async (index) => this.#dataset.get(index))));
+  }
+
+  async close(): Promise<void> {}
+}

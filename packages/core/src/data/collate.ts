@@ -1,0 +1,70 @@
+import { formatShape, sameShape } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import { DataError, ShapeError } from '../spec/errors.ts';
+import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from './nd-array.ts';
+
+/**
+ * Stacks samples of one structure, in fresh memory. Shape: B times [...] -> [B, ...]. Throws
+ * ShapeError or DataError where the samples differ.
+ */
+export function collate<Sample extends ArrayTree>(samples: readonly Sample[]): Sample;
+export function collate(samples: readonly ArrayTree[]): ArrayTree {
+  return stackTrees(samples, 'the sample');
+}
+
+function stackTrees(trees: readonly ArrayTree[], path: string): ArrayTree {
+  const [first] = trees;
+  if (first === undefined) {
+    throw new DataError({
+      asked: 'a batch of samples',
+      found: 'no samples',
+      todo: 'Give at least one sample',
+    });
+  }
+  const structure = structureOf(first);
+  for (const [i, tree] of trees.entries()) {
+    if (structureOf(tree) === structure) continue;
+    throw new DataError(
+      {
+        asked: 'to stack samples into a batch',
+        found: `${path} is ${structure} in sample 0 and ${structureOf(tree)} in sample ${i}`,
+        todo: 'Give all samples the same parts, or give a collate function',
+      },
+      { path, sample: i },
+    );
+  }
+  if (isNDArray(first)) return stackArrays(first, trees.filter(isNDArray), path);
+  const parts = trees.map((tree) => (isNDArray(tree) ? [] : Object.values<ArrayTree>(tree)));
+  const stacked = Object.keys(first).map((name, part) => {
+    const column = parts.flatMap((values) => values.slice(part, part + 1));
+    return [name, stackTrees(column, `${path}.${name}`)] as const;
+  });
+  return Array.isArray(first) ? stacked.map(([, tree]) => tree) : Object.fromEntries(stacked);
+}
+
+function structureOf(tree: ArrayTree): string {
+  if (isNDArray(tree)) return 'an array';
+  return `${Array.isArray(tree) ? 'a list' : 'a record'} of ${Object.keys(tree).join(', ')}`;
+}
+
+function stackArrays(first: NDArray, arrays: readonly NDArray[], path: string): NDArray {
+  const { dtype } = first;
+  const bytes = first.data.length * dtypes[dtype].bytes;
+  const stacked = new Uint8Array(arrays.length * bytes);
+  for (const [i, array] of arrays.entries()) {
+    if (array.dtype !== dtype || !sameShape(array.shape, first.shape)) {
+      const [mine, other] = [first, array].map((one) => `${one.dtype} ${formatShape(one.shape)}`);
+      throw new ShapeError(
+        {
+          asked: 'to stack samples into a batch',
+          found: `${path} is ${mine} in sample 0 and ${other} in sample ${i}`,
+          todo: 'Crop or pad the samples to one shape, or give a collate function',
+        },
+        { path, sample: i },
+      );
+    }
+    const { buffer, byteOffset, byteLength } = array.data;
+    stacked.set(new Uint8Array(buffer, byteOffset, byteLength), i * bytes);
+  }
+  return ndArrayView(dtype, [arrays.length, ...first.shape], stacked.buffer);
+}

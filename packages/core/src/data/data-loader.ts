@@ -1,0 +1,237 @@
+import type { GeneratorState } from '../random/generator-state.ts';
+import type { Generator } from '../random/generator.ts';
+import { ConfigError } from '../spec/errors.ts';
+import type { Sampler } from '../spec/sampler.ts';
+import { BatchSampler } from './batch-sampler.ts';
+import { type BatchSource, LocalSource } from './batch-source.ts';
+import { checkInteger } from './check-integer.ts';
+import { collate } from './collate.ts';
+import type { Dataset } from './dataset.ts';
+import {
+  checkSameSettings,
+  type LoaderSettings,
+  type LoaderState,
+  parseLoaderState,
+} from './loader-state.ts';
+import type { ArrayTree } from './nd-array.ts';
+import { RandomSampler } from './random-sampler.ts';
+import { type ResumableSampler, resumable } from './resumable-sampler.ts';
+import { SequentialSampler } from './sequential-sampler.ts';
+import type { WorkerDataset } from './worker-dataset.ts';
+import { WorkerSource } from './worker-source.ts';
+
+export interface DataLoaderOptions<Sample extends ArrayTree> {
+  /** With `workers`, a description of a dataset that each worker builds. */
+  readonly dataset: Dataset<Sample> | WorkerDataset;
+  /** 1 by default. */
+  readonly batchSize?: number;
+  /** Leave out a last batch that is smaller. */
+  readonly dropLast?: boolean;
+  /** Which items, in which order; all in order by default. */
+  readonly sampler?: Sampler;
+  /** All items in random order, another one each epoch. */
+  readonly shuffle?: boolean;
+  /** With the epoch, decides the order of `shuffle`; 0 by default. */
+  readonly seed?: number;
+  /** Draws the order of `shuffle` as torch's DataLoader with this generator does. */
+  readonly generator?: Generator;
+  /** Makes a batch of samples; stacks them by default. On this thread: not with workers. */
+  readonly collate?: (samples: readonly Sample[]) => Sample;
+  /** Batches made ahead of the one in use; 2 for each worker by default, 0 without workers. */
+  readonly prefetch?: number;
+  /** Threads that make batches; 0 by default: this one. */
+  readonly workers?: number;
+}
+
+/** An epoch, and how far it has been handed out. */
+interface Cursor {
+  readonly epoch: number;
+  batchesSeen: number;
+  begun: boolean;
+  /** The sampler's stream at the epoch's start, once that is known. */
+  generator: GeneratorState | null;
+}
+
+/**
+ * Batches of a dataset. Each iteration is an epoch: the first 0, every next one more, unless
+ * `setEpoch` or `load` says otherwise; the sampler is told. Batches come in the sampler's order,
+ * however many workers make them.
+ */
+export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sample> {
+  readonly #options: DataLoaderOptions<Sample>;
+  readonly #batches: BatchSampler;
+  readonly #sampler: ResumableSampler;
+  readonly #prefetch: number;
+  readonly #workers: number;
+  #cursor: Cursor = cursorAt(0);
+
+  constructor(options: DataLoaderOptions<Sample>) {
+    const { batchSize = 1, dropLast = false, workers = 0, prefetch = 2 * workers } = options;
+    checkInteger('a data loader', 'workers', workers, 0);
+    checkInteger('a data loader', 'prefetch', prefetch, 0);
+    checkOptions(options);
+    this.#options = options;
+    this.#sampler = samplerOf(options);
+    this.#batches = new BatchSampler(this.#sampler, batchSize, dropLast);
+    this.#prefetch = prefetch;
+    this.#workers = workers;
+  }
+
+  /** Batches an epoch. */
+  get length(): number {
+    return this.#batches.length;
+  }
+
+  /** The epoch that is under way, or that the next iteration is. */
+  get epoch(): number {
+    return this.#cursor.epoch;
+  }
+
+  /** The next iteration is this epoch: from its start, or from where `load` has put it. */
+  setEpoch(epoch: number): void {
+    checkInteger('a data loader', 'epoch', epoch, 0);
+    if (this.#cursor.begun || this.#cursor.epoch !== epoch) this.#cursor = cursorAt(epoch);
+  }
+
+  /** The batches handed out so far, prefetched ones not counted. */
+  state(): LoaderState {
+    const { epoch, batchesSeen, generator } = this.#cursor;
+    return {
+      version: 1,
+      epoch,
+      batchesSeen,
+      ...this.#settings(),
+      generator: generator ?? this.#sampler.generator?.getState() ?? null,
+    };
+  }
+
+  /**
+   * The next iteration continues after the batches that `state` counts. Throws ConfigError where it
+   * is not a state, or is of a loader with other batches (world size, batch size, length, seed).
+   */
+  load(state: unknown): void {
+    const { epoch, batchesSeen, generator, ...settings } = parseLoaderState(state);
+    checkSameSettings(settings, this.#settings());
+    const drawn = generator === null ? 'without' : 'with';
+    const draws = this.#sampler.generator === undefined ? 'without' : 'with';
+    if (batchesSeen > this.length || drawn !== draws) {
+      throw new ConfigError(
+        {
+          asked: `to continue after ${batchesSeen} batches of an epoch drawn ${drawn} a generator`,
+          found: `an epoch of ${this.length} batches drawn ${draws} one`,
+          todo: 'Use a data loader with the options of the saved one',
+        },
+        { batchesSeen, batches: this.length },
+      );
+    }
+    this.#cursor = { epoch, batchesSeen, begun: false, generator };
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Sample, undefined, undefined> {
+    const cursor = this.#begin();
+    const wanted = this.#indices(cursor);
+    const source = this.#source();
+    const ahead: Promise<Sample>[] = [];
+    try {
+      for (;;) {
+        while (ahead.length <= this.#prefetch) {
+          const next = wanted.next();
+          if (next.done === true) break;
+          const batch = source.fetch(next.value);
+          // Its failure is the consumer's, but only when its turn comes.
+          batch.catch(() => {});
+          ahead.push(batch);
+        }
+        const batch = await ahead.shift();
+        if (batch === undefined) break;
+        cursor.batchesSeen++;
+        yield batch;
+      }
+    } finally {
+      await source.close();
+      await Promise.allSettled(ahead);
+    }
+    if (this.#cursor === cursor) this.#cursor = cursorAt(cursor.epoch + 1);
+    return undefined;
+  }
+
+  #begin(): Cursor {
+    if (this.#cursor.begun) this.#cursor = cursorAt(this.#cursor.epoch + 1);
+    const cursor = this.#cursor;
+    cursor.begun = true;
+    return cursor;
+  }
+
+  /** The batches of indices that are still to come. */
+  #indices(cursor: Cursor): IteratorObject<number[]> {
+    const { generator } = this.#sampler;
+    if (cursor.generator !== null) generator?.setState(cursor.generator);
+    cursor.generator = generator?.getState() ?? null;
+    // torch's loader draws a seed for its workers here.
+    this.#options.generator?.random64();
+    this.#sampler.setEpoch(cursor.epoch);
+    return this.#batches[Symbol.iterator]().drop(cursor.batchesSeen);
+  }
+
+  #settings(): LoaderSettings {
+    const { batchSize, dropLast } = this.#batches;
+    return { batchSize, dropLast, sampler: this.#sampler.settings };
+  }
+
+  #source(): BatchSource<Sample> {
+    const { dataset, collate: stack = collate } = this.#options;
+    return 'get' in dataset
+      ? new LocalSource(dataset, stack)
+      : new WorkerSource(dataset, this.#workers);
+  }
+}
+
+function cursorAt(epoch: number): Cursor {
+  return { epoch, batchesSeen: 0, begun: false, generator: null };
+}
+
+function samplerOf<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): ResumableSampler {
+  const { dataset, sampler, shuffle = false, seed, generator } = options;
+  if (sampler !== undefined) return resumable(sampler);
+  const { length } = dataset;
+  if (!shuffle) return new SequentialSampler(length);
+  return new RandomSampler({
+    length,
+    ...(seed === undefined ? {} : { seed }),
+    ...(generator === undefined ? {} : { generator }),
+  });
+}
+
+/** Throws ConfigError where options contradict each other. */
+function checkOptions<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
+  const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
+  const described = !('get' in dataset);
+  const random = seed !== undefined || generator !== undefined;
+  const conflicts: readonly (readonly [boolean, string, string])[] = [
+    [
+      sampler !== undefined && (shuffle || random),
+      'a sampler together with shuffle, seed or generator',
+      'Let the sampler shuffle, or leave it out',
+    ],
+    [random && !shuffle, 'a seed or generator without shuffle', 'Set shuffle: true'],
+    [
+      seed !== undefined && generator !== undefined,
+      'a seed together with a generator',
+      'Seed the generator instead',
+    ],
+    [
+      workers > 0 && !described,
+      `a dataset of this thread for ${workers} workers`,
+      'Describe it as { module, export, arguments, length }, for each worker to build',
+    ],
+    [described && workers === 0, 'a dataset for workers, and none', 'Set workers to at least 1'],
+    [
+      described && options.collate !== undefined,
+      'a collate function, which cannot be sent to workers',
+      "Export it from the dataset's module, and name it there as collate",
+    ],
+  ];
+  for (const [conflict, found, todo] of conflicts) {
+    if (conflict) throw new ConfigError({ asked: 'a data loader', found, todo });
+  }
+}

@@ -1,0 +1,88 @@
+import { Generator } from '../random/generator.ts';
+import { ConfigError } from '../spec/errors.ts';
+import { checkInteger } from './check-integer.ts';
+import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
+
+export interface DistributedSamplerOptions {
+  /** Items of the dataset, or the dataset. */
+  readonly dataset: number | { readonly length: number };
+  /** Ranks that share the items. */
+  readonly numReplicas: number;
+  readonly rank: number;
+  /** True by default. */
+  readonly shuffle?: boolean;
+  /** The same on all ranks; 0 by default. */
+  readonly seed?: number;
+  /**
+   * Where the ranks do not divide the items: leave the last ones out, instead of giving some ranks
+   * items a second time. False by default. Either way all ranks get equally many.
+   */
+  readonly dropLast?: boolean;
+}
+
+/**
+ * This rank's share of a dataset: torch.utils.data.DistributedSampler, index for index. The order
+ * of an epoch is a permutation seeded with seed + epoch; rank r takes items r, r + R, r + 2R, ...
+ */
+export class DistributedSampler implements ResumableSampler {
+  readonly length: number;
+  readonly numReplicas: number;
+  readonly rank: number;
+  readonly #items: number;
+  readonly #shuffle: boolean;
+  readonly #seed: number;
+  readonly #dropLast: boolean;
+  #epoch = 0;
+
+  constructor(options: DistributedSamplerOptions) {
+    const { dataset, numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;
+    const items = typeof dataset === 'number' ? dataset : dataset.length;
+    checkInteger('a distributed sampler', 'length', items, 0);
+    checkInteger('a distributed sampler', 'numReplicas', numReplicas, 1);
+    checkInteger('a distributed sampler', 'seed', seed, 0);
+    if (!Number.isInteger(rank) || rank < 0 || rank >= numReplicas) {
+      throw new ConfigError(
+        {
+          asked: `a distributed sampler of ${numReplicas} replicas`,
+          found: `Invalid rank ${rank}, rank should be in the interval [0, ${numReplicas - 1}]`,
+          todo: 'Pass the rank and the size of one process group',
+        },
+        { rank, numReplicas },
+      );
+    }
+    this.length = dropLast ? Math.floor(items / numReplicas) : Math.ceil(items / numReplicas);
+    this.numReplicas = numReplicas;
+    this.rank = rank;
+    this.#items = items;
+    this.#shuffle = shuffle;
+    this.#seed = seed;
+    this.#dropLast = dropLast;
+  }
+
+  get settings(): SamplerSettings {
+    return {
+      kind: 'distributed',
+      length: this.#items,
+      numReplicas: this.numReplicas,
+      shuffle: this.#shuffle,
+      seed: this.#seed,
+      dropLast: this.#dropLast,
+    };
+  }
+
+  setEpoch(epoch: number): void {
+    checkInteger('a distributed sampler', 'epoch', epoch, 0);
+    this.#epoch = epoch;
+  }
+
+  *[Symbol.iterator](): IterableIterator<number> {
+    const order = this.#shuffle
+      ? new Generator(this.#seed + this.#epoch).randperm(this.#items)
+      : undefined;
+    for (let i = 0; i < this.length; i++) {
+      // Past the end the order starts again, as often as it takes.
+      const position = (this.rank + i * this.numReplicas) % this.#items;
+      yield order?.[position] ?? position;
+    }
+  }
+}

@@ -1,0 +1,69 @@
+import { Generator } from '../random/generator.ts';
+import { checkInteger } from './check-integer.ts';
+import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
+
+export interface RandomSamplerOptions {
+  readonly length: number;
+  /** Items an epoch; `length` by default. */
+  readonly numSamples?: number;
+  /** Draw each item from all, instead of permuting. */
+  readonly replacement?: boolean;
+  /** With the epoch, decides the order; 0 by default. Not together with a generator. */
+  readonly seed?: number;
+  /** The stream to draw the order of each epoch from, instead of the seed. */
+  readonly generator?: Generator;
+}
+
+/**
+ * Items in random order: torch's RandomSampler with `generator=`. Without a generator each epoch
+ * gets a fresh one, seeded with seed + epoch (as DistributedSampler does), so the order depends on
+ * nothing else; torch would seed it from its global generator, of which there is none here. With
+ * one the stream goes on from epoch to epoch, and `setEpoch` has no effect.
+ */
+export class RandomSampler implements ResumableSampler {
+  readonly length: number;
+  readonly generator: Generator | undefined;
+  readonly #items: number;
+  readonly #replacement: boolean;
+  readonly #seed: number;
+  #epoch = 0;
+
+  constructor(options: RandomSamplerOptions) {
+    const { length, numSamples = length, replacement = false, seed = 0, generator } = options;
+    checkInteger('a random sampler', 'length', length, 1);
+    checkInteger('a random sampler', 'numSamples', numSamples, 1);
+    checkInteger('a random sampler', 'seed', seed, 0);
+    this.length = numSamples;
+    this.generator = generator;
+    this.#items = length;
+    this.#replacement = replacement;
+    this.#seed = seed;
+  }
+
+  get settings(): SamplerSettings {
+    return {
+      kind: 'random',
+      length: this.#items,
+      numSamples: this.length,
+      replacement: this.#replacement,
+      ...(this.generator === undefined ? { seed: this.#seed } : {}),
+    };
+  }
+
+  setEpoch(epoch: number): void {
+    checkInteger('a random sampler', 'epoch', epoch, 0);
+    this.#epoch = epoch;
+  }
+
+  *[Symbol.iterator](): IterableIterator<number> {
+    const generator = this.generator ?? new Generator(this.#seed + this.#epoch);
+    if (this.#replacement) {
+      yield* generator.randint(0, this.#items, this.length);
+      return;
+    }
+    const whole = Math.floor(this.length / this.#items);
+    for (let i = 0; i < whole; i++) yield* generator.randperm(this.#items);
+    // Drawn even where nothing is left to take, as torch does: the stream goes on after it.
+    yield* generator.randperm(this.#items).subarray(0, this.length % this.#items);
+  }
+}

@@ -1,0 +1,28 @@
+import type { Generator } from '../random/generator.ts';
+import type { Sampler } from '../spec/sampler.ts';
+
+/** What decides a sampler's order beside the epoch. Equal on all ranks; plain data. */
+export type SamplerSettings = Readonly<Record<string, string | number | boolean>>;
+
+/** A sampler whose order a data loader can take up again in the middle of an epoch. */
+export interface ResumableSampler extends Sampler {
+  readonly settings: SamplerSettings;
+  /** The stream that the order of each epoch is drawn from, where the epoch does not decide it. */
+  readonly generator?: Generator | undefined;
+}
+
+/** Any sampler: one that does not say its settings is known by its length alone. */
+export function resumable(sampler: Sampler): ResumableSampler {
+  if (isResumable(sampler)) return sampler;
+  const { length } = sampler;
+  return {
+    length,
+    settings: { kind: 'custom', length },
+    setEpoch: (epoch) => sampler.setEpoch(epoch),
+    [Symbol.iterator]: () => sampler[Symbol.iterator](),
+  };
+}
+
+function isResumable(sampler: Sampler): sampler is ResumableSampler {
+  return 'settings' in sampler;
+}

@@ -1,0 +1,61 @@
+import { ConfigError } from '../spec/errors.ts';
+import type { Generator } from '../random/generator.ts';
+import { checkIndex, type Dataset } from './dataset.ts';
+import type { ArrayTree } from './nd-array.ts';
+
+/** The items of a dataset at given indices, in their order. */
+export class Subset<Sample extends ArrayTree> implements Dataset<Sample> {
+  readonly dataset: Dataset<Sample>;
+  readonly indices: ArrayLike<number>;
+
+  constructor(dataset: Dataset<Sample>, indices: ArrayLike<number>) {
+    this.dataset = dataset;
+    this.indices = indices;
+  }
+
+  get length(): number {
+    return this.indices.length;
+  }
+
+  get(index: number): Sample | Promise<Sample> {
+    checkIndex(index, this.length);
+    return this.dataset.get(this.indices[index] ?? 0);
+  }
+}
+
+/**
+ * Cuts a dataset at random into parts of given lengths, or of fractions that sum to 1: torch's
+ * random_split, index for index. Throws ConfigError where the parts do not make the whole.
+ */
+export function randomSplit<Sample extends ArrayTree>(
+  generator: Generator,
+  dataset: Dataset<Sample>,
+  parts: readonly number[],
+): Subset<Sample>[] {
+  const { length } = dataset;
+  const lengths = lengthsOf(parts, length);
+  const total = lengths.reduce((sum, part) => sum + part, 0);
+  if (total !== length || lengths.some((part) => !Number.isInteger(part) || part < 0)) {
+    throw new ConfigError(
+      {
+        asked: `to split a dataset into parts of ${parts.join(', ')}`,
+        found: `${length} items`,
+        todo: 'Give lengths that sum to the length of the dataset, or fractions that sum to 1',
+      },
+      { parts, length },
+    );
+  }
+  const order = generator.randperm(length);
+  let offset = 0;
+  return lengths.map((part) => new Subset(dataset, order.subarray(offset, (offset += part))));
+}
+
+function lengthsOf(parts: readonly number[], length: number): number[] {
+  const sum = parts.reduce((total, part) => total + part, 0);
+  // Python's math.isclose, and at most 1: rounding must not give away more than there is.
+  const fractions = sum <= 1 && 1 - sum <= 1e-9 && parts.every((part) => part >= 0);
+  if (!fractions) return [...parts];
+  const lengths = parts.map((part) => Math.floor(length * part));
+  const remainder = length - lengths.reduce((total, part) => total + part, 0);
+  return lengths.map((part, i) => part + Math.ceil((remainder - i) / lengths.length));
+}

@@ -1,0 +1,86 @@
+import { ConfigError, DataError } from '../spec/errors.ts';
+import { checkIndex, type Dataset } from './dataset.ts';
+import { type NDArray, ndArray } from './nd-array.ts';
+
+/** `y` is `x` one byte later. Shape: x [T], y [T]. */
+export type TextSample = {
+  readonly x: NDArray<'i32'>;
+  readonly y: NDArray<'i32'>;
+};
+
+export interface TextDatasetOptions {
+  /** T, the bytes that a model sees at once. */
+  readonly contextLength: number;
+  /** From the start of one window to the next, in bytes; `contextLength` by default: no overlap. */
+  readonly stride?: number;
+}
+
+/** Windows of a long text, byte by byte: the vocabulary is the 256 bytes. */
+export class TextDataset implements Dataset<TextSample> {
+  readonly length: number;
+  readonly #bytes: Uint8Array;
+  readonly #contextLength: number;
+  readonly #stride: number;
+
+  /** Throws DataError where the text is shorter than a window, T + 1 bytes. */
+  constructor(bytes: Uint8Array, options: TextDatasetOptions) {
+    const { contextLength, stride = contextLength } = options;
+    for (const [name, value] of Object.entries({ contextLength, stride })) {
+      if (Number.isSafeInteger(value) && value >= 1) continue;
+      throw new ConfigError(
+        {
+          asked: 'windows of a text',
+          found: `${name} ${value}`,
+          todo: 'Use an integer of at least 1',
+        },
+        { [name]: value },
+      );
+    }
+    if (bytes.length < contextLength + 1) {
+      throw new DataError(
+        {
+          asked: `windows of ${contextLength} bytes and the byte after`,
+          found: `a text of ${bytes.length} bytes`,
+          todo: `Use a longer text, or a context of at most ${Math.max(bytes.length - 1, 0)} bytes`,
+        },
+        { contextLength, bytes: bytes.length },
+      );
+    }
+    this.length = Math.floor((bytes.length - contextLength - 1) / stride) + 1;
+    this.#bytes = bytes;
+    this.#contextLength = contextLength;
+    this.#stride = stride;
+  }
+
+  get(index: number): TextSample {
+    checkIndex(index, this.length);
+    const start = index * this.#stride;
+    const stop = start + this.#contextLength;
+    return {
+      x: ndArray(Int32Array.from(this.#bytes.subarray(start, stop))),
+      y: ndArray(Int32Array.from(this.#bytes.subarray(start + 1, stop + 1))),
+    };
+  }
+}
+
+/**
+ * The text's beginning for training and its end for validation; the two share no byte. The cut is
+ * at floor(length * (1 - validationFraction)).
+ */
+export function splitText(
+  bytes: Uint8Array,
+  validationFraction: number,
+): { readonly train: Uint8Array; readonly validation: Uint8Array } {
+  if (!(validationFraction >= 0 && validationFraction <= 1)) {
+    throw new ConfigError(
+      {
+        asked: 'to split a text for validation',
+        found: `fraction ${validationFraction}`,
+        todo: 'Use a fraction in [0, 1]',
+      },
+      { validationFraction },
+    );
+  }
+  const cut = Math.floor(bytes.length * (1 - validationFraction));
+  return { train: bytes.subarray(0, cut), validation: bytes.subarray(cut) };
+}

@@ -1,0 +1,127 @@
+import type * as workerThreads from 'node:worker_threads';
+import { ConfigError, DataError } from '../spec/errors.ts';
+import type { BatchSource } from './batch-source.ts';
+import type { ArrayTree } from './nd-array.ts';
+import type { WorkerDataset } from './worker-dataset.ts';
+import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
+
+/** Has batches made by worker threads, in turns. Node only. */
+export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch> {
+  readonly #workers: readonly WorkerThread<Batch>[];
+  #requests = 0;
+
+  constructor(dataset: WorkerDataset, workers: number) {
+    const threads = builtinThreads();
+    const task: WorkerTask = {
+      module: specifierOf(dataset.module),
+      exportName: dataset.export ?? 'default',
+      arguments: dataset.arguments ?? [],
+      collateName: dataset.collate ?? null,
+      length: dataset.length,
+    };
+    // Beside this file, with its ending: TypeScript from the sources, JavaScript from the package.
+    const entry = new URL(import.meta.url.replace(/[^/]*(\.[jt]s)$/, 'data-worker$1'));
+    this.#workers = Array.from({ length: workers }, (_, index) => {
+      const worker = new threads.Worker(entry, { name: `data-${index}`, workerData: task });
+      return new WorkerThread(worker, index);
+    });
+  }
+
+  async fetch(indices: readonly number[]): Promise<Batch> {
+    const id = this.#requests++;
+    const worker = this.#workers[id % this.#workers.length];
+    if (worker === undefined) throw new RangeError('no workers');
+    return worker.fetch({ id, indices });
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.close()));
+  }
+}
+
+/** One worker and the requests that it has not answered yet. */
+class WorkerThread<Batch extends ArrayTree> {
+  readonly #worker: workerThreads.Worker;
+  readonly #index: number;
+  readonly #pending = new Map<number, PromiseWithResolvers<Batch>>();
+  #failure: DataError | undefined;
+
+  constructor(worker: workerThreads.Worker, index: number) {
+    this.#worker = worker;
+    this.#index = index;
+    worker.on('message', (reply: BatchReply<Batch>) => this.#settle(reply));
+    worker.on('messageerror', (error: Error) => this.#fail('sent what cannot be read', error));
+    worker.on('error', (error) => this.#fail('failed', error));
+    worker.on('exit', (code) => this.#fail(`ended with code ${code}`));
+  }
+
+  async fetch(request: BatchRequest): Promise<Batch> {
+    if (this.#failure !== undefined) throw this.#failure;
+    const pending = Promise.withResolvers<Batch>();
+    this.#pending.set(request.id, pending);
+    this.#worker.postMessage(request, []);
+    return pending.promise;
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #settle(reply: BatchReply<Batch>): void {
+    const pending = this.#pending.get(reply.id);
+    this.#pending.delete(reply.id);
+    if (reply.kind === 'batch') pending?.resolve(reply.batch);
+    else pending?.reject(this.#error('failed', causeOf(reply.error)));
+  }
+
+  #fail(found: string, cause?: unknown): void {
+    this.#failure ??= this.#error(found, cause);
+    for (const pending of this.#pending.values()) pending.reject(this.#failure);
+    this.#pending.clear();
+  }
+
+  #error(found: string, cause?: unknown): DataError {
+    const reason = cause instanceof Error ? `: ${cause.name}: ${cause.message}` : '';
+    return new DataError(
+      {
+        asked: 'a batch of a data loader',
+        found: `worker ${this.#index} ${found}${reason}`,
+        todo: 'Mend the dataset; the cause of this error has the stack in the worker',
+      },
+      { worker: this.#index },
+      { cause },
+    );
+  }
+}
+
+function causeOf({ name, message, stack }: ErrorReport): Error {
+  const cause = new Error(message);
+  cause.name = name;
+  cause.stack = stack;
+  return cause;
+}
+
+function specifierOf(module: URL | string): string {
+  if (module instanceof URL) return module.href;
+  if (!/^\.{0,2}\//.test(module)) return module;
+  throw new ConfigError(
+    {
+      asked: `a data loader's workers to import ${module}`,
+      found: 'a path, which says nothing about whose folder it starts from',
+      todo: `Pass new URL('${module}', import.meta.url), or a package's name`,
+    },
+    { module },
+  );
+}
+
+/** Not an import: this file is also bundled for browsers, where only `workers: 0` is possible. */
+function builtinThreads(): typeof workerThreads {
+  if (typeof process !== 'undefined' && typeof process.getBuiltinModule === 'function') {
+    return process.getBuiltinModule('node:worker_threads');
+  }
+  throw new ConfigError({
+    asked: 'a data loader with workers',
+    found: 'a platform without node:worker_threads',
+    todo: 'Use workers: 0 here',
+  });
+}

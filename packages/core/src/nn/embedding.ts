@@ -1,0 +1,38 @@
+import type { Generator } from '../random/generator.ts';
+import * as init from '../random/init.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { embedding } from './functional/embedding.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+export interface EmbeddingOptions {
+  /** A row that starts as zeros and gets no gradient. */
+  readonly paddingIdx?: number;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+/** A table of vectors, standard normal at first. Weight [numEmbeddings, embeddingDim]. */
+export class Embedding extends Module {
+  weight: Parameter;
+  readonly paddingIdx: number | undefined;
+
+  constructor(numEmbeddings: number, embeddingDim: number, options: EmbeddingOptions = {}) {
+    super();
+    const { paddingIdx, generator = defaultGenerator() } = options;
+    const values = init.embedding(generator, numEmbeddings, embeddingDim, paddingIdx);
+    this.weight = new Parameter(values, [numEmbeddings, embeddingDim]);
+    this.paddingIdx = paddingIdx;
+  }
+
+  /** Shape: indices i32 N -> [N.., embeddingDim]. */
+  forward(indices: Tensor): Tensor {
+    return embedding(indices, this.weight, this.paddingIdx);
+  }
+
+  protected override describe(): string {
+    const padding = this.paddingIdx === undefined ? '' : `, paddingIdx=${this.paddingIdx}`;
+    return `${this.weight.shape.join(', ')}${padding}`;
+  }
+}

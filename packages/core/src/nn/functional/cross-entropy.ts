@@ -1,0 +1,75 @@
+import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
+import { ConfigError, ShapeError } from '../../spec/errors.ts';
+import { full } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import type { Reduction } from './reduction.ts';
+
+export interface NllLossOptions {
+  /** Default mean, over the targets that are not ignored. */
+  readonly reduction?: Reduction;
+  /** Targets of this value count nothing; default -100. */
+  readonly ignoreIndex?: number;
+}
+
+export interface CrossEntropyOptions extends NllLossOptions {
+  /** Share of the target's probability that is spread over all classes (Szegedy et al. 2016); default 0. */
+  readonly labelSmoothing?: number;
+}
+
+/**
+ * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last).
+ * Shape: logits [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
+ * Throws ShapeError, and ConfigError for a labelSmoothing outside [0, 1].
+ */
+export function crossEntropy(
+  logits: Tensor,
+  targets: Tensor,
+  options: CrossEntropyOptions = {},
+): Tensor {
+  const { labelSmoothing = 0 } = options;
+  if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
+    throw new ConfigError(
+      { asked: `labelSmoothing ${labelSmoothing}`, found: 'a number outside [0, 1]', todo: 'Use a share from 0 to 1' },
+      { labelSmoothing },
+    );
+  }
+  return logLoss(logits.logSoftmax(), targets, options, labelSmoothing);
+}
+
+/**
+ * Negative log-likelihood of log-probabilities.
+ * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
+ */
+export function nllLoss(logProbabilities: Tensor, targets: Tensor, options: NllLossOptions = {}): Tensor {
+  return logLoss(logProbabilities, targets, options, 0);
+}
+
+function logLoss(logProbabilities: Tensor, targets: Tensor, options: NllLossOptions, smoothing: number): Tensor {
+  const { reduction = 'mean', ignoreIndex = -100 } = options;
+  checkShapes(logProbabilities, targets);
+  const classes = sizeAt(logProbabilities.shape, logProbabilities.ndim - 1);
+  const rows = elementCount(targets.shape);
+  const table = logProbabilities.reshape([rows, classes]);
+  const flat = targets.reshape([rows]);
+  const ignored = flat.eq(ignoreIndex);
+  const target = ignored.where(0, flat);
+  const likelihood = table.gather(1, target.unsqueeze(1)).reshape([rows]);
+  const mixed =
+    smoothing === 0 ? likelihood : likelihood.mul(1 - smoothing).add(table.mean(1).mul(smoothing));
+  const losses = ignored.where(full([], 0, mixed.dtype), mixed.neg());
+  if (reduction === 'none') return losses.reshape(targets.shape);
+  if (reduction === 'sum') return losses.sum();
+  return losses.sum().div(ignored.logicalNot().to(losses.dtype).sum());
+}
+
+function checkShapes(table: Tensor, targets: Tensor): void {
+  if (table.ndim > 0 && sameShape(table.shape.slice(0, -1), targets.shape)) return;
+  throw new ShapeError(
+    {
+      asked: `a loss of classes of shape ${formatShape(table.shape)} and targets of shape ${formatShape(targets.shape)}`,
+      found: 'targets that are not one class index per row',
+      todo: `Use targets of shape ${formatShape(table.shape.slice(0, -1))}; classes are the last dim`,
+    },
+    { classes: table.shape, targets: targets.shape },
+  );
+}

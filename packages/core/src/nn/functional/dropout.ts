@@ -1,0 +1,29 @@
+import { random } from '../../graph/build/leaf.ts';
+import { nextKey } from '../../random/keys.ts';
+import { ConfigError } from '../../spec/errors.ts';
+import { full } from '../../tensor/create.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+
+/**
+ * Zeroes elements with `probability` and scales the others by 1 / (1 - probability) (Srivastava et
+ * al. 2014). Which ones is a pure function of the key: i32 [2], by default the next one of this
+ * rank. Shape: x N -> N. Throws ConfigError for a probability outside [0, 1].
+ */
+export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
+  checkProbability(probability);
+  if (probability === 0) return x;
+  if (probability === 1) return x.mul(0);
+  const bits = new Tensor(random((key ?? nextKey()).node, x.shape));
+  const threshold = Math.round(probability * 2 ** 32) - 2 ** 31;
+  const factor = bits.ge(threshold).where(full([], 1 / (1 - probability), x.dtype), 0);
+  return x.mul(factor);
+}
+
+/** Throws ConfigError outside [0, 1]. */
+export function checkProbability(probability: number): void {
+  if (probability >= 0 && probability <= 1) return;
+  throw new ConfigError(
+    { asked: `dropout with probability ${probability}`, found: 'a number outside [0, 1]', todo: 'Use a probability from 0 to 1' },
+    { probability },
+  );
+}

@@ -1,0 +1,14 @@
+import { elementCount, sizeAt } from '../../shape.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+
+/**
+ * x Wᵀ + b, as one product over all rows.
+ * Shape: x [.., I], weight [O, I], bias [O] -> [.., O].
+ */
+export function linear(x: Tensor, weight: Tensor, bias?: Tensor | null): Tensor {
+  const leading = x.shape.slice(0, -1);
+  const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
+  const product = rows.matmul(weight, { transposeB: true });
+  const result = bias === undefined || bias === null ? product : product.add(bias);
+  return x.ndim === 2 ? result : result.reshape([...leading, sizeAt(weight.shape, 0)]);
+}

@@ -1,0 +1,10 @@
+import type { Tensor } from '../../tensor/tensor.ts';
+
+/** What becomes of the losses of a batch's items. */
+export type Reduction = 'mean' | 'sum' | 'none';
+
+/** Shape: losses N -> [], or N for 'none'. */
+export function reduceLosses(losses: Tensor, reduction: Reduction): Tensor {
+  if (reduction === 'none') return losses;
+  return reduction === 'sum' ? losses.sum() : losses.mean();
+}

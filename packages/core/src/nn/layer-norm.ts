@@ -1,0 +1,32 @@
+import * as init from '../random/init.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+export interface LayerNormOptions {
+  /** Added to the variance; default 1e-5. */
+  readonly eps?: number;
+}
+
+/** Layer normalisation over the last dim (Ba et al. 2016). Weight [size] of ones, bias [size] of zeros. */
+export class LayerNorm extends Module {
+  weight: Parameter;
+  bias: Parameter;
+  readonly eps: number;
+
+  constructor(size: number, options: LayerNormOptions = {}) {
+    super();
+    this.weight = new Parameter(init.ones([size]), [size]);
+    this.bias = new Parameter(init.zeros([size]), [size]);
+    this.eps = options.eps ?? 1e-5;
+  }
+
+  /** Shape: x [.., size] -> [.., size]. */
+  forward(x: Tensor): Tensor {
+    return x.layerNorm(this.weight, this.bias, this.eps);
+  }
+
+  protected override describe(): string {
+    return `${this.weight.numel}, eps=${this.eps}`;
+  }
+}

@@ -1,0 +1,38 @@
+import type { Generator } from '../random/generator.ts';
+import * as init from '../random/init.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { linear } from './functional/linear.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+export interface LinearOptions {
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+/** x Wᵀ + b with torch.nn.Linear's initial values. Weight [out, in], bias [out]. */
+export class Linear extends Module {
+  weight: Parameter;
+  bias: Parameter | null;
+
+  constructor(inFeatures: number, outFeatures: number, options: LinearOptions = {}) {
+    super();
+    const { bias = true, generator = defaultGenerator() } = options;
+    const values = init.linear(generator, inFeatures, outFeatures, bias);
+    this.weight = new Parameter(values.weight, [outFeatures, inFeatures]);
+    this.bias = values.bias === undefined ? null : new Parameter(values.bias, [outFeatures]);
+  }
+
+  /** Shape: x [.., in] -> [.., out]. */
+  forward(x: Tensor): Tensor {
+    return linear(x, this.weight, this.bias);
+  }
+
+  protected override describe(): string {
+    const [outFeatures, inFeatures] = this.weight.shape;
+    return `inFeatures=${inFeatures}, outFeatures=${outFeatures}, bias=${this.bias !== null}`;
+  }
+}

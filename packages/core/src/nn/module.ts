@@ -1,0 +1,182 @@
+import { ConfigError } from '../spec/errors.ts';
+import { BufferTensor, Parameter } from './parameter.ts';
+import {
+  readStateDict,
+  writeStateDict,
+  type LoadOptions,
+  type LoadReport,
+  type StateDict,
+} from './state-dict.ts';
+
+/** A name and what it names. */
+export type Named<T> = readonly [name: string, value: T];
+
+/**
+ * A part of a model. Its public fields that hold a Parameter, a BufferTensor or a Module are its
+ * members, in the order in which they were declared or assigned; lists of modules go into a
+ * ModuleList. Subclasses have a `forward` of their own signature.
+ */
+export abstract class Module {
+  #training = true;
+
+  /** Whether layers like dropout behave as in training; true at first. */
+  get training(): boolean {
+    return this.#training;
+  }
+
+  train(mode = true): this {
+    this.#training = mode;
+    for (const [, child] of this.namedChildren()) child.train(mode);
+    return this;
+  }
+
+  eval(): this {
+    return this.train(false);
+  }
+
+  /** Modules that this one holds itself. */
+  namedChildren(): Named<Module>[] {
+    return this.#own((value) => value instanceof Module);
+  }
+
+  get children(): Module[] {
+    return this.namedChildren().map(([, child]) => child);
+  }
+
+  /** This module under the name '' and all below it, parents first, each once. */
+  namedModules(): Named<Module>[] {
+    return [...walk(this, '', new Set())];
+  }
+
+  /** Each once, under its first name, where modules share it. */
+  namedParameters(): Named<Parameter>[] {
+    return firstNames(this.#all((module) => module.#own((value) => value instanceof Parameter)));
+  }
+
+  parameters(): Parameter[] {
+    return this.namedParameters().map(([, parameter]) => parameter);
+  }
+
+  namedBuffers(): Named<BufferTensor>[] {
+    return firstNames(this.#all((module) => module.#own((value) => value instanceof BufferTensor)));
+  }
+
+  zeroGrad(): void {
+    for (const parameter of this.parameters()) parameter.zeroGrad();
+  }
+
+  /** Makes all parameters train, or none. */
+  requiresGrad_(requiresGrad = true): this {
+    for (const parameter of this.parameters()) parameter.requiresGrad_(requiresGrad);
+    return this;
+  }
+
+  /** Calls `visit` on every module below, children first, then on this. */
+  apply(visit: (module: Module) => void): this {
+    for (const [, child] of this.namedChildren()) child.apply(visit);
+    visit(this);
+    return this;
+  }
+
+  /** Puts another parameter wherever this module or one below it holds `old`. */
+  replaceParameter(old: Parameter, replacement: Parameter): void {
+    for (const [, module] of this.namedModules()) {
+      for (const [key, value] of Object.entries(module)) {
+        if (value === old) Reflect.set(module, key, replacement);
+      }
+    }
+  }
+
+  /**
+   * Parameters and persistent buffers as copies on the host. What is shared stands under all its
+   * names, as in PyTorch. Computes what is pending.
+   */
+  stateDict(): Promise<StateDict> {
+    return readStateDict(this.#state());
+  }
+
+  /**
+   * Overwrites parameters and buffers, in place. Throws CheckpointError, before anything changes,
+   * listing missing and unexpected names (where strict) and differing shapes together.
+   */
+  loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {
+    return writeStateDict(this.constructor.name, this.#state(), dict, options);
+  }
+
+  /** The tree of modules, as PyTorch prints it. */
+  toString(): string {
+    const own = this.describe();
+    const children = this.namedChildren();
+    if (children.length === 0) return `${this.constructor.name}(${own})`;
+    const lines = children.map(([name, child]) => `(${name}): ${child.toString()}`);
+    const body = [...(own === '' ? [] : [own]), ...lines].join('\n').replaceAll('\n', '\n  ');
+    return `${this.constructor.name}(\n  ${body}\n)`;
+  }
+
+  /** What stands between the parentheses of `toString()`. */
+  protected describe(): string {
+    return '';
+  }
+
+  /** The name of a member where PyTorch's differs from the field's. */
+  protected nameOf(field: string): string {
+    return field;
+  }
+
+  #own<T>(is: (value: unknown) => value is T): Named<T>[] {
+    const found: Named<T>[] = [];
+    const fields: [string, unknown][] = Object.entries(this);
+    for (const [field, value] of fields) {
+      if (is(value)) found.push([this.nameOf(field), value]);
+      else if (Array.isArray(value) && value.some(isMember)) throw listError(this, field);
+    }
+    return found;
+  }
+
+  *#all<T>(own: (module: Module) => Named<T>[], seen: Set<Module> | null = new Set()): Generator<Named<T>> {
+    for (const [path, module] of walk(this, '', seen)) {
+      for (const [name, value] of own(module)) yield [join(path, name), value];
+    }
+  }
+
+  #state(): Named<Parameter | BufferTensor>[] {
+    const own = (module: Module): Named<Parameter | BufferTensor>[] => [
+      ...module.#own((value) => value instanceof Parameter),
+      ...module.#own((value) => value instanceof BufferTensor && value.persistent),
+    ];
+    return [...this.#all(own, null)];
+  }
+}
+
+/** Without `seen`, a module that is held twice is visited twice. */
+function* walk(module: Module, path: string, seen: Set<Module> | null): Generator<Named<Module>> {
+  if (seen?.has(module)) return;
+  seen?.add(module);
+  yield [path, module];
+  for (const [name, child] of module.namedChildren()) yield* walk(child, join(path, name), seen);
+}
+
+function join(path: string, name: string): string {
+  return path === '' ? name : `${path}.${name}`;
+}
+
+function firstNames<T>(named: Iterable<Named<T>>): Named<T>[] {
+  const first = new Map<T, Named<T>>();
+  for (const entry of named) if (!first.has(entry[1])) first.set(entry[1], entry);
+  return [...first.values()];
+}
+
+function isMember(value: unknown): boolean {
+  return value instanceof Module || value instanceof Parameter || value instanceof BufferTensor;
+}
+
+function listError(module: Module, field: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `the members of ${module.constructor.name}`,
+      found: `an array of members in the field '${field}', where they would not be found`,
+      todo: 'Put modules into a ModuleList, and parameters into fields of their own',
+    },
+    { field },
+  );
+}

@@ -1,0 +1,104 @@
+import { inputNode } from '../graph/node.ts';
+import { currentSession } from '../rank.ts';
+import type { HostArray, HostArrays } from '../serialization/host-array.ts';
+import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import { CheckpointError } from '../spec/errors.ts';
+import { toBytes } from '../tensor/host-data.ts';
+import { Tensor } from '../tensor/tensor.ts';
+
+/** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
+export type StateDict = HostArrays;
+
+export interface LoadOptions {
+  /** Whether missing and unexpected names are errors; default true. */
+  readonly strict?: boolean;
+}
+
+/** Names that a load did not use, and names it did not find. */
+export interface LoadReport {
+  readonly missing: readonly string[];
+  readonly unexpected: readonly string[];
+}
+
+/** Most names that a message lists of each kind. */
+const LISTED = 10;
+
+/** Reads tensors to the host; what has several names is read once and shared. */
+export async function readStateDict(
+  entries: readonly (readonly [string, Tensor])[],
+): Promise<StateDict> {
+  const arrays = new Map<Tensor, HostArray>();
+  const dict: Record<string, HostArray> = {};
+  for (const [name, tensor] of entries) {
+    const known = arrays.get(tensor);
+    const array = known ?? {
+      dtype: tensor.dtype,
+      shape: tensor.shape,
+      bytes: toBytes(await tensor.data()).slice(),
+    };
+    arrays.set(tensor, array);
+    dict[name] = array;
+  }
+  return dict;
+}
+
+/**
+ * Overwrites tensors with the arrays of their names. Throws CheckpointError, before anything
+ * changes, that lists all missing and unexpected names and all arrays that do not fit.
+ */
+export async function writeStateDict(
+  owner: string,
+  entries: readonly (readonly [string, Tensor])[],
+  dict: StateDict,
+  options: LoadOptions,
+): Promise<LoadReport> {
+  const names = new Set(entries.map(([name]) => name));
+  const missing = [...names].filter((name) => !Object.hasOwn(dict, name));
+  const unexpected = Object.keys(dict).filter((name) => !names.has(name));
+  const different: string[] = [];
+  const values = new Map<Tensor, HostArray>();
+  for (const [name, tensor] of entries) {
+    const array = Object.hasOwn(dict, name) ? dict[name] : undefined;
+    if (array === undefined) continue;
+    const difference = describeDifference(tensor, array);
+    if (difference === undefined) values.set(tensor, array);
+    else different.push(`${name} (${difference})`);
+  }
+  const strict = options.strict ?? true;
+  if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
+    throw mismatch(owner, strict ? { missing, unexpected, different } : { different });
+  }
+  for (const [tensor, { shape, dtype, bytes }] of values) {
+    tensor.assign(new Tensor(inputNode(shape, dtype, { kind: 'host', bytes })));
+  }
+  if (values.size > 0) await currentSession().realize([]);
+  return { missing, unexpected };
+}
+
+function describeDifference(tensor: Tensor, array: HostArray): string | undefined {
+  const bytes = elementCount(array.shape) * dtypes[array.dtype].bytes;
+  if (!sameShape(tensor.shape, array.shape)) {
+    return `shape ${formatShape(array.shape)}, not ${formatShape(tensor.shape)}`;
+  }
+  if (tensor.dtype !== array.dtype) return `dtype ${array.dtype}, not ${tensor.dtype}`;
+  if (array.bytes.byteLength !== bytes) return `${array.bytes.byteLength} bytes, not ${bytes}`;
+  return undefined;
+}
+
+function mismatch(owner: string, lists: Readonly<Record<string, readonly string[]>>): CheckpointError {
+  const found = Object.entries(lists)
+    .filter(([, names]) => names.length > 0)
+    .map(([kind, names]) => {
+      const rest = names.length > LISTED ? ` and ${names.length - LISTED} more` : '';
+      return `${names.length} ${kind}: ${names.slice(0, LISTED).join(', ')}${rest}`;
+    });
+  return new CheckpointError(
+    {
+      asked: `load a state dict into ${owner}`,
+      found: found.join('; '),
+      todo: 'Load the state dict of a model of the same structure, or pass { strict: false } where only names differ',
+    },
+    lists,
+  );
+}

@@ -1,0 +1,1 @@
+export { readTextFiles, type ReadTextFilesOptions } from './data/read-text-files.ts';

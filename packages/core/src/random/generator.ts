@@ -1,0 +1,273 @@
+import { ConfigError } from '../spec/errors.ts';
+import { boxMuller16 } from './box-muller.ts';
+import { fusedMultiplyAdd } from './fused-multiply-add.ts';
+import { type GeneratorState, parseGeneratorState } from './generator-state.ts';
+import { MersenneTwister } from './mersenne-twister.ts';
+
+const { fround } = Math;
+
+const DEFAULT_SEED = 67280421310721n;
+/** From this length on PyTorch draws 64 bits per item of a permutation: 5 % skew at 32. */
+const LONG_PERMUTATION = Math.floor(0xffffffff / 20);
+const WIDE_RANGE = 2 ** 28;
+const INT32_MIN = -(2 ** 31);
+const INT32_END = 2 ** 31;
+
+/**
+ * A stream of random numbers: PyTorch's CPU generator (2.15, x86-64), bit for bit. Every method
+ * takes from the stream what the PyTorch function of the same name takes, so sequences of calls
+ * agree too.
+ */
+export class Generator {
+  #engine: MersenneTwister;
+  #seed: bigint;
+  #nextNormal: number | undefined;
+
+  /** The default is the seed of a PyTorch generator that nobody has seeded. */
+  constructor(seed: number | bigint = DEFAULT_SEED) {
+    this.#seed = toSeed(seed);
+    this.#engine = engineOf(this.#seed);
+  }
+
+  /** Starts over. A seed is an integer in [-2^63, 2^64); negative ones wrap; 32 bits have effect. */
+  manualSeed(seed: number | bigint): this {
+    this.#seed = toSeed(seed);
+    this.#engine = engineOf(this.#seed);
+    this.#nextNormal = undefined;
+    return this;
+  }
+
+  initialSeed(): bigint {
+    return this.#seed;
+  }
+
+  getState(): GeneratorState {
+    const { words, position } = this.#engine.snapshot();
+    return {
+      version: 1,
+      seed: this.#seed.toString(),
+      words: Array.from(words),
+      position,
+      nextNormal: this.#nextNormal ?? null,
+    };
+  }
+
+  /** Throws ConfigError where `state` is not what `getState` returns. */
+  setState(state: unknown): this {
+    const { seed, words, position, nextNormal } = parseGeneratorState(state);
+    this.#seed = toSeed(BigInt(seed));
+    this.#engine.restore(words, position);
+    this.#nextNormal = nextNormal ?? undefined;
+    return this;
+  }
+
+  /** 32 random bits. */
+  random(): number {
+    return this.#engine.next();
+  }
+
+  /** 64 random bits; takes two draws. */
+  random64(): bigint {
+    const high = this.#engine.next();
+    return (BigInt(high) << 32n) | BigInt(this.#engine.next());
+  }
+
+  /** The integers 0 to length - 1 in random order. */
+  randperm(length: number): Uint32Array<ArrayBuffer> {
+    checkCount('randperm', length, 2 ** 32);
+    const order = new Uint32Array(length);
+    if (length >= LONG_PERMUTATION) {
+      for (let i = 0; i < length; i++) {
+        const j = this.#random64Below(i + 1);
+        order[i] = order[j] ?? 0;
+        order[j] = i;
+      }
+      return order;
+    }
+    for (let i = 0; i < length; i++) order[i] = i;
+    for (let i = 0; i < length - 1; i++) {
+      const j = i + (this.#engine.next() % (length - i));
+      const moved = order[i] ?? 0;
+      order[i] = order[j] ?? 0;
+      order[j] = moved;
+    }
+    return order;
+  }
+
+  /** Integers in [low, high), which lies in the range of int32. */
+  randint(low: number, high: number, count: number): Int32Array<ArrayBuffer> {
+    checkCount('randint', count);
+    if (!Number.isInteger(low) || !Number.isInteger(high) || low < INT32_MIN || high > INT32_END) {
+      throw rangeError('randint', low, high, 'Use integers in [-2^31, 2^31]');
+    }
+    if (low >= high) throw rangeError('randint', low, high, 'Make low less than high');
+    const values = new Int32Array(count);
+    const range = high - low;
+    const wide = range >= WIDE_RANGE;
+    for (let i = 0; i < count; i++) {
+      values[i] = low + (wide ? this.#random64Below(range) : this.#engine.next() % range);
+    }
+    return values;
+  }
+
+  /** Float32 values in [0, 1): multiples of 2^-24. */
+  rand(count: number): Float32Array<ArrayBuffer> {
+    checkCount('rand', count);
+    const values = new Float32Array(count);
+    for (let i = 0; i < count; i++) values[i] = this.#uniform24();
+    return values;
+  }
+
+  /** Float64 values in [0, 1): multiples of 2^-53; takes two draws per value. */
+  rand64(count: number): Float64Array<ArrayBuffer> {
+    checkCount('rand64', count);
+    const values = new Float64Array(count);
+    for (let i = 0; i < count; i++) values[i] = this.#uniform53();
+    return values;
+  }
+
+  /**
+   * Float32 values in [from, to): PyTorch's `uniform_`. Scaled with one rounding, as PyTorch's AVX2
+   * code does since it was compiled with fused multiplications; older releases round twice and
+   * differ in the last bit.
+   */
+  uniform(count: number, from = 0, to = 1): Float32Array<ArrayBuffer> {
+    checkCount('uniform', count);
+    const start = fround(from);
+    const end = fround(to);
+    const width = fround(end - start);
+    if (!(start <= end) || !Number.isFinite(width)) {
+      throw rangeError('uniform', from, to, 'Make from at most to, and both finite');
+    }
+    const values = new Float32Array(count);
+    for (let i = 0; i < count; i++) {
+      const value = fusedMultiplyAdd(this.#uniform24(), width, start);
+      values[i] = value === end ? start : value;
+    }
+    return values;
+  }
+
+  /** Float32 values of mean 0 and standard deviation 1. */
+  randn(count: number): Float32Array<ArrayBuffer> {
+    return this.normal(count, 0, 1);
+  }
+
+  /**
+   * Float32 values: PyTorch's `normal_` of a contiguous tensor. Below 16 values it is computed in
+   * float64, a pair at a time, and half a pair is kept for the next call; from 16 on in blocks of
+   * 16 in float32, the last of which is drawn again where `count` is no multiple of 16.
+   */
+  normal(count: number, mean = 0, std = 1): Float32Array<ArrayBuffer> {
+    checkCount('normal', count);
+    if (!(std >= 0) || !Number.isFinite(mean) || !Number.isFinite(std)) {
+      throw new ConfigError(
+        {
+          asked: 'normal values',
+          found: `mean ${mean}, standard deviation ${std}`,
+          todo: 'Use a finite mean and a finite standard deviation of at least 0',
+        },
+        { mean, std },
+      );
+    }
+    if (count < 16) {
+      return Float32Array.from({ length: count }, () => this.#normal53() * std + mean);
+    }
+    const values = this.rand(count);
+    for (let i = 0; i + 16 <= count; i += 16) boxMuller16(values, i, mean, std);
+    if (count % 16 !== 0) {
+      for (let i = count - 16; i < count; i++) values[i] = this.#uniform24();
+      boxMuller16(values, count - 16, mean, std);
+    }
+    return values;
+  }
+
+  /**
+   * 1 with the given probability, else 0: PyTorch's `bernoulli` of a float32 tensor of
+   * probabilities. (Its `bernoulli_(p)` with a number uses Intel MKL's stream where PyTorch is
+   * built with it.)
+   */
+  bernoulli(count: number, probability: number): Uint8Array<ArrayBuffer> {
+    checkCount('bernoulli', count);
+    if (!(probability >= 0 && probability <= 1)) {
+      throw new ConfigError(
+        {
+          asked: 'Bernoulli values',
+          found: `probability ${probability}`,
+          todo: 'Use a probability in [0, 1]',
+        },
+        { probability },
+      );
+    }
+    const bound = fround(probability);
+    const values = new Uint8Array(count);
+    for (let i = 0; i < count; i++) values[i] = this.#uniform24() < bound ? 1 : 0;
+    return values;
+  }
+
+  #uniform24(): number {
+    return (this.#engine.next() & 0xffffff) * 2 ** -24;
+  }
+
+  #uniform53(): number {
+    const high = this.#engine.next() & 0x1fffff;
+    return (high * 2 ** 32 + this.#engine.next()) * 2 ** -53;
+  }
+
+  #normal53(): number {
+    const kept = this.#nextNormal;
+    if (kept !== undefined) {
+      this.#nextNormal = undefined;
+      return kept;
+    }
+    const theta = 2 * Math.PI * this.#uniform53();
+    const radius = Math.sqrt(-2 * Math.log1p(-this.#uniform53()));
+    this.#nextNormal = radius * Math.sin(theta);
+    return radius * Math.cos(theta);
+  }
+
+  /** random64() % bound for a bound of at most 2^32, in steps that float64 holds exactly. */
+  #random64Below(bound: number): number {
+    const high = this.#engine.next() % bound;
+    const low = this.#engine.next();
+    const upper = (high * 0x10000 + (low >>> 16)) % bound;
+    return (upper * 0x10000 + (low & 0xffff)) % bound;
+  }
+}
+
+function toSeed(seed: number | bigint): bigint {
+  const exact = typeof seed === 'bigint' || Number.isSafeInteger(seed) ? BigInt(seed) : undefined;
+  if (exact === undefined || exact < -(2n ** 63n) || exact >= 2n ** 64n) {
+    throw new ConfigError(
+      {
+        asked: `a random generator with seed ${seed}`,
+        found: 'no integer in [-2^63, 2^64) that is known exactly',
+        todo: 'Use a safe integer or a bigint',
+      },
+      { seed },
+    );
+  }
+  return BigInt.asUintN(64, exact);
+}
+
+function engineOf(seed: bigint): MersenneTwister {
+  return new MersenneTwister(Number(BigInt.asUintN(32, seed)));
+}
+
+function checkCount(method: string, count: number, limit: number = Number.MAX_SAFE_INTEGER): void {
+  if (Number.isSafeInteger(count) && count >= 0 && count < limit) return;
+  throw new ConfigError(
+    {
+      asked: `${method} of ${count} values`,
+      found: 'a count that is no integer in range',
+      todo: `Use an integer in [0, ${limit})`,
+    },
+    { method, count },
+  );
+}
+
+function rangeError(method: string, from: number, to: number, todo: string): ConfigError {
+  return new ConfigError(
+    { asked: `${method} values`, found: `the range [${from}, ${to})`, todo },
+    { method, from, to },
+  );
+}

@@ -1,0 +1,250 @@
+import { ConfigError, ShapeError } from '../spec/errors.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { Generator } from './generator.ts';
+
+// Initial values of parameters: torch.nn.init and the reset_parameters of torch.nn, value for value.
+// All return float32 values of `shape`, row-major. O out features, I in features.
+
+/** Which dim count keeps its variance: of the forward pass or of the backward pass. */
+export type FanMode = 'fanIn' | 'fanOut';
+
+/** Nonlinearities with a known gain. */
+export type Nonlinearity = 'linear' | 'sigmoid' | 'tanh' | 'relu' | 'leakyRelu' | 'selu';
+
+export interface KaimingOptions {
+  /** Negative slope of the leaky ReLU that follows; 0 by default, sqrt(5) in linear layers. */
+  readonly a?: number;
+  readonly mode?: FanMode;
+  readonly nonlinearity?: Nonlinearity;
+}
+
+/** Weight and bias of a layer, drawn in this order. */
+export interface LayerInit {
+  readonly weight: Float32Array<ArrayBuffer>;
+  readonly bias: Float32Array<ArrayBuffer> | undefined;
+}
+
+const gains = {
+  linear: () => 1,
+  sigmoid: () => 1,
+  tanh: () => 5 / 3,
+  relu: () => Math.sqrt(2),
+  leakyRelu: (slope) => Math.sqrt(2 / (1 + slope ** 2)),
+  selu: () => 3 / 4,
+} satisfies Record<Nonlinearity, (slope: number) => number>;
+
+/** The factor that keeps the variance through a nonlinearity; `slope` is leakyRelu's negative one. */
+export function calculateGain(nonlinearity: Nonlinearity, slope = 0.01): number {
+  return gains[nonlinearity](slope);
+}
+
+/** Shape: [O, I, ...kernel] -> how many inputs an output sums, how many outputs an input reaches. */
+export function calculateFans(shape: Shape): { fanIn: number; fanOut: number } {
+  const [out, input, ...kernel] = shape;
+  if (out === undefined || input === undefined) {
+    throw new ShapeError(
+      {
+        asked: 'fan in and fan out of a weight',
+        found: `shape [${shape.join(', ')}]`,
+        todo: 'Use a weight of at least 2 dims, [out, in, ...kernel]',
+      },
+      { shape },
+    );
+  }
+  const window = elementsOf(kernel);
+  return { fanIn: input * window, fanOut: out * window };
+}
+
+export function zeros(shape: Shape): Float32Array<ArrayBuffer> {
+  return new Float32Array(elementsOf(shape));
+}
+
+export function ones(shape: Shape): Float32Array<ArrayBuffer> {
+  return constant(shape, 1);
+}
+
+export function constant(shape: Shape, value: number): Float32Array<ArrayBuffer> {
+  return new Float32Array(elementsOf(shape)).fill(value);
+}
+
+/** Uniform in [from, to). */
+export function uniform(
+  generator: Generator,
+  shape: Shape,
+  from = 0,
+  to = 1,
+): Float32Array<ArrayBuffer> {
+  return generator.uniform(elementsOf(shape), from, to);
+}
+
+export function normal(
+  generator: Generator,
+  shape: Shape,
+  mean = 0,
+  std = 1,
+): Float32Array<ArrayBuffer> {
+  return generator.normal(elementsOf(shape), mean, std);
+}
+
+/**
+ * Normal values within [low, high]; those outside are drawn again. Throws ConfigError where less
+ * than 30 % of the distribution is inside: there PyTorch has another algorithm.
+ */
+export function truncNormal(
+  generator: Generator,
+  shape: Shape,
+  options: {
+    readonly mean?: number;
+    readonly std?: number;
+    readonly low?: number;
+    readonly high?: number;
+  } = {},
+): Float32Array<ArrayBuffer> {
+  const { mean = 0, std = 1, low = -2, high = 2 } = options;
+  const inside = normalCdf((high - mean) / std) - normalCdf((low - mean) / std);
+  if (!(inside > 0.3)) {
+    throw new ConfigError(
+      {
+        asked: `normal values of mean ${mean} and standard deviation ${std} in [${low}, ${high}]`,
+        found: `${(100 * inside).toFixed(1)} % of the distribution inside`,
+        todo: 'Widen the interval to more than 30 %',
+      },
+      { mean, std, low, high },
+    );
+  }
+  const lowest = Math.fround(low);
+  const highest = Math.fround(high);
+  const outside = (value: number): boolean => value < lowest || value > highest;
+  const values = normal(generator, shape, mean, std);
+  while (values.some(outside)) {
+    const fresh = normal(generator, shape, mean, std);
+    values.forEach((value, i) => {
+      if (outside(value)) values[i] = fresh[i] ?? 0;
+    });
+  }
+  return values;
+}
+
+/** He et al. 2015, uniform. Shape: [O, I, ...kernel]. */
+export function kaimingUniform(
+  generator: Generator,
+  shape: Shape,
+  options: KaimingOptions = {},
+): Float32Array<ArrayBuffer> {
+  const bound = Math.sqrt(3) * kaimingStd(shape, options);
+  return uniform(generator, shape, -bound, bound);
+}
+
+/** He et al. 2015, normal. Shape: [O, I, ...kernel]. */
+export function kaimingNormal(
+  generator: Generator,
+  shape: Shape,
+  options: KaimingOptions = {},
+): Float32Array<ArrayBuffer> {
+  return normal(generator, shape, 0, kaimingStd(shape, options));
+}
+
+/** Glorot and Bengio 2010, uniform. Shape: [O, I, ...kernel]. */
+export function xavierUniform(
+  generator: Generator,
+  shape: Shape,
+  gain = 1,
+): Float32Array<ArrayBuffer> {
+  const bound = Math.sqrt(3) * xavierStd(shape, gain);
+  return uniform(generator, shape, -bound, bound);
+}
+
+/** Glorot and Bengio 2010, normal. Shape: [O, I, ...kernel]. */
+export function xavierNormal(
+  generator: Generator,
+  shape: Shape,
+  gain = 1,
+): Float32Array<ArrayBuffer> {
+  return normal(generator, shape, 0, xavierStd(shape, gain));
+}
+
+/** What `nn.Linear` starts with. Shape: weight [O, I], bias [O]. */
+export function linear(
+  generator: Generator,
+  inFeatures: number,
+  outFeatures: number,
+  hasBias = true,
+): LayerInit {
+  return weightAndBias(generator, [outFeatures, inFeatures], hasBias);
+}
+
+/** What `nn.Conv2d` starts with. Shape: weight [O, I / groups, R, S], bias [O]. */
+export function conv2d(generator: Generator, weightShape: Shape, hasBias = true): LayerInit {
+  return weightAndBias(generator, weightShape, hasBias);
+}
+
+/** What `nn.Embedding` starts with: standard normal, and zeros in row `paddingIdx`. Shape: [V, C]. */
+export function embedding(
+  generator: Generator,
+  numEmbeddings: number,
+  embeddingDim: number,
+  paddingIdx?: number,
+): Float32Array<ArrayBuffer> {
+  const weight = normal(generator, [numEmbeddings, embeddingDim]);
+  if (paddingIdx === undefined) return weight;
+  if (!Number.isInteger(paddingIdx) || paddingIdx < 0 || paddingIdx >= numEmbeddings) {
+    throw new ConfigError(
+      {
+        asked: 'initial values of an embedding',
+        found: `padding index ${paddingIdx} of ${numEmbeddings} embeddings`,
+        todo: `Use an index in [0, ${numEmbeddings})`,
+      },
+      { paddingIdx, numEmbeddings },
+    );
+  }
+  return weight.fill(0, paddingIdx * embeddingDim, (paddingIdx + 1) * embeddingDim);
+}
+
+function weightAndBias(generator: Generator, shape: Shape, hasBias: boolean): LayerInit {
+  const weight = kaimingUniform(generator, shape, { a: Math.sqrt(5) });
+  if (!hasBias) return { weight, bias: undefined };
+  const { fanIn } = calculateFans(shape);
+  const bound = fanIn > 0 ? 1 / Math.sqrt(fanIn) : 0;
+  return { weight, bias: uniform(generator, shape.slice(0, 1), -bound, bound) };
+}
+
+function kaimingStd(shape: Shape, options: KaimingOptions): number {
+  const { a = 0, mode = 'fanIn', nonlinearity = 'leakyRelu' } = options;
+  // A weight without elements takes nothing from the stream, whatever its bounds.
+  if (elementsOf(shape) === 0) return 0;
+  return calculateGain(nonlinearity, a) / Math.sqrt(calculateFans(shape)[mode]);
+}
+
+function xavierStd(shape: Shape, gain: number): number {
+  if (elementsOf(shape) === 0) return 0;
+  const { fanIn, fanOut } = calculateFans(shape);
+  return gain * Math.sqrt(2 / (fanIn + fanOut));
+}
+
+/** To within 1e-7 (Abramowitz and Stegun 7.1.26), enough to choose an algorithm by. */
+function normalCdf(x: number): number {
+  const z = Math.abs(x) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * z);
+  const polynomial =
+    ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  const tail = (polynomial * Math.exp(-z * z)) / 2;
+  return x > 0 ? 1 - tail : tail;
+}
+
+function elementsOf(shape: Shape): number {
+  let elements = 1;
+  for (const dim of shape) {
+    if (!Number.isSafeInteger(dim) || dim < 0) {
+      throw new ShapeError(
+        {
+          asked: 'initial values of a parameter',
+          found: `shape [${shape.join(', ')}]`,
+          todo: 'Make every dim an integer of at least 0',
+        },
+        { shape },
+      );
+    }
+    elements *= dim;
+  }
+  return elements;
+}

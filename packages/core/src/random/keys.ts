@@ -1,0 +1,87 @@
+import { z } from 'zod';
+import { ConfigError } from '../spec/errors.ts';
+import { fromData } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { Generator } from './generator.ts';
+import { type GeneratorState, generatorStateSchema } from './generator-state.ts';
+
+/** Where this rank's random numbers stand, as plain data. */
+export interface RandomState {
+  readonly generator: GeneratorState;
+  /** First half of the keys. */
+  readonly seed: number;
+  /** Keys given out since manualSeed, modulo 2^32. */
+  readonly counter: number;
+}
+
+const randomStateSchema: z.ZodType<RandomState> = z.strictObject({
+  generator: generatorStateSchema,
+  seed: z.int32(),
+  counter: z.int32(),
+});
+
+/** A rank's streams: one on the host for initial values, one of keys for what the device draws. */
+class RandomStreams {
+  readonly generator = new Generator();
+  seed = wrap(this.generator.initialSeed());
+  counter = 0;
+}
+
+const streams = new RandomStreams();
+
+function wrap(seed: bigint): number {
+  return Number(BigInt.asIntN(32, seed));
+}
+
+/**
+ * Starts this rank's random numbers over: the default generator (torch.manual_seed) and the keys of
+ * dropout. Ranks with one seed draw the same numbers. Throws ConfigError for a seed that is no
+ * integer in [-2^63, 2^64).
+ */
+export function manualSeed(seed: number | bigint): Generator {
+  streams.generator.manualSeed(seed);
+  streams.seed = wrap(streams.generator.initialSeed());
+  streams.counter = 0;
+  return streams.generator;
+}
+
+/** The generator that layers draw their initial values from where none is given. */
+export function defaultGenerator(): Generator {
+  return streams.generator;
+}
+
+/**
+ * A key for random bits that was not given out before: data, not structure, so that steps that
+ * draw new numbers run one plan. Shape: -> i32 [2].
+ */
+export function nextKey(): Tensor {
+  const key = fromData(Int32Array.of(streams.seed, streams.counter), [2], 'i32');
+  streams.counter = (streams.counter + 1) | 0;
+  return key;
+}
+
+export function randomState(): RandomState {
+  const { generator, seed, counter } = streams;
+  return { generator: generator.getState(), seed, counter };
+}
+
+/** Throws ConfigError where `state` is not what randomState returns. */
+export function setRandomState(state: unknown): void {
+  const parsed = randomStateSchema.safeParse(state);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = issue?.path.join('.') ?? '';
+    throw new ConfigError(
+      {
+        asked: "set the state of this rank's random numbers",
+        found: `${path === '' ? 'the value' : path}: ${issue?.message ?? 'not a state'}`,
+        todo: 'Pass what randomState() returned, unchanged',
+      },
+      { path },
+      { cause: parsed.error },
+    );
+  }
+  streams.generator.setState(parsed.data.generator);
+  streams.seed = parsed.data.seed;
+  streams.counter = parsed.data.counter;
+}

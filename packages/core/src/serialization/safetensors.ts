@@ -1,0 +1,290 @@
+import { z } from 'zod';
+import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
+import { CheckpointError, DTypeError } from '../spec/errors.ts';
+import type { HostArrays } from './host-array.ts';
+
+/** Where one tensor's bytes lie, counted from the start of the file. */
+export interface SafetensorsEntry {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+export interface SafetensorsHeader {
+  readonly entries: Readonly<Record<string, SafetensorsEntry>>;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+export interface SafetensorsContents {
+  /** The bytes are views of the file; those of a foreign file may lie unaligned. */
+  readonly tensors: HostArrays;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+const LENGTH_BYTES = 8;
+/** The limit of the reference reader. */
+const MAX_HEADER_BYTES = 100_000_000;
+const METADATA_KEY = '__metadata__';
+const ASKED = 'Reading a safetensors file';
+const BROKEN = 'Load another copy of the file';
+
+/** In the order in which the reference writer lays out data: wide first, so that all lie aligned. */
+const dtypeOfFileName: ReadonlyMap<string, DType> = new Map([
+  ['I64', 'i64'],
+  ['F64', 'f64'],
+  ['F32', 'f32'],
+  ['I32', 'i32'],
+  ['BF16', 'bf16'],
+  ['F16', 'f16'],
+  ['U8', 'u8'],
+  ['BOOL', 'bool'],
+]);
+
+const layout: ReadonlyMap<DType, { readonly fileName: string; readonly position: number }> =
+  new Map(
+    [...dtypeOfFileName].map(([fileName, dtype], position) => [dtype, { fileName, position }]),
+  );
+
+const count = z.int().nonnegative();
+/** Not z.record, which drops a tensor named `__proto__`. */
+const headerSchema = z.custom<Record<string, unknown>>(
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+);
+const metadataSchema = z.record(z.string(), z.string());
+const entrySchema = z.strictObject({
+  dtype: z.string(),
+  shape: z.array(count).max(64),
+  data_offsets: z.tuple([count, count]),
+});
+
+/**
+ * The header of a file that holds `tensors`, and the order in which their bytes follow it: by
+ * dtype, then by name, which makes the file the reference writer's byte for byte.
+ */
+export function encodeSafetensorsHeader(
+  tensors: HostArrays,
+  metadata: Readonly<Record<string, string>> = {},
+): { readonly header: Uint8Array; readonly names: readonly string[] } {
+  const ordered = Object.entries(tensors)
+    .map(([name, tensor]) => ({ name, ...tensor, ...layoutOf(tensor.dtype) }))
+    .sort((a, b) => a.position - b.position || (a.name < b.name ? -1 : 1));
+  const json: string[] = [];
+  const add = (name: string, entry: object): void => {
+    json.push(`${JSON.stringify(name)}:${JSON.stringify(entry)}`);
+  };
+  if (Object.keys(metadata).length > 0) add(METADATA_KEY, metadata);
+  let end = 0;
+  for (const { name, dtype, shape, bytes, fileName } of ordered) {
+    const expected = byteLengthOf(dtype, shape);
+    if (name === METADATA_KEY || bytes.byteLength !== expected) {
+      throw new CheckpointError(
+        {
+          asked: `Writing tensor "${name}" (${dtype} [${shape.join(', ')}]) to a safetensors file`,
+          found:
+            name === METADATA_KEY
+              ? 'the name is reserved by the format'
+              : `${bytes.byteLength} bytes where dtype and shape make ${expected}`,
+          todo: 'Give the tensor another name, or bytes that fit its shape',
+        },
+        { name, expectedBytes: expected, foundBytes: bytes.byteLength },
+      );
+    }
+    add(name, { dtype: fileName, shape, data_offsets: [end, end + bytes.byteLength] });
+    end += bytes.byteLength;
+  }
+  const text = new TextEncoder().encode(`{${json.join(',')}}`);
+  const padded = Math.ceil(text.byteLength / LENGTH_BYTES) * LENGTH_BYTES;
+  const header = new Uint8Array(LENGTH_BYTES + padded).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(padded), true);
+  header.set(text, LENGTH_BYTES);
+  return { header, names: ordered.map(({ name }) => name) };
+}
+
+/** A whole safetensors file. */
+export function encodeSafetensors(
+  tensors: HostArrays,
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array {
+  const { header, names } = encodeSafetensorsHeader(tensors, metadata);
+  const parts = [header, ...names.map((name) => tensors[name]?.bytes ?? new Uint8Array())];
+  const file = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
+  let offset = 0;
+  for (const part of parts) {
+    file.set(part, offset);
+    offset += part.byteLength;
+  }
+  return file;
+}
+
+/**
+ * How many bytes from the start of the file hold its header. `start` is the file's first 8 bytes
+ * or more. Throws CheckpointError.
+ */
+export function safetensorsHeaderBytes(start: Uint8Array, fileBytes: number): number {
+  if (start.byteLength < LENGTH_BYTES || fileBytes < LENGTH_BYTES) {
+    throw broken('the header length', LENGTH_BYTES, Math.min(start.byteLength, fileBytes));
+  }
+  const view = new DataView(start.buffer, start.byteOffset, LENGTH_BYTES);
+  const length = view.getBigUint64(0, true);
+  if (length > BigInt(MAX_HEADER_BYTES)) {
+    throw new CheckpointError(
+      {
+        asked: ASKED,
+        found: `its first 8 bytes announce a header of ${length} bytes, the limit is ${MAX_HEADER_BYTES}`,
+        todo: 'Check that this is a safetensors file',
+      },
+      { headerBytes: length, limitBytes: MAX_HEADER_BYTES },
+    );
+  }
+  const end = LENGTH_BYTES + Number(length);
+  if (fileBytes < end) throw broken('the header', end, fileBytes);
+  return end;
+}
+
+/**
+ * Reads the header alone. `start` holds at least the header (see safetensorsHeaderBytes); the
+ * entries lie within `fileBytes`, one after the other without holes. Throws CheckpointError for a
+ * broken or truncated file, DTypeError for a dtype that is none of ours.
+ */
+export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): SafetensorsHeader {
+  const dataStart = safetensorsHeaderBytes(start, fileBytes);
+  if (start.byteLength < dataStart) throw broken('the header', dataStart, start.byteLength);
+  const { [METADATA_KEY]: metadata, ...tensors } = parseHeader(
+    start.subarray(LENGTH_BYTES, dataStart),
+  );
+  const parsedMetadata = metadataSchema.safeParse(metadata ?? {});
+  if (!parsedMetadata.success) throw malformed(METADATA_KEY, parsedMetadata.error);
+
+  const entries = Object.entries(tensors).map(([name, value]) => parseEntry(name, value));
+  entries.sort((a, b) => a.begin - b.begin || a.byteLength - b.byteLength);
+  let end = 0;
+  for (const { name, begin, byteLength } of entries) {
+    if (begin !== end) {
+      throw new CheckpointError(
+        {
+          asked: ASKED,
+          found: `tensor "${name}" starts at data byte ${begin}, the one before it ends at ${end}`,
+          todo: BROKEN,
+        },
+        { name, expectedOffset: end, foundOffset: begin },
+      );
+    }
+    end += byteLength;
+  }
+  if (fileBytes !== dataStart + end) throw broken('all tensors', dataStart + end, fileBytes);
+  return {
+    entries: Object.fromEntries(
+      entries.map(({ name, dtype, shape, begin, byteLength }) => [
+        name,
+        { dtype, shape, byteOffset: dataStart + begin, byteLength },
+      ]),
+    ),
+    metadata: parsedMetadata.data,
+  };
+}
+
+/** Reads a whole file; errors as decodeSafetensorsHeader's. */
+export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
+  const { entries, metadata } = decodeSafetensorsHeader(file, file.byteLength);
+  const tensors = Object.fromEntries(
+    Object.entries(entries).map(([name, { dtype, shape, byteOffset, byteLength }]) => [
+      name,
+      { dtype, shape, bytes: file.subarray(byteOffset, byteOffset + byteLength) },
+    ]),
+  );
+  return { tensors, metadata };
+}
+
+function layoutOf(dtype: DType): { readonly fileName: string; readonly position: number } {
+  const found = layout.get(dtype);
+  if (found !== undefined) return found;
+  throw new DTypeError(
+    {
+      asked: `Writing dtype ${dtype} to a safetensors file`,
+      found: `the format's name for it is not known here`,
+      todo: `Convert it to one of ${[...layout.keys()].join(', ')}`,
+    },
+    { dtype },
+  );
+}
+
+function parseHeader(text: Uint8Array): Record<string, unknown> {
+  try {
+    // The decoder refuses shared memory, in which a file may have been read.
+    const json = new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(text));
+    return headerSchema.parse(JSON.parse(json));
+  } catch (cause) {
+    throw new CheckpointError(
+      {
+        asked: ASKED,
+        found: `its header of ${text.byteLength} bytes is no JSON object`,
+        todo: 'Check that this is a safetensors file',
+      },
+      { headerBytes: text.byteLength },
+      { cause },
+    );
+  }
+}
+
+function parseEntry(
+  name: string,
+  value: unknown,
+): { name: string; dtype: DType; shape: Shape; begin: number; byteLength: number } {
+  const parsed = entrySchema.safeParse(value);
+  if (!parsed.success) throw malformed(name, parsed.error);
+  const { dtype: fileName, shape, data_offsets: offsets } = parsed.data;
+  const dtype = dtypeOfFileName.get(fileName);
+  if (dtype === undefined) {
+    throw new DTypeError(
+      {
+        asked: ASKED,
+        found: `tensor "${name}" has dtype ${fileName}`,
+        todo: `Convert it to one of ${[...dtypeOfFileName.keys()].join(', ')}`,
+      },
+      { name, dtype: fileName },
+    );
+  }
+  const expected = byteLengthOf(dtype, shape);
+  const byteLength = offsets[1] - offsets[0];
+  if (byteLength !== expected) {
+    throw new CheckpointError(
+      {
+        asked: ASKED,
+        found: `tensor "${name}" has ${byteLength} bytes, ${fileName} [${shape.join(', ')}] takes ${expected}`,
+        todo: BROKEN,
+      },
+      { name, expectedBytes: expected, foundBytes: byteLength },
+    );
+  }
+  return { name, dtype, shape, begin: offsets[0], byteLength };
+}
+
+/** Infinite where dims overflow; no length equals that. */
+function byteLengthOf(dtype: DType, shape: Shape): number {
+  if (shape.includes(0)) return 0;
+  const bytes = shape.reduce((product, size) => product * size, dtypes[dtype].bytes);
+  return Number.isSafeInteger(bytes) ? bytes : Infinity;
+}
+
+function malformed(name: string, error: z.ZodError): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: ASKED,
+      found: `entry "${name}" is malformed (${error.issues[0]?.message ?? 'unknown'})`,
+      todo: BROKEN,
+    },
+    { name },
+  );
+}
+
+function broken(part: string, expectedBytes: number, foundBytes: number): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: ASKED,
+      found: `expected ${expectedBytes} bytes for ${part}, found ${foundBytes}`,
+      todo: BROKEN,
+    },
+    { expectedBytes, foundBytes },
+  );
+}

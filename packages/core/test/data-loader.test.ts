@@ -1,0 +1,309 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ArrayDataset } from '../src/data/array-dataset.ts';
+import { DataLoader, type DataLoaderOptions } from '../src/data/data-loader.ts';
+import type { Dataset } from '../src/data/dataset.ts';
+import { DistributedSampler } from '../src/data/distributed-sampler.ts';
+import { type NDArray, ndArray } from '../src/data/nd-array.ts';
+import { Generator } from '../src/random/generator.ts';
+import { ConfigError } from '../src/spec/errors.ts';
+import { golden, indicesText } from './golden/random.ts';
+
+type Item = { readonly item: NDArray<'i32'> };
+type Options = Omit<DataLoaderOptions<Item>, 'dataset'> & { readonly items?: number };
+
+function loaderOf({ items = 10, ...options }: Options): DataLoader<Item> {
+  const item = ndArray(Int32Array.from({ length: items }, (_, i) => i));
+  return new DataLoader({ ...options, dataset: new ArrayDataset({ item }) });
+}
+
+async function epochOf(loader: DataLoader<Item>): Promise<number[][]> {
+  const batches: number[][] = [];
+  for await (const batch of loader) batches.push([...batch.item.data]);
+  return batches;
+}
+
+async function take(loader: DataLoader<Item>, count: number): Promise<number[][]> {
+  const batches: number[][] = [];
+  if (count === 0) return batches;
+  for await (const batch of loader) {
+    batches.push([...batch.item.data]);
+    if (batches.length === count) break;
+  }
+  return batches;
+}
+
+describe('the order of batches', () => {
+  test('is the dataset’s, a small batch last', async () => {
+    const loader = loaderOf({ batchSize: 4 });
+    expect(loader).toHaveLength(3);
+    expect(await epochOf(loader)).toEqual([
+      [0, 1, 2, 3],
+      [4, 5, 6, 7],
+      [8, 9],
+    ]);
+  });
+
+  test('leaves the small batch out where it is dropped', async () => {
+    const loader = loaderOf({ batchSize: 4, dropLast: true });
+    expect(loader).toHaveLength(2);
+    expect(await epochOf(loader)).toHaveLength(2);
+  });
+
+  test.each(golden.dataLoader)('with a generator is PyTorch’s: $loader', async (row) => {
+    const [items = 0, batchSize = 0, , seed = 0] = row.loader.split(' ').map(Number);
+    const dropLast = row.loader.includes('drop');
+    const generator = new Generator(seed);
+    const loader = loaderOf({ items, batchSize, dropLast, shuffle: true, generator });
+    const epochs = [(await epochOf(loader)).flat(), (await epochOf(loader)).flat()];
+    expect(indicesText(epochs)).toBe(row.result);
+  });
+
+  test('with a seed is DistributedSampler’s of one rank, and does not depend on prefetching', async () => {
+    for (const prefetch of [0, 1, 5, 100]) {
+      const shuffled = loaderOf({ batchSize: 3, shuffle: true, seed: 4, prefetch });
+      const sampler = new DistributedSampler({ dataset: 10, numReplicas: 1, rank: 0, seed: 4 });
+      const sampled = loaderOf({ batchSize: 3, sampler, prefetch });
+      expect(await epochOf(shuffled)).toEqual(await epochOf(sampled));
+      expect(await epochOf(shuffled)).toEqual(await epochOf(sampled));
+    }
+  });
+
+  test('covers every item once over the ranks', async () => {
+    const epochs = await Promise.all(
+      [0, 1].map((rank) => {
+        const sampler = new DistributedSampler({ dataset: 10, numReplicas: 2, rank });
+        return epochOf(loaderOf({ batchSize: 2, sampler }));
+      }),
+    );
+    expect(epochs.flat(2).sort((a, b) => a - b)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+});
+
+describe('epochs', () => {
+  test('follow each other without being told, also where one is left early', async () => {
+    const loader = loaderOf({ shuffle: true });
+    const told = loaderOf({ shuffle: true });
+    expect(loader.epoch).toBe(0);
+    await epochOf(loader);
+    expect(loader.epoch).toBe(1);
+    await take(loader, 2);
+    expect(loader.epoch).toBe(1);
+    const third = await epochOf(loader);
+    told.setEpoch(2);
+    expect(third).toEqual(await epochOf(told));
+    expect(loader.epoch).toBe(3);
+  });
+
+  test('can be asked for again', async () => {
+    const loader = loaderOf({ shuffle: true });
+    const first = await epochOf(loader);
+    loader.setEpoch(0);
+    expect(await epochOf(loader)).toEqual(first);
+  });
+});
+
+describe('state', () => {
+  const settings = fc.record({
+    items: fc.integer({ min: 1, max: 30 }),
+    batchSize: fc.integer({ min: 1, max: 7 }),
+    dropLast: fc.boolean(),
+    prefetch: fc.nat({ max: 4 }),
+    shuffle: fc.boolean(),
+  });
+
+  test('continues in the middle of an epoch with the same batches, through JSON', async () => {
+    const cut = fc.tuple(fc.nat({ max: 3 }), fc.nat({ max: 30 }));
+    await fc.assert(
+      fc.asyncProperty(settings, cut, async (options, [epoch, wanted]) => {
+        const whole = loaderOf(options);
+        whole.setEpoch(epoch);
+        const expected = await epochOf(whole);
+
+        const first = loaderOf(options);
+        first.setEpoch(epoch);
+        const before = await take(first, Math.min(wanted, first.length));
+        const state: unknown = JSON.parse(JSON.stringify(first.state()));
+
+        const second = loaderOf({ ...options, prefetch: 2 });
+        second.load(state);
+        second.setEpoch(epoch);
+        expect([...before, ...(await epochOf(second))]).toEqual(expected);
+        expect(second.epoch).toBe(epoch + 1);
+        expect(await epochOf(second)).toEqual(await epochOf(whole));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('continues a generator’s stream, this epoch and the next', async () => {
+    const options = { batchSize: 3, shuffle: true, prefetch: 3 };
+    for (const seen of [0, 1, 2, 4]) {
+      const first = loaderOf({ ...options, generator: new Generator(8) });
+      await epochOf(first);
+      const before = await take(first, seen);
+      const state = first.state();
+      const second = loaderOf({ ...options, generator: new Generator(1) });
+      second.load(state);
+      const after = await epochOf(second);
+
+      const whole = loaderOf({ ...options, generator: new Generator(8) });
+      await epochOf(whole);
+      expect([...before, ...after]).toEqual(await epochOf(whole));
+      expect(await epochOf(second)).toEqual(await epochOf(whole));
+    }
+  });
+
+  test('counts the batches that were handed out, not those prefetched', async () => {
+    const loader = loaderOf({ batchSize: 2, prefetch: 3 });
+    const seen: number[] = [];
+    for await (const _batch of loader) seen.push(loader.state().batchesSeen);
+    expect(seen).toEqual([1, 2, 3, 4, 5]);
+    expect(loader.state()).toMatchObject({ epoch: 1, batchesSeen: 0 });
+  });
+
+  test('is the same on all ranks', async () => {
+    const states = [0, 1, 2].map((rank) => {
+      const sampler = new DistributedSampler({ dataset: 10, numReplicas: 3, rank });
+      return loaderOf({ batchSize: 2, sampler }).state();
+    });
+    expect(states[1]).toEqual(states[0]);
+    expect(states[2]).toEqual(states[0]);
+  });
+
+  test('is for one epoch: another one starts at its beginning', async () => {
+    const loader = loaderOf({ batchSize: 4 });
+    await take(loader, 2);
+    const other = loaderOf({ batchSize: 4 });
+    other.load(loader.state());
+    other.setEpoch(5);
+    expect(await epochOf(other)).toHaveLength(3);
+  });
+
+  test.each<[string, Options, string]>([
+    [
+      'another batch size',
+      { batchSize: 2 },
+      'saved with batchSize 3; this data loader has batchSize 2',
+    ],
+    [
+      'another length',
+      { batchSize: 3, items: 11 },
+      'sampler.length 10; this data loader has sampler.length 11',
+    ],
+    [
+      'a dropped batch',
+      { batchSize: 3, dropLast: true },
+      'dropLast false; this data loader has dropLast true',
+    ],
+    ['shuffling', { batchSize: 3, shuffle: true }, 'sampler.kind sequential'],
+  ])('is refused by a loader with %s', (_name, options, message) => {
+    const state = loaderOf({ batchSize: 3 }).state();
+    expect(() => loaderOf(options).load(state)).toThrow(ConfigError);
+    expect(() => loaderOf(options).load(state)).toThrow(message);
+  });
+
+  test('is refused by another world', () => {
+    const of = (numReplicas: number): DataLoader<Item> =>
+      loaderOf({ sampler: new DistributedSampler({ dataset: 10, numReplicas, rank: 0 }) });
+    expect(() => of(3).load(of(2).state())).toThrow(
+      'the state was saved with sampler.numReplicas 2; this data loader has sampler.numReplicas 3',
+    );
+  });
+
+  test.each<[string, unknown]>([
+    ['null', null],
+    ['another version', { ...loaderOf({}).state(), version: 2 }],
+    ['a negative count', { ...loaderOf({}).state(), batchesSeen: -1 }],
+    ['a count past the epoch', { ...loaderOf({}).state(), batchesSeen: 11 }],
+    [
+      'a generator that is not used',
+      { ...loaderOf({}).state(), generator: new Generator().getState() },
+    ],
+    ['a field too many', { ...loaderOf({}).state(), extra: true }],
+  ])('that is %s is refused', (_name, state) => {
+    expect(() => loaderOf({}).load(state)).toThrow(ConfigError);
+  });
+
+  test('of a sampler without settings is checked by its length', async () => {
+    const backwards = (length: number): DataLoader<Item> =>
+      loaderOf({
+        sampler: {
+          length,
+          setEpoch: () => {},
+          *[Symbol.iterator]() {
+            for (let i = length - 1; i >= 0; i--) yield i;
+          },
+        },
+      });
+    const loader = backwards(10);
+    await take(loader, 7);
+    const other = backwards(10);
+    other.load(loader.state());
+    expect(await epochOf(other)).toEqual([[2], [1], [0]]);
+    expect(() => backwards(9).load(loader.state())).toThrow(ConfigError);
+  });
+});
+
+describe('reading', () => {
+  function reading(prefetch: number): { loader: DataLoader<Item>; read: number[] } {
+    const read: number[] = [];
+    const dataset: Dataset<Item> = {
+      length: 8,
+      get: (index) => {
+        read.push(index);
+        if (index === 6) throw new RangeError('item 6 is broken');
+        return { item: ndArray(Int32Array.of(index), []) };
+      },
+    };
+    return { loader: new DataLoader({ dataset, batchSize: 2, prefetch }), read };
+  }
+
+  test('is as far ahead as it was asked to be', async () => {
+    const { loader, read } = reading(1);
+    await take(loader, 1);
+    expect(read).toEqual([0, 1, 2, 3]);
+  });
+
+  test('fails when the broken batch’s turn comes, not before', async () => {
+    const { loader } = reading(4);
+    const seen: number[][] = [];
+    const epoch = async (): Promise<void> => {
+      for await (const batch of loader) seen.push([...batch.item.data]);
+    };
+    await expect(epoch()).rejects.toThrow(new RangeError('item 6 is broken'));
+    expect(seen).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+    ]);
+    expect(loader.state()).toMatchObject({ epoch: 0, batchesSeen: 3 });
+  });
+
+  test('uses a collate function', async () => {
+    const loader = loaderOf({ batchSize: 4, collate: (samples) => samples.at(-1) ?? fail() });
+    const last: (number | undefined)[] = [];
+    for await (const batch of loader) last.push(batch.item.data[0]);
+    expect(last).toEqual([3, 7, 9]);
+  });
+});
+
+function fail(): never {
+  throw new Error('no samples');
+}
+
+describe('options that contradict each other are refused', () => {
+  const sampler = new DistributedSampler({ dataset: 10, numReplicas: 2, rank: 0 });
+  test.each<[string, Options]>([
+    ['sampler and shuffle', { sampler, shuffle: true }],
+    ['sampler and seed', { sampler, seed: 1 }],
+    ['seed without shuffle', { seed: 1 }],
+    ['generator without shuffle', { generator: new Generator() }],
+    ['seed and generator', { shuffle: true, seed: 1, generator: new Generator() }],
+    ['workers for a dataset of this thread', { workers: 2 }],
+    ['no batch', { batchSize: 0 }],
+    ['negative prefetch', { prefetch: -1 }],
+  ])('%s', (_name, options) => {
+    expect(() => loaderOf(options)).toThrow(ConfigError);
+  });
+});

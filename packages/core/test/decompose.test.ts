@@ -1,0 +1,25 @@
+import { assertAllclose, compositeCases, evaluate, interpreter } from '@shardwise/testing';
+import type { OpCase } from '@shardwise/testing';
+import { describe, expect, test } from 'vitest';
+import { createNode, inputNode } from '../src/graph/node.ts';
+import { collect } from '../src/realize/collect.ts';
+import { programFor } from '../src/realize/plan.ts';
+
+/** The formulas of the composites' cases are f64 and know nothing of the decompositions. */
+describe.each(Object.entries<readonly OpCase[]>(compositeCases))(
+  'the decomposition of %s computes its formula',
+  (_op, cases) => {
+    test.each(cases)('$title', async ({ operation, inputs, expected, tolerance }) => {
+      const leaves = inputs.map(({ shape, dtype }) =>
+        inputNode(shape, dtype, { kind: 'host', bytes: new Uint8Array() }),
+      );
+      const root = createNode(operation.op, operation.params, leaves);
+      expect(root.shape).toEqual(expected.shape);
+      const program = programFor(collect([root]), [root], new Set());
+      const { outputs } = await evaluate(interpreter(), program, inputs);
+      const [output] = outputs;
+      if (output === undefined || !('values' in expected)) throw new Error('no result to compare');
+      assertAllclose(output, expected, tolerance);
+    });
+  },
+);
