@@ -37,3 +37,6 @@ export type { ResumableSampler, SamplerSettings } from './data/resumable-sampler
 export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
 export type { LoaderState } from './data/loader-state.ts';
 export type { WorkerDataset } from './data/worker-dataset.ts';
+export { Module, type Named } from './nn/module.ts';
+export { BufferTensor, Parameter, type BufferOptions, type ParameterOptions } from './nn/parameter.ts';
+export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';

@@ -1,12 +1,15 @@
-import { currentSession, type Module, type Plan, type Strategy } from '@shardwise/core';
+import { currentSession, type Model, type Module, type ParallelModel, type Plan, type Strategy } from '@shardwise/core';
 
 /** How a strategy would lay the model out on this rank's mesh; print it with `explain`. */
-export function planFor<M extends Module, Applied extends M>(model: M, strategy: Strategy<M, Applied>): Plan {
-  const parameters = [...model.namedParameters()].map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
+export function planFor(model: Module, strategy: Strategy<Module>): Plan {
+  const parameters = model.namedParameters().map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
   return strategy.plan(parameters, currentSession().mesh.axes);
 }
 
 /** Plans and applies a strategy. A collective. */
-export function parallelize<M extends Module, Applied extends M>(model: M, strategy: Strategy<M, Applied>): Promise<Applied> {
+export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: Strategy<Module>,
+): Promise<ParallelModel<M, Inputs, Output>> {
   return strategy.apply(planFor(model, strategy), model);
 }

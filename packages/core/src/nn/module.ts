@@ -142,7 +142,7 @@ export abstract class Module {
   #state(): Named<Parameter | BufferTensor>[] {
     const own = (module: Module): Named<Parameter | BufferTensor>[] => [
       ...module.#own((value) => value instanceof Parameter),
-      ...module.#own((value) => value instanceof BufferTensor && value.persistent),
+      ...module.#own((value) => value instanceof BufferTensor).filter(([, buffer]) => buffer.persistent),
     ];
     return [...this.#all(own, null)];
   }

@@ -17,6 +17,8 @@ export interface ParameterOptions {
  * its first use on. Throws ShapeError where the number of elements is not that of the shape.
  */
 export class Parameter extends Tensor {
+  readonly kind = 'parameter';
+
   constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
     super(leaf('parameter', data, shape, options.dtype ?? 'f32'));
     this.makeResident();
@@ -33,6 +35,7 @@ export interface BufferOptions {
 
 /** A leaf that a module keeps but does not train, as running statistics. */
 export class BufferTensor extends Tensor {
+  readonly kind = 'buffer';
   readonly persistent: boolean;
 
   constructor(data: HostData, shape: Shape, options: BufferOptions = {}) {

@@ -39,11 +39,26 @@ export interface Plan {
   readonly collectives: readonly CollectivePlan[];
 }
 
-/** A way to train a model on many ranks. */
-export interface Strategy<Model, Applied extends Model = Model> {
+/** Something with a forward pass. */
+export interface Model<Inputs extends readonly unknown[], Output> {
+  forward(...inputs: Inputs): Output;
+}
+
+/** A model that trains on many ranks; `forward` takes this rank's part of the batch. */
+export interface ParallelModel<M, Inputs extends readonly unknown[], Output> extends Model<Inputs, Output> {
+  readonly module: M;
+  /** Gradients of backward passes built inside `body` stay on this rank and accumulate. */
+  noSync<T>(body: () => T): T;
+}
+
+/** A way to train models of a kind on many ranks. */
+export interface Strategy<Base> {
   readonly name: string;
   /** Pure: the same on every rank, before any rank starts work. Throws LayoutError where it does not fit. */
   plan(parameters: readonly ParameterSpec[], axes: readonly MeshAxis[]): Plan;
   /** Carries the plan out on this rank's model. A collective. */
-  apply(plan: Plan, model: Model): Promise<Applied>;
+  apply<M extends Base, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<ParallelModel<M, Inputs, Output>>;
 }

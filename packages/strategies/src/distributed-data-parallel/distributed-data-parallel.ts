@@ -1,4 +1,4 @@
-import { broadcast, currentSession, Module, noGrad, type Tensor } from '@shardwise/core';
+import { broadcast, currentSession, type Model, type Module, noGrad, type ParallelModel, type Tensor } from '@shardwise/core';
 import { requireSameModel } from '../same-model.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import { Reducer } from './reducer.ts';
@@ -19,14 +19,15 @@ export interface DistributedDataParallelOptions {
  * backward goes on. Matches torch.nn.parallel.DistributedDataParallel. Make one with
  * `DistributedDataParallel.create`, which is a collective.
  */
-export class DistributedDataParallel<M extends Module = Module> extends Module {
-  readonly module: M;
+export class DistributedDataParallel<M extends Module, Inputs extends readonly unknown[], Output>
+  implements ParallelModel<M, Inputs, Output>
+{
+  readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
   readonly #axis: string;
   readonly #broadcastBuffers: boolean;
 
-  private constructor(model: M, reducer: Reducer, axis: string, broadcastBuffers: boolean) {
-    super();
+  private constructor(model: M & Model<Inputs, Output>, reducer: Reducer, axis: string, broadcastBuffers: boolean) {
     this.module = model;
     this.#reducer = reducer;
     this.#axis = axis;
@@ -34,7 +35,10 @@ export class DistributedDataParallel<M extends Module = Module> extends Module {
   }
 
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
-  static async create<M extends Module>(model: M, options: DistributedDataParallelOptions = {}): Promise<DistributedDataParallel<M>> {
+  static async create<M extends Module, Inputs extends readonly unknown[], Output>(
+    model: M & Model<Inputs, Output>,
+    options: DistributedDataParallelOptions = {},
+  ): Promise<DistributedDataParallel<M, Inputs, Output>> {
     const { axis = 'dp', broadcastBuffers = true, findUnusedParameters = false } = options;
     const parameters = [...model.namedParameters()];
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
@@ -46,11 +50,11 @@ export class DistributedDataParallel<M extends Module = Module> extends Module {
       bucketLimitsBytes: [Math.min(firstBucketBytes, limit), limit],
       findUnusedParameters,
     });
-    return new DistributedDataParallel(model, reducer, axis, broadcastBuffers);
+    return new DistributedDataParallel<M, Inputs, Output>(model, reducer, axis, broadcastBuffers);
   }
 
-  forward(...inputs: Parameters<M['forward']>): ReturnType<M['forward']> {
-    if (this.#broadcastBuffers && this.training && this.#reducer.enabled) {
+  forward(...inputs: Inputs): Output {
+    if (this.#broadcastBuffers && this.module.training && this.#reducer.enabled) {
       noGrad(() => {
         for (const [, buffer] of this.module.namedBuffers()) buffer.assign(broadcast(buffer, this.#axis));
       });
@@ -58,7 +62,6 @@ export class DistributedDataParallel<M extends Module = Module> extends Module {
     return this.module.forward(...inputs);
   }
 
-  /** Gradients of backward passes built inside `body` stay on this rank and accumulate. */
   noSync<T>(body: () => T): T {
     const before = this.#reducer.enabled;
     this.#reducer.enabled = false;

@@ -14,7 +14,7 @@ export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
   if (probability === 0) return x;
   if (probability === 1) return x.mul(0);
   const bits = new Tensor(random((key ?? nextKey()).node, x.shape));
-  const threshold = Math.round(probability * 2 ** 32) - 2 ** 31;
+  const threshold = Math.min(Math.round(probability * 2 ** 32), 2 ** 32 - 1) - 2 ** 31;
   const factor = bits.ge(threshold).where(full([], 1 / (1 - probability), x.dtype), 0);
   return x.mul(factor);
 }

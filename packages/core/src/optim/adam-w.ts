@@ -1,0 +1,19 @@
+import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import type { OptimizerInput } from './param-group.ts';
+
+/** torch.optim.AdamW: weight decay shrinks the parameters directly. */
+export class AdamW extends Optimizer<AdamSettings> {
+  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
+  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
+    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2, ...settings });
+  }
+
+  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+    return adamRule(settings, steps, true);
+  }
+
+  protected override checkSettings(settings: AdamSettings): void {
+    checkAdamSettings(settings);
+  }
+}

@@ -1,0 +1,19 @@
+import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import type { OptimizerInput } from './param-group.ts';
+
+/** torch.optim.Adam: weight decay is added to the gradient. */
+export class Adam extends Optimizer<AdamSettings> {
+  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0. Throws ConfigError. */
+  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
+    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0, ...settings });
+  }
+
+  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+    return adamRule(settings, steps, false);
+  }
+
+  protected override checkSettings(settings: AdamSettings): void {
+    checkAdamSettings(settings);
+  }
+}

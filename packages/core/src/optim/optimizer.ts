@@ -1,0 +1,147 @@
+import { noGrad } from '../graph/node.ts';
+import { currentSession } from '../rank.ts';
+import type { HostArray } from '../serialization/host-array.ts';
+import { CheckpointError } from '../spec/errors.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import {
+  checkParams,
+  makeParamGroups,
+  type OptimizerInput,
+  type OptimizerSettings,
+  type ParamGroup,
+  type ParamGroupInput,
+} from './param-group.ts';
+import { ParameterState } from './parameter-state.ts';
+
+/** Assigns new contents to a parameter and its state. Shapes: all that of the parameter. */
+export type UpdateRule = (parameter: Tensor, gradient: Tensor, state: ParameterState) => void;
+
+/** Parameters are numbered through all groups, as in PyTorch. */
+export interface OptimizerStateDict<Settings extends OptimizerSettings> {
+  readonly state: Readonly<Record<string, Readonly<Record<string, HostArray>>>>;
+  readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
+}
+
+/** Updates parameters by their gradients; subclasses give the rule. */
+export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSettings> {
+  /** Settings may be changed at any time, for example by a schedule. */
+  readonly paramGroups: ParamGroup<Settings>[];
+  readonly #defaults: Settings;
+  readonly #states = new Map<Tensor, ParameterState>();
+
+  /** Throws ConfigError for no parameters, parameters that stand twice, and settings out of range. */
+  constructor(params: OptimizerInput<Settings>, defaults: Settings) {
+    this.#defaults = defaults;
+    this.paramGroups = makeParamGroups(params, defaults);
+    for (const group of this.paramGroups) this.checkSettings(group);
+  }
+
+  /**
+   * Updates every parameter that has a gradient, and computes all that is pending (loss, gradients,
+   * updates) in one run.
+   */
+  async step(): Promise<void> {
+    noGrad(() => {
+      for (const group of this.paramGroups) this.#updateGroup(group);
+    });
+    await currentSession().realize([]);
+  }
+
+  zeroGrad(): void {
+    for (const parameter of this.#params()) parameter.zeroGrad();
+  }
+
+  /** Throws ConfigError as the constructor. */
+  addParamGroup(input: ParamGroupInput<Settings>): void {
+    const added = makeParamGroups([input], this.#defaults);
+    checkParams([...this.paramGroups, ...added]);
+    for (const group of added) this.checkSettings(group);
+    this.paramGroups.push(...added);
+  }
+
+  /** Copies on the host. */
+  async stateDict(): Promise<OptimizerStateDict<Settings>> {
+    const state: Record<string, Record<string, HostArray>> = {};
+    for (const [index, parameter] of this.#params().entries()) {
+      const kept = this.#states.get(parameter);
+      if (kept !== undefined) state[index] = await kept.read();
+    }
+    let first = 0;
+    const paramGroups = this.paramGroups.map((group) => {
+      const params = group.params.map(() => first++);
+      return { ...group, params };
+    });
+    return { state, paramGroups };
+  }
+
+  /** Throws CheckpointError, before anything changes, where groups or shapes differ. */
+  loadStateDict(dict: OptimizerStateDict<Settings>): void {
+    checkGroups(this.paramGroups, dict.paramGroups);
+    const params = this.#params();
+    const states = Object.entries(dict.state).map(([index, arrays]) => {
+      const parameter = params[Number(index)];
+      if (parameter === undefined) throw unknownParameter(index, params.length);
+      return [parameter, ParameterState.from(parameter, arrays)] as const;
+    });
+    for (const [index, group] of this.paramGroups.entries()) {
+      Object.assign(group, { ...dict.paramGroups[index], params: group.params });
+    }
+    for (const state of this.#states.values()) state.dispose();
+    this.#states.clear();
+    for (const [parameter, state] of states) this.#states.set(parameter, state);
+  }
+
+  /** The update of parameters that have been updated `steps` times, this one included. */
+  protected abstract rule(settings: Settings, steps: number): UpdateRule;
+
+  /** Throws ConfigError for settings out of range. */
+  protected abstract checkSettings(settings: Settings): void;
+
+  #updateGroup(group: ParamGroup<Settings>): void {
+    const rules = new Map<number, UpdateRule>();
+    for (const parameter of group.params) {
+      const gradient = parameter.grad;
+      if (gradient === null) continue;
+      const state = this.#stateOf(parameter);
+      state.steps++;
+      const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
+      rules.set(state.steps, rule);
+      rule(parameter, gradient, state);
+    }
+  }
+
+  #stateOf(parameter: Tensor): ParameterState {
+    const known = this.#states.get(parameter);
+    if (known !== undefined) return known;
+    const state = new ParameterState(parameter);
+    this.#states.set(parameter, state);
+    return state;
+  }
+
+  #params(): Tensor[] {
+    return this.paramGroups.flatMap(({ params }) => params);
+  }
+}
+
+function checkGroups(
+  groups: readonly { readonly params: readonly unknown[] }[],
+  saved: readonly { readonly params: readonly unknown[] }[],
+): void {
+  const [asked, found] = [groups, saved].map((list) => list.map(({ params }) => params.length).join(', '));
+  if (asked === found) return;
+  throw new CheckpointError(
+    {
+      asked: `load the state of an optimizer whose groups have ${asked} parameters`,
+      found: `groups of ${found} parameters`,
+      todo: 'Make the groups as they were when the state was saved',
+    },
+    { asked, found },
+  );
+}
+
+function unknownParameter(index: string, count: number): CheckpointError {
+  return new CheckpointError(
+    { asked: `load the state of parameter ${index}`, found: `${count} parameters`, todo: 'Load the state of an optimizer of the same model' },
+    { index, count },
+  );
+}

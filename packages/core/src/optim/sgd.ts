@@ -1,0 +1,67 @@
+import { ConfigError } from '../spec/errors.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { Scalar } from './scalar.ts';
+
+export interface SGDSettings extends OptimizerSettings {
+  momentum: number;
+  /** Share of the gradient that the momentum does not take in. */
+  dampening: number;
+  nesterov: boolean;
+  weightDecay: number;
+}
+
+/** torch.optim.SGD: gradient descent, with momentum (Sutskever et al. 2013) where it is not 0. */
+export class SGD extends Optimizer<SGDSettings> {
+  /** Defaults: lr 1e-3, everything else off. Throws ConfigError. */
+  constructor(params: OptimizerInput<SGDSettings>, settings: Partial<SGDSettings> = {}) {
+    super(params, {
+      lr: 1e-3,
+      momentum: 0,
+      dampening: 0,
+      nesterov: false,
+      weightDecay: 0,
+      ...settings,
+    });
+  }
+
+  protected override rule(settings: SGDSettings, steps: number): UpdateRule {
+    const { momentum, nesterov, weightDecay } = settings;
+    const rate = new Scalar(settings.lr);
+    const decay = new Scalar(weightDecay);
+    const keep = new Scalar(momentum);
+    // The first momentum is the gradient itself, undamped.
+    const take = new Scalar(steps === 1 ? 1 : 1 - settings.dampening);
+    return (parameter, gradient, state) => {
+      const { shape } = parameter;
+      const decayed =
+        weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
+      if (momentum === 0) {
+        parameter.assign(parameter.sub(decayed.mul(rate.of(shape))));
+        return;
+      }
+      const buffer = state.tensor('momentum_buffer');
+      const velocity = buffer.mul(keep.of(shape)).add(decayed.mul(take.of(shape)));
+      const direction = nesterov ? decayed.add(velocity.mul(keep.of(shape))) : velocity;
+      buffer.assign(velocity);
+      parameter.assign(parameter.sub(direction.mul(rate.of(shape))));
+    };
+  }
+
+  protected override checkSettings(settings: SGDSettings): void {
+    const { lr, momentum, dampening, nesterov, weightDecay } = settings;
+    checkSetting('lr', lr, 0);
+    checkSetting('momentum', momentum, 0);
+    checkSetting('weightDecay', weightDecay, 0);
+    if (nesterov && (momentum === 0 || dampening !== 0)) {
+      throw new ConfigError(
+        {
+          asked: 'SGD with nesterov',
+          found: `momentum ${momentum} and dampening ${dampening}`,
+          todo: 'Use a momentum above 0 and no dampening',
+        },
+        { momentum, dampening },
+      );
+    }
+  }
+}

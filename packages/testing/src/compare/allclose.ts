@@ -1,0 +1,79 @@
+import type { Shape } from '@shardwise/core/spec';
+
+export interface Tolerance {
+  /** Relative to the expected value. Default 1e-5. */
+  readonly rtol?: number;
+  /** Default 1e-8. */
+  readonly atol?: number;
+}
+
+/** Elements in row-major order; a plain list is of shape [length]. */
+export type Comparable =
+  | ArrayLike<number>
+  | { readonly shape: Shape; readonly values: ArrayLike<number> };
+
+/** At most so many differing elements are listed in a message. */
+const LISTED = 5;
+
+/**
+ * What is wrong with `actual`, or undefined where every element has
+ * |actual - expected| <= atol + rtol * |expected| (torch.allclose with equal_nan: NaN equals NaN,
+ * an infinity equals itself) and the shapes are equal.
+ */
+export function describeDifference(
+  actual: Comparable,
+  expected: Comparable,
+  { rtol = 1e-5, atol = 1e-8 }: Tolerance = {},
+): string | undefined {
+  const [found, wanted] = [shaped(actual), shaped(expected)];
+  if (found.shape.join() !== wanted.shape.join() || found.values.length !== wanted.values.length) {
+    return `shape [${found.shape.join(', ')}] where [${wanted.shape.join(', ')}] is expected`;
+  }
+  const differing = Array.from(wanted.values, (value, offset) => ({
+    offset,
+    value,
+    actual: found.values[offset] ?? NaN,
+  })).filter(({ actual, value }) => !isClose(actual, value, rtol, atol));
+  if (differing.length === 0) return undefined;
+  const lines = differing.slice(0, LISTED).map(({ offset, value, actual }) => {
+    const at = `[${unravel(offset, wanted.shape).join(', ')}]`;
+    return `  ${at}: ${actual}, expected ${value} (off by ${Math.abs(actual - value)})`;
+  });
+  const rest = differing.length > LISTED ? [`  and ${differing.length - LISTED} more`] : [];
+  const title =
+    `${differing.length} of ${wanted.values.length} elements of [${wanted.shape.join(', ')}] ` +
+    `differ by more than ${atol} + ${rtol} * |expected|:`;
+  return [title, ...lines, ...rest].join('\n');
+}
+
+/** Throws with the first differing elements and their indices; see describeDifference. */
+export function assertAllclose(
+  actual: Comparable,
+  expected: Comparable,
+  tolerance: Tolerance = {},
+): void {
+  const difference = describeDifference(actual, expected, tolerance);
+  if (difference !== undefined) throw new Error(difference);
+}
+
+function isClose(actual: number, expected: number, rtol: number, atol: number): boolean {
+  if (Object.is(actual, expected) || actual === expected) return true;
+  // An infinite bound would let anything pass.
+  return (
+    Number.isFinite(expected) && Math.abs(actual - expected) <= atol + rtol * Math.abs(expected)
+  );
+}
+
+function shaped(x: Comparable): { shape: Shape; values: ArrayLike<number> } {
+  return typeof x === 'object' && 'shape' in x ? x : { shape: [x.length], values: x };
+}
+
+function unravel(offset: number, shape: Shape): number[] {
+  let rest = offset;
+  return shape.map((_, dim) => {
+    const stride = shape.slice(dim + 1).reduce((product, size) => product * size, 1);
+    const index = Math.floor(rest / stride);
+    rest -= index * stride;
+    return index;
+  });
+}

@@ -1,0 +1,114 @@
+import { randomBits } from '../interpreter/leaves.ts';
+import { assertAllclose } from './allclose.ts';
+import type { Tolerance } from './allclose.ts';
+
+export type FloatArray = Float32Array | Float64Array;
+
+/** A scalar of several arrays, which it must not keep or change. */
+export type ScalarFunction = (inputs: readonly FloatArray[]) => Promise<number>;
+
+export interface GradientCheckOptions extends Tolerance {
+  /** Distance of the sample points; default 2^-5 where an input is f32, else 2^-9. */
+  readonly step?: number;
+  /** Random directions that are compared; default 4. */
+  readonly directions?: number;
+  /** Inputs of at most so many elements are also compared element by element; default 64. */
+  readonly elementwiseLimit?: number;
+  readonly seed?: number;
+}
+
+/**
+ * The derivative of t -> f(inputs + t * direction) at 0, by central differences of fourth order:
+ * its error is O(step^4) from f's fifth derivative plus f's own rounding / step. Sums are f64; the
+ * inputs are rounded to their own type, so a step is a power of two.
+ */
+export async function finiteDifference(
+  f: ScalarFunction,
+  inputs: readonly FloatArray[],
+  direction: readonly ArrayLike<number>[],
+  step: number = defaultStep(inputs),
+): Promise<number> {
+  const sample = (t: number): Promise<number> =>
+    f(
+      inputs.map((input, i) => {
+        const along = direction[i];
+        return input.map((x, j) => x + t * (along?.[j] ?? 0));
+      }),
+    );
+  const near = (await sample(step)) - (await sample(-step));
+  const far = (await sample(2 * step)) - (await sample(-2 * step));
+  return (8 * near - far) / (12 * step);
+}
+
+/**
+ * Throws where `gradients`, of the inputs' lengths, are not the derivatives of f: in random
+ * directions of signs, and for small inputs element by element. f must be smooth within two steps
+ * of the inputs. Default tolerance: rtol 1e-3, atol 1e-3.
+ */
+export async function checkGradients(
+  f: ScalarFunction,
+  inputs: readonly FloatArray[],
+  gradients: readonly ArrayLike<number>[],
+  options: GradientCheckOptions = {},
+): Promise<void> {
+  const { directions = 4, elementwiseLimit = 64, seed = 0 } = options;
+  const { rtol = 1e-3, atol = 1e-3, step = defaultStep(inputs) } = options;
+  checkLengths(inputs, gradients);
+  for (let n = 0; n < directions; n++) {
+    const direction = inputs.map((input, i) =>
+      Array.from(input, (_, j) => (randomBits(seed, n * inputs.length + i, j) < 0 ? -1 : 1)),
+    );
+    const analytic = dot(gradients, direction);
+    const numeric = await finiteDifference(f, inputs, direction, step);
+    compare(`the derivative in random direction ${n}`, [analytic], [numeric], { rtol, atol });
+  }
+  for (const [i, input] of inputs.entries()) {
+    if (input.length > elementwiseLimit) continue;
+    const numeric: number[] = [];
+    for (let j = 0; j < input.length; j++) {
+      const direction = inputs.map((other, k) =>
+        Array.from(other, (_, l) => Number(k === i && l === j)),
+      );
+      numeric.push(await finiteDifference(f, inputs, direction, step));
+    }
+    compare(`the gradient of input ${i}`, gradients[i] ?? [], numeric, { rtol, atol });
+  }
+}
+
+function compare(
+  what: string,
+  analytic: ArrayLike<number>,
+  numeric: ArrayLike<number>,
+  tolerance: Tolerance,
+): void {
+  try {
+    assertAllclose(analytic, numeric, tolerance);
+  } catch (error) {
+    throw new Error(`${what} is not that of finite differences`, { cause: error });
+  }
+}
+
+function dot(a: readonly ArrayLike<number>[], b: readonly ArrayLike<number>[]): number {
+  let sum = 0;
+  for (const [i, values] of a.entries()) {
+    for (let j = 0; j < values.length; j++) sum += (values[j] ?? 0) * (b[i]?.[j] ?? 0);
+  }
+  return sum;
+}
+
+function defaultStep(inputs: readonly FloatArray[]): number {
+  return inputs.some((input) => input instanceof Float32Array) ? 2 ** -5 : 2 ** -9;
+}
+
+function checkLengths(
+  inputs: readonly FloatArray[],
+  gradients: readonly ArrayLike<number>[],
+): void {
+  const [asked, found] = [
+    gradients.map(({ length }) => length),
+    inputs.map(({ length }) => length),
+  ];
+  if (asked.join() !== found.join()) {
+    throw new Error(`gradients of lengths ${asked.join()} for inputs of lengths ${found.join()}`);
+  }
+}

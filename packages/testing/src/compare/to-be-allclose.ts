@@ -1,0 +1,22 @@
+import { describeDifference } from './allclose.ts';
+import type { Comparable, Tolerance } from './allclose.ts';
+
+declare module 'vitest' {
+  // The parameters must be those of the interface that is merged.
+  interface Matchers<R extends void | Promise<void> = void | Promise<void>, T = unknown> {
+    toBeAllclose(expected: Comparable, tolerance?: Tolerance): R;
+  }
+}
+
+/** A matcher: `expect.extend({ toBeAllclose })`, then `expect(actual).toBeAllclose(expected, { rtol })`. */
+export function toBeAllclose(
+  actual: Comparable,
+  expected: Comparable,
+  tolerance: Tolerance = {},
+): { pass: boolean; message: () => string } {
+  const difference = describeDifference(actual, expected, tolerance);
+  return {
+    pass: difference === undefined,
+    message: () => difference ?? 'all elements are close, which was not expected',
+  };
+}

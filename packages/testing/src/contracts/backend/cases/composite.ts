@@ -1,0 +1,282 @@
+import type { CompositeOp, Shape } from '@shardwise/core/spec';
+import { NdArray, at } from '../../../interpreter/nd-array.ts';
+import { definitions } from '../../../interpreter/definitions.ts';
+import { f32, uniform } from '../host-value.ts';
+import { label } from '../op-case.ts';
+import type { OpCase, OpCases } from '../op-case.ts';
+import type { Operation } from '../program-builder.ts';
+
+/** f32 arithmetic in the order of the decomposition, on values near 1. */
+const TOLERANCE = { rtol: 1e-5, atol: 2e-6 };
+const ELEMENTWISE_SHAPES: readonly Shape[] = [[], [1], [0], [7], [3, 1, 5], [2, 515]];
+/** Rows of one, odd and long; no rows. */
+const ROW_SHAPES: readonly Shape[] = [[7], [4, 1], [3, 8], [2, 5, 33], [0, 4], [3, 257]];
+const EPS = 1e-5;
+const inf = Infinity;
+
+type Row = readonly number[];
+
+/** Formulas in f64, independent of the decompositions into primitives. */
+export const compositeCases: OpCases<CompositeOp> = {
+  sigmoid: [
+    ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),
+    values('sigmoid', [0, inf, -inf, 100, -100, NaN], [0.5, 1, 0, 1, 0, NaN]),
+  ],
+  relu: [
+    ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
+    values('relu', [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
+  ],
+  gelu: [
+    ...elementwise({ op: 'gelu', params: { approximate: 'none' } }, (x) => x * normalCdf(x)),
+    ...elementwise({ op: 'gelu', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
+  ],
+  geluGrad: [
+    ...elementwiseGrad(
+      { op: 'geluGrad', params: { approximate: 'none' } },
+      (x) => x * normalCdf(x),
+    ),
+    ...elementwiseGrad({ op: 'geluGrad', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
+  ],
+  softmax: [
+    ...rows({ op: 'softmax', params: {} }, 1, ([x]) => softmax(x)),
+    rowValues('large values', 'softmax', [1000, 1000, -1000], [0.5, 0.5, 0]),
+    rowValues('masked values', 'softmax', [0, -inf, 0, -inf], [0.5, 0, 0.5, 0]),
+  ],
+  softmaxGrad: rows(
+    { op: 'softmaxGrad', params: {} },
+    2,
+    ([x, dy]) => {
+      const y = softmax(x);
+      return y.map((yi, i) => yi * (at(dy, i) - dot(y, dy)));
+    },
+    softmax,
+  ),
+  logSoftmax: [
+    ...rows({ op: 'logSoftmax', params: {} }, 1, ([x]) => logSoftmax(x)),
+    rowValues('large values', 'logSoftmax', [1000, 1000], [-Math.LN2, -Math.LN2]),
+    rowValues('masked values', 'logSoftmax', [0, -inf], [0, -inf]),
+  ],
+  logSoftmaxGrad: rows(
+    { op: 'logSoftmaxGrad', params: {} },
+    2,
+    ([x, dy]) => {
+      const total = dy.reduce((sum, d) => sum + d, 0);
+      return logSoftmax(x).map((yi, i) => at(dy, i) - Math.exp(yi) * total);
+    },
+    logSoftmax,
+  ),
+  layerNorm: weighted({ op: 'layerNorm', params: { eps: EPS } }, 'bias', (x, w, b) => {
+    const { normalized } = standardize(x);
+    return normalized.map((n, i) => n * at(w, i) + at(b, i));
+  }),
+  layerNormInputGrad: weighted(
+    { op: 'layerNormInputGrad', params: { eps: EPS } },
+    'dy',
+    (x, w, dy) => {
+      const { normalized, inverse } = standardize(x);
+      const g = dy.map((d, i) => d * at(w, i));
+      return g.map(
+        (gi, i) => inverse * (gi - mean(g) - at(normalized, i) * (dot(g, normalized) / g.length)),
+      );
+    },
+  ),
+  layerNormWeightGrad: weightGrads(
+    { op: 'layerNormWeightGrad', params: { eps: EPS } },
+    (x) => standardize(x).normalized,
+  ),
+  rmsNorm: weighted({ op: 'rmsNorm', params: { eps: EPS } }, 'none', (x, w) =>
+    normalizeRms(x).normalized.map((n, i) => n * at(w, i)),
+  ),
+  rmsNormInputGrad: weighted({ op: 'rmsNormInputGrad', params: { eps: EPS } }, 'dy', (x, w, dy) => {
+    const { normalized, inverse } = normalizeRms(x);
+    const g = dy.map((d, i) => d * at(w, i));
+    return g.map((gi, i) => inverse * (gi - at(normalized, i) * (dot(g, normalized) / g.length)));
+  }),
+  rmsNormWeightGrad: weightGrads(
+    { op: 'rmsNormWeightGrad', params: { eps: EPS } },
+    (x) => normalizeRms(x).normalized,
+  ),
+};
+
+function sigmoid(x: number): number {
+  return 1 / (1 + Math.exp(-x));
+}
+
+function normalCdf(x: number): number {
+  const erf = new NdArray({ shape: [1], dtype: 'f64' });
+  definitions.erf({}, erf, new NdArray(erf, Float64Array.of(x * Math.SQRT1_2)));
+  return 0.5 * (1 + at(erf.values, 0));
+}
+
+/** Hendrycks and Gimpel 2016, https://arxiv.org/abs/1606.08415. */
+function tanhCdf(x: number): number {
+  return 0.5 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
+}
+
+function softmax(x: Row): Row {
+  return logSoftmax(x).map(Math.exp);
+}
+
+function logSoftmax(x: Row): Row {
+  const highest = Math.max(...x);
+  const total = Math.log(x.reduce((sum, xi) => sum + Math.exp(xi - highest), 0));
+  return x.map((xi) => xi - highest - total);
+}
+
+function standardize(x: Row): { normalized: Row; inverse: number } {
+  const average = mean(x);
+  const centered = x.map((xi) => xi - average);
+  const inverse = 1 / Math.sqrt(dot(centered, centered) / x.length + EPS);
+  return { normalized: centered.map((c) => c * inverse), inverse };
+}
+
+function normalizeRms(x: Row): { normalized: Row; inverse: number } {
+  const inverse = 1 / Math.sqrt(dot(x, x) / x.length + EPS);
+  return { normalized: x.map((xi) => xi * inverse), inverse };
+}
+
+function mean(x: Row): number {
+  return x.reduce((sum, xi) => sum + xi, 0) / x.length;
+}
+
+function dot(a: Row, b: Row): number {
+  return a.reduce((sum, ai, i) => sum + ai * at(b, i), 0);
+}
+
+function titleOf({ op, params }: Operation, shape: Shape): string {
+  const variant = op === 'gelu' || op === 'geluGrad' ? `${params.approximate}, ` : '';
+  return `${variant}f32 ${label(shape)}`;
+}
+
+function elementwise(operation: Operation, f: (x: number) => number): OpCase[] {
+  return ELEMENTWISE_SHAPES.map((shape) => {
+    const x = uniform(shape, 1, -5, 5);
+    const expected = f32(shape, Array.from(x.values, f));
+    return {
+      title: titleOf(operation, shape),
+      operation,
+      inputs: [x],
+      expected,
+      tolerance: TOLERANCE,
+    };
+  });
+}
+
+/** Shape: x N, dy N -> N, from central differences of f in f64. */
+function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase[] {
+  const step = 2 ** -17;
+  return ELEMENTWISE_SHAPES.map((shape) => {
+    const [x, dy] = [uniform(shape, 1, -5, 5), uniform(shape, 2)];
+    const slope = (xi: number): number => (f(xi + step) - f(xi - step)) / (2 * step);
+    const expected = f32(
+      shape,
+      Array.from(x.values, (xi, i) => at(dy.values, i) * slope(xi)),
+    );
+    return {
+      title: titleOf(operation, shape),
+      operation,
+      inputs: [x, dy],
+      expected,
+      tolerance: TOLERANCE,
+    };
+  });
+}
+
+function values(op: 'sigmoid' | 'relu', inputs: Row, outputs: Row): OpCase {
+  const shape = [inputs.length];
+  return {
+    title: 'zeros, infinities and large values',
+    operation: { op, params: {} },
+    inputs: [f32(shape, inputs)],
+    expected: f32(shape, outputs),
+    tolerance: TOLERANCE,
+  };
+}
+
+function rowValues(title: string, op: 'softmax' | 'logSoftmax', inputs: Row, outputs: Row): OpCase {
+  const shape = [1, inputs.length];
+  return {
+    title,
+    operation: { op, params: {} },
+    inputs: [f32(shape, inputs)],
+    expected: f32(shape, outputs),
+    tolerance: TOLERANCE,
+  };
+}
+
+function rowsOf(x: NdArray): Row[] {
+  const size = x.shape.at(-1) ?? 1;
+  return Array.from({ length: x.values.length / size }, (_, i) => [
+    ...x.values.subarray(i * size, (i + 1) * size),
+  ]);
+}
+
+/**
+ * An op that works row by row. `f` is given rows of x and dy; where the op takes y instead of x,
+ * `forward` makes it.
+ */
+function rows(
+  operation: Operation,
+  count: 1 | 2,
+  f: (inputs: [x: Row, dy: Row]) => Row,
+  forward: (x: Row) => Row = (x) => x,
+): OpCase[] {
+  return ROW_SHAPES.map((shape) => {
+    const [x, dy] = [uniform(shape, 1, -5, 5), uniform(shape, 2)];
+    const dyRows = rowsOf(dy);
+    const expected = rowsOf(x).flatMap((row, i) => f([row, dyRows[i] ?? []]));
+    const first = f32(shape, rowsOf(x).flatMap(forward));
+    return {
+      title: titleOf(operation, shape),
+      operation,
+      inputs: [first, dy].slice(0, count),
+      expected: f32(shape, expected),
+      tolerance: TOLERANCE,
+    };
+  });
+}
+
+/** Shape: x [.., D], weight [D], and bias [D] or dy [.., D] or nothing -> [.., D]. */
+function weighted(
+  operation: Operation,
+  third: 'bias' | 'dy' | 'none',
+  f: (x: Row, weight: Row, third: Row) => Row,
+): OpCase[] {
+  return ROW_SHAPES.map((shape) => {
+    const vector = shape.slice(-1);
+    const [x, weight] = [uniform(shape, 1), uniform(vector, 2)];
+    const extra = uniform(third === 'bias' ? vector : shape, 3);
+    const extraRows = rowsOf(extra);
+    const expected = rowsOf(x).flatMap((row, i) => {
+      return f(row, [...weight.values], extraRows[third === 'bias' ? 0 : i] ?? []);
+    });
+    return {
+      title: titleOf(operation, shape),
+      operation,
+      inputs: third === 'none' ? [x, weight] : [x, weight, extra],
+      expected: f32(shape, expected),
+      tolerance: TOLERANCE,
+    };
+  });
+}
+
+/** Shape: x [.., D], dy [.., D] -> [D]. */
+function weightGrads(operation: Operation, normalize: (x: Row) => Row): OpCase[] {
+  return ROW_SHAPES.map((shape) => {
+    const [x, dy] = [uniform(shape, 1), uniform(shape, 2)];
+    const total = Array.from({ length: shape.at(-1) ?? 0 }, () => 0);
+    const dyRows = rowsOf(dy);
+    for (const [r, row] of rowsOf(x).entries()) {
+      for (const [i, n] of normalize(row).entries()) {
+        total[i] = at(total, i) + n * at(dyRows[r] ?? [], i);
+      }
+    }
+    return {
+      title: titleOf(operation, shape),
+      operation,
+      inputs: [x, dy],
+      expected: f32(shape.slice(-1), total),
+      tolerance: TOLERANCE,
+    };
+  });
+}

@@ -1,0 +1,66 @@
+import type { Backend, DeviceBuffer, Program, ValueType } from '@shardwise/core/spec';
+import { byteLength } from '../../interpreter/nd-array.ts';
+import type { NdArray } from '../../interpreter/nd-array.ts';
+import { load, store } from '../../interpreter/storage.ts';
+
+export function toBytes(value: NdArray): Uint8Array {
+  const bytes = new Uint8Array(byteLength(value));
+  store(value, bytes);
+  return bytes;
+}
+
+export function upload(backend: Backend, value: NdArray): DeviceBuffer {
+  const buffer = backend.alloc(byteLength(value));
+  backend.write(buffer, toBytes(value));
+  return buffer;
+}
+
+export async function download(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  type: ValueType,
+): Promise<NdArray> {
+  // Reading may give a view at any offset; a copy is aligned.
+  return load(Uint8Array.from(await backend.read(buffer)), type);
+}
+
+/** The type of every value id of a program. */
+export function typeOf(program: Program, id: number): ValueType {
+  const type = [...program.inputs, ...program.instructions][id];
+  if (type === undefined) throw new RangeError(`no value ${id}`);
+  return type;
+}
+
+export interface Evaluated {
+  readonly outputs: readonly NdArray[];
+  /** What the inputs hold afterwards: their updates, or what they held before. */
+  readonly inputs: readonly NdArray[];
+}
+
+/** Runs a program once, in memory of its own, which it frees. */
+export async function evaluate(
+  backend: Backend,
+  program: Program,
+  inputs: readonly NdArray[],
+): Promise<Evaluated> {
+  const executable = await backend.compile(program);
+  const outputTypes = program.outputs.map((id) => typeOf(program, id));
+  const sources = inputs.map((input) => upload(backend, input));
+  const results = outputTypes.map((type) => backend.alloc(byteLength(type)));
+  await executable.run(sources, results);
+  const readAll = (buffers: readonly DeviceBuffer[], types: readonly ValueType[]) =>
+    Promise.all(types.map((type, i) => download(backend, pick(buffers, i), type)));
+  const evaluated = {
+    outputs: await readAll(results, outputTypes),
+    inputs: await readAll(sources, program.inputs),
+  };
+  for (const buffer of [...sources, ...results]) backend.free(buffer);
+  executable.dispose();
+  return evaluated;
+}
+
+export function pick<T>(list: readonly T[], i: number): T {
+  const item = list[i];
+  if (item === undefined) throw new RangeError(`item ${i} of ${list.length}`);
+  return item;
+}

@@ -1,0 +1,130 @@
+import { ConfigError } from '@shardwise/core/spec';
+import type { Backend, CompositeOp, PrimitiveOp } from '@shardwise/core/spec';
+import { adjointTests } from './adjoint-tests.ts';
+import { compositeCases } from './cases/composite.ts';
+import { contractCases } from './cases/contract.ts';
+import { elementwiseCases } from './cases/elementwise.ts';
+import { indexingCases } from './cases/indexing.ts';
+import { leafCases } from './cases/leaves.ts';
+import { movementCases } from './cases/movement.ts';
+import { reduceCases } from './cases/reduce.ts';
+import type { ContractTest } from './contract-test.ts';
+import { memoryTests } from './memory-tests.ts';
+import type { OpCase, OpCases } from './op-case.ts';
+import { flatMemoryTest, orderTests } from './order-tests.ts';
+import { programTests } from './program-tests.ts';
+import { randomProgramTests } from './random-program-tests.ts';
+import { runCase } from './run-case.ts';
+
+/** Known shortcomings; a test of them that passes all the same fails. */
+export interface Skip {
+  /** Why, with a link to where it is followed up. */
+  readonly reason: string;
+  /** Each as `group: title`; a group is an op, or `program`, `memory`, `order`, …. */
+  readonly tests: readonly string[];
+}
+
+export interface ListOptions<B extends Backend> {
+  readonly bytesInUse?: ((backend: B) => number) | undefined;
+  readonly skip?: readonly Skip[];
+}
+
+export interface ListedTest<B extends Backend> extends ContractTest<B> {
+  readonly group: string;
+}
+
+const primitiveCases: OpCases<PrimitiveOp> = {
+  ...leafCases,
+  ...elementwiseCases,
+  ...reduceCases,
+  ...movementCases,
+  ...contractCases,
+  ...indexingCases,
+};
+
+/** Every test of the contract; throws ConfigError where `skip` names one that does not exist. */
+export function listTests<B extends Backend>(options: ListOptions<B> = {}): ListedTest<B>[] {
+  const { bytesInUse, skip = [] } = options;
+  const leaks = bytesInUse ? [flatMemoryTest(bytesInUse)] : [];
+  const tests: ListedTest<B>[] = [
+    ...listCases(primitiveCases, primitiveTest),
+    ...listCases(compositeCases, compositeTest),
+    ...listed('adjoint', adjointTests),
+    ...listed('program', programTests),
+    ...listed('random programs', randomProgramTests),
+    ...listed('memory', memoryTests),
+    ...listed('order', [...orderTests, ...leaks]),
+  ];
+  const reasons = new Map(skip.flatMap(({ reason, tests }) => tests.map((name) => [name, reason])));
+  const skipped = tests.map((entry) => {
+    const name = `${entry.group}: ${entry.title}`;
+    const reason = reasons.get(name);
+    reasons.delete(name);
+    return reason === undefined ? entry : inverted(entry, name, reason);
+  });
+  const [unknown] = reasons.keys();
+  if (unknown !== undefined) throw unknownTest(unknown);
+  return skipped;
+}
+
+function listed<B extends Backend>(
+  group: string,
+  tests: readonly ContractTest<B>[],
+): ListedTest<B>[] {
+  return tests.map((entry) => ({ ...entry, group }));
+}
+
+function listCases<K extends PrimitiveOp | CompositeOp, B extends Backend>(
+  cases: OpCases<K>,
+  toTest: (opCase: OpCase) => ContractTest<B>,
+): ListedTest<B>[] {
+  return Object.entries<readonly OpCase[]>(cases).flatMap(([op, list]) =>
+    listed(op, list.map(toTest)),
+  );
+}
+
+function primitiveTest(opCase: OpCase): ContractTest {
+  return { title: opCase.title, check: (backend) => runCase(backend, opCase) };
+}
+
+/** A composite that a backend does not list reaches it as primitives, which have tests of their own. */
+function compositeTest(opCase: OpCase): ContractTest {
+  const { op } = opCase.operation;
+  return {
+    ...primitiveTest(opCase),
+    reasonToSkip: ({ limits }) => {
+      const native: ReadonlySet<string> = limits.native;
+      return native.has(op) ? undefined : `limits.native has no ${op}`;
+    },
+  };
+}
+
+function inverted<B extends Backend>(
+  entry: ListedTest<B>,
+  name: string,
+  reason: string,
+): ListedTest<B> {
+  return {
+    ...entry,
+    title: `${entry.title} (skipped: ${reason})`,
+    check: async (backend) => {
+      try {
+        await entry.check(backend);
+      } catch {
+        return;
+      }
+      throw new Error(`"${name}" passes: take it out of skip`);
+    },
+  };
+}
+
+function unknownTest(name: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to skip "${name}"`,
+      found: 'no test of the contract has that name',
+      todo: 'Name tests as `group: title`, as the report shows them',
+    },
+    { name },
+  );
+}

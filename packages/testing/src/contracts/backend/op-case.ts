@@ -1,0 +1,25 @@
+import type { ComputeOp, Shape, ValueType } from '@shardwise/core/spec';
+import type { Tolerance } from '../../compare/allclose.ts';
+import type { NdArray } from '../../interpreter/nd-array.ts';
+import type { Operation } from './program-builder.ts';
+
+/** One op on given inputs. */
+export interface OpCase {
+  readonly title: string;
+  readonly operation: Operation;
+  readonly inputs: readonly NdArray[];
+  /** The result in closed form; where it is only a type, the interpreter says what the result is. */
+  readonly expected: NdArray | ValueType;
+  /** Default: exact. */
+  readonly tolerance?: Tolerance;
+}
+
+/** Every op of a group has its cases. */
+export type OpCases<K extends ComputeOp> = { readonly [P in K]: readonly OpCase[] };
+
+export function label(shape: Shape): string {
+  return `[${shape.join(', ')}]`;
+}
+
+/** Scalar, size 1, empty, odd, and long enough for whole vectors with a tail. */
+export const SHAPES: readonly Shape[] = [[], [1], [0], [3, 0, 2], [7], [3, 1, 5], [2, 515]];

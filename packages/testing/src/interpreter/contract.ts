@@ -1,0 +1,90 @@
+import type { Conv2dParams } from '@shardwise/core/spec';
+import type { Definitions } from './definition.ts';
+import { at, indices } from './nd-array.ts';
+import type { NdArray } from './nd-array.ts';
+
+type Contraction = 'matmul' | 'conv2d' | 'conv2dInput' | 'conv2dWeight';
+
+/** Products and their sums are f64, rounded once. */
+export const contract: Definitions<Contraction> = {
+  matmul: ({ transposeA, transposeB }, out, a, b) => {
+    const [rows, columns] = [
+      at(out.shape, out.shape.length - 2),
+      at(out.shape, out.shape.length - 1),
+    ];
+    const depth = at(a.shape, a.shape.length - (transposeA ? 2 : 1));
+    const [aRow, aColumn] = matrixStrides(a, transposeA);
+    const [bRow, bColumn] = matrixStrides(b, transposeB);
+    let next = 0;
+    for (const batch of indices(out.shape.slice(0, -2))) {
+      const [aStart, bStart] = [matrixStart(a, batch), matrixStart(b, batch)];
+      for (let row = 0; row < rows; row++) {
+        for (let column = 0; column < columns; column++) {
+          let sum = 0;
+          for (let k = 0; k < depth; k++) {
+            const left = at(a.values, aStart + row * aRow + k * aColumn);
+            sum += left * at(b.values, bStart + k * bRow + column * bColumn);
+          }
+          out.values[next++] = sum;
+        }
+      }
+    }
+  },
+  conv2d: (params, y, x, w) => {
+    forEachProduct(params, x, w, y, (xi, wi, yi) => addProduct(y, yi, x, xi, w, wi));
+  },
+  conv2dInput: (params, dx, dy, w) => {
+    forEachProduct(params, dx, w, dy, (xi, wi, yi) => addProduct(dx, xi, dy, yi, w, wi));
+  },
+  conv2dWeight: (params, dw, x, dy) => {
+    forEachProduct(params, x, dw, dy, (xi, wi, yi) => addProduct(dw, wi, x, xi, dy, yi));
+  },
+};
+
+function matrixStrides(x: NdArray, transpose: boolean): [row: number, column: number] {
+  const [row, column] = [at(x.strides, x.shape.length - 2), at(x.strides, x.shape.length - 1)];
+  return transpose ? [column, row] : [row, column];
+}
+
+/** Where the matrix of a broadcast batch index starts in x. */
+function matrixStart(x: NdArray, batch: readonly number[]): number {
+  const own = batch.slice(batch.length - (x.shape.length - 2));
+  return own.reduce(
+    (start, i, dim) => start + (x.shape[dim] === 1 ? 0 : i * at(x.strides, dim)),
+    0,
+  );
+}
+
+function addProduct(out: NdArray, i: number, a: NdArray, j: number, b: NdArray, k: number): void {
+  out.values[i] = at(out.values, i) + at(a.values, j) * at(b.values, k);
+}
+
+/**
+ * Visits the offsets of x, w and y whose elements meet in y = conv2d(x, w): y is the sum of
+ * products x * w, and either gradient the sum of the products of the other two.
+ */
+function forEachProduct(
+  { stride, padding, dilation, groups }: Conv2dParams,
+  x: NdArray,
+  w: NdArray,
+  y: NdArray,
+  visit: (x: number, w: number, y: number) => void,
+): void {
+  const [, , height, width] = x.shape;
+  const [outputs = 0, channels = 0, kernelHeight = 0, kernelWidth = 0] = w.shape;
+  let yOffset = 0;
+  for (const [n = 0, o = 0, i = 0, j = 0] of y.indices()) {
+    const group = Math.floor(o / (outputs / groups));
+    let wOffset = o * channels * kernelHeight * kernelWidth;
+    for (const [c = 0, r = 0, s = 0] of indices([channels, kernelHeight, kernelWidth])) {
+      const row = i * stride[0] - padding[0] + r * dilation[0];
+      const column = j * stride[1] - padding[1] + s * dilation[1];
+      if (row >= 0 && row < (height ?? 0) && column >= 0 && column < (width ?? 0)) {
+        const start = n * at(x.strides, 0) + (group * channels + c) * at(x.strides, 1);
+        visit(start + row * at(x.strides, 2) + column, wOffset, yOffset);
+      }
+      wOffset++;
+    }
+    yOffset++;
+  }
+}

@@ -1,0 +1,89 @@
+import { BackendError, OutOfMemoryError } from '@shardwise/core/spec';
+import type { Backend, DeviceBuffer, Executable, Program } from '@shardwise/core/spec';
+import { ALIGNMENT, compile } from './executable.ts';
+import { HostBuffer } from './host-buffer.ts';
+import { storages } from './storage.ts';
+
+export interface InterpreterOptions {
+  /** `map` gives the bytes themselves; otherwise callers must stage through `write` and `read`. */
+  readonly mappable?: boolean;
+  /** `alloc` beyond it throws OutOfMemoryError. */
+  readonly capacityBytes?: number;
+}
+
+export interface Interpreter extends Backend {
+  /** Allocated and not yet freed. */
+  bytesInUse(): number;
+}
+
+/**
+ * The slow plain backend: its definitions are what each primitive means, and every other backend
+ * is compared with it. Float sums are added in f64 in index order and rounded once. Checks what
+ * other backends may take on trust: ids, byte lengths, alignment, overlap, use after free.
+ */
+export function interpreter(options: InterpreterOptions = {}): Interpreter {
+  const { mappable = false, capacityBytes = Infinity } = options;
+  let bytesInUse = 0;
+  return {
+    name: 'interpreter',
+    limits: { dtypes: new Set(storages.keys()), native: new Set(), alignment: ALIGNMENT },
+    bytesInUse: () => bytesInUse,
+    alloc: (byteLength: number): DeviceBuffer => {
+      if (bytesInUse + byteLength > capacityBytes) {
+        throw outOfMemory(byteLength, bytesInUse, capacityBytes);
+      }
+      const buffer = allocate(byteLength, bytesInUse);
+      bytesInUse += byteLength;
+      return buffer;
+    },
+    free: (buffer: DeviceBuffer): void => {
+      HostBuffer.from(buffer).free();
+      bytesInUse -= buffer.byteLength;
+    },
+    write: (buffer: DeviceBuffer, bytes: Uint8Array): void => {
+      if (bytes.byteLength !== buffer.byteLength) throw wrongLength(buffer, bytes);
+      HostBuffer.from(buffer).bytes().set(bytes);
+    },
+    read: async (buffer: DeviceBuffer): Promise<Uint8Array> =>
+      HostBuffer.from(buffer).bytes().slice(),
+    map: (buffer: DeviceBuffer): Uint8Array | undefined =>
+      mappable ? HostBuffer.from(buffer).bytes() : undefined,
+    compile: async (program: Program): Promise<Executable> => compile(program),
+    sync: async (): Promise<void> => {},
+  };
+}
+
+function allocate(byteLength: number, bytesInUse: number): HostBuffer {
+  try {
+    return HostBuffer.allocate(byteLength);
+  } catch (error) {
+    if (error instanceof RangeError) throw outOfMemory(byteLength, bytesInUse, Infinity);
+    throw error;
+  }
+}
+
+function outOfMemory(
+  askedBytes: number,
+  usedBytes: number,
+  capacityBytes: number,
+): OutOfMemoryError {
+  return new OutOfMemoryError(
+    {
+      asked: `${askedBytes} bytes`,
+      found: `${usedBytes} of at most ${capacityBytes} bytes are in use, and no such block is free`,
+      todo: 'Free buffers, or give the interpreter more capacityBytes',
+    },
+    { askedBytes, usedBytes, capacityBytes },
+  );
+}
+
+function wrongLength(buffer: DeviceBuffer, bytes: Uint8Array): BackendError {
+  return new BackendError(
+    {
+      asked: `to write ${bytes.byteLength} bytes`,
+      found: `a buffer of ${buffer.byteLength} bytes`,
+      todo: 'Write a sub-buffer of the length of the bytes',
+    },
+    { asked: bytes.byteLength, found: buffer.byteLength },
+  );
+}

@@ -1,0 +1,51 @@
+/** What an error says, as plain data that threads can post. */
+export interface ErrorReport {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | undefined;
+  /** `code` and `fields` of a ShardwiseError. */
+  readonly code: string | undefined;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** A rank that threw or ended early; its stack begins with that of the rank's own error. */
+export class RankFailure extends Error {
+  readonly rank: number;
+  readonly report: ErrorReport;
+
+  constructor(rank: number, report: ErrorReport) {
+    super(`rank ${rank}: ${report.name}: ${report.message}`);
+    this.name = 'RankFailure';
+    this.rank = rank;
+    this.report = report;
+    this.stack = `rank ${rank}: ${report.stack ?? `${report.name}: ${report.message}`}\n${this.stack ?? ''}`;
+  }
+}
+
+export function reportOf(error: unknown): ErrorReport {
+  if (!(error instanceof Error)) {
+    const message = String(error);
+    return { name: 'Error', message, stack: undefined, code: undefined, fields: {} };
+  }
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+  const fields = 'fields' in error && isRecord(error.fields) ? error.fields : {};
+  return {
+    name: error.name,
+    message: error.message,
+    stack: error.stack,
+    code,
+    fields: cloneable(fields),
+  };
+}
+
+function cloneable(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  try {
+    return structuredClone(fields);
+  } catch {
+    return {};
+  }
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,113 @@
+import {
+  allGather, allReduce, allToAll, broadcast, fromData, noGrad, reduce, reduceScatter, reinterpret, sendRecv,
+  type ProcessGroup, type Tensor,
+} from '@shardwise/core';
+import type { RankContext } from '@shardwise/testing';
+import { join } from './join.ts';
+
+/**
+ * How a graph ends, as an axis type: the loss of a rank is a term of the global loss (varying or
+ * partial), or the whole of it on every rank (replicate results are weighted differently per rank;
+ * invariant ones alike, so the global loss counts them once).
+ */
+interface Case {
+  readonly build: (x: Tensor, size: number) => Tensor;
+  readonly input: 'varying' | 'replicate' | 'invariant';
+  readonly result: 'perRank' | 'shared';
+}
+
+/** The rows of the table; inputs have shape [4 * size, 2 * size]. */
+export const cases: Readonly<Record<string, Case>> = {
+  'all-reduce to replicate': { input: 'varying', result: 'perRank', build: (x) => allReduce(x, 'dp') },
+  'all-reduce mean to replicate': { input: 'varying', result: 'perRank', build: (x) => allReduce(x, 'dp', { reduce: 'avg' }) },
+  'all-reduce to invariant': { input: 'varying', result: 'shared', build: (x) => allReduce(x, 'dp', { to: 'invariant' }) },
+  'all-reduce mean to invariant': { input: 'varying', result: 'shared', build: (x) => allReduce(x, 'dp', { reduce: 'avg', to: 'invariant' }) },
+  'all-gather of dim 0 to replicate': { input: 'varying', result: 'perRank', build: (x) => allGather(x, 'dp', 0) },
+  'all-gather of dim 1 to replicate': { input: 'varying', result: 'perRank', build: (x) => allGather(x, 'dp', 1) },
+  'all-gather of dim 1 to invariant': { input: 'varying', result: 'shared', build: (x) => allGather(x, 'dp', 1, 'invariant') },
+  'reduce-scatter of dim 0': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 0) },
+  'reduce-scatter of dim 1': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 1) },
+  'reduce-scatter mean': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 1, 'avg') },
+  'all-to-all from dim 0 to dim 1': { input: 'varying', result: 'perRank', build: (x) => allToAll(x, 'dp', 0, 1) },
+  'all-to-all from dim 1 to dim 0': { input: 'varying', result: 'perRank', build: (x) => allToAll(x, 'dp', 1, 0) },
+  'broadcast from the last rank': { input: 'varying', result: 'perRank', build: (x, size) => broadcast(x, 'dp', size - 1) },
+  'reduce to rank 0': { input: 'varying', result: 'perRank', build: (x) => reduce(x, 'dp', 0) },
+  'send to the next rank': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x, size) => sendRecv(x, 'dp', Array.from({ length: size }, (_, rank) => (rank + 1) % size)),
+  },
+  'send to the next rank without wrapping': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x, size) => sendRecv(x, 'dp', Array.from({ length: size }, (_, rank) => (rank + 1 < size ? rank + 1 : -1))),
+  },
+  "invariant to replicate (Megatron's f)": { input: 'invariant', result: 'perRank', build: (x) => reinterpret(x, 'dp', 'invariant', 'replicate') },
+  'f, then g: a column and row parallel pair': {
+    input: 'invariant',
+    result: 'shared',
+    build: (x) => allReduce(reinterpret(x, 'dp', 'invariant', 'replicate').sin(), 'dp', { to: 'invariant' }),
+  },
+};
+
+/** Deterministic values in [-1, 1), different for each seed. */
+function values(count: number, seed: number): Float32Array {
+  let state = (seed * 2_654_435_761 + 12_345) | 0;
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return state / 2 ** 31;
+  });
+}
+
+export interface Outcome {
+  readonly name: string;
+  readonly analytic: number;
+  readonly numeric: number;
+}
+
+/** Directional derivatives of the global loss, by the gradient table and by central differences, per case. */
+export async function main(context: RankContext): Promise<readonly Outcome[]> {
+  const { group } = await join(context, 'interpreter');
+  const outcomes: Outcome[] = [];
+  for (const [name, spec] of Object.entries(cases)) outcomes.push(await check(name, spec, group));
+  return outcomes;
+}
+
+async function check(name: string, spec: Case, group: ProcessGroup): Promise<Outcome> {
+  const { rank, size } = group;
+  const shape = [4 * size, 2 * size];
+  const count = 8 * size * size;
+  const same = spec.input !== 'varying';
+  const base = values(count, same ? 1 : 10 + rank);
+  const direction = values(count, same ? 2 : 50 + rank);
+
+  const loss = (x: Tensor): Tensor => {
+    const y = spec.build(x, size);
+    const weights = fromData(values(y.numel, spec.result === 'shared' ? 3 : 100 + rank), y.shape, 'f32');
+    return y.add(y.mul(y).mul(0.3)).mul(weights).sum();
+  };
+  /** The sum of the ranks' losses; where the result is shared, all of them are the same loss. */
+  const globalLoss = async (step: number): Promise<number> => {
+    const moved = Float32Array.from(base, (value, index) => value + step * (direction[index] ?? 0));
+    const mine = await noGrad(() => loss(fromData(moved, shape, 'f32'))).item();
+    const total = await sumOverRanks(mine, group);
+    return spec.result === 'shared' ? total / size : total;
+  };
+  const step = 1e-2;
+  const numeric = ((await globalLoss(step)) - (await globalLoss(-step))) / (2 * step);
+
+  const x = fromData(base, shape, 'f32').requiresGrad_();
+  loss(x).backward();
+  if (x.grad === null) throw new TypeError(`${name} gave no gradient`);
+  const gradient = await x.grad.data();
+  const mine = direction.reduce((sum, value, index) => sum + value * Number(gradient[index] ?? 0), 0);
+  // An invariant input's gradient is whole on every rank; the others' are terms of a sum.
+  const total = await sumOverRanks(mine, group);
+  return { name, numeric, analytic: spec.input === 'invariant' ? total / size : total };
+}
+
+async function sumOverRanks(value: number, group: ProcessGroup): Promise<number> {
+  const cell = Float64Array.of(value);
+  await group.allReduce({ bytes: new Uint8Array(cell.buffer), dtype: 'f64' }, 'sum');
+  return cell[0] ?? Number.NaN;
+}

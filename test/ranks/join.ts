@@ -1,0 +1,19 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { LineMesh, setRank, type Mesh, type ProcessGroup } from '@shardwise/core';
+import { interpreter, type RankContext } from '@shardwise/testing';
+
+function isWorld(world: unknown): world is ThreadsWorld {
+  return typeof world === 'object' && world !== null && 'memory' in world && 'regions' in world;
+}
+
+/** Makes this thread a rank of a threads world, with its tensors in its region of the shared memory. */
+export async function join({ rank, world }: RankContext, device: 'cpu' | 'interpreter' = 'cpu'): Promise<{ group: ProcessGroup; mesh: Mesh }> {
+  if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
+  const group = joinThreadsWorld(world, rank);
+  const mesh = new LineMesh('dp', group);
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  setRank({ device: device === 'interpreter' ? interpreter() : await cpu({ memory: world.memory, ...region }), mesh });
+  return { group, mesh };
+}
