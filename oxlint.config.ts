@@ -21,6 +21,8 @@ const everywhere: Pattern[] = [
       '@shardwise/*/**',
       'shardwise/**',
       '!@shardwise/core/spec',
+      '!@shardwise/testing/ranks',
+      '!@shardwise/core/node',
       '!@shardwise/*/package.json',
       '!shardwise/package.json',
     ],

@@ -73,40 +73,63 @@ class Cnn(nn.Module):
         return waves((STEPS, BATCH, 1, cls.SIZE, cls.SIZE)) / 2 + bright, targets
 
 
-class Block(nn.Module):
-    def __init__(self, width, heads):
+class CausalSelfAttention(nn.Module):
+    def __init__(self, channels, heads):
         super().__init__()
-        self.norm1 = nn.LayerNorm(width)
-        self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.norm2 = nn.LayerNorm(width)
-        self.up = nn.Linear(width, 4 * width)
-        self.down = nn.Linear(4 * width, width)
+        self.heads = heads
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.projection = nn.Linear(channels, channels)
 
-    def forward(self, x, mask):
-        y = self.norm1(x)
-        x = x + self.attention(y, y, y, attn_mask=mask, is_causal=True, need_weights=False)[0]
+    def forward(self, x):
+        batch, tokens, channels = x.shape
+        heads = self.qkv(x).view(batch, tokens, 3, self.heads, channels // self.heads)
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.projection(attended.transpose(1, 2).reshape(batch, tokens, channels))
+
+
+class CausalMultiheadAttention(nn.MultiheadAttention):
+    def __init__(self, channels, heads):
+        super().__init__(channels, heads, batch_first=True)
+
+    def forward(self, x):
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return super().forward(x, x, x, attn_mask=mask, is_causal=True, need_weights=False)[0]
+
+
+class Block(nn.Module):
+    def __init__(self, attention, channels, heads):
+        super().__init__()
+        self.norm1 = nn.LayerNorm(channels)
+        self.attention = attention(channels, heads)
+        self.norm2 = nn.LayerNorm(channels)
+        self.up = nn.Linear(channels, 4 * channels)
+        self.down = nn.Linear(4 * channels, channels)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
         return x + self.down(F.gelu(self.up(self.norm2(x))))
 
 
 class Gpt(nn.Module):
-    LAYERS, WIDTH, HEADS, CONTEXT, VOCABULARY = 2, 24, 3, 12, 31
-    TIED = False
+    """The model of examples/gpt/model.ts."""
+
+    LAYERS, CHANNELS, HEADS, CONTEXT, VOCABULARY = 2, 24, 3, 12, 31
+    ATTENTION = CausalSelfAttention
 
     def __init__(self):
         super().__init__()
-        self.tokens = nn.Embedding(self.VOCABULARY, self.WIDTH)
-        self.positions = nn.Embedding(self.CONTEXT, self.WIDTH)
-        self.blocks = nn.ModuleList([Block(self.WIDTH, self.HEADS) for _ in range(self.LAYERS)])
-        self.norm = nn.LayerNorm(self.WIDTH)
-        self.head = nn.Linear(self.WIDTH, self.VOCABULARY, bias=False)
-        if self.TIED:
-            self.head.weight = self.tokens.weight
+        self.tokens = nn.Embedding(self.VOCABULARY, self.CHANNELS)
+        self.positions = nn.Embedding(self.CONTEXT, self.CHANNELS)
+        blocks = [Block(self.ATTENTION, self.CHANNELS, self.HEADS) for _ in range(self.LAYERS)]
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(self.CHANNELS)
+        self.head = nn.Linear(self.CHANNELS, self.VOCABULARY, bias=False)
 
     def forward(self, ids):
-        mask = nn.Transformer.generate_square_subsequent_mask(self.CONTEXT)
         x = self.tokens(ids) + self.positions.weight
         for block in self.blocks:
-            x = block(x, mask)
+            x = block(x)
         return self.head(self.norm(x)).flatten(0, 1)
 
     @classmethod
@@ -119,7 +142,13 @@ class Gpt(nn.Module):
 
 
 class TiedGpt(Gpt):
-    TIED = True
+    """With nn.MultiheadAttention, and one matrix as token embedding and head."""
+
+    ATTENTION = CausalMultiheadAttention
+
+    def __init__(self):
+        super().__init__()
+        self.head.weight = self.tokens.weight
 
 
 MODELS = {"mlp": Mlp, "cnn": Cnn, "gpt": Gpt, "gpt-tied": TiedGpt}

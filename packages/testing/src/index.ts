@@ -17,7 +17,6 @@ export type { ListedTest, ListOptions, Skip } from './contracts/backend/list-tes
 export type { OpCase, OpCases } from './contracts/backend/op-case.ts';
 export { ProgramBuilder } from './contracts/backend/program-builder.ts';
 export type { Operation } from './contracts/backend/program-builder.ts';
-export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
-export type { RankOutcome, SpawnRanksOptions } from './ranks/spawn-ranks.ts';
-export type { RankContext } from './ranks/rank-task.ts';
-export { RankFailure } from './ranks/rank-failure.ts';
+export { processGroupContract } from './contracts/process-group.ts';
+export type { ProcessGroupContract } from './contracts/process-group.ts';
+export * from './ranks.ts';

@@ -1,6 +1,7 @@
 import type { GeneratorState } from '../random/generator-state.ts';
 import type { Generator } from '../random/generator.ts';
 import { ConfigError } from '../spec/errors.ts';
+import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
 import { type BatchSource, LocalSource } from './batch-source.ts';
@@ -142,7 +143,9 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
           batch.catch(() => {});
           ahead.push(batch);
         }
+        const start = performance.now();
         const batch = await ahead.shift();
+        record('data', 'next batch', start);
         if (batch === undefined) break;
         cursor.batchesSeen++;
         yield batch;

@@ -133,7 +133,10 @@ export abstract class Module {
     return found;
   }
 
-  *#all<T>(own: (module: Module) => Named<T>[], seen: Set<Module> | null = new Set()): Generator<Named<T>> {
+  *#all<T>(
+    own: (module: Module) => Named<T>[],
+    seen: Set<Module> | null = new Set(),
+  ): Generator<Named<T>> {
     for (const [path, module] of walk(this, '', seen)) {
       for (const [name, value] of own(module)) yield [join(path, name), value];
     }
@@ -142,7 +145,9 @@ export abstract class Module {
   #state(): Named<Parameter | BufferTensor>[] {
     const own = (module: Module): Named<Parameter | BufferTensor>[] => [
       ...module.#own((value) => value instanceof Parameter),
-      ...module.#own((value) => value instanceof BufferTensor).filter(([, buffer]) => buffer.persistent),
+      ...module.#own((value) => value instanceof BufferTensor).filter(
+        ([, buffer]) => buffer.persistent,
+      ),
     ];
     return [...this.#all(own, null)];
   }

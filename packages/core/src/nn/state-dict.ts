@@ -6,6 +6,7 @@ import { dtypes } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { convertArray } from './convert-array.ts';
 
 /** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
 export type StateDict = HostArrays;
@@ -44,7 +45,7 @@ export async function readStateDict(
 }
 
 /**
- * Overwrites tensors with the arrays of their names. Throws CheckpointError, before anything
+ * Overwrites tensors with the arrays of their names, converted where convertArray can. Throws CheckpointError, before anything
  * changes, that lists all missing and unexpected names and all arrays that do not fit.
  */
 export async function writeStateDict(
@@ -62,8 +63,9 @@ export async function writeStateDict(
     const array = Object.hasOwn(dict, name) ? dict[name] : undefined;
     if (array === undefined) continue;
     const difference = describeDifference(tensor, array);
-    if (difference === undefined) values.set(tensor, array);
-    else different.push(`${name} (${difference})`);
+    const converted = difference === undefined ? convertArray(array, tensor.dtype) : undefined;
+    if (converted !== undefined) values.set(tensor, converted);
+    else different.push(`${name} (${difference ?? `${array.dtype}, not ${tensor.dtype}`})`);
   }
   const strict = options.strict ?? true;
   if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
@@ -81,12 +83,14 @@ function describeDifference(tensor: Tensor, array: HostArray): string | undefine
   if (!sameShape(tensor.shape, array.shape)) {
     return `shape ${formatShape(array.shape)}, not ${formatShape(tensor.shape)}`;
   }
-  if (tensor.dtype !== array.dtype) return `dtype ${array.dtype}, not ${tensor.dtype}`;
   if (array.bytes.byteLength !== bytes) return `${array.bytes.byteLength} bytes, not ${bytes}`;
   return undefined;
 }
 
-function mismatch(owner: string, lists: Readonly<Record<string, readonly string[]>>): CheckpointError {
+function mismatch(
+  owner: string,
+  lists: Readonly<Record<string, readonly string[]>>,
+): CheckpointError {
   const found = Object.entries(lists)
     .filter(([, names]) => names.length > 0)
     .map(([kind, names]) => {

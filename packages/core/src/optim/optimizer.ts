@@ -127,7 +127,9 @@ function checkGroups(
   groups: readonly { readonly params: readonly unknown[] }[],
   saved: readonly { readonly params: readonly unknown[] }[],
 ): void {
-  const [asked, found] = [groups, saved].map((list) => list.map(({ params }) => params.length).join(', '));
+  const [asked, found] = [groups, saved].map((list) =>
+    list.map(({ params }) => params.length).join(', '),
+  );
   if (asked === found) return;
   throw new CheckpointError(
     {
@@ -141,7 +143,11 @@ function checkGroups(
 
 function unknownParameter(index: string, count: number): CheckpointError {
   return new CheckpointError(
-    { asked: `load the state of parameter ${index}`, found: `${count} parameters`, todo: 'Load the state of an optimizer of the same model' },
+    {
+      asked: `load the state of parameter ${index}`,
+      found: `${count} parameters`,
+      todo: 'Load the state of an optimizer of the same model',
+    },
     { index, count },
   );
 }

@@ -45,18 +45,33 @@ export function checkParams(groups: readonly { readonly params: readonly Tensor[
   throw new ConfigError(
     {
       asked: 'an optimizer',
-      found: all.length === 0 ? 'no parameters' : `${all.length - different} parameters that stand twice`,
-      todo: all.length === 0 ? 'Pass model.parameters() of a model that has some' : 'Put each parameter into one group, once',
+      found:
+        all.length === 0
+          ? 'no parameters'
+          : `${all.length - different} parameters that stand twice`,
+      todo:
+        all.length === 0
+          ? 'Pass model.parameters() of a model that has some'
+          : 'Put each parameter into one group, once',
     },
     { groups: groups.map(({ params }) => params.length) },
   );
 }
 
 /** Throws ConfigError for a setting outside [low, high); `high` itself is allowed where it is infinite. */
-export function checkSetting(name: string, value: number, low: number, high: number = Number.POSITIVE_INFINITY): void {
+export function checkSetting(
+  name: string,
+  value: number,
+  low: number,
+  high: number = Number.POSITIVE_INFINITY,
+): void {
   if (value >= low && value < high) return;
   throw new ConfigError(
-    { asked: `an optimizer with ${name} ${value}`, found: 'a number out of range', todo: `Use a number in [${low}, ${high})` },
+    {
+      asked: `an optimizer with ${name} ${value}`,
+      found: 'a number out of range',
+      todo: `Use a number in [${low}, ${high})`,
+    },
     { name, value },
   );
 }

@@ -55,7 +55,11 @@ export class ParameterState {
   #load(name: string, array: HostArray): void {
     const { shape, dtype } = this.#parameter;
     const byteLength = elementCount(shape) * dtypes[dtype].bytes;
-    if (array.dtype !== dtype || !sameShape(array.shape, shape) || array.bytes.byteLength !== byteLength) {
+    if (
+      array.dtype !== dtype ||
+      !sameShape(array.shape, shape) ||
+      array.bytes.byteLength !== byteLength
+    ) {
       throw new CheckpointError(
         {
           asked: `load ${name} of a parameter of shape ${formatShape(shape)} (${dtype}, ${byteLength} bytes)`,
@@ -83,7 +87,11 @@ function stepCount(step: HostArray): number {
       : Number.NaN;
   if (Number.isSafeInteger(value) && value >= 0) return value;
   throw new CheckpointError(
-    { asked: 'load the step of a parameter', found: `a ${step.dtype} of ${byteLength} bytes (${value})`, todo: 'Use an f32 scalar that counts steps' },
+    {
+      asked: 'load the step of a parameter',
+      found: `a ${step.dtype} of ${byteLength} bytes (${value})`,
+      todo: 'Use an f32 scalar that counts steps',
+    },
     { dtype: step.dtype, byteLength },
   );
 }

@@ -34,8 +34,7 @@ export class SGD extends Optimizer<SGDSettings> {
     const take = new Scalar(steps === 1 ? 1 : 1 - settings.dampening);
     return (parameter, gradient, state) => {
       const { shape } = parameter;
-      const decayed =
-        weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
+      const decayed = weightDecay === 0 ? gradient : gradient.add(parameter.mul(decay.of(shape)));
       if (momentum === 0) {
         parameter.assign(parameter.sub(decayed.mul(rate.of(shape))));
         return;

@@ -12,17 +12,13 @@ export interface Subgraph {
 /** Throws TensorStateError where a value is needed that is no longer there. */
 export function collect(roots: readonly Node[]): Subgraph {
   const walk = newWalk();
-  const leaves: Node[] = [];
   const computed: Node[] = [];
   const aliases: Node[] = [];
   const visit = (node: Node): void => {
     if (node.mark === walk) return;
     node.mark = walk;
     if (node.value === null) computed.push(node);
-    else if (node.op === 'assign') {
-      aliases.push(node);
-      visit(targetOf(node));
-    } else leaves.push(node);
+    else if (node.op === 'assign') aliases.push(node);
   };
   for (const root of roots) visit(root);
   for (let next = 0; next < computed.length; next++) {
@@ -34,12 +30,30 @@ export function collect(roots: readonly Node[]): Subgraph {
     }
   }
   computed.sort((a, b) => a.id - b.id);
-  leaves.sort((a, b) => a.id - b.id);
-  let slot = 0;
-  for (const leaf of leaves) leaf.slot = slot++;
+  const leaves = numberLeaves(roots, computed);
+  let slot = leaves.length;
   for (const node of computed) node.slot = slot++;
   for (const alias of aliases) alias.slot = targetOf(alias).slot;
   return { leaves, computed };
+}
+
+/**
+ * In the order of first use and not of age: a leaf that one step makes anew and the next one keeps
+ * (optimizer state) has the same place in the structure of both.
+ */
+function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[] {
+  const walk = newWalk();
+  const leaves: Node[] = [];
+  const number = (node: Node): void => {
+    if (node.value === null) return;
+    const leaf = node.op === 'assign' ? targetOf(node) : node;
+    if (leaf.mark === walk) return;
+    leaf.mark = walk;
+    leaf.slot = leaves.push(leaf) - 1;
+  };
+  for (const node of computed) node.inputs.forEach(number);
+  roots.forEach(number);
+  return leaves;
 }
 
 /** The leaf whose memory an assign writes. */

@@ -23,7 +23,7 @@ export interface Program {
   readonly outputs: readonly number[];
   /**
    * `value` (an instruction) replaces the contents of input `target` in place, as if after every
-   * other instruction had run. Updates are not listed in `outputs` unless also wanted there.
+   * other instruction had run; an output that is such an input has the old contents. Updates are not listed in `outputs` unless also wanted there.
    */
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
@@ -60,7 +60,9 @@ export interface Backend {
   readonly limits: BackendLimits;
   /** Contents are unspecified. Throws OutOfMemoryError. */
   alloc(byteLength: number): DeviceBuffer;
+  /** The contents stay until the runs that use them have ended. */
   free(buffer: DeviceBuffer): void;
+  /** As many bytes as the buffer has. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
   /** A copy of the contents. */
   read(buffer: DeviceBuffer): Promise<Uint8Array>;

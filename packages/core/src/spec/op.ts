@@ -62,14 +62,15 @@ export interface PrimitiveParams {
   /** Float to int truncates towards zero; anything to bool is `!= 0`. */
   cast: { readonly dtype: DType };
 
-  // Elementwise, two inputs of one dtype. Shape: N, N -> N.
+  // Elementwise, two inputs of one dtype. Shape: N, N -> N. i32 wraps around.
   add: None;
   sub: None;
   mul: None;
   /** i32 truncates towards zero. */
   div: None;
-  /** f32 only. */
+  /** Floats only; 1 to any power is 1, also NaN. */
   pow: None;
+  /** NaN propagates, here and in minimum and max. */
   maximum: None;
   minimum: None;
   /** f32 and i32 -> bool. NaN compares false. */

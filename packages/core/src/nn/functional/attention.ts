@@ -33,7 +33,11 @@ export function scaledDotProductAttention(
   const [, , , valueWidth] = fourDims(v, 'v');
   if (heads % groups !== 0) {
     throw new ShapeError(
-      { asked: `attention of ${heads} query heads over ${groups} key heads`, found: 'no whole number of query heads per key head', todo: 'Make the number of query heads a multiple of the key heads' },
+      {
+        asked: `attention of ${heads} query heads over ${groups} key heads`,
+        found: 'no whole number of query heads per key head',
+        todo: 'Make the number of query heads a multiple of the key heads',
+      },
       { q: q.shape, k: k.shape },
     );
   }
@@ -43,7 +47,10 @@ export function scaledDotProductAttention(
   const scores = scaled.matmul(k, { transposeB: true }).reshape([batch, heads, targets, sources]);
   const weights = masked(scores, options).softmax();
   const dropped = options.dropout === undefined ? weights : dropout(weights, options.dropout);
-  return dropped.reshape([...stacked, sources]).matmul(v).reshape([batch, heads, targets, valueWidth]);
+  return dropped
+    .reshape([...stacked, sources])
+    .matmul(v)
+    .reshape([batch, heads, targets, valueWidth]);
 }
 
 /** Masks are added, not selected: an addition hands the gradient on as it is. */
@@ -66,11 +73,21 @@ function additive(visible: Tensor): Tensor {
 
 function fourDims(x: Tensor, name: string): readonly [number, number, number, number] {
   const [batch, heads, length, width] = x.shape;
-  if (x.ndim === 4 && batch !== undefined && heads !== undefined && length !== undefined && width !== undefined) {
+  if (
+    x.ndim === 4 &&
+    batch !== undefined &&
+    heads !== undefined &&
+    length !== undefined &&
+    width !== undefined
+  ) {
     return [batch, heads, length, width];
   }
   throw new ShapeError(
-    { asked: `attention with ${name} of shape ${formatShape(x.shape)}`, found: `${x.ndim} dims`, todo: 'Use [batch, heads, length, head width]' },
+    {
+      asked: `attention with ${name} of shape ${formatShape(x.shape)}`,
+      found: `${x.ndim} dims`,
+      todo: 'Use [batch, heads, length, head width]',
+    },
     { shape: x.shape },
   );
 }

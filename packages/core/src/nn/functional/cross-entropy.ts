@@ -29,7 +29,11 @@ export function crossEntropy(
   const { labelSmoothing = 0 } = options;
   if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
     throw new ConfigError(
-      { asked: `labelSmoothing ${labelSmoothing}`, found: 'a number outside [0, 1]', todo: 'Use a share from 0 to 1' },
+      {
+        asked: `labelSmoothing ${labelSmoothing}`,
+        found: 'a number outside [0, 1]',
+        todo: 'Use a share from 0 to 1',
+      },
       { labelSmoothing },
     );
   }
@@ -40,11 +44,20 @@ export function crossEntropy(
  * Negative log-likelihood of log-probabilities.
  * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
  */
-export function nllLoss(logProbabilities: Tensor, targets: Tensor, options: NllLossOptions = {}): Tensor {
+export function nllLoss(
+  logProbabilities: Tensor,
+  targets: Tensor,
+  options: NllLossOptions = {},
+): Tensor {
   return logLoss(logProbabilities, targets, options, 0);
 }
 
-function logLoss(logProbabilities: Tensor, targets: Tensor, options: NllLossOptions, smoothing: number): Tensor {
+function logLoss(
+  logProbabilities: Tensor,
+  targets: Tensor,
+  options: NllLossOptions,
+  smoothing: number,
+): Tensor {
   const { reduction = 'mean', ignoreIndex = -100 } = options;
   checkShapes(logProbabilities, targets);
   const classes = sizeAt(logProbabilities.shape, logProbabilities.ndim - 1);

@@ -23,7 +23,11 @@ export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
 export function checkProbability(probability: number): void {
   if (probability >= 0 && probability <= 1) return;
   throw new ConfigError(
-    { asked: `dropout with probability ${probability}`, found: 'a number outside [0, 1]', todo: 'Use a probability from 0 to 1' },
+    {
+      asked: `dropout with probability ${probability}`,
+      found: 'a number outside [0, 1]',
+      todo: 'Use a probability from 0 to 1',
+    },
     { probability },
   );
 }

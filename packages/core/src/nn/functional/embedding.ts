@@ -8,6 +8,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 export function embedding(indices: Tensor, weight: Tensor, paddingIdx?: number): Tensor {
   const flat = indices.flatten();
   const rows = weight.indexSelect(0, flat);
-  const result = paddingIdx === undefined ? rows : flat.eq(paddingIdx).unsqueeze(1).where(rows.detach(), rows);
+  const result =
+    paddingIdx === undefined ? rows : flat.eq(paddingIdx).unsqueeze(1).where(rows.detach(), rows);
   return result.reshape([...indices.shape, sizeAt(weight.shape, 1)]);
 }

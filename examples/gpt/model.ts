@@ -1,0 +1,86 @@
+import { arange, Embedding, functional, LayerNorm, Linear, Module, ModuleList, type Tensor } from 'shardwise';
+
+/** Letters: B batch, T tokens, C channels, H heads, D = C / H, V vocabulary. */
+export interface GPTOptions {
+  readonly vocabularySize: number;
+  readonly contextLength: number;
+  readonly layers: number;
+  readonly heads: number;
+  readonly channels: number;
+}
+
+/** Attention of each token to itself and those before it. */
+class CausalSelfAttention extends Module {
+  readonly qkv: Linear;
+  readonly projection: Linear;
+  readonly #heads: number;
+
+  constructor({ channels, heads }: GPTOptions) {
+    super();
+    this.#heads = heads;
+    this.qkv = new Linear(channels, 3 * channels);
+    this.projection = new Linear(channels, channels);
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    const [B = 0, T = 0, C = 0] = x.shape;
+    const heads = this.qkv.forward(x).reshape([B, T, 3, this.#heads, C / this.#heads]); // [B, T, 3, H, D]
+    const part = (index: number): Tensor => heads.select(2, index).transpose(1, 2); // [B, H, T, D]
+    const attended = functional.scaledDotProductAttention(part(0), part(1), part(2), { causal: true });
+    return this.projection.forward(attended.transpose(1, 2).reshape([B, T, C]));
+  }
+}
+
+/** Attention and a two-layer perceptron, each around a residual, with the norm first. */
+class Block extends Module {
+  readonly norm1: LayerNorm;
+  readonly attention: CausalSelfAttention;
+  readonly norm2: LayerNorm;
+  readonly up: Linear;
+  readonly down: Linear;
+
+  constructor(options: GPTOptions) {
+    super();
+    const { channels } = options;
+    this.norm1 = new LayerNorm(channels);
+    this.attention = new CausalSelfAttention(options);
+    this.norm2 = new LayerNorm(channels);
+    this.up = new Linear(channels, 4 * channels);
+    this.down = new Linear(4 * channels, channels);
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    const attended = x.add(this.attention.forward(this.norm1.forward(x)));
+    const hidden = this.up.forward(this.norm2.forward(attended)).gelu(); // [B, T, 4C]
+    return attended.add(this.down.forward(hidden));
+  }
+}
+
+/** A decoder-only transformer in the manner of GPT-2 (Radford et al. 2019). */
+export class GPT extends Module {
+  readonly tokens: Embedding;
+  readonly positions: Embedding;
+  readonly blocks: ModuleList<Block>;
+  readonly norm: LayerNorm;
+  readonly head: Linear;
+
+  constructor(options: GPTOptions) {
+    super();
+    const { vocabularySize, contextLength, layers, channels } = options;
+    this.tokens = new Embedding(vocabularySize, channels);
+    this.positions = new Embedding(contextLength, channels);
+    this.blocks = new ModuleList(Array.from({ length: layers }, () => new Block(options)));
+    this.norm = new LayerNorm(channels);
+    this.head = new Linear(channels, vocabularySize, { bias: false });
+  }
+
+  /** Logits of the next token. Shape: ids i32 [B, T] -> [B, T, V]. */
+  forward(ids: Tensor): Tensor {
+    const [, T = 0] = ids.shape;
+    let x = this.tokens.forward(ids).add(this.positions.forward(arange(T)));
+    for (const block of this.blocks) x = block.forward(x);
+    return this.head.forward(this.norm.forward(x));
+  }
+}

@@ -1,0 +1,50 @@
+import { parseArgs } from 'node:util';
+import { ConfigError } from 'shardwise';
+import { z } from 'zod';
+
+/** Text that is there after `npm ci`: the declarations of the packages that the repository uses. */
+const installedDeclarations = ['node_modules/typescript/**/*.d.ts', 'node_modules/@types/**/*.d.ts'];
+
+const count = z.coerce.number().int().positive();
+
+const schema = z.strictObject({
+  strategy: z.enum(['ddp', 'none']).default('ddp'),
+  data: z.array(z.string()).default(installedDeclarations),
+  steps: count.default(700),
+  'batch-size': count.default(8),
+  'context-length': count.default(128),
+  layers: count.default(4),
+  heads: count.default(4),
+  channels: count.default(256),
+  'learning-rate': z.coerce.number().positive().default(1e-3),
+  'weight-decay': z.coerce.number().nonnegative().default(0.1),
+  'warmup-steps': count.default(50),
+  'validate-every': count.default(100),
+  'checkpoint-every': count.default(350),
+  'sample-bytes': z.coerce.number().int().nonnegative().default(300),
+  seed: z.coerce.number().int().nonnegative().default(1),
+});
+
+export type Options = z.infer<typeof schema>;
+
+/** The command line of a rank. Throws ConfigError that names each option that is wrong. */
+export function readOptions(argv: readonly string[]): Options {
+  const names = Object.keys(schema.shape);
+  const options = Object.fromEntries(
+    names.map((name) => [name, name === 'data' ? { type: 'string' as const, multiple: true } : { type: 'string' as const }]),
+  );
+  try {
+    const { values } = parseArgs({ args: [...argv], options, strict: true });
+    return schema.parse(values);
+  } catch (cause) {
+    const found =
+      cause instanceof z.ZodError
+        ? cause.issues.map(({ path, message }) => `--${path.join('.')}: ${message}`).join('; ')
+        : String(cause instanceof Error ? cause.message.split('. ')[0] : cause);
+    throw new ConfigError(
+      { asked: 'to read the options of the script', found, todo: `Use the options ${names.map((name) => `--${name}`).join(', ')}` },
+      { argv },
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,129 @@
+/**
+ * Trains a byte-level GPT on text files, on as many ranks as it is started with:
+ *
+ *   shardwise run --nproc 2 examples/gpt/train.ts
+ *   shardwise run --nproc 2 examples/gpt/train.ts --data 'docs/**\/*.md' --steps 2000
+ *   shardwise run --nproc 2 --resume runs/… examples/gpt/train.ts
+ */
+import { readTextFiles } from '@shardwise/core/node';
+import {
+  AdamW, collate, DataLoader, ddp, defaultGenerator, DistributedSampler, explain, fromArray, functional, init, loadCheckpoint, manualSeed,
+  noGrad, parallelize, planFor, randomState, restoreOptimizer, setRandomState, splitText, storeOptimizer, TextDataset, type TextSample,
+} from 'shardwise';
+import { unigramEntropy } from './entropy.ts';
+import { generate } from './generate.ts';
+import { learningRateFactor } from './learning-rate.ts';
+import { GPT } from './model.ts';
+import { readOptions } from './options.ts';
+import { progressSchema } from './progress.ts';
+
+const options = readOptions(process.argv.slice(2));
+const context = await init();
+const { rank, worldSize } = context;
+const contextLength = options['context-length'];
+const batchSize = options['batch-size'];
+
+const text = splitText(await readTextFiles(options.data), 0.05);
+const dataset = new TextDataset(text.train, { contextLength });
+const sampler = new DistributedSampler({ dataset, numReplicas: worldSize, rank, seed: options.seed });
+const loader = new DataLoader<TextSample>({ dataset, batchSize, sampler, dropLast: true });
+const validation = new TextDataset(text.validation, { contextLength });
+const entropy = unigramEntropy(text.validation);
+
+manualSeed(options.seed);
+const model = new GPT({ vocabularySize: 256, contextLength, layers: options.layers, heads: options.heads, channels: options.channels });
+const strategy = ddp();
+const parallel = options.strategy === 'ddp' ? await parallelize(model, strategy) : model;
+const optimizer = new AdamW(parameterGroups(), { lr: options['learning-rate'], betas: [0.9, 0.95] });
+
+let step = 0;
+if (context.resumeDirectory !== undefined) {
+  const checkpoint = await loadCheckpoint(context.resumeDirectory);
+  const progress = progressSchema.parse(checkpoint.extra);
+  await model.loadStateDict(checkpoint.model);
+  optimizer.loadStateDict(restoreOptimizer({ arrays: checkpoint.optimizer, groups: progress.optimizer }, await optimizer.stateDict()));
+  loader.load(progress.loader);
+  setRandomState(progress.random);
+  step = checkpoint.step;
+}
+
+if (rank === 0) {
+  const count = model.parameters().reduce((sum, parameter) => sum + parameter.numel, 0);
+  context.describe({ parameters: count, 'text bytes': text.train.length + text.validation.length, 'unigram entropy (nats)': entropy });
+  console.log(`GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`);
+  if (options.strategy === 'ddp') console.log(explain(planFor(model, strategy)).split('\n').at(-1));
+}
+
+let validationLoss = Number.NaN;
+let stopped = false;
+while (step < options.steps && !stopped) {
+  for await (const { x, y } of loader) {
+    for (const group of optimizer.paramGroups) group.lr = options['learning-rate'] * learningRateFactor(step, options['warmup-steps'], options.steps);
+    optimizer.zeroGrad();
+    const loss = functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
+    loss.backward();
+    await optimizer.step();
+    step++;
+
+    const last = step === options.steps;
+    const validate = last || step % options['validate-every'] === 0;
+    if (validate) validationLoss = await measureValidationLoss();
+    context.report({
+      step,
+      totalSteps: options.steps,
+      loss: await loss.item(),
+      tokens: batchSize * contextLength,
+      learningRate: optimizer.paramGroups[0]?.lr ?? 0,
+      ...(validate ? { validationLoss } : {}),
+    });
+    stopped = await context.shouldStop(step);
+    if (last || stopped || step % options['checkpoint-every'] === 0) await save();
+    if (last || stopped) break;
+  }
+}
+
+if (rank === 0 && !stopped) {
+  console.log(`validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`);
+  const prompt = text.validation.subarray(0, contextLength);
+  const sample = await generate(model, prompt, options['sample-bytes'], defaultGenerator());
+  const decoder = new TextDecoder();
+  console.log(`\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`);
+}
+context.close();
+
+/** Weight decay shrinks matrices, not biases and norms (as GPT-2 and its successors). */
+function parameterGroups() {
+  const decayed = model.parameters().filter((parameter) => parameter.ndim >= 2);
+  const others = model.parameters().filter((parameter) => parameter.ndim < 2);
+  return [
+    { params: decayed, weightDecay: options['weight-decay'] },
+    { params: others, weightDecay: 0 },
+  ];
+}
+
+/** Mean over windows spread over the validation text, the same on every rank. */
+async function measureValidationLoss(): Promise<number> {
+  model.eval();
+  const batches = 8;
+  let sum = 0;
+  for (let batch = 0; batch < batches; batch++) {
+    const first = Math.floor(((validation.length - batchSize) * batch) / batches);
+    const indices = Array.from({ length: batchSize }, (_, i) => Math.min(validation.length - 1, Math.max(0, first) + i));
+    const { x, y } = collate(indices.map((index) => validation.get(index)));
+    sum += await noGrad(() => functional.crossEntropy(model.forward(fromArray(x)), fromArray(y))).item();
+  }
+  model.train();
+  return sum / batches;
+}
+
+async function save(): Promise<void> {
+  const stored = storeOptimizer(await optimizer.stateDict());
+  const folder = await context.saveCheckpoint({
+    step,
+    model: await model.stateDict(),
+    optimizer: stored.arrays,
+    extra: progressSchema.parse({ loader: loader.state(), random: randomState(), optimizer: stored.groups }),
+    worldSize,
+  });
+  if (rank === 0) console.log(`checkpoint of step ${step} in ${folder}`);
+}

@@ -1,0 +1,24 @@
+import type { Cost, Wire } from './wire.ts';
+
+/**
+ * In step k everyone tells the rank 2^k further that it, and all it has heard of, are there
+ * (Hensgen, Finkel and Manber, 1988). What a rank has heard of:
+ *
+ *   rank 0  0          rank 0  0,2          rank 0  0,1,2
+ *   rank 1  1    =>    rank 1  0,1    =>    rank 1  0,1,2
+ *   rank 2  2          rank 2  1,2          rank 2  0,1,2
+ */
+export async function disseminationBarrier(wire: Wire): Promise<void> {
+  const { rank, size } = wire;
+  for (let distance = 1; distance < size; distance *= 2) {
+    await Promise.all([
+      wire.send((rank + distance) % size, new Uint8Array(0)),
+      wire.recv((rank - distance + size) % size, new Uint8Array(0)),
+    ]);
+  }
+}
+
+export const disseminationBarrierCost: Cost = {
+  steps: (size) => Math.ceil(Math.log2(size)),
+  bytesPerRank: () => 0,
+};

@@ -1,0 +1,54 @@
+import type { Cost, PerRank, Wire } from './wire.ts';
+
+/** `splits[i][j]`: how many values rank i sends to rank j. */
+export function allToAllSpecification(inputs: PerRank, splits: PerRank): PerRank {
+  const before = (i: number, j: number): number => splits[i]!.slice(0, j).reduce((a, b) => a + b, 0);
+  return inputs.map((_, to) =>
+    inputs.flatMap((row, from) => row.slice(before(from, to), before(from, to + 1))),
+  );
+}
+
+/** Where each rank's part lies, in bytes. */
+export interface ByteSplits {
+  readonly input: readonly number[];
+  readonly output: readonly number[];
+}
+
+/**
+ * In step k everyone sends to the rank k further and receives from the rank k before.
+ *
+ *   rank 0  a0 a1 a2          rank 0  a0 b0 c0
+ *   rank 1  b0 b1 b2    =>    rank 1  a1 b1 c1
+ *   rank 2  c0 c1 c2          rank 2  a2 b2 c2
+ */
+export async function pairwiseAllToAll(
+  wire: Wire,
+  input: Uint8Array,
+  output: Uint8Array,
+  splits: ByteSplits,
+): Promise<void> {
+  const { rank, size } = wire;
+  const outgoing = partsOf(input, splits.input);
+  const incoming = partsOf(output, splits.output);
+  incoming[rank]!.set(outgoing[rank]!);
+  for (let step = 1; step < size; step++) {
+    const to = (rank + step) % size;
+    const from = (rank - step + size) % size;
+    await Promise.all([wire.send(to, outgoing[to]!), wire.recv(from, incoming[from]!)]);
+  }
+}
+
+function partsOf(bytes: Uint8Array, splits: readonly number[]): readonly Uint8Array[] {
+  let start = 0;
+  return splits.map((byteLength) => {
+    const part = bytes.subarray(start, start + byteLength);
+    start += byteLength;
+    return part;
+  });
+}
+
+/** Of equal parts; `bytes` is the whole input. */
+export const pairwiseAllToAllCost: Cost = {
+  steps: (size) => size - 1,
+  bytesPerRank: (size, bytes) => ((size - 1) * bytes) / size,
+};

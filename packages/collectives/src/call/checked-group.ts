@@ -1,0 +1,327 @@
+import {
+  ConfigError,
+  dtypes,
+  type CallOptions,
+  type ProcessGroup,
+  type ReduceOp,
+  type TypedBytes,
+} from '@shardwise/core/spec';
+import {
+  checkBuffer,
+  checkParts,
+  checkPeer,
+  checkRank,
+  checkReduce,
+  checkSameDType,
+  checkSplits,
+  checkTag,
+} from './checks.ts';
+import { Counters } from './counters.ts';
+import type { GroupCall } from './group-call.ts';
+import type { CallRecord, Member, Operation } from './record.ts';
+
+const DEFAULT_TIMEOUT_MS = 600_000;
+const EMPTY = new Uint8Array(0);
+
+export interface Limits {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** One message between two ranks. */
+export interface Transfer {
+  readonly operation: 'send' | 'recv';
+  readonly buffer: TypedBytes;
+  readonly peer: number;
+  readonly tag: number;
+}
+
+/**
+ * The part that all process groups share: arguments are checked and become data, before anything
+ * is communicated. Issuing is synchronous, so that the order of calls is the order of the program.
+ */
+export abstract class CheckedGroup implements ProcessGroup {
+  readonly rank: number;
+  readonly size: number;
+  readonly counters: Counters = new Counters();
+
+  constructor(rank: number, size: number) {
+    this.rank = rank;
+    this.size = size;
+  }
+
+  /** Called in program order; must issue the call before it returns. */
+  protected abstract run(call: GroupCall, limits: Limits): Promise<void>;
+  protected abstract transfer(transfer: Transfer, limits: Limits): Promise<void>;
+  protected abstract divide(
+    member: { readonly color: number | undefined; readonly key: number },
+    limits: Limits,
+  ): Promise<ProcessGroup | undefined>;
+
+  abstract close(reason?: Error): void;
+
+  async allReduce(buffer: TypedBytes, op: ReduceOp, options?: CallOptions): Promise<void> {
+    const elements = checkBuffer('allReduce', 'buffer', buffer);
+    checkReduce('allReduce', op, buffer.dtype);
+    const record = recordOf('allReduce', { buffer, elements, reduce: op });
+    return this.#start(record, buffer.bytes, buffer.bytes, options);
+  }
+
+  async allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void> {
+    checkParts(
+      'allGather',
+      { name: 'input', buffer: input },
+      { name: 'output', buffer: output },
+      this.size,
+    );
+    const record = recordOf('allGather', { buffer: input });
+    return this.#start(record, input.bytes, output.bytes, options);
+  }
+
+  async reduceScatter(
+    input: TypedBytes,
+    output: TypedBytes,
+    op: ReduceOp,
+    options?: CallOptions,
+  ): Promise<void> {
+    checkParts(
+      'reduceScatter',
+      { name: 'output', buffer: output },
+      { name: 'input', buffer: input },
+      this.size,
+    );
+    checkReduce('reduceScatter', op, input.dtype);
+    const record = recordOf('reduceScatter', { buffer: output, reduce: op });
+    return this.#start(record, input.bytes, output.bytes, options);
+  }
+
+  async allToAll(
+    input: TypedBytes,
+    output: TypedBytes,
+    options: CallOptions & {
+      readonly inputSplits?: readonly number[];
+      readonly outputSplits?: readonly number[];
+    } = {},
+  ): Promise<void> {
+    const elements = checkBuffer('allToAll', 'input', input);
+    const outputElements = checkBuffer('allToAll', 'output', output);
+    checkSameDType('allToAll', input.dtype, output.dtype);
+    checkDisjoint('allToAll', input.bytes, output.bytes);
+    const splits = checkSplits(
+      { elements, splits: options.inputSplits },
+      { elements: outputElements, splits: options.outputSplits },
+      this.size,
+    );
+    const record = { ...recordOf('allToAll', { buffer: input, elements }), splits };
+    return this.#start(record, input.bytes, output.bytes, options);
+  }
+
+  async broadcast(buffer: TypedBytes, root: number, options?: CallOptions): Promise<void> {
+    checkBuffer('broadcast', 'buffer', buffer);
+    checkRank('broadcast', 'root', root, this.size);
+    const isRoot = root === this.rank;
+    const record = recordOf('broadcast', { buffer, root });
+    return this.#start(
+      record,
+      isRoot ? buffer.bytes : EMPTY,
+      isRoot ? EMPTY : buffer.bytes,
+      options,
+    );
+  }
+
+  async reduce(
+    buffer: TypedBytes,
+    root: number,
+    op: ReduceOp,
+    options?: CallOptions,
+  ): Promise<void> {
+    checkBuffer('reduce', 'buffer', buffer);
+    checkRank('reduce', 'root', root, this.size);
+    checkReduce('reduce', op, buffer.dtype);
+    const record = recordOf('reduce', { buffer, root, reduce: op });
+    const output = root === this.rank ? buffer.bytes : EMPTY;
+    return this.#start(record, buffer.bytes, output, options);
+  }
+
+  async gather(
+    input: TypedBytes,
+    output: TypedBytes | undefined,
+    root: number,
+    options?: CallOptions,
+  ): Promise<void> {
+    checkBuffer('gather', 'input', input);
+    checkRank('gather', 'root', root, this.size);
+    this.#checkRootOnly('gather', 'output', output, root);
+    if (output !== undefined) {
+      checkParts(
+        'gather',
+        { name: 'input', buffer: input },
+        { name: 'output', buffer: output },
+        this.size,
+      );
+    }
+    const record = recordOf('gather', { buffer: input, root });
+    return this.#start(record, input.bytes, output?.bytes ?? EMPTY, options);
+  }
+
+  async scatter(
+    input: TypedBytes | undefined,
+    output: TypedBytes,
+    root: number,
+    options?: CallOptions,
+  ): Promise<void> {
+    checkBuffer('scatter', 'output', output);
+    checkRank('scatter', 'root', root, this.size);
+    this.#checkRootOnly('scatter', 'input', input, root);
+    if (input !== undefined) {
+      checkParts(
+        'scatter',
+        { name: 'output', buffer: output },
+        { name: 'input', buffer: input },
+        this.size,
+      );
+    }
+    const record = recordOf('scatter', { buffer: output, root });
+    return this.#start(record, input?.bytes ?? EMPTY, output.bytes, options);
+  }
+
+  async barrier(options?: CallOptions): Promise<void> {
+    return this.#start(recordOf('barrier', {}), EMPTY, EMPTY, options);
+  }
+
+  async split(
+    color: number | undefined,
+    key: number,
+    options?: CallOptions,
+  ): Promise<ProcessGroup | undefined> {
+    checkNumber('color', color ?? 0);
+    checkNumber('key', key);
+    const limits = limitsOf(options);
+    return this.divide({ color, key }, limits);
+  }
+
+  async send(
+    buffer: TypedBytes,
+    to: number,
+    options?: CallOptions & { readonly tag?: number },
+  ): Promise<void> {
+    return this.#startTransfer({ operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 }, options);
+  }
+
+  async recv(
+    buffer: TypedBytes,
+    from: number,
+    options?: CallOptions & { readonly tag?: number },
+  ): Promise<void> {
+    return this.#startTransfer({ operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 }, options);
+  }
+
+  /** The common part of every `divide`: all ranks' colours and keys. */
+  protected async exchange(member: Member, limits: Limits): Promise<readonly Member[]> {
+    const record = { ...recordOf('split', {}), member };
+    const met: Member[] = [];
+    const onMet = (records: readonly CallRecord[]): void => {
+      met.push(...records.flatMap((peer) => peer.member ?? []));
+    };
+    this.counters.addCall(record);
+    await this.run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
+    return met;
+  }
+
+  #start(
+    record: CallRecord,
+    input: Uint8Array,
+    output: Uint8Array,
+    options: CallOptions | undefined,
+  ): Promise<void> {
+    const limits = limitsOf(options);
+    this.counters.addCall(record);
+    return this.run({ record, input, output }, limits);
+  }
+
+  #startTransfer(transfer: Transfer, options: CallOptions | undefined): Promise<void> {
+    checkBuffer(transfer.operation, 'buffer', transfer.buffer);
+    checkPeer(transfer.operation, transfer.peer, this.rank, this.size);
+    checkTag(transfer.operation, transfer.tag);
+    const limits = limitsOf(options);
+    this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
+    return this.transfer(transfer, limits);
+  }
+
+  #checkRootOnly(
+    operation: string,
+    name: string,
+    buffer: TypedBytes | undefined,
+    root: number,
+  ): void {
+    const isRoot = root === this.rank;
+    if (isRoot === (buffer !== undefined)) return;
+    throw new ConfigError(
+      {
+        asked: `${operation} on rank ${this.rank} with root ${root}`,
+        found: `${name} is ${buffer === undefined ? 'missing' : 'given'}`,
+        todo: `Pass ${name} on root and undefined on the other ranks`,
+      },
+      { operation, rank: this.rank, root },
+    );
+  }
+}
+
+function recordOf(
+  operation: Operation,
+  call: {
+    readonly buffer?: TypedBytes;
+    readonly elements?: number;
+    readonly root?: number;
+    readonly reduce?: ReduceOp;
+  },
+): CallRecord {
+  const { buffer } = call;
+  return {
+    operation,
+    dtype: buffer?.dtype,
+    elements:
+      call.elements ?? (buffer === undefined ? 0 : buffer.bytes.byteLength / dtypes[buffer.dtype].bytes),
+    root: call.root,
+    reduce: call.reduce,
+    splits: undefined,
+    member: undefined,
+  };
+}
+
+function limitsOf(options: CallOptions | undefined): Limits {
+  const timeoutMs = options?.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+  if (timeoutMs > 0) return { timeoutMs, signal: options?.signal };
+  throw new ConfigError(
+    {
+      asked: `A collective with timeoutMs ${timeoutMs}`,
+      found: 'a timeout is more than 0 ms',
+      todo: 'Pass Infinity to wait without limit',
+    },
+    { timeoutMs },
+  );
+}
+
+function checkNumber(name: string, value: number): void {
+  if (Number.isSafeInteger(value)) return;
+  throw new ConfigError(
+    { asked: `split with ${name} ${value}`, found: 'it is not an integer', todo: 'Pass an integer' },
+    { [name]: value },
+  );
+}
+
+function checkDisjoint(operation: string, input: Uint8Array, output: Uint8Array): void {
+  const overlaps =
+    input.buffer === output.buffer &&
+    input.byteOffset < output.byteOffset + output.byteLength &&
+    output.byteOffset < input.byteOffset + input.byteLength;
+  if (!overlaps) return;
+  throw new ConfigError(
+    {
+      asked: `${operation} in place`,
+      found: 'input and output share bytes',
+      todo: 'Give the output its own memory',
+    },
+    { operation },
+  );
+}

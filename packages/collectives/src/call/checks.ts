@@ -1,0 +1,169 @@
+import {
+  ConfigError,
+  DTypeError,
+  dtypes,
+  ShapeError,
+  type DType,
+  type ReduceOp,
+  type TypedBytes,
+} from '@shardwise/core/spec';
+import { describeReduce, type Splits } from './record.ts';
+
+/** Tags of send and recv are below this. */
+export const MAX_TAG: number = 1 << 20;
+
+/** Number of elements; throws where the memory is not a whole number of them. */
+export function checkBuffer(operation: string, name: string, buffer: TypedBytes): number {
+  if (!Object.hasOwn(dtypes, buffer.dtype)) {
+    throw new DTypeError(
+      {
+        asked: `${operation} of a buffer of dtype ${String(buffer.dtype)}`,
+        found: `the dtypes are ${Object.keys(dtypes).join(', ')}`,
+        todo: 'Convert the values first',
+      },
+      { operation, dtype: buffer.dtype },
+    );
+  }
+  const elements = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
+  if (!Number.isInteger(elements)) {
+    throw shapeError(operation, `${name} of dtype ${buffer.dtype}`, {
+      found: `it has ${buffer.bytes.byteLength} bytes, which is not a multiple of ${dtypes[buffer.dtype].bytes}`,
+      todo: 'Pass whole elements',
+    });
+  }
+  return elements;
+}
+
+/** Throws unless `many` is `size` parts of `one`. */
+export function checkParts(
+  operation: string,
+  one: { readonly name: string; readonly buffer: TypedBytes },
+  many: { readonly name: string; readonly buffer: TypedBytes },
+  size: number,
+): void {
+  const part = checkBuffer(operation, one.name, one.buffer);
+  const whole = checkBuffer(operation, many.name, many.buffer);
+  checkSameDType(operation, one.buffer.dtype, many.buffer.dtype);
+  if (whole !== part * size) {
+    throw shapeError(operation, `${one.name} of ${part} elements and ${many.name} of ${whole}`, {
+      found: `over ${size} ranks ${many.name} must have ${part * size} elements`,
+      todo: `Make ${many.name} ${size} times as long as ${one.name}`,
+    });
+  }
+}
+
+export function checkSameDType(operation: string, input: DType, output: DType): void {
+  if (input === output) return;
+  throw new DTypeError(
+    {
+      asked: `${operation} with input ${input} and output ${output}`,
+      found: 'the dtypes differ',
+      todo: 'Give both buffers one dtype',
+    },
+    { operation, input, output },
+  );
+}
+
+export function checkRank(operation: string, name: string, rank: number, size: number): void {
+  if (Number.isInteger(rank) && rank >= 0 && rank < size) return;
+  throw new ConfigError(
+    {
+      asked: `${operation} with ${name} ${rank}`,
+      found: `the ranks of the group are 0 to ${size - 1}`,
+      todo: `Pass a ${name} among them`,
+    },
+    { operation, [name]: rank, size },
+  );
+}
+
+export function checkPeer(operation: string, peer: number, rank: number, size: number): void {
+  checkRank(operation, 'peer', peer, size);
+  if (peer !== rank) return;
+  throw new ConfigError(
+    {
+      asked: `${operation} between rank ${rank} and itself`,
+      found: 'a message needs two ranks',
+      todo: 'Copy the values instead',
+    },
+    { operation, rank },
+  );
+}
+
+export function checkTag(operation: string, tag: number): void {
+  if (Number.isInteger(tag) && tag >= 0 && tag < MAX_TAG) return;
+  throw new ConfigError(
+    {
+      asked: `${operation} with tag ${tag}`,
+      found: `tags are integers from 0 to ${MAX_TAG - 1}`,
+      todo: 'Pass a tag among them',
+    },
+    { operation, tag },
+  );
+}
+
+/** Averages and factors need fractions, bit operations need bits. */
+export function checkReduce(operation: string, op: ReduceOp, dtype: DType): void {
+  const kind = dtypes[dtype].kind;
+  const allowed =
+    typeof op === 'object'
+      ? kind === 'float' && Number.isFinite(op.premultipliedSum)
+      : (kindsOf[op]?.includes(kind) ?? false);
+  if (allowed) return;
+  throw new DTypeError(
+    {
+      asked: `${operation} with ${describeReduce(op)} of ${dtype}`,
+      found: `${dtype} holds ${kind} values`,
+      todo: 'avg and premultipliedSum take floats, and, or and xor take ints and bools, sum and product take numbers',
+    },
+    { operation, op, dtype },
+  );
+}
+
+const kindsOf: Record<Exclude<ReduceOp, object>, readonly string[]> = {
+  sum: ['float', 'int'],
+  product: ['float', 'int'],
+  avg: ['float'],
+  min: ['float', 'int', 'bool'],
+  max: ['float', 'int', 'bool'],
+  and: ['int', 'bool'],
+  or: ['int', 'bool'],
+  xor: ['int', 'bool'],
+};
+
+/** Splits as given, or equal parts. */
+export function checkSplits(
+  input: { readonly elements: number; readonly splits: readonly number[] | undefined },
+  output: { readonly elements: number; readonly splits: readonly number[] | undefined },
+  size: number,
+): Splits {
+  return { input: resolve('input', input, size), output: resolve('output', output, size) };
+}
+
+function resolve(
+  name: string,
+  { elements, splits }: { readonly elements: number; readonly splits: readonly number[] | undefined },
+  size: number,
+): readonly number[] {
+  if (splits === undefined) {
+    if (elements % size === 0) return new Array<number>(size).fill(elements / size);
+    throw shapeError('allToAll', `${name} of ${elements} elements in ${size} equal parts`, {
+      found: `${elements} is not a multiple of ${size}`,
+      todo: `Pass ${name}Splits`,
+    });
+  }
+  const total = splits.reduce((sum, part) => sum + part, 0);
+  const valid = splits.every((part) => Number.isInteger(part) && part >= 0);
+  if (valid && splits.length === size && total === elements) return [...splits];
+  throw shapeError('allToAll', `${name}Splits [${splits.join(', ')}]`, {
+    found: `there are ${size} ranks and ${name} has ${elements} elements`,
+    todo: 'Pass one count of elements for each rank, with that sum',
+  });
+}
+
+function shapeError(
+  operation: string,
+  what: string,
+  parts: { readonly found: string; readonly todo: string },
+): ShapeError {
+  return new ShapeError({ asked: `${operation} with ${what}`, ...parts }, { operation });
+}

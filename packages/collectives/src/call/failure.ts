@@ -1,0 +1,136 @@
+import {
+  CollectiveAbortedError,
+  CollectiveMismatchError,
+  CollectiveTimeoutError,
+  type CollectiveError,
+} from '@shardwise/core/spec';
+import { decodeRecord } from './record-codec.ts';
+import { describeCall } from './record.ts';
+
+/** Which call failed, and where. */
+export interface CallSite {
+  /** Name of the method. */
+  readonly operation: string;
+  /** Counts the collectives of the group, or the transfers between two ranks. */
+  readonly sequence: number;
+  /** The rank that reports, of the group. */
+  readonly rank: number;
+}
+
+/** Why a group ended; `rank` is that of the world; undefined: it was ended by whoever started the ranks. */
+export interface AbortCause {
+  readonly rank: number | undefined;
+  readonly reason: string;
+}
+
+export function abortedError(
+  site: CallSite,
+  cause: AbortCause,
+  options?: ErrorOptions,
+): CollectiveError {
+  const by = cause.rank === undefined ? 'the launcher' : `rank ${cause.rank} of the world`;
+  return new CollectiveAbortedError(
+    {
+      asked: `${site.operation} #${site.sequence} on rank ${site.rank}`,
+      found: `${by} ended the group (${cause.reason})`,
+      todo: `Look for the first failure on ${by}`,
+    },
+    { ...site, abortedBy: cause.rank, reason: cause.reason },
+    options,
+  );
+}
+
+/** `call` is the description of what was called; `missing` ranks have not come, `slow` ones not finished. */
+export function timeoutError(
+  site: CallSite,
+  call: string,
+  timeoutMs: number,
+  ranks: { readonly missing: readonly number[]; readonly slow: readonly number[] },
+): CollectiveError {
+  const who =
+    ranks.missing.length > 0
+      ? `${nameRanks(ranks.missing)} not arrived`
+      : ranks.slow.length > 0
+        ? `${nameRanks(ranks.slow)} arrived but not finished`
+        : 'all ranks have arrived but the data has not';
+  return new CollectiveTimeoutError(
+    {
+      asked: `${site.operation} #${site.sequence} on rank ${site.rank}, ${call}`,
+      found: `after ${timeoutMs} ms ${who}`,
+      todo: 'Check that they run and make the same calls, or raise timeoutMs',
+    },
+    { ...site, timeoutMs, ...ranks },
+  );
+}
+
+/** The `pair` of ranks, of those whose encoded records these are, called what does not fit. */
+export function mismatchError(
+  site: CallSite,
+  records: readonly Float64Array[],
+  pair: readonly [number, number],
+): CollectiveError {
+  const [first, second] = pair;
+  const describe = (rank: number): string => {
+    const record = decodeRecord(records[rank] ?? new Float64Array(0), records.length);
+    return record === undefined ? 'an unknown call' : describeCall(record);
+  };
+  return callsDifferError(
+    site,
+    { rank: first, call: describe(first) },
+    { rank: second, call: describe(second) },
+  );
+}
+
+export interface RankCall {
+  readonly rank: number;
+  /** Description of what the rank called. */
+  readonly call: string;
+}
+
+export function callsDifferError(
+  site: CallSite,
+  first: RankCall,
+  second: RankCall,
+): CollectiveError {
+  return new CollectiveMismatchError(
+    {
+      asked: `Call #${site.sequence} on rank ${first.rank} is ${first.call}`,
+      found: `on rank ${second.rank} it is ${second.call}`,
+      todo: 'Make every rank call the same operations in the same order, with the same sizes and dtypes',
+    },
+    { ...site, ranks: [first.rank, second.rank], calls: [first.call, second.call] },
+  );
+}
+
+/** Text that another thread or host can be told. */
+export function reasonText(reason: unknown): string {
+  return reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
+}
+
+function nameRanks(ranks: readonly number[]): string {
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')} ${ranks.length === 1 ? 'has' : 'have'}`;
+}
+
+/** What a transport's pending calls reject with when `rank` has closed it. */
+export function peerClosedError(rank: number, reason: Error | undefined): CollectiveError {
+  const text = reason === undefined ? 'it closed the group' : reasonText(reason);
+  return new CollectiveAbortedError(
+    {
+      asked: 'A message',
+      found: `rank ${rank} of the world closed the transport (${text})`,
+      todo: `Look for the first failure on rank ${rank}`,
+    },
+    { abortedBy: rank, reason: text },
+  );
+}
+
+/** What made a transport fail, as far as its error says so. */
+export function causeOf(error: unknown, rank: number): AbortCause {
+  if (error instanceof CollectiveAbortedError) {
+    const { abortedBy, reason } = error.fields;
+    if (typeof abortedBy === 'number' && typeof reason === 'string') {
+      return { rank: abortedBy, reason };
+    }
+  }
+  return { rank, reason: reasonText(error) };
+}

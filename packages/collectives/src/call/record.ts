@@ -1,0 +1,60 @@
+import type { DType, ReduceOp } from '@shardwise/core/spec';
+
+/** Every call in which all ranks of a group take part, by the name of its method. */
+export const operations = [
+  'allReduce',
+  'allGather',
+  'reduceScatter',
+  'allToAll',
+  'broadcast',
+  'reduce',
+  'gather',
+  'scatter',
+  'barrier',
+  'split',
+] as const;
+
+export type Operation = (typeof operations)[number];
+
+/** What ranks must agree on in one call: compared when they meet, and printed when they differ. */
+export interface CallRecord {
+  readonly operation: Operation;
+  /** Undefined where no data moves. */
+  readonly dtype: DType | undefined;
+  /** n of the operation's shape line. May differ between ranks in allToAll only. */
+  readonly elements: number;
+  readonly root: number | undefined;
+  readonly reduce: ReduceOp | undefined;
+  /** Elements to each rank and from each rank; allToAll only. */
+  readonly splits: Splits | undefined;
+  /** Split only: this rank's colour (undefined: in no group) and key, which may differ. */
+  readonly member: Member | undefined;
+}
+
+export interface Splits {
+  readonly input: readonly number[];
+  readonly output: readonly number[];
+}
+
+export interface Member {
+  readonly color: number | undefined;
+  readonly key: number;
+  /** Where the new groups will meet, as rank 0 proposes it; -1: nowhere is left. */
+  readonly channel: number;
+}
+
+/** `allReduce(sum, f32 [10])` */
+export function describeCall(record: CallRecord): string {
+  const parts: string[] = [];
+  if (record.reduce !== undefined) parts.push(describeReduce(record.reduce));
+  if (record.root !== undefined) parts.push(`root ${record.root}`);
+  if (record.dtype !== undefined) parts.push(`${record.dtype} [${record.elements}]`);
+  if (record.splits !== undefined) {
+    parts.push(`splits [${record.splits.input.join(', ')}] -> [${record.splits.output.join(', ')}]`);
+  }
+  return `${record.operation}(${parts.join(', ')})`;
+}
+
+export function describeReduce(op: ReduceOp): string {
+  return typeof op === 'string' ? op : `premultipliedSum ${op.premultipliedSum}`;
+}

@@ -1,0 +1,67 @@
+import type { DType } from '@shardwise/core/spec';
+import { fromBfloat16, toBfloat16 } from './bfloat16.ts';
+
+/** What a block of elements is reduced in: 16-bit floats in f32, the others in themselves. */
+export type Accumulator = Float32Array | Float64Array | Int32Array | Uint8Array | BigInt64Array;
+
+/** Moves elements between memory and accumulators; `start` and `count` are in elements. */
+export interface ElementBlocks {
+  readonly create: (count: number) => Accumulator;
+  readonly view: (bytes: Uint8Array) => ElementView;
+}
+
+export interface ElementView {
+  load(start: number, count: number, into: Accumulator): void;
+  store(start: number, count: number, from: Accumulator): void;
+}
+
+export const elementBlocks: Record<DType, ElementBlocks> = {
+  f64: plain((count) => new Float64Array(count), (b, o, n) => new Float64Array(b, o, n / 8)),
+  f32: plain((count) => new Float32Array(count), (b, o, n) => new Float32Array(b, o, n / 4)),
+  i64: plain((count) => new BigInt64Array(count), (b, o, n) => new BigInt64Array(b, o, n / 8)),
+  i32: plain((count) => new Int32Array(count), (b, o, n) => new Int32Array(b, o, n / 4)),
+  u8: plain((count) => new Uint8Array(count), (b, o, n) => new Uint8Array(b, o, n)),
+  bool: plain((count) => new Uint8Array(count), (b, o, n) => new Uint8Array(b, o, n)),
+  f16: plain((count) => new Float32Array(count), (b, o, n) => new Float16Array(b, o, n / 2)),
+  bf16: {
+    create: (count) => new Float32Array(count),
+    view: (bytes) => bfloat16View(new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2)),
+  },
+};
+
+type Memory = Accumulator | Float16Array;
+
+function plain(
+  create: (count: number) => Accumulator,
+  open: (buffer: ArrayBufferLike, byteOffset: number, byteLength: number) => Memory,
+): ElementBlocks {
+  return {
+    create,
+    view: (bytes) => {
+      const memory = open(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      return {
+        load: (start, count, into) => copy(memory.subarray(start, start + count), into, 0),
+        store: (start, count, from) => copy(from.subarray(0, count), memory, start),
+      };
+    },
+  };
+}
+
+function copy(from: Memory, to: Memory, at: number): void {
+  if (from instanceof BigInt64Array) {
+    if (to instanceof BigInt64Array) to.set(from, at);
+  } else if (!(to instanceof BigInt64Array)) {
+    to.set(from, at);
+  }
+}
+
+function bfloat16View(memory: Uint16Array): ElementView {
+  return {
+    load: (start, count, into) => {
+      for (let i = 0; i < count; i++) into[i] = fromBfloat16(memory[start + i] ?? 0);
+    },
+    store: (start, count, from) => {
+      for (let i = 0; i < count; i++) memory[start + i] = toBfloat16(Number(from[i]));
+    },
+  };
+}

@@ -1,0 +1,81 @@
+import { ConfigError } from '@shardwise/core/spec';
+import type { AbortCause } from '../call/failure.ts';
+import { CAUSE_BYTES, CHANNELS, Layout, MAGIC, World } from './layout.ts';
+import type { ThreadsWorld } from './world.ts';
+
+const CLAIMED = 1;
+const ABORTED = 2;
+const HOLDERS_LOCK = -1;
+
+/** The control block of a world: typed views, and what concerns all groups of it. */
+export class Control {
+  readonly layout: Layout;
+  readonly words: Int32Array;
+  readonly numbers: Float64Array;
+  readonly bytes: Uint8Array;
+
+  /** Throws ConfigError for memory that createThreadsWorld did not make. */
+  constructor(world: ThreadsWorld) {
+    const buffer = world.memory.buffer;
+    this.layout = new Layout(world.size);
+    this.words = new Int32Array(buffer);
+    this.numbers = new Float64Array(buffer);
+    this.bytes = new Uint8Array(buffer);
+    if (this.words[World.magic] === MAGIC && this.words[World.size] === world.size) return;
+    throw new ConfigError(
+      {
+        asked: `A threads world of ${world.size} ranks`,
+        found: 'its memory was not made by createThreadsWorld for that size',
+        todo: 'Post the world to the ranks as createThreadsWorld returned it',
+      },
+      { size: world.size },
+    );
+  }
+
+  /** The first abort stays; later ones change nothing. */
+  abort(cause: AbortCause): void {
+    const { words, layout } = this;
+    if (Atomics.compareExchange(words, World.abortState, 0, CLAIMED) !== 0) return;
+    const text = new Uint8Array(CAUSE_BYTES);
+    const { written } = new TextEncoder().encodeInto(cause.reason, text);
+    this.bytes.set(text.subarray(0, written), layout.cause());
+    words[World.causeLength] = written;
+    words[World.abortRank] = cause.rank ?? -1;
+    Atomics.store(words, World.abortState, ABORTED);
+    for (let rank = 0; rank < layout.size; rank++) this.ring(rank);
+  }
+
+  abortCause(): AbortCause | undefined {
+    if (Atomics.load(this.words, World.abortState) !== ABORTED) return undefined;
+    const start = this.layout.cause();
+    const text = this.bytes.slice(start, start + (this.words[World.causeLength] ?? 0));
+    const rank = this.words[World.abortRank] ?? -1;
+    return { rank: rank < 0 ? undefined : rank, reason: new TextDecoder().decode(text) };
+  }
+
+  /** Wakes a rank that sleeps. */
+  ring(rank: number): void {
+    const bell = this.layout.bell(rank) / 4;
+    if (Atomics.load(this.words, bell) === 0) return;
+    Atomics.store(this.words, bell, 0);
+    Atomics.notify(this.words, bell);
+  }
+
+  /** Takes a free channel for `holders` ranks and clears what its last users left. */
+  takeChannel(holders: number): number {
+    for (let channel = 0; channel < CHANNELS; channel++) {
+      const word = this.layout.channelHolders(channel) / 4;
+      if (Atomics.compareExchange(this.words, word, 0, HOLDERS_LOCK) !== 0) continue;
+      const start = this.layout.lane(channel, 0);
+      this.bytes.fill(0, start, start + this.layout.size * this.layout.laneBytes());
+      Atomics.store(this.words, word, holders);
+      return channel;
+    }
+    return -1;
+  }
+
+  /** One rank fewer holds the channel; the last one frees it. */
+  releaseChannel(channel: number): void {
+    Atomics.sub(this.words, this.layout.channelHolders(channel) / 4, 1);
+  }
+}

@@ -1,0 +1,131 @@
+import { encodeRecord, recordFields } from '../call/record-codec.ts';
+import type { CallRecord } from '../call/record.ts';
+import type { Control } from './control.ts';
+import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './layout.ts';
+
+/** What a rank lets its peers read during a call. */
+export interface Exposure {
+  /** In shared memory, or where its pieces will be staged. */
+  readonly address: number;
+  readonly byteLength: number;
+  readonly staged: boolean;
+}
+
+/**
+ * The slots in which the ranks of one group tell each other about their calls. Call n uses slot
+ * n modulo SLOTS of each rank; only its owner writes to it. Ranks are those of the group.
+ */
+export class Lanes {
+  readonly rank: number;
+  readonly size: number;
+  /** World rank of each rank. */
+  readonly members: readonly number[];
+  readonly channel: number;
+  readonly control: Control;
+  /** First word of slot `index` of `rank`: [rank * SLOTS + index]. */
+  readonly #slots: Int32Array;
+  readonly #records: readonly Float64Array[];
+  readonly #laneWords: readonly number[];
+
+  constructor(control: Control, channel: number, members: readonly number[], rank: number) {
+    const { layout, numbers } = control;
+    this.control = control;
+    this.channel = channel;
+    this.members = members;
+    this.rank = rank;
+    this.size = members.length;
+    this.#laneWords = members.map((member) => layout.lane(channel, member) / 4);
+    this.#slots = Int32Array.from(
+      members.flatMap((member) =>
+        Array.from({ length: SLOTS }, (_, index) => layout.slot(channel, member, index) / 4),
+      ),
+    );
+    const fields = recordFields(this.size);
+    this.#records = Array.from(this.#slots, (word) => {
+      const start = (word * 4 + layout.recordInSlot()) / 8;
+      return numbers.subarray(start, start + fields);
+    });
+  }
+
+  /** Whether every rank has left the call that used this slot before. */
+  slotIsFree(sequence: number): boolean {
+    if (sequence < SLOTS) return true;
+    const { words } = this.control;
+    return this.#laneWords.every(
+      (lane) => Atomics.load(words, lane + Lane.completed) > sequence - SLOTS,
+    );
+  }
+
+  publish(sequence: number, record: CallRecord, exposure: Exposure): void {
+    const { words, numbers } = this.control;
+    const index = this.#index(this.rank, sequence);
+    const slot = this.#slots[index] ?? 0;
+    words[slot + Slot.staged] = exposure.staged ? 1 : 0;
+    words[slot + Slot.address] = exposure.address;
+    numbers[slot / 2 + SLOT_BYTE_LENGTH] = exposure.byteLength;
+    encodeRecord(record, this.size, this.record(this.rank, sequence));
+    Atomics.store(words, slot + Slot.step, 0);
+    Atomics.store(words, slot + Slot.arrived, sequence + 1);
+    this.ringPeers();
+  }
+
+  arrived(rank: number, sequence: number): boolean {
+    const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+    return Atomics.load(this.control.words, slot + Slot.arrived) === sequence + 1;
+  }
+
+  /** Valid once the rank has arrived. */
+  step(rank: number, sequence: number): number {
+    const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+    return Atomics.load(this.control.words, slot + Slot.step);
+  }
+
+  setStep(sequence: number, step: number): void {
+    const slot = this.#slots[this.#index(this.rank, sequence)] ?? 0;
+    Atomics.store(this.control.words, slot + Slot.step, step);
+    this.ringPeers();
+  }
+
+  record(rank: number, sequence: number): Float64Array {
+    return this.#records[this.#index(rank, sequence)] ?? new Float64Array(0);
+  }
+
+  exposure(rank: number, sequence: number): Exposure {
+    const { words, numbers } = this.control;
+    const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+    return {
+      address: (words[slot + Slot.address] ?? 0) >>> 0,
+      byteLength: numbers[slot / 2 + SLOT_BYTE_LENGTH] ?? 0,
+      staged: words[slot + Slot.staged] === 1,
+    };
+  }
+
+  /** This rank has left all calls before `sequence`. */
+  setCompleted(sequence: number): void {
+    Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);
+    if (sequence % SLOTS === 0) this.ringPeers();
+  }
+
+  closed(rank: number): boolean {
+    return Atomics.load(this.control.words, (this.#laneWords[rank] ?? 0) + Lane.closed) === 1;
+  }
+
+  setClosed(): void {
+    Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.closed, 1);
+    this.ringPeers();
+  }
+
+  ring(rank: number): void {
+    this.control.ring(this.members[rank] ?? 0);
+  }
+
+  ringPeers(): void {
+    for (let rank = 0; rank < this.size; rank++) {
+      if (rank !== this.rank) this.ring(rank);
+    }
+  }
+
+  #index(rank: number, sequence: number): number {
+    return rank * SLOTS + (sequence % SLOTS);
+  }
+}

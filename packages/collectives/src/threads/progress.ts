@@ -1,0 +1,176 @@
+import { availableParallelism } from 'node:os';
+import type { AbortCause } from '../call/failure.ts';
+import type { Control } from './control.ts';
+
+/** The calls of one group that wait for other ranks. */
+export interface Waiting {
+  /** Does what has become possible; whether that was anything. */
+  advance(): boolean;
+  isPending(): boolean;
+  /** Earliest moment, on the clock of performance.now(), when `expire` has something to do. */
+  deadline(): number;
+  expire(now: number): void;
+  fail(cause: AbortCause): void;
+}
+
+const SPIN_MS = 0.005;
+const SPIN_TURNS_PER_CLOCK = 16;
+const POLL_MS = 0.1;
+const POLLS = 100;
+const POLLS_OVERSUBSCRIBED = 4;
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when
+ * one is issued; then a microtask spins for a few microseconds; then the event loop is polled for
+ * a tenth of a millisecond; then the thread sleeps until a peer rings. Where ranks outnumber cores
+ * a spinning rank would hold up the one it waits for, so it goes to sleep sooner.
+ */
+export class Progress {
+  readonly #control: Control;
+  readonly #bell: number;
+  readonly #oversubscribed: boolean;
+  readonly #groups = new Set<Waiting>();
+  #state: 'idle' | 'spinning' | 'polling' | 'sleeping' = 'idle';
+  #polls = 0;
+  #pollingSince = 0;
+  /** Counts sleeps, so that a wake-up that comes late is known as such. */
+  #sleep = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(control: Control, worldRank: number) {
+    this.#control = control;
+    this.#bell = control.layout.bell(worldRank) / 4;
+    this.#oversubscribed = control.layout.size > availableParallelism();
+  }
+
+  add(group: Waiting): void {
+    this.#groups.add(group);
+  }
+
+  remove(group: Waiting): void {
+    this.#groups.delete(group);
+  }
+
+  /** To be called when calls were issued, or may have become possible. */
+  poke(): void {
+    this.#advance();
+    if (!this.#isPending()) return;
+    if (this.#state === 'idle') {
+      this.#state = 'spinning';
+      queueMicrotask(() => this.#spin());
+    } else if (this.#state === 'sleeping') {
+      this.#wake(this.#sleep);
+    } else {
+      this.#startPolling();
+    }
+  }
+
+  /** Advances once, without waiting. */
+  advance(): void {
+    this.#advance();
+  }
+
+  #spin(): void {
+    this.#advance();
+    if (!this.#oversubscribed) {
+      const end = performance.now() + SPIN_MS;
+      for (let turn = 1; this.#isPending(); turn++) {
+        this.#advance();
+        if (turn % SPIN_TURNS_PER_CLOCK === 0 && performance.now() > end) break;
+      }
+    }
+    if (!this.#isPending()) {
+      this.#state = 'idle';
+      return;
+    }
+    this.#state = 'polling';
+    this.#startPolling();
+    setImmediate(() => this.#poll());
+  }
+
+  #startPolling(): void {
+    this.#polls = this.#oversubscribed ? POLLS_OVERSUBSCRIBED : POLLS;
+    this.#pollingSince = performance.now();
+  }
+
+  #poll(): void {
+    if (this.#advance()) this.#startPolling();
+    if (!this.#isPending()) {
+      this.#state = 'idle';
+      return;
+    }
+    this.#polls -= 1;
+    if (this.#polls > 0 && performance.now() - this.#pollingSince < POLL_MS) {
+      setImmediate(() => this.#poll());
+    } else {
+      this.#fallAsleep();
+    }
+  }
+
+  #fallAsleep(): void {
+    const { words } = this.#control;
+    Atomics.store(words, this.#bell, 1);
+    // A peer that came before it could see the bell has not rung.
+    this.#advance();
+    this.#expire();
+    if (!this.#isPending()) {
+      Atomics.store(words, this.#bell, 0);
+      this.#state = 'idle';
+      return;
+    }
+    this.#state = 'sleeping';
+    this.#sleep += 1;
+    const sleep = this.#sleep;
+    const bell = Atomics.waitAsync(words, this.#bell, 1);
+    if (!bell.async) {
+      setImmediate(() => this.#wake(sleep));
+      return;
+    }
+    // The timer also keeps the thread alive, which waitAsync does not.
+    const delay = this.#deadline() - performance.now();
+    this.#timer = setTimeout(
+      () => this.#wake(sleep),
+      Math.min(Math.max(Math.ceil(delay), 0), MAX_TIMER_MS),
+    );
+    void bell.value.then(() => this.#wake(sleep));
+  }
+
+  #wake(sleep: number): void {
+    if (this.#state !== 'sleeping' || sleep !== this.#sleep) return;
+    clearTimeout(this.#timer);
+    Atomics.store(this.#control.words, this.#bell, 0);
+    Atomics.notify(this.#control.words, this.#bell);
+    this.#state = 'polling';
+    this.#startPolling();
+    this.#expire();
+    this.#poll();
+  }
+
+  #advance(): boolean {
+    const cause = this.#control.abortCause();
+    if (cause !== undefined) {
+      for (const group of this.#groups) group.fail(cause);
+      return true;
+    }
+    let moved = false;
+    for (const group of this.#groups) moved = group.advance() || moved;
+    return moved;
+  }
+
+  #isPending(): boolean {
+    for (const group of this.#groups) if (group.isPending()) return true;
+    return false;
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const group of this.#groups) group.expire(now);
+  }
+
+  #deadline(): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const group of this.#groups) earliest = Math.min(earliest, group.deadline());
+    return earliest;
+  }
+}

@@ -1,0 +1,132 @@
+import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import { reduceElements } from '../reduce/reduce-elements.ts';
+import {
+  pairKernelName,
+  reduceKernelModule,
+  tableKernelName,
+  type KernelDType,
+  type KernelOp,
+} from '../wasm/reduce-kernel.ts';
+
+/** The memory of a world as one rank works on it; addresses are byte offsets. */
+export class SharedMemory {
+  readonly bytes: Uint8Array;
+  readonly #words: Uint32Array;
+  readonly #table: number;
+  readonly #bounce: MemoryBlock;
+  readonly #exports: WebAssembly.Exports;
+  readonly #kernels = new Map<string, Kernel>();
+
+  /** `table` and `bounce` are this rank's places for addresses and for results on their way. */
+  constructor(memory: WebAssembly.Memory, table: number, bounce: MemoryBlock) {
+    this.bytes = new Uint8Array(memory.buffer);
+    this.#words = new Uint32Array(memory.buffer);
+    this.#table = table;
+    this.#bounce = bounce;
+    const module = new WebAssembly.Module(reduceKernelModule());
+    this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
+  }
+
+  /** Undefined for bytes that lie elsewhere, or where kernels cannot load whole elements. */
+  addressOf(bytes: Uint8Array, dtype: DType | undefined): number | undefined {
+    if (bytes.buffer !== this.bytes.buffer) return undefined;
+    const alignment = dtype === undefined ? 1 : dtypes[dtype].bytes;
+    return bytes.byteOffset % alignment === 0 ? bytes.byteOffset : undefined;
+  }
+
+  /** From shared memory to `to`, which may lie in it too. */
+  copyOut(address: number, to: Uint8Array): void {
+    if (to.byteLength === 0) return;
+    if (to.buffer !== this.bytes.buffer) {
+      to.set(this.bytes.subarray(address, address + to.byteLength));
+    } else if (to.byteOffset !== address) {
+      this.#kernel('copy')(to.byteOffset, address, to.byteLength);
+    }
+  }
+
+  copyIn(from: Uint8Array, address: number): void {
+    this.bytes.set(from, address);
+  }
+
+  /** Reduces in the order of `sources`, into every destination. */
+  reduce(
+    sources: readonly number[],
+    destinations: readonly number[],
+    byteLength: number,
+    dtype: DType,
+    op: ReduceOp,
+  ): void {
+    if (byteLength === 0) return;
+    const kernelOp = kernelOpOf(op);
+    if (!isKernelDType(dtype) || kernelOp === undefined) {
+      const view = (address: number): Uint8Array =>
+        this.bytes.subarray(address, address + byteLength);
+      reduceElements(sources.map(view), destinations.map(view), dtype, op);
+      return;
+    }
+    const scale = typeof op === 'object' ? op.premultipliedSum : sources.length;
+    const [first, second] = sources;
+    if (
+      first !== undefined &&
+      second !== undefined &&
+      sources.length === 2 &&
+      destinations.length === 2 &&
+      destinations[0] === first &&
+      destinations[1] === second
+    ) {
+      this.#kernel(pairKernelName(dtype, kernelOp))(first, second, byteLength, scale);
+      return;
+    }
+    const word = this.#table / 4;
+    this.#words.set(sources, word);
+    this.#words.set(destinations, word + sources.length);
+    const sourcesEnd = this.#table + 4 * sources.length;
+    const tableEnd = sourcesEnd + 4 * destinations.length;
+    const kernel = this.#kernel(tableKernelName(dtype, kernelOp));
+    kernel(this.#table, sourcesEnd, tableEnd, byteLength, scale);
+  }
+
+  /** Reduces into bytes that may lie outside the shared memory. */
+  reduceOut(sources: readonly number[], to: Uint8Array, dtype: DType, op: ReduceOp): void {
+    const address = this.addressOf(to, dtype);
+    if (address !== undefined) {
+      this.reduce(sources, [address], to.byteLength, dtype, op);
+      return;
+    }
+    const { byteOffset, byteLength } = this.#bounce;
+    for (let start = 0; start < to.byteLength; start += byteLength) {
+      const piece = to.subarray(start, start + byteLength);
+      const from = sources.map((source) => source + start);
+      this.reduce(from, [byteOffset], piece.byteLength, dtype, op);
+      this.copyOut(byteOffset, piece);
+    }
+  }
+
+  #kernel(name: string): Kernel {
+    const known = this.#kernels.get(name);
+    if (known !== undefined) return known;
+    const exported = this.#exports[name];
+    if (typeof exported !== 'function') throw new RangeError(`The module has no kernel ${name}`);
+    const kernel: Kernel = (...parameters) => {
+      exported(...parameters);
+    };
+    this.#kernels.set(name, kernel);
+    return kernel;
+  }
+}
+
+type Kernel = (...parameters: readonly number[]) => void;
+
+export interface MemoryBlock {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+function isKernelDType(dtype: DType): dtype is KernelDType {
+  return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
+}
+
+function kernelOpOf(op: ReduceOp): KernelOp | undefined {
+  if (typeof op === 'object') return 'premultipliedSum';
+  return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
+}

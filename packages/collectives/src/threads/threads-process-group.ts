@@ -1,0 +1,139 @@
+import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
+import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
+import { abortedError, reasonText, type AbortCause } from '../call/failure.ts';
+import type { GroupCall } from '../call/group-call.ts';
+import { membersOf } from '../call/members.ts';
+import { CollectiveQueue } from './collective-queue.ts';
+import { Lanes } from './lanes.ts';
+import { CHANNELS } from './layout.ts';
+import { MessageQueue } from './message-queue.ts';
+import type { Progress, Waiting } from './progress.ts';
+import type { SharedMemory } from './shared-memory.ts';
+
+/** What the groups of one rank have in common. */
+export interface RankContext {
+  readonly worldRank: number;
+  readonly memory: SharedMemory;
+  readonly progress: Progress;
+}
+
+/** A group of worker threads that read and write each other's buffers in shared memory. */
+export class ThreadsProcessGroup extends CheckedGroup {
+  readonly #context: RankContext;
+  readonly #lanes: Lanes;
+  readonly #collectives: CollectiveQueue;
+  readonly #messages: MessageQueue;
+  readonly #waiting: Waiting;
+  #ended: AbortCause | undefined;
+  #isReleased = false;
+
+  constructor(context: RankContext, lanes: Lanes) {
+    super(lanes.rank, lanes.size);
+    this.#context = context;
+    this.#lanes = lanes;
+    const owner = {
+      end: (cause: AbortCause) => this.#end(cause),
+      abort: (reason: unknown) => this.#abort(reason),
+    };
+    this.#collectives = new CollectiveQueue(lanes, context.memory, owner);
+    this.#messages = new MessageQueue(lanes, context.memory, owner);
+    this.#waiting = {
+      advance: () => {
+        const collectives = this.#collectives.advance();
+        return this.#messages.advance() || collectives;
+      },
+      isPending: () => this.#collectives.isPending() || this.#messages.isPending(),
+      deadline: () => Math.min(this.#collectives.deadline(), this.#messages.deadline()),
+      expire: (now) => {
+        this.#collectives.expire(now);
+        this.#messages.expire(now);
+      },
+      fail: (cause) => this.#end(cause),
+    };
+    context.progress.add(this.#waiting);
+  }
+
+  /**
+   * Moves pending calls of this rank without waiting: for a thread that computes between turns of
+   * its event loop. Calls also move whenever one is issued.
+   */
+  progress(): void {
+    this.#context.progress.advance();
+  }
+
+  override close(reason?: Error): void {
+    if (reason !== undefined) {
+      this.#abort(reason);
+      return;
+    }
+    this.#end({ rank: this.#context.worldRank, reason: 'it closed the group' });
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#context.progress.remove(this.#waiting);
+    this.#lanes.setClosed();
+    this.#lanes.control.releaseChannel(this.#lanes.channel);
+  }
+
+  protected override run(call: GroupCall, limits: Limits): Promise<void> {
+    const site = {
+      operation: call.record.operation,
+      sequence: this.#collectives.next,
+      rank: this.rank,
+    };
+    if (this.#ended !== undefined) return Promise.reject(abortedError(site, this.#ended));
+    const done = this.#collectives.issue(call, limits);
+    this.#context.progress.poke();
+    return done;
+  }
+
+  protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
+    const site = { operation: transfer.operation, sequence: this.#messages.next, rank: this.rank };
+    if (this.#ended !== undefined) return Promise.reject(abortedError(site, this.#ended));
+    const done = this.#messages.issue(transfer, limits);
+    this.#context.progress.poke();
+    return done;
+  }
+
+  protected override async divide(
+    member: { readonly color: number | undefined; readonly key: number },
+    limits: Limits,
+  ): Promise<ProcessGroup | undefined> {
+    const { control, members: parents } = this.#lanes;
+    // One channel serves all groups of a split, as they have no member in common.
+    const proposed = this.rank === 0 ? control.takeChannel(this.size) : 0;
+    const met = await this.exchange({ ...member, channel: proposed }, limits);
+    const channel = met[0]?.channel ?? -1;
+    if (channel < 0) throw noChannelError();
+    const ranks = membersOf(this.rank, met);
+    if (ranks === undefined) {
+      control.releaseChannel(channel);
+      return undefined;
+    }
+    const members = ranks.map((rank) => parents[rank] ?? 0);
+    const lanes = new Lanes(control, channel, members, ranks.indexOf(this.rank));
+    return new ThreadsProcessGroup(this.#context, lanes);
+  }
+
+  #abort(reason: unknown): void {
+    const cause = { rank: this.#context.worldRank, reason: reasonText(reason) };
+    this.#lanes.control.abort(cause);
+    this.#context.progress.advance();
+  }
+
+  #end(cause: AbortCause): void {
+    this.#ended ??= cause;
+    this.#collectives.fail(cause);
+    this.#messages.fail(cause);
+  }
+}
+
+function noChannelError(): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'split of a threads group',
+      found: `a world has room for ${CHANNELS} groups that are open at a time`,
+      todo: 'Close groups that are no longer used',
+    },
+    { channels: CHANNELS },
+  );
+}

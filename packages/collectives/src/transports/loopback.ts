@@ -1,0 +1,131 @@
+import { CollectiveMismatchError, ConfigError, type Transport } from '@shardwise/core/spec';
+import { peerClosedError } from '../call/failure.ts';
+
+/** What one rank has sent; in `steps` a message counts one more than the longest chain before it. */
+export interface Traffic {
+  readonly messages: number;
+  readonly bytes: number;
+  readonly steps: number;
+}
+
+export interface LoopbackTransport extends Transport {
+  readonly traffic: Traffic;
+}
+
+/** All ranks of a world on one thread, for tests and for learning: index r is rank r's end. */
+export function createLoopbackTransports(size: number): readonly LoopbackTransport[] {
+  const ends: LoopbackEnd[] = [];
+  for (let rank = 0; rank < size; rank++) ends.push(new LoopbackEnd(rank, ends, size));
+  return ends;
+}
+
+interface Delivery {
+  readonly bytes: Uint8Array;
+  readonly step: number;
+}
+
+interface Receiver {
+  readonly deliver: (delivery: Delivery) => void;
+  readonly fail: (error: Error) => void;
+}
+
+/** Messages that have no receiver yet, or receivers that have no message yet. */
+interface Mailbox {
+  readonly deliveries: Delivery[];
+  readonly receivers: Receiver[];
+}
+
+class LoopbackEnd implements LoopbackTransport {
+  readonly rank: number;
+  readonly size: number;
+  readonly #ends: readonly LoopbackEnd[];
+  readonly #mailboxes = new Map<string, Mailbox>();
+  #closed: Error | undefined;
+  #traffic: Traffic = { messages: 0, bytes: 0, steps: 0 };
+  #step = 0;
+
+  constructor(rank: number, ends: readonly LoopbackEnd[], size: number) {
+    this.rank = rank;
+    this.size = size;
+    this.#ends = ends;
+  }
+
+  get traffic(): Traffic {
+    return this.#traffic;
+  }
+
+  async send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
+    if (this.#closed !== undefined) throw this.#closed;
+    const step = this.#step + 1;
+    const { messages, bytes: sent, steps } = this.#traffic;
+    this.#traffic = {
+      messages: messages + 1,
+      bytes: sent + bytes.byteLength,
+      steps: Math.max(steps, step),
+    };
+    this.#end(to).#take(`${this.rank}:${tag}`, { bytes: bytes.slice(), step });
+  }
+
+  async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
+    const mailbox = this.#mailbox(`${from}:${tag}`);
+    const delivery = mailbox.deliveries.shift() ?? (await this.#next(mailbox, from));
+    this.#step = Math.max(this.#step, delivery.step);
+    if (delivery.bytes.byteLength !== bytes.byteLength) {
+      throw new CollectiveMismatchError(
+        {
+          asked: `A message of ${bytes.byteLength} bytes on rank ${this.rank} from rank ${from}`,
+          found: `it has ${delivery.bytes.byteLength} bytes`,
+          todo: 'Make both ranks pass buffers of one size',
+        },
+        { rank: this.rank, from, tag },
+      );
+    }
+    bytes.set(delivery.bytes);
+  }
+
+  /** What was sent before stays receivable. */
+  close(reason?: Error): void {
+    const error = peerClosedError(this.rank, reason);
+    for (const end of this.#ends) {
+      if (end === this || reason !== undefined) end.#closed ??= error;
+      for (const [key, { receivers }] of end.#mailboxes) {
+        const isConcerned = end.#closed !== undefined || key.startsWith(`${this.rank}:`);
+        if (isConcerned) for (const { fail } of receivers.splice(0)) fail(error);
+      }
+    }
+  }
+
+  #end(rank: number): LoopbackEnd {
+    const end = this.#ends[rank];
+    if (end !== undefined) return end;
+    throw new ConfigError(
+      {
+        asked: `A message between ranks ${this.rank} and ${rank}`,
+        found: `the ranks are 0 to ${this.size - 1}`,
+        todo: 'Pass a rank among them',
+      },
+      { rank, size: this.size },
+    );
+  }
+
+  #next(mailbox: Mailbox, from: number): Promise<Delivery> {
+    const closed = this.#closed ?? this.#end(from).#closed;
+    if (closed !== undefined) return Promise.reject(closed);
+    return new Promise((deliver, fail) => mailbox.receivers.push({ deliver, fail }));
+  }
+
+  #take(key: string, delivery: Delivery): void {
+    const { receivers, deliveries } = this.#mailbox(key);
+    const receiver = receivers.shift();
+    if (receiver === undefined) deliveries.push(delivery);
+    else receiver.deliver(delivery);
+  }
+
+  #mailbox(key: string): Mailbox {
+    const known = this.#mailboxes.get(key);
+    if (known !== undefined) return known;
+    const mailbox: Mailbox = { deliveries: [], receivers: [] };
+    this.#mailboxes.set(key, mailbox);
+    return mailbox;
+  }
+}

@@ -1,0 +1,92 @@
+import * as init from '../random/init.ts';
+import { noGrad } from '../graph/node.ts';
+import { formatShape } from '../shape.ts';
+import { ShapeError } from '../spec/errors.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { Module } from './module.ts';
+import { BufferTensor, Parameter } from './parameter.ts';
+
+export interface BatchNorm2dOptions {
+  /** Added to the variance; default 1e-5. */
+  readonly eps?: number;
+  /** Weight of the newest batch in the running statistics; default 0.1. */
+  readonly momentum?: number;
+  /** Whether weight and bias are trained; default true. */
+  readonly affine?: boolean;
+}
+
+const torchNames: Readonly<Record<string, string>> = {
+  runningMean: 'running_mean',
+  runningVar: 'running_var',
+  numBatchesTracked: 'num_batches_tracked',
+};
+
+/**
+ * Batch normalisation per channel (Ioffe and Szegedy 2015). Training uses the batch's statistics
+ * and moves the running ones (variance over n - 1); evaluation uses the running ones.
+ */
+export class BatchNorm2d extends Module {
+  weight: Parameter | null = null;
+  bias: Parameter | null = null;
+  runningMean: BufferTensor;
+  runningVar: BufferTensor;
+  numBatchesTracked: BufferTensor;
+  readonly eps: number;
+  readonly momentum: number;
+
+  constructor(channels: number, options: BatchNorm2dOptions = {}) {
+    super();
+    const { eps = 1e-5, momentum = 0.1, affine = true } = options;
+    if (affine) {
+      this.weight = new Parameter(init.ones([channels]), [channels]);
+      this.bias = new Parameter(init.zeros([channels]), [channels]);
+    }
+    this.runningMean = new BufferTensor(init.zeros([channels]), [channels]);
+    this.runningVar = new BufferTensor(init.ones([channels]), [channels]);
+    this.numBatchesTracked = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+    this.eps = eps;
+    this.momentum = momentum;
+  }
+
+  /** Shape: x [N, channels, H, W] -> the same. Throws ShapeError. */
+  forward(x: Tensor): Tensor {
+    const [batch = 0, channels, height = 0, width = 0] = x.shape;
+    if (x.ndim !== 4 || channels !== this.runningMean.numel) {
+      throw new ShapeError(
+        {
+          asked: `batch normalisation of shape ${formatShape(x.shape)}`,
+          found: `${x.ndim} dims`,
+          todo: `Use [N, ${this.runningMean.numel}, H, W]`,
+        },
+        { shape: x.shape, channels: this.runningMean.numel },
+      );
+    }
+    const perChannel = [channels, 1, 1];
+    const mean = this.training ? x.mean([0, 2, 3]) : this.runningMean;
+    const centered = x.sub(mean.reshape(perChannel));
+    const variance = this.training ? centered.square().mean([0, 2, 3]) : this.runningVar;
+    if (this.training) this.#track(mean, variance, batch * height * width);
+    const inverse = variance.add(this.eps).rsqrt();
+    const scale = this.weight === null ? inverse : inverse.mul(this.weight);
+    const y = centered.mul(scale.reshape(perChannel));
+    return this.bias === null ? y : y.add(this.bias.reshape(perChannel));
+  }
+
+  #track(mean: Tensor, variance: Tensor, count: number): void {
+    noGrad(() => {
+      const { momentum } = this;
+      const unbiased = variance.mul(count / Math.max(1, count - 1));
+      this.runningMean.assign(this.runningMean.mul(1 - momentum).add(mean.mul(momentum)));
+      this.runningVar.assign(this.runningVar.mul(1 - momentum).add(unbiased.mul(momentum)));
+      this.numBatchesTracked.assign(this.numBatchesTracked.add(1));
+    });
+  }
+
+  protected override nameOf(field: string): string {
+    return torchNames[field] ?? field;
+  }
+
+  protected override describe(): string {
+    return `${this.runningMean.numel}, eps=${this.eps}, momentum=${this.momentum}, affine=${this.weight !== null}`;
+  }
+}

@@ -1,0 +1,33 @@
+import type { HostArray } from '../serialization/host-array.ts';
+import type { DType } from '../spec/dtype.ts';
+import { fromBytes, toBytes } from '../tensor/host-data.ts';
+
+/**
+ * An array in another dtype, for the conversions that checkpoints need: smaller floats and f64 to
+ * f32 (published weights), i64 to i32 (PyTorch's counters). Undefined for other pairs, and where a
+ * number does not fit.
+ */
+export function convertArray(array: HostArray, dtype: DType): HostArray | undefined {
+  if (array.dtype === dtype) return array;
+  const { shape } = array;
+  const data = fromBytes(array.bytes, array.dtype);
+  if (dtype === 'f32') {
+    const values =
+      array.dtype === 'f16' ? halves(data) : array.dtype === 'bf16' ? brains(data) : data;
+    if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
+    return { dtype, shape, bytes: toBytes(Float32Array.from(values)) };
+  }
+  if (dtype !== 'i32' || !(data instanceof BigInt64Array)) return undefined;
+  if (data.some((value) => BigInt.asIntN(32, value) !== value)) return undefined;
+  return { dtype, shape, bytes: toBytes(Int32Array.from(data, Number)) };
+}
+
+function halves(data: ArrayBufferView): Float32Array {
+  return Float32Array.from(new Float16Array(data.buffer, data.byteOffset, data.byteLength / 2));
+}
+
+/** bf16 is the upper half of an f32. */
+function brains(data: ArrayLike<number | bigint>): Float32Array {
+  const bits = Uint32Array.from(data, (half) => Number(half) << 16);
+  return new Float32Array(bits.buffer);
+}

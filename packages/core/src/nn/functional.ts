@@ -1,0 +1,25 @@
+// The functions of torch.nn.functional, as one namespace for the package's entry point.
+export { scaledDotProductAttention, type AttentionOptions } from './functional/attention.ts';
+export { conv2d, type Conv2dOptions, type Size2d } from './functional/conv2d.ts';
+export {
+  crossEntropy,
+  nllLoss,
+  type CrossEntropyOptions,
+  type NllLossOptions,
+} from './functional/cross-entropy.ts';
+export { dropout } from './functional/dropout.ts';
+export { embedding } from './functional/embedding.ts';
+export { linear } from './functional/linear.ts';
+export {
+  binaryCrossEntropyWithLogits,
+  l1Loss,
+  mseLoss,
+  type LossOptions,
+} from './functional/losses.ts';
+export {
+  avgPool2d,
+  maxPool2d,
+  type MaxPoolOptions,
+  type PoolOptions,
+} from './functional/pool2d.ts';
+export type { Reduction } from './functional/reduction.ts';

@@ -1,0 +1,49 @@
+import { formatShape, sameShape } from '../../shape.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { reduceLosses, type Reduction } from './reduction.ts';
+
+export interface LossOptions {
+  /** Default mean. */
+  readonly reduction?: Reduction;
+}
+
+/** (input - target)². Shape: input N, target N -> [], or N for reduction 'none'. */
+export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkShapes('mseLoss', input, target);
+  return reduceLosses(input.sub(target).square(), options.reduction ?? 'mean');
+}
+
+/** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
+export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkShapes('l1Loss', input, target);
+  return reduceLosses(input.sub(target).abs(), options.reduction ?? 'mean');
+}
+
+/**
+ * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits:
+ * max(x, 0) - x t + log(1 + exp(-|x|)). Shape: logits N, targets N -> [], or N for reduction 'none'.
+ */
+export function binaryCrossEntropyWithLogits(
+  logits: Tensor,
+  targets: Tensor,
+  options: LossOptions = {},
+): Tensor {
+  checkShapes('binaryCrossEntropyWithLogits', logits, targets);
+  const softplus = logits.abs().neg().exp().add(1).log();
+  const losses = logits.relu().sub(logits.mul(targets)).add(softplus);
+  return reduceLosses(losses, options.reduction ?? 'mean');
+}
+
+/** A loss that broadcasts hides a mistake in most programs. */
+function checkShapes(operation: string, input: Tensor, target: Tensor): void {
+  if (sameShape(input.shape, target.shape)) return;
+  throw new ShapeError(
+    {
+      asked: `${operation} of shapes ${formatShape(input.shape)} and ${formatShape(target.shape)}`,
+      found: 'shapes that differ',
+      todo: 'Give input and target one shape (reshape or expand)',
+    },
+    { input: input.shape, target: target.shape },
+  );
+}

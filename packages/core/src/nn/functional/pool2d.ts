@@ -1,0 +1,77 @@
+import { conv2dOutputSize } from '../../graph/infer.ts';
+import { formatShape } from '../../shape.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import { full, stack } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { conv2d, pair, type Size2d } from './conv2d.ts';
+
+export interface PoolOptions {
+  /** Default: the kernel, so that windows do not overlap. */
+  readonly stride?: Size2d;
+  /** On each side, at most half the kernel; default 0. */
+  readonly padding?: Size2d;
+}
+
+export interface MaxPoolOptions extends PoolOptions {
+  /** Distance between the elements of a window; default 1. */
+  readonly dilation?: Size2d;
+}
+
+/**
+ * The maximum of each window; of equal ones the first in row order takes the gradient, as in
+ * PyTorch. Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
+ */
+export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {}): Tensor {
+  const { padding, window } = checkedWindow(x, kernel, options);
+  const stride = pair('stride', options.stride ?? kernel, 1);
+  const dilation = pair('dilation', options.dilation ?? 1, 1);
+  const around = [0, 0, ...padding];
+  const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
+  const params = { stride, padding: [0, 0], dilation, groups: 1 } as const;
+  const [, , height = 0, width = 0] = padded.shape;
+  const rows = conv2dOutputSize(params, 0, height, window[0]);
+  const columns = conv2dOutputSize(params, 1, width, window[1]);
+  const shifts: Tensor[] = [];
+  for (let row = 0; row < window[0]; row++) {
+    for (let column = 0; column < window[1]; column++) {
+      const [top, left] = [row * dilation[0], column * dilation[1]];
+      const band = padded.slice(2, top, top + (rows - 1) * stride[0] + 1, stride[0]);
+      shifts.push(band.slice(3, left, left + (columns - 1) * stride[1] + 1, stride[1]));
+    }
+  }
+  const candidates = stack(shifts);
+  return candidates.gather(0, candidates.argMax(0, { keepDim: true })).squeeze(0);
+}
+
+/**
+ * The mean of each window; padding counts as zeros, as in PyTorch.
+ * Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
+ */
+export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}): Tensor {
+  const { padding, window } = checkedWindow(x, kernel, options);
+  const [batch = 0, channels = 0, height = 0, width = 0] = x.shape;
+  const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), x.dtype);
+  const planes = x.reshape([batch * channels, 1, height, width]);
+  const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
+  return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]);
+}
+
+function checkedWindow(
+  x: Tensor,
+  kernel: Size2d,
+  options: PoolOptions,
+): { padding: readonly [number, number]; window: readonly [number, number] } {
+  const window = pair('kernel', kernel, 1);
+  const padding = pair('padding', options.padding ?? 0, 0);
+  if (x.ndim === 4 && padding.every((size, axis) => size * 2 <= (window[axis] ?? 0))) {
+    return { padding, window };
+  }
+  throw new ShapeError(
+    {
+      asked: `pooling of shape ${formatShape(x.shape)} with a kernel of ${formatShape(window)}`,
+      found: `${x.ndim} dims and padding ${formatShape(padding)}`,
+      todo: 'Use an input of shape [N, C, H, W], and a padding of at most half the kernel',
+    },
+    { shape: x.shape, window, padding },
+  );
+}

@@ -1,0 +1,21 @@
+import type { Tensor } from '../tensor/tensor.ts';
+import { Module } from './module.ts';
+
+/** x Φ(x) (Hendrycks and Gimpel 2016): exact, or with the tanh approximation of GPT-2. */
+export class GELU extends Module {
+  readonly approximate: 'none' | 'tanh';
+
+  constructor(approximate: 'none' | 'tanh' = 'none') {
+    super();
+    this.approximate = approximate;
+  }
+
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.gelu(this.approximate);
+  }
+
+  protected override describe(): string {
+    return `approximate='${this.approximate}'`;
+  }
+}

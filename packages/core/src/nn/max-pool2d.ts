@@ -1,0 +1,28 @@
+import type { Tensor } from '../tensor/tensor.ts';
+import type { Size2d } from './functional/conv2d.ts';
+import { maxPool2d, type MaxPoolOptions } from './functional/pool2d.ts';
+import { Module } from './module.ts';
+
+/** The maximum of each window. */
+export class MaxPool2d extends Module {
+  readonly kernel: Size2d;
+  readonly options: MaxPoolOptions;
+
+  constructor(kernel: Size2d, options: MaxPoolOptions = {}) {
+    super();
+    this.kernel = kernel;
+    this.options = options;
+  }
+
+  /** Shape: x [N, C, H, W] -> [N, C, H', W']. */
+  forward(x: Tensor): Tensor {
+    return maxPool2d(x, this.kernel, this.options);
+  }
+
+  protected override describe(): string {
+    return [
+      this.kernel,
+      ...Object.entries(this.options).map(([name, value]) => `${name}=${value}`),
+    ].join(', ');
+  }
+}

@@ -1,0 +1,130 @@
+import type { Generator } from '../random/generator.ts';
+import * as init from '../random/init.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import { ConfigError } from '../spec/errors.ts';
+import { sizeAt } from '../shape.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { scaledDotProductAttention } from './functional/attention.ts';
+import { checkProbability } from './functional/dropout.ts';
+import { linear } from './functional/linear.ts';
+import { Linear } from './linear.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+export interface MultiheadAttentionOptions {
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Probability of dropping an attention weight while training; default 0. */
+  readonly dropout?: number;
+  /** Heads of keys and values, each for numHeads / keyHeads query heads; default numHeads. */
+  readonly keyHeads?: number;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+export interface MultiheadAttentionCall {
+  /** Each position sees itself and earlier ones only; default false. */
+  readonly causal?: boolean;
+  /** As in scaledDotProductAttention. */
+  readonly mask?: Tensor;
+}
+
+const torchNames: Readonly<Record<string, string>> = {
+  inProjWeight: 'in_proj_weight',
+  inProjBias: 'in_proj_bias',
+  outProj: 'out_proj',
+};
+
+/**
+ * torch.nn.MultiheadAttention with batch first (Vaswani et al. 2017), and grouped queries (Ainslie
+ * et al. 2023). E = embedDim, D = E / numHeads. inProjWeight [E + 2 keyHeads D, E] holds the rows of
+ * queries, keys, values in this order: PyTorch's layout where keyHeads is numHeads.
+ */
+export class MultiheadAttention extends Module {
+  inProjWeight: Parameter;
+  inProjBias: Parameter | null;
+  outProj: Linear;
+  readonly numHeads: number;
+  readonly keyHeads: number;
+  readonly dropout: number;
+
+  /** Throws ConfigError where heads do not divide. */
+  constructor(embedDim: number, numHeads: number, options: MultiheadAttentionOptions = {}) {
+    super();
+    const {
+      bias = true,
+      dropout = 0,
+      keyHeads = numHeads,
+      generator = defaultGenerator(),
+    } = options;
+    checkProbability(dropout);
+    checkHeads(embedDim, numHeads, keyHeads);
+    // PyTorch draws the output projection first, then the input projection, and zeroes the biases.
+    this.outProj = new Linear(embedDim, embedDim, { bias, generator });
+    if (bias) this.outProj.bias = new Parameter(init.zeros([embedDim]), [embedDim]);
+    const rows = embedDim + 2 * keyHeads * (embedDim / numHeads);
+    const weight = init.xavierUniform(generator, [rows, embedDim]);
+    this.inProjWeight = new Parameter(weight, [rows, embedDim]);
+    this.inProjBias = bias ? new Parameter(init.zeros([rows]), [rows]) : null;
+    this.numHeads = numHeads;
+    this.keyHeads = keyHeads;
+    this.dropout = dropout;
+  }
+
+  /** Self-attention. Shape: x [B, T, E] -> [B, T, E]. */
+  forward(x: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    const { numHeads, keyHeads } = this;
+    const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
+    const q = all.slice(1, 0, numHeads);
+    const k = all.slice(1, numHeads, numHeads + keyHeads);
+    const v = all.slice(1, numHeads + keyHeads);
+    return this.#attend(q, k, v, call);
+  }
+
+  /** Cross-attention. Shape: query [B, T, E], key [B, S, E], value [B, S, E] -> [B, T, E]. */
+  attend(query: Tensor, key: Tensor, value: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    const width = sizeAt(this.inProjWeight.shape, 1);
+    const keyRows = (sizeAt(this.inProjWeight.shape, 0) - width) / 2;
+    const project = (x: Tensor, start: number, stop: number): Tensor => {
+      const weight = this.inProjWeight.slice(0, start, stop);
+      return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
+    };
+    const q = project(query, 0, width);
+    const k = project(key, width, width + keyRows);
+    const v = project(value, width + keyRows, width + 2 * keyRows);
+    return this.#attend(q, k, v, call);
+  }
+
+  /** Shape: [B, T, heads*D] -> [B, heads, T, D]. */
+  #heads(x: Tensor): Tensor {
+    const [batch = 0, length = 0] = x.shape;
+    const width = sizeAt(this.inProjWeight.shape, 1) / this.numHeads;
+    return x.reshape([batch, length, -1, width]).permute([0, 2, 1, 3]);
+  }
+
+  #attend(q: Tensor, k: Tensor, v: Tensor, call: MultiheadAttentionCall): Tensor {
+    const dropped = this.training ? this.dropout : 0;
+    const y = scaledDotProductAttention(q, k, v, { ...call, dropout: dropped });
+    return this.outProj.forward(y.permute([0, 2, 1, 3]).flatten(2));
+  }
+
+  protected override nameOf(field: string): string {
+    return torchNames[field] ?? field;
+  }
+
+  protected override describe(): string {
+    return `embedDim=${sizeAt(this.inProjWeight.shape, 1)}, numHeads=${this.numHeads}, keyHeads=${this.keyHeads}`;
+  }
+}
+
+function checkHeads(embedDim: number, numHeads: number, keyHeads: number): void {
+  if (Number.isInteger(embedDim / numHeads) && Number.isInteger(numHeads / keyHeads)) return;
+  throw new ConfigError(
+    {
+      asked: `attention of width ${embedDim} with ${numHeads} heads over ${keyHeads} key heads`,
+      found: 'numbers that do not divide each other',
+      todo: 'Make embedDim a multiple of numHeads, and numHeads a multiple of keyHeads',
+    },
+    { embedDim, numHeads, keyHeads },
+  );
+}

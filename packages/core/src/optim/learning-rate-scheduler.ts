@@ -1,0 +1,84 @@
+import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import type { Schedule } from './schedules.ts';
+
+/** What a scheduler changes: the `lr` of each group. */
+export interface ScheduledOptimizer {
+  readonly paramGroups: readonly { lr: number }[];
+}
+
+/** Plain data. */
+export interface LearningRateSchedulerState {
+  readonly step: number;
+  /** Learning rate of each group at factor 1. */
+  readonly baseLearningRates: readonly number[];
+}
+
+/**
+ * Sets each group's learning rate to its rate at construction times the schedule's factor
+ * (torch LambdaLR). Call step() after the optimizer's step().
+ */
+export class LearningRateScheduler {
+  readonly #optimizer: ScheduledOptimizer;
+  readonly #schedules: readonly Schedule[];
+  #base: readonly number[];
+  #step = 0;
+
+  /** One schedule for all groups, or one for each. Throws ConfigError for another number of them. */
+  constructor(optimizer: ScheduledOptimizer, schedule: Schedule | readonly Schedule[]) {
+    const { paramGroups } = optimizer;
+    this.#schedules = typeof schedule === 'function' ? paramGroups.map(() => schedule) : schedule;
+    if (this.#schedules.length !== paramGroups.length) {
+      throw new ConfigError(
+        {
+          asked: `a scheduler with ${this.#schedules.length} schedules`,
+          found: `${paramGroups.length} parameter groups`,
+          todo: 'Give one schedule, or one per group',
+        },
+        { schedules: this.#schedules.length, groups: paramGroups.length },
+      );
+    }
+    this.#optimizer = optimizer;
+    this.#base = paramGroups.map(({ lr }) => lr);
+    this.#apply();
+  }
+
+  /** The next step's learning rates. */
+  step(): void {
+    this.#step++;
+    this.#apply();
+  }
+
+  /** The learning rate of each group now. */
+  get learningRates(): readonly number[] {
+    return this.#optimizer.paramGroups.map(({ lr }) => lr);
+  }
+
+  stateDict(): LearningRateSchedulerState {
+    return { step: this.#step, baseLearningRates: this.#base };
+  }
+
+  /** Throws CheckpointError for another number of groups, and for a step that is no count. */
+  loadStateDict({ step, baseLearningRates }: LearningRateSchedulerState): void {
+    if (baseLearningRates.length !== this.#base.length || !Number.isSafeInteger(step) || step < 0) {
+      throw new CheckpointError(
+        {
+          asked: `load a scheduler of ${this.#base.length} groups`,
+          found: `step ${step} of ${baseLearningRates.length} groups`,
+          todo: 'Load the state of a scheduler of the same optimizer',
+        },
+        { step, groups: baseLearningRates.length },
+      );
+    }
+    this.#step = step;
+    this.#base = [...baseLearningRates];
+    this.#apply();
+  }
+
+  #apply(): void {
+    for (const [index, group] of this.#optimizer.paramGroups.entries()) {
+      const base = this.#base[index];
+      const schedule = this.#schedules[index];
+      if (base !== undefined && schedule !== undefined) group.lr = base * schedule(this.#step);
+    }
+  }
+}

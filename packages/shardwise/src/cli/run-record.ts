@@ -1,0 +1,47 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { chromeTrace } from '../report/chrome-trace.ts';
+import { htmlReport } from '../report/html-report.ts';
+import { MetricsLog } from '../report/metrics-log.ts';
+import type { RunMessage } from '../run-state/message.ts';
+import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
+import type { RunOutput } from '../terminal/run-output.ts';
+
+/** Folds a run's messages, and keeps the terminal and the files of the run up to date. */
+export class RunRecord {
+  readonly #output: RunOutput;
+  readonly #metrics: MetricsLog;
+  #state: RunState;
+
+  constructor(head: RunHead, output: RunOutput) {
+    this.#output = output;
+    this.#state = initialRunState(head);
+    this.#metrics = new MetricsLog(join(head.runDirectory, 'metrics.jsonl'));
+  }
+
+  get state(): RunState {
+    return this.#state;
+  }
+
+  add(message: RunMessage): void {
+    this.#state = reduceRun(this.#state, message);
+    this.#metrics.update(this.#state);
+    this.#output.update(this.#state);
+  }
+
+  sampleMemory(): void {
+    this.add({ kind: 'process-memory', bytes: process.memoryUsage.rss() });
+  }
+
+  /** Writes what can only be written at the end; a run without steps has no report. */
+  async finish(report: boolean): Promise<{ readonly report: string | undefined }> {
+    this.sampleMemory();
+    await this.#metrics.close();
+    const { head, latest, timelines } = this.#state;
+    if (!report || latest === undefined) return { report: undefined };
+    const path = join(head.runDirectory, 'report.html');
+    await writeFile(path, htmlReport(this.#state));
+    await writeFile(join(head.runDirectory, 'trace.json'), chromeTrace(timelines));
+    return { report: path };
+  }
+}

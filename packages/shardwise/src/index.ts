@@ -1,0 +1,22 @@
+// Tensors, modules, optimizers, data; the interfaces of backends, transports and strategies.
+export * from '@shardwise/core';
+// Process groups.
+export * from '@shardwise/collectives';
+// Ways to train a model on many ranks.
+export * from '@shardwise/strategies';
+// The CPU as a device.
+export { cpu, type CpuBackend, type CpuOptions } from '@shardwise/backend-cpu';
+// A rank of a run.
+export { init, type InitOptions } from './rank/init.ts';
+export type { RankContext } from './rank/rank-context.ts';
+export type { StepMetrics } from './rank/step-metrics.ts';
+export type { Fact } from './run-state/message.ts';
+// Checkpoints.
+export { saveCheckpoint, type CheckpointContents } from './checkpoint/save-checkpoint.ts';
+export { loadCheckpoint, type Checkpoint } from './checkpoint/load-checkpoint.ts';
+export type { JsonValue } from './checkpoint/state-file.ts';
+export {
+  restoreOptimizer,
+  storeOptimizer,
+  type StoredOptimizer,
+} from './checkpoint/optimizer-arrays.ts';

@@ -1,0 +1,59 @@
+import { displayPath } from '../text/display-path.ts';
+import type { LaunchResult } from './launch.ts';
+import type { RankOutcome } from './rank-worker.ts';
+
+const MAX_CAUSES = 5;
+const UNSETTLED_AWAIT = 13;
+
+/** `TypeError: message`, in one line. */
+export function describeError(error: unknown): string {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return text.replaceAll(/\s+/g, ' ');
+}
+
+/** The first failing rank's own stack and last lines first, then a line for each other rank. */
+export function failureReport({ outcomes, culprit }: LaunchResult): readonly string[] {
+  const failed = outcomes.find(({ rank }) => rank === culprit);
+  if (failed === undefined) return [];
+  const log = displayPath(failed.logPath);
+  const lines =
+    failed.lastLines.length === 0
+      ? [`Rank ${failed.rank} wrote nothing (its log: ${log}).`]
+      : [
+          `The last lines of rank ${failed.rank} (all of them: ${log}):`,
+          ...failed.lastLines.map((line) => `  | ${line}`),
+        ];
+  return [
+    `Rank ${failed.rank} failed${outcomes.length > 1 ? ' first' : ''}: ${endOf(failed)}`,
+    ...stackLines(failed.error),
+    '',
+    ...lines,
+    ...outcomes
+      .filter(({ rank }) => rank !== culprit)
+      .map((outcome) => `Rank ${outcome.rank}: ${endOf(outcome)}`),
+  ];
+}
+
+function endOf({ exitCode, error, terminated }: RankOutcome): string {
+  if (error !== undefined) return describeError(error);
+  if (terminated) return 'ended by the launcher';
+  if (exitCode === 0) return 'finished';
+  return exitCode === UNSETTLED_AWAIT
+    ? `exit code ${exitCode} (a promise it awaited can never settle)`
+    : `exit code ${exitCode}`;
+}
+
+/** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
+function stackLines(error: unknown): readonly string[] {
+  const lines: string[] = [];
+  let current = error;
+  for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {
+    if (depth > 0) lines.push(`  caused by ${describeError(current)}`);
+    const frames = (current.stack ?? '')
+      .split('\n')
+      .filter((line) => /^\s+at /.test(line) && !line.includes('node:internal/'));
+    lines.push(...frames);
+    current = current.cause;
+  }
+  return lines;
+}

@@ -1,0 +1,24 @@
+const MAX_LINE_CHARACTERS = 64 * 1024;
+
+/** Cuts chunks of text into lines; a line without end is cut at 64 Ki characters. */
+export class LineSplitter {
+  readonly #onLine: (line: string) => void;
+  #rest = '';
+
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine;
+  }
+
+  write(text: string): void {
+    const lines = (this.#rest + text).split('\n');
+    this.#rest = lines.pop() ?? '';
+    for (const line of lines) this.#onLine(line.replace(/\r$/, ''));
+    if (this.#rest.length > MAX_LINE_CHARACTERS) this.end();
+  }
+
+  /** What has no newline yet is a line too. */
+  end(): void {
+    if (this.#rest !== '') this.#onLine(this.#rest);
+    this.#rest = '';
+  }
+}

@@ -1,0 +1,80 @@
+import { statistics, subscribe, type TimelineEvent } from '@shardwise/core';
+import type { RankMessage } from '../run-state/message.ts';
+import type { StepMetrics } from './step-metrics.ts';
+
+export interface StepRecorderOptions {
+  readonly rank: number;
+  readonly send: (message: RankMessage) => void;
+  /** Bytes in use on the rank's device, where it counts them. */
+  readonly memoryBytes: () => number | undefined;
+}
+
+/** A step with more events than this is no good picture. */
+const MAX_EVENTS = 5000;
+
+/** Turns a loop's metrics into messages: adds what the rank's time went into since the step before. */
+export class StepRecorder {
+  readonly #options: StepRecorderOptions;
+  readonly #unsubscribe: () => void;
+  #statistics = statistics();
+  #startMs = now();
+  #dataMs = 0;
+  #reports = 0;
+  #events: TimelineEvent[] = [];
+
+  constructor(options: StepRecorderOptions) {
+    this.#options = options;
+    this.#unsubscribe = subscribe((event) => this.#listen(event));
+  }
+
+  report({ step, ...metrics }: StepMetrics): void {
+    const { rank, send, memoryBytes } = this.#options;
+    const before = this.#statistics;
+    const after = statistics();
+    const startMs = this.#startMs;
+    const endMs = now();
+    const bytes = memoryBytes();
+    this.#reports += 1;
+    send({
+      kind: 'step',
+      rank,
+      step,
+      ...metrics,
+      endMs,
+      stepMs: endMs - startMs,
+      computeMs: after.computeMs - before.computeMs,
+      communicationMs: after.communicationMs - before.communicationMs,
+      dataMs: this.#dataMs,
+      graphMs: after.graphMs + after.compileMs - before.graphMs - before.compileMs,
+      ...(bytes === undefined ? {} : { memoryBytes: bytes }),
+    });
+    if (this.#capturing) {
+      send({ kind: 'timeline', rank, step, startMs, endMs, events: this.#events });
+    }
+    this.#events = [];
+    this.#statistics = after;
+    this.#startMs = endMs;
+    this.#dataMs = 0;
+  }
+
+  close(): void {
+    this.#unsubscribe();
+  }
+
+  /** Reports 1, 2, 4, 8, …: the same steps on every rank, few in a long run. */
+  get #capturing(): boolean {
+    return Number.isInteger(Math.log2(this.#reports));
+  }
+
+  #listen(event: TimelineEvent): void {
+    if (event.category === 'data') this.#dataMs += event.durationMs;
+    const next = this.#reports + 1;
+    if (Number.isInteger(Math.log2(next)) && this.#events.length < MAX_EVENTS) {
+      this.#events.push(event);
+    }
+  }
+}
+
+function now(): number {
+  return performance.timeOrigin + performance.now();
+}

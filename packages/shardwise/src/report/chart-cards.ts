@@ -1,0 +1,168 @@
+import type { RunState } from '../run-state/run-state.ts';
+import { mergeSummaries, otherMs, type StepSummary } from '../run-state/summary.ts';
+import { formatBytes, formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
+import { areaChart } from './area-chart.ts';
+import { colours, rankColour } from './colours.ts';
+import { escapeHtml } from './escape-html.ts';
+import { lineChart, type LineSeries } from './line-chart.ts';
+import { representativeStep, timelineChart } from './timeline-chart.ts';
+
+interface Card {
+  readonly title: string;
+  readonly wide: boolean;
+  readonly legend: readonly { readonly name: string; readonly colour: string }[];
+  readonly chart: string;
+  readonly note?: string;
+}
+
+const WIDE = { width: 1080, height: 300 } as const;
+const HALF = { width: 520, height: 230 } as const;
+/** More points than pixels say no more. */
+const MAX_POINTS = 700;
+
+/** The report's charts, each in its card; a chart without data is left out. */
+export function chartCards(state: RunState): readonly string[] {
+  const points = thin(state.history.points);
+  const steps = points.map(({ step }) => step);
+  return [
+    lossCard(points, steps),
+    speedCard(points, steps),
+    timeCard(points, steps),
+    memoryCard(points, steps, state.head.worldSize),
+    learningRateCard(points, steps),
+    timelineCard(state),
+  ]
+    .filter((card) => card !== undefined)
+    .map(drawCard);
+}
+
+function drawCard({ title, wide, legend, chart, note }: Card): string {
+  const items = legend.map(
+    ({ name, colour }) => `<span><i style="background:${colour}"></i>${escapeHtml(name)}</span>`,
+  );
+  const noteText = note === undefined ? '' : `<p class="note">${escapeHtml(note)}</p>`;
+  return `<section class="card${wide ? ' wide' : ''}"><div class="head"><h2>${escapeHtml(title)}</h2><div class="legend">${items.join('')}</div></div><div class="plot">${chart}</div>${noteText}</section>`;
+}
+
+function lossCard(points: readonly StepSummary[], steps: readonly number[]): Card | undefined {
+  const series: readonly LineSeries[] = [
+    { name: 'train', colour: colours.train, values: points.map(({ loss }) => loss), smooth: true },
+    {
+      name: 'validation',
+      colour: colours.validation,
+      values: points.map(({ validationLoss }) => validationLoss),
+      dots: true,
+    },
+  ];
+  return lineCard('Loss', WIDE, steps, series, { format: formatLoss, fromZero: false });
+}
+
+function speedCard(points: readonly StepSummary[], steps: readonly number[]): Card | undefined {
+  const values = points.map(({ tokens, stepMs }) =>
+    tokens > 0 && stepMs > 0 ? (1000 * tokens) / stepMs : undefined,
+  );
+  const series: LineSeries = {
+    name: 'tokens per second',
+    colour: colours.speed,
+    values,
+    smooth: true,
+  };
+  return lineCard('Throughput', HALF, steps, [series], { format: formatCount });
+}
+
+function timeCard(points: readonly StepSummary[], steps: readonly number[]): Card {
+  const layers = [
+    { name: 'compute', values: points.map(({ computeMs }) => computeMs) },
+    { name: 'communication', values: points.map(({ communicationMs }) => communicationMs) },
+    { name: 'data', values: points.map(({ dataMs }) => dataMs) },
+    { name: 'graph', values: points.map(({ graphMs }) => graphMs) },
+    { name: 'other', values: points.map(otherMs) },
+  ] as const;
+  const coloured = layers.map((layer) => ({ ...layer, colour: colours[layer.name] }));
+  const chart = areaChart({
+    size: HALF,
+    label: 'Step time',
+    steps,
+    layers: coloured,
+    format: formatMilliseconds,
+    unit: 'ms',
+  });
+  return { title: 'Step time', wide: false, legend: coloured, chart };
+}
+
+function memoryCard(
+  points: readonly StepSummary[],
+  steps: readonly number[],
+  worldSize: number,
+): Card | undefined {
+  const all = points.flatMap(({ memoryBytes }) => memoryBytes.map((bytes = 0) => bytes));
+  const [unit, unitBytes] = Math.max(...all) >= 2 ** 30 ? ['GiB', 2 ** 30] : ['MiB', 2 ** 20];
+  const series = Array.from({ length: worldSize }, (_, rank): LineSeries => ({
+    name: `rank ${rank}`,
+    colour: rankColour(rank),
+    values: points.map(({ memoryBytes }) => {
+      const bytes = memoryBytes[rank];
+      return bytes === undefined ? undefined : bytes / unitBytes;
+    }),
+  }));
+  return lineCard('Memory of tensors per rank', HALF, steps, series, {
+    format: (value) => formatBytes(value * unitBytes),
+    unit,
+  });
+}
+
+function learningRateCard(
+  points: readonly StepSummary[],
+  steps: readonly number[],
+): Card | undefined {
+  const values = points.map(({ learningRate }) => learningRate);
+  const series: LineSeries = { name: 'learning rate', colour: colours.graph, values };
+  return lineCard('Learning rate', HALF, steps, [series], {
+    format: (value) => value.toPrecision(3),
+  });
+}
+
+function lineCard(
+  title: string,
+  size: typeof WIDE | typeof HALF,
+  steps: readonly number[],
+  series: readonly LineSeries[],
+  {
+    format,
+    unit = '',
+    fromZero = true,
+  }: { format: (value: number) => string; unit?: string; fromZero?: boolean },
+): Card | undefined {
+  const present = series.filter(({ values }) => values.some((value) => value !== undefined));
+  if (present.length === 0) return undefined;
+  const chart = lineChart({ size, label: title, steps, series: present, format, unit, fromZero });
+  return { title, wide: size === WIDE, legend: present, chart };
+}
+
+function timelineCard({ timelines, head, recent }: RunState): Card | undefined {
+  const ofStep = representativeStep(timelines, head.worldSize, recent?.stepMs ?? 0);
+  const [first] = ofStep;
+  if (first === undefined || ofStep.every(({ events }) => events.length === 0)) return undefined;
+  const legend = [
+    { name: 'compute', colour: colours.compute },
+    { name: 'collective', colour: colours.communication },
+    { name: 'data', colour: colours.data },
+    { name: 'graph', colour: colours.graph },
+  ];
+  return {
+    title: `Timeline of step ${first.step}`,
+    wide: true,
+    legend,
+    chart: timelineChart(ofStep),
+    note: 'All ranks on one clock. Point at a box for its name, duration and size.',
+  };
+}
+
+/** Neighbours averaged until there are at most MAX_POINTS. */
+function thin(points: readonly StepSummary[]): readonly StepSummary[] {
+  const share = Math.ceil(points.length / MAX_POINTS);
+  if (share <= 1) return points;
+  return Array.from({ length: Math.ceil(points.length / share) }, (_, index) =>
+    points.slice(index * share, (index + 1) * share),
+  ).flatMap(([first, ...rest]) => (first ? [rest.reduce(mergeSummaries, first)] : []));
+}

@@ -1,0 +1,89 @@
+import { tokensPerSecond, type RunState } from '../run-state/run-state.ts';
+import { formatCount, formatDuration, formatLoss, formatMilliseconds } from '../text/format.ts';
+import { chartCards } from './chart-cards.ts';
+import { escapeHtml } from './escape-html.ts';
+import { hoverScript } from './hover-script.ts';
+import { pageStyle } from './page-style.ts';
+
+/** The whole report as one page that needs no network and no other file. */
+export function htmlReport(state: RunState): string {
+  const { head } = state;
+  const status = statusOf(state);
+  const date = new Date(head.startMs).toLocaleString('en-GB', {
+    dateStyle: 'long',
+    timeStyle: 'short',
+  });
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>${escapeHtml(head.script)} · Shardwise</title>
+<style>${pageStyle}</style>
+</head>
+<body>
+<main>
+<header>
+<h1>${escapeHtml(head.script)}<span class="chip ${status}">${status}</span></h1>
+<p class="sub">${escapeHtml(`${date} · ${head.worldSize} rank${head.worldSize === 1 ? '' : 's'} · Node ${head.nodeVersion}`)}</p>
+</header>
+<section class="tiles">${tiles(state).map(tile).join('')}</section>
+<section class="cards">
+${chartCards(state).join('\n')}
+<section class="card wide"><div class="head"><h2>This run</h2></div>${factTable(state)}</section>
+</section>
+</main>
+<div id="tip" role="tooltip"></div>
+<script>${hoverScript}</script>
+</body>
+</html>
+`;
+}
+
+type Status = 'finished' | 'stopped' | 'failed';
+
+function statusOf({ exitCodes, stopping }: RunState): Status {
+  if (exitCodes.some((code) => code !== undefined && code !== 0)) return 'failed';
+  return stopping ? 'stopped' : 'finished';
+}
+
+function tiles(state: RunState): readonly (readonly [value: string, label: string])[] {
+  const { latest, totalSteps, history, recent, head } = state;
+  const validation = history.points.findLast((point) => point.validationLoss !== undefined);
+  const rate = tokensPerSecond(state);
+  const done = latest === undefined ? 0 : latest.step;
+  return [
+    ...(latest?.loss === undefined ? [] : [[formatLoss(latest.loss), 'last loss'] as const]),
+    ...(validation?.validationLoss === undefined
+      ? []
+      : [[formatLoss(validation.validationLoss), 'validation loss'] as const]),
+    [totalSteps === undefined ? String(done) : `${done} / ${totalSteps}`, 'steps'],
+    [formatDuration((latest?.endMs ?? head.startMs) - head.startMs), 'duration'],
+    ...(rate === undefined ? [] : [[formatCount(rate), 'tokens per second'] as const]),
+    ...(recent === undefined ? [] : [[formatMilliseconds(recent.stepMs), 'per step'] as const]),
+  ];
+}
+
+function tile([value, label]: readonly [value: string, label: string]): string {
+  return `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`;
+}
+
+function factTable({ head, facts, checkpoint }: RunState): string {
+  const rows: readonly (readonly [string, string])[] = [
+    ['Command', head.command],
+    ['Run directory', head.runDirectory],
+    ...Object.entries(facts).map(([name, value]) => [name, factText(value)] as const),
+    ...(checkpoint === undefined ? [] : [['Checkpoint', checkpoint.directory] as const]),
+    ['Every step', 'metrics.jsonl'],
+    ['Trace', 'trace.json (for Perfetto or chrome://tracing)'],
+  ];
+  const cells = rows.map(
+    ([name, value]) =>
+      `<tr><th scope="row">${escapeHtml(name)}</th><td><code>${escapeHtml(value)}</code></td></tr>`,
+  );
+  return `<table>${cells.join('')}</table>`;
+}
+
+function factText(value: string | number | boolean): string {
+  return typeof value === 'number' ? value.toLocaleString('en-US') : String(value);
+}

@@ -1,0 +1,38 @@
+/** Maps values of an axis to pixels, and back to round numbers for its ticks. */
+export interface Scale {
+  (value: number): number;
+  readonly ticks: readonly number[];
+}
+
+/** Ticks are 1, 2 or 5 times a power of ten apart, about `count` of them, within the range. */
+export function linearScale(
+  [low, high]: readonly [number, number],
+  [start, end]: readonly [number, number],
+  count: number,
+): Scale {
+  const range = high - low || 1;
+  const rough = range / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= rough) ?? 10);
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor((low + range) / step + 1e-9);
+  const ticks = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) =>
+    Number(((first + index) * step).toPrecision(12)),
+  );
+  const scale = (value: number): number => start + ((value - low) / range) * (end - start);
+  return Object.assign(scale, { ticks });
+}
+
+/** Smallest and largest finite value with a little air; `[0, 1]` without any. */
+export function extent(values: readonly number[], air: number): readonly [number, number] {
+  let low = Infinity;
+  let high = -Infinity;
+  for (const value of values) {
+    if (!Number.isFinite(value)) continue;
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  if (low > high) return [0, 1];
+  const margin = (high - low || Math.abs(high) || 1) * air;
+  return [low - margin, high + margin];
+}

@@ -1,0 +1,78 @@
+import type { Timeline, TimelineEntry } from '../run-state/message.ts';
+import { formatMilliseconds } from '../text/format.ts';
+import { pixel } from './chart-frame.ts';
+import { categoryColours } from './colours.ts';
+import { escapeHtml } from './escape-html.ts';
+import { linearScale } from './scale.ts';
+
+const WIDTH = 1080;
+const LEFT = 170;
+const RIGHT = 14;
+const TOP = 6;
+const LANE = 24;
+const GAP = 4;
+const RANK_GAP = 12;
+/** More boxes than this make a page slow and say no more. */
+const MAX_BOXES = 1500;
+
+/** What a rank's own thread does, and what runs beside it. */
+const lanes: readonly {
+  readonly name: string;
+  readonly holds: (event: TimelineEntry) => boolean;
+}[] = [
+  { name: 'compute', holds: ({ category }) => category !== 'collective' },
+  { name: 'communication', holds: ({ category }) => category === 'collective' },
+];
+
+/** One step of every rank on one clock: `timelines` are of the same step, ordered by rank. */
+export function timelineChart(timelines: readonly Timeline[]): string {
+  const start = Math.min(...timelines.map(({ startMs }) => startMs));
+  const end = Math.max(...timelines.map(({ endMs }) => endMs));
+  const x = linearScale([0, end - start], [LEFT, WIDTH - RIGHT], 9);
+  const rankHeight = lanes.length * (LANE + GAP) - GAP + RANK_GAP;
+  const bottom = TOP + timelines.length * rankHeight - RANK_GAP + 6;
+  const rows = timelines.map(({ rank, events }, index) => {
+    const top = TOP + index * rankHeight;
+    const laneRows = lanes.map(({ name, holds }, lane) => {
+      const y = top + lane * (LANE + GAP);
+      const inLane = events.filter(holds);
+      // The longest first, so that what lies within another event is drawn on top of it.
+      const drawn = inLane.toSorted((a, b) => b.durationMs - a.durationMs).slice(0, MAX_BOXES);
+      const boxes = drawn.map((event) => box(event, y, start, x));
+      return `<rect class="lane" x="${LEFT}" y="${y}" width="${WIDTH - RIGHT - LEFT}" height="${LANE}"/><text class="tick" x="${LEFT - 10}" y="${y + LANE / 2}" dy="0.32em" text-anchor="end">${name}</text>${boxes.join('')}`;
+    });
+    const middle = top + (rankHeight - RANK_GAP) / 2;
+    return `<text class="rank" x="4" y="${middle}" dy="0.32em">rank ${rank}</text>${laneRows.join('')}`;
+  });
+  const ticks = x.ticks.map((tick) => {
+    const at = pixel(x(tick));
+    return `<line class="grid" x1="${at}" x2="${at}" y1="${TOP}" y2="${bottom}"/><text class="tick" x="${at}" y="${bottom + 16}" text-anchor="middle">${tick} ms</text>`;
+  });
+  return `<svg class="chart" viewBox="0 0 ${WIDTH} ${bottom + 24}" role="img" aria-label="Timeline of one step">${ticks.join('')}${rows.join('')}</svg>`;
+}
+
+function box(
+  { name, category, startMs, durationMs, detail }: TimelineEntry,
+  y: number,
+  origin: number,
+  x: (ms: number) => number,
+): string {
+  const left = Math.max(LEFT, x(startMs - origin));
+  const right = Math.max(left + 0.6, x(startMs - origin + durationMs));
+  const tip = [name, formatMilliseconds(durationMs), ...(detail === undefined ? [] : [detail])];
+  return `<rect class="box" style="fill:${categoryColours[category]}" x="${pixel(left)}" y="${y}" width="${pixel(right - left)}" height="${LANE}" rx="1.5" data-tip="${escapeHtml(tip.join('\n'))}"/>`;
+}
+
+/** Of the steps that all ranks recorded, the one closest to the usual; none without any. */
+export function representativeStep(
+  timelines: readonly Timeline[],
+  worldSize: number,
+  usualMs: number,
+): readonly Timeline[] {
+  const steps = Map.groupBy(timelines, ({ step }) => step);
+  const complete = [...steps.values()].filter((ofStep) => ofStep.length === worldSize);
+  const distance = (ofStep: readonly Timeline[]): number =>
+    Math.abs(Math.max(...ofStep.map(({ startMs, endMs }) => endMs - startMs)) - usualMs);
+  const [nearest = []] = complete.toSorted((a, b) => distance(a) - distance(b));
+  return nearest.toSorted((a, b) => a.rank - b.rank);
+}

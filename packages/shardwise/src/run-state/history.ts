@@ -1,0 +1,28 @@
+import { mergeSummaries, type StepSummary } from './summary.ts';
+
+/** A whole run in a limited number of points, each of at most `stride` steps. */
+export interface History {
+  readonly points: readonly StepSummary[];
+  readonly stride: number;
+}
+
+const MAX_POINTS = 2048;
+
+export const emptyHistory: History = { points: [], stride: 1 };
+
+/** Steps keep their own point until there are more than 2048; then neighbours are averaged. */
+export function appendStep(history: History, summary: StepSummary): History {
+  const { points, stride } = history;
+  const last = points.at(-1);
+  const points2 =
+    last !== undefined && last.steps < stride
+      ? [...points.slice(0, -1), mergeSummaries(last, summary)]
+      : [...points, summary];
+  if (points2.length <= MAX_POINTS) return { points: points2, stride };
+  const halved: StepSummary[] = [];
+  for (let index = 0; index < points2.length; index += 2) {
+    const [first, second] = points2.slice(index, index + 2);
+    if (first !== undefined) halved.push(second ? mergeSummaries(first, second) : first);
+  }
+  return { points: halved, stride: stride * 2 };
+}

@@ -1,0 +1,127 @@
+import { z } from 'zod';
+
+/** What one rank says of one step. */
+export interface StepReport {
+  readonly kind: 'step';
+  readonly rank: number;
+  readonly step: number;
+  readonly totalSteps?: number | undefined;
+  readonly loss?: number | undefined;
+  readonly validationLoss?: number | undefined;
+  readonly learningRate?: number | undefined;
+  /** Of this rank alone. */
+  readonly tokens?: number | undefined;
+  /** Milliseconds since the epoch, as all points in time here. */
+  readonly endMs: number;
+  /** The time since the rank's report before this one, and what it went into. */
+  readonly stepMs: number;
+  readonly computeMs: number;
+  readonly communicationMs: number;
+  readonly dataMs: number;
+  /** Collecting graphs, planning and compiling. */
+  readonly graphMs: number;
+  /** In the rank's arena; absent where the device does not count. */
+  readonly memoryBytes?: number | undefined;
+}
+
+/** What one rank did when, in one step. */
+export interface Timeline {
+  readonly kind: 'timeline';
+  readonly rank: number;
+  readonly step: number;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly events: readonly TimelineEntry[];
+}
+
+export interface TimelineEntry {
+  readonly name: string;
+  readonly category: 'compute' | 'collective' | 'data' | 'graph';
+  readonly startMs: number;
+  readonly durationMs: number;
+  readonly detail?: string | undefined;
+}
+
+export type Fact = string | number | boolean;
+
+/** What the report's head shows of the model and the run. */
+export interface FactsMessage {
+  readonly kind: 'facts';
+  readonly rank: number;
+  readonly facts: Readonly<Record<string, Fact>>;
+}
+
+export interface CheckpointMessage {
+  readonly kind: 'checkpoint';
+  readonly rank: number;
+  readonly step: number;
+  readonly directory: string;
+}
+
+export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
+
+/** What the launcher itself sees of a run. */
+export type LauncherMessage =
+  | { readonly kind: 'process-memory'; readonly bytes: number }
+  | { readonly kind: 'stopping' }
+  | { readonly kind: 'exit'; readonly rank: number; readonly code: number };
+
+export type RunMessage = RankMessage | LauncherMessage;
+
+const rank = z.int().nonnegative();
+const milliseconds = z.number().nonnegative();
+/** A loss may have diverged. */
+const metric = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]).optional();
+
+const rankMessage = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('step'),
+    rank,
+    step: z.int().nonnegative(),
+    totalSteps: z.int().positive().optional(),
+    loss: metric,
+    validationLoss: metric,
+    learningRate: metric,
+    tokens: z.number().nonnegative().optional(),
+    endMs: z.number(),
+    stepMs: milliseconds,
+    computeMs: milliseconds,
+    communicationMs: milliseconds,
+    dataMs: milliseconds,
+    graphMs: milliseconds,
+    memoryBytes: z.number().nonnegative().optional(),
+  }),
+  z.object({
+    kind: z.literal('timeline'),
+    rank,
+    step: z.int().nonnegative(),
+    startMs: z.number(),
+    endMs: z.number(),
+    events: z.array(
+      z.object({
+        name: z.string(),
+        category: z.enum(['compute', 'collective', 'data', 'graph']),
+        startMs: z.number(),
+        durationMs: milliseconds,
+        detail: z.string().optional(),
+      }),
+    ),
+  }),
+  z.object({
+    kind: z.literal('facts'),
+    rank,
+    facts: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  }),
+  z.object({
+    kind: z.literal('checkpoint'),
+    rank,
+    step: z.int().nonnegative(),
+    directory: z.string(),
+  }),
+]);
+
+/** Undefined for anything that no rank of this version sends. */
+export function parseRankMessage(value: unknown): RankMessage | undefined {
+  const parsed = rankMessage.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}

@@ -1,0 +1,123 @@
+import { formatDuration } from '../text/format.ts';
+import { appendStep, emptyHistory, type History } from './history.ts';
+import type { Fact, RunMessage, StepReport, Timeline } from './message.ts';
+import { summarize, type StepSummary } from './summary.ts';
+
+/** What is known of a run before it starts. */
+export interface RunHead {
+  /** As the user would type it again. */
+  readonly command: string;
+  readonly script: string;
+  readonly runDirectory: string;
+  readonly worldSize: number;
+  readonly startMs: number;
+  readonly nodeVersion: string;
+}
+
+/** All that the terminal, the log lines and the report show; folded from messages. */
+export interface RunState {
+  readonly head: RunHead;
+  readonly totalSteps: number | undefined;
+  /** The last step that every rank has reported. */
+  readonly latest: StepSummary | undefined;
+  readonly history: History;
+  /** Of the last steps, heavier the later; milliseconds and tokens of one step. */
+  readonly recent: { readonly stepMs: number; readonly tokens: number } | undefined;
+  readonly processBytes: number | undefined;
+  readonly facts: Readonly<Record<string, Fact>>;
+  readonly checkpoint: { readonly step: number; readonly directory: string } | undefined;
+  readonly stopping: boolean;
+  /** By rank; undefined while it runs. */
+  readonly exitCodes: readonly (number | undefined)[];
+  /** Steps of which some rank has recorded what it did when. */
+  readonly timelines: readonly Timeline[];
+  /** Reports of steps that other ranks have yet to report. */
+  readonly pending: readonly StepReport[];
+}
+
+/** What a new step adds to the smoothed figures. */
+const SMOOTHING = 0.1;
+/** Ranks that differ by more steps than this do not run in step. */
+const MAX_PENDING_STEPS = 64;
+
+export function initialRunState(head: RunHead): RunState {
+  return {
+    head,
+    totalSteps: undefined,
+    latest: undefined,
+    history: emptyHistory,
+    recent: undefined,
+    processBytes: undefined,
+    facts: {},
+    checkpoint: undefined,
+    stopping: false,
+    exitCodes: Array.from({ length: head.worldSize }, () => undefined),
+    timelines: [],
+    pending: [],
+  };
+}
+
+export function reduceRun(state: RunState, message: RunMessage): RunState {
+  switch (message.kind) {
+    case 'step':
+      return reduceStep(state, message);
+    case 'timeline':
+      return { ...state, timelines: [...state.timelines, message] };
+    case 'facts':
+      return { ...state, facts: { ...state.facts, ...message.facts } };
+    case 'checkpoint':
+      return { ...state, checkpoint: { step: message.step, directory: message.directory } };
+    case 'process-memory':
+      return { ...state, processBytes: message.bytes };
+    case 'stopping':
+      return { ...state, stopping: true };
+    case 'exit':
+      return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
+    default:
+      return message satisfies never;
+  }
+}
+
+function reduceStep(state: RunState, report: StepReport): RunState {
+  const { worldSize } = state.head;
+  const sameStep = state.pending.filter(({ step }) => step === report.step);
+  const ofStep = [...sameStep, report].sort((a, b) => a.rank - b.rank);
+  const totalSteps = report.totalSteps ?? state.totalSteps;
+  if (ofStep.length < worldSize) {
+    const pending = [...state.pending, report].slice(-worldSize * MAX_PENDING_STEPS);
+    return { ...state, totalSteps, pending };
+  }
+  const latest = summarize(ofStep);
+  return {
+    ...state,
+    totalSteps,
+    latest,
+    history: appendStep(state.history, latest),
+    recent: smooth(state, latest),
+    pending: state.pending.filter(({ step }) => step !== report.step),
+  };
+}
+
+/** The first step compiles and allocates: it says nothing of the next ones. */
+function smooth({ recent, history }: RunState, latest: StepSummary): RunState['recent'] {
+  const { stepMs, tokens } = latest;
+  if (recent === undefined || history.points.length === 1) return { stepMs, tokens };
+  return {
+    stepMs: recent.stepMs + SMOOTHING * (stepMs - recent.stepMs),
+    tokens: recent.tokens + SMOOTHING * (tokens - recent.tokens),
+  };
+}
+
+/** Undefined while unknown. */
+export function tokensPerSecond({ recent }: RunState): number | undefined {
+  if (recent === undefined || recent.tokens === 0 || recent.stepMs === 0) return undefined;
+  return (recent.tokens / recent.stepMs) * 1000;
+}
+
+/** `ETA 3m 12s`, and at the end `in 1h 02m`; undefined while unknown. */
+export function timeLeft({ head, recent, latest, totalSteps }: RunState): string | undefined {
+  if (recent === undefined || latest === undefined || totalSteps === undefined) return undefined;
+  const steps = totalSteps - latest.step;
+  if (steps > 0) return `ETA ${formatDuration(steps * recent.stepMs)}`;
+  return `in ${formatDuration(latest.endMs - head.startMs)}`;
+}

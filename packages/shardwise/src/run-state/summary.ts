@@ -1,0 +1,78 @@
+import type { StepReport } from './message.ts';
+
+/** One step over all ranks, or the mean of several steps that follow each other. */
+export interface StepSummary {
+  /** The last step of those that this sums up, and how many they are. */
+  readonly step: number;
+  readonly steps: number;
+  readonly endMs: number;
+  /** Means over ranks. */
+  readonly loss: number | undefined;
+  readonly validationLoss: number | undefined;
+  readonly learningRate: number | undefined;
+  /** Of all ranks. */
+  readonly tokens: number;
+  /** Of the slowest rank. */
+  readonly stepMs: number;
+  /** Means over ranks. */
+  readonly computeMs: number;
+  readonly communicationMs: number;
+  readonly dataMs: number;
+  readonly graphMs: number;
+  /** By rank. */
+  readonly memoryBytes: readonly (number | undefined)[];
+}
+
+/** `reports` are one step's, ordered by rank. */
+export function summarize(reports: readonly StepReport[]): StepSummary {
+  const mean = (pick: (report: StepReport) => number | undefined): number | undefined => {
+    const values = reports.map(pick).filter((value) => value !== undefined);
+    if (values.length === 0) return undefined;
+    return values.reduce((sum, value) => sum + value, 0) / values.length;
+  };
+  return {
+    step: reports[0]?.step ?? 0,
+    steps: 1,
+    endMs: Math.max(...reports.map(({ endMs }) => endMs)),
+    loss: mean(({ loss }) => loss),
+    validationLoss: mean(({ validationLoss }) => validationLoss),
+    learningRate: mean(({ learningRate }) => learningRate),
+    tokens: reports.reduce((sum, { tokens = 0 }) => sum + tokens, 0),
+    stepMs: Math.max(...reports.map(({ stepMs }) => stepMs)),
+    computeMs: mean(({ computeMs }) => computeMs) ?? 0,
+    communicationMs: mean(({ communicationMs }) => communicationMs) ?? 0,
+    dataMs: mean(({ dataMs }) => dataMs) ?? 0,
+    graphMs: mean(({ graphMs }) => graphMs) ?? 0,
+    memoryBytes: reports.map(({ memoryBytes }) => memoryBytes),
+  };
+}
+
+/** Per step; what took no part in compute, communication, data or graph. */
+export function otherMs(summary: StepSummary): number {
+  const { stepMs, computeMs, communicationMs, dataMs, graphMs } = summary;
+  return Math.max(0, stepMs - computeMs - communicationMs - dataMs - graphMs);
+}
+
+/** `later` follows `earlier`. */
+export function mergeSummaries(earlier: StepSummary, later: StepSummary): StepSummary {
+  const steps = earlier.steps + later.steps;
+  const mean = (a: number, b: number): number => (a * earlier.steps + b * later.steps) / steps;
+  return {
+    step: later.step,
+    steps,
+    endMs: later.endMs,
+    loss:
+      earlier.loss === undefined || later.loss === undefined
+        ? (later.loss ?? earlier.loss)
+        : mean(earlier.loss, later.loss),
+    validationLoss: later.validationLoss ?? earlier.validationLoss,
+    learningRate: later.learningRate ?? earlier.learningRate,
+    tokens: mean(earlier.tokens, later.tokens),
+    stepMs: mean(earlier.stepMs, later.stepMs),
+    computeMs: mean(earlier.computeMs, later.computeMs),
+    communicationMs: mean(earlier.communicationMs, later.communicationMs),
+    dataMs: mean(earlier.dataMs, later.dataMs),
+    graphMs: mean(earlier.graphMs, later.graphMs),
+    memoryBytes: later.memoryBytes,
+  };
+}

@@ -1,0 +1,170 @@
+import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
+import { otherMs, type StepSummary } from '../run-state/summary.ts';
+import { formatBytes, formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
+import { displayPath } from '../text/display-path.ts';
+import type { Colour, Paint } from './paint.ts';
+import { sparkline } from '../text/sparkline.ts';
+
+interface Span {
+  readonly text: string;
+  readonly colour?: Colour;
+}
+
+const LABEL_COLUMNS = 9;
+const MAX_COLUMNS = 100;
+const GAP: Span = { text: '  ' };
+
+/** The block that stands at the bottom of the terminal while a run lasts; one string a line. */
+export function liveBlock(state: RunState, columns: number, paint: Paint): readonly string[] {
+  const width = Math.min(columns - 1, MAX_COLUMNS) - LABEL_COLUMNS;
+  const rows: readonly (readonly [label: string, spans: readonly Span[]])[] = [
+    ['run', runSpans(state)],
+    ['step', stepSpans(state, width)],
+    ['loss', lossSpans(state, width)],
+    ['speed', speedSpans(state)],
+    ['time', timeSpans(state.latest, width)],
+    ['memory', memorySpans(state)],
+    ['stop', stopSpans(state)],
+  ];
+  return rows
+    .filter(([, spans]) => spans.length > 0)
+    .map(([label, spans]) => {
+      const head: Span = { text: label.padEnd(LABEL_COLUMNS), colour: 'dim' };
+      return paintLine([head, ...spans], columns, paint);
+    });
+}
+
+function runSpans({ head }: RunState): readonly Span[] {
+  const ranks = head.worldSize === 1 ? '1 rank' : `${head.worldSize} ranks`;
+  return [
+    { text: head.script, colour: 'bold' },
+    { text: ` on ${ranks}` },
+    { text: `  ${displayPath(head.runDirectory)}`, colour: 'dim' },
+  ];
+}
+
+function stepSpans(state: RunState, width: number): readonly Span[] {
+  const { latest, totalSteps } = state;
+  if (latest === undefined) return [{ text: 'waiting for the first step', colour: 'dim' }];
+  if (totalSteps === undefined) return [{ text: String(latest.step), colour: 'bold' }];
+  const done = Math.min(1, latest.step / totalSteps);
+  const time = timeLeft(state);
+  const counts = `${latest.step}/${totalSteps}`;
+  const tail = `  ${(done * 100).toFixed(0)} %${time === undefined ? '' : `  ${time}`}`;
+  const bar = Math.max(0, Math.min(40, width - counts.length - tail.length - 2));
+  const filled = Math.round(done * bar);
+  return [
+    { text: counts, colour: 'bold' },
+    GAP,
+    { text: '━'.repeat(filled), colour: 'green' },
+    { text: '─'.repeat(bar - filled), colour: 'dim' },
+    { text: tail },
+  ];
+}
+
+function lossSpans({ latest, history }: RunState, width: number): readonly Span[] {
+  if (latest?.loss === undefined) return [];
+  const losses = history.points.map(({ loss }) => loss).filter((loss) => loss !== undefined);
+  const validation = history.points.findLast((point) => point.validationLoss !== undefined);
+  const number = formatLoss(latest.loss);
+  const tail =
+    validation?.validationLoss === undefined
+      ? ''
+      : `  validation ${formatLoss(validation.validationLoss)}`;
+  const room = Math.max(0, Math.min(40, width - number.length - tail.length - 2));
+  return [
+    { text: number, colour: Number.isFinite(latest.loss) ? 'bold' : 'red' },
+    GAP,
+    { text: sparkline(losses, room), colour: 'green' },
+    { text: tail },
+  ];
+}
+
+function speedSpans(state: RunState): readonly Span[] {
+  if (state.recent === undefined) return [];
+  const rate = tokensPerSecond(state);
+  const step = `${formatMilliseconds(state.recent.stepMs)}/step`;
+  const rateSpans: readonly Span[] =
+    rate === undefined
+      ? []
+      : [{ text: formatCount(rate), colour: 'bold' }, { text: ' tokens/s  ' }];
+  return [...rateSpans, { text: step }];
+}
+
+/** What a step's time went into, in the order of the bar. */
+export function timeParts(
+  summary: StepSummary,
+): readonly { readonly name: string; readonly ms: number; readonly colour: Colour }[] {
+  return [
+    { name: 'compute', ms: summary.computeMs, colour: 'cyan' },
+    { name: 'communication', ms: summary.communicationMs, colour: 'yellow' },
+    { name: 'data', ms: summary.dataMs, colour: 'green' },
+    { name: 'graph', ms: summary.graphMs, colour: 'magenta' },
+    { name: 'other', ms: otherMs(summary), colour: 'dim' },
+  ];
+}
+
+function timeSpans(latest: StepSummary | undefined, width: number): readonly Span[] {
+  if (latest === undefined || latest.stepMs === 0) return [];
+  const parts = timeParts(latest);
+  const total = parts.reduce((sum, { ms }) => sum + ms, 0);
+  const legend = parts.map(({ name, ms, colour }) => ({
+    text: `${name} ${((100 * ms) / total).toFixed(0)} %`,
+    colour,
+    ms,
+  }));
+  // Where there is no room for all parts, the small ones go.
+  const columns = (): number => legend.reduce((sum, { text }) => sum + text.length + 2, -2);
+  while (legend.length > 0 && columns() > width) {
+    const least = Math.min(...legend.map(({ ms }) => ms));
+    legend.splice(
+      legend.findIndex(({ ms }) => ms === least),
+      1,
+    );
+  }
+  const bar = Math.max(0, Math.min(20, width - columns() - 2));
+  let end = 0;
+  let drawn = 0;
+  const blocks = parts.map(({ ms, colour }): Span => {
+    end += ms;
+    const cells = Math.round((end / total) * bar) - drawn;
+    drawn += cells;
+    return { text: '█'.repeat(cells), colour };
+  });
+  const texts = legend.flatMap(({ text, colour }, index): Span[] =>
+    index === 0 && bar === 0 ? [{ text, colour }] : [GAP, { text, colour }],
+  );
+  return [...blocks, ...texts];
+}
+
+function memorySpans({ latest, processBytes }: RunState): readonly Span[] {
+  const ranks = (latest?.memoryBytes ?? []).map((bytes, rank) =>
+    bytes === undefined ? '' : `rank ${rank} ${formatBytes(bytes)}`,
+  );
+  const parts = ranks.filter((text) => text !== '');
+  const all = [
+    ...parts,
+    ...(processBytes === undefined ? [] : [`process ${formatBytes(processBytes)}`]),
+  ];
+  return all.length === 0 ? [] : [{ text: all.join(' · ') }];
+}
+
+function stopSpans({ stopping, exitCodes }: RunState): readonly Span[] {
+  if (!stopping || !exitCodes.includes(undefined)) return [];
+  return [
+    { text: 'stopping after this step', colour: 'yellow' },
+    { text: '; press Ctrl-C again to stop at once' },
+  ];
+}
+
+/** Cut to the terminal's width: a line that wraps would break the erasing of the block. */
+function paintLine(spans: readonly Span[], columns: number, paint: Paint): string {
+  let room = columns - 1;
+  let line = '';
+  for (const { text, colour } of spans) {
+    const cut = text.slice(0, Math.max(0, room));
+    room -= cut.length;
+    line += colour === undefined ? cut : paint(cut, colour);
+  }
+  return line.trimEnd();
+}

@@ -1,0 +1,57 @@
+import type { RunState } from '../run-state/run-state.ts';
+import { liveBlock } from './live-block.ts';
+import type { Paint } from './paint.ts';
+import { namedLine, type RunOutput } from './run-output.ts';
+import { Screen, type TerminalStream } from './screen.ts';
+
+const FRAME_MS = 100;
+
+/** The live block, redrawn ten times a second at most; what ranks write scrolls by above it. */
+export class LiveOutput implements RunOutput {
+  readonly #screen: Screen;
+  readonly #paint: Paint;
+  #state: RunState | undefined;
+  #above: string[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(stream: TerminalStream, paint: Paint) {
+    this.#screen = new Screen(stream);
+    this.#paint = paint;
+  }
+
+  update(state: RunState): void {
+    this.#state = state;
+    this.#schedule();
+  }
+
+  rankLine(rank: number, line: string): void {
+    const text = namedLine(rank, line);
+    this.#above.push(rank === 0 ? text : this.#paint(text, 'dim'));
+    this.#schedule();
+  }
+
+  notice(text: string): void {
+    this.#above.push(text);
+    this.#schedule();
+  }
+
+  /** A run without steps has nothing to leave on the screen. */
+  end(): void {
+    clearTimeout(this.#timer);
+    if (this.#state?.latest === undefined) this.#state = undefined;
+    this.#draw();
+    this.#screen.release();
+  }
+
+  #schedule(): void {
+    this.#timer ??= setTimeout(() => this.#draw(), FRAME_MS);
+  }
+
+  #draw(): void {
+    this.#timer = undefined;
+    const block =
+      this.#state === undefined ? [] : liveBlock(this.#state, this.#screen.columns, this.#paint);
+    this.#screen.draw(block, this.#above);
+    this.#above = [];
+  }
+}

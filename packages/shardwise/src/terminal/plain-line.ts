@@ -1,0 +1,20 @@
+import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
+import { formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
+
+/** The last step as one line without escape codes; undefined before the first. */
+export function plainLine(state: RunState): string | undefined {
+  const { latest, totalSteps } = state;
+  if (latest === undefined) return undefined;
+  const rate = tokensPerSecond(state);
+  const { loss, validationLoss, stepMs, computeMs, communicationMs, dataMs } = latest;
+  const split = `compute ${formatMilliseconds(computeMs)}, communication ${formatMilliseconds(communicationMs)}, data ${formatMilliseconds(dataMs)}`;
+  const parts = [
+    `step ${latest.step}${totalSteps === undefined ? '' : `/${totalSteps}`}`,
+    loss === undefined ? '' : `loss ${formatLoss(loss)}`,
+    validationLoss === undefined ? '' : `validation ${formatLoss(validationLoss)}`,
+    rate === undefined ? '' : `${formatCount(rate)} tokens/s`,
+    `${formatMilliseconds(stepMs)} (${split})`,
+    timeLeft(state) ?? '',
+  ];
+  return parts.filter((part) => part !== '').join('  ');
+}

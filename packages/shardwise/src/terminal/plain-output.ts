@@ -1,0 +1,55 @@
+import type { RunState } from '../run-state/run-state.ts';
+import { plainLine } from './plain-line.ts';
+import { namedLine, type OutputStream, type RunOutput } from './run-output.ts';
+import type { TerminalStream } from './screen.ts';
+
+/** Between lines of steps; the first and the last step always get one. */
+const INTERVAL_MS = 1000;
+
+/** One line a second for files and logs: no escape codes. */
+export class PlainOutput implements RunOutput {
+  readonly #streams: Readonly<Record<OutputStream, TerminalStream>>;
+  #printed: number | undefined;
+  #printedMs = -Infinity;
+  #last: RunState | undefined;
+  #stopping = false;
+
+  constructor(streams: Readonly<Record<OutputStream, TerminalStream>>) {
+    this.#streams = streams;
+  }
+
+  update(state: RunState): void {
+    this.#last = state;
+    if (state.stopping && !this.#stopping) {
+      this.#stopping = true;
+      this.notice('Stopping after this step; press Ctrl-C again to stop at once.');
+    }
+    const { latest, totalSteps } = state;
+    if (latest === undefined || latest.step === this.#printed) return;
+    const due = latest.endMs - this.#printedMs >= INTERVAL_MS;
+    if (due || latest.step === totalSteps || latest.validationLoss !== undefined)
+      this.#print(state);
+  }
+
+  rankLine(rank: number, line: string, stream: OutputStream): void {
+    this.#streams[stream].write(`${namedLine(rank, line)}\n`);
+  }
+
+  notice(text: string): void {
+    this.#streams.stderr.write(`${text}\n`);
+  }
+
+  end(): void {
+    if (this.#last !== undefined && this.#last.latest?.step !== this.#printed) {
+      this.#print(this.#last);
+    }
+  }
+
+  #print(state: RunState): void {
+    const line = plainLine(state);
+    if (line === undefined || state.latest === undefined) return;
+    this.#streams.stdout.write(`${line}\n`);
+    this.#printed = state.latest.step;
+    this.#printedMs = state.latest.endMs;
+  }
+}

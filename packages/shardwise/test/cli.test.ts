@@ -1,0 +1,194 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, readdir, readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { commandText } from '../src/cli/command-text.ts';
+import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+
+const main = join(import.meta.dirname, '..', 'src', 'cli', 'main.ts');
+const train = join(import.meta.dirname, 'fixtures', 'train.ts');
+const outcomes = join(import.meta.dirname, 'fixtures', 'outcomes.ts');
+
+let directory = '';
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-cli-'));
+});
+
+interface Ended {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** `onOutput` sees all of stdout so far whenever there is more. */
+function shardwise(
+  args: readonly string[],
+  onOutput: (stdout: string, interrupt: () => void) => void = () => undefined,
+): Promise<Ended> {
+  const child = spawn(process.execPath, ['--conditions=@shardwise/source', main, ...args], {
+    cwd: directory,
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+    onOutput(stdout, () => child.kill('SIGINT'));
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (exitCode) => resolve({ exitCode, stdout, stderr }));
+  });
+}
+
+describe('shardwise run', () => {
+  it('trains on every rank and leaves metrics, report, trace, logs and checkpoint', async () => {
+    const run = await shardwise(['run', '--nproc', '2', '--run-dir', 'out', train, '5']);
+    expect(run.stderr).toBe('');
+    expect(run.exitCode).toBe(0);
+    expect(run.stdout).toContain('[rank 1] hello from another rank');
+    expect(run.stdout).toMatch(/^step 5\/5 {2}loss 0\.8000 .* in \d+s$/m);
+    expect(run.stdout).toContain(`Checkpoint: ${join('out', 'checkpoints', 'step-000005')}`);
+    expect(run.stdout).toContain(`Report:     ${join('out', 'report.html')}`);
+
+    const out = join(directory, 'out');
+    expect((await readdir(out)).sort()).toEqual([
+      'checkpoints',
+      'logs',
+      'metrics.jsonl',
+      'report.html',
+      'trace.json',
+    ]);
+    const metrics = (await readFile(join(out, 'metrics.jsonl'), 'utf8')).trim().split('\n');
+    expect(metrics.map((line): unknown => JSON.parse(line))).toMatchObject(
+      [1, 2, 3, 4, 5].map((step) => ({ step, loss: 4 / step, tokens: 200 })),
+    );
+    const { model } = await loadCheckpoint(join(out, 'checkpoints'));
+    expect(new Float32Array(model['weight']?.bytes.buffer ?? new ArrayBuffer())[0]).toBe(15);
+  });
+
+  it('writes no escape codes where nobody looks at a terminal', async () => {
+    const run = await shardwise(['run', train, '2']);
+    expect(run.stdout + run.stderr).not.toContain('\u001B');
+  });
+
+  it('continues from a checkpoint with --resume', async () => {
+    await shardwise(['run', '--nproc', '2', '--run-dir', 'first', train, '3']);
+    const run = await shardwise([
+      'run',
+      '--nproc',
+      '2',
+      '--run-dir',
+      'second',
+      '--resume',
+      'first/checkpoints',
+      '--no-report',
+      train,
+      '5',
+    ]);
+    expect(run.stdout).toContain('continuing after step 3 with weight 9');
+    expect((await loadCheckpoint(join(directory, 'second', 'checkpoints'))).step).toBe(5);
+    expect(await readdir(join(directory, 'second'))).not.toContain('report.html');
+  });
+
+  it('stops all ranks after one step at Ctrl-C, saves, and says how to continue', async () => {
+    const args = ['run', '--nproc', '2', '--run-dir', 'out', train, '100000', '5'];
+    let interrupted = false;
+    const run = await shardwise(args, (stdout, interrupt) => {
+      if (!interrupted && stdout.includes('step 1/')) {
+        interrupted = true;
+        interrupt();
+      }
+    });
+    expect(run.exitCode).toBe(130);
+    expect(run.stderr).toBe('Stopping after this step; press Ctrl-C again to stop at once.\n');
+    const { step, directory: folder } = await loadCheckpoint(join(directory, 'out', 'checkpoints'));
+    expect(run.stdout).toMatch(new RegExp(`^step ${step}/100000 `, 'm'));
+    const name = folder.split('/').at(-1) ?? '';
+    expect(run.stdout).toContain(
+      `Continue:   shardwise run --nproc 2 --resume out/checkpoints/${name} ${train} 100000 5`,
+    );
+    const metrics = await readFile(join(directory, 'out', 'metrics.jsonl'), 'utf8');
+    expect(metrics.trim().split('\n')).toHaveLength(step);
+  });
+
+  it('ends ranks that do not listen at the second Ctrl-C', async () => {
+    let interrupts = 0;
+    const run = await shardwise(
+      ['run', '--nproc', '2', outcomes, 'never-ends'],
+      (stdout, interrupt) => {
+        if (interrupts === 0 && stdout.includes('rank 0 starts')) {
+          interrupts = 2;
+          interrupt();
+          setTimeout(interrupt, 100);
+        }
+      },
+    );
+    expect(run.exitCode).toBe(130);
+  });
+
+  it("fails with the script's exit code, the failing rank first", async () => {
+    const thrown = await shardwise(['run', '--nproc', '2', outcomes, 'throw']);
+    expect(thrown.exitCode).toBe(1);
+    expect(thrown.stderr).toContain('Rank 1 failed first: PlannedError: the plan failed\n    at ');
+    expect((await shardwise(['run', '--nproc', '2', outcomes, 'exit'])).exitCode).toBe(3);
+  });
+});
+
+describe('a command line that cannot be run', () => {
+  it.each([
+    [['run', '--nproc', '0', train], /--nproc <count>' argument '0' is invalid/],
+    [
+      ['run', '--nproc', 'two', train],
+      /argument 'two' is invalid. It must be a whole number from 1/,
+    ],
+    [['run', '--nproc', '99999', train], /99999 ranks: a process holds 1 to \d+/],
+    [['run', 'absent.ts'], /^Running absent.ts: no such file in .*\. Give the path of a/],
+    [['run', '.'], /^Running \.: it is no file/],
+    [['run', '--frobnicate', train], /unknown option '--frobnicate'. See `shardwise run --help`/],
+    [['run'], /missing required argument 'script'/],
+    [['fly'], /unknown command 'fly'/],
+    [['run', '--resume', 'absent', train], /there is no state.json/],
+  ])('%j says so in one line, exit code 2', async (args, message) => {
+    const run = await shardwise(args);
+    expect(run.exitCode).toBe(2);
+    expect(run.stderr).toMatch(message);
+    expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(run.stdout).toBe('');
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('does not write into the directory of another run', async () => {
+    await shardwise(['run', '--run-dir', 'out', train, '1']);
+    const again = await shardwise(['run', '--run-dir', 'out', train, '1']);
+    expect(again.exitCode).toBe(2);
+    expect(again.stderr).toMatch(/it holds a run already. Give another one with --run-dir/);
+  });
+});
+
+describe('the rest of the command', () => {
+  it('has a version and help', async () => {
+    expect((await shardwise(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+    const help = await shardwise(['run', '--help']);
+    expect(help.stdout).toContain('--nproc <count>');
+    expect(help.exitCode).toBe(0);
+  });
+
+  it('writes a command as it is typed', () => {
+    const options = {
+      script: "it's.ts",
+      args: ['--text', 'a b', '--lr=1e-3'],
+      worldSize: 2,
+      runDirectory: undefined,
+      resumeDirectory: 'runs/x',
+      report: false,
+      plain: true,
+    };
+    expect(commandText(options)).toBe(
+      `shardwise run --nproc 2 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
+    );
+  });
+});

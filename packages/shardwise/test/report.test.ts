@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest';
+import { chromeTrace } from '../src/report/chrome-trace.ts';
+import { formatTick } from '../src/report/format-tick.ts';
+import { htmlReport } from '../src/report/html-report.ts';
+import { extent, linearScale } from '../src/report/scale.ts';
+import { representativeStep } from '../src/report/timeline-chart.ts';
+import type { Timeline, TimelineEntry } from '../src/run-state/message.ts';
+import { head, reports, runOf, stepReport } from './run-fixture.ts';
+
+function entry(name: string, category: TimelineEntry['category'], atMs: number): TimelineEntry {
+  return { name, category, startMs: head.startMs + atMs, durationMs: 10, detail: '4096 bytes' };
+}
+
+function timeline(rank: number, step: number, durationMs = 100): Timeline {
+  return {
+    kind: 'timeline',
+    rank,
+    step,
+    startMs: head.startMs,
+    endMs: head.startMs + durationMs,
+    events: [entry('forward', 'compute', 5), entry('allReduce', 'collective', 20)],
+  };
+}
+
+const run = runOf([
+  ...reports(40),
+  stepReport(0, 41, { validationLoss: 0.5, learningRate: 3e-4 }),
+  stepReport(1, 41, { learningRate: 3e-4 }),
+  timeline(0, 4),
+  timeline(1, 4),
+  { kind: 'facts', rank: 0, facts: { parameters: 3_260_416 } },
+  { kind: 'checkpoint', rank: 0, step: 41, directory: '/runs/example/checkpoints/step-000041' },
+  { kind: 'exit', rank: 0, code: 0 },
+  { kind: 'exit', rank: 1, code: 0 },
+]);
+
+describe('the report', () => {
+  const html = htmlReport(run);
+
+  it('has every chart, the facts of the run and where its checkpoint is', () => {
+    for (const title of [
+      'Loss',
+      'Throughput',
+      'Step time',
+      'Memory of tensors per rank',
+      'Learning rate',
+      'Timeline of step 4',
+      'This run',
+    ]) {
+      expect(html).toContain(`<h2>${title}</h2>`);
+    }
+    expect(html).toContain('3,260,416');
+    expect(html).toContain(head.command);
+    expect(html).toContain('step-000041');
+    expect(html).toContain('<span class="chip finished">finished</span>');
+  });
+
+  it('asks nothing of the network or of other files', () => {
+    expect(html).not.toMatch(/\b(src|href)=|url\((?!#)|@import|https?:|fetch\(|import\(/);
+  });
+
+  it('has no unfinished number in its drawings', () => {
+    expect(html).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
+  it('says stopped and failed where the run was', () => {
+    const exits = (code: number) =>
+      [0, 1].map((rank) => ({ kind: 'exit', rank, code: rank * code }) as const);
+    expect(htmlReport(runOf([...reports(1), { kind: 'stopping' }, ...exits(0)]))).toContain(
+      'chip stopped',
+    );
+    expect(htmlReport(runOf([...reports(1), ...exits(3)]))).toContain('chip failed');
+  });
+
+  it('shows hostile names as text', () => {
+    const hostile = runOf([
+      ...reports(2),
+      { kind: 'facts', rank: 0, facts: { '<script>alert(1)</script>': `"'&` } },
+      { ...timeline(0, 2), events: [entry('<img onerror="x">', 'compute', 1)] },
+      { ...timeline(1, 2), events: [] },
+    ]);
+    const page = htmlReport(hostile);
+    expect(page).not.toContain('<script>alert');
+    expect(page).not.toContain('<img');
+    expect(page).toContain('&lt;script&gt;alert(1)&lt;/script&gt;');
+  });
+
+  it('of a single step, and of a diverged loss, is drawn all the same', () => {
+    expect(htmlReport(runOf(reports(1)))).toContain('<circle');
+    const diverged = runOf(
+      [1, 2, 3].map((step) => stepReport(0, step, { loss: NaN })),
+      1,
+    );
+    expect(htmlReport(diverged)).not.toMatch(/[ML]\S* ?NaN/);
+  });
+
+  it('leaves out charts that have no data', () => {
+    const bare = runOf(
+      [stepReport(0, 1, { loss: undefined, tokens: 0, memoryBytes: undefined })],
+      1,
+    );
+    const page = htmlReport(bare);
+    expect(page).not.toMatch(/<h2>(Loss|Throughput|Memory|Learning rate|Timeline)/);
+    expect(page).toContain('<h2>Step time</h2>');
+  });
+
+  it('stays small for a long run', () => {
+    const long = Array.from({ length: 20_000 }, (_, index) => stepReport(0, index + 1));
+    expect(htmlReport(runOf(long, 1)).length).toBeLessThan(600_000);
+  });
+});
+
+describe('the step of the timeline', () => {
+  it('is the recorded one closest to the usual duration that every rank has', () => {
+    const recorded = [
+      timeline(1, 2, 130),
+      timeline(0, 1, 2000),
+      timeline(1, 1, 2000),
+      timeline(0, 2, 120),
+      timeline(0, 4, 125),
+    ];
+    const picked = representativeStep(recorded, 2, 125);
+    expect(picked.map(({ rank, step }) => [rank, step])).toEqual([
+      [0, 2],
+      [1, 2],
+    ]);
+    expect(representativeStep([timeline(0, 1)], 2, 100)).toEqual([]);
+  });
+});
+
+describe('the trace', () => {
+  it('is in the Chrome Trace Event format, in microseconds, with a thread per rank', () => {
+    expect(JSON.parse(chromeTrace([timeline(0, 4), timeline(1, 4)]))).toMatchObject({
+      traceEvents: [
+        { name: 'process_name', ph: 'M' },
+        { name: 'thread_name', ph: 'M', tid: 0, args: { name: 'rank 0' } },
+        { name: 'thread_name', ph: 'M', tid: 1, args: { name: 'rank 1' } },
+        { name: 'step 4', ph: 'X', tid: 0, ts: 0, dur: 100_000 },
+        { name: 'forward', ph: 'X', cat: 'compute', tid: 0, ts: 5000, dur: 10_000 },
+        { name: 'allReduce', cat: 'collective', args: { detail: '4096 bytes' } },
+        { name: 'step 4', tid: 1 },
+        { name: 'forward', tid: 1 },
+        { name: 'allReduce', tid: 1 },
+      ],
+    });
+  });
+});
+
+describe('an axis', () => {
+  it('has round ticks within its range', () => {
+    expect(linearScale([0, 10], [0, 100], 5).ticks).toEqual([0, 2, 4, 6, 8, 10]);
+    expect(linearScale([1.62, 5.53], [0, 100], 5).ticks).toEqual([2, 3, 4, 5]);
+    expect(linearScale([0, 3e-4], [0, 100], 3).ticks).toEqual([0, 1e-4, 2e-4, 3e-4]);
+  });
+
+  it('maps its range to pixels, also a range of one value', () => {
+    const scale = linearScale([10, 20], [100, 0], 4);
+    expect([10, 15, 20].map(scale)).toEqual([100, 50, 0]);
+    expect(linearScale([3, 3], [0, 10], 4)(3)).toBe(0);
+  });
+
+  it('ignores what is no number', () => {
+    expect(extent([NaN, 1, Infinity, 3], 0)).toEqual([1, 3]);
+    expect(extent([NaN], 0.1)).toEqual([0, 1]);
+  });
+
+  it('has short labels', () => {
+    expect([0, 2.5, 15_000, 3e-4, 2e6].map((value) => formatTick(value, ''))).toEqual([
+      '0',
+      '2.5',
+      '15k',
+      '3e-4',
+      '2M',
+    ]);
+    expect(formatTick(200, 'ms')).toBe('200 ms');
+  });
+});

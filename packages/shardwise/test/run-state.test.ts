@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { parseRankMessage } from '../src/run-state/message.ts';
+import { runDirectoryName } from '../src/run-state/run-directory.ts';
+import { timeLeft, tokensPerSecond } from '../src/run-state/run-state.ts';
+import { otherMs } from '../src/run-state/summary.ts';
+import { reports, runOf, stepReport } from './run-fixture.ts';
+
+describe('the state of a run', () => {
+  it('counts a step once every rank has reported it', () => {
+    const early = runOf([stepReport(0, 1), stepReport(0, 2), stepReport(1, 1)]);
+    expect(early.latest?.step).toBe(1);
+    expect(early.pending.map(({ rank, step }) => [rank, step])).toEqual([[0, 2]]);
+  });
+
+  it('takes the mean loss, the sum of tokens and the slowest rank of a step', () => {
+    const { latest } = runOf([
+      stepReport(1, 1, { loss: 3, tokens: 10, stepMs: 120, computeMs: 90 }),
+      stepReport(0, 1, { loss: 1, tokens: 30, stepMs: 100, computeMs: 70 }),
+    ]);
+    expect(latest).toMatchObject({ loss: 2, tokens: 40, stepMs: 120, computeMs: 80 });
+    expect(latest?.memoryBytes).toEqual([300 * 2 ** 20, 301 * 2 ** 20]);
+  });
+
+  it('knows the time that went into none of the parts', () => {
+    const { latest } = runOf(reports(1));
+    expect(latest && otherMs(latest)).toBe(100 - 70 - 15 - 5 - 4);
+  });
+
+  it('estimates the time left from recent steps, not from the first, which compiles', () => {
+    const slowStart = reports(3).map((report) =>
+      report.step === 1 ? { ...report, stepMs: 60_000 } : report,
+    );
+    expect(timeLeft(runOf(slowStart))).toBe('ETA 10s');
+    expect(tokensPerSecond(runOf(slowStart))).toBe(20_000);
+  });
+
+  it('says how long the run took once it is over', () => {
+    expect(timeLeft(runOf(reports(100)))).toBe('in 10s');
+  });
+
+  it('keeps a long run in a limited number of points without losing its mean or its end', () => {
+    const steps = 10_000;
+    const { history } = runOf(
+      Array.from({ length: steps }, (_, index) => stepReport(0, index + 1, { loss: index % 2 })),
+      1,
+    );
+    expect(history.points.length).toBeLessThanOrEqual(2048);
+    expect(history.points.reduce((sum, point) => sum + point.steps, 0)).toBe(steps);
+    expect(history.points.at(-1)?.step).toBe(steps);
+    const losses = history.points.map(({ loss, steps }) => (loss ?? 0) * steps);
+    expect(losses.reduce((sum, loss) => sum + loss, 0) / steps).toBeCloseTo(0.5);
+  });
+
+  it('keeps the last validation loss when steps are averaged', () => {
+    const many = Array.from({ length: 5000 }, (_, index) =>
+      stepReport(0, index + 1, index === 4990 ? { validationLoss: 1.25 } : {}),
+    );
+    const { points } = runOf(many, 1).history;
+    expect(points.filter(({ validationLoss }) => validationLoss === 1.25)).toHaveLength(1);
+  });
+});
+
+describe('a message of a rank', () => {
+  it('may carry a loss that has diverged', () => {
+    const message = stepReport(0, 1, { loss: NaN, validationLoss: Infinity });
+    expect(parseRankMessage(message)).toEqual(message);
+  });
+
+  it.each([
+    ['no object', 'step'],
+    ['of an unknown kind', { kind: 'launch-missiles', rank: 0 }],
+    ['without its times', { kind: 'step', rank: 0, step: 1 }],
+    ['of a negative rank', stepReport(-1, 1)],
+  ])('that is %s is none', (_, value) => {
+    expect(parseRankMessage(value)).toBeUndefined();
+  });
+});
+
+describe("a run directory's name", () => {
+  const date = new Date(2026, 0, 31, 9, 5, 7);
+  it('says the script and the time', () => {
+    expect(runDirectoryName('experiments/lora.ts', date)).toBe(
+      join('runs', 'lora-20260131-090507'),
+    );
+  });
+
+  it('says the folder where the script is called train, main or index', () => {
+    expect(runDirectoryName('examples/gpt/train.ts', date)).toBe(
+      join('runs', 'gpt-20260131-090507'),
+    );
+  });
+});

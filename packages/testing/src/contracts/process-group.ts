@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest';
+import type { RankOutcome } from '../ranks/spawn-ranks.ts';
+import { conformanceCases } from './process-group/conformance.ts';
+import { mismatches, refusals, type CallOutcome } from './process-group/faults.ts';
+import { pointToPointCases } from './process-group/point-to-point.ts';
+import { expectedOf } from './process-group/random-call.ts';
+import { randomCalls } from './process-group/random-calls.ts';
+import type { ProcessGroupScenario } from './process-group/scenario.ts';
+
+export interface ProcessGroupContract {
+  readonly name: string;
+  /**
+   * Makes a new world of `size` ranks, has each call runProcessGroupScenario with its group, and
+   * tells how each rank ended. The ranks may be threads or processes: a scenario is plain data.
+   */
+  readonly run: (
+    size: number,
+    scenario: ProcessGroupScenario,
+  ) => Promise<readonly RankOutcome[]>;
+  /** Default: 1 to 5. */
+  readonly sizes?: readonly number[];
+  /** Random calls for each size. Default: 40. */
+  readonly randomCalls?: number;
+  /** Of the random calls. Default: 1. */
+  readonly seed?: number;
+}
+
+/** The tests that a ProcessGroup must pass, for vitest. */
+export function processGroupContract(contract: ProcessGroupContract): void {
+  const sizes = contract.sizes ?? [1, 2, 3, 4, 5];
+  describe(`process group contract: ${contract.name}`, () => {
+    describe.each(sizes)('%i ranks', (size) => {
+      conforms(contract, size);
+      agreesWithSpecification(contract, size);
+    });
+    const size = sizes.find((count) => count >= 3) ?? Math.max(...sizes);
+    if (size > 1) {
+      refusesWhatRanksDoNotAgreeOn(contract, size);
+      endsByOnePath(contract, size);
+    }
+  });
+}
+
+function conforms({ run }: ProcessGroupContract, size: number): void {
+  const cases = { ...conformanceCases, ...pointToPointCases };
+  const names = Object.keys(cases).filter((name) => size > 1 || !(name in pointToPointCases));
+  let played: Promise<readonly unknown[]> | undefined;
+  it.each(names)('%s', async (name) => {
+    played ??= run(size, { kind: 'conformance' }).then(valuesOf);
+    const answers = await played;
+    for (const [rank, answer] of answers.entries()) {
+      expect(answer).toHaveProperty([name], cases[name]?.expected(rank, size));
+    }
+  });
+}
+
+function agreesWithSpecification(contract: ProcessGroupContract, size: number): void {
+  const calls = randomCalls(size, contract.randomCalls ?? 40, contract.seed ?? 1);
+  it(`gives the bits of the specification for ${calls.length} random calls`, async () => {
+    const results = valuesOf(await contract.run(size, { kind: 'random', calls }));
+    for (const [index, call] of calls.entries()) {
+      const expected = expectedOf(call, size);
+      for (const [rank, outputs] of results.entries()) {
+        const output: unknown = Array.isArray(outputs) ? outputs[index] : 'nothing';
+        const about = `rank ${rank} of ${size}: ${JSON.stringify(call)}`;
+        expect(output, about).toEqual(expected[rank]);
+      }
+    }
+  });
+}
+
+function refusesWhatRanksDoNotAgreeOn({ run }: ProcessGroupContract, size: number): void {
+  it.each(Object.keys(mismatches))(
+    'ranks that differ in %s all reject, naming both ranks',
+    async (name) => {
+      for (const outcomes of outcomesOf(await run(size, { kind: 'mismatch', name }))) {
+        const [differing, next] = outcomes;
+        expect(differing?.code).toBe('COLLECTIVE_MISMATCH');
+        expect(differing?.message).toMatch(/rank \d.*rank \d/);
+        expect(next?.code).toMatch(/^COLLECTIVE_(ABORTED|MISMATCH)$/);
+      }
+    },
+  );
+
+  it('wrong arguments are refused before anything is communicated', async () => {
+    const codes = [...Object.values(refusals).map(({ code }) => code), 'fulfilled'];
+    for (const outcomes of outcomesOf(await run(size, { kind: 'refusals' }))) {
+      expect(outcomes.map(({ code }) => code)).toEqual(codes);
+    }
+  });
+}
+
+function endsByOnePath({ run }: ProcessGroupContract, size: number): void {
+  const fault = async (name: string): Promise<readonly (readonly CallOutcome[])[]> =>
+    outcomesOf(await run(size, { kind: 'fault', name }));
+
+  it('a timeout names the rank that has not come, to all that waited for it', async () => {
+    const [, ...waiting] = await fault('a rank that does not come');
+    const outcomes = waiting.flat();
+    expect(outcomes).toHaveLength(size - 1);
+    expect(outcomes.map(({ code }) => code)).toContain('COLLECTIVE_TIMEOUT');
+    for (const { code, message } of outcomes) {
+      expect(code).toMatch(/^COLLECTIVE_(TIMEOUT|ABORTED)$/);
+      expect(message).toContain('rank 0 has not arrived');
+    }
+  });
+
+  it('a receive that times out names its peer', async () => {
+    const [, ...waiting] = await fault('a message that does not come');
+    for (const { message } of waiting.flat()) expect(message).toContain('rank 0');
+    expect(waiting.flat().map(({ code }) => code)).toContain('COLLECTIVE_TIMEOUT');
+  });
+
+  it('closing with a reason fails what is pending and what comes, on every rank', async () => {
+    for (const outcomes of await fault('a rank that closes the group with a reason')) {
+      expect(outcomes.length).toBeGreaterThan(0);
+      for (const { code, message } of outcomes) {
+        expect(code).toBe('COLLECTIVE_ABORTED');
+        expect(message).toMatch(/rank 1 .*the disk is full/);
+      }
+    }
+  });
+
+  it('a signal ends the group, and says so everywhere', async () => {
+    for (const { code, message } of (await fault('a rank whose signal aborts')).flat()) {
+      expect(code).toBe('COLLECTIVE_ABORTED');
+      expect(message).toMatch(/rank 1 .*timeout/i);
+    }
+  });
+
+  it('a receive from a rank that has left rejects at once', async () => {
+    const outcomes = (await fault('a rank that leaves without the others')).flat();
+    expect(outcomes).toHaveLength(size - 1);
+    for (const { code, message } of outcomes) {
+      expect(code).toBe('COLLECTIVE_ABORTED');
+      expect(message).toContain('rank 1');
+    }
+  });
+
+  it('a message of another size than its receiver expects is a mismatch', async () => {
+    const [, receiver] = await fault('a message of another size');
+    expect(receiver?.map(({ code }) => code)).toEqual(['COLLECTIVE_MISMATCH']);
+  });
+
+  it('an error on one rank ends the calls of the others with its text', async () => {
+    const outcomes = await run(size, { kind: 'fault', name: 'a rank that throws' });
+    const thrown = outcomes[1];
+    expect(thrown?.status === 'rejected' ? thrown.error.message : '').toContain('out of coffee');
+    for (const outcome of outcomes.toSpliced(1, 1)) {
+      for (const { code, message } of callOutcomes(outcome)) {
+        expect(code).toBe('COLLECTIVE_ABORTED');
+        expect(message).toMatch(/rank 1 .*out of coffee/);
+      }
+    }
+  });
+}
+
+function valuesOf(outcomes: readonly RankOutcome[]): readonly unknown[] {
+  return outcomes.map((outcome) => {
+    if (outcome.status === 'rejected') throw outcome.error;
+    return outcome.value;
+  });
+}
+
+function outcomesOf(outcomes: readonly RankOutcome[]): readonly (readonly CallOutcome[])[] {
+  return outcomes.map(callOutcomes);
+}
+
+function callOutcomes(outcome: RankOutcome): readonly CallOutcome[] {
+  if (outcome.status === 'rejected') throw outcome.error;
+  const { value } = outcome;
+  return Array.isArray(value) ? value.filter(isCallOutcome) : [];
+}
+
+function isCallOutcome(value: unknown): value is CallOutcome {
+  return typeof value === 'object' && value !== null && 'code' in value && 'message' in value;
+}
