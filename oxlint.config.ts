@@ -80,6 +80,7 @@ export default defineConfig({
     'unicorn/require-module-specifiers': 'off',
     'typescript/no-generated-empty-object-type': 'off',
     'typescript/no-unsafe-type-assertion': 'off',
+    'unicorn/require-post-message-target-origin': 'off', // threads have no origin
     'no-shadow': 'off',
     'no-underscore-dangle': 'off',
     'no-await-in-loop': 'off',

@@ -4,19 +4,19 @@ Run from the repository root, with PyTorch 2.15 and safetensors:
 
     python tools/golden-training.py
 
-It rewrites test/golden/NAME.safetensors and test/golden/training.json, which test/golden.test.ts compares with.
-Each safetensors file holds, in float32 and int32:
+It rewrites test/golden/NAME.safetensors, which test/golden.test.ts compares with. Each file says SEED and the version of
+PyTorch in its metadata and holds, in float32 and int32:
 
-    data.inputs, data.targets   [STEPS, BATCH, ...], the global batch of every step
-    initial.PARAMETER           what torch.manual_seed(SEED) and the construction of the model give
-    gradient.PARAMETER          of the mean loss of step 0 at the initial parameters
+    data.inputs, data.targets        [STEPS, BATCH, ...], the global batch of every step
+    initial.PARAMETER                what torch.manual_seed(SEED) and the construction of the model give
+    gradient.PARAMETER               of the mean loss of step 0 at the initial parameters
+    losses.sgd, losses.adamw         [STEPS], the mean loss of every step
     sgd.PARAMETER, adamw.PARAMETER   after STEPS steps
 
 The models are those of test/golden/models.ts, with the same names and the same order of construction. Data follow from
 integer arithmetic, so nothing but PyTorch itself decides the values. One thread and deterministic algorithms.
 """
 
-import json
 import pathlib
 
 import torch
@@ -190,21 +190,18 @@ def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    record = {"torch": torch.__version__.split("+")[0], "seed": SEED, "losses": {}}
+    metadata = {"seed": str(SEED), "torch": torch.__version__.split("+")[0]}
     for name, model_class in MODELS.items():
         inputs, targets = model_class.data()
         model = built(model_class)
         tensors = {"data.inputs": inputs, "data.targets": targets, **copies("initial", model.named_parameters())}
         loss_of(model, inputs[0], targets[0]).backward()
         tensors |= copies("gradient", ((key, p.grad) for key, p in model.named_parameters()))
-        record["losses"][name] = {}
         for key, make_optimizer in OPTIMIZERS.items():
             model, losses = train(model_class, make_optimizer, inputs, targets)
-            tensors |= copies(key, model.named_parameters())
-            record["losses"][name][key] = losses
+            tensors |= {f"losses.{key}": torch.tensor(losses), **copies(key, model.named_parameters())}
         small = {key: (t.int() if t.dtype == torch.int64 else t).contiguous() for key, t in tensors.items()}
-        save_file(small, OUTPUT / f"{name}.safetensors")
-    (OUTPUT / "training.json").write_text(json.dumps(record, indent=2) + "\n")
+        save_file(small, OUTPUT / f"{name}.safetensors", metadata)
 
 
 if __name__ == "__main__":

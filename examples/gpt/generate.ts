@@ -5,13 +5,23 @@ import type { GPT } from './model.ts';
  * Continues a prompt of contextLength bytes, one byte after the other, drawn from the model's
  * distribution sharpened by the temperature. The window keeps its length, so that one plan serves all steps.
  */
-export async function generate(model: GPT, prompt: Uint8Array, length: number, generator: Generator, temperature = 0.8): Promise<Uint8Array> {
+export async function generate(
+  model: GPT,
+  prompt: Uint8Array,
+  length: number,
+  generator: Generator,
+  temperature = 0.8,
+): Promise<Uint8Array> {
   const window = Int32Array.from(prompt);
   const generated = new Uint8Array(length);
   for (let position = 0; position < length; position++) {
     const logits = noGrad(() => {
       const ids = fromData(window.slice(), [1, window.length], 'i32');
-      return model.forward(ids).select(1, -1).mul(1 / temperature).softmax(); // [1, V]
+      return model
+        .forward(ids)
+        .select(1, -1)
+        .mul(1 / temperature)
+        .softmax(); // [1, V]
     });
     const byte = draw(await logits.data(), generator);
     generated[position] = byte;

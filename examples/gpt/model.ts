@@ -1,4 +1,13 @@
-import { arange, Embedding, functional, LayerNorm, Linear, Module, ModuleList, type Tensor } from 'shardwise';
+import {
+  arange,
+  Embedding,
+  functional,
+  LayerNorm,
+  Linear,
+  Module,
+  ModuleList,
+  type Tensor,
+} from 'shardwise';
 
 /** Letters: B batch, T tokens, C channels, H heads, D = C / H, V vocabulary. */
 export interface GPTOptions {
@@ -25,9 +34,16 @@ class CausalSelfAttention extends Module {
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
     const [B = 0, T = 0, C = 0] = x.shape;
-    const heads = this.qkv.forward(x).reshape([B, T, 3, this.#heads, C / this.#heads]); // [B, T, 3, H, D]
-    const part = (index: number): Tensor => heads.select(2, index).transpose(1, 2); // [B, H, T, D]
-    const attended = functional.scaledDotProductAttention(part(0), part(1), part(2), { causal: true });
+    const H = this.#heads;
+    // Query, key and value heads stand one after the other.
+    const heads = this.qkv
+      .forward(x)
+      .reshape([B, T, 3 * H, C / H])
+      .transpose(1, 2); // [B, 3H, T, D]
+    const [query, key, value] = heads.split(H, 1); // each [B, H, T, D]
+    if (query === undefined || key === undefined || value === undefined)
+      throw new RangeError('three parts');
+    const attended = functional.scaledDotProductAttention(query, key, value, { causal: true });
     return this.projection.forward(attended.transpose(1, 2).reshape([B, T, C]));
   }
 }

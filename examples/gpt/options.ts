@@ -3,7 +3,10 @@ import { ConfigError } from 'shardwise';
 import { z } from 'zod';
 
 /** Text that is there after `npm ci`: the declarations of the packages that the repository uses. */
-const installedDeclarations = ['node_modules/typescript/**/*.d.ts', 'node_modules/@types/**/*.d.ts'];
+const installedDeclarations = [
+  'node_modules/typescript/**/*.d.ts',
+  'node_modules/@types/**/*.d.ts',
+];
 
 const count = z.coerce.number().int().positive();
 
@@ -31,7 +34,10 @@ export type Options = z.infer<typeof schema>;
 export function readOptions(argv: readonly string[]): Options {
   const names = Object.keys(schema.shape);
   const options = Object.fromEntries(
-    names.map((name) => [name, name === 'data' ? { type: 'string' as const, multiple: true } : { type: 'string' as const }]),
+    names.map((name) => [
+      name,
+      name === 'data' ? { type: 'string' as const, multiple: true } : { type: 'string' as const },
+    ]),
   );
   try {
     const { values } = parseArgs({ args: [...argv], options, strict: true });
@@ -42,7 +48,11 @@ export function readOptions(argv: readonly string[]): Options {
         ? cause.issues.map(({ path, message }) => `--${path.join('.')}: ${message}`).join('; ')
         : String(cause instanceof Error ? cause.message.split('. ')[0] : cause);
     throw new ConfigError(
-      { asked: 'to read the options of the script', found, todo: `Use the options ${names.map((name) => `--${name}`).join(', ')}` },
+      {
+        asked: 'to read the options of the script',
+        found,
+        todo: `Use the options ${names.map((name) => `--${name}`).join(', ')}`,
+      },
       { argv },
       { cause },
     );

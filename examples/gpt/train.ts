@@ -7,15 +7,37 @@
  */
 import { readTextFiles } from '@shardwise/core/node';
 import {
-  AdamW, collate, DataLoader, ddp, defaultGenerator, DistributedSampler, explain, fromArray, functional, init, loadCheckpoint, manualSeed,
-  noGrad, parallelize, planFor, randomState, restoreOptimizer, setRandomState, splitText, storeOptimizer, TextDataset, type TextSample,
+  AdamW,
+  collate,
+  cosineSchedule,
+  DataError,
+  DataLoader,
+  ddp,
+  defaultGenerator,
+  DistributedSampler,
+  explain,
+  fromArray,
+  functional,
+  init,
+  loadCheckpoint,
+  manualSeed,
+  noGrad,
+  parallelize,
+  planFor,
+  randomState,
+  restoreOptimizer,
+  setRandomState,
+  splitText,
+  storeOptimizer,
+  TextDataset,
+  type TextSample,
+  warmupSchedule,
 } from 'shardwise';
 import { unigramEntropy } from './entropy.ts';
 import { generate } from './generate.ts';
-import { learningRateFactor } from './learning-rate.ts';
 import { GPT } from './model.ts';
 import { readOptions } from './options.ts';
-import { progressSchema } from './progress.ts';
+import { progressSchema, readProgress } from './progress.ts';
 
 const options = readOptions(process.argv.slice(2));
 const context = await init();
@@ -25,23 +47,55 @@ const batchSize = options['batch-size'];
 
 const text = splitText(await readTextFiles(options.data), 0.05);
 const dataset = new TextDataset(text.train, { contextLength });
-const sampler = new DistributedSampler({ dataset, numReplicas: worldSize, rank, seed: options.seed });
+const sampler = new DistributedSampler({
+  dataset,
+  numReplicas: worldSize,
+  rank,
+  seed: options.seed,
+});
 const loader = new DataLoader<TextSample>({ dataset, batchSize, sampler, dropLast: true });
+if (loader.length === 0) {
+  throw new DataError(
+    {
+      asked: `batches of ${batchSize} windows of ${contextLength} bytes on each of ${worldSize} ranks`,
+      found: `a text of ${text.train.length} bytes, ${sampler.length} windows for a rank`,
+      todo: 'Use a longer text, or a smaller --batch-size or --context-length',
+    },
+    { batchSize, contextLength, worldSize, bytes: text.train.length },
+  );
+}
 const validation = new TextDataset(text.validation, { contextLength });
 const entropy = unigramEntropy(text.validation);
 
 manualSeed(options.seed);
-const model = new GPT({ vocabularySize: 256, contextLength, layers: options.layers, heads: options.heads, channels: options.channels });
+const model = new GPT({
+  vocabularySize: 256,
+  contextLength,
+  layers: options.layers,
+  heads: options.heads,
+  channels: options.channels,
+});
 const strategy = ddp();
 const parallel = options.strategy === 'ddp' ? await parallelize(model, strategy) : model;
-const optimizer = new AdamW(parameterGroups(), { lr: options['learning-rate'], betas: [0.9, 0.95] });
+const optimizer = new AdamW(parameterGroups(), {
+  lr: options['learning-rate'],
+  betas: [0.9, 0.95],
+});
+
+const warmupSteps = Math.min(options['warmup-steps'], options.steps - 1);
+const schedule = warmupSchedule(warmupSteps, cosineSchedule(options.steps - warmupSteps, 0.1));
 
 let step = 0;
 if (context.resumeDirectory !== undefined) {
   const checkpoint = await loadCheckpoint(context.resumeDirectory);
-  const progress = progressSchema.parse(checkpoint.extra);
+  const progress = readProgress(checkpoint, worldSize);
   await model.loadStateDict(checkpoint.model);
-  optimizer.loadStateDict(restoreOptimizer({ arrays: checkpoint.optimizer, groups: progress.optimizer }, await optimizer.stateDict()));
+  optimizer.loadStateDict(
+    restoreOptimizer(
+      { arrays: checkpoint.optimizer, groups: progress.optimizer },
+      await optimizer.stateDict(),
+    ),
+  );
   loader.load(progress.loader);
   setRandomState(progress.random);
   step = checkpoint.step;
@@ -49,8 +103,14 @@ if (context.resumeDirectory !== undefined) {
 
 if (rank === 0) {
   const count = model.parameters().reduce((sum, parameter) => sum + parameter.numel, 0);
-  context.describe({ parameters: count, 'text bytes': text.train.length + text.validation.length, 'unigram entropy (nats)': entropy });
-  console.log(`GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`);
+  context.describe({
+    parameters: count,
+    'text bytes': text.train.length + text.validation.length,
+    'unigram entropy (nats)': entropy,
+  });
+  console.log(
+    `GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`,
+  );
   if (options.strategy === 'ddp') console.log(explain(planFor(model, strategy)).split('\n').at(-1));
 }
 
@@ -58,7 +118,9 @@ let validationLoss = Number.NaN;
 let stopped = false;
 while (step < options.steps && !stopped) {
   for await (const { x, y } of loader) {
-    for (const group of optimizer.paramGroups) group.lr = options['learning-rate'] * learningRateFactor(step, options['warmup-steps'], options.steps);
+    for (const group of optimizer.paramGroups) {
+      group.lr = options['learning-rate'] * schedule(step + 1);
+    }
     optimizer.zeroGrad();
     const loss = functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
     loss.backward();
@@ -83,11 +145,15 @@ while (step < options.steps && !stopped) {
 }
 
 if (rank === 0 && !stopped) {
-  console.log(`validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`);
+  console.log(
+    `validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`,
+  );
   const prompt = text.validation.subarray(0, contextLength);
   const sample = await generate(model, prompt, options['sample-bytes'], defaultGenerator());
   const decoder = new TextDecoder();
-  console.log(`\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`);
+  console.log(
+    `\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`,
+  );
 }
 context.close();
 
@@ -108,9 +174,13 @@ async function measureValidationLoss(): Promise<number> {
   let sum = 0;
   for (let batch = 0; batch < batches; batch++) {
     const first = Math.floor(((validation.length - batchSize) * batch) / batches);
-    const indices = Array.from({ length: batchSize }, (_, i) => Math.min(validation.length - 1, Math.max(0, first) + i));
+    const indices = Array.from({ length: batchSize }, (_, i) =>
+      Math.min(validation.length - 1, Math.max(0, first) + i),
+    );
     const { x, y } = collate(indices.map((index) => validation.get(index)));
-    sum += await noGrad(() => functional.crossEntropy(model.forward(fromArray(x)), fromArray(y))).item();
+    sum += await noGrad(() =>
+      functional.crossEntropy(model.forward(fromArray(x)), fromArray(y)),
+    ).item();
   }
   model.train();
   return sum / batches;
@@ -122,7 +192,11 @@ async function save(): Promise<void> {
     step,
     model: await model.stateDict(),
     optimizer: stored.arrays,
-    extra: progressSchema.parse({ loader: loader.state(), random: randomState(), optimizer: stored.groups }),
+    extra: progressSchema.parse({
+      loader: loader.state(),
+      random: randomState(),
+      optimizer: stored.groups,
+    }),
     worldSize,
   });
   if (rank === 0) console.log(`checkpoint of step ${step} in ${folder}`);

@@ -5,13 +5,21 @@ import {
   directAllReduce,
   directAllReduceCost,
 } from '../src/algorithms/direct-all-reduce.ts';
-import { directGather, directGatherCost, gatherSpecification } from '../src/algorithms/direct-gather.ts';
+import {
+  directGather,
+  directGatherCost,
+  gatherSpecification,
+} from '../src/algorithms/direct-gather.ts';
 import {
   directReduceScatter,
   directReduceScatterCost,
   reduceScatterSpecification,
 } from '../src/algorithms/direct-reduce-scatter.ts';
-import { directReduce, directReduceCost, reduceSpecification } from '../src/algorithms/direct-reduce.ts';
+import {
+  directReduce,
+  directReduceCost,
+  reduceSpecification,
+} from '../src/algorithms/direct-reduce.ts';
 import {
   directScatter,
   directScatterCost,
@@ -36,7 +44,10 @@ import {
   treeBroadcast,
   treeBroadcastCost,
 } from '../src/algorithms/tree-broadcast.ts';
-import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../src/algorithms/two-phase-all-reduce.ts';
+import {
+  twoPhaseAllReduce,
+  twoPhaseAllReduceCost,
+} from '../src/algorithms/two-phase-all-reduce.ts';
 import type { Cost, PerRank, Wire } from '../src/algorithms/wire.ts';
 import { groupWire } from '../src/group/group-wire.ts';
 import { createLoopbackTransports } from '../src/transports/loopback.ts';
@@ -141,12 +152,12 @@ const cases: readonly Case[] = [
     inPlace: false,
     elements: same,
     run: (wire, input, output) => {
-      const equal = new Array<number>(wire.size).fill((N * 4) / wire.size);
+      const equal = Array.from({ length: wire.size }, () => (N * 4) / wire.size);
       return pairwiseAllToAll(wire, input.bytes, output.bytes, { input: equal, output: equal });
     },
     specification: (inputs) => {
       const { length: size } = inputs;
-      const equal = inputs.map(() => new Array<number>(size).fill(N / size));
+      const equal = inputs.map(() => inputs.map(() => N / size));
       return allToAllSpecification(inputs, equal);
     },
     cost: pairwiseAllToAllCost,
@@ -225,7 +236,8 @@ describe('directGather', () => {
       root,
     );
     expect([...outputs[root]!]).toEqual(expected[root]);
-    for (const rank of members.slice(0, root)) expect(outputs[rank]!.every((b) => b === 0)).toBe(true);
+    for (const rank of members.slice(0, root))
+      expect(outputs[rank]!.every((b) => b === 0)).toBe(true);
     const sent = transports.map(({ traffic }) => traffic.bytes);
     expect(Math.max(...sent)).toBe(directGatherCost.bytesPerRank(size, 2));
   });

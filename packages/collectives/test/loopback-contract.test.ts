@@ -8,10 +8,7 @@ import {
   type RankOutcome,
 } from '@shardwise/testing';
 
-async function play(
-  group: ProcessGroup,
-  scenario: ProcessGroupScenario,
-): Promise<RankOutcome> {
+async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
   try {
     const value = await runProcessGroupScenario(group, scenario);
     return { status: 'fulfilled', value };
@@ -36,5 +33,5 @@ processGroupContract({
 processGroupContract({
   name: 'a single rank',
   sizes: [1],
-  run: (_, scenario) => Promise.all([play(singleGroup(), scenario)]),
+  run: async (_, scenario) => [await play(singleGroup(), scenario)],
 });

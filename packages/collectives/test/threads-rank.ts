@@ -1,16 +1,67 @@
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import type { TypedBytes } from '@shardwise/core/spec';
 import {
   runProcessGroupScenario,
   type ProcessGroupScenario,
   type RankContext,
 } from '@shardwise/testing/ranks';
 
-/** One rank of the contract on threads. */
-export async function main(
-  context: RankContext<ThreadsWorld, ProcessGroupScenario>,
-): Promise<unknown> {
-  const group = joinThreadsWorld(context.world, context.rank);
-  const answer = await runProcessGroupScenario(group, context.data);
+type Context = RankContext<ThreadsWorld, ProcessGroupScenario>;
+
+/** One rank of the contract, with its buffers on the heap. */
+export async function main({ rank, world, data }: Context): Promise<unknown> {
+  const group = joinThreadsWorld(world, rank);
+  const answer = await runProcessGroupScenario(group, data);
   group.close();
   return answer;
+}
+
+/** With its buffers in the shared memory. */
+export async function inSharedMemory({ rank, world, data }: Context): Promise<unknown> {
+  const group = joinThreadsWorld(world, rank);
+  const answer = await runProcessGroupScenario(group, data, { place: placer(world, rank) });
+  group.close();
+  return answer;
+}
+
+/** With every second buffer there, another one on each rank, at addresses that are rarely round. */
+export async function inBothMemories({ rank, world, data }: Context): Promise<unknown> {
+  const group = joinThreadsWorld(world, rank);
+  const share = placer(world, rank, 1);
+  let placed = rank;
+  const place = (buffer: TypedBytes): TypedBytes => (placed++ % 2 === 0 ? share(buffer) : buffer);
+  const answer = await runProcessGroupScenario(group, data, { place });
+  group.close();
+  return answer;
+}
+
+function placer(
+  world: ThreadsWorld,
+  rank: number,
+  gapBytes = 0,
+): (buffer: TypedBytes) => TypedBytes {
+  const region = world.regions[rank]!;
+  let next = region.byteOffset;
+  return ({ bytes, dtype }) => {
+    const shared = new Uint8Array(world.memory.buffer, next, bytes.byteLength);
+    shared.set(bytes);
+    next += Math.ceil(bytes.byteLength / 64) * 64 + gapBytes;
+    return { bytes: shared, dtype };
+  };
+}
+
+/** Waits for a call that no other rank makes. */
+export async function waitAlone({ rank, world }: Context): Promise<unknown> {
+  const group = joinThreadsWorld(world, rank);
+  return rank === 0 ? group.barrier() : undefined;
+}
+
+/** Issues calls for which the others are not there yet, then counts them. */
+export async function count({ rank, world }: Context): Promise<unknown> {
+  const group = joinThreadsWorld(world, rank);
+  const buffer: TypedBytes = { bytes: new Uint8Array(12), dtype: 'f32' };
+  await group.allReduce(buffer, 'sum');
+  await group.allReduce(buffer, 'sum');
+  await group.barrier();
+  return group.counters.entries();
 }

@@ -1,14 +1,34 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
 export { queueAfterBackward, TensorHandle, type GradientHook } from './tensor/handle.ts';
-export { arange, concat, fromArray, fromData, full, ones, stack, tensor, zeros, type NestedNumbers } from './tensor/create.ts';
+export {
+  arange,
+  concat,
+  fromArray,
+  fromData,
+  full,
+  ones,
+  stack,
+  tensor,
+  zeros,
+  type NestedNumbers,
+} from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { noGrad } from './graph/node.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
-export { allGather, allReduce, allToAll, broadcast, reduce, reduceScatter, reinterpret, sendRecv } from './tensor/collectives.ts';
+export {
+  allGather,
+  allReduce,
+  allToAll,
+  broadcast,
+  reduce,
+  reduceScatter,
+  reinterpret,
+  sendRecv,
+} from './tensor/collectives.ts';
 export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,
@@ -22,11 +42,24 @@ export {
 } from './serialization/safetensors.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
-export * as init from './random/init.ts';
-export { isNDArray, mapArrays, ndArray, ndArrayView, type ArrayTree, type NDArray, type TypedArrays } from './data/nd-array.ts';
+export * as initializers from './random/init.ts';
+export {
+  isNDArray,
+  mapArrays,
+  ndArray,
+  ndArrayView,
+  type ArrayTree,
+  type NDArray,
+  type TypedArrays,
+} from './data/nd-array.ts';
 export type { Dataset } from './data/dataset.ts';
 export { ArrayDataset } from './data/array-dataset.ts';
-export { splitText, TextDataset, type TextDatasetOptions, type TextSample } from './data/text-dataset.ts';
+export {
+  splitText,
+  TextDataset,
+  type TextDatasetOptions,
+  type TextSample,
+} from './data/text-dataset.ts';
 export { randomSplit, Subset } from './data/subset.ts';
 export { collate } from './data/collate.ts';
 export { SequentialSampler } from './data/sequential-sampler.ts';
@@ -38,18 +71,73 @@ export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
 export type { LoaderState } from './data/loader-state.ts';
 export type { WorkerDataset } from './data/worker-dataset.ts';
 export { Module, type Named } from './nn/module.ts';
-export { BufferTensor, Parameter, type BufferOptions, type ParameterOptions } from './nn/parameter.ts';
+export {
+  BufferTensor,
+  Parameter,
+  type BufferOptions,
+  type ParameterOptions,
+} from './nn/parameter.ts';
 export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
 export * as functional from './nn/functional.ts';
+export { AvgPool2d } from './nn/avg-pool2d.ts';
+export { BatchNorm2d, type BatchNorm2dOptions } from './nn/batch-norm2d.ts';
+export { Conv2d, type Conv2dLayerOptions } from './nn/conv2d.ts';
 export { Dropout } from './nn/dropout.ts';
 export { Embedding } from './nn/embedding.ts';
+export { Flatten } from './nn/flatten.ts';
+export { GELU } from './nn/gelu.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
+export { MaxPool2d } from './nn/max-pool2d.ts';
 export { ModuleList } from './nn/module-list.ts';
+export {
+  MultiheadAttention,
+  type MultiheadAttentionCall,
+  type MultiheadAttentionOptions,
+} from './nn/multihead-attention.ts';
+export { ReLU } from './nn/relu.ts';
 export { RMSNorm } from './nn/rms-norm.ts';
-export { Sequential } from './nn/sequential.ts';
+export { Sequential, type Layer } from './nn/sequential.ts';
+export { Sigmoid } from './nn/sigmoid.ts';
+export { SiLU } from './nn/silu.ts';
+export { Tanh } from './nn/tanh.ts';
 export { Adam } from './optim/adam.ts';
 export { AdamW } from './optim/adam-w.ts';
+export type { AdamSettings } from './optim/adam-rule.ts';
+export {
+  clipGradNorm,
+  clipGradsWithNorm,
+  totalGradNorm,
+  type GradNormOptions,
+} from './optim/clip-grad-norm.ts';
+export {
+  LearningRateScheduler,
+  type LearningRateSchedulerState,
+  type ScheduledOptimizer,
+} from './optim/learning-rate-scheduler.ts';
 export { Optimizer, type OptimizerStateDict } from './optim/optimizer.ts';
-export { SGD } from './optim/sgd.ts';
-export { defaultGenerator, manualSeed, nextKey, randomState, setRandomState, type RandomState } from './random/keys.ts';
+export type {
+  OptimizerInput,
+  OptimizerSettings,
+  ParamGroup,
+  ParamGroupInput,
+} from './optim/param-group.ts';
+export {
+  constantSchedule,
+  cosineSchedule,
+  exponentialSchedule,
+  linearSchedule,
+  multiStepSchedule,
+  stepSchedule,
+  warmupSchedule,
+  type Schedule,
+} from './optim/schedules.ts';
+export { SGD, type SGDSettings } from './optim/sgd.ts';
+export {
+  defaultGenerator,
+  manualSeed,
+  nextKey,
+  randomState,
+  setRandomState,
+  type RandomState,
+} from './random/keys.ts';

@@ -9,7 +9,11 @@ export class LocalMesh implements Mesh {
 
   group(axis: string): ProcessGroup {
     throw new ConfigError(
-      { asked: `the group of axis '${axis}'`, found: 'a world of one rank without a mesh', todo: 'Start ranks with `shardwise run --nproc N`' },
+      {
+        asked: `the group of axis '${axis}'`,
+        found: 'a world of one rank without a mesh',
+        todo: 'Start ranks with `shardwise run --nproc N`',
+      },
       { axis },
     );
   }
@@ -29,7 +33,11 @@ export class LineMesh implements Mesh {
     if (this.axes.some(({ name }) => name === axis)) return this.#group;
     const names = this.axes.map(({ name }) => name).join(', ');
     throw new ConfigError(
-      { asked: `the group of axis '${axis}'`, found: `a mesh with the axes ${names}`, todo: 'Use one of these axes' },
+      {
+        asked: `the group of axis '${axis}'`,
+        found: `a mesh with the axes ${names}`,
+        todo: 'Use one of these axes',
+      },
       { axis, axes: this.axes },
     );
   }

@@ -34,7 +34,10 @@ export function normalizeDim(operation: string, dim: number, ndim: number): numb
       {
         asked: `${operation} along dim ${dim}`,
         found: `a tensor of ${ndim} dims`,
-        todo: ndim === 0 ? 'Use a tensor with at least one dim' : `Use a dim from ${-ndim} to ${ndim - 1}`,
+        todo:
+          ndim === 0
+            ? 'Use a tensor with at least one dim'
+            : `Use a dim from ${-ndim} to ${ndim - 1}`,
       },
       { dim, ndim },
     );

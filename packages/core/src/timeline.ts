@@ -57,7 +57,12 @@ export function subscribe(listener: (event: TimelineEvent) => void): () => void 
 }
 
 /** Records work that began at `start` (a performance.now() time) and ends now. Returns its milliseconds. */
-export function record(category: TimelineEvent['category'], name: string, start: number, detail?: string): number {
+export function record(
+  category: TimelineEvent['category'],
+  name: string,
+  start: number,
+  detail?: string,
+): number {
   const durationMs = performance.now() - start;
   if (listeners.size > 0) {
     const event: TimelineEvent = {

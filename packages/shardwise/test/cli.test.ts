@@ -123,7 +123,7 @@ describe('shardwise run', () => {
         if (interrupts === 0 && stdout.includes('rank 0 starts')) {
           interrupts = 2;
           interrupt();
-          setTimeout(interrupt, 100);
+          setTimeout(interrupt, 600);
         }
       },
     );

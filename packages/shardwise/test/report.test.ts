@@ -49,7 +49,7 @@ describe('the report', () => {
     ]) {
       expect(html).toContain(`<h2>${title}</h2>`);
     }
-    expect(html).toContain('3,260,416');
+    expect(html).toContain('<th scope="row">Parameters</th><td><code>3,260,416');
     expect(html).toContain(head.command);
     expect(html).toContain('step-000041');
     expect(html).toContain('<span class="chip finished">finished</span>');

@@ -130,6 +130,14 @@ describe('output to a terminal', () => {
     expect(stream.text).toContain('100/100');
   });
 
+  it('lets no rank move the cursor, though it may use colours', () => {
+    const stream = new RecordingStream();
+    const output = new LiveOutput(stream, uncoloured);
+    output.rankLine(0, `${ESCAPE}[31mred${ESCAPE}[39m${ESCAPE}[2Jgone\rover\tthere`);
+    output.end();
+    expect(stream.text).toBe(`${ESCAPE}[31mred${ESCAPE}[39m\uFFFD[2Jgone\uFFFDover\tthere\n`);
+  });
+
   it('leaves no block of a script that reports no steps', () => {
     const stream = new RecordingStream();
     const output = new LiveOutput(stream, uncoloured);

@@ -1,8 +1,17 @@
-import { currentSession, type Model, type Module, type ParallelModel, type Plan, type Strategy } from '@shardwise/core';
+import {
+  currentSession,
+  type Model,
+  type Module,
+  type ParallelModel,
+  type Plan,
+  type Strategy,
+} from '@shardwise/core';
 
 /** How a strategy would lay the model out on this rank's mesh; print it with `explain`. */
 export function planFor(model: Module, strategy: Strategy<Module>): Plan {
-  const parameters = model.namedParameters().map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
+  const parameters = model
+    .namedParameters()
+    .map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
   return strategy.plan(parameters, currentSession().mesh.axes);
 }
 

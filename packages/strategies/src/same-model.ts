@@ -1,4 +1,9 @@
-import { CollectiveMismatchError, type ProcessGroup, type Tensor } from '@shardwise/core';
+import {
+  CollectiveMismatchError,
+  Parameter,
+  type ProcessGroup,
+  type Tensor,
+} from '@shardwise/core';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -7,12 +12,15 @@ const decoder = new TextDecoder();
 const maxDescriptionBytes = 16 * 1024 * 1024;
 
 /**
- * Compares names, dtypes and shapes of all ranks' tensors with rank 0's. A collective; throws
+ * Compares names, dtypes, shapes and what is frozen of all ranks' tensors with rank 0's. A collective; throws
  * CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
  */
-export async function requireSameModel(tensors: readonly (readonly [string, Tensor])[], group: ProcessGroup): Promise<void> {
+export async function requireSameModel(
+  tensors: readonly (readonly [string, Tensor])[],
+  group: ProcessGroup,
+): Promise<void> {
   if (group.size === 1) return;
-  const mine = tensors.map(([name, t]) => `${name} ${t.dtype} [${t.shape.join(', ')}]`).join('\n');
+  const mine = tensors.map(describe).join('\n');
   const theirs = await descriptionOfRoot(mine, group);
   const verdicts = new Int32Array(group.size);
   await group.allGather(
@@ -22,7 +30,8 @@ export async function requireSameModel(tensors: readonly (readonly [string, Tens
   const rank = verdicts.findIndex((line) => line >= 0);
   if (rank < 0) return;
   const line = verdicts[rank] ?? 0;
-  const detail = rank === group.rank ? `it has ${lineAt(mine, line)}` : 'that rank says what it has';
+  const detail =
+    rank === group.rank ? `it has ${lineAt(mine, line)}` : 'that rank says what it has';
   throw new CollectiveMismatchError(
     {
       asked: 'to train one model on all ranks',
@@ -31,6 +40,11 @@ export async function requireSameModel(tensors: readonly (readonly [string, Tens
     },
     { rank, tensor: line },
   );
+}
+
+function describe([name, tensor]: readonly [string, Tensor]): string {
+  const frozen = tensor instanceof Parameter && !tensor.requiresGrad;
+  return `${name} ${tensor.dtype} [${tensor.shape.join(', ')}]${frozen ? ' frozen' : ''}`;
 }
 
 async function descriptionOfRoot(mine: string, group: ProcessGroup): Promise<string> {

@@ -2,7 +2,8 @@ import type { Cost, PerRank, Wire } from './wire.ts';
 
 /** `splits[i][j]`: how many values rank i sends to rank j. */
 export function allToAllSpecification(inputs: PerRank, splits: PerRank): PerRank {
-  const before = (i: number, j: number): number => splits[i]!.slice(0, j).reduce((a, b) => a + b, 0);
+  const before = (i: number, j: number): number =>
+    splits[i]!.slice(0, j).reduce((a, b) => a + b, 0);
   return inputs.map((_, to) =>
     inputs.flatMap((row, from) => row.slice(before(from, to), before(from, to + 1))),
   );

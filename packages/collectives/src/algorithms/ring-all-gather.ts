@@ -27,10 +27,7 @@ export async function ringAllGather(
   for (let step = 0; step < size - 1; step++) {
     const passed = (rank + size - step) % size;
     const taken = (previous + size - step) % size;
-    await Promise.all([
-      wire.send(next, partOf(passed)),
-      wire.recv(previous, partOf(taken)),
-    ]);
+    await Promise.all([wire.send(next, partOf(passed)), wire.recv(previous, partOf(taken))]);
   }
 }
 

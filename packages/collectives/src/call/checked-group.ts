@@ -205,7 +205,10 @@ export abstract class CheckedGroup implements ProcessGroup {
     to: number,
     options?: CallOptions & { readonly tag?: number },
   ): Promise<void> {
-    return this.#startTransfer({ operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 }, options);
+    return this.#startTransfer(
+      { operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 },
+      options,
+    );
   }
 
   async recv(
@@ -213,7 +216,10 @@ export abstract class CheckedGroup implements ProcessGroup {
     from: number,
     options?: CallOptions & { readonly tag?: number },
   ): Promise<void> {
-    return this.#startTransfer({ operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 }, options);
+    return this.#startTransfer(
+      { operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 },
+      options,
+    );
   }
 
   /** The common part of every `divide`: all ranks' colours and keys. */
@@ -281,7 +287,8 @@ function recordOf(
     operation,
     dtype: buffer?.dtype,
     elements:
-      call.elements ?? (buffer === undefined ? 0 : buffer.bytes.byteLength / dtypes[buffer.dtype].bytes),
+      call.elements ??
+      (buffer === undefined ? 0 : buffer.bytes.byteLength / dtypes[buffer.dtype].bytes),
     root: call.root,
     reduce: call.reduce,
     splits: undefined,
@@ -305,7 +312,11 @@ function limitsOf(options: CallOptions | undefined): Limits {
 function checkNumber(name: string, value: number): void {
   if (Number.isSafeInteger(value)) return;
   throw new ConfigError(
-    { asked: `split with ${name} ${value}`, found: 'it is not an integer', todo: 'Pass an integer' },
+    {
+      asked: `split with ${name} ${value}`,
+      found: 'it is not an integer',
+      todo: 'Pass an integer',
+    },
     { [name]: value },
   );
 }

@@ -17,7 +17,7 @@ export function checkBuffer(operation: string, name: string, buffer: TypedBytes)
   if (!Object.hasOwn(dtypes, buffer.dtype)) {
     throw new DTypeError(
       {
-        asked: `${operation} of a buffer of dtype ${String(buffer.dtype)}`,
+        asked: `${operation} of a buffer of dtype ${buffer.dtype}`,
         found: `the dtypes are ${Object.keys(dtypes).join(', ')}`,
         todo: 'Convert the values first',
       },
@@ -141,11 +141,14 @@ export function checkSplits(
 
 function resolve(
   name: string,
-  { elements, splits }: { readonly elements: number; readonly splits: readonly number[] | undefined },
+  {
+    elements,
+    splits,
+  }: { readonly elements: number; readonly splits: readonly number[] | undefined },
   size: number,
 ): readonly number[] {
   if (splits === undefined) {
-    if (elements % size === 0) return new Array<number>(size).fill(elements / size);
+    if (elements % size === 0) return Array.from({ length: size }, () => elements / size);
     throw shapeError('allToAll', `${name} of ${elements} elements in ${size} equal parts`, {
       found: `${elements} is not a multiple of ${size}`,
       todo: `Pass ${name}Splits`,

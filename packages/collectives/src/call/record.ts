@@ -50,7 +50,9 @@ export function describeCall(record: CallRecord): string {
   if (record.root !== undefined) parts.push(`root ${record.root}`);
   if (record.dtype !== undefined) parts.push(`${record.dtype} [${record.elements}]`);
   if (record.splits !== undefined) {
-    parts.push(`splits [${record.splits.input.join(', ')}] -> [${record.splits.output.join(', ')}]`);
+    parts.push(
+      `splits [${record.splits.input.join(', ')}] -> [${record.splits.output.join(', ')}]`,
+    );
   }
   return `${record.operation}(${parts.join(', ')})`;
 }

@@ -1,4 +1,9 @@
-import { ConfigError, ShardwiseError, type ProcessGroup, type TypedBytes } from '@shardwise/core/spec';
+import {
+  ConfigError,
+  ShardwiseError,
+  type ProcessGroup,
+  type TypedBytes,
+} from '@shardwise/core/spec';
 import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
@@ -122,16 +127,17 @@ export class TransportGroup extends CheckedGroup {
       },
       Math.min(timeoutMs, MAX_TIMER_MS),
     );
-    done.then(
-      () => {
-        clearTimeout(timer);
+    const settle = async (): Promise<void> => {
+      try {
+        await done;
         settlement.resolve();
-      },
-      (error: unknown) => {
-        clearTimeout(timer);
+      } catch (error) {
         settlement.reject(this.#failed(error, site));
-      },
-    );
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    void settle();
     return settlement.promise;
   }
 

@@ -16,16 +16,38 @@ export interface ElementView {
 }
 
 export const elementBlocks: Record<DType, ElementBlocks> = {
-  f64: plain((count) => new Float64Array(count), (b, o, n) => new Float64Array(b, o, n / 8)),
-  f32: plain((count) => new Float32Array(count), (b, o, n) => new Float32Array(b, o, n / 4)),
-  i64: plain((count) => new BigInt64Array(count), (b, o, n) => new BigInt64Array(b, o, n / 8)),
-  i32: plain((count) => new Int32Array(count), (b, o, n) => new Int32Array(b, o, n / 4)),
-  u8: plain((count) => new Uint8Array(count), (b, o, n) => new Uint8Array(b, o, n)),
-  bool: plain((count) => new Uint8Array(count), (b, o, n) => new Uint8Array(b, o, n)),
-  f16: plain((count) => new Float32Array(count), (b, o, n) => new Float16Array(b, o, n / 2)),
+  f64: plain(
+    (count) => new Float64Array(count),
+    (b, o, n) => new Float64Array(b, o, n / 8),
+  ),
+  f32: plain(
+    (count) => new Float32Array(count),
+    (b, o, n) => new Float32Array(b, o, n / 4),
+  ),
+  i64: plain(
+    (count) => new BigInt64Array(count),
+    (b, o, n) => new BigInt64Array(b, o, n / 8),
+  ),
+  i32: plain(
+    (count) => new Int32Array(count),
+    (b, o, n) => new Int32Array(b, o, n / 4),
+  ),
+  u8: plain(
+    (count) => new Uint8Array(count),
+    (b, o, n) => new Uint8Array(b, o, n),
+  ),
+  bool: plain(
+    (count) => new Uint8Array(count),
+    (b, o, n) => new Uint8Array(b, o, n),
+  ),
+  f16: plain(
+    (count) => new Float32Array(count),
+    (b, o, n) => new Float16Array(b, o, n / 2),
+  ),
   bf16: {
     create: (count) => new Float32Array(count),
-    view: (bytes) => bfloat16View(new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2)),
+    view: (bytes) =>
+      bfloat16View(new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 2)),
   },
 };
 

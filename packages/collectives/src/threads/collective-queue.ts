@@ -26,8 +26,15 @@ interface PendingCall {
   readonly exposure: Exposure;
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
-  /** Pieces that the call goes in, and whether any rank stages them; known when all have arrived. */
-  plan: { readonly rounds: number; readonly staged: boolean; readonly exposures: readonly Exposure[] };
+  /**
+   * Pieces that the call goes in (none where nothing is exposed, as in a barrier), and whether any
+   * rank stages them; known when all have arrived.
+   */
+  plan: {
+    readonly rounds: number;
+    readonly staged: boolean;
+    readonly exposures: readonly Exposure[];
+  };
 }
 
 /** Tells the group that it has ended. */
@@ -159,6 +166,7 @@ export class CollectiveQueue {
       call.phase = 'filling';
     }
     const { rounds, staged } = call.plan;
+    if (rounds === 0) return true;
     for (;;) {
       if (call.phase === 'filling') {
         // The staging area is still that of the call before.
@@ -199,7 +207,8 @@ export class CollectiveQueue {
     const staged = exposures.some((exposure) => exposure.staged);
     const longest = Math.max(...exposures.map((exposure) => exposure.byteLength));
     const pieces = Math.ceil(longest / this.#pieceBytes());
-    return { rounds: staged ? pieces : 1, staged, exposures };
+    const whole = longest > 0 ? 1 : 0;
+    return { rounds: staged ? pieces : whole, staged, exposures };
   }
 
   #doPart({ call, plan, round, sequence }: PendingCall): void {
@@ -239,11 +248,7 @@ export class CollectiveQueue {
   }
 
   #allReached({ sequence, call }: PendingCall, step: number): boolean {
-    return this.#every(
-      call.record,
-      sequence,
-      (rank) => this.#lanes.step(rank, sequence) >= step,
-    );
+    return this.#every(call.record, sequence, (rank) => this.#lanes.step(rank, sequence) >= step);
   }
 
   #every(record: CallRecord, sequence: number, has: (rank: number) => boolean): boolean {

@@ -68,7 +68,10 @@ export class Layout {
     this.#lanesByte = this.#tablesByte + size * this.#tableBytes;
     this.#bouncesByte = this.#lanesByte + CHANNELS * size * this.#laneBytes;
     this.#stagingByte = this.#bouncesByte + size * BOUNCE_BYTES;
-    this.byteLength = align(this.#stagingByte + CHANNELS * size * 2 * this.stagingBytes, PAGE_BYTES);
+    this.byteLength = align(
+      this.#stagingByte + CHANNELS * size * 2 * this.stagingBytes,
+      PAGE_BYTES,
+    );
   }
 
   cause(): number {

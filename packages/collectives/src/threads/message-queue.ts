@@ -221,7 +221,12 @@ export class MessageQueue {
   }
 
   /** The first message that was posted for this rank with this tag. */
-  #find({ peer, tag }: Transfer): number | undefined {
+  #find(transfer: Transfer): number | undefined {
+    // While one looks, the sender posts more: at the second look all that came before are there.
+    return this.#firstPosted(transfer) === undefined ? undefined : this.#firstPosted(transfer);
+  }
+
+  #firstPosted({ peer, tag }: Transfer): number | undefined {
     const { words } = this.#lanes.control;
     let first: number | undefined;
     for (const message of this.#messagesOf(peer)) {
@@ -330,5 +335,7 @@ function describe({ operation, buffer, peer, tag }: Transfer): string {
 
 function describeBytes(dtype: number, byteLength: number): string {
   const name = dtypeNames[dtype];
-  return name === undefined ? `${byteLength} bytes` : `${name} [${byteLength / dtypes[name].bytes}]`;
+  return name === undefined
+    ? `${byteLength} bytes`
+    : `${name} [${byteLength / dtypes[name].bytes}]`;
 }

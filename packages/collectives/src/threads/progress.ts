@@ -111,8 +111,8 @@ export class Progress {
   #fallAsleep(): void {
     const { words } = this.#control;
     Atomics.store(words, this.#bell, 1);
-    // A peer that came before it could see the bell has not rung.
-    this.#advance();
+    // A peer that came before it could see the bell has not rung; and what advances now may allow more.
+    while (this.#isPending() && this.#advance());
     this.#expire();
     if (!this.#isPending()) {
       Atomics.store(words, this.#bell, 0);

@@ -61,6 +61,7 @@ export class ThreadsProcessGroup extends CheckedGroup {
     this.#context.progress.advance();
   }
 
+  /** With a reason, ends the whole world: groups that share ranks with a failed one fail with it. */
   override close(reason?: Error): void {
     if (reason !== undefined) {
       this.#abort(reason);

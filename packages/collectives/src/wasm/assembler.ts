@@ -17,19 +17,34 @@ export interface WasmFunction {
   readonly body: Code;
 }
 
+const MAGIC_AND_VERSION: Code = [0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00];
+const block: Code = [0x02, 0x40];
+const loop: Code = [0x03, 0x40];
+const i32Eqz: Code = [0x45];
+const branch = (depth: number): Code => [0x0c, depth];
+const branchIf = (depth: number): Code => [0x0d, depth];
+const end: Code = [0x0b];
+
 /** A module that imports `env.memory` (shared) and exports the functions, which return nothing. */
 export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
   const MAX_PAGES = 65536;
   const types = functions.map((f) => [0x60, ...vector(f.params.map((type) => [type])), 0]);
-  const memoryImport = [...text('env'), ...text('memory'), 0x02, 0x03, ...u32(0), ...u32(MAX_PAGES)];
+  const memoryImport = [
+    ...text('env'),
+    ...text('memory'),
+    0x02,
+    0x03,
+    ...u32(0),
+    ...u32(MAX_PAGES),
+  ];
   const exports = functions.map((f, index) => [...text(f.name), 0x00, ...u32(index)]);
   const bodies = functions.map((f) => {
     const locals = vector(f.locals.map((type) => [1, type]));
-    const code = [...locals, ...f.body, 0x0b];
+    const code = [...locals, ...f.body, ...end];
     return [...u32(code.length), ...code];
   });
   return Uint8Array.from([
-    ...[0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00],
+    ...MAGIC_AND_VERSION,
     ...section(1, vector(types)),
     ...section(2, vector([memoryImport])),
     ...section(3, vector(functions.map((_, index) => u32(index)))),
@@ -52,17 +67,18 @@ export const simd = (opcode: number): Code => [0xfd, ...u32(opcode)];
 
 /** Runs `body` while `condition` leaves a non-zero i32. */
 export function whileLoop(condition: Code, body: Code): Code {
-  const VOID = 0x40;
+  const toLoop = branch(0);
+  const outOfBlock = branchIf(1);
   return [
-    ...[0x02, VOID], // block
-    ...[0x03, VOID], // loop
+    ...block,
+    ...loop,
     ...condition,
-    0x45, // i32.eqz
-    ...[0x0d, 1], // br_if block
+    ...i32Eqz,
+    ...outOfBlock,
     ...body,
-    ...[0x0c, 0], // br loop
-    0x0b,
-    0x0b,
+    ...toLoop,
+    ...end,
+    ...end,
   ];
 }
 

@@ -177,11 +177,8 @@ function pairKernel(name: string, lanes: Lanes, recipe: Recipe): WasmFunction {
   return {
     name,
     params: [i32, i32, i32, lanes.scalar],
-    locals: [i32, i32, v128, ...new Array<number>(UNROLL).fill(v128)],
-    body: [
-      ...splat(lanes, scale, factor),
-      ...twoLoops({ offset, end, byteLength }, lanes, turn),
-    ],
+    locals: [i32, i32, v128, ...range(UNROLL).map(() => v128)],
+    body: [...splat(lanes, scale, factor), ...twoLoops({ offset, end, byteLength }, lanes, turn)],
   };
 }
 
@@ -234,11 +231,8 @@ function tableKernel(name: string, lanes: Lanes, recipe: Recipe): WasmFunction {
   return {
     name,
     params: [i32, i32, i32, i32, lanes.scalar],
-    locals: [i32, i32, i32, i32, v128, ...new Array<number>(UNROLL).fill(v128)],
-    body: [
-      ...splat(lanes, scale, factor),
-      ...twoLoops({ offset, end, byteLength }, lanes, turn),
-    ],
+    locals: [i32, i32, i32, i32, v128, ...range(UNROLL).map(() => v128)],
+    body: [...splat(lanes, scale, factor), ...twoLoops({ offset, end, byteLength }, lanes, turn)],
   };
 }
 
@@ -253,7 +247,10 @@ function twoLoops(
   const remainder: Code = [...get(byteLength), ...i32Const(BLOCK_BYTES - 1), 0x71];
   const before = (stop: number): Code => [...get(offset), ...get(stop), ...i32LtU];
   return [
-    ...[...get(byteLength), ...remainder, ...i32Sub, ...set(end)],
+    ...get(byteLength),
+    ...remainder,
+    ...i32Sub,
+    ...set(end),
     ...whileLoop(before(end), turn(block)),
     ...whileLoop(before(byteLength), turn(element)),
   ];

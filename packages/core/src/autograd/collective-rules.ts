@@ -1,6 +1,13 @@
 import { scale } from '../graph/build/elementwise.ts';
 import {
-  allGather, allReduce, allToAll, broadcast, reduceScatter, reduceToRoot, reinterpret, sendRecv,
+  allGather,
+  allReduce,
+  allToAll,
+  broadcast,
+  reduceScatter,
+  reduceToRoot,
+  reinterpret,
+  sendRecv,
 } from '../graph/build/collective.ts';
 import { sliceDim } from '../graph/build/movement.ts';
 import type { Node } from '../graph/node.ts';
@@ -47,14 +54,19 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
     const whole = allGather(gradient, node.params, dim);
     return [reduce === 'avg' ? scale(whole, 1 / size) : whole];
   },
-  allToAll: (node, gradient) => [allToAll(gradient, node.params, node.params.concatDim, node.params.splitDim)],
+  allToAll: (node, gradient) => [
+    allToAll(gradient, node.params, node.params.concatDim, node.params.splitDim),
+  ],
   broadcast: (node, gradient) => [reduceToRoot(gradient, node.params, node.params.root)],
   reduce: (node, gradient) => [broadcast(gradient, node.params, node.params.root)],
-  sendRecv: (node, gradient) => [sendRecv(gradient, node.params, reversed(node.params.destination))],
+  sendRecv: (node, gradient) => [
+    sendRecv(gradient, node.params, reversed(node.params.destination)),
+  ],
   reinterpret: (node, gradient) => {
     const { from, to } = node.params;
     // The gradient arrives with the type owed to `to` and leaves with the type owed to `from`.
-    if (from === 'invariant' && to === 'replicate') return [allReduce(gradient, node.params, { to: 'invariant' })];
+    if (from === 'invariant' && to === 'replicate')
+      return [allReduce(gradient, node.params, { to: 'invariant' })];
     return [reinterpret(gradient, node.params, gradientType[to], gradientType[from])];
   },
 };

@@ -4,11 +4,34 @@ import type { CollectiveOp, CompositeOp, Op } from '../spec/op.ts';
 import { collectiveRules } from './collective-rules.ts';
 import { conv2d, conv2dInput, conv2dWeight, matmul } from '../graph/build/contract.ts';
 import {
-  add, cast, cos, div, equal, exp, less, log, mul, neg, pow, scale, sign, sin, square, sub, where,
+  add,
+  cast,
+  cos,
+  div,
+  equal,
+  exp,
+  less,
+  log,
+  mul,
+  neg,
+  pow,
+  scale,
+  sign,
+  sin,
+  square,
+  sub,
+  where,
 } from '../graph/build/elementwise.ts';
 import { gather, indexSelect, indexAdd, scatterAdd } from '../graph/build/index-ops.ts';
 import { constantLike } from '../graph/build/leaf.ts';
-import { concat, expandReduced, inverseOrder, pad, permute, reshape, sliceDim } from '../graph/build/movement.ts';
+import {
+  expandReduced,
+  inverseOrder,
+  pad,
+  permute,
+  reshape,
+  sliceDim,
+} from '../graph/build/movement.ts';
 import { allDims, cumsum, keepDims, sum, sumTo } from '../graph/build/reduce.ts';
 import { createNode, none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
@@ -40,20 +63,32 @@ function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
 function matmulGradient(node: Node<'matmul'>, gradient: Node): Node[] {
   const { transposeA, transposeB } = node.params;
   const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
-  const gradientA = transposeA ? matmul(b, gradient, transposeB, true) : matmul(gradient, b, false, !transposeB);
+  const gradientA = transposeA
+    ? matmul(b, gradient, transposeB, true)
+    : matmul(gradient, b, false, !transposeB);
   return [sumTo(gradientA, a.shape), weightGradient(a, b, gradient, transposeA, transposeB)];
 }
 
-function weightGradient(a: Node, b: Node, gradient: Node, transposeA: boolean, transposeB: boolean): Node {
+function weightGradient(
+  a: Node,
+  b: Node,
+  gradient: Node,
+  transposeA: boolean,
+  transposeB: boolean,
+): Node {
   // A weight shared by a batch: one product over all rows instead of one per batch item and a sum.
   if (b.shape.length === 2 && a.shape.length > 2 && !transposeA) {
     const rows = (x: Node): Node => {
       const columns = sizeAt(x.shape, x.shape.length - 1);
       return reshape(x, [elementCount(x.shape.slice(0, -1)), columns]);
     };
-    return transposeB ? matmul(rows(gradient), rows(a), true, false) : matmul(rows(a), rows(gradient), true, false);
+    return transposeB
+      ? matmul(rows(gradient), rows(a), true, false)
+      : matmul(rows(a), rows(gradient), true, false);
   }
-  const full = transposeB ? matmul(gradient, a, true, transposeA) : matmul(a, gradient, !transposeA, false);
+  const full = transposeB
+    ? matmul(gradient, a, true, transposeA)
+    : matmul(a, gradient, !transposeA, false);
   return sumTo(full, b.shape);
 }
 
@@ -73,10 +108,22 @@ function spreadSteps(x: Node, steps: readonly number[], limit: Shape): Node {
   steps.forEach((step, dim) => {
     const size = sizeAt(spread.shape, dim);
     if (step === 1 || size === 0) return;
-    const split = reshape(spread, [...spread.shape.slice(0, dim + 1), 1, ...spread.shape.slice(dim + 1)]);
+    const split = reshape(spread, [
+      ...spread.shape.slice(0, dim + 1),
+      1,
+      ...spread.shape.slice(dim + 1),
+    ]);
     const after = split.shape.map((_, d) => (d === dim + 1 ? step - 1 : 0));
-    const padded = pad(split, after.map(() => 0), after);
-    const merged = reshape(padded, [...spread.shape.slice(0, dim), size * step, ...spread.shape.slice(dim + 1)]);
+    const padded = pad(
+      split,
+      after.map(() => 0),
+      after,
+    );
+    const merged = reshape(padded, [
+      ...spread.shape.slice(0, dim),
+      size * step,
+      ...spread.shape.slice(dim + 1),
+    ]);
     const keep = Math.min((size - 1) * step + 1, sizeAt(limit, dim));
     spread = sliceDim(merged, dim, 0, keep);
   });
@@ -118,7 +165,10 @@ function cumsumGradient(node: Node<'cumsum'>, gradient: Node): Node {
 }
 
 /** Differentiates a composite through its decomposition; for second derivatives. */
-function throughDecomposition<K extends CompositeOp>(node: Node<K>, gradient: Node): (Node | null)[] {
+function throughDecomposition<K extends CompositeOp>(
+  node: Node<K>,
+  gradient: Node,
+): (Node | null)[] {
   const stops = new Set(node.inputs);
   const results = new Map<Node, Node | null>();
   const reaches = new Map<Node, boolean>();
@@ -136,7 +186,9 @@ function throughDecomposition<K extends CompositeOp>(node: Node<K>, gradient: No
     onLeaf: (leaf, result) => results.set(leaf, result),
   });
   // An input that stands twice gets the whole gradient once.
-  return node.inputs.map((input, index) => (node.inputs.indexOf(input) === index ? (results.get(input) ?? null) : null));
+  return node.inputs.map((input, index) =>
+    node.inputs.indexOf(input) === index ? (results.get(input) ?? null) : null,
+  );
 }
 
 function rowSums(x: Node): Node {
@@ -167,7 +219,9 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   cast: (node, gy) => {
     const { dtype } = inputAt(node, 0);
     const differentiable = dtype.startsWith('f') || dtype === 'bf16';
-    return [differentiable && node.dtype !== 'i32' && node.dtype !== 'bool' ? cast(gy, dtype) : null];
+    return [
+      differentiable && node.dtype !== 'i32' && node.dtype !== 'bool' ? cast(gy, dtype) : null,
+    ];
   },
 
   add: (_, gy) => [gy, gy],
@@ -221,9 +275,15 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
     return [conv2dInput(dy, g, node.params, x.shape), conv2d(x, g, node.params)];
   },
 
-  gather: (node, gy) => [scatterAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy), null],
+  gather: (node, gy) => [
+    scatterAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy),
+    null,
+  ],
   scatterAdd: (node, gy) => [gy, null, gather(gy, node.params.dim, inputAt(node, 1))],
-  indexSelect: (node, gy) => [indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy), null],
+  indexSelect: (node, gy) => [
+    indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy),
+    null,
+  ],
   indexAdd: (node, gy) => [gy, null, indexSelect(gy, node.params.dim, inputAt(node, 1))],
 
   sigmoid: (node, gy) => [mul(gy, mul(node, sub(constantLike(node, 1), node)))],
@@ -246,14 +306,20 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   layerNormWeightGrad: throughDecomposition,
   rmsNorm: (node, gy) => {
     const [x, weight] = [inputAt(node, 0), inputAt(node, 1)];
-    return [createNode('rmsNormInputGrad', node.params, [x, weight, gy]), createNode('rmsNormWeightGrad', node.params, [x, gy])];
+    return [
+      createNode('rmsNormInputGrad', node.params, [x, weight, gy]),
+      createNode('rmsNormWeightGrad', node.params, [x, gy]),
+    ];
   },
   rmsNormInputGrad: throughDecomposition,
   rmsNormWeightGrad: throughDecomposition,
 };
 
 /** The one gradient table: compute ops here, collectives in collective-rules.ts. A missing row does not compile. */
-export const gradientRules: { readonly [K in Op]: GradientRule<K> } = { ...rules, ...collectiveRules };
+export const gradientRules: { readonly [K in Op]: GradientRule<K> } = {
+  ...rules,
+  ...collectiveRules,
+};
 
 function applyRule<K extends Op>(node: Node<K>, gradient: Node): readonly (Node | null)[] {
   return gradientRules[node.op](node, gradient);
@@ -263,4 +329,3 @@ function applyRule<K extends Op>(node: Node<K>, gradient: Node): readonly (Node 
 export function gradientsOfNode(node: Node, gradient: Node): readonly (Node | null)[] {
   return applyRule(node, gradient);
 }
-

@@ -1,5 +1,5 @@
-import { add } from '../graph/build/elementwise.ts';
 import { newWalk, type Node } from '../graph/node.ts';
+import { sumParts } from './sum-parts.ts';
 
 export interface WalkOptions {
   /** Whether a gradient must reach this node. */
@@ -18,22 +18,24 @@ export interface WalkOptions {
  */
 export function walkBackward(root: Node, seed: Node, options: WalkOptions): readonly Node[] {
   const { order, uses } = collect(root, options);
-  const gradients = new Map<Node, Node>([[root, seed]]);
-  const finish = (leaf: Node): void => {
-    options.onLeaf(leaf, gradients.get(leaf) ?? null);
-    gradients.delete(leaf);
+  const parts = new Map<Node, [Node, ...Node[]]>([[root, [seed]]]);
+  const takeGradient = (node: Node): Node | null => {
+    const owed = parts.get(node);
+    parts.delete(node);
+    return owed === undefined ? null : sumParts(owed);
   };
+  const finish = (leaf: Node): void => options.onLeaf(leaf, takeGradient(leaf));
   if (options.isLeaf(root)) finish(root);
   for (const node of order) {
-    const gradient = gradients.get(node);
-    gradients.delete(node);
-    const inputGradients = gradient === undefined ? [] : options.gradientsOf(node, gradient);
+    const gradient = takeGradient(node);
+    const inputGradients = gradient === null ? [] : options.gradientsOf(node, gradient);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
       const part = inputGradients[index] ?? null;
       if (part !== null) {
-        const before = gradients.get(input);
-        gradients.set(input, before === undefined ? part : add(before, part));
+        const owed = parts.get(input);
+        if (owed === undefined) parts.set(input, [part]);
+        else owed.push(part);
       }
       if (!options.isLeaf(input)) return;
       const left = (uses.get(input) ?? 0) - 1;

@@ -1,5 +1,20 @@
 import type { CompositeOp, OpParams } from '../spec/op.ts';
-import { add, div, erf, exp, log, mul, neg, offset, scale, sqrt, square, sub, tanh, maximum } from './build/elementwise.ts';
+import {
+  add,
+  div,
+  erf,
+  exp,
+  log,
+  mul,
+  neg,
+  offset,
+  scale,
+  sqrt,
+  square,
+  sub,
+  tanh,
+  maximum,
+} from './build/elementwise.ts';
 import { constantLike } from './build/leaf.ts';
 import { expandReduced } from './build/movement.ts';
 import { allDims, max, mean, sum } from './build/reduce.ts';
@@ -61,7 +76,10 @@ function geluTanhInner(x: Node): Node {
 function normGrad(normalized: Node, inverse: Node, weighted: Node, subtractMean: boolean): Node {
   const projection = perRow(mean(mul(weighted, normalized), lastDim(weighted)), weighted);
   const removed = sub(weighted, mul(normalized, projection));
-  return mul(inverse, subtractMean ? sub(removed, perRow(mean(weighted, lastDim(weighted)), weighted)) : removed);
+  return mul(
+    inverse,
+    subtractMean ? sub(removed, perRow(mean(weighted, lastDim(weighted)), weighted)) : removed,
+  );
 }
 
 /** What each composite op means, in primitives; shapes as in spec/op.ts. */
@@ -109,7 +127,12 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
   },
   layerNormInputGrad: ({ eps }, inputs) => {
     const { centered, inverse } = standardize(inputAt(inputs, 0), eps);
-    return normGrad(mul(centered, inverse), inverse, mul(inputAt(inputs, 2), inputAt(inputs, 1)), true);
+    return normGrad(
+      mul(centered, inverse),
+      inverse,
+      mul(inputAt(inputs, 2), inputAt(inputs, 1)),
+      true,
+    );
   },
   layerNormWeightGrad: ({ eps }, inputs) => {
     const { centered, inverse } = standardize(inputAt(inputs, 0), eps);
@@ -131,7 +154,11 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
 };
 
 /** A composite node in primitives; `inputs` stand in for the node's own. */
-export function decompose<K extends CompositeOp>(op: K, params: OpParams[K], inputs: readonly Node[]): Node {
+export function decompose<K extends CompositeOp>(
+  op: K,
+  params: OpParams[K],
+  inputs: readonly Node[],
+): Node {
   return decompositions[op](params, inputs);
 }
 

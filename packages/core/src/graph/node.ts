@@ -40,7 +40,14 @@ export class Node<K extends Op = Op> {
   mark = 0;
   slot = 0;
 
-  constructor(op: K, params: OpParams[K], inputs: readonly Node[], shape: Shape, dtype: DType, requiresGrad: boolean) {
+  constructor(
+    op: K,
+    params: OpParams[K],
+    inputs: readonly Node[],
+    shape: Shape,
+    dtype: DType,
+    requiresGrad: boolean,
+  ) {
     this.op = op;
     this.params = params;
     this.inputs = inputs;
@@ -74,7 +81,11 @@ export function noGrad<T>(body: () => T): T {
 export const none: OpParams['add'] = Object.freeze({});
 
 /** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
-export function createNode<K extends Op>(op: K, params: OpParams[K], inputs: readonly Node[]): Node<K> {
+export function createNode<K extends Op>(
+  op: K,
+  params: OpParams[K],
+  inputs: readonly Node[],
+): Node<K> {
   const type = infer[op](params, inputs);
   let requiresGrad = false;
   if (gradEnabled) for (const input of inputs) requiresGrad ||= input.requiresGrad;
@@ -82,7 +93,12 @@ export function createNode<K extends Op>(op: K, params: OpParams[K], inputs: rea
 }
 
 /** A leaf that holds `value`. */
-export function inputNode(shape: Shape, dtype: DType, value: NodeValue, requiresGrad = false): Node<'input'> {
+export function inputNode(
+  shape: Shape,
+  dtype: DType,
+  value: NodeValue,
+  requiresGrad = false,
+): Node<'input'> {
   const node = new Node('input', none, [], shape, dtype, requiresGrad);
   node.value = value;
   return node;

@@ -42,9 +42,19 @@ export class Conv2d extends Module {
   }
 
   protected override describe(): string {
-    const set = Object.entries(this.options).map(
-      ([name, value]) => `, ${name}=${JSON.stringify(value)}`,
-    );
-    return `${formatShape(this.weight.shape)}${set.join('')}, bias=${this.bias !== null}`;
+    const [outChannels = 0, perGroup = 0, ...kernel] = this.weight.shape;
+    const set = Object.entries(this.options).map(([name, value]) => `${name}=${formatSize(value)}`);
+    const inChannels = perGroup * (this.options.groups ?? 1);
+    return [
+      inChannels,
+      outChannels,
+      `kernel=${formatSize(kernel)}`,
+      ...set,
+      `bias=${this.bias !== null}`,
+    ].join(', ');
   }
+}
+
+function formatSize(size: number | readonly number[]): string {
+  return typeof size === 'number' ? String(size) : formatShape(size);
 }

@@ -20,9 +20,7 @@ export class MaxPool2d extends Module {
   }
 
   protected override describe(): string {
-    return [
-      this.kernel,
-      ...Object.entries(this.options).map(([name, value]) => `${name}=${value}`),
-    ].join(', ');
+    const options = Object.entries({ kernel: this.kernel, ...this.options });
+    return options.map(([name, value]) => `${name}=${JSON.stringify(value)}`).join(', ');
   }
 }

@@ -1,17 +1,18 @@
 import { noGrad } from '../graph/node.ts';
+import { addPending } from '../realize/pending.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 export interface GradNormOptions {
   /** 2, or Infinity for the largest absolute value; default 2. */
-  readonly normType?: 2 | typeof Number.POSITIVE_INFINITY;
+  readonly normType?: number;
 }
 
 /**
  * Scales the gradients so that their norm, taken together, is at most `maxNorm`
  * (torch.nn.utils.clip_grad_norm_). Builds graph only: call it between backward() and step().
- * Returns the norm before. Shape: -> []. Throws ConfigError for a negative maxNorm.
+ * Returns the norm before, which may be read after step(). Shape: -> []. Throws ConfigError for a negative maxNorm.
  */
 export function clipGradNorm(
   parameters: Iterable<Tensor>,
@@ -21,6 +22,7 @@ export function clipGradNorm(
   const list = [...parameters];
   const total = totalGradNorm(list, options);
   clipGradsWithNorm(list, maxNorm, total);
+  if (total.node.value === null) addPending(total.node, () => {});
   return total;
 }
 

@@ -79,7 +79,8 @@ function checkReadable(reader: Node, input: Node): void {
     throw new TensorStateError(
       {
         asked: `${reader.op} of a tensor of shape ${formatShape(leaf.shape)}`,
-        found: 'the tensor was updated in place after the expression was written and before it was computed',
+        found:
+          'the tensor was updated in place after the expression was written and before it was computed',
         todo: 'Compute the expression before the update (await tensor.realize()), or write it after the update',
       },
       { op: reader.op, shape: leaf.shape },

@@ -10,53 +10,73 @@ interface HostView {
   readonly commit: () => void;
 }
 
-async function hostView(backend: Backend, buffer: DeviceBuffer, dtype: DType, read: boolean): Promise<HostView> {
+async function hostView(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  dtype: DType,
+  read: boolean,
+): Promise<HostView> {
   const mapped = backend.map(buffer);
   if (mapped !== undefined) return { typed: { bytes: mapped, dtype }, commit: () => {} };
   const bytes = read ? await backend.read(buffer) : new Uint8Array(buffer.byteLength);
   return { typed: { bytes, dtype }, commit: () => backend.write(buffer, bytes) };
 }
 
+/** A collective that the group knows of; `done` settles when the result is on the device. */
+export interface Issued {
+  readonly done: Promise<void>;
+}
+
 /**
- * Runs one collective of the graph on device memory. In place, `input` and `output` are the same
+ * Issues one collective of the graph on device memory. In place, `input` and `output` are the same
  * buffer; otherwise the input is left as it is.
  */
-export async function communicate(
+export async function issue(
   backend: Backend,
   mesh: Mesh,
   collective: CollectiveValue,
   input: DeviceBuffer,
   output: DeviceBuffer,
+): Promise<Issued> {
+  const group = mesh.group(collective.params.axis);
+  const target = await hostView(backend, output, collective.dtype, input === output);
+  const source = input === output ? target : await hostView(backend, input, collective.dtype, true);
+  return { done: communicate(group, collective, source, target) };
+}
+
+/** Calls the group before anything is awaited. */
+async function communicate(
+  group: ProcessGroup,
+  collective: CollectiveValue,
+  source: HostView,
+  target: HostView,
 ): Promise<void> {
-  const { op, params, dtype } = collective;
-  const group = mesh.group(params.axis);
-  const target = await hostView(backend, output, dtype, input === output);
-  const source = input === output ? target : await hostView(backend, input, dtype, true);
+  const { op, params } = collective;
   switch (op) {
     case 'allReduce':
       copyInto(source, target);
-      await group.allReduce(target.typed, collective.params.reduce);
+      await group.allReduce(target.typed, params.reduce);
       break;
     case 'broadcast':
       copyInto(source, target);
-      await group.broadcast(target.typed, collective.params.root);
+      await group.broadcast(target.typed, params.root);
       break;
     case 'reduce':
       copyInto(source, target);
-      await group.reduce(target.typed, collective.params.root, 'sum');
-      if (group.rank !== collective.params.root) target.typed.bytes.fill(0);
+      await group.reduce(target.typed, params.root, 'sum');
+      if (group.rank !== params.root) target.typed.bytes.fill(0);
       break;
     case 'allGather':
       await group.allGather(source.typed, target.typed);
       break;
     case 'reduceScatter':
-      await group.reduceScatter(source.typed, target.typed, collective.params.reduce);
+      await group.reduceScatter(source.typed, target.typed, params.reduce);
       break;
     case 'allToAll':
       await group.allToAll(source.typed, target.typed);
       break;
     case 'sendRecv':
-      await sendRecv(group, collective.params.destination, source.typed, target.typed);
+      await sendRecv(group, params.destination, source.typed, target.typed);
       break;
     case 'reinterpret':
       throw new TypeError('reinterpret moves no data');

@@ -4,7 +4,7 @@ import { Storage } from '../graph/storage.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
-import { communicate } from './communicate.ts';
+import { issue, type Issued } from './communicate.ts';
 import type { Place } from './layout.ts';
 import type { Plan, PlanStep } from './plan.ts';
 
@@ -22,19 +22,36 @@ interface Run {
 }
 
 /** What a root got: memory, or the number of the leaf that it is. */
-export type RootResult = { readonly kind: 'storage'; readonly storage: Storage } | { readonly kind: 'leaf'; readonly leaf: number };
+export type RootResult =
+  | { readonly kind: 'storage'; readonly storage: Storage }
+  | { readonly kind: 'leaf'; readonly leaf: number };
 
 /** Runs a plan on the values of its leaves; one result per root, in order. */
-export async function execute(plan: Plan, leaves: readonly Node[], backend: Backend, mesh: Mesh): Promise<readonly RootResult[]> {
+export async function execute(
+  plan: Plan,
+  leaves: readonly Node[],
+  backend: Backend,
+  mesh: Mesh,
+): Promise<readonly RootResult[]> {
   const temporary: DeviceBuffer[] = [];
   const allocations: Storage[] = [];
   const started = new Map<number, Promise<void>>();
   try {
     const bound = leaves.map((leaf) => leafBuffer(leaf, backend, temporary));
-    for (const byteLength of plan.layout.allocations) allocations.push(Storage.allocate(backend, byteLength));
+    for (const byteLength of plan.layout.allocations)
+      allocations.push(Storage.allocate(backend, byteLength));
     const scratch = plan.layout.scratchBytes > 0 ? backend.alloc(plan.layout.scratchBytes) : null;
     if (scratch !== null) temporary.push(scratch);
-    const run: Run = { backend, mesh, plan, leaves: bound, scratch, allocations, buffers: new Map(), started };
+    const run: Run = {
+      backend,
+      mesh,
+      plan,
+      leaves: bound,
+      scratch,
+      allocations,
+      buffers: new Map(),
+      started,
+    };
     for (const step of plan.steps) await runStep(run, step);
     return plan.graph.roots.map((id) => rootResult(run, id));
   } finally {
@@ -78,7 +95,12 @@ function bufferOf(run: Run, id: number): DeviceBuffer {
 }
 
 function locate(run: Run, place: Place): DeviceBuffer {
-  const base = place.kind === 'leaf' ? run.leaves[place.leaf] : place.kind === 'scratch' ? run.scratch : run.allocations[place.allocation]?.buffer;
+  const base =
+    place.kind === 'leaf'
+      ? run.leaves[place.leaf]
+      : place.kind === 'scratch'
+        ? run.scratch
+        : run.allocations[place.allocation]?.buffer;
   if (base === undefined || base === null) throw new RangeError(`no memory for a ${place.kind}`);
   return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
 }
@@ -87,7 +109,8 @@ function rootResult(run: Run, id: number): RootResult {
   const place = placeOf(run.plan, id);
   if (place.kind === 'leaf') return { kind: 'leaf', leaf: place.leaf };
   const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
-  if (place.kind !== 'result' || allocation === undefined) throw new RangeError('a root outside the results');
+  if (place.kind !== 'result' || allocation === undefined)
+    throw new RangeError('a root outside the results');
   return { kind: 'storage', storage: allocation.part(place.byteOffset, place.byteLength) };
 }
 
@@ -102,7 +125,8 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       return;
     }
     case 'start': {
-      const done = startCollective(run, step, start);
+      // Issued before the next step begins: every rank issues collectives in the program's order.
+      const { done } = await startCollective(run, step, start);
       // A failure is seen by the step that waits, or by the run's end.
       done.catch(() => {});
       for (const id of step.values) run.started.set(id, done);
@@ -113,8 +137,7 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       count('communicationMs', performance.now() - start);
       return;
     case 'copy': {
-      const bytes = await run.backend.read(bufferOf(run, step.from));
-      run.backend.write(bufferOf(run, step.leaf), bytes);
+      await copy(run.backend, bufferOf(run, step.from), bufferOf(run, step.leaf));
       return;
     }
     default:
@@ -122,31 +145,55 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
   }
 }
 
-async function startCollective(run: Run, step: Extract<PlanStep, { kind: 'start' }>, start: number): Promise<void> {
-  const { backend, mesh, plan } = run;
-  const { collective, values } = step;
-  let bytes = 0;
-  if (isOneMessage(plan, values)) {
-    const whole = wholeBucket(run, values);
-    bytes = whole.byteLength;
-    await communicate(backend, mesh, collective, whole, whole);
-  } else {
-    for (const id of values) {
-      const [input] = plan.graph.values[id]?.inputs ?? [];
-      if (input === undefined) continue;
-      const output = bufferOf(run, id);
-      bytes += output.byteLength;
-      await communicate(backend, mesh, collective, plan.layout.inPlace.has(id) ? output : bufferOf(run, input), output);
-    }
-  }
-  count('collectives', 1);
-  count('collectiveBytes', bytes);
-  record('collective', collective.op, start, `${bytes} bytes`);
+async function startCollective(
+  run: Run,
+  step: Extract<PlanStep, { kind: 'start' }>,
+  start: number,
+): Promise<Issued> {
+  const { input, output } = await messageOf(run, step.values);
+  const { done } = await issue(run.backend, run.mesh, step.collective, input, output);
+  const finish = async (): Promise<void> => {
+    await done;
+    count('collectives', 1);
+    count('collectiveBytes', output.byteLength);
+    record('collective', step.collective.op, start, `${output.byteLength} bytes`);
+  };
+  return { done: finish() };
 }
 
-/** A bucket whose members are all computed in place lies in one stretch of memory. */
-function isOneMessage(plan: Plan, values: readonly number[]): boolean {
-  return values.every((id) => plan.layout.inPlace.has(id));
+/**
+ * What a collective reads and writes. A bucket is one message on every rank: members that are not
+ * computed into it, such as the zeros of parameters that this rank alone left out, are copied there.
+ */
+async function messageOf(
+  run: Run,
+  values: readonly number[],
+): Promise<{ readonly input: DeviceBuffer; readonly output: DeviceBuffer }> {
+  const [first] = values;
+  if (first === undefined) throw new RangeError('a collective of no values');
+  if (values.length === 1) {
+    const output = bufferOf(run, first);
+    return {
+      input: run.plan.layout.inPlace.has(first) ? output : bufferOf(run, inputOf(run.plan, first)),
+      output,
+    };
+  }
+  for (const id of values) {
+    if (run.plan.layout.inPlace.has(id)) continue;
+    await copy(run.backend, bufferOf(run, inputOf(run.plan, id)), bufferOf(run, id));
+  }
+  const whole = wholeBucket(run, values);
+  return { input: whole, output: whole };
+}
+
+function inputOf(plan: Plan, id: number): number {
+  const [input] = plan.graph.values[id]?.inputs ?? [];
+  if (input === undefined) throw new RangeError(`value ${id} has no input`);
+  return input;
+}
+
+async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Promise<void> {
+  backend.write(to, backend.map(from) ?? (await backend.read(from)));
 }
 
 /** From the first member's first byte to the last member's last, alignment gaps included. */

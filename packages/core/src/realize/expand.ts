@@ -20,10 +20,16 @@ export interface Expanded {
  * Rewrites a subgraph: composites that are not native become primitives, collectives work along
  * dim 0 only, those of one rank disappear, and an update's readers read the value that it stores.
  */
-export function expand(subgraph: Subgraph, roots: readonly Node[], native: ReadonlySet<CompositeOp>): Expanded {
+export function expand(
+  subgraph: Subgraph,
+  roots: readonly Node[],
+  native: ReadonlySet<CompositeOp>,
+): Expanded {
   return noGrad(() => {
     const empty = new Uint8Array(0);
-    const images: Node[] = subgraph.leaves.map((leaf) => inputNode(leaf.shape, leaf.dtype, { kind: 'host', bytes: empty }));
+    const images: Node[] = subgraph.leaves.map((leaf) =>
+      inputNode(leaf.shape, leaf.dtype, { kind: 'host', bytes: empty }),
+    );
     const leaves = [...images];
     const updates: { target: number; value: Node }[] = [];
     const imageOf = (node: Node): Node => {
@@ -33,7 +39,9 @@ export function expand(subgraph: Subgraph, roots: readonly Node[], native: Reado
     };
     for (const node of subgraph.computed) {
       const inputs = node.inputs.map(imageOf);
-      images.push(isOp(node, 'assign') ? assign(node, inputs, updates) : rewrite(node, inputs, native));
+      images.push(
+        isOp(node, 'assign') ? assign(node, inputs, updates) : rewrite(node, inputs, native),
+      );
     }
     return { leaves, roots: roots.map(imageOf), updates };
   });
@@ -45,11 +53,16 @@ function only(inputs: readonly Node[]): Node {
   return input;
 }
 
-function assign(node: Node<'assign'>, inputs: readonly Node[], updates: { target: number; value: Node }[]): Node {
+function assign(
+  node: Node<'assign'>,
+  inputs: readonly Node[],
+  updates: { target: number; value: Node }[],
+): Node {
   const [, value] = inputs;
   let target = node.inputs[0];
   while (target?.op === 'assign' && target.value === null) target = target.inputs[0];
-  if (value === undefined || target === undefined) throw new RangeError('assign takes a target and a value');
+  if (value === undefined || target === undefined)
+    throw new RangeError('assign takes a target and a value');
   const { slot } = target;
   const earlier = updates.findIndex((update) => update.target === slot);
   if (earlier >= 0) updates.splice(earlier, 1);
@@ -93,8 +106,16 @@ function expandParts(root: Node, stops: readonly Node[], native: ReadonlySet<Com
 
 function isAxisOp(
   node: Node,
-): node is Node<'allReduce'> | Node<'allGather'> | Node<'reduceScatter'> | Node<'allToAll'> | Node<'broadcast'> | Node<'reduce'> {
-  return ['allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce'].includes(node.op);
+): node is
+  | Node<'allReduce'>
+  | Node<'allGather'>
+  | Node<'reduceScatter'>
+  | Node<'allToAll'>
+  | Node<'broadcast'>
+  | Node<'reduce'> {
+  return ['allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce'].includes(
+    node.op,
+  );
 }
 
 /** Dim `from` becomes dim `to`; the others keep their order. */
@@ -113,7 +134,12 @@ function mergeDims(x: Node, dim: number): Node {
 
 /** Cuts dim into `parts` and the rest. */
 function splitDim(x: Node, dim: number, parts: number): Node {
-  return reshape(x, [...x.shape.slice(0, dim), parts, sizeAt(x.shape, dim) / parts, ...x.shape.slice(dim + 1)]);
+  return reshape(x, [
+    ...x.shape.slice(0, dim),
+    parts,
+    sizeAt(x.shape, dim) / parts,
+    ...x.shape.slice(dim + 1),
+  ]);
 }
 
 function gatherAlong(x: Node, params: Node<'allGather'>['params']): Node {

@@ -9,7 +9,12 @@ export type Place =
   /** In the plan's scratch memory. */
   | { readonly kind: 'scratch'; readonly byteOffset: number; readonly byteLength: number }
   /** In an allocation that outlives the run, because a node of the graph keeps it. */
-  | { readonly kind: 'result'; readonly allocation: number; readonly byteOffset: number; readonly byteLength: number };
+  | {
+      readonly kind: 'result';
+      readonly allocation: number;
+      readonly byteOffset: number;
+      readonly byteLength: number;
+    };
 
 export interface Layout {
   readonly places: ReadonlyMap<number, Place>;
@@ -57,7 +62,12 @@ export function layOut(graph: ValueGraph, stages: readonly Stage[], alignment: n
     const allocation = allocations.push(block.byteLength) - 1;
     block.values.forEach((id, index) => {
       const byteOffset = block.offsets[index] ?? 0;
-      places.set(id, { kind: 'result', allocation, byteOffset, byteLength: byteLengthOf(graph, id) });
+      places.set(id, {
+        kind: 'result',
+        allocation,
+        byteOffset,
+        byteLength: byteLengthOf(graph, id),
+      });
     });
   }
   const scratchBytes = packScratch(graph, scratch, places, alignment);
@@ -88,7 +98,8 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
   };
   stages.forEach((stage, index) => {
     if (stage.kind === 'wait') {
-      for (const id of stage.values) for (const input of graph.values[id]?.inputs ?? []) read(input, index);
+      for (const id of stage.values)
+        for (const input of graph.values[id]?.inputs ?? []) read(input, index);
       for (const id of stage.values) read(id, index);
       return;
     }
@@ -106,11 +117,17 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
 }
 
 /** A segment remakes cheap values, so it reads what they are made of. */
-function inputsThroughCheap(graph: ValueGraph, id: number, produced: ReadonlyMap<number, number>): number[] {
+function inputsThroughCheap(
+  graph: ValueGraph,
+  id: number,
+  produced: ReadonlyMap<number, number>,
+): number[] {
   const value = graph.values[id];
   if (value === undefined) return [];
   return value.inputs.flatMap((input) =>
-    isCheap(graph, input) && !produced.has(input) ? inputsThroughCheap(graph, input, produced) : [input],
+    isCheap(graph, input) && !produced.has(input)
+      ? inputsThroughCheap(graph, input, produced)
+      : [input],
   );
 }
 
@@ -124,7 +141,9 @@ function inPlaceCollectives(
   const roots = new Set(graph.roots);
   stages.forEach((stage, index) => {
     if (stage.kind !== 'start') return;
-    const waited = stages.findIndex((other, at) => at > index && other.kind === 'wait' && other.values[0] === stage.values[0]);
+    const waited = stages.findIndex(
+      (other, at) => at > index && other.kind === 'wait' && other.values[0] === stage.values[0],
+    );
     for (const id of stage.values) {
       const value = graph.values[id];
       const [input] = value?.inputs ?? [];
@@ -133,11 +152,23 @@ function inPlaceCollectives(
       const life = lives.get(input);
       const producer = graph.values[input];
       const usedElsewhere = roots.has(input) || life === undefined || life.to > waited;
-      const readTwice = graph.values.filter((other) => isCollective(other) && other.inputs.includes(input)).length > 1;
+      const readTwice =
+        graph.values.filter((other) => isCollective(other) && other.inputs.includes(input)).length >
+        1;
       const readMeanwhile = stages.some(
-        (other, at) => at > index && other.kind === 'compute' && other.values.some((v) => graph.values[v]?.inputs.includes(input)),
+        (other, at) =>
+          at > index &&
+          other.kind === 'compute' &&
+          other.values.some((v) => graph.values[v]?.inputs.includes(input)),
       );
-      if (usedElsewhere || readTwice || readMeanwhile || producer === undefined || !isCompute(producer)) continue;
+      if (
+        usedElsewhere ||
+        readTwice ||
+        readMeanwhile ||
+        producer === undefined ||
+        !isCompute(producer)
+      )
+        continue;
       inPlace.add(id);
       sources.set(id, input);
     }
@@ -170,20 +201,35 @@ function blocksOf(
       byteLength = align(byteLength + byteLengthOf(graph, id), alignment);
       placed.add(id);
     }
-    blocks.push({ values, offsets, byteLength, from, to, kept: values.some((id) => roots.has(id)) });
+    blocks.push({
+      values,
+      offsets,
+      byteLength,
+      from,
+      to,
+      kept: values.some((id) => roots.has(id)),
+    });
   };
-  for (const stage of stages) if (stage.kind === 'start' && stage.values.length > 1) add(stage.values);
+  for (const stage of stages)
+    if (stage.kind === 'start' && stage.values.length > 1) add(stage.values);
   for (const id of lives.keys()) if (!placed.has(id)) add([id]);
   return blocks;
 }
 
 /** First fit in order of birth; returns the bytes needed. */
-function packScratch(graph: ValueGraph, blocks: Block[], places: Map<number, Place>, alignment: number): number {
+function packScratch(
+  graph: ValueGraph,
+  blocks: Block[],
+  places: Map<number, Place>,
+  alignment: number,
+): number {
   const active: { block: Block; start: number; end: number }[] = [];
   let total = 0;
   blocks.sort((a, b) => a.from - b.from || b.byteLength - a.byteLength);
   for (const block of blocks) {
-    const others = active.filter((other) => other.block.to >= block.from).sort((a, b) => a.start - b.start);
+    const others = active
+      .filter((other) => other.block.to >= block.from)
+      .sort((a, b) => a.start - b.start);
     let start = 0;
     for (const other of others) {
       if (other.start - start >= block.byteLength) break;

@@ -15,7 +15,11 @@ export type PlanStep =
       readonly inputs: readonly number[];
       readonly outputs: readonly number[];
     }
-  | { readonly kind: 'start'; readonly values: readonly number[]; readonly collective: CollectiveValue }
+  | {
+      readonly kind: 'start';
+      readonly values: readonly number[];
+      readonly collective: CollectiveValue;
+    }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
   /** For an update that must wait for later readers of the old value. */
   | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };
@@ -42,13 +46,20 @@ export async function makePlan(
   const stages = segment(graph);
   const { placed, late } = placeUpdates(graph, stages);
   const lateValues = late.map(({ value }) => value);
-  const kept: ValueGraph = lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
+  const kept: ValueGraph =
+    lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
   const layout = layOut(kept, stages, backend.limits.alignment);
   const steps: PlanStep[] = [];
   for (const [index, stage] of stages.entries()) {
-    if (stage.kind === 'compute') steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compile));
+    if (stage.kind === 'compute')
+      steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compile));
     else if (stage.kind === 'wait') steps.push(stage);
-    else steps.push({ kind: 'start', values: stage.values, collective: collectiveOf(graph, stage.values) });
+    else
+      steps.push({
+        kind: 'start',
+        values: stage.values,
+        collective: collectiveOf(graph, stage.values),
+      });
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
   return { words: words.slice(), graph, layout, steps };
@@ -57,12 +68,16 @@ export async function makePlan(
 type Update = ValueGraph['updates'][number];
 
 /** An update happens in the segment that computes its value, unless an old value is read later. */
-function placeUpdates(graph: ValueGraph, stages: readonly Stage[]): { placed: Map<number, Update[]>; late: Update[] } {
+function placeUpdates(
+  graph: ValueGraph,
+  stages: readonly Stage[],
+): { placed: Map<number, Update[]>; late: Update[] } {
   const placed = new Map<number, Update[]>();
   const late: Update[] = [];
   for (const update of graph.updates) {
     const stage = stages.findIndex((s) => s.kind === 'compute' && s.values.includes(update.value));
-    const reads = (id: number): boolean => graph.values[id]?.inputs.includes(update.target) ?? false;
+    const reads = (id: number): boolean =>
+      graph.values[id]?.inputs.includes(update.target) ?? false;
     const lastRead = stages.findLastIndex((s) => s.kind !== 'wait' && s.values.some(reads));
     if (stage < 0 || lastRead > stage) late.push(update);
     else placed.set(stage, [...(placed.get(stage) ?? []), update]);
@@ -129,17 +144,22 @@ function programOf(
     }),
     instructions: members.map((id): Instruction => {
       const value = graph.values[id];
-      if (value === undefined || !isCompute(value)) throw new RangeError(`value ${id} does not compute`);
+      if (value === undefined || !isCompute(value))
+        throw new RangeError(`value ${id} does not compute`);
       return { ...value, inputs: value.inputs.map(numberOf) };
     }),
     outputs: outputs.map(numberOf),
-    updates: updates.map(({ target, value }) => ({ target: numberOf(target), value: numberOf(value) })),
+    updates: updates.map(({ target, value }) => ({
+      target: numberOf(target),
+      value: numberOf(value),
+    })),
   };
 }
 
 function collectiveOf(graph: ValueGraph, values: readonly number[]): CollectiveValue {
   const value = graph.values[values[0] ?? -1];
-  if (value === undefined || value.op === 'input' || isCompute(value)) throw new RangeError('a collective is expected');
+  if (value === undefined || value.op === 'input' || isCompute(value))
+    throw new RangeError('a collective is expected');
   return value;
 }
 

@@ -18,7 +18,7 @@ export class Session {
   readonly #plans = new Map<number, Plan[]>();
   readonly #programs = new Map<string, Executable>();
   readonly #signatures = new Signatures();
-  #last: Promise<void> = Promise.resolve();
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
@@ -46,10 +46,7 @@ export class Session {
 
   #inOrder<T>(body: () => Promise<T>): Promise<T> {
     const run = this.#last.then(body);
-    this.#last = run.then(
-      () => {},
-      () => {},
-    );
+    this.#last = Promise.allSettled([run]);
     return run;
   }
 
@@ -57,7 +54,9 @@ export class Session {
     const start = performance.now();
     const pending = takePending();
     try {
-      const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
+      const roots = [...new Set([...nodes, ...pending.keys()])].filter(
+        (node) => node.value === null,
+      );
       if (roots.length > 0) {
         const subgraph = collect(roots);
         const outputs = roots.filter((root) => root.op !== 'assign');
@@ -83,7 +82,9 @@ export class Session {
     count('graphMs', record('graph', 'look up the plan', start));
     if (known !== undefined) return known;
     const compileStart = performance.now();
-    const plan = await makePlan(subgraph, roots, words, this.backend, (program) => this.#compile(program));
+    const plan = await makePlan(subgraph, roots, words, this.backend, (program) =>
+      this.#compile(program),
+    );
     this.#plans.set(hash, [...(this.#plans.get(hash) ?? []), plan]);
     count('plansMade', 1);
     count('compileMs', record('graph', 'make a plan', compileStart));
@@ -124,12 +125,18 @@ function shareLeaf(root: Node, leaf: Node | undefined): void {
 function freedError(node: Node): TensorStateError {
   const by = node.value?.kind === 'freed' ? node.value.by : 'an earlier run';
   return new TensorStateError(
-    { asked: `the data of a tensor of shape ${formatShape(node.shape)}`, found: `its memory was freed by ${by}`, todo: 'Read it before it is freed' },
+    {
+      asked: `the data of a tensor of shape ${formatShape(node.shape)}`,
+      found: `its memory was freed by ${by}`,
+      todo: 'Read it before it is freed',
+    },
     { shape: node.shape },
   );
 }
 
 /** JSON has no NaN and no infinities; constants may be any of them. */
 function programKey(program: Program): string {
-  return JSON.stringify(program, (_, value: unknown) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value));
+  return JSON.stringify(program, (_, value: unknown) =>
+    typeof value === 'number' && !Number.isFinite(value) ? String(value) : value,
+  );
 }

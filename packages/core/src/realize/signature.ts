@@ -10,9 +10,13 @@ export class Signatures {
   #words = new Int32Array(4096);
   #length = 0;
 
-  of(subgraph: Subgraph, roots: readonly Node[]): { readonly hash: number; readonly words: Int32Array } {
+  of(
+    subgraph: Subgraph,
+    roots: readonly Node[],
+  ): { readonly hash: number; readonly words: Int32Array } {
     this.#length = 0;
-    for (const leaf of subgraph.leaves) this.#push(this.#intern(`${leaf.dtype}${leaf.shape.join(',')}`));
+    for (const leaf of subgraph.leaves)
+      this.#push(this.#intern(`${leaf.dtype}${leaf.shape.join(',')}`));
     this.#push(-1);
     for (const node of subgraph.computed) {
       this.#push(this.#intern(node.op));

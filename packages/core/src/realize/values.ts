@@ -26,7 +26,14 @@ export interface ValueGraph {
 }
 
 const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
-  'allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce', 'sendRecv', 'reinterpret',
+  'allReduce',
+  'allGather',
+  'reduceScatter',
+  'allToAll',
+  'broadcast',
+  'reduce',
+  'sendRecv',
+  'reinterpret',
 ]);
 
 export type CollectiveValue = Extract<Value, { op: CollectiveOp }>;
@@ -58,7 +65,9 @@ export function numberValues(expanded: Expanded): ValueGraph {
   for (const node of order) {
     if (ids.has(node)) continue;
     const value = valueOf(node, node.inputs.map(idOf));
-    const key = isCollective(value) ? undefined : `${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
+    const key = isCollective(value)
+      ? undefined
+      : `${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
     const known = key === undefined ? undefined : seen.get(key);
     const id = known ?? values.push(value) - 1;
     if (key !== undefined) seen.set(key, id);
@@ -86,11 +95,12 @@ function reachable(roots: readonly Node[]): Node[] {
 }
 
 function valueOf(node: Node, inputs: readonly number[]): Value {
-  if (node.op === 'assign' || node.op === 'detach') throw new TypeError(`${node.op} outlived the expansion`);
+  if (node.op === 'assign' || node.op === 'detach')
+    throw new TypeError(`${node.op} outlived the expansion`);
   return typedValue(node.op, node, inputs);
 }
 
-function typedValue<K extends RunnableOp | 'input'>(op: K, node: Node, inputs: readonly number[]): Value {
+function typedValue(op: RunnableOp | 'input', node: Node, inputs: readonly number[]): Value {
   const { params, shape, dtype } = node;
   // The op and its parameters come from one node, which typed them together.
   return { op, params, inputs, shape, dtype } as Value;

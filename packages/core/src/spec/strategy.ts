@@ -45,7 +45,10 @@ export interface Model<Inputs extends readonly unknown[], Output> {
 }
 
 /** A model that trains on many ranks; `forward` takes this rank's part of the batch. */
-export interface ParallelModel<M, Inputs extends readonly unknown[], Output> extends Model<Inputs, Output> {
+export interface ParallelModel<M, Inputs extends readonly unknown[], Output> extends Model<
+  Inputs,
+  Output
+> {
   readonly module: M;
   /** Gradients of backward passes built inside `body` stay on this rank and accumulate. */
   noSync<T>(body: () => T): T;

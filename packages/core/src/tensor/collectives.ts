@@ -28,13 +28,32 @@ export function allReduce(x: Tensor, axis: string, options?: AllReduceOptions): 
 }
 
 /** varying -> replicate (or invariant). Shape: [.., D, ..] -> [.., size*D, ..]. */
-export function allGather(x: Tensor, axis: string, dim: number, to: 'replicate' | 'invariant' = 'replicate'): Tensor {
-  return new Tensor(build.allGather(x.node, axisParams(axis), normalizeDim('allGather', dim, x.ndim), to));
+export function allGather(
+  x: Tensor,
+  axis: string,
+  dim: number,
+  to: 'replicate' | 'invariant' = 'replicate',
+): Tensor {
+  return new Tensor(
+    build.allGather(x.node, axisParams(axis), normalizeDim('allGather', dim, x.ndim), to),
+  );
 }
 
 /** partial -> varying. Shape: [.., size*D, ..] -> [.., D, ..]. */
-export function reduceScatter(x: Tensor, axis: string, dim: number, reduction: 'sum' | 'avg' = 'sum'): Tensor {
-  return new Tensor(build.reduceScatter(x.node, axisParams(axis), normalizeDim('reduceScatter', dim, x.ndim), reduction));
+export function reduceScatter(
+  x: Tensor,
+  axis: string,
+  dim: number,
+  reduction: 'sum' | 'avg' = 'sum',
+): Tensor {
+  return new Tensor(
+    build.reduceScatter(
+      x.node,
+      axisParams(axis),
+      normalizeDim('reduceScatter', dim, x.ndim),
+      reduction,
+    ),
+  );
 }
 
 /** varying -> varying. Shape: [.., size*S, .., C, ..] -> [.., S, .., size*C, ..]. */

@@ -35,7 +35,11 @@ export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): T
 
 function raggedError(shape: Shape, depth: number): ShapeError {
   return new ShapeError(
-    { asked: 'a tensor of nested arrays', found: `rows of different lengths at depth ${depth}, where the first are of shape ${formatShape(shape)}`, todo: 'Give all rows of a dim the same length' },
+    {
+      asked: 'a tensor of nested arrays',
+      found: `rows of different lengths at depth ${depth}, where the first are of shape ${formatShape(shape)}`,
+      todo: 'Give all rows of a dim the same length',
+    },
     { shape, depth },
   );
 }
@@ -45,7 +49,11 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
   const count = elementCount(shape);
   if (data.length !== count) {
     throw new ShapeError(
-      { asked: `a tensor of shape ${formatShape(shape)} (${count} elements)`, found: `${data.length} elements`, todo: 'Give as many elements as the shape has' },
+      {
+        asked: `a tensor of shape ${formatShape(shape)} (${count} elements)`,
+        found: `${data.length} elements`,
+        todo: 'Give as many elements as the shape has',
+      },
       { shape, elements: data.length },
     );
   }
@@ -81,12 +89,24 @@ export function arange(length: number): Tensor {
 export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) {
-    throw new ShapeError({ asked: 'concat', found: 'no tensors', todo: 'Give at least one tensor' });
+    throw new ShapeError({
+      asked: 'concat',
+      found: 'no tensors',
+      todo: 'Give at least one tensor',
+    });
   }
-  return new Tensor(concatNodes(tensors.map((t) => t.node), normalizeDim('concat', dim, first.ndim)));
+  return new Tensor(
+    concatNodes(
+      tensors.map((t) => t.node),
+      normalizeDim('concat', dim, first.ndim),
+    ),
+  );
 }
 
 /** Joins along a new dim. Shape: n times N -> [.., n, ..]. */
 export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
-  return concat(tensors.map((t) => t.unsqueeze(dim)), dim);
+  return concat(
+    tensors.map((t) => t.unsqueeze(dim)),
+    dim,
+  );
 }

@@ -138,7 +138,11 @@ export class TensorHandle {
   #trainable(asked: string): Gradient {
     if (this.#gradient !== null) return this.#gradient;
     throw new TensorStateError(
-      { asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`, found: 'it does not require a gradient', todo: 'Call requiresGrad_() first' },
+      {
+        asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`,
+        found: 'it does not require a gradient',
+        todo: 'Call requiresGrad_() first',
+      },
       { shape: this.shape },
     );
   }
@@ -152,13 +156,21 @@ export class TensorHandle {
     const root = this.#node;
     if (elementCount(root.shape) !== 1) {
       throw new ShapeError(
-        { asked: `backward() from a tensor of shape ${formatShape(root.shape)}`, found: `${elementCount(root.shape)} elements`, todo: 'Reduce it to a scalar first, for example with .mean() or .sum()' },
+        {
+          asked: `backward() from a tensor of shape ${formatShape(root.shape)}`,
+          found: `${elementCount(root.shape)} elements`,
+          todo: 'Reduce it to a scalar first, for example with .mean() or .sum()',
+        },
         { shape: root.shape },
       );
     }
     if (!root.requiresGrad) {
       throw new TensorStateError(
-        { asked: 'backward()', found: 'no tensor that requires a gradient below it', todo: 'Check that parameters were used, and that it was not built under noGrad or after detach()' },
+        {
+          asked: 'backward()',
+          found: 'no tensor that requires a gradient below it',
+          todo: 'Check that parameters were used, and that it was not built under noGrad or after detach()',
+        },
         { op: root.op },
       );
     }
@@ -212,7 +224,8 @@ export class TensorHandle {
   /** The elements, row by row. Computes the tensor if need be. */
   async data(): Promise<HostData> {
     const node = this.#node;
-    const bytes = node.value?.kind === 'host' ? node.value.bytes : await currentSession().fetch(node);
+    const bytes =
+      node.value?.kind === 'host' ? node.value.bytes : await currentSession().fetch(node);
     return fromBytes(bytes, node.dtype);
   }
 
@@ -220,7 +233,11 @@ export class TensorHandle {
   async item(): Promise<number> {
     if (this.numel !== 1) {
       throw new ShapeError(
-        { asked: `item() of a tensor of shape ${formatShape(this.shape)}`, found: `${this.numel} elements`, todo: 'Use data(), or reduce it to one element' },
+        {
+          asked: `item() of a tensor of shape ${formatShape(this.shape)}`,
+          found: `${this.numel} elements`,
+          todo: 'Use data(), or reduce it to one element',
+        },
         { shape: this.shape },
       );
     }
@@ -243,7 +260,11 @@ function leafOf(node: Node): Node {
   while (leaf.op === 'assign' && leaf.inputs[0] !== undefined) leaf = leaf.inputs[0];
   if (leaf.op === 'input') return leaf;
   throw new TensorStateError(
-    { asked: `to update a tensor computed by ${leaf.op} in place`, found: 'only leaves (tensors made from data) have contents of their own', todo: 'Assign to a leaf' },
+    {
+      asked: `to update a tensor computed by ${leaf.op} in place`,
+      found: 'only leaves (tensors made from data) have contents of their own',
+      todo: 'Assign to a leaf',
+    },
     { op: leaf.op },
   );
 }

@@ -1,7 +1,13 @@
 import type { DType } from '../spec/dtype.ts';
 
 /** Elements on the host. f16 and bf16 are the raw 16 bits. */
-export type HostData = Float32Array | Float64Array | Int32Array | BigInt64Array | Uint8Array | Uint16Array;
+export type HostData =
+  | Float32Array
+  | Float64Array
+  | Int32Array
+  | BigInt64Array
+  | Uint8Array
+  | Uint16Array;
 
 /** A view of bytes as elements; copies where the bytes are not aligned. */
 export function fromBytes(bytes: Uint8Array, dtype: DType): HostData {
@@ -25,18 +31,27 @@ export function fromBytes(bytes: Uint8Array, dtype: DType): HostData {
   }
 }
 
-function view<T>(bytes: Uint8Array, size: number, make: (buffer: ArrayBufferLike, offset: number, length: number) => T): T {
+function view<T>(
+  bytes: Uint8Array,
+  size: number,
+  make: (buffer: ArrayBufferLike, offset: number, length: number) => T,
+): T {
   const aligned = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
   return make(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
 /** The bytes of elements, without a copy. */
 export function toBytes(data: HostData): Uint8Array {
-  return data instanceof Uint8Array ? data : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return data instanceof Uint8Array
+    ? data
+    : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 /** Numbers as elements of a dtype. */
-export function encodeNumbers(values: readonly (number | boolean)[], dtype: 'f32' | 'i32' | 'bool'): HostData {
+export function encodeNumbers(
+  values: readonly (number | boolean)[],
+  dtype: 'f32' | 'i32' | 'bool',
+): HostData {
   const numbers = values.map(Number);
   if (dtype === 'f32') return Float32Array.from(numbers);
   if (dtype === 'i32') return Int32Array.from(numbers);

@@ -168,11 +168,17 @@ export class Tensor extends TensorHandle {
     return this.#reduce('min', reduce.min, dims, options);
   }
   /** Divides by n - correction, as torch.var. */
-  variance(dims?: number | readonly number[], options: ReduceOptions & { correction?: number } = {}): Tensor {
+  variance(
+    dims?: number | readonly number[],
+    options: ReduceOptions & { correction?: number } = {},
+  ): Tensor {
     const list = this.#dims('variance', dims);
     const count = elementCount(list.map((dim) => sizeAt(this.shape, dim)));
     const centered = this.sub(this.mean(list, { keepDim: true }));
-    return centered.square().sum(list, options).div(Math.max(0, count - (options.correction ?? 1)));
+    return centered
+      .square()
+      .sum(list, options)
+      .div(Math.max(0, count - (options.correction ?? 1)));
   }
   /** i32 index of the first maximum. */
   argMax(dim: number, options: ReduceOptions = {}): Tensor {
@@ -217,7 +223,11 @@ export class Tensor extends TensorHandle {
     const dims = order.map((dim) => normalizeDim('permute', dim, this.ndim));
     if (new Set(dims).size !== this.ndim) {
       throw new ShapeError(
-        { asked: `permute of shape ${formatShape(this.shape)} by [${order.join(', ')}]`, found: `${new Set(dims).size} different dims of ${this.ndim}`, todo: 'Name each dim once' },
+        {
+          asked: `permute of shape ${formatShape(this.shape)} by [${order.join(', ')}]`,
+          found: `${new Set(dims).size} different dims of ${this.ndim}`,
+          todo: 'Name each dim once',
+        },
         { order },
       );
     }
@@ -246,7 +256,8 @@ export class Tensor extends TensorHandle {
   slice(dim: number, start: number, stop?: number, step = 1): Tensor {
     const d = normalizeDim('slice', dim, this.ndim);
     const size = sizeAt(this.shape, d);
-    const clampEnd = (end: number): number => Math.min(size, Math.max(0, end < 0 ? end + size : end));
+    const clampEnd = (end: number): number =>
+      Math.min(size, Math.max(0, end < 0 ? end + size : end));
     const first = clampEnd(start);
     return new Tensor(sliceDim(this.node, d, first, Math.max(first, clampEnd(stop ?? size)), step));
   }
@@ -260,7 +271,9 @@ export class Tensor extends TensorHandle {
   /** Parts of equal size, the last may be smaller, as torch.split. */
   split(size: number, dim = 0): Tensor[] {
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
-    return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) => this.slice(dim, i * size, (i + 1) * size));
+    return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
+      this.slice(dim, i * size, (i + 1) * size),
+    );
   }
   pad(before: readonly number[], after: readonly number[], value = 0): Tensor {
     return new Tensor(pad(this.node, before, after, value));
@@ -272,7 +285,9 @@ export class Tensor extends TensorHandle {
     if (this.ndim === 1 && other.ndim === 1) return this.mul(other).sum();
     if (this.ndim === 1) return this.unsqueeze(0).matmul(other, options).squeeze(-2);
     if (other.ndim === 1) return this.matmul(other.unsqueeze(1), options).squeeze(-1);
-    return new Tensor(matmul(this.node, other.node, options.transposeA ?? false, options.transposeB ?? false));
+    return new Tensor(
+      matmul(this.node, other.node, options.transposeA ?? false, options.transposeB ?? false),
+    );
   }
   /** torch.gather. Shape: this N, index i32 N' -> N'. */
   gather(dim: number, index: Tensor): Tensor {
@@ -280,20 +295,28 @@ export class Tensor extends TensorHandle {
   }
   /** torch.scatter_add. Shape: this N, index i32 N', source N' -> N. */
   scatterAdd(dim: number, index: Tensor, source: Tensor): Tensor {
-    return new Tensor(scatterAdd(this.node, normalizeDim('scatterAdd', dim, this.ndim), index.node, source.node));
+    return new Tensor(
+      scatterAdd(this.node, normalizeDim('scatterAdd', dim, this.ndim), index.node, source.node),
+    );
   }
   /** torch.index_select. Shape: this [.., D, ..], index i32 [I] -> [.., I, ..]. */
   indexSelect(dim: number, index: Tensor): Tensor {
-    return new Tensor(indexSelect(this.node, normalizeDim('indexSelect', dim, this.ndim), index.node));
+    return new Tensor(
+      indexSelect(this.node, normalizeDim('indexSelect', dim, this.ndim), index.node),
+    );
   }
   /** torch.index_add. Shape: this [.., D, ..], index i32 [I], source [.., I, ..] -> [.., D, ..]. */
   indexAdd(dim: number, index: Tensor, source: Tensor): Tensor {
-    return new Tensor(indexAdd(this.node, normalizeDim('indexAdd', dim, this.ndim), index.node, source.node));
+    return new Tensor(
+      indexAdd(this.node, normalizeDim('indexAdd', dim, this.ndim), index.node, source.node),
+    );
   }
   /** Shape: this i32 N -> bool [..N, classes]. */
   oneHot(classes: number): Tensor {
     const wide = [...this.shape, classes];
-    return this.unsqueeze(-1).expand(wide).eq(new Tensor(iota(wide, wide.length - 1)));
+    return this.unsqueeze(-1)
+      .expand(wide)
+      .eq(new Tensor(iota(wide, wide.length - 1)));
   }
 
   #operand(other: Operand): Node {
@@ -305,8 +328,15 @@ export class Tensor extends TensorHandle {
   }
 
   #dims(operation: string, dims: number | readonly number[] | undefined): number[] {
-    const list = dims === undefined ? this.shape.map((_, dim) => dim) : typeof dims === 'number' ? [dims] : dims;
-    return [...new Set(list.map((dim) => normalizeDim(operation, dim, this.ndim)))].sort((a, b) => a - b);
+    const list =
+      dims === undefined
+        ? this.shape.map((_, dim) => dim)
+        : typeof dims === 'number'
+          ? [dims]
+          : dims;
+    return [...new Set(list.map((dim) => normalizeDim(operation, dim, this.ndim)))].sort(
+      (a, b) => a - b,
+    );
   }
 
   #reduce(
@@ -317,7 +347,9 @@ export class Tensor extends TensorHandle {
   ): Tensor {
     const list = this.#dims(operation, dims);
     const reduced = build(this.node, list);
-    return new Tensor(options?.keepDim === true ? reduce.keepDims(reduced, this.shape, list) : reduced);
+    return new Tensor(
+      options?.keepDim === true ? reduce.keepDims(reduced, this.shape, list) : reduced,
+    );
   }
 
   #alongLast(operation: string, dim: number, build: (x: Node) => Node): Tensor {
@@ -335,7 +367,11 @@ function inferSize(from: Shape, to: Shape): Shape {
   const size = elementCount(from) / known;
   if (!Number.isInteger(size) || to.lastIndexOf(-1) !== unknown) {
     throw new ShapeError(
-      { asked: `reshape of shape ${formatShape(from)} to ${formatShape(to)}`, found: `${elementCount(from)} elements over ${known}`, todo: 'Use one -1, and sizes that divide the number of elements' },
+      {
+        asked: `reshape of shape ${formatShape(from)} to ${formatShape(to)}`,
+        found: `${elementCount(from)} elements over ${known}`,
+        todo: 'Use one -1, and sizes that divide the number of elements',
+      },
       { from, to },
     );
   }

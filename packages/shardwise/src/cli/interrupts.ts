@@ -10,12 +10,19 @@ export interface Interrupts {
   dispose(): void;
 }
 
+/** One Ctrl-C may arrive twice: from the terminal, and from npm, which hands it on. */
+const SAME_INTERRUPT_MS = 300;
+
 /** SIGINT or SIGTERM: the first one asks for an end, the second one forces it. */
 export function followInterrupts(onFirst: () => void): Interrupts {
   const controller = new AbortController();
   let count = 0;
   let exitCode: number | undefined;
+  let lastMs = -Infinity;
   const listen = (signal: NodeJS.Signals): void => {
+    const sincePreviousMs = performance.now() - lastMs;
+    lastMs = performance.now();
+    if (sincePreviousMs < SAME_INTERRUPT_MS) return;
     count += 1;
     exitCode ??= 128 + constants.signals[signal];
     if (count === 1) onFirst();

@@ -1,5 +1,5 @@
 import { mkdir, readdir, stat } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core';
 import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
 import { failureReport } from '../launcher/failure.ts';
@@ -28,7 +28,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const record = new RunRecord(
     {
       command: commandText(options),
-      script: basename(script),
+      script: displayPath(script),
       runDirectory,
       worldSize,
       startMs: Date.now(),

@@ -1,3 +1,4 @@
+import { ShardwiseError } from '@shardwise/core';
 import { displayPath } from '../text/display-path.ts';
 import type { LaunchResult } from './launch.ts';
 import type { RankOutcome } from './rank-worker.ts';
@@ -43,8 +44,12 @@ function endOf({ exitCode, error, terminated }: RankOutcome): string {
     : `exit code ${exitCode}`;
 }
 
+/** Settings and files that are wrong: the message says all that there is to know. */
+const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
+
 /** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
 function stackLines(error: unknown): readonly string[] {
+  if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) return [];
   const lines: string[] = [];
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {

@@ -78,14 +78,20 @@ function timeCard(points: readonly StepSummary[], steps: readonly number[]): Car
     { name: 'graph', values: points.map(({ graphMs }) => graphMs) },
     { name: 'other', values: points.map(otherMs) },
   ] as const;
-  const coloured = layers.map((layer) => ({ ...layer, colour: colours[layer.name] }));
+  const usualMs = points.toSorted((a, b) => a.stepMs - b.stepMs)[points.length >> 1]?.stepMs ?? 0;
+  const [unit, unitMs] = usualMs >= 1000 ? ['s', 1000] : ['ms', 1];
+  const coloured = layers.map(({ name, values }) => ({
+    name,
+    colour: colours[name],
+    values: values.map((ms) => ms / unitMs),
+  }));
   const chart = areaChart({
     size: HALF,
     label: 'Step time',
     steps,
     layers: coloured,
-    format: formatMilliseconds,
-    unit: 'ms',
+    format: (value) => formatMilliseconds(value * unitMs),
+    unit,
   });
   return { title: 'Step time', wide: false, legend: coloured, chart };
 }

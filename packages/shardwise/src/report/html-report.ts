@@ -72,7 +72,7 @@ function factTable({ head, facts, checkpoint }: RunState): string {
   const rows: readonly (readonly [string, string])[] = [
     ['Command', head.command],
     ['Run directory', head.runDirectory],
-    ...Object.entries(facts).map(([name, value]) => [name, factText(value)] as const),
+    ...Object.entries(facts).map(([name, value]) => [capitalized(name), factText(value)] as const),
     ...(checkpoint === undefined ? [] : [['Checkpoint', checkpoint.directory] as const]),
     ['Every step', 'metrics.jsonl'],
     ['Trace', 'trace.json (for Perfetto or chrome://tracing)'],
@@ -86,4 +86,8 @@ function factTable({ head, facts, checkpoint }: RunState): string {
 
 function factText(value: string | number | boolean): string {
   return typeof value === 'number' ? value.toLocaleString('en-US') : String(value);
+}
+
+function capitalized(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }

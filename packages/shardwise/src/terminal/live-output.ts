@@ -1,4 +1,5 @@
 import type { RunState } from '../run-state/run-state.ts';
+import { printable } from '../text/printable.ts';
 import { liveBlock } from './live-block.ts';
 import type { Paint } from './paint.ts';
 import { namedLine, type RunOutput } from './run-output.ts';
@@ -25,7 +26,7 @@ export class LiveOutput implements RunOutput {
   }
 
   rankLine(rank: number, line: string): void {
-    const text = namedLine(rank, line);
+    const text = namedLine(rank, printable(line));
     this.#above.push(rank === 0 ? text : this.#paint(text, 'dim'));
     this.#schedule();
   }

@@ -20,10 +20,14 @@ export const bucketBytes: number = 25 * 1024 * 1024;
  * holds at least its limit; the next bucket of the dtype has the next limit, the last limit repeats.
  * Buckets come in the order of their first items.
  */
-export function assignBuckets(items: readonly BucketItem[], limitsBytes: readonly number[]): Bucket[] {
+export function assignBuckets(
+  items: readonly BucketItem[],
+  limitsBytes: readonly number[],
+): Bucket[] {
   const open = new Map<DType, { indices: number[]; bytes: number; closed: number }>();
   const buckets: Bucket[] = [];
-  const limitOf = (closed: number): number => limitsBytes[Math.min(closed, limitsBytes.length - 1)] ?? 0;
+  const limitOf = (closed: number): number =>
+    limitsBytes[Math.min(closed, limitsBytes.length - 1)] ?? 0;
   items.forEach((item, index) => {
     const bucket = open.get(item.dtype) ?? { indices: [], bytes: 0, closed: 0 };
     open.set(item.dtype, bucket);

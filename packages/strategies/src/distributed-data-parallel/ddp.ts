@@ -1,6 +1,17 @@
-import { dtypes, elementCount, LayoutError, type Layout, type Module, type Plan, type Strategy } from '@shardwise/core';
+import {
+  dtypes,
+  elementCount,
+  LayoutError,
+  type Layout,
+  type Module,
+  type Plan,
+  type Strategy,
+} from '@shardwise/core';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
-import { DistributedDataParallel, type DistributedDataParallelOptions } from './distributed-data-parallel.ts';
+import {
+  DistributedDataParallel,
+  type DistributedDataParallelOptions,
+} from './distributed-data-parallel.ts';
 
 function replicated(shape: readonly number[]): Layout {
   return { dims: shape.map(() => []), partial: [] };
@@ -13,28 +24,55 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Modu
   return {
     name: 'ddp',
     plan(parameters, axes): Plan {
-      if (!axes.some(({ name }) => name === axis)) {
+      const size = axes.find(({ name }) => name === axis)?.size;
+      if (size === undefined) {
         throw new LayoutError(
-          { asked: `ddp over the mesh axis '${axis}'`, found: `the axes ${axes.map(({ name }) => name).join(', ') || '(none)'}`, todo: 'Name an axis of the mesh' },
+          {
+            asked: `ddp over the mesh axis '${axis}'`,
+            found: `the axes ${axes.map(({ name }) => name).join(', ') || '(none)'}`,
+            todo: 'Name an axis of the mesh',
+          },
           { axis, axes },
         );
       }
       const trained = parameters.filter((p) => p.requiresGrad).toReversed();
       const bytesOf = (names: readonly string[]): number =>
-        parameters.filter((p) => names.includes(p.name)).reduce((sum, p) => sum + elementCount(p.shape) * dtypes[p.dtype].bytes, 0);
-      const buckets = assignBuckets(trained, [Math.min(firstBucketBytes, limit), limit]).map(({ indices }) =>
-        indices.flatMap((index) => trained[index]?.name ?? []),
+        parameters
+          .filter((p) => names.includes(p.name))
+          .reduce((sum, p) => sum + elementCount(p.shape) * dtypes[p.dtype].bytes, 0);
+      const buckets = assignBuckets(trained, [Math.min(firstBucketBytes, limit), limit]).map(
+        ({ indices }) => indices.flatMap((index) => trained[index]?.name ?? []),
       );
       const all = parameters.map((p) => p.name);
       return {
         strategy: 'ddp',
         axes,
         batch: { dims: [[axis]], partial: [] },
-        parameters: parameters.map((p) => ({ ...p, parameter: replicated(p.shape), gradient: replicated(p.shape), optimizer: replicated(p.shape) })),
-        collectives: [
-          { operation: 'broadcast', axis, when: 'start', parameters: all, bytes: bytesOf(all) },
-          ...buckets.map((names) => ({ operation: 'allReduce', axis, when: 'backward' as const, parameters: names, bytes: bytesOf(names) })),
-        ],
+        parameters: parameters.map((p) => ({
+          ...p,
+          parameter: replicated(p.shape),
+          gradient: replicated(p.shape),
+          optimizer: replicated(p.shape),
+        })),
+        collectives:
+          size === 1
+            ? []
+            : [
+                {
+                  operation: 'broadcast',
+                  axis,
+                  when: 'start',
+                  parameters: all,
+                  bytes: bytesOf(all),
+                },
+                ...buckets.map((names) => ({
+                  operation: 'allReduce',
+                  axis,
+                  when: 'backward' as const,
+                  parameters: names,
+                  bytes: bytesOf(names),
+                })),
+              ],
       };
     },
     apply: (_, model) => DistributedDataParallel.create(model, options),

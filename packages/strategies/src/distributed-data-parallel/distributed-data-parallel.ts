@@ -1,4 +1,12 @@
-import { broadcast, currentSession, type Model, type Module, noGrad, type ParallelModel, type Tensor } from '@shardwise/core';
+import {
+  broadcast,
+  currentSession,
+  type Model,
+  type Module,
+  noGrad,
+  type ParallelModel,
+  type Tensor,
+} from '@shardwise/core';
 import { requireSameModel } from '../same-model.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import { Reducer } from './reducer.ts';
@@ -19,15 +27,22 @@ export interface DistributedDataParallelOptions {
  * backward goes on. Matches torch.nn.parallel.DistributedDataParallel. Make one with
  * `DistributedDataParallel.create`, which is a collective.
  */
-export class DistributedDataParallel<M extends Module, Inputs extends readonly unknown[], Output>
-  implements ParallelModel<M, Inputs, Output>
-{
+export class DistributedDataParallel<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+> implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
   readonly #axis: string;
   readonly #broadcastBuffers: boolean;
 
-  private constructor(model: M & Model<Inputs, Output>, reducer: Reducer, axis: string, broadcastBuffers: boolean) {
+  private constructor(
+    model: M & Model<Inputs, Output>,
+    reducer: Reducer,
+    axis: string,
+    broadcastBuffers: boolean,
+  ) {
     this.module = model;
     this.#reducer = reducer;
     this.#axis = axis;
@@ -43,7 +58,10 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     const parameters = [...model.namedParameters()];
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
-    await broadcastAll(tensors.map(([, t]) => t), axis);
+    await broadcastAll(
+      tensors.map(([, t]) => t),
+      axis,
+    );
     const limit = options.bucketBytes ?? bucketBytes;
     const reducer = new Reducer(parameters, {
       axis,
@@ -56,7 +74,8 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   forward(...inputs: Inputs): Output {
     if (this.#broadcastBuffers && this.module.training && this.#reducer.enabled) {
       noGrad(() => {
-        for (const [, buffer] of this.module.namedBuffers()) buffer.assign(broadcast(buffer, this.#axis));
+        for (const [, buffer] of this.module.namedBuffers())
+          buffer.assign(broadcast(buffer, this.#axis));
       });
     }
     return this.module.forward(...inputs);

@@ -1,4 +1,11 @@
-import { allReduce, noGrad, queueAfterBackward, TensorStateError, type Tensor, zeros } from '@shardwise/core';
+import {
+  allReduce,
+  noGrad,
+  queueAfterBackward,
+  TensorStateError,
+  type Tensor,
+  zeros,
+} from '@shardwise/core';
 import { assignBuckets } from './buckets.ts';
 
 export interface ReducerOptions {
@@ -27,12 +34,17 @@ export class Reducer {
   #launched = 0;
   #underWay = false;
 
-  constructor(parameters: readonly (readonly [name: string, parameter: Tensor])[], options: ReducerOptions) {
+  constructor(
+    parameters: readonly (readonly [name: string, parameter: Tensor])[],
+    options: ReducerOptions,
+  ) {
     this.#options = options;
     const trained = parameters.filter(([, parameter]) => parameter.requiresGrad).toReversed();
     this.#names = trained.map(([name]) => name);
     this.#parameters = trained.map(([, parameter]) => parameter);
-    this.#buckets = assignBuckets(this.#parameters, options.bucketLimitsBytes).map(({ indices }) => indices);
+    this.#buckets = assignBuckets(this.#parameters, options.bucketLimitsBytes).map(
+      ({ indices }) => indices,
+    );
     this.#parameters.forEach((parameter, index) => {
       this.#removeHooks.push(parameter.registerPostAccumulateGradHook(() => this.#arrive(index)));
     });
@@ -76,7 +88,9 @@ export class Reducer {
     });
     noGrad(() => {
       for (const { parameter, gradient } of gradients) {
-        parameter.setGradientNode(allReduce(gradient, axis, { reduce: 'avg', bucket: number }).node);
+        parameter.setGradientNode(
+          allReduce(gradient, axis, { reduce: 'avg', bucket: number }).node,
+        );
       }
     });
   }

@@ -13,10 +13,7 @@ export interface ProcessGroupContract {
    * Makes a new world of `size` ranks, has each call runProcessGroupScenario with its group, and
    * tells how each rank ended. The ranks may be threads or processes: a scenario is plain data.
    */
-  readonly run: (
-    size: number,
-    scenario: ProcessGroupScenario,
-  ) => Promise<readonly RankOutcome[]>;
+  readonly run: (size: number, scenario: ProcessGroupScenario) => Promise<readonly RankOutcome[]>;
   /** Default: 1 to 5. */
   readonly sizes?: readonly number[];
   /** Random calls for each size. Default: 40. */
@@ -54,16 +51,25 @@ function conforms({ run }: ProcessGroupContract, size: number): void {
   });
 }
 
+/** Only the random calls of the contract: for groups that treat some memory in their own way. */
+export function processGroupRandomCalls(contract: ProcessGroupContract): void {
+  describe(`process group, random calls: ${contract.name}`, () => {
+    for (const size of contract.sizes ?? [1, 2, 3, 4, 5]) agreesWithSpecification(contract, size);
+  });
+}
+
 function agreesWithSpecification(contract: ProcessGroupContract, size: number): void {
   const calls = randomCalls(size, contract.randomCalls ?? 40, contract.seed ?? 1);
-  it(`gives the bits of the specification for ${calls.length} random calls`, async () => {
+  it(`gives the bits of the specification for ${calls.length} random calls on ${size} ranks`, async () => {
     const results = valuesOf(await contract.run(size, { kind: 'random', calls }));
+    expect(results).toHaveLength(size);
     for (const [index, call] of calls.entries()) {
       const expected = expectedOf(call, size);
       for (const [rank, outputs] of results.entries()) {
         const output: unknown = Array.isArray(outputs) ? outputs[index] : 'nothing';
         const about = `rank ${rank} of ${size}: ${JSON.stringify(call)}`;
-        expect(output, about).toEqual(expected[rank]);
+        // Comparing bytes one by one takes long where there are many.
+        if (!isSame(output, expected[rank])) expect(output, about).toEqual(expected[rank]);
       }
     }
   });
@@ -101,7 +107,8 @@ function endsByOnePath({ run }: ProcessGroupContract, size: number): void {
     expect(outcomes.map(({ code }) => code)).toContain('COLLECTIVE_TIMEOUT');
     for (const { code, message } of outcomes) {
       expect(code).toMatch(/^COLLECTIVE_(TIMEOUT|ABORTED)$/);
-      expect(message).toContain('rank 0 has not arrived');
+      // A rank whose thread is slow may be late as well.
+      expect(message).toMatch(/ranks? 0\b.* not arrived/);
     }
   });
 
@@ -164,6 +171,11 @@ function valuesOf(outcomes: readonly RankOutcome[]): readonly unknown[] {
 
 function outcomesOf(outcomes: readonly RankOutcome[]): readonly (readonly CallOutcome[])[] {
   return outcomes.map(callOutcomes);
+}
+
+function isSame(output: unknown, expected: Uint8Array | undefined): boolean {
+  if (expected === undefined) return output === undefined;
+  return output instanceof Uint8Array && Buffer.compare(output, expected) === 0;
 }
 
 function callOutcomes(outcome: RankOutcome): readonly CallOutcome[] {

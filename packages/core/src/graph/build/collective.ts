@@ -8,22 +8,46 @@ export function allReduce(
   options: { reduce?: 'sum' | 'avg'; to?: 'replicate' | 'invariant'; bucket?: number } = {},
 ): Node {
   const { reduce = 'sum', to = 'replicate', bucket = -1 } = options;
-  return createNode('allReduce', { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket }, [x]);
+  return createNode(
+    'allReduce',
+    { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket },
+    [x],
+  );
 }
 
 /** varying -> replicate or invariant: shards concatenated along `dim`. */
-export function allGather(x: Node, axis: AxisParams, dim: number, to: 'replicate' | 'invariant' = 'replicate'): Node {
-  return createNode('allGather', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to }, [x]);
+export function allGather(
+  x: Node,
+  axis: AxisParams,
+  dim: number,
+  to: 'replicate' | 'invariant' = 'replicate',
+): Node {
+  return createNode('allGather', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to }, [
+    x,
+  ]);
 }
 
 /** partial -> varying: this rank's part, along `dim`, of the sum (or mean). */
-export function reduceScatter(x: Node, axis: AxisParams, dim: number, reduce: 'sum' | 'avg' = 'sum'): Node {
-  return createNode('reduceScatter', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce }, [x]);
+export function reduceScatter(
+  x: Node,
+  axis: AxisParams,
+  dim: number,
+  reduce: 'sum' | 'avg' = 'sum',
+): Node {
+  return createNode(
+    'reduceScatter',
+    { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce },
+    [x],
+  );
 }
 
 /** varying -> varying. */
 export function allToAll(x: Node, axis: AxisParams, splitDim: number, concatDim: number): Node {
-  return createNode('allToAll', { axis: axis.axis, size: axis.size, rank: axis.rank, splitDim, concatDim }, [x]);
+  return createNode(
+    'allToAll',
+    { axis: axis.axis, size: axis.size, rank: axis.rank, splitDim, concatDim },
+    [x],
+  );
 }
 
 /** varying -> replicate: root's value on every rank. */
@@ -38,10 +62,18 @@ export function reduceToRoot(x: Node, axis: AxisParams, root: number): Node {
 
 /** varying -> varying: to rank destination[rank], zeros where nothing arrives. */
 export function sendRecv(x: Node, axis: AxisParams, destination: readonly number[]): Node {
-  return createNode('sendRecv', { axis: axis.axis, size: axis.size, rank: axis.rank, destination }, [x]);
+  return createNode(
+    'sendRecv',
+    { axis: axis.axis, size: axis.size, rank: axis.rank, destination },
+    [x],
+  );
 }
 
 /** Moves no data; what changes is how the gradient comes back. */
 export function reinterpret(x: Node, axis: AxisParams, from: AxisType, to: AxisType): Node {
-  return createNode('reinterpret', { axis: axis.axis, size: axis.size, rank: axis.rank, from, to }, [x]);
+  return createNode(
+    'reinterpret',
+    { axis: axis.axis, size: axis.size, rank: axis.rank, from, to },
+    [x],
+  );
 }

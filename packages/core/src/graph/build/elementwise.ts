@@ -5,10 +5,34 @@ import { constantLike } from './leaf.ts';
 import { expandTo } from './movement.ts';
 
 type UnaryOp =
-  | 'neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'sin' | 'cos' | 'tanh' | 'erf' | 'floor' | 'ceil' | 'logicalNot'
-  | 'sigmoid' | 'relu';
+  | 'neg'
+  | 'abs'
+  | 'sign'
+  | 'exp'
+  | 'log'
+  | 'sqrt'
+  | 'sin'
+  | 'cos'
+  | 'tanh'
+  | 'erf'
+  | 'floor'
+  | 'ceil'
+  | 'logicalNot'
+  | 'sigmoid'
+  | 'relu';
 type BinaryOp =
-  | 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum' | 'equal' | 'less' | 'lessEqual' | 'logicalAnd' | 'logicalOr';
+  | 'add'
+  | 'sub'
+  | 'mul'
+  | 'div'
+  | 'pow'
+  | 'maximum'
+  | 'minimum'
+  | 'equal'
+  | 'less'
+  | 'lessEqual'
+  | 'logicalAnd'
+  | 'logicalOr';
 
 const unary =
   (op: UnaryOp) =>
@@ -62,8 +86,16 @@ export function cast(x: Node, dtype: DType): Node {
 
 /** All three broadcast. */
 export function where(condition: Node, a: Node, b: Node): Node {
-  const shape: Shape = broadcastShapes('where', broadcastShapes('where', condition.shape, a.shape), b.shape);
-  return createNode('where', none, [expandTo(condition, shape), expandTo(a, shape), expandTo(b, shape)]);
+  const shape: Shape = broadcastShapes(
+    'where',
+    broadcastShapes('where', condition.shape, a.shape),
+    b.shape,
+  );
+  return createNode('where', none, [
+    expandTo(condition, shape),
+    expandTo(a, shape),
+    expandTo(b, shape),
+  ]);
 }
 
 /** x times a number known when the graph is built. */

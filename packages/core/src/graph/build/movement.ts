@@ -21,7 +21,8 @@ export function transposeLast(x: Node): Node {
 export function expandTo(x: Node, shape: Shape): Node {
   if (sameShape(x.shape, shape)) return x;
   const missing = shape.length - x.shape.length;
-  const aligned = missing > 0 ? reshape(x, [...Array.from({ length: missing }, () => 1), ...x.shape]) : x;
+  const aligned =
+    missing > 0 ? reshape(x, [...Array.from({ length: missing }, () => 1), ...x.shape]) : x;
   return sameShape(aligned.shape, shape) ? aligned : createNode('expand', { shape }, [aligned]);
 }
 
@@ -55,7 +56,13 @@ export function unsqueeze(x: Node, dim: number): Node {
 
 /** Repeats a value of reduced dims back to `shape`. Shape: shape without dims -> shape. */
 export function expandReduced(x: Node, dims: readonly number[], shape: Shape): Node {
-  return expandTo(reshape(x, shape.map((size, dim) => (dims.includes(dim) ? 1 : size))), shape);
+  return expandTo(
+    reshape(
+      x,
+      shape.map((size, dim) => (dims.includes(dim) ? 1 : size)),
+    ),
+    shape,
+  );
 }
 
 /** The inverse of a permutation. */

@@ -28,7 +28,10 @@ export function mean(x: Node, dims: readonly number[]): Node {
 
 /** Shape: N -> N with dims of size 1. */
 export function keepDims(reduced: Node, original: Shape, dims: readonly number[]): Node {
-  return reshape(reduced, original.map((size, dim) => (dims.includes(dim) ? 1 : size)));
+  return reshape(
+    reduced,
+    original.map((size, dim) => (dims.includes(dim) ? 1 : size)),
+  );
 }
 
 export function argMax(x: Node, dim: number): Node {
@@ -47,6 +50,8 @@ export function allDims(x: Node): number[] {
 /** Sums away the dims that broadcasting `shape` to x's shape added or repeated. */
 export function sumTo(x: Node, shape: Shape): Node {
   const missing = x.shape.length - shape.length;
-  const dims = allDims(x).filter((dim) => dim < missing || (shape[dim - missing] === 1 && x.shape[dim] !== 1));
+  const dims = allDims(x).filter(
+    (dim) => dim < missing || (shape[dim - missing] === 1 && x.shape[dim] !== 1),
+  );
   return reshape(sum(x, dims), shape);
 }

@@ -1,4 +1,4 @@
-import { conv2dOutputSize } from '../../graph/infer.ts';
+import { conv2dOutputSize } from '../../graph/infer-contract.ts';
 import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full, stack } from '../../tensor/create.ts';

@@ -39,12 +39,39 @@ const ROOTS_DTYPE = 'i32';
 export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   'allReduce sum of R+1 is W(W+1)/2': allReduceOf('sum', (r) => r + 1, triangle),
   'allReduce product of R+1 is W!': allReduceOf('product', (r) => r + 1, factorial),
-  'allReduce min of R+1 is 1': allReduceOf('min', (r) => r + 1, () => 1),
-  'allReduce max of R+1 is W': allReduceOf('max', (r) => r + 1, (w) => w),
-  'allReduce avg of R+1 is (W+1)/2': allReduceOf('avg', (r) => r + 1, (w) => (w + 1) / 2),
-  'allReduce and of R|4': allReduceOf('and', (r) => r | 4, (w) => fold(range(w), (a, b) => a & b) | 4, 'i32'),
-  'allReduce or of R': allReduceOf('or', (r) => r, (w) => fold(range(w), (a, b) => a | b), 'i32'),
-  'allReduce xor of R': allReduceOf('xor', (r) => r, (w) => fold(range(w), (a, b) => a ^ b), 'i64'),
+  'allReduce min of R+1 is 1': allReduceOf(
+    'min',
+    (r) => r + 1,
+    () => 1,
+  ),
+  'allReduce max of R+1 is W': allReduceOf(
+    'max',
+    (r) => r + 1,
+    (w) => w,
+  ),
+  'allReduce avg of R+1 is (W+1)/2': allReduceOf(
+    'avg',
+    (r) => r + 1,
+    (w) => (w + 1) / 2,
+  ),
+  'allReduce and of R|4': allReduceOf(
+    'and',
+    (r) => r | 4,
+    (w) => fold(range(w), (a, b) => a & b) | 4,
+    'i32',
+  ),
+  'allReduce or of R': allReduceOf(
+    'or',
+    (r) => r,
+    (w) => fold(range(w), (a, b) => a | b),
+    'i32',
+  ),
+  'allReduce xor of R': allReduceOf(
+    'xor',
+    (r) => r,
+    (w) => fold(range(w), (a, b) => a ^ b),
+    'i64',
+  ),
   'allReduce premultipliedSum of R+1 by 3': allReduceOf(
     { premultipliedSum: 3 },
     (r) => r + 1,
@@ -64,8 +91,18 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   ),
   'allReduce sum in bf16': allReduceOf('sum', (r) => r + 1, triangle, 'bf16'),
   'allReduce sum in u8': allReduceOf('sum', (r) => r + 1, triangle, 'u8'),
-  'allReduce max in bool': allReduceOf('max', (r) => (r === 0 ? 1 : 0), () => 1, 'bool'),
-  'i32 sums wrap around': allReduceOf('sum', () => 2 ** 30, (w) => (w * 2 ** 30) | 0, 'i32'),
+  'allReduce max in bool': allReduceOf(
+    'max',
+    (r) => (r === 0 ? 1 : 0),
+    () => 1,
+    'bool',
+  ),
+  'i32 sums wrap around': allReduceOf(
+    'sum',
+    () => 2 ** 30,
+    (w) => (w * 2 ** 30) | 0,
+    'i32',
+  ),
 
   'two calls at a time, [R+1] and [(R+1)^2]': {
     run: async (group) => {
@@ -102,11 +139,17 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   },
   'allReduce of 300,001 elements': {
     run: async (group) => {
-      const buffer = typed('f32', range(300_001).map((i) => (i % 1000) + group.rank));
+      const buffer = typed(
+        'f32',
+        range(300_001).map((i) => (i % 1000) + group.rank),
+      );
       await group.allReduce(buffer, 'sum');
-      return valuesOf(buffer);
+      const { size: w } = group;
+      const isRight = (value: number, i: number): boolean =>
+        value === (i % 1000) * w + (w * (w - 1)) / 2;
+      return valuesOf(buffer).filter(isRight).length;
     },
-    expected: (_, w) => range(300_001).map((i) => (i % 1000) * w + (w * (w - 1)) / 2),
+    expected: () => 300_001,
   },
   'broadcast from each root': {
     run: async (group) => {
@@ -150,7 +193,13 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   'allGather of [n*R ..] is [0 .. n*W-1]': {
     run: async (group) => {
       const output = zeros('i32', 3 * group.size);
-      await group.allGather(typed('i32', range(3).map((i) => 3 * group.rank + i)), output);
+      await group.allGather(
+        typed(
+          'i32',
+          range(3).map((i) => 3 * group.rank + i),
+        ),
+        output,
+      );
       return valuesOf(output);
     },
     expected: (_, w) => range(3 * w),
@@ -158,7 +207,10 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   'allGather in place: the input is its part of the output': {
     run: async (group) => {
       const output = zeros('i32', group.size);
-      const input = { dtype: output.dtype, bytes: output.bytes.subarray(4 * group.rank, 4 * group.rank + 4) };
+      const input = {
+        dtype: output.dtype,
+        bytes: output.bytes.subarray(4 * group.rank, 4 * group.rank + 4),
+      };
       input.bytes.set(typed('i32', [group.rank + 1]).bytes);
       await group.allGather(input, output);
       return valuesOf(output);
@@ -176,7 +228,13 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
   'allToAll of W equal parts': {
     run: async (group) => {
       const output = zeros('i32', group.size);
-      await group.allToAll(typed('i32', range(group.size).map((to) => 10 * group.rank + to)), output);
+      await group.allToAll(
+        typed(
+          'i32',
+          range(group.size).map((to) => 10 * group.rank + to),
+        ),
+        output,
+      );
       return valuesOf(output);
     },
     expected: (rank, w) => range(w).map((from) => 10 * from + rank),
@@ -187,7 +245,10 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
       const inputSplits = range(size).map((to) => to + 1);
       const outputSplits = range(size).map(() => rank + 1);
       const output = zeros('f32', size * (rank + 1));
-      const input = typed('f32', range(triangle(size)).map(() => rank));
+      const input = typed(
+        'f32',
+        range(triangle(size)).map(() => rank),
+      );
       await group.allToAll(input, output, { inputSplits, outputSplits });
       return valuesOf(output);
     },

@@ -26,8 +26,7 @@ const one = () => typed('f32', [1]);
 /** Each ends on every rank with CollectiveMismatchError; rank 1 is the one that differs. */
 export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promise<void>>> = {
   operation: (group) => (group.rank === 1 ? group.barrier() : group.allReduce(one(), 'sum')),
-  'number of elements': (group) =>
-    group.allReduce(zeros('f32', group.rank === 1 ? 2 : 1), 'sum'),
+  'number of elements': (group) => group.allReduce(zeros('f32', group.rank === 1 ? 2 : 1), 'sum'),
   dtype: (group) => group.allReduce(zeros(group.rank === 1 ? 'i32' : 'f32', 1), 'sum'),
   root: (group) => group.broadcast(one(), group.rank === 1 ? 1 : 0),
   reduction: (group) => group.allReduce(one(), group.rank === 1 ? 'max' : 'sum'),
@@ -44,7 +43,10 @@ export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promis
 
 /** Arguments that a rank refuses by itself, with the code of the error. */
 export const refusals: Readonly<
-  Record<string, { readonly code: string; readonly call: (group: ProcessGroup) => Promise<unknown> }>
+  Record<
+    string,
+    { readonly code: string; readonly call: (group: ProcessGroup) => Promise<unknown> }
+  >
 > = {
   'a root that is no rank': { code: 'CONFIG', call: (g) => g.broadcast(one(), g.size) },
   'a peer that is no rank': { code: 'CONFIG', call: (g) => g.send(one(), g.size) },
@@ -85,18 +87,20 @@ export const refusals: Readonly<
 /** What goes wrong on a rank, by name; the contract says what every rank must see. */
 export const faults: Readonly<Record<string, Fault>> = {
   'a rank that does not come': async (group) => {
+    await group.barrier();
     if (group.rank === 0) {
-      await delay(1500);
+      await delay(2000);
       return [];
     }
-    return outcomesOf([group.allReduce(one(), 'sum', { timeoutMs: 300 })]);
+    return outcomesOf([group.allReduce(one(), 'sum', { timeoutMs: 500 })]);
   },
   'a message that does not come': async (group) => {
+    await group.barrier();
     if (group.rank === 0) {
-      await delay(1500);
+      await delay(2000);
       return [];
     }
-    return outcomesOf([group.recv(one(), 0, { tag: 3, timeoutMs: 300 })]);
+    return outcomesOf([group.recv(one(), 0, { tag: 3, timeoutMs: 500 })]);
   },
   'a rank that closes the group with a reason': async (group) => {
     const pending = group.rank === 1 ? [] : [group.allReduce(one(), 'sum'), group.barrier()];

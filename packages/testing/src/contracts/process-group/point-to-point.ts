@@ -63,9 +63,10 @@ export const pointToPointCases: Readonly<Record<string, ConformanceCase>> = {
       if (group.rank !== 1) return 'no part';
       const buffers = [zeros('f32', long.length), zeros('u8', 0), zeros('u8', 1)];
       await Promise.all(buffers.map((buffer) => group.recv(buffer, 0)));
-      return buffers.flatMap(valuesOf);
+      const [values = [], ...others] = buffers.map(valuesOf);
+      return [values.filter((value, i) => value === i % 256).length, ...others];
     },
-    expected: (rank) => (rank === 1 ? [...range(200_000).map((i) => i % 256), 7] : 'no part'),
+    expected: (rank) => (rank === 1 ? [200_000, [], [7]] : 'no part'),
   },
   'collectives do not wait for messages': {
     run: async (group) => {

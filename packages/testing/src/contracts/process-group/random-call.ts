@@ -45,53 +45,44 @@ export function inputsOf(call: RandomCall, size: number): PerRank {
 export function expectedOf(call: RandomCall, size: number): readonly (Uint8Array | undefined)[] {
   const inputs = inputsOf(call, size);
   const { dtype, op, root, elements: n } = call;
-  const ranks = inputs.map((_, rank) => rank);
-  const values = (rank: number): readonly number[] | undefined => {
-    switch (call.operation) {
-      case 'allReduce':
-        return reduced(inputs, dtype, op);
-      case 'allGather':
-        return inputs.flat();
-      case 'reduceScatter':
-        return reduced(inputs, dtype, op).slice(rank * n, (rank + 1) * n);
-      case 'allToAll':
-        return inputs.flatMap((row, from) => {
-          const start = sum((call.splits[from] ?? []).slice(0, rank));
-          return row.slice(start, start + (call.splits[from]?.[rank] ?? 0));
-        });
-      case 'broadcast':
-        return inputs[root];
-      case 'reduce':
-        return rank === root ? reduced(inputs, dtype, op) : inputs[rank];
-      case 'gather':
-        return rank === root ? inputs.flat() : undefined;
-      case 'scatter':
-        return (inputs[root] ?? []).slice(rank * n, (rank + 1) * n);
-    }
+  const columns = (rank: number): readonly number[] =>
+    inputs.flatMap((row, from) => {
+      const start = sum((call.splits[from] ?? []).slice(0, rank));
+      return row.slice(start, start + (call.splits[from]?.[rank] ?? 0));
+    });
+  const part = (values: readonly number[], rank: number): readonly number[] =>
+    values.slice(rank * n, (rank + 1) * n);
+  const values: Record<RandomOperation, (rank: number) => readonly number[] | undefined> = {
+    allReduce: () => reduced(inputs, dtype, op),
+    allGather: () => inputs.flat(),
+    reduceScatter: (rank) => part(reduced(inputs, dtype, op), rank),
+    allToAll: columns,
+    broadcast: () => inputs[root],
+    reduce: (rank) => (rank === root ? reduced(inputs, dtype, op) : inputs[rank]),
+    gather: (rank) => (rank === root ? inputs.flat() : undefined),
+    scatter: (rank) => part(inputs[root] ?? [], rank),
   };
-  return ranks.map((rank) => {
-    const expected = values(rank);
+  return inputs.map((_, rank) => {
+    const expected = values[call.operation](rank);
     return expected === undefined ? undefined : bytesOf(dtype, expected);
   });
 }
 
 function valueAt(call: RandomCall, rank: number, index: number): number {
   const { kind } = dtypes[call.dtype];
-  const bits = Math.imul(call.seed ^ Math.imul(rank + 1, 0x9e3779b1) ^ Math.imul(index, 0x85ebca6b), 0xc2b2ae35);
+  const bits = Math.imul(
+    call.seed ^ Math.imul(rank + 1, 0x9e3779b1) ^ Math.imul(index, 0x85ebca6b),
+    0xc2b2ae35,
+  );
   const small = ((bits ^ (bits >>> 15)) >>> 0) % 17;
   if (kind === 'bool') return small % 2;
   if (call.dtype === 'u8') return small;
   if (kind === 'int') return small - 8;
-  const value = typedRound(call.dtype, (small - 8) / 7);
-  return value === 0 ? 1 : value;
-}
-
-/** A value that the dtype can hold. */
-function typedRound(dtype: DType, value: number): number {
-  return reduced([[value]], dtype, 'sum')[0] ?? 0;
+  // Sevenths fill the mantissa, so that rounding shows; small dyadic values fit the short dtypes.
+  const value = small === 8 ? 1 : small - 8;
+  return dtypes[call.dtype].bytes === 2 ? value / 4 : Math.fround(value / 7);
 }
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
-

@@ -1,5 +1,5 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import type { RandomCall, RandomOperation } from './random-call.ts';
 
 /** Calls for a group of `size`; lengths are small, odd, empty, and beyond 64 KiB. */
@@ -34,21 +34,16 @@ function randomCall(size: number): fc.Arbitrary<RandomCall> {
       byteOffset: fc.constantFrom(0, 0, 1, 8),
       seed: fc.integer(),
     })
-    .chain((call) => opFor(call.dtype).map((op) => ({ ...call, op })));
+    .chain((call) => opsOf[dtypes[call.dtype].kind].map((op) => ({ ...call, op })));
 }
 
 const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
-function opFor(dtype: DType): fc.Arbitrary<ReduceOp> {
-  switch (dtypes[dtype].kind) {
-    case 'float':
-      return fc.oneof(
-        fc.constantFrom<ReduceOp>('sum', 'avg', 'product', 'min', 'max'),
-        fc.constantFrom(0.5, 3, 1 / 3).map((factor) => ({ premultipliedSum: factor })),
-      );
-    case 'int':
-      return fc.constantFrom<ReduceOp>('sum', 'product', 'min', 'max', 'and', 'or', 'xor');
-    case 'bool':
-      return fc.constantFrom<ReduceOp>('min', 'max', 'and', 'or', 'xor');
-  }
-}
+const opsOf = {
+  float: fc.oneof(
+    fc.constantFrom<ReduceOp>('sum', 'avg', 'product', 'min', 'max'),
+    fc.constantFrom(0.5, 3, 1 / 3).map((factor) => ({ premultipliedSum: factor })),
+  ),
+  int: fc.constantFrom<ReduceOp>('sum', 'product', 'min', 'max', 'and', 'or', 'xor'),
+  bool: fc.constantFrom<ReduceOp>('min', 'max', 'and', 'or', 'xor'),
+} satisfies Record<string, fc.Arbitrary<ReduceOp>>;

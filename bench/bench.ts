@@ -1,0 +1,10 @@
+/** What a benchmark found: rows for people, a record for programs. */
+export interface BenchResult {
+  readonly rows: readonly (readonly [label: string, value: string])[];
+  readonly record: Readonly<Record<string, unknown>>;
+}
+
+export interface Bench {
+  readonly about: string;
+  readonly run: () => Promise<BenchResult>;
+}

@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { createThreadsWorld } from 'shardwise';
+import type { RankData, RankRequest, RankRound } from './ddp-messages.ts';
+
+export interface Ranks {
+  /** All ranks' measurements of one round, in rank order. */
+  round(request: Extract<RankRequest, { steps: number }>): Promise<RankRound[]>;
+  close(): Promise<void>;
+}
+
+/** Starts the ranks as threads of this process. */
+export function startRanks(size: number): Ranks {
+  const world = createThreadsWorld({ size });
+  const workers = Array.from({ length: size }, (_, rank) => {
+    const data: RankData = { rank, world };
+    return new Worker(new URL('./ddp-rank.ts', import.meta.url), { workerData: data });
+  });
+  const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
+    const answered = once(worker, 'message');
+    worker.postMessage(request);
+    const [answer]: RankRound[] = await answered;
+    if (answer === undefined) throw new Error('a rank answered nothing');
+    return answer;
+  };
+  return {
+    round: (request) => Promise.all(workers.map((worker) => ask(worker, request))),
+    close: async () => {
+      for (const worker of workers) worker.postMessage({ mode: 'close' } satisfies RankRequest);
+      await Promise.all(workers.map((worker) => worker.terminate()));
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import type { Bench, BenchResult } from './bench.ts';
+import type { RankRound } from './ddp-messages.ts';
+import { startRanks, type Ranks } from './ddp-ranks.ts';
+import { startPeer, type Peer, type PeerRound } from './peer.ts';
+import { mean, median, round, summarize, tokensPerSecond, type Rounds } from './summary.ts';
+import { tokensPerStep, workload } from './workload.ts';
+
+const RANKS = 2;
+const ROUNDS = 7;
+const STEPS_PER_ROUND = 5;
+const MODES = ['ddp', 'alone'] as const;
+
+/** Two ranks of this host against PyTorch's DistributedDataParallel with gloo. */
+export const ddp: Bench = {
+  about:
+    'GPT training with DDP on two ranks, tokens per second, against PyTorch DDP with gloo on two processes',
+  run: async () => {
+    const started = await startPeer('gpt_ddp.py');
+    const peer = 'peer' in started ? started.peer : undefined;
+    const ranks = startRanks(RANKS);
+    try {
+      return await compare(ranks, peer, 'reason' in started ? started.reason : undefined);
+    } finally {
+      await ranks.close();
+      await peer?.close();
+    }
+  },
+};
+
+async function compare(
+  ranks: Ranks,
+  peer: Peer | undefined,
+  reason: string | undefined,
+): Promise<BenchResult> {
+  const ours: Record<'ddp' | 'alone', RankRound[][]> = { ddp: [], alone: [] };
+  const theirs: Record<'ddp' | 'alone', PeerRound[]> = { ddp: [], alone: [] };
+  for (let index = 0; index <= ROUNDS; index++) {
+    for (const mode of MODES) {
+      ours[mode].push(await ranks.round({ mode, steps: STEPS_PER_ROUND }));
+      const answer = await peer?.round({ mode, steps: STEPS_PER_ROUND, optimizer: 'default' });
+      if (answer !== undefined) theirs[mode].push(answer);
+    }
+  }
+  // The first round warms everybody up.
+  const times = { ddp: wall(ours.ddp), alone: wall(ours.alone) };
+  const peers =
+    peer === undefined ? undefined : { ddp: peerWall(theirs.ddp), alone: peerWall(theirs.alone) };
+  const efficiency = pairedRatio(times.alone, times.ddp);
+  const peerEfficiency = peers && pairedRatio(peers.alone, peers.ddp);
+  const ratio = peers && peers.ddp.medianMs / times.ddp.medianMs;
+  const communicationMs = median(
+    ours.ddp.slice(1).map((all) => mean(all.map((one) => one.communicationMs))),
+  );
+  const losses = ours.ddp.flatMap(([first]) => first?.losses ?? []);
+  const peerLosses = theirs.ddp.flatMap((answer) => answer.losses);
+  const rate = (ms: number): string =>
+    `${Math.round(tokensPerSecond(RANKS * tokensPerStep, ms))} tokens/s, ${ms.toFixed(1)} ms a step`;
+  return {
+    rows: [
+      [`Shardwise, DDP on ${RANKS} ranks, median of rounds`, rate(times.ddp.medianMs)],
+      [`Shardwise, ${RANKS} ranks that do not communicate`, rate(times.alone.medianMs)],
+      ['efficiency', efficiency.toFixed(3)],
+      ['waiting for collectives', `${communicationMs.toFixed(2)} ms a step`],
+      ...(peers === undefined || ratio === undefined || peerEfficiency === undefined
+        ? [['PyTorch', `not measured: ${reason ?? ''}`] as const]
+        : [
+            [
+              `PyTorch ${peer?.about.torch ?? ''} DDP, gloo (${peer?.about.blas ?? ''}), median`,
+              rate(peers.ddp.medianMs),
+            ] as const,
+            ['PyTorch, processes that do not communicate', rate(peers.alone.medianMs)] as const,
+            ['efficiency of PyTorch', peerEfficiency.toFixed(3)] as const,
+            [
+              'ratio (medians, best rounds)',
+              `${ratio.toFixed(2)}, ${(peers.ddp.minMs / times.ddp.minMs).toFixed(2)}`,
+            ] as const,
+            [
+              'loss of step 0 on rank 0, ours and theirs',
+              `${losses[0]?.toFixed(5) ?? ''}, ${peerLosses[0]?.toFixed(5) ?? ''}`,
+            ] as const,
+            [
+              'loss of the last step',
+              `${losses.at(-1)?.toFixed(5) ?? ''}, ${peerLosses.at(-1)?.toFixed(5) ?? ''}`,
+            ] as const,
+          ]),
+    ],
+    record: {
+      workload,
+      ranks: RANKS,
+      tokensPerSecond: round(tokensPerSecond(RANKS * tokensPerStep, times.ddp.medianMs), 1),
+      efficiency: round(efficiency, 4),
+      ratio: ratio === undefined ? null : round(ratio, 3),
+      ratioOfBest: peers === undefined ? null : round(peers.ddp.minMs / times.ddp.minMs, 3),
+      communicationMs: round(communicationMs, 3),
+      ours: times,
+      losses,
+      peer:
+        peers === undefined || peerEfficiency === undefined
+          ? null
+          : {
+              ...peer?.about,
+              tokensPerSecond: round(tokensPerSecond(RANKS * tokensPerStep, peers.ddp.medianMs), 1),
+              efficiency: round(peerEfficiency, 4),
+              ...peers,
+              losses: peerLosses,
+            },
+      ...(reason === undefined ? {} : { reason }),
+    },
+  };
+}
+
+/** A round takes as long as its slowest rank. */
+function wall(rounds: readonly (readonly RankRound[])[]): Rounds {
+  return summarize(
+    rounds.slice(1).map((ranks) => [Math.max(...ranks.map(({ msPerStep }) => msPerStep))]),
+  );
+}
+
+function peerWall(rounds: readonly PeerRound[]): Rounds {
+  return summarize(rounds.slice(1).map(({ ms }) => [mean(ms)]));
+}
+
+/** Median over rounds of a / b: neighbours in time share the machine's mood. */
+function pairedRatio(a: Rounds, b: Rounds): number {
+  return median(a.roundsMs.map((ms, index) => ms / (b.roundsMs[index] ?? Number.NaN)));
+}

@@ -1,0 +1,64 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+
+const about = z.looseObject({ torch: z.string(), blas: z.string(), threads: z.number() });
+const answer = z.object({
+  ms: z.array(z.number().positive()),
+  /** Time on a core, where one process is all there is. */
+  cpuMs: z.array(z.number().positive()).default([]),
+  losses: z.array(z.number()),
+});
+
+export type PeerRound = z.infer<typeof answer>;
+
+export interface PeerRequest {
+  readonly steps: number;
+  readonly optimizer: 'default' | 'fused';
+  readonly mode?: 'ddp' | 'alone';
+}
+
+/** PyTorch in a process of its own that computes only while it is asked to, so that rounds interleave. */
+export interface Peer {
+  readonly about: z.infer<typeof about>;
+  round(request: PeerRequest): Promise<PeerRound>;
+  close(): Promise<void>;
+}
+
+/** There may be no PyTorch here. */
+export type PeerOrReason = { readonly peer: Peer } | { readonly reason: string };
+
+/** Starts bench/peers/SCRIPT with the interpreter that SHARDWISE_PEER_PYTHON names. */
+export async function startPeer(script: string): Promise<PeerOrReason> {
+  const python = process.env['SHARDWISE_PEER_PYTHON'];
+  if (python === undefined || python === '') {
+    return { reason: 'SHARDWISE_PEER_PYTHON is not set to a Python interpreter that has PyTorch' };
+  }
+  const path = new URL(`./peers/${script}`, import.meta.url).pathname;
+  const child = spawn(python, ['-B', path], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, OMP_NUM_THREADS: '1', MKL_NUM_THREADS: '1' },
+  });
+  const exited = once(child, 'exit');
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const nextLine = async (): Promise<unknown> => {
+    const { value, done } = await lines.next();
+    if (done === true || value === undefined)
+      throw new Error(`The peer ${script} ended before it answered`);
+    return JSON.parse(value);
+  };
+  return {
+    peer: {
+      about: about.parse(await nextLine()),
+      round: async (request) => {
+        child.stdin.write(`${JSON.stringify(request)}\n`);
+        return answer.parse(await nextLine());
+      },
+      close: async () => {
+        child.stdin.end();
+        await exited;
+      },
+    },
+  };
+}

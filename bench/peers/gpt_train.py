@@ -1,0 +1,53 @@
+"""PyTorch eager training of the benchmark GPT on one thread, as a process that is told when to run.
+
+Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused"}. Answers each with one line:
+{"ms": [milliseconds of each step], "cpuMs": [the process's time on a core in each step], "losses": [...]}. The first line it writes describes itself. Ends with stdin.
+"""
+
+import json
+import sys
+import time
+
+import torch
+
+from gpt_model import GPT, blas_name, make_optimizer, train_step
+
+torch.set_num_threads(1)
+torch.set_num_interop_threads(1)
+
+
+class Training:
+    def __init__(self, fused):
+        torch.manual_seed(0)
+        self.model = GPT()
+        self.optimizer = make_optimizer(self.model, fused)
+        self.step = 0
+
+    def run(self, steps):
+        ms, cpu_ms, losses = [], [], []
+        for _ in range(steps):
+            start, cpu_start = time.perf_counter(), time.process_time()
+            losses.append(train_step(self.model, self.optimizer, self.step))
+            ms.append((time.perf_counter() - start) * 1000)
+            cpu_ms.append((time.process_time() - cpu_start) * 1000)
+            self.step += 1
+        return {"ms": ms, "cpuMs": cpu_ms, "losses": losses}
+
+
+def main():
+    trainings = {"default": Training(None), "fused": Training(True)}
+    model = trainings["default"].model
+    about = {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "blas": blas_name(),
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+    print(json.dumps(about), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        print(json.dumps(trainings[request["optimizer"]].run(request["steps"])), flush=True)
+
+
+if __name__ == "__main__":
+    main()

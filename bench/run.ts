@@ -1,0 +1,51 @@
+import { availableParallelism, cpus, loadavg } from 'node:os';
+import { parseArgs } from 'node:util';
+import type { Bench } from './bench.ts';
+import { ddp } from './ddp.ts';
+import { round } from './summary.ts';
+import { train } from './train.ts';
+
+// npm run -s bench -- NAME [--json]
+// Prints a table; with --json the last line is the same and more as one JSON object.
+
+const benches: Readonly<Record<string, Bench>> = { train, ddp };
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: 'boolean', default: false } },
+});
+const [name = ''] = positionals;
+const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
+
+if (bench === undefined || positionals.length !== 1) {
+  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(8)}${about}`);
+  console.error(
+    `Asked for the benchmark '${positionals.join(' ')}'. Give one of these names:\n${names.join('\n')}`,
+  );
+  process.exitCode = 2;
+} else {
+  const loadBefore = load();
+  const { rows, record } = await bench.run();
+  const machine = {
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+    node: process.version,
+    loadBefore,
+    loadAfter: load(),
+  };
+  const all = [
+    ...rows,
+    ['load before, after', `${machine.loadBefore}, ${machine.loadAfter}`],
+  ] as const;
+  const width = Math.max(...all.map(([label]) => label.length));
+  console.log(
+    `${name}: ${bench.about}\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}\n`,
+  );
+  for (const [label, value] of all) console.log(`  ${label.padEnd(width)}  ${value}`);
+  if (values.json) console.log(JSON.stringify({ name, ...record, machine }));
+}
+
+/** Runnable threads over the last minute. */
+function load(): number {
+  return round(loadavg()[0] ?? 0, 2);
+}

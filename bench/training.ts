@@ -1,0 +1,88 @@
+import {
+  AdamW,
+  functional,
+  manualSeed,
+  statistics,
+  type Model,
+  type Parameter,
+  type Tensor,
+} from 'shardwise';
+import { GPT } from '../examples/gpt/model.ts';
+import { batchOf, workload } from './workload.ts';
+
+export interface StepTimes {
+  readonly ms: number;
+  /** Of all threads of this process. */
+  readonly cpuMs: number;
+  /** Building the graph of forward, backward and update. */
+  readonly buildMs: number;
+  /** Collecting and looking up that graph. */
+  readonly graphMs: number;
+  readonly loss: number;
+}
+
+type TokenModel = Model<readonly [ids: Tensor], Tensor>;
+
+/** The model of the workload with the initial weights that PyTorch gives for the same seed. */
+export function buildModel(): GPT {
+  manualSeed(workload.seed);
+  return new GPT({
+    vocabularySize: workload.vocabulary,
+    contextLength: workload.context,
+    layers: workload.layers,
+    heads: workload.heads,
+    channels: workload.width,
+  });
+}
+
+/** One rank's own training of the workload. */
+export function trainAlone(rank = 0): Training {
+  const model = buildModel();
+  return new Training(model, model.parameters(), rank);
+}
+
+/** A model under training that goes on from round to round. */
+export class Training {
+  readonly #model: TokenModel;
+  readonly #optimizer: AdamW;
+  readonly #rank: number;
+  #step = 0;
+
+  constructor(model: TokenModel, parameters: Parameter[], rank = 0) {
+    this.#model = model;
+    this.#rank = rank;
+    this.#optimizer = new AdamW(parameters, {
+      lr: workload.learningRate,
+      weightDecay: workload.weightDecay,
+    });
+  }
+
+  async run(steps: number): Promise<StepTimes[]> {
+    const times: StepTimes[] = [];
+    for (let index = 0; index < steps; index++) times.push(await this.#runStep());
+    return times;
+  }
+
+  async #runStep(): Promise<StepTimes> {
+    const { inputs, targets } = batchOf(this.#step++, this.#rank);
+    const graphBefore = statistics().graphMs;
+    const cpuBefore = process.cpuUsage();
+    const start = performance.now();
+    this.#optimizer.zeroGrad();
+    const loss = functional.crossEntropy(this.#model.forward(inputs), targets);
+    loss.backward();
+    const updated = this.#optimizer.step();
+    const buildMs = performance.now() - start;
+    await updated;
+    const value = await loss.item();
+    const ms = performance.now() - start;
+    const { user, system } = process.cpuUsage(cpuBefore);
+    return {
+      ms,
+      cpuMs: (user + system) / 1000,
+      buildMs,
+      graphMs: statistics().graphMs - graphBefore,
+      loss: value,
+    };
+  }
+}

@@ -1,0 +1,39 @@
+import { fromData, type Tensor } from '@shardwise/core';
+
+/** What every benchmark trains; bench/peers/gpt_model.py has the same numbers. Sizes are of one rank. */
+export const workload = {
+  layers: 4,
+  width: 256,
+  heads: 4,
+  context: 128,
+  batch: 8,
+  vocabulary: 256,
+  learningRate: 1e-3,
+  weightDecay: 0.01,
+  seed: 0,
+} as const;
+
+/** Of one rank. */
+export const tokensPerStep: number = workload.batch * workload.context;
+
+export interface Batch {
+  readonly inputs: Tensor;
+  readonly targets: Tensor;
+}
+
+/**
+ * The batch of a step: walks over the vocabulary whose stride depends on the row, so that it can be
+ * learned. Shape: inputs and targets i32 [batch, context].
+ */
+export function batchOf(step: number, rank = 0): Batch {
+  const { batch, context, vocabulary } = workload;
+  const token = (row: number, column: number): number =>
+    (row * 31 + step * 17 + column * (3 + (row % 5))) % vocabulary;
+  const ids = (offset: number): Tensor => {
+    const values = Int32Array.from({ length: batch * context }, (_, index) =>
+      token(Math.floor(index / context) + batch * rank, (index % context) + offset),
+    );
+    return fromData(values, [batch, context], 'i32');
+  };
+  return { inputs: ids(0), targets: ids(1) };
+}

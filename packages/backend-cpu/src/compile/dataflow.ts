@@ -1,0 +1,55 @@
+import type { Segment, Step } from './step.ts';
+
+/** Ops that a piece repeats wherever it needs them, instead of reading their result from memory. */
+function isLazyOp(step: Step): boolean {
+  return step.op === 'constant' || step.op === 'expand' || step.op === 'reshape';
+}
+
+/**
+ * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes) are
+ * looked through, but for those in `stored`, which are computed into memory like any other step.
+ */
+export class Dataflow {
+  readonly #producers: ReadonlyMap<number, Step>;
+  readonly #stored: ReadonlySet<number>;
+
+  constructor(segment: Segment, stored: ReadonlySet<number>) {
+    this.#producers = new Map(segment.steps.map((step) => [step.output, step]));
+    this.#stored = stored;
+  }
+
+  /** undefined for an input. */
+  producer(id: number): Step | undefined {
+    return this.#producers.get(id);
+  }
+
+  /** The step that a piece repeats to have the value, undefined where it reads memory. */
+  lazy(id: number): Step | undefined {
+    const step = this.#producers.get(id);
+    return step !== undefined && isLazyOp(step) && !this.#stored.has(id) ? step : undefined;
+  }
+
+  /** The values in memory that a step reads, through lazy steps. */
+  sources(step: Step): Set<number> {
+    const found = new Set<number>();
+    const pending = [...step.inputs];
+    for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
+      const lazy = this.lazy(id);
+      if (lazy === undefined) found.add(id);
+      else pending.push(...lazy.inputs);
+    }
+    return found;
+  }
+
+  /** The value in memory of which this one is a reshape; undefined where it is more than that. */
+  root(id: number): number | undefined {
+    let current = id;
+    for (;;) {
+      const lazy = this.lazy(current);
+      if (lazy === undefined) return current;
+      const [input] = lazy.inputs;
+      if (lazy.op !== 'reshape' || input === undefined) return undefined;
+      current = input;
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import {
+  BackendError,
+  type DeviceBuffer,
+  type Executable,
+  type Program,
+} from '@shardwise/core/spec';
+import type { Arena } from '../memory/arena.ts';
+import type { ArenaBuffer } from '../memory/arena-buffer.ts';
+import type { Scratch } from '../memory/scratch.ts';
+import type { WorkQueue } from '../work-queue.ts';
+import type { Stage } from './stage.ts';
+import { byteLengthOf, valueAt } from './step.ts';
+import type { Copy, Location, Storage } from './storage.ts';
+
+/** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
+export const bufferAlignmentBytes = 16;
+
+/** What executables of one backend share. */
+export interface Host {
+  readonly arena: Arena;
+  readonly scratch: Scratch;
+  readonly queue: WorkQueue;
+}
+
+/** Bytes that each input or output of a program takes. */
+export interface Signature {
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+}
+
+export function signatureOf(program: Program): Signature {
+  const values = [...program.inputs, ...program.instructions];
+  return {
+    inputs: program.inputs.map(byteLengthOf),
+    outputs: program.outputs.map((id) => byteLengthOf(valueAt(values, id))),
+  };
+}
+
+export class CpuExecutable implements Executable {
+  readonly #host: Host;
+  readonly #signature: Signature;
+  readonly #stages: readonly Stage[];
+  readonly #storage: Storage;
+  #disposed = false;
+
+  constructor(host: Host, signature: Signature, stages: readonly Stage[], storage: Storage) {
+    this.#host = host;
+    this.#signature = signature;
+    this.#stages = stages;
+    this.#storage = storage;
+    host.scratch.reserve(storage.scratchBytes);
+  }
+
+  run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void> {
+    try {
+      if (this.#disposed) throw disposedError();
+      const ownInputs = this.#own('input', inputs, this.#signature.inputs);
+      const ownOutputs = this.#own('output', outputs, this.#signature.outputs);
+      return this.#host.queue.run(() => this.#execute(ownInputs, ownOutputs));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    void this.#host.queue.run(async () => {
+      this.#host.scratch.release(this.#storage.scratchBytes);
+      for (const stage of this.#stages) await stage.dispose?.();
+    });
+  }
+
+  async #execute(inputs: readonly ArenaBuffer[], outputs: readonly ArenaBuffer[]): Promise<void> {
+    const scratch = this.#storage.scratchBytes > 0 ? this.#host.scratch.address() : 0;
+    const addresses = new Map<number, number>();
+    for (const [id, location] of this.#storage.locations) {
+      addresses.set(id, addressIn(location, inputs, outputs, scratch));
+    }
+    const addressOf = (id: number): number => {
+      const address = addresses.get(id);
+      if (address === undefined) throw new RangeError(`value ${id} is not in memory`);
+      return address;
+    };
+    const copy = ({ from, to, byteLength }: Copy): void => {
+      const target = addressIn(to, inputs, outputs, scratch);
+      const source = addressOf(from);
+      new Uint8Array(this.#host.arena.memory.buffer).copyWithin(
+        target,
+        source,
+        source + byteLength,
+      );
+    };
+    this.#storage.copiesBefore.forEach(copy);
+    for (const stage of this.#stages) await stage.run(addressOf);
+    this.#storage.copiesAfter.forEach(copy);
+  }
+
+  #own(
+    role: 'input' | 'output',
+    buffers: readonly DeviceBuffer[],
+    byteLengths: readonly number[],
+  ): ArenaBuffer[] {
+    if (buffers.length !== byteLengths.length) {
+      throw new BackendError(
+        {
+          asked: `to run a program with ${buffers.length} ${role}s`,
+          found: `the program has ${byteLengths.length}`,
+          todo: `Pass one buffer for each ${role}`,
+        },
+        { given: buffers.length, expected: byteLengths.length },
+      );
+    }
+    return buffers.map((buffer, index) => {
+      const own = this.#host.arena.own(buffer);
+      checkBuffer(own, byteLengths[index] ?? 0, `${role} ${index}`);
+      return own;
+    });
+  }
+}
+
+function checkBuffer(buffer: ArenaBuffer, neededBytes: number, role: string): void {
+  const { byteLength, byteOffset } = buffer;
+  if (byteLength !== neededBytes) {
+    throw new BackendError(
+      {
+        asked: `to run a program with a buffer of ${byteLength} bytes as ${role}`,
+        found: `the ${role} takes ${neededBytes} bytes`,
+        todo: 'Pass a buffer of the size of the value',
+      },
+      { byteLength, neededBytes },
+    );
+  }
+  if (byteOffset % bufferAlignmentBytes !== 0) {
+    throw new BackendError(
+      {
+        asked: `to run a program with a buffer at byte ${byteOffset} as ${role}`,
+        found: `buffers start at multiples of ${bufferAlignmentBytes} bytes`,
+        todo: 'Align sub-buffers to limits.alignment',
+      },
+      { byteOffset, alignmentBytes: bufferAlignmentBytes },
+    );
+  }
+}
+
+function addressIn(
+  location: Location,
+  inputs: readonly ArenaBuffer[],
+  outputs: readonly ArenaBuffer[],
+  scratch: number,
+): number {
+  if (location.in === 'scratch') return scratch + location.byteOffset;
+  const buffer = (location.in === 'input' ? inputs : outputs)[location.index];
+  if (buffer === undefined) throw new RangeError(`no ${location.in} ${location.index}`);
+  return buffer.byteOffset;
+}
+
+function disposedError(): BackendError {
+  return new BackendError({
+    asked: 'to run a program',
+    found: 'its executable has been disposed of',
+    todo: 'Compile the program again',
+  });
+}

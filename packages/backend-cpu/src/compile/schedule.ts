@@ -1,0 +1,92 @@
+import type { Dataflow } from './dataflow.ts';
+import type { Step } from './step.ts';
+
+export type PieceKind = 'onnx' | 'kernel';
+
+/** Steps that run together; they read only their own and earlier pieces' values. */
+export interface Piece {
+  readonly kind: PieceKind;
+  readonly steps: readonly Step[];
+}
+
+/**
+ * How many steps a step may overtake to join a piece. Without a limit all that is ready would be
+ * computed at once, and a program that recomputes activations to save memory would not save any.
+ */
+const windowSteps = 64;
+
+/** Positions in program order, taken smallest first. */
+class ReadyList {
+  readonly #positions: number[] = [];
+
+  add(position: number): void {
+    const index = this.#positions.findLastIndex((other) => other < position) + 1;
+    this.#positions.splice(index, 0, position);
+  }
+
+  get first(): number {
+    return this.#positions[0] ?? Infinity;
+  }
+
+  takeFirst(): void {
+    this.#positions.shift();
+  }
+}
+
+/** Groups steps, given in program order, into pieces of alternating kinds. */
+export function schedule(
+  steps: readonly Step[],
+  flow: Dataflow,
+  kindOf: (step: Step) => PieceKind | 'either',
+): Piece[] {
+  const graph = dependencies(steps, flow);
+  const ready = { onnx: new ReadyList(), kernel: new ReadyList(), either: new ReadyList() };
+  const release = (position: number): void => {
+    const step = steps[position];
+    if (step !== undefined) ready[kindOf(step)].add(position);
+  };
+  graph.missing.forEach((count, position) => count === 0 && release(position));
+
+  const done = new Set<number>();
+  let frontier = 0;
+  const take = (kind: PieceKind): Step | undefined => {
+    const list = ready[kind].first < ready.either.first ? ready[kind] : ready.either;
+    const position = list.first;
+    const step = steps[position];
+    if (step === undefined || position > frontier + windowSteps) return undefined;
+    list.takeFirst();
+    done.add(position);
+    while (done.has(frontier)) frontier++;
+    for (const reader of graph.readers[position] ?? []) {
+      const count = (graph.missing[reader] ?? 0) - 1;
+      graph.missing[reader] = count;
+      if (count === 0) release(reader);
+    }
+    return step;
+  };
+
+  const pieces: Piece[] = [];
+  let kind: PieceKind = ready.onnx.first < ready.kernel.first ? 'onnx' : 'kernel';
+  while (frontier < steps.length) {
+    const taken: Step[] = [];
+    for (let step = take(kind); step !== undefined; step = take(kind)) taken.push(step);
+    if (taken.length > 0) pieces.push({ kind, steps: taken });
+    kind = kind === 'onnx' ? 'kernel' : 'onnx';
+  }
+  return pieces;
+}
+
+/** By position: who reads a step, and how many steps it waits for. */
+function dependencies(
+  steps: readonly Step[],
+  flow: Dataflow,
+): { readonly readers: readonly number[][]; readonly missing: number[] } {
+  const positions = new Map(steps.map((step, position) => [step.output, position]));
+  const readers: number[][] = steps.map(() => []);
+  const missing = steps.map((step, position) => {
+    const sources = [...flow.sources(step)].flatMap((id) => positions.get(id) ?? []);
+    for (const source of sources) readers[source]?.push(position);
+    return sources.length;
+  });
+  return { readers, missing };
+}

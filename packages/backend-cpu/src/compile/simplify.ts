@@ -1,0 +1,115 @@
+import type { Program, Shape, ValueType } from '@shardwise/core/spec';
+import { withoutEmptyInputs } from './empty-inputs.ts';
+import { joinPads, type Rewriter } from './join-pads.ts';
+import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } from './step.ts';
+
+/**
+ * The steps of a program that do something: dead code, 0-size values and transposes of matmul
+ * operands are gone, slices' gradients are put together, and whatever only renames dims is a `reshape`.
+ */
+export function simplify(program: Program): Segment {
+  const inputCount = program.inputs.length;
+  const values: ValueType[] = [
+    ...program.inputs,
+    ...program.instructions.map(({ shape, dtype }) => ({ shape, dtype })),
+  ];
+  const producers = new Map<number, Step>();
+  const rewriter: Rewriter = {
+    values,
+    producer: (id) => producers.get(id),
+    append: (make) => {
+      const step = make(values.length);
+      values.push({ shape: step.shape, dtype: step.dtype });
+      producers.set(step.output, step);
+      return step.output;
+    },
+  };
+  for (const [index, instruction] of program.instructions.entries()) {
+    const output = inputCount + index;
+    if (elementCount(instruction.shape) === 0) continue;
+    const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
+    producers.set(output, absorbTransposes(asReshape(whole, values), producers));
+  }
+  const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
+  const updates = program.updates.filter(
+    ({ target }) => elementCount(valueAt(values, target).shape) > 0,
+  );
+  const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
+  const steps = [...producers.values()].filter((step) => needed.has(step.output));
+  return { values, inputCount, steps, outputs, updates };
+}
+
+function reachable(producers: ReadonlyMap<number, Step>, from: readonly number[]): Set<number> {
+  const seen = new Set<number>();
+  const pending = [...from];
+  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
+    if (seen.has(id)) continue;
+    seen.add(id);
+    pending.push(...(producers.get(id)?.inputs ?? []));
+  }
+  return seen;
+}
+
+/** Movement that keeps the elements and their order moves nothing. */
+function asReshape(step: Step, values: readonly ValueType[]): Step {
+  const [input] = step.inputs;
+  if (input === undefined) return step;
+  const source = valueAt(values, input);
+  if (!keepsElements(step, source)) return step;
+  const { shape, dtype, output } = step;
+  return { op: 'reshape', params: { shape }, inputs: [input], shape, dtype, output };
+}
+
+function keepsElements(step: Step, source: ValueType): boolean {
+  switch (step.op) {
+    case 'permute':
+      return ascends(step.params.order.filter((dim) => source.shape[dim] !== 1));
+    case 'expand':
+    case 'slice':
+    case 'pad':
+      return sameShape(step.shape, source.shape);
+    case 'concat':
+      return step.inputs.length === 1;
+    case 'sum':
+    case 'max':
+      return step.params.dims.every((dim) => source.shape[dim] === 1);
+    case 'cast':
+      return step.dtype === source.dtype;
+    default:
+      return false;
+  }
+}
+
+function ascends(dims: readonly number[]): boolean {
+  return dims.every((dim, index) => index === 0 || dim > (dims[index - 1] ?? -1));
+}
+
+/** matmul of a permute that swaps the last two dims reads the original with the other flag. */
+function absorbTransposes(step: Step, producers: ReadonlyMap<number, Step>): Step {
+  if (step.op !== 'matmul') return step;
+  const a = untransposed(inputAt(step, 0), producers);
+  const b = untransposed(inputAt(step, 1), producers);
+  const params = {
+    transposeA: step.params.transposeA !== a.transposed,
+    transposeB: step.params.transposeB !== b.transposed,
+  };
+  return { ...step, params, inputs: [a.id, b.id] };
+}
+
+function untransposed(
+  id: number,
+  producers: ReadonlyMap<number, Step>,
+): { id: number; transposed: boolean } {
+  const producer = producers.get(id);
+  if (producer?.op !== 'permute' || !swapsLastTwo(producer.params.order)) {
+    return { id, transposed: false };
+  }
+  return { id: inputAt(producer, 0), transposed: true };
+}
+
+function swapsLastTwo(order: Shape): boolean {
+  const rank = order.length;
+  if (rank < 2) return false;
+  const swapped = [...order.keys()].with(rank - 2, rank - 1).with(rank - 1, rank - 2);
+  return sameShape(order, swapped);
+}

@@ -1,0 +1,80 @@
+import {
+  BackendError,
+  dtypes,
+  type ComputeOp,
+  type ComputeParams,
+  type DType,
+  type Shape,
+  type ValueType,
+} from '@shardwise/core/spec';
+
+/** Per op, an instruction and the id of the value that it makes. */
+export type StepMap = {
+  readonly [K in ComputeOp]: {
+    readonly op: K;
+    readonly params: ComputeParams[K];
+    readonly inputs: readonly number[];
+    readonly shape: Shape;
+    readonly dtype: DType;
+    readonly output: number;
+  };
+};
+
+export type Step = StepMap[ComputeOp];
+
+/**
+ * A program with an id on every step. Ids of steps that were dropped stay unused; the order is
+ * that of the program, so a step still reads only earlier values.
+ */
+export interface Segment {
+  /** By value id. */
+  readonly values: readonly ValueType[];
+  /** Values 0 … inputCount-1 are the inputs. */
+  readonly inputCount: number;
+  readonly steps: readonly Step[];
+  readonly outputs: readonly number[];
+  readonly updates: readonly { readonly target: number; readonly value: number }[];
+}
+
+export function elementCount(shape: Shape): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+export function byteLengthOf(type: ValueType): number {
+  return elementCount(type.shape) * dtypes[type.dtype].bytes;
+}
+
+export function sameShape(a: Shape, b: Shape): boolean {
+  return a.length === b.length && a.every((size, dim) => size === b[dim]);
+}
+
+export function valueAt(values: readonly ValueType[], id: number): ValueType {
+  const value = values[id];
+  if (value === undefined) {
+    throw new BackendError(
+      {
+        asked: `value ${id} of a program`,
+        found: `the program has ${values.length} values`,
+        todo: 'Read only inputs and values of earlier instructions',
+      },
+      { id, values: values.length },
+    );
+  }
+  return value;
+}
+
+/** The id of a step's input; throws where the program passes too few. */
+export function inputAt(step: Step, index: number): number {
+  const id = step.inputs[index];
+  if (id === undefined) {
+    throw new BackendError(
+      {
+        asked: `input ${index} of ${step.op}`,
+        found: `${step.inputs.length} inputs`,
+        todo: 'Pass every input of the op',
+      },
+      { op: step.op, inputs: step.inputs.length },
+    );
+  }
+  return id;
+}

@@ -1,0 +1,128 @@
+import type { Program } from '@shardwise/core/spec';
+import type { Dataflow } from './dataflow.ts';
+import type { PieceProgram } from './piece-program.ts';
+import { layoutScratch, type Lifetime } from './scratch-layout.ts';
+import { byteLengthOf, valueAt, type Segment } from './step.ts';
+
+/** Where a value lies during a run. */
+export type Location =
+  | { readonly in: 'input'; readonly index: number }
+  | { readonly in: 'output'; readonly index: number }
+  | { readonly in: 'scratch'; readonly byteOffset: number };
+
+/** `from` is a value in memory. */
+export interface Copy {
+  readonly from: number;
+  readonly to: Location;
+  readonly byteLength: number;
+}
+
+export interface Storage {
+  /** By value id, for every value that pieces read or write. */
+  readonly locations: ReadonlyMap<number, Location>;
+  readonly scratchBytes: number;
+  /** Inputs that are outputs too. */
+  readonly copiesBefore: readonly Copy[];
+  /** Updates that could not be made in place. */
+  readonly copiesAfter: readonly Copy[];
+}
+
+/** From an update value to the input that the last piece, if it is a kernel, writes it to directly. */
+export function inPlaceUpdates(
+  segment: Segment,
+  pieces: readonly PieceProgram[],
+  flow: Dataflow,
+): ReadonlyMap<number, number> {
+  const inPlace = new Map<number, number>();
+  const last = pieces.at(-1);
+  if (last?.kind !== 'kernel') return inPlace;
+  const made = new Set(last.steps.map(({ output }) => output));
+  const outputs = new Set(segment.outputs.map((id) => flow.root(id)));
+  for (const { target, value } of segment.updates) {
+    if (made.has(value) && !outputs.has(value) && !inPlace.has(value)) inPlace.set(value, target);
+  }
+  return inPlace;
+}
+
+/** `kernelStorage` lists, per piece, the values that its kernels need memory for. */
+export function assignStorage(
+  program: Program,
+  segment: Segment,
+  pieces: readonly PieceProgram[],
+  kernelStorage: readonly (readonly number[])[],
+  flow: Dataflow,
+  inPlace: ReadonlyMap<number, number>,
+): Storage {
+  const locations = new Map<number, Location>();
+  for (let index = 0; index < segment.inputCount; index++) {
+    locations.set(index, { in: 'input', index });
+  }
+  const aside = new Set(kernelStorage.flat());
+  for (const [value, index] of inPlace) {
+    // A kernel that computes a value aside, since its target is still read, copies it itself.
+    if (!aside.has(value)) locations.set(value, { in: 'input', index });
+  }
+
+  const bytesOf = (id: number): number => byteLengthOf(valueAt(segment.values, id));
+  const copiesBefore: Copy[] = [];
+  for (const id of segment.outputs) {
+    const to: Location = { in: 'output', index: program.outputs.indexOf(id) };
+    const root = flow.root(id) ?? id;
+    if (root < segment.inputCount) copiesBefore.push({ from: root, to, byteLength: bytesOf(root) });
+    else locations.set(root, to);
+  }
+
+  const copiesAfter: Copy[] = segment.updates
+    .filter(({ target, value }) => inPlace.get(value) !== target)
+    .map(({ target, value }) => ({
+      from: value,
+      to: { in: 'input', index: target },
+      byteLength: bytesOf(target),
+    }));
+
+  const lifetimes = scratchLifetimes(segment, pieces, kernelStorage, flow).filter(
+    ({ id }) => !locations.has(id),
+  );
+  const layout = layoutScratch(lifetimes);
+  for (const [id, byteOffset] of layout.byteOffsets) {
+    locations.set(id, { in: 'scratch', byteOffset });
+  }
+  locateReshapes(pieces, flow, locations);
+  return { locations, scratchBytes: layout.byteLength, copiesBefore, copiesAfter };
+}
+
+function scratchLifetimes(
+  segment: Segment,
+  pieces: readonly PieceProgram[],
+  kernelStorage: readonly (readonly number[])[],
+  flow: Dataflow,
+): Lifetime[] {
+  const first = new Map<number, number>();
+  const last = new Map<number, number>();
+  for (const [index, piece] of pieces.entries()) {
+    for (const id of [...piece.outputs, ...(kernelStorage[index] ?? [])]) {
+      if (!first.has(id)) first.set(id, index);
+      last.set(id, index);
+    }
+    for (const id of piece.inputs) last.set(flow.root(id) ?? id, index);
+  }
+  for (const { value } of segment.updates) last.set(value, pieces.length);
+  return [...first].map(([id, index]) => ({
+    id,
+    byteLength: byteLengthOf(valueAt(segment.values, id)),
+    first: index,
+    last: last.get(id) ?? index,
+  }));
+}
+
+/** A reshape that a piece reads lies where its root lies. */
+function locateReshapes(
+  pieces: readonly PieceProgram[],
+  flow: Dataflow,
+  locations: Map<number, Location>,
+): void {
+  for (const id of pieces.flatMap(({ inputs }) => inputs)) {
+    const location = locations.get(flow.root(id) ?? id);
+    if (location !== undefined) locations.set(id, location);
+  }
+}

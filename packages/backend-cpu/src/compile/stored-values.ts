@@ -1,0 +1,36 @@
+import { Dataflow } from './dataflow.ts';
+import type { KernelSupport } from './kernel-support.ts';
+import type { Segment } from './step.ts';
+
+/**
+ * Lazy values that must be computed into memory all the same: outputs and update values, but for
+ * the one reshape of a result that may stand in the output's place, and operands that the loop of
+ * a kernel cannot repeat.
+ */
+export function storedValues(segment: Segment, support: KernelSupport): ReadonlySet<number> {
+  const stored = new Set<number>();
+  const flow = new Dataflow(segment, stored);
+  const taken = new Set(segment.outputs);
+  for (const id of segment.outputs) {
+    if (flow.lazy(id) === undefined) continue;
+    const root = flow.root(id);
+    const movable = root !== undefined && root >= segment.inputCount && !taken.has(root);
+    if (movable) taken.add(root);
+    else stored.add(id);
+  }
+  for (const { value } of segment.updates) {
+    if (flow.lazy(value) !== undefined) stored.add(value);
+  }
+
+  function storeUnrepeatable(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (support.fuses(lazy, segment.values)) lazy.inputs.forEach(storeUnrepeatable);
+    else stored.add(id);
+  }
+  for (const step of segment.steps) {
+    const isKernel = flow.lazy(step.output) === undefined && support.computes(step, segment.values);
+    if (isKernel) step.inputs.forEach(storeUnrepeatable);
+  }
+  return stored;
+}

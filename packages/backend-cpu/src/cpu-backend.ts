@@ -1,0 +1,109 @@
+import {
+  BackendError,
+  type Backend,
+  type BackendLimits,
+  type DeviceBuffer,
+  type Executable,
+  type Program,
+} from '@shardwise/core/spec';
+import { compile } from './compile/compile.ts';
+import { bufferAlignmentBytes } from './compile/executable.ts';
+import type { Arena, ArenaUsage } from './memory/arena.ts';
+import { Scratch } from './memory/scratch.ts';
+import { Sessions } from './onnx/sessions.ts';
+import { WorkQueue } from './work-queue.ts';
+
+/** Computes in the memory that its buffers lie in. */
+export class CpuBackend implements Backend {
+  readonly name = 'cpu';
+  readonly limits: BackendLimits = {
+    dtypes: new Set(['f32', 'i32', 'bool']),
+    native: new Set([
+      'sigmoid',
+      'relu',
+      'gelu',
+      'geluGrad',
+      'softmax',
+      'softmaxGrad',
+      'logSoftmax',
+      'logSoftmaxGrad',
+      'layerNorm',
+      'layerNormInputGrad',
+      'layerNormWeightGrad',
+      'rmsNorm',
+      'rmsNormInputGrad',
+      'rmsNormWeightGrad',
+    ]),
+    alignment: bufferAlignmentBytes,
+  };
+  readonly #arena: Arena;
+  readonly #scratch: Scratch;
+  readonly #sessions: Sessions;
+  readonly #queue = new WorkQueue();
+
+  constructor(arena: Arena, threads: number) {
+    this.#arena = arena;
+    this.#scratch = new Scratch(arena);
+    this.#sessions = new Sessions(threads);
+  }
+
+  /** Bytes of the arena; temporaries of compiled programs count. */
+  usage(): ArenaUsage {
+    return this.#arena.usage();
+  }
+
+  alloc(byteLength: number): DeviceBuffer {
+    return this.#arena.alloc(byteLength);
+  }
+
+  /** While runs are pending the memory stays in use until they are done. */
+  free(buffer: DeviceBuffer): void {
+    this.#enqueue(this.#arena.retire(buffer));
+  }
+
+  write(buffer: DeviceBuffer, bytes: Uint8Array): void {
+    const own = this.#arena.own(buffer);
+    if (bytes.byteLength !== own.byteLength) {
+      throw new BackendError(
+        {
+          asked: `to write ${bytes.byteLength} bytes`,
+          found: `a buffer of ${own.byteLength} bytes`,
+          todo: 'Write all of a buffer or of a sub-buffer',
+        },
+        { writtenBytes: bytes.byteLength, bufferBytes: own.byteLength },
+      );
+    }
+    if (this.#queue.idle) {
+      this.#arena.bytes(own).set(bytes);
+    } else {
+      const copy = bytes.slice();
+      this.#enqueue(() => this.#arena.bytes(own).set(copy));
+    }
+  }
+
+  async read(buffer: DeviceBuffer): Promise<Uint8Array> {
+    const own = this.#arena.own(buffer);
+    const copy = new Uint8Array(own.byteLength);
+    await this.#queue.run(async () => copy.set(this.#arena.bytes(own)));
+    return copy;
+  }
+
+  /** The bytes show the result of a run once its promise, or `sync`, has settled. */
+  map(buffer: DeviceBuffer): Uint8Array {
+    return this.#arena.bytes(this.#arena.own(buffer));
+  }
+
+  compile(program: Program): Promise<Executable> {
+    const host = { arena: this.#arena, scratch: this.#scratch, queue: this.#queue };
+    return compile(program, host, this.#sessions);
+  }
+
+  sync(): Promise<void> {
+    return this.#queue.drained();
+  }
+
+  #enqueue(task: () => void): void {
+    if (this.#queue.idle) task();
+    else void this.#queue.run(async () => task());
+  }
+}

@@ -1,0 +1,30 @@
+import { ConfigError } from '@shardwise/core/spec';
+import { CpuBackend } from './cpu-backend.ts';
+import { Arena } from './memory/arena.ts';
+import { createMemory } from './memory/create-memory.ts';
+
+export interface CpuOptions {
+  /** Where tensors live; must not grow afterwards. Default: a shared memory of its own, up to 4 GiB. */
+  readonly memory?: WebAssembly.Memory;
+  /** The part of `memory` to use; the rest is left alone. Default: all of it. */
+  readonly byteOffset?: number;
+  readonly byteLength?: number;
+  /** Threads of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
+  readonly threads?: number;
+}
+
+/** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. */
+export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
+  const { threads = 1, memory = createMemory(), byteOffset, byteLength } = options;
+  if (!Number.isSafeInteger(threads) || threads < 1) {
+    throw new ConfigError(
+      {
+        asked: `a CPU backend with ${threads} threads`,
+        found: 'not a number of threads',
+        todo: 'Pass an integer of 1 or more',
+      },
+      { threads },
+    );
+  }
+  return new CpuBackend(new Arena(memory, byteOffset, byteLength), threads);
+}

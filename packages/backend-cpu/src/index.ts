@@ -1,0 +1,3 @@
+export { cpu, type CpuOptions } from './cpu.ts';
+export type { CpuBackend } from './cpu-backend.ts';
+export type { ArenaUsage } from './memory/arena.ts';

@@ -1,0 +1,143 @@
+import {
+  BackendError,
+  ConfigError,
+  OutOfMemoryError,
+  type DeviceBuffer,
+} from '@shardwise/core/spec';
+import { ArenaBuffer, type Allocation } from './arena-buffer.ts';
+import { FreeList } from './free-list.ts';
+
+/** Start of every allocation: a cache line, and more than any SIMD load asks for. */
+export const alignmentBytes = 64;
+
+export interface ArenaUsage {
+  readonly bytesInUse: number;
+  /** The most that was ever in use at once. */
+  readonly peakBytes: number;
+  readonly capacityBytes: number;
+}
+
+function roundUp(byteLength: number): number {
+  return Math.max(alignmentBytes, Math.ceil(byteLength / alignmentBytes) * alignmentBytes);
+}
+
+/** Hands out ranges of a region of a WebAssembly.Memory. */
+export class Arena {
+  readonly memory: WebAssembly.Memory;
+  readonly #capacityBytes: number;
+  readonly #free: FreeList;
+  readonly #live = new Set<Allocation>();
+  #bytesInUse = 0;
+  #peakBytes = 0;
+
+  /** `byteOffset` and `byteLength` default to all of the memory and are rounded to the alignment. */
+  constructor(
+    memory: WebAssembly.Memory,
+    byteOffset = 0,
+    byteLength: number = memory.buffer.byteLength - byteOffset,
+  ) {
+    const end = Math.min(byteOffset + byteLength, memory.buffer.byteLength);
+    const start = Math.ceil(byteOffset / alignmentBytes) * alignmentBytes;
+    const capacity = Math.floor((end - start) / alignmentBytes) * alignmentBytes;
+    const fits =
+      byteOffset >= 0 && byteOffset + byteLength <= memory.buffer.byteLength && capacity > 0;
+    if (!fits) {
+      throw new ConfigError(
+        {
+          asked: `an arena of ${byteLength} bytes at byte ${byteOffset}`,
+          found: `a memory of ${memory.buffer.byteLength} bytes`,
+          todo: `Choose a range of at least ${alignmentBytes} bytes inside the memory`,
+        },
+        { byteOffset, byteLength, memoryBytes: memory.buffer.byteLength },
+      );
+    }
+    this.memory = memory;
+    this.#capacityBytes = capacity;
+    this.#free = new FreeList(start, capacity);
+  }
+
+  alloc(byteLength: number): ArenaBuffer {
+    if (!Number.isSafeInteger(byteLength) || byteLength < 0) {
+      throw new BackendError(
+        {
+          asked: `a buffer of ${byteLength} bytes`,
+          found: 'not a size',
+          todo: 'Pass an integer that is not negative',
+        },
+        { byteLength },
+      );
+    }
+    const blockBytes = roundUp(byteLength);
+    const byteOffset = this.#free.take(blockBytes);
+    if (byteOffset === undefined) throw this.#outOfMemory(byteLength);
+    const allocation = { byteOffset, byteLength: blockBytes, freed: false };
+    this.#live.add(allocation);
+    this.#bytesInUse += blockBytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#bytesInUse);
+    return new ArenaBuffer(allocation, byteOffset, byteLength);
+  }
+
+  free(buffer: DeviceBuffer): void {
+    this.retire(buffer)();
+  }
+
+  /** Forbids further use of a buffer; what is returned gives its bytes back, once work on them is done. */
+  retire(buffer: DeviceBuffer): () => void {
+    const { allocation, byteOffset } = this.own(buffer);
+    if (byteOffset !== allocation.byteOffset) {
+      throw new BackendError({
+        asked: 'to free a buffer',
+        found: 'a sub-buffer',
+        todo: 'Free the buffer that alloc returned',
+      });
+    }
+    allocation.freed = true;
+    this.#live.delete(allocation);
+    return () => {
+      this.#bytesInUse -= allocation.byteLength;
+      this.#free.give(allocation.byteOffset, allocation.byteLength);
+    };
+  }
+
+  /** The buffer as one of this arena's; throws for those of others and for freed ones. */
+  own(buffer: DeviceBuffer): ArenaBuffer {
+    if (buffer instanceof ArenaBuffer && this.#live.has(buffer.allocation)) return buffer;
+    const freed = buffer instanceof ArenaBuffer && buffer.allocation.freed;
+    throw new BackendError(
+      {
+        asked: `to use a buffer of ${buffer.byteLength} bytes`,
+        found: freed ? 'it has been freed' : 'it belongs to another backend',
+        todo: freed
+          ? 'Free a buffer after its last use'
+          : 'Pass buffers that this backend allocated',
+      },
+      { byteLength: buffer.byteLength },
+    );
+  }
+
+  /** The memory itself. */
+  bytes(buffer: ArenaBuffer): Uint8Array {
+    return new Uint8Array(this.memory.buffer, buffer.byteOffset, buffer.byteLength);
+  }
+
+  usage(): ArenaUsage {
+    return {
+      bytesInUse: this.#bytesInUse,
+      peakBytes: this.#peakBytes,
+      capacityBytes: this.#capacityBytes,
+    };
+  }
+
+  #outOfMemory(byteLength: number): OutOfMemoryError {
+    const { bytesInUse, capacityBytes } = this.usage();
+    const { largestBytes } = this.#free;
+    return new OutOfMemoryError(
+      {
+        asked: `a buffer of ${byteLength} bytes`,
+        found: `${bytesInUse} of ${capacityBytes} bytes are in use and the largest free range has ${largestBytes} bytes`,
+        todo: 'Free buffers, use a smaller batch, or give the backend a larger memory',
+      },
+      { byteLength, bytesInUse, capacityBytes, largestFreeBytes: largestBytes },
+    );
+  }
+}

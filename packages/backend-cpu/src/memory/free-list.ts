@@ -1,0 +1,65 @@
+interface Block {
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
+/** The unused ranges of a region, sorted by offset, never adjacent. */
+export class FreeList {
+  readonly #blocks: Block[];
+
+  constructor(byteOffset: number, byteLength: number) {
+    this.#blocks = [{ byteOffset, byteLength }];
+  }
+
+  get largestBytes(): number {
+    return this.#blocks.reduce((largest, block) => Math.max(largest, block.byteLength), 0);
+  }
+
+  /** Best fit: the offset of the smallest block that is large enough, undefined without one. */
+  take(byteLength: number): number | undefined {
+    let bestIndex = -1;
+    let best: Block | undefined;
+    for (const [index, block] of this.#blocks.entries()) {
+      if (block.byteLength < byteLength) continue;
+      if (best !== undefined && best.byteLength <= block.byteLength) continue;
+      best = block;
+      bestIndex = index;
+      if (block.byteLength === byteLength) break;
+    }
+    if (best === undefined) return undefined;
+    const rest = {
+      byteOffset: best.byteOffset + byteLength,
+      byteLength: best.byteLength - byteLength,
+    };
+    this.#blocks.splice(bestIndex, 1, ...(rest.byteLength > 0 ? [rest] : []));
+    return best.byteOffset;
+  }
+
+  /** Gives a taken range back and joins it with its neighbours. */
+  give(byteOffset: number, byteLength: number): void {
+    const index = this.#firstAfter(byteOffset);
+    const before = this.#blocks[index - 1];
+    const after = this.#blocks[index];
+    const joinsBefore =
+      before !== undefined && before.byteOffset + before.byteLength === byteOffset;
+    const joinsAfter = after !== undefined && byteOffset + byteLength === after.byteOffset;
+    const start = joinsBefore ? before.byteOffset : byteOffset;
+    const end = joinsAfter ? after.byteOffset + after.byteLength : byteOffset + byteLength;
+    this.#blocks.splice(joinsBefore ? index - 1 : index, Number(joinsBefore) + Number(joinsAfter), {
+      byteOffset: start,
+      byteLength: end - start,
+    });
+  }
+
+  #firstAfter(byteOffset: number): number {
+    let low = 0;
+    let high = this.#blocks.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const block = this.#blocks[middle];
+      if (block !== undefined && block.byteOffset < byteOffset) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

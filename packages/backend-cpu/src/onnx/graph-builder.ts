@@ -1,0 +1,166 @@
+import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
+import { elementCount, sameShape, valueAt } from '../compile/step.ts';
+import {
+  encodeModel,
+  tensorTypes,
+  type Attribute,
+  type OnnxInitializer,
+  type OnnxNode,
+  type TensorType,
+} from './model.ts';
+import type { Operand } from './operand.ts';
+
+/** The dtypes that ONNX graphs of this backend hold. */
+const onnxTypes = { f32: 'f32', i32: 'i32', bool: 'bool' } as const satisfies Partial<
+  Record<DType, TensorType>
+>;
+
+/** Little-endian bytes of one element. */
+const scalarBytes: { readonly [T in TensorType]: (value: number) => Uint8Array } = {
+  f32: (value) => new Uint8Array(Float32Array.of(value).buffer),
+  f64: (value) => new Uint8Array(Float64Array.of(value).buffer),
+  i32: (value) => new Uint8Array(Int32Array.of(value).buffer),
+  i64: (value) => new Uint8Array(BigInt64Array.of(BigInt(value)).buffer),
+  u8: (value) => Uint8Array.of(value),
+  bool: (value) => Uint8Array.of(value),
+};
+
+/** Collects nodes of one ONNX graph. Names depend on structure alone, so equal graphs are equal bytes. */
+export class GraphBuilder {
+  readonly #values: readonly ValueType[];
+  readonly #inputs: readonly number[];
+  readonly #nodes: OnnxNode[] = [];
+  readonly #initializers = new Map<string, OnnxInitializer>();
+  readonly #operands = new Map<number, Operand>();
+  #names = 0;
+
+  constructor(values: readonly ValueType[], inputs: readonly number[]) {
+    this.#values = values;
+    this.#inputs = inputs;
+    for (const [index, id] of inputs.entries()) {
+      this.#operands.set(id, { name: inputName(index), shape: this.type(id).shape });
+    }
+  }
+
+  type(id: number): ValueType {
+    return valueAt(this.#values, id);
+  }
+
+  define(id: number, operand: Operand): void {
+    this.#operands.set(id, operand);
+  }
+
+  /** For nodes that broadcast. */
+  operand(id: number): Operand {
+    const operand = this.#operands.get(id);
+    if (operand === undefined) throw new RangeError(`value ${id} is not in the graph yet`);
+    return operand;
+  }
+
+  /** For nodes that need the value's own shape. */
+  exact(id: number): Operand {
+    const operand = this.operand(id);
+    const { shape } = this.type(id);
+    if (sameShape(operand.shape, shape)) return operand;
+    const op = elementCount(operand.shape) === elementCount(shape) ? 'Reshape' : 'Expand';
+    const expanded = { name: this.emit(op, [operand.name, this.int64s(shape)]), shape };
+    this.#operands.set(id, expanded);
+    return expanded;
+  }
+
+  /** Adds a node with one output and returns the output's name. */
+  emit(
+    op: string,
+    inputs: readonly string[],
+    attributes: Readonly<Record<string, Attribute>> = {},
+    domain: OnnxNode['domain'] = '',
+  ): string {
+    const name = `v${this.#names++}`;
+    this.#nodes.push({ op, domain, inputs, outputs: [name], attributes });
+    return name;
+  }
+
+  cast(name: string, type: TensorType): string {
+    return this.emit('Cast', [name], { to: { int: tensorTypes[type] } });
+  }
+
+  scalar(type: TensorType, value: number): string {
+    const name = `${type}:${Object.is(value, -0) ? '-0' : value}`;
+    return this.#initializer({ name, type, shape: [], bytes: scalarBytes[type](value) });
+  }
+
+  /** A 1-D tensor, as nodes take axes, shapes and pads. */
+  int64s(values: readonly number[]): string {
+    const bytes = new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer);
+    return this.#initializer({
+      name: `[${values.join(',')}]`,
+      type: 'i64',
+      shape: [values.length],
+      bytes,
+    });
+  }
+
+  onnxType(dtype: DType): TensorType {
+    if (dtype === 'f32' || dtype === 'i32' || dtype === 'bool') return onnxTypes[dtype];
+    throw new BackendError(
+      {
+        asked: `to compute with ${dtype}`,
+        found: 'the CPU backend computes with f32, i32 and bool',
+        todo: 'Convert the tensor first',
+      },
+      { dtype },
+    );
+  }
+
+  /** The encoded model; its inputs are i0, i1, … and its outputs o0, o1, … */
+  finish(outputs: readonly number[]): Uint8Array {
+    const renamed = new Map<string, string>();
+    for (const [index, id] of outputs.entries()) this.#output(id, outputName(index), renamed);
+    const rename = (name: string): string => renamed.get(name) ?? name;
+    const describe = (id: number, name: string) => {
+      const { shape, dtype } = this.type(id);
+      return { name, shape, type: this.onnxType(dtype) };
+    };
+    return encodeModel({
+      nodes: this.#nodes.map((node) => ({
+        ...node,
+        inputs: node.inputs.map(rename),
+        outputs: node.outputs.map(rename),
+      })),
+      initializers: [...this.#initializers.values()],
+      inputs: this.#inputs.map((id, index) => describe(id, inputName(index))),
+      outputs: outputs.map((id, index) => describe(id, outputName(index))),
+    });
+  }
+
+  /** A node writes the output directly where it can; inputs, constants and second names are copied. */
+  #output(id: number, output: string, renamed: Map<string, string>): void {
+    const { name } = this.exact(id);
+    const written = this.#nodes.some((node) => node.outputs.includes(name));
+    if (written && !renamed.has(name)) {
+      renamed.set(name, output);
+    } else {
+      const attributes = {};
+      this.#nodes.push({
+        op: 'Identity',
+        domain: '',
+        inputs: [name],
+        outputs: [output],
+        attributes,
+      });
+    }
+  }
+
+  #initializer(tensor: OnnxInitializer): string {
+    this.#initializers.set(tensor.name, tensor);
+    return tensor.name;
+  }
+}
+
+export function inputName(index: number): string {
+  return `i${index}`;
+}
+
+export function outputName(index: number): string {
+  return `o${index}`;
+}

@@ -1,0 +1,107 @@
+import { inputAt, type StepMap } from '../../compile/step.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import { broadcastShape, type Operand } from '../operand.ts';
+import { operandOf, type Lowering, type Lowerings } from './lowering.ts';
+
+type Unary =
+  | 'neg'
+  | 'abs'
+  | 'sign'
+  | 'exp'
+  | 'log'
+  | 'sqrt'
+  | 'sin'
+  | 'cos'
+  | 'tanh'
+  | 'erf'
+  | 'floor'
+  | 'ceil'
+  | 'logicalNot'
+  | 'sigmoid'
+  | 'relu';
+
+type Binary =
+  | 'add'
+  | 'sub'
+  | 'mul'
+  | 'pow'
+  | 'maximum'
+  | 'minimum'
+  | 'equal'
+  | 'less'
+  | 'lessEqual'
+  | 'logicalAnd'
+  | 'logicalOr';
+
+function unary<K extends Unary>(op: string): Lowering<K> {
+  return (graph, step) => {
+    const x = operandOf(graph, step, 0);
+    return { name: graph.emit(op, [x.name]), shape: x.shape };
+  };
+}
+
+function binary<K extends Binary>(op: string): Lowering<K> {
+  return (graph, step) => {
+    const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+    return { name: graph.emit(op, [a.name, b.name]), shape: broadcastShape([a, b]) };
+  };
+}
+
+/** The quotient of two i32 is exact enough in f64; ORT's i32 Div traps on zero divisors. */
+function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
+  const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+  const shape = broadcastShape([a, b]);
+  if (step.dtype !== 'i32') return { name: graph.emit('Div', [a.name, b.name]), shape };
+  const quotient = graph.emit('Div', [graph.cast(a.name, 'f64'), graph.cast(b.name, 'f64')]);
+  return { name: graph.cast(quotient, 'i32'), shape };
+}
+
+/** ORT has no Where for bool. */
+function select(graph: GraphBuilder, step: StepMap['where']): Operand {
+  const operands = [0, 1, 2].map((index) => operandOf(graph, step, index));
+  const shape = broadcastShape(operands);
+  const [condition = '', ...branches] = operands.map(({ name }) => name);
+  if (step.dtype !== 'bool') return { name: graph.emit('Where', [condition, ...branches]), shape };
+  const bytes = branches.map((name) => graph.cast(name, 'u8'));
+  return { name: graph.cast(graph.emit('Where', [condition, ...bytes]), 'bool'), shape };
+}
+
+export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 'gelu'> = {
+  neg: unary('Neg'),
+  abs: unary('Abs'),
+  sign: unary('Sign'),
+  exp: unary('Exp'),
+  log: unary('Log'),
+  sqrt: unary('Sqrt'),
+  sin: unary('Sin'),
+  cos: unary('Cos'),
+  tanh: unary('Tanh'),
+  erf: unary('Erf'),
+  floor: unary('Floor'),
+  ceil: unary('Ceil'),
+  logicalNot: unary('Not'),
+  sigmoid: unary('Sigmoid'),
+  relu: unary('Relu'),
+  add: binary('Add'),
+  sub: binary('Sub'),
+  mul: binary('Mul'),
+  pow: binary('Pow'),
+  maximum: binary('Max'),
+  minimum: binary('Min'),
+  equal: binary('Equal'),
+  less: binary('Less'),
+  lessEqual: binary('LessOrEqual'),
+  logicalAnd: binary('And'),
+  logicalOr: binary('Or'),
+  div: divide,
+  where: select,
+  cast: (graph, step) => {
+    const x = graph.operand(inputAt(step, 0));
+    return { name: graph.cast(x.name, graph.onnxType(step.dtype)), shape: x.shape };
+  },
+  gelu: (graph, step) => {
+    const x = operandOf(graph, step, 0);
+    const approximate = { string: step.params.approximate };
+    return { name: graph.emit('Gelu', [x.name], { approximate }), shape: x.shape };
+  },
+};

@@ -1,0 +1,19 @@
+import type { ComputeOp } from '@shardwise/core/spec';
+import { inputAt, type Step, type StepMap } from '../../compile/step.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import type { Operand } from '../operand.ts';
+
+/** Adds the nodes of one step to a graph. */
+export type Lowering<K extends ComputeOp> = (graph: GraphBuilder, step: StepMap[K]) => Operand;
+
+export type Lowerings<K extends ComputeOp> = { readonly [Op in K]: Lowering<Op> };
+
+/** The operand of a step's input, for nodes that broadcast. */
+export function operandOf(graph: GraphBuilder, step: Step, index: number): Operand {
+  return graph.operand(inputAt(step, index));
+}
+
+/** The name of a step's input in its full shape. */
+export function exactOf(graph: GraphBuilder, step: Step, index: number): string {
+  return graph.exact(inputAt(step, index)).name;
+}

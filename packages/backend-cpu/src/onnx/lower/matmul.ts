@@ -1,0 +1,49 @@
+import type { Shape } from '@shardwise/core/spec';
+import { inputAt, sameShape, type StepMap } from '../../compile/step.ts';
+import type { GraphBuilder } from '../graph-builder.ts';
+import type { Operand } from '../operand.ts';
+import type { Lowerings } from './lowering.ts';
+
+/** MatMul broadcasts batch dims itself; its last two dims must be there in full. */
+function matrixOperand(graph: GraphBuilder, id: number): Operand {
+  const operand = graph.operand(id);
+  const { shape } = graph.type(id);
+  const full = operand.shape.length === shape.length;
+  return full && sameShape(operand.shape.slice(-2), shape.slice(-2)) ? operand : graph.exact(id);
+}
+
+function swapLastTwo(shape: Shape): number[] {
+  const rank = shape.length;
+  return [...shape.keys()].with(rank - 2, rank - 1).with(rank - 1, rank - 2);
+}
+
+function transposed(graph: GraphBuilder, operand: Operand, transpose: boolean): string {
+  if (!transpose) return operand.name;
+  return graph.emit('Transpose', [operand.name], { perm: { ints: swapLastTwo(operand.shape) } });
+}
+
+function multiply(graph: GraphBuilder, step: StepMap['matmul']): Operand {
+  const { transposeA, transposeB } = step.params;
+  const a = matrixOperand(graph, inputAt(step, 0));
+  const b = matrixOperand(graph, inputAt(step, 1));
+  const shape = matrixShape(a, b, step.shape);
+  if (step.dtype === 'f32' && (transposeA || transposeB)) {
+    const flags = { transA: { int: Number(transposeA) }, transB: { int: Number(transposeB) } };
+    const name = graph.emit('FusedMatMul', [a.name, b.name], flags, 'com.microsoft');
+    return { name, shape };
+  }
+  const operands = [transposed(graph, a, transposeA), transposed(graph, b, transposeB)];
+  return { name: graph.emit('MatMul', operands), shape };
+}
+
+/** The result has a batch dim of 1 where both operands have. */
+function matrixShape(a: Operand, b: Operand, shape: Shape): Shape {
+  return shape.map((size, dim) => {
+    if (dim >= shape.length - 2) return size;
+    const sizeA = a.shape[dim - shape.length + a.shape.length] ?? 1;
+    const sizeB = b.shape[dim - shape.length + b.shape.length] ?? 1;
+    return Math.max(sizeA, sizeB);
+  });
+}
+
+export const matmul: Lowerings<'matmul'> = { matmul: multiply };

@@ -1,0 +1,42 @@
+import { elementCount } from '../../compile/step.ts';
+import { exactOf, operandOf, type Lowerings } from './lowering.ts';
+
+export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'pad' | 'concat'> = {
+  reshape: (graph, step) => {
+    const x = operandOf(graph, step, 0);
+    if (x.shape.length === 0) return x;
+    const name = graph.emit('Reshape', [exactOf(graph, step, 0), graph.int64s(step.shape)]);
+    return { name, shape: step.shape };
+  },
+  permute: (graph, step) => {
+    const x = operandOf(graph, step, 0);
+    if (x.shape.length === 0) return x;
+    const perm = { ints: step.params.order };
+    const shape = step.params.order.map((dim) => x.shape[dim] ?? 1);
+    return { name: graph.emit('Transpose', [x.name], { perm }), shape };
+  },
+  // Nodes that broadcast read the small operand; GraphBuilder.exact repeats it for the others.
+  expand: (graph, step) => operandOf(graph, step, 0),
+  slice: (graph, step) => {
+    const { starts, stops, steps } = step.params;
+    const dims = [...starts.keys()];
+    const lists = [starts, stops, dims, steps].map((list) => graph.int64s(list));
+    const name = graph.emit('Slice', [exactOf(graph, step, 0), ...lists]);
+    return { name, shape: step.shape };
+  },
+  pad: (graph, step) => {
+    const { before, after, value } = step.params;
+    const fill = graph.scalar(graph.onnxType(step.dtype), value);
+    const pads = graph.int64s([...before, ...after]);
+    const name = graph.emit('Pad', [exactOf(graph, step, 0), pads, fill]);
+    return { name, shape: step.shape };
+  },
+  concat: (graph, step) => {
+    const parts = step.inputs
+      .map((id) => graph.exact(id))
+      .filter(({ shape }) => elementCount(shape) > 0);
+    const axis = { int: step.params.dim };
+    const names = parts.map(({ name }) => name);
+    return { name: graph.emit('Concat', names, { axis }), shape: step.shape };
+  },
+};

@@ -1,0 +1,127 @@
+import type { Shape } from '@shardwise/core/spec';
+import { ProtobufWriter } from './protobuf-writer.ts';
+
+/** TensorProto.DataType. */
+export const tensorTypes = {
+  f32: 1,
+  u8: 2,
+  i32: 6,
+  i64: 7,
+  bool: 9,
+  f64: 11,
+} as const;
+
+export type TensorType = keyof typeof tensorTypes;
+
+export type Attribute =
+  | { readonly int: number }
+  | { readonly ints: readonly number[] }
+  | { readonly float: number }
+  | { readonly string: string };
+
+export interface OnnxNode {
+  readonly op: string;
+  /** '' is the standard operator set. */
+  readonly domain: '' | 'com.microsoft';
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes: Readonly<Record<string, Attribute>>;
+}
+
+export interface OnnxValue {
+  readonly name: string;
+  readonly type: TensorType;
+  readonly shape: Shape;
+}
+
+export interface OnnxInitializer extends OnnxValue {
+  /** Little-endian elements. */
+  readonly bytes: Uint8Array;
+}
+
+export interface OnnxGraph {
+  readonly nodes: readonly OnnxNode[];
+  readonly initializers: readonly OnnxInitializer[];
+  readonly inputs: readonly OnnxValue[];
+  readonly outputs: readonly OnnxValue[];
+}
+
+/** The IR version that introduced operator set 21. */
+const IR_VERSION = 10;
+const OPSET = 21;
+
+/** AttributeProto.AttributeType. */
+const attributeTypes = { float: 1, int: 2, string: 3, ints: 7 } as const;
+
+/** A ModelProto; field numbers are those of onnx.proto3. */
+export function encodeModel(graph: OnnxGraph): Uint8Array {
+  const model = new ProtobufWriter();
+  model.int(1, IR_VERSION);
+  model.message(7, (writer) => writeGraph(writer, graph));
+  for (const [domain, version] of [
+    ['', OPSET],
+    ['com.microsoft', 1],
+  ] as const) {
+    model.message(8, (opset) => {
+      opset.string(1, domain);
+      opset.int(2, version);
+    });
+  }
+  return model.finish();
+}
+
+function writeGraph(writer: ProtobufWriter, graph: OnnxGraph): void {
+  for (const node of graph.nodes) writer.message(1, (inner) => writeNode(inner, node));
+  writer.string(2, 'segment');
+  for (const tensor of graph.initializers) {
+    writer.message(5, (inner) => writeTensor(inner, tensor));
+  }
+  for (const value of graph.inputs) writer.message(11, (inner) => writeValue(inner, value));
+  for (const value of graph.outputs) writer.message(12, (inner) => writeValue(inner, value));
+}
+
+function writeNode(writer: ProtobufWriter, node: OnnxNode): void {
+  for (const name of node.inputs) writer.string(1, name);
+  for (const name of node.outputs) writer.string(2, name);
+  writer.string(4, node.op);
+  for (const [name, attribute] of Object.entries(node.attributes)) {
+    writer.message(5, (inner) => writeAttribute(inner, name, attribute));
+  }
+  writer.string(7, node.domain);
+}
+
+function writeAttribute(writer: ProtobufWriter, name: string, attribute: Attribute): void {
+  writer.string(1, name);
+  if ('float' in attribute) {
+    writer.float(2, attribute.float);
+    writer.int(20, attributeTypes.float);
+  } else if ('int' in attribute) {
+    writer.int(3, attribute.int);
+    writer.int(20, attributeTypes.int);
+  } else if ('string' in attribute) {
+    writer.string(4, attribute.string);
+    writer.int(20, attributeTypes.string);
+  } else {
+    for (const value of attribute.ints) writer.int(8, value);
+    writer.int(20, attributeTypes.ints);
+  }
+}
+
+function writeTensor(writer: ProtobufWriter, tensor: OnnxInitializer): void {
+  for (const size of tensor.shape) writer.int(1, size);
+  writer.int(2, tensorTypes[tensor.type]);
+  writer.string(8, tensor.name);
+  writer.bytes(9, tensor.bytes);
+}
+
+function writeValue(writer: ProtobufWriter, value: OnnxValue): void {
+  writer.string(1, value.name);
+  writer.message(2, (type) =>
+    type.message(1, (tensor) => {
+      tensor.int(1, tensorTypes[value.type]);
+      tensor.message(2, (shape) => {
+        for (const size of value.shape) shape.message(1, (dim) => dim.int(1, size));
+      });
+    }),
+  );
+}

@@ -1,0 +1,97 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
+import type { AddressOf, Stage } from '../compile/stage.ts';
+import { byteLengthOf, valueAt } from '../compile/step.ts';
+import { inputName, outputName } from './graph-builder.ts';
+import { type Address, addressOf as hostAddress } from './runtime/api.ts';
+import { type ElementDType, isElementDType, Values } from './runtime/session.ts';
+import type { SessionLease } from './sessions.ts';
+
+interface Slot {
+  readonly id: number;
+  readonly type: ValueType;
+  readonly dtype: ElementDType;
+  address: number;
+}
+
+/** The tensors of a session's inputs or outputs, described anew only when a value has moved. */
+class Bindings {
+  readonly values: Values;
+  readonly #base: Address;
+  readonly #slots: readonly Slot[];
+
+  constructor(
+    base: Address,
+    types: readonly ValueType[],
+    ids: readonly number[],
+    nameOf: (index: number) => string,
+  ) {
+    this.values = new Values(ids.map((_, index) => nameOf(index)));
+    this.#base = base;
+    this.#slots = ids.map((id) => {
+      const type = valueAt(types, id);
+      return { id, type, dtype: elementDType(type.dtype), address: -1 };
+    });
+  }
+
+  bind(addressOf: AddressOf): void {
+    this.#slots.forEach((slot, index) => {
+      const address = addressOf(slot.id);
+      if (address === slot.address) return;
+      this.values.set(
+        index,
+        this.#base + BigInt(address),
+        byteLengthOf(slot.type),
+        slot.type.shape,
+        slot.dtype,
+      );
+      slot.address = address;
+    });
+  }
+}
+
+/** Runs one session on values in place. */
+export class OnnxStage implements Stage {
+  readonly #lease: SessionLease;
+  readonly #describe: () => string;
+  readonly #inputs: Bindings;
+  readonly #outputs: Bindings;
+
+  /** `describe` names the ops and shapes for the error of a run that fails. */
+  constructor(
+    memory: WebAssembly.Memory,
+    values: readonly ValueType[],
+    ids: { readonly inputs: readonly number[]; readonly outputs: readonly number[] },
+    lease: SessionLease,
+    describe: () => string,
+  ) {
+    const base = hostAddress(new Uint8Array(memory.buffer));
+    this.#lease = lease;
+    this.#describe = describe;
+    this.#inputs = new Bindings(base, values, ids.inputs, inputName);
+    this.#outputs = new Bindings(base, values, ids.outputs, outputName);
+  }
+
+  async run(addressOf: AddressOf): Promise<void> {
+    this.#inputs.bind(addressOf);
+    this.#outputs.bind(addressOf);
+    // The run blocks the thread: what waits in the event loop, such as a collective, goes first.
+    await nextTurn();
+    this.#lease.session.run(this.#inputs.values, this.#outputs.values, this.#describe);
+  }
+
+  dispose(): void {
+    this.#inputs.values.release();
+    this.#outputs.values.release();
+    this.#lease.release();
+  }
+}
+
+function elementDType(dtype: DType): ElementDType {
+  if (isElementDType(dtype)) return dtype;
+  throw new BackendError({
+    asked: `a tensor of ${dtype}`,
+    found: 'the CPU backend computes with f32, i32 and bool',
+    todo: 'Convert the tensor first',
+  });
+}

@@ -1,0 +1,204 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { BackendError } from '@shardwise/core/spec';
+import koffi from 'koffi';
+
+/** A pointer of the native library. */
+export type Address = bigint;
+
+/** An OrtStatus: null where the call succeeded. */
+type Status = Address | null;
+
+/** One element; the native side writes an address into it. */
+export type OutAddress = BigUint64Array;
+
+/**
+ * The functions of ONNX Runtime's C API that we call, by their place in its table. The table only
+ * ever grows at its end, so a place holds for every later version.
+ */
+const signatures = {
+  GetErrorMessage: [2, 'const char *', ['void *']],
+  CreateEnv: [3, 'void *', ['int', 'const char *', 'void *']],
+  CreateSessionFromArray: [8, 'void *', ['void *', 'void *', 'size_t', 'void *', 'void *']],
+  Run: [
+    9,
+    'void *',
+    ['void *', 'void *', 'void *', 'void *', 'size_t', 'void *', 'size_t', 'void *'],
+  ],
+  CreateSessionOptions: [10, 'void *', ['void *']],
+  SetSessionExecutionMode: [13, 'void *', ['void *', 'int']],
+  SetSessionLogSeverityLevel: [22, 'void *', ['void *', 'int']],
+  SetSessionGraphOptimizationLevel: [23, 'void *', ['void *', 'int']],
+  SetIntraOpNumThreads: [24, 'void *', ['void *', 'int']],
+  SetInterOpNumThreads: [25, 'void *', ['void *', 'int']],
+  CreateTensorWithDataAsOrtValue: [
+    49,
+    'void *',
+    ['void *', 'void *', 'size_t', 'void *', 'size_t', 'int', 'void *'],
+  ],
+  CreateCpuMemoryInfo: [69, 'void *', ['int', 'int', 'void *']],
+  ReleaseStatus: [93, 'void', ['void *']],
+  ReleaseSession: [95, 'void', ['void *']],
+  ReleaseValue: [96, 'void', ['void *']],
+  ReleaseSessionOptions: [100, 'void', ['void *']],
+  AddSessionConfigEntry: [130, 'void *', ['void *', 'const char *', 'const char *']],
+} as const satisfies Record<string, readonly [number, string, readonly string[]]>;
+
+/** Version of the table that has all of the above: that of ONNX Runtime 1.16. */
+const apiVersion = 16;
+
+/** What the table's functions take; out-parameters are typed arrays that the call fills. */
+interface Functions {
+  GetErrorMessage(status: Address): string;
+  CreateEnv(logLevel: number, name: string, out: OutAddress): Status;
+  CreateSessionFromArray(
+    env: Address,
+    model: Uint8Array,
+    byteLength: number,
+    options: Address,
+    out: OutAddress,
+  ): Status;
+  Run(
+    session: Address,
+    options: null,
+    inputNames: BigUint64Array,
+    inputs: BigUint64Array,
+    inputCount: number,
+    outputNames: BigUint64Array,
+    outputCount: number,
+    outputs: BigUint64Array,
+  ): Status;
+  CreateSessionOptions(out: OutAddress): Status;
+  SetSessionExecutionMode(options: Address, mode: number): Status;
+  SetSessionLogSeverityLevel(options: Address, level: number): Status;
+  SetSessionGraphOptimizationLevel(options: Address, level: number): Status;
+  SetIntraOpNumThreads(options: Address, threads: number): Status;
+  SetInterOpNumThreads(options: Address, threads: number): Status;
+  CreateTensorWithDataAsOrtValue(
+    memoryInfo: Address,
+    data: Address,
+    byteLength: number,
+    shape: BigUint64Array,
+    ndim: number,
+    elementType: number,
+    out: OutAddress,
+  ): Status;
+  CreateCpuMemoryInfo(allocator: number, memoryType: number, out: OutAddress): Status;
+  ReleaseStatus(status: Address): void;
+  ReleaseSession(session: Address): void;
+  ReleaseValue(value: Address): void;
+  ReleaseSessionOptions(options: Address): void;
+  AddSessionConfigEntry(options: Address, key: string, value: string): Status;
+}
+
+/**
+ * ONNX Runtime's library, called directly. The package's own JavaScript interface copies every
+ * output into a new ArrayBuffer, even one that was computed in place; for a training step that
+ * costs more than all of its elementwise work.
+ */
+export interface Runtime {
+  readonly functions: Functions;
+  readonly env: Address;
+  readonly cpuMemory: Address;
+  /** Held because the library is unloaded when this is collected. */
+  readonly library: unknown;
+  /** Throws BackendError with the runtime's message where a call failed. */
+  readonly check: (asked: string | (() => string), status: Status) => void;
+}
+
+let loaded: Runtime | undefined;
+
+/** Loads the library once per thread. Throws BackendError where this platform has none. */
+export function runtime(): Runtime {
+  loaded ??= load();
+  return loaded;
+}
+
+function libraryPath(): string {
+  const folder = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'));
+  const names: Partial<Record<NodeJS.Platform, string>> = {
+    linux: 'libonnxruntime.so.1',
+    darwin: 'libonnxruntime.dylib',
+    win32: 'onnxruntime.dll',
+  };
+  const name = names[process.platform];
+  if (name !== undefined) return join(folder, 'bin/napi-v6', process.platform, process.arch, name);
+  throw new BackendError(
+    {
+      asked: 'to load ONNX Runtime',
+      found: `no library for ${process.platform}`,
+      todo: 'Use Linux, macOS or Windows',
+    },
+    { platform: process.platform },
+  );
+}
+
+function load(): Runtime {
+  const { library, table } = openLibrary(libraryPath());
+  const functions = functionsOf(table);
+  const check: Runtime['check'] = (asked, status) => {
+    if (status === null) return;
+    const found = functions.GetErrorMessage(status);
+    functions.ReleaseStatus(status);
+    throw new BackendError({
+      asked: typeof asked === 'string' ? asked : asked(),
+      found: `ONNX Runtime refused it: ${found}`,
+      todo: 'Check dtypes, shapes and values, above all that indices are in range',
+    });
+  };
+  const out = addressArray(1);
+  const take = (): Address => out[0] ?? 0n;
+  // Log level 3: errors only.
+  check('to start ONNX Runtime', functions.CreateEnv(3, 'shardwise', out));
+  const env = take();
+  // Device allocator, default memory: plain host memory that ONNX Runtime does not own.
+  check('to start ONNX Runtime', functions.CreateCpuMemoryInfo(0, 0, out));
+  return { functions, env, cpuMemory: take(), library, check };
+}
+
+/**
+ * 64-bit words for the native side. Over a buffer of its own: small typed arrays without one lie in
+ * the JavaScript heap, where they may move while a call writes to them.
+ */
+export function addressArray(length: number): BigUint64Array {
+  return new BigUint64Array(new ArrayBuffer(length * 8));
+}
+
+/** Where the first byte of host memory is. */
+export function addressOf(bytes: Uint8Array): Address {
+  return koffi.address(bytes);
+}
+
+/** The library and the table of its C API. */
+function openLibrary(path: string): { readonly library: unknown; readonly table: Address } {
+  try {
+    const library = koffi.load(path);
+    const base: unknown = library.func('OrtGetApiBase', 'void *', [])();
+    const getApi: unknown = koffi.decode(
+      koffi.decode(base, 0, 'void *'),
+      koffi.proto('void *', ['uint32_t']),
+    );
+    const table: unknown = typeof getApi === 'function' ? getApi(apiVersion) : undefined;
+    if (typeof table === 'bigint') return { library, table };
+    throw new Error(`it has no version ${apiVersion} of the C API`);
+  } catch (cause) {
+    throw new BackendError(
+      {
+        asked: `to load ONNX Runtime from ${path}`,
+        found: cause instanceof Error ? cause.message : String(cause),
+        todo: 'Reinstall onnxruntime-node 1.27 or later for this platform',
+      },
+      { path },
+      { cause },
+    );
+  }
+}
+
+function functionsOf(table: Address): Functions {
+  const entries = Object.entries(signatures).map(([name, [index, result, parameters]]) => {
+    const prototype = koffi.proto(result, [...parameters]);
+    return [name, koffi.decode(koffi.decode(table, index * 8, 'void *'), prototype)];
+  });
+  // koffi types what it decodes as unknown; the signatures above are what the interface says.
+  return Object.fromEntries(entries) as Functions;
+}

@@ -1,0 +1,140 @@
+import type { DType } from '@shardwise/core/spec';
+import { type Address, addressOf, addressArray, runtime } from './api.ts';
+
+/** Element types of the C API that programs use. */
+const elementTypes: { readonly [D in ElementDType]: number } = { f32: 1, i32: 6, bool: 9 };
+
+export type ElementDType = 'f32' | 'i32' | 'bool';
+
+export function isElementDType(dtype: DType): dtype is ElementDType {
+  return dtype in elementTypes;
+}
+
+export interface SessionOptions {
+  readonly threads: number;
+}
+
+const graphOptimizationAll = 99;
+const sequential = 0;
+/** Errors are thrown with the same text. */
+const fatalOnly = 4;
+
+/** An ONNX model, ready to run on memory that the caller owns. */
+export class Session {
+  readonly #address: Address;
+  #released = false;
+
+  /** Throws BackendError where ONNX Runtime does not take the model. `asked` says what it is. */
+  constructor(model: Uint8Array, options: SessionOptions, asked: string) {
+    const { functions, env, check } = runtime();
+    const out = addressArray(1);
+    check(asked, functions.CreateSessionOptions(out));
+    const settings = out[0] ?? 0n;
+    try {
+      check(asked, functions.SetIntraOpNumThreads(settings, options.threads));
+      check(asked, functions.SetInterOpNumThreads(settings, 1));
+      check(asked, functions.SetSessionExecutionMode(settings, sequential));
+      check(asked, functions.SetSessionGraphOptimizationLevel(settings, graphOptimizationAll));
+      check(asked, functions.SetSessionLogSeverityLevel(settings, fatalOnly));
+      // Threads that spin between ops take the cores from other ranks: 4 to 8 times slower there.
+      check(
+        asked,
+        functions.AddSessionConfigEntry(settings, 'session.intra_op.allow_spinning', '0'),
+      );
+      check(asked, functions.CreateSessionFromArray(env, model, model.byteLength, settings, out));
+    } finally {
+      functions.ReleaseSessionOptions(settings);
+    }
+    this.#address = out[0] ?? 0n;
+  }
+
+  /** Blocks the thread. Throws BackendError where a kernel fails; `describe` says what runs. */
+  run(inputs: Values, outputs: Values, describe: () => string): void {
+    const { functions, check } = runtime();
+    check(
+      () => `to run ${describe()}`,
+      functions.Run(
+        this.#address,
+        null,
+        inputs.names,
+        inputs.addresses,
+        inputs.count,
+        outputs.names,
+        outputs.count,
+        outputs.addresses,
+      ),
+    );
+  }
+
+  release(): void {
+    if (this.#released) return;
+    this.#released = true;
+    runtime().functions.ReleaseSession(this.#address);
+  }
+}
+
+/** Names and tensors of a session's inputs or outputs, as the C API takes them. */
+export class Values {
+  readonly count: number;
+  readonly names: BigUint64Array;
+  readonly addresses: BigUint64Array;
+  /** Keeps the names' bytes alive. */
+  readonly #text: Uint8Array;
+
+  constructor(names: readonly string[]) {
+    this.count = names.length;
+    this.addresses = addressArray(names.length);
+    const encoded = names.map((name) => new TextEncoder().encode(`${name}\0`));
+    const length = encoded.reduce((sum, bytes) => sum + bytes.byteLength, 0);
+    this.#text = new Uint8Array(new ArrayBuffer(length));
+    this.names = addressArray(names.length);
+    if (length === 0) return;
+    let offset = 0;
+    const base = addressOf(this.#text);
+    encoded.forEach((bytes, index) => {
+      this.#text.set(bytes, offset);
+      this.names[index] = base + BigInt(offset);
+      offset += bytes.byteLength;
+    });
+  }
+
+  /** Puts a tensor over memory in place of the one before. Shape: dims of the tensor. */
+  set(
+    index: number,
+    data: Address,
+    byteLength: number,
+    shape: readonly number[],
+    dtype: ElementDType,
+  ): void {
+    const { functions, cpuMemory, check } = runtime();
+    const out = addressArray(1);
+    const dims = addressArray(shape.length);
+    shape.forEach((size, dim) => {
+      dims[dim] = BigInt(size);
+    });
+    check(
+      'to describe a tensor',
+      functions.CreateTensorWithDataAsOrtValue(
+        cpuMemory,
+        data,
+        byteLength,
+        dims,
+        dims.length,
+        elementTypes[dtype],
+        out,
+      ),
+    );
+    this.#releaseAt(index);
+    this.addresses[index] = out[0] ?? 0n;
+  }
+
+  release(): void {
+    for (let index = 0; index < this.count; index++) this.#releaseAt(index);
+  }
+
+  #releaseAt(index: number): void {
+    const old = this.addresses[index] ?? 0n;
+    if (old !== 0n) runtime().functions.ReleaseValue(old);
+    this.addresses[index] = 0n;
+  }
+}

@@ -1,0 +1,59 @@
+/** Types of WebAssembly values that kernels use. */
+export type ValueKind = 'i32' | 'f32' | 'f64' | 'v128';
+
+/** Encoded bytes, nested so that building an expression never copies its parts. */
+export type Bytes = readonly (number | Bytes)[];
+
+/** Instructions that leave one value of `kind` on the stack, or nothing. */
+export interface Code<K extends ValueKind | 'nothing'> {
+  readonly kind: K;
+  readonly bytes: Bytes;
+}
+
+export function code<K extends ValueKind | 'nothing'>(kind: K, ...bytes: Bytes): Code<K> {
+  return { kind, bytes };
+}
+
+export function flatten(bytes: Bytes, into: number[] = []): number[] {
+  for (const part of bytes) {
+    if (typeof part === 'number') into.push(part);
+    else flatten(part, into);
+  }
+  return into;
+}
+
+/** LEB128 of an unsigned integer below 2^32. */
+export function unsigned(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value >>> 0;
+  while (rest >= 0x80) {
+    bytes.push((rest & 0x7f) | 0x80);
+    rest >>>= 7;
+  }
+  bytes.push(rest);
+  return bytes;
+}
+
+/** LEB128 of a signed 32-bit integer. */
+export function signed(value: number): number[] {
+  const bytes: number[] = [];
+  let rest = value | 0;
+  while (rest < -0x40 || rest > 0x3f) {
+    bytes.push((rest & 0x7f) | 0x80);
+    rest >>= 7;
+  }
+  bytes.push(rest & 0x7f);
+  return bytes;
+}
+
+export function float32Bytes(value: number): number[] {
+  return [...new Uint8Array(new Float32Array([value]).buffer)];
+}
+
+export function float64Bytes(value: number): number[] {
+  return [...new Uint8Array(new Float64Array([value]).buffer)];
+}
+
+export function int32Bytes(value: number): number[] {
+  return [...new Uint8Array(new Int32Array([value]).buffer)];
+}

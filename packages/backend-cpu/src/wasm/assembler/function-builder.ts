@@ -1,0 +1,126 @@
+import { type Bytes, type Code, type ValueKind, code, flatten, unsigned } from './code.ts';
+import { f32x4, i32, i32x4, v128 } from './instructions.ts';
+
+/** A variable of a function; as an expression it is its value. */
+export interface Local<K extends ValueKind> extends Code<K> {
+  readonly index: number;
+}
+
+export const kindBytes: Readonly<Record<ValueKind, number>> = {
+  i32: 0x7f,
+  f32: 0x7d,
+  f64: 0x7c,
+  v128: 0x7b,
+};
+
+const BLOCK = 0x02;
+const LOOP = 0x03;
+const IF = 0x04;
+const END = 0x0b;
+const BR_IF = 0x0d;
+const LOCAL_GET = 0x20;
+const LOCAL_SET = 0x21;
+const EMPTY_TYPE = 0x40;
+
+/** Writes one function, statement after statement. All parameters are i32: addresses and counts. */
+export class FunctionBuilder {
+  readonly parameterCount: number;
+  readonly #locals: ValueKind[] = [];
+  readonly #constants = new Map<string, Local<'v128'>>();
+  readonly #prologue: Bytes[] = [];
+  #body: Bytes[] = [];
+
+  constructor(parameterCount: number) {
+    this.parameterCount = parameterCount;
+  }
+
+  parameter(index: number): Local<'i32'> {
+    return this.#local('i32', index);
+  }
+
+  /** A new variable, set to `value`. */
+  let<K extends ValueKind>(value: Code<K>): Local<K> {
+    const local = this.#declare(value.kind);
+    this.set(local, value);
+    return local;
+  }
+
+  set<K extends ValueKind>(local: Local<K>, value: Code<K>): void {
+    this.#body.push([value.bytes, LOCAL_SET, unsigned(local.index)]);
+  }
+
+  do(statement: Code<'nothing'>): void {
+    this.#body.push(statement.bytes);
+  }
+
+  /** `value` in all lanes; set once at the start of the function, so loops find it in a register. */
+  float(value: number): Local<'v128'> {
+    return this.#constant(`f${Object.is(value, -0) ? '-0' : value}`, f32x4.const(value));
+  }
+
+  int(value: number): Local<'v128'> {
+    return this.#constant(`i${value}`, i32x4.const(value));
+  }
+
+  lanes(lanes: readonly [number, number, number, number]): Local<'v128'> {
+    return this.#constant(`l${lanes.join()}`, v128.constInt(lanes));
+  }
+
+  if(condition: Code<'i32'>, then: () => void): void {
+    const inner = this.#capture(then);
+    this.#body.push([condition.bytes, IF, EMPTY_TYPE, inner, END]);
+  }
+
+  while(condition: Code<'i32'>, body: () => void): void {
+    const inner = this.#capture(body);
+    this.#body.push([
+      [BLOCK, EMPTY_TYPE, i32.eqz(condition).bytes, BR_IF, 0],
+      [LOOP, EMPTY_TYPE, inner, condition.bytes, BR_IF, 0, END, END],
+    ]);
+  }
+
+  /**
+   * `body` for each whole `step` between `counter`, which goes up by `step`, and `end`.
+   * `step` is a power of two and divides `counter`.
+   */
+  forSteps(counter: Local<'i32'>, step: number, end: Code<'i32'>, body: () => void): void {
+    const stop = step === 1 ? end : this.let(i32.and(end, i32.const(-step)));
+    this.while(i32.ltU(counter, stop), () => {
+      body();
+      this.set(counter, i32.add(counter, i32.const(step)));
+    });
+  }
+
+  /** Locals and instructions, as they lie in the code section. */
+  encode(): number[] {
+    const locals = this.#locals.map((kind) => [1, kindBytes[kind]]);
+    return flatten([unsigned(locals.length), locals, this.#prologue, this.#body, END]);
+  }
+
+  #constant(key: string, value: Code<'v128'>): Local<'v128'> {
+    const known = this.#constants.get(key);
+    if (known) return known;
+    const local = this.#declare('v128');
+    this.#prologue.push([value.bytes, LOCAL_SET, unsigned(local.index)]);
+    this.#constants.set(key, local);
+    return local;
+  }
+
+  #capture(body: () => void): Bytes[] {
+    const outer = this.#body;
+    this.#body = [];
+    body();
+    const inner = this.#body;
+    this.#body = outer;
+    return inner;
+  }
+
+  #declare<K extends ValueKind>(kind: K): Local<K> {
+    this.#locals.push(kind);
+    return this.#local(kind, this.parameterCount + this.#locals.length - 1);
+  }
+
+  #local<K extends ValueKind>(kind: K, index: number): Local<K> {
+    return { ...code(kind, LOCAL_GET, unsigned(index)), index };
+  }
+}

@@ -1,0 +1,234 @@
+import {
+  type Code,
+  type ValueKind,
+  code,
+  float32Bytes,
+  float64Bytes,
+  int32Bytes,
+  signed,
+  unsigned,
+} from './code.ts';
+
+type I32 = Code<'i32'>;
+type F32 = Code<'f32'>;
+type F64 = Code<'f64'>;
+type V128 = Code<'v128'>;
+type Unary<A extends ValueKind, R extends ValueKind> = (a: Code<A>) => Code<R>;
+type Binary<A extends ValueKind, R extends ValueKind> = (a: Code<A>, b: Code<A>) => Code<R>;
+type Load<R extends ValueKind> = (address: I32, byteOffset?: number) => Code<R>;
+type Store<A extends ValueKind> = (
+  address: I32,
+  value: Code<A>,
+  byteOffset?: number,
+) => Code<'nothing'>;
+
+const SIMD_PREFIX = 0xfd;
+
+function unary<A extends ValueKind, R extends ValueKind>(
+  result: R,
+  ...opcode: number[]
+): Unary<A, R> {
+  return (a) => code(result, a.bytes, ...opcode);
+}
+
+function binary<A extends ValueKind, R extends ValueKind>(
+  result: R,
+  ...opcode: number[]
+): Binary<A, R> {
+  return (a, b) => code(result, a.bytes, b.bytes, ...opcode);
+}
+
+/** Natural alignment is not claimed: sub-buffers may lie anywhere. */
+function load<R extends ValueKind>(result: R, ...opcode: number[]): Load<R> {
+  return (address, byteOffset = 0) =>
+    code(result, address.bytes, ...opcode, 0, unsigned(byteOffset));
+}
+
+function store<A extends ValueKind>(...opcode: number[]): Store<A> {
+  return (address, value, byteOffset = 0) =>
+    code('nothing', address.bytes, value.bytes, ...opcode, 0, unsigned(byteOffset));
+}
+
+const simd = (opcode: number): number[] => [SIMD_PREFIX, ...unsigned(opcode)];
+const vectorUnary = (opcode: number): Unary<'v128', 'v128'> => unary('v128', ...simd(opcode));
+const vectorBinary = (opcode: number): Binary<'v128', 'v128'> => binary('v128', ...simd(opcode));
+
+function shift(opcode: number): (a: V128, bits: number) => V128 {
+  return (a, bits) => code('v128', a.bytes, i32.const(bits).bytes, ...simd(opcode));
+}
+
+function lane<R extends ValueKind>(result: R, opcode: number): (a: V128, lane: number) => Code<R> {
+  return (a, index) => code(result, a.bytes, ...simd(opcode), index);
+}
+
+export const i32: {
+  const: (value: number) => I32;
+  load8u: Load<'i32'>;
+  store8: Store<'i32'>;
+} & Record<'eqz', Unary<'i32', 'i32'>> &
+  Record<'ltU' | 'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'i32', 'i32'>> = {
+  const: (value) => code('i32', 0x41, signed(value)),
+  load8u: load('i32', 0x2d),
+  store8: store(0x3a),
+  eqz: unary('i32', 0x45),
+  ltU: binary('i32', 0x49),
+  add: binary('i32', 0x6a),
+  sub: binary('i32', 0x6b),
+  mul: binary('i32', 0x6c),
+  and: binary('i32', 0x71),
+  shl: binary('i32', 0x74),
+};
+
+export const f32: {
+  store: Store<'f32'>;
+  demote: Unary<'f64', 'f32'>;
+} = {
+  store: store(0x38),
+  demote: unary('f32', 0xb6),
+};
+
+export const f64: {
+  const: (value: number) => F64;
+  promote: Unary<'f32', 'f64'>;
+  add: Binary<'f64', 'f64'>;
+} = {
+  const: (value) => code('f64', 0x44, ...float64Bytes(value)),
+  add: binary('f64', 0xa0),
+  promote: unary('f64', 0xbb),
+};
+
+export const v128: {
+  load: Load<'v128'>;
+  /** One 32-bit value in all lanes. */
+  load32Splat: Load<'v128'>;
+  /** One 32-bit value in lane 0, zeros elsewhere. */
+  load32Zero: Load<'v128'>;
+  store: Store<'v128'>;
+  store32Lane0: Store<'v128'>;
+  /** Four 32-bit lanes. */
+  constInt: (lanes: readonly [number, number, number, number]) => V128;
+  bitselect: (whenOne: V128, whenZero: V128, mask: V128) => V128;
+} & Record<'not', Unary<'v128', 'v128'>> &
+  Record<'and' | 'andnot' | 'or' | 'xor', Binary<'v128', 'v128'>> = {
+  load: load('v128', ...simd(0x00)),
+  load32Splat: load('v128', ...simd(0x09)),
+  load32Zero: load('v128', ...simd(0x5c)),
+  store: store(...simd(0x0b)),
+  store32Lane0: (address, value, byteOffset = 0) =>
+    code('nothing', address.bytes, value.bytes, ...simd(0x5a), 0, unsigned(byteOffset), 0),
+  constInt: (lanes) => code('v128', ...simd(0x0c), ...lanes.flatMap(int32Bytes)),
+  not: vectorUnary(0x4d),
+  and: vectorBinary(0x4e),
+  /** a & ~b. */
+  andnot: vectorBinary(0x4f),
+  or: vectorBinary(0x50),
+  xor: vectorBinary(0x51),
+  bitselect: (whenOne, whenZero, mask) =>
+    code('v128', whenOne.bytes, whenZero.bytes, mask.bytes, ...simd(0x52)),
+};
+
+type F32x4Unary = 'abs' | 'neg' | 'sqrt' | 'ceil' | 'floor' | 'convertI32x4S';
+type F32x4Binary =
+  | 'eq'
+  | 'ne'
+  | 'lt'
+  | 'gt'
+  | 'le'
+  | 'add'
+  | 'sub'
+  | 'mul'
+  | 'div'
+  /** NaN where either is NaN; -0 < +0. */
+  | 'min'
+  | 'max'
+  /** b < a ? b : a. */
+  | 'pmin'
+  /** a < b ? b : a. */
+  | 'pmax';
+
+export const f32x4: {
+  const: (value: number) => V128;
+  extractLane: (a: V128, lane: number) => F32;
+} & Record<F32x4Unary, Unary<'v128', 'v128'>> &
+  Record<F32x4Binary, Binary<'v128', 'v128'>> = {
+  const: (value) => {
+    const lane = float32Bytes(value);
+    return code('v128', ...simd(0x0c), lane, lane, lane, lane);
+  },
+  extractLane: lane('f32', 0x1f),
+  eq: vectorBinary(0x41),
+  ne: vectorBinary(0x42),
+  lt: vectorBinary(0x43),
+  gt: vectorBinary(0x44),
+  le: vectorBinary(0x45),
+  ceil: vectorUnary(0x67),
+  floor: vectorUnary(0x68),
+  abs: vectorUnary(0xe0),
+  neg: vectorUnary(0xe1),
+  sqrt: vectorUnary(0xe3),
+  add: vectorBinary(0xe4),
+  sub: vectorBinary(0xe5),
+  mul: vectorBinary(0xe6),
+  div: vectorBinary(0xe7),
+  min: vectorBinary(0xe8),
+  max: vectorBinary(0xe9),
+  pmin: vectorBinary(0xea),
+  pmax: vectorBinary(0xeb),
+  convertI32x4S: vectorUnary(0xfa),
+};
+
+export const f64x2: {
+  convertLowI32x4S: Unary<'v128', 'v128'>;
+  div: Binary<'v128', 'v128'>;
+} = {
+  convertLowI32x4S: vectorUnary(0xfe),
+  div: vectorBinary(0xf3),
+};
+
+type I32x4Unary = 'abs' | 'neg' | 'truncSatF32x4S' | 'truncSatF64x2SZero' | 'extendLowI16x8U';
+type I32x4Binary = 'eq' | 'ne' | 'ltS' | 'leS' | 'add' | 'sub' | 'mul' | 'minS' | 'maxS';
+
+export const i32x4: {
+  const: (value: number) => V128;
+  splat: Unary<'i32', 'v128'>;
+  extractLane: (a: V128, lane: number) => I32;
+} & Record<'shl' | 'shrS' | 'shrU', (a: V128, bits: number) => V128> &
+  Record<I32x4Unary, Unary<'v128', 'v128'>> &
+  Record<I32x4Binary, Binary<'v128', 'v128'>> = {
+  const: (value) => v128.constInt([value, value, value, value]),
+  splat: unary('v128', ...simd(0x11)),
+  extractLane: lane('i32', 0x1b),
+  eq: vectorBinary(0x37),
+  ne: vectorBinary(0x38),
+  ltS: vectorBinary(0x39),
+  leS: vectorBinary(0x3d),
+  abs: vectorUnary(0xa0),
+  neg: vectorUnary(0xa1),
+  extendLowI16x8U: vectorUnary(0xa9),
+  shl: shift(0xab),
+  shrS: shift(0xac),
+  shrU: shift(0xad),
+  add: vectorBinary(0xae),
+  sub: vectorBinary(0xb1),
+  mul: vectorBinary(0xb5),
+  minS: vectorBinary(0xb6),
+  maxS: vectorBinary(0xb8),
+  truncSatF32x4S: vectorUnary(0xf8),
+  truncSatF64x2SZero: vectorUnary(0xfc),
+};
+
+export const i16x8: {
+  extendLowI8x16U: Unary<'v128', 'v128'>;
+  narrowI32x4S: Binary<'v128', 'v128'>;
+} = {
+  extendLowI8x16U: vectorUnary(0x89),
+  narrowI32x4S: vectorBinary(0x85),
+};
+
+export const i8x16: {
+  narrowI16x8S: Binary<'v128', 'v128'>;
+  shuffle: (a: V128, b: V128, lanes: readonly number[]) => V128;
+} = {
+  narrowI16x8S: vectorBinary(0x65),
+  shuffle: (a, b, lanes) => code('v128', a.bytes, b.bytes, ...simd(0x0d), ...lanes),
+};

@@ -1,0 +1,120 @@
+import { clusterLoops } from './fuse/clusters.ts';
+import { elementwiseKernel } from './elementwise.ts';
+import { planInPlace } from './fuse/in-place.ts';
+import { KernelGraph, type KernelNode } from './fuse/kernel-graph.ts';
+import { planLoop } from './fuse/loop-plan.ts';
+import type { Kernel } from './assembler/kernel-module.ts';
+import { type KernelLibrary, libraryOf } from './kernel-library.ts';
+import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
+import { type LoopSpec, laneBytes } from './loop-spec.ts';
+
+/** One kernel, and the values whose addresses it takes. */
+interface Call {
+  readonly kernel: Kernel;
+  readonly sizes: readonly number[];
+  readonly values: readonly number[];
+}
+
+/**
+ * Compiles elementwise instructions to fused loops, each reading and writing every operand once,
+ * and row reductions to kernels of their own, on a memory where all values lie.
+ */
+export function compileKernels(
+  memory: WebAssembly.Memory,
+  program: KernelProgram,
+): KernelExecutable {
+  const graph = new KernelGraph(program);
+  const live = liveNodes(graph);
+  const inPlace = planInPlace(program, graph, live);
+  const groups = clusterLoops(graph, live, inPlace.order);
+  const stores = storedValues(graph, groups);
+  const library = libraryOf(memory);
+  const calls = groups.flatMap((group) => compileGroup(group, graph, stores, library) ?? []);
+  const copies = [...inPlace.copied].map(([value, target]) => ({
+    value,
+    target,
+    bytes: storedBytes(graph, value),
+  }));
+
+  return {
+    storage: [...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
+    run(address) {
+      const place = (value: number): number => address(inPlace.direct.get(value) ?? value);
+      for (const { kernel, sizes, values } of calls) kernel(...sizes, ...values.map(place));
+      for (const { value, target, bytes } of copies) {
+        const from = address(value);
+        new Uint8Array(memory.buffer).copyWithin(address(target), from, from + bytes);
+      }
+    },
+  };
+}
+
+/** What stored values depend on. */
+function liveNodes(graph: KernelGraph): Set<number> {
+  const live = new Set(graph.stores.values());
+  for (const id of live) for (const { node } of graph.node(id).inputs) live.add(node);
+  return new Set([...live].sort((a, b) => a - b));
+}
+
+/** Values to store by node: outputs, and what is read outside the node's own loop. */
+function storedValues(
+  graph: KernelGraph,
+  groups: readonly (readonly number[])[],
+): Map<number, number[]> {
+  const stores = new Map<number, number[]>();
+  for (const [value, node] of graph.stores) stores.set(node, [...(stores.get(node) ?? []), value]);
+  for (const group of groups) {
+    const own = new Set(group);
+    for (const { node: id } of group.flatMap((member) => graph.node(member).inputs)) {
+      const node = graph.node(id);
+      const isComputed = node.kind === 'loop' || node.kind === 'row';
+      if (isComputed && !own.has(id) && !stores.has(id)) stores.set(id, [node.value]);
+    }
+  }
+  return stores;
+}
+
+function compileGroup(
+  group: readonly number[],
+  graph: KernelGraph,
+  stores: ReadonlyMap<number, readonly number[]>,
+  library: KernelLibrary,
+): Call | undefined {
+  const addressOf = (id: number): number => stores.get(id)?.[0] ?? graph.node(id).value;
+  const nodes = group.map((id) => graph.node(id));
+  const [first] = nodes;
+  if (first?.kind === 'row') {
+    const { kernel, inputs, id } = first;
+    return {
+      kernel: library.kernel(kernel.key, () => kernel.build()),
+      sizes: kernel.sizes,
+      values: [...inputs.map(({ node }) => addressOf(node)), addressOf(id)],
+    };
+  }
+  const plan = planLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
+  if (plan.rows === 0) return undefined;
+  return {
+    kernel: library.kernel(structureKey(plan.spec), () => elementwiseKernel(plan.spec)),
+    sizes: [plan.rows, plan.columns],
+    values: [...plan.loads.map(addressOf), ...plan.stores],
+  };
+}
+
+/** JSON, which by itself has one word for NaN and the infinities, and none for -0. */
+function structureKey(spec: LoopSpec): string {
+  return JSON.stringify(spec, (_, value: unknown) => {
+    if (typeof value !== 'number') return value;
+    return Object.is(value, -0) ? '-0' : String(value);
+  });
+}
+
+function isLoop(node: KernelNode): node is Extract<KernelNode, { kind: 'loop' }> {
+  return node.kind === 'loop';
+}
+
+function storedBytes(graph: KernelGraph, value: number): number {
+  const id = graph.stores.get(value);
+  if (id === undefined) return 0;
+  const { elements, dtype } = graph.node(id);
+  return elements * laneBytes[dtype];
+}

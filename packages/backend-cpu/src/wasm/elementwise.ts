@@ -1,0 +1,206 @@
+import type { Code } from './assembler/code.ts';
+import { FunctionBuilder, type Local } from './assembler/function-builder.ts';
+import { i16x8, i32, i32x4, i8x16, v128 } from './assembler/instructions.ts';
+import { type EmitContext, emitters, isNonZero } from './elementwise-ops.ts';
+import { type LaneDType, type LoopSpec, type LoopStep, laneBytes } from './loop-spec.ts';
+
+const LANES = 4;
+/** Unrolling saves loop overhead only; long bodies overlap by out-of-order execution anyway. */
+const UNROLLED_STEPS = 24;
+const MAX_UNROLL = 4;
+
+/** Whether a value is computed for four elements or, at the end of a row, for one. */
+type Width = 1 | 4;
+
+/**
+ * The kernel of a fused loop: loads each operand once, computes in registers, stores what is
+ * wanted. A store may go to the address of an element operand.
+ * Parameters: rows, columns, the address of each load, the address of each store.
+ */
+export function elementwiseKernel(spec: LoopSpec): FunctionBuilder {
+  return new LoopWriter(spec).write();
+}
+
+function unrollOf(spec: LoopSpec): number {
+  const steps = Math.max(spec.steps.length + spec.loads.length, 1);
+  const fitting = 2 ** Math.floor(Math.log2(Math.max(UNROLLED_STEPS / steps, 1)));
+  return Math.min(fitting, MAX_UNROLL);
+}
+
+class LoopWriter {
+  readonly #spec: LoopSpec;
+  readonly #fn: FunctionBuilder;
+  readonly #columns: Local<'i32'>;
+  readonly #loadAddresses: readonly Local<'i32'>[];
+  readonly #storeAddresses: readonly Local<'i32'>[];
+  /** What does not change within a row, by slot. */
+  readonly #splats = new Map<number, Local<'v128'>>();
+  readonly #column: Local<'i32'>;
+  /** Flat index of the row's first element. */
+  readonly #rowStart: Local<'i32'>;
+
+  constructor(spec: LoopSpec) {
+    this.#spec = spec;
+    this.#fn = new FunctionBuilder(2 + spec.loads.length + spec.stores.length);
+    const fn = this.#fn;
+    this.#columns = fn.parameter(1);
+    this.#loadAddresses = spec.loads.map((_, load) => fn.parameter(2 + load));
+    this.#storeAddresses = spec.stores.map((_, store) =>
+      fn.parameter(2 + spec.loads.length + store),
+    );
+    this.#column = fn.let(i32.const(0));
+    this.#rowStart = fn.let(i32.const(0));
+  }
+
+  write(): FunctionBuilder {
+    const fn = this.#fn;
+    this.#splat('scalar');
+    if (!this.#spec.byRows) {
+      this.#row();
+      return fn;
+    }
+    const row = fn.let(i32.const(0));
+    fn.forSteps(row, 1, fn.parameter(0), () => {
+      this.#splat('row');
+      fn.set(this.#column, i32.const(0));
+      this.#row();
+      this.#nextRow();
+    });
+    return fn;
+  }
+
+  #row(): void {
+    const unroll = unrollOf(this.#spec);
+    const body = (vectors: number): void => {
+      for (let vector = 0; vector < vectors; vector++) this.#elements(4, vector * LANES);
+    };
+    if (unroll > 1) {
+      this.#fn.forSteps(this.#column, LANES * unroll, this.#columns, () => body(unroll));
+    }
+    this.#fn.forSteps(this.#column, LANES, this.#columns, () => body(1));
+    this.#fn.forSteps(this.#column, 1, this.#columns, () => this.#elements(1, 0));
+  }
+
+  #elements(width: Width, offset: number): void {
+    const { loads, steps, stores } = this.#spec;
+    const slots: Local<'v128'>[] = loads.map(({ dtype }, load) => {
+      const splat = this.#splats.get(load);
+      return splat ?? this.#fn.let(this.#load(dtype, this.#loadAddresses[load], width, offset));
+    });
+    for (const step of steps) slots.push(this.#step(step, slots, offset));
+    stores.forEach(({ slot, dtype }, store) =>
+      this.#store(dtype, this.#storeAddresses[store], at(slots, slot), width, offset),
+    );
+  }
+
+  #step(step: LoopStep, slots: readonly Local<'v128'>[], offset: number): Local<'v128'> {
+    const fn = this.#fn;
+    if (step.op === 'constant') return constantLanes(fn, step.dtype, step.value);
+    const inputs = step.inputs.map((slot) => at(slots, slot));
+    const a = at(inputs, 0);
+    if (step.op === 'copy') return a;
+    const context: EmitContext = {
+      fn,
+      dtype: step.dtype,
+      inputDType: step.inputDType,
+      approximate: step.approximate ?? 'none',
+      index: () => {
+        const first = i32.add(i32.add(this.#rowStart, this.#column), i32.const(offset));
+        return fn.let(i32x4.add(i32x4.splat(first), fn.lanes([0, 1, 2, 3])));
+      },
+    };
+    return fn.let(emitters[step.op](context, a, inputs[1] ?? a, inputs[2] ?? a));
+  }
+
+  #elementAddress(base: Local<'i32'> | undefined, dtype: LaneDType): Code<'i32'> {
+    if (!base) throw new RangeError('An operand of a loop has no address.');
+    const index = this.#column;
+    return i32.add(base, laneBytes[dtype] === 1 ? index : i32.shl(index, i32.const(2)));
+  }
+
+  #load(
+    dtype: LaneDType,
+    base: Local<'i32'> | undefined,
+    width: Width,
+    offset: number,
+  ): Code<'v128'> {
+    const fn = this.#fn;
+    const address = this.#elementAddress(base, dtype);
+    const byteOffset = offset * laneBytes[dtype];
+    if (dtype === 'bool') {
+      if (width === 1) return isNonZero(fn, i32x4.splat(i32.load8u(address, byteOffset)));
+      const bytes = v128.load32Zero(address, byteOffset);
+      return isNonZero(fn, i32x4.extendLowI16x8U(i16x8.extendLowI8x16U(bytes)));
+    }
+    return width === 1 ? v128.load32Splat(address, byteOffset) : v128.load(address, byteOffset);
+  }
+
+  #store(
+    dtype: LaneDType,
+    base: Local<'i32'> | undefined,
+    value: Local<'v128'>,
+    width: Width,
+    offset: number,
+  ): void {
+    const fn = this.#fn;
+    const address = this.#elementAddress(base, dtype);
+    const byteOffset = offset * laneBytes[dtype];
+    if (dtype === 'bool') {
+      const ones = fn.let(v128.and(value, fn.int(1)));
+      if (width === 1) {
+        fn.do(i32.store8(address, i32x4.extractLane(ones, 0), byteOffset));
+        return;
+      }
+      const words = fn.let(i16x8.narrowI32x4S(ones, ones));
+      fn.do(v128.store32Lane0(address, i8x16.narrowI16x8S(words, words), byteOffset));
+      return;
+    }
+    fn.do(
+      width === 1
+        ? v128.store32Lane0(address, value, byteOffset)
+        : v128.store(address, value, byteOffset),
+    );
+  }
+
+  #splat(access: 'scalar' | 'row'): void {
+    const fn = this.#fn;
+    this.#spec.loads.forEach((load, slot) => {
+      const address = this.#loadAddresses[slot];
+      if (load.access !== access || !address) return;
+      const byteOffset = load.elementOffset * laneBytes[load.dtype];
+      const value =
+        load.dtype === 'bool'
+          ? isNonZero(fn, i32x4.splat(i32.load8u(address, byteOffset)))
+          : v128.load32Splat(address, byteOffset);
+      this.#splats.set(slot, fn.let(value));
+    });
+  }
+
+  #nextRow(): void {
+    const fn = this.#fn;
+    const advance = (address: Local<'i32'> | undefined, elements: Code<'i32'>, bytes: number) => {
+      if (!address) return;
+      fn.set(address, i32.add(address, i32.mul(elements, i32.const(bytes))));
+    };
+    this.#spec.loads.forEach(({ dtype, access }, load) => {
+      const address = this.#loadAddresses[load];
+      if (access === 'element') advance(address, this.#columns, laneBytes[dtype]);
+      if (access === 'row') advance(address, i32.const(1), laneBytes[dtype]);
+    });
+    this.#spec.stores.forEach(({ dtype }, store) =>
+      advance(this.#storeAddresses[store], this.#columns, laneBytes[dtype]),
+    );
+    fn.set(this.#rowStart, i32.add(this.#rowStart, this.#columns));
+  }
+}
+
+function constantLanes(fn: FunctionBuilder, dtype: LaneDType, value: number): Local<'v128'> {
+  if (dtype === 'f32') return fn.float(value);
+  return fn.int(dtype === 'bool' ? (value === 0 ? 0 : -1) : value);
+}
+
+function at(slots: readonly Local<'v128'>[], slot: number): Local<'v128'> {
+  const local = slots[slot];
+  if (!local) throw new RangeError(`A loop step reads slot ${slot} of ${slots.length}.`);
+  return local;
+}

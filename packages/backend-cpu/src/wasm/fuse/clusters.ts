@@ -1,0 +1,165 @@
+import type { KernelGraph, LoopNode } from './kernel-graph.ts';
+
+/** Enough for any chain met in practice; beyond, registers spill for nothing. */
+const MAX_NODES = 192;
+const MAX_OPERANDS = 48;
+
+interface Edge {
+  readonly from: number;
+  readonly to: number;
+  /** Whether both ends may run in one loop: they touch the same element in the same iteration. */
+  readonly isElementwise: boolean;
+}
+
+/**
+ * Groups the loops of a graph into fused loops. `order` has pairs of nodes of which the first must
+ * not run after the second. Returns groups of node ids in an order in which they can run.
+ */
+export function clusterLoops(
+  graph: KernelGraph,
+  live: ReadonlySet<number>,
+  order: readonly Edge[],
+): number[][] {
+  const clustering = new Clustering(graph, live, order);
+  clustering.mergeProducers();
+  clustering.mergeSiblings();
+  return clustering.inOrder();
+}
+
+export type { Edge };
+
+class Clustering {
+  readonly #graph: KernelGraph;
+  readonly #edges: readonly Edge[];
+  readonly #clusterOf = new Map<number, number>();
+  readonly #members = new Map<number, number[]>();
+  readonly #outgoing = new Map<number, Edge[]>();
+
+  constructor(graph: KernelGraph, live: ReadonlySet<number>, order: readonly Edge[]) {
+    this.#graph = graph;
+    const edges: Edge[] = [...order];
+    for (const id of live) {
+      const node = graph.node(id);
+      if (node.kind !== 'loop' && node.kind !== 'row') continue;
+      this.#clusterOf.set(id, id);
+      this.#members.set(id, [id]);
+      for (const { node: from, access } of node.inputs) {
+        const isElementwise = node.kind === 'loop' && access.kind === 'element';
+        edges.push({ from, to: id, isElementwise });
+      }
+    }
+    this.#edges = edges.filter(({ from }) => this.#clusterOf.has(from));
+    for (const edge of this.#edges) {
+      const known = this.#outgoing.get(edge.from);
+      if (known) known.push(edge);
+      else this.#outgoing.set(edge.from, [edge]);
+    }
+  }
+
+  mergeProducers(): void {
+    for (const { from, to, isElementwise } of this.#edges) if (isElementwise) this.#merge(from, to);
+  }
+
+  /** Loops that read the same memory, so that it is read once. */
+  mergeSiblings(): void {
+    const lastReader = new Map<number, number>();
+    for (const id of this.#clusterOf.keys()) {
+      const node = this.#graph.node(id);
+      for (const { node: input, access } of node.inputs) {
+        if (node.kind !== 'loop' || access.kind !== 'element') continue;
+        const sibling = lastReader.get(input);
+        if (sibling !== undefined) this.#merge(sibling, id);
+        lastReader.set(input, id);
+      }
+    }
+  }
+
+  inOrder(): number[][] {
+    const waiting = new Map<number, number>();
+    for (const cluster of this.#members.keys()) waiting.set(cluster, 0);
+    for (const cluster of this.#members.keys()) {
+      for (const next of this.#successors(cluster)) waiting.set(next, (waiting.get(next) ?? 0) + 1);
+    }
+    const ready = [...waiting].filter(([, count]) => count === 0).map(([cluster]) => cluster);
+    const groups: number[][] = [];
+    for (const cluster of ready) {
+      groups.push(this.#membersOf(cluster).sort((a, b) => a - b));
+      for (const next of this.#successors(cluster)) {
+        const left = (waiting.get(next) ?? 0) - 1;
+        waiting.set(next, left);
+        if (left === 0) ready.push(next);
+      }
+    }
+    return groups;
+  }
+
+  #merge(a: number, b: number): void {
+    const from = this.#clusterOf.get(a);
+    const to = this.#clusterOf.get(b);
+    if (from === undefined || to === undefined || from === to) return;
+    if (!this.#fits(from, to) || this.#isApart(from, to) || this.#isApart(to, from)) return;
+    const moved = this.#membersOf(to);
+    this.#membersOf(from).push(...moved);
+    for (const node of moved) this.#clusterOf.set(node, from);
+    this.#members.delete(to);
+  }
+
+  #fits(a: number, b: number): boolean {
+    const nodes = [...this.#membersOf(a), ...this.#membersOf(b)];
+    const loops = nodes.map((id) => this.#graph.node(id)).filter((node) => node.kind === 'loop');
+    const [first] = loops;
+    if (!first || loops.length < nodes.length || nodes.length > MAX_NODES) return false;
+    const columns = new Set(loops.flatMap((loop) => loop.columns ?? []));
+    return (
+      columns.size <= 1 &&
+      loops.every((loop) => loop.elements === first.elements) &&
+      operands(loops) <= MAX_OPERANDS
+    );
+  }
+
+  /** Whether something must happen between the loops `from` and `to`. */
+  #isApart(from: number, to: number): boolean {
+    const seen = new Set<number>([from]);
+    const path: number[] = [];
+    for (const node of this.#membersOf(from)) {
+      for (const edge of this.#outgoing.get(node) ?? []) {
+        const next = this.#clusterOf.get(edge.to);
+        if (next === to && !edge.isElementwise) return true;
+        if (next === undefined || next === to || seen.has(next)) continue;
+        seen.add(next);
+        path.push(next);
+      }
+    }
+    for (const cluster of path) {
+      for (const next of this.#successors(cluster)) {
+        if (next === to) return true;
+        if (seen.has(next)) continue;
+        seen.add(next);
+        path.push(next);
+      }
+    }
+    return false;
+  }
+
+  #successors(cluster: number): Set<number> {
+    const next = new Set<number>();
+    for (const node of this.#membersOf(cluster)) {
+      for (const edge of this.#outgoing.get(node) ?? []) {
+        const target = this.#clusterOf.get(edge.to);
+        if (target !== undefined && target !== cluster) next.add(target);
+      }
+    }
+    return next;
+  }
+
+  #membersOf(cluster: number): number[] {
+    return this.#members.get(cluster) ?? [];
+  }
+}
+
+/** Addresses that the loops read at most. */
+function operands(loops: readonly LoopNode[]): number {
+  const own = new Set(loops.map(({ id }) => id));
+  const read = loops.flatMap(({ inputs }) => inputs.map(({ node }) => node));
+  return new Set(read.filter((node) => !own.has(node))).size;
+}

@@ -1,0 +1,57 @@
+import type { ComputeOp, Instruction, ValueType } from '@shardwise/core/spec';
+import { expandAccess } from './fuse/access.ts';
+import { type ElementwiseOp, isLaneDType } from './loop-spec.ts';
+import { rowKernel } from './rows/row-kernel.ts';
+
+const elementwiseOps = {
+  neg: true,
+  abs: true,
+  sign: true,
+  exp: true,
+  log: true,
+  sqrt: true,
+  tanh: true,
+  erf: true,
+  floor: true,
+  ceil: true,
+  logicalNot: true,
+  cast: true,
+  add: true,
+  sub: true,
+  mul: true,
+  div: true,
+  maximum: true,
+  minimum: true,
+  equal: true,
+  less: true,
+  lessEqual: true,
+  logicalAnd: true,
+  logicalOr: true,
+  where: true,
+  sigmoid: true,
+  relu: true,
+  gelu: true,
+  geluGrad: true,
+  random: true,
+} satisfies Record<ElementwiseOp, true>;
+
+export function isElementwiseOp(op: ComputeOp): op is ElementwiseOp {
+  return op in elementwiseOps;
+}
+
+/** Whether a fused loop can compute it. `inputs` are the types of the instruction's inputs. */
+export function isFusable(instruction: Instruction, inputs: readonly ValueType[]): boolean {
+  const { op, dtype, shape } = instruction;
+  if (!isLaneDType(dtype) || !inputs.every((input) => isLaneDType(input.dtype))) return false;
+  if (op === 'constant' || op === 'reshape' || isElementwiseOp(op)) return true;
+  const [from] = inputs;
+  return op === 'expand' && from !== undefined && expandAccess(from.shape, shape) !== undefined;
+}
+
+/**
+ * Whether a kernel of its own computes it better than other means would: reductions over rows in
+ * one pass, and `random`.
+ */
+export function wasmHandles(instruction: Instruction, inputs: readonly ValueType[]): boolean {
+  return instruction.op === 'random' || rowKernel(instruction, inputs) !== undefined;
+}

@@ -1,0 +1,57 @@
+import type { ComputeOp, DType } from '@shardwise/core/spec';
+
+/** What kernels compute with; bools are lane masks in registers and bytes in memory. */
+export type LaneDType = 'f32' | 'i32' | 'bool';
+
+export const laneBytes: Readonly<Record<LaneDType, number>> = { f32: 4, i32: 4, bool: 1 };
+
+export function isLaneDType(dtype: DType): dtype is LaneDType {
+  return dtype in laneBytes;
+}
+
+/** An op that computes each element from the elements at the same place. */
+export type ElementwiseOp = Extract<
+  ComputeOp,
+  | ('neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'tanh' | 'erf' | 'floor' | 'ceil')
+  | ('logicalNot' | 'cast' | 'add' | 'sub' | 'mul' | 'div' | 'maximum' | 'minimum')
+  | ('equal' | 'less' | 'lessEqual' | 'logicalAnd' | 'logicalOr' | 'where')
+  | ('sigmoid' | 'relu' | 'gelu' | 'geluGrad' | 'random')
+>;
+
+/** Which element of an operand belongs to element i of the loop. */
+export type Access =
+  /** i. */
+  | { readonly kind: 'element' }
+  /** Always the same one. */
+  | { readonly kind: 'scalar'; readonly elementOffset: number }
+  /** i / columns. */
+  | { readonly kind: 'row'; readonly columns: number }
+  /** i % columns. */
+  | { readonly kind: 'column'; readonly columns: number };
+
+export interface LoopLoad {
+  readonly dtype: LaneDType;
+  readonly access: Access['kind'];
+  readonly elementOffset: number;
+}
+
+/** One value of the loop body. `inputs` are slots: first the loads, then the steps. */
+export type LoopStep =
+  | { readonly op: 'constant'; readonly dtype: LaneDType; readonly value: number }
+  | { readonly op: 'copy'; readonly dtype: LaneDType; readonly inputs: readonly number[] }
+  | {
+      readonly op: ElementwiseOp;
+      readonly dtype: LaneDType;
+      readonly inputs: readonly number[];
+      readonly inputDType: LaneDType;
+      readonly approximate?: 'none' | 'tanh';
+    };
+
+/** The structure of a fused loop; loops of one structure share a kernel, whatever their sizes. */
+export interface LoopSpec {
+  /** Whether an operand is accessed by row or column. */
+  readonly byRows: boolean;
+  readonly loads: readonly LoopLoad[];
+  readonly steps: readonly LoopStep[];
+  readonly stores: readonly { readonly slot: number; readonly dtype: LaneDType }[];
+}

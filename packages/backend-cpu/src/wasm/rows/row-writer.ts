@@ -1,0 +1,148 @@
+import type { Code } from '../assembler/code.ts';
+import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
+import { f32x4, i32, i32x4, i8x16, v128 } from '../assembler/instructions.ts';
+
+type Address = Local<'i32'>;
+type Vector = Local<'v128'>;
+type Fold = 'sum' | 'max';
+
+const LANES = 4;
+const ELEMENT_BYTES = 4;
+/** Sums in this many vectors at once: additions take longer than they are apart. */
+const ACCUMULATORS = 4;
+const SWAP_HALVES = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
+const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
+
+/** Four neighbouring elements of a row, or the one that a tail is at (in all lanes). */
+export interface Cursor {
+  load(row: Address): Vector;
+  store(row: Address, value: Code<'v128'>): void;
+}
+
+/**
+ * Writes kernels that walk over rows of f32. Parameters: rows, columns, then addresses. Sums have a
+ * fixed order: lane by lane, then across lanes.
+ */
+export class RowWriter {
+  readonly fn: FunctionBuilder;
+  readonly rows: Local<'i32'>;
+  readonly columns: Local<'i32'>;
+  readonly #column: Local<'i32'>;
+  readonly #columnCount: Vector;
+
+  constructor(addresses: number) {
+    this.fn = new FunctionBuilder(2 + addresses);
+    this.rows = this.fn.parameter(0);
+    this.columns = this.fn.parameter(1);
+    this.#column = this.fn.let(i32.const(0));
+    this.#columnCount = this.fn.let(f32x4.convertI32x4S(i32x4.splat(this.columns)));
+  }
+
+  address(index: number): Address {
+    return this.fn.parameter(2 + index);
+  }
+
+  /** A sum over the row divided by the number of columns. */
+  mean(sum: Vector): Vector {
+    return this.fn.let(f32x4.div(sum, this.#columnCount));
+  }
+
+  /** `body` for each row; `advancing` addresses move from row to row. */
+  eachRow(advancing: readonly Address[], body: () => void): void {
+    const { fn } = this;
+    const row = fn.let(i32.const(0));
+    fn.forSteps(row, 1, this.rows, () => {
+      body();
+      for (const address of advancing) this.advance(address, this.columns);
+    });
+  }
+
+  advance(address: Address, elements: Code<'i32'>): void {
+    const bytes = i32.mul(elements, i32.const(ELEMENT_BYTES));
+    this.fn.set(address, i32.add(address, bytes));
+  }
+
+  /** `body` for all elements of the row. */
+  each(body: (at: Cursor) => void, unroll = 1): void {
+    this.#walk(this.columns, unroll, (at) => body(at));
+  }
+
+  /** Sums or maxima over the row of what `terms` gives, each in all lanes. Empty sums are 0. */
+  fold(
+    folds: readonly Fold[],
+    terms: (at: Cursor) => readonly Code<'v128'>[],
+    count: Code<'i32'> = this.columns,
+  ): Vector[] {
+    const { fn } = this;
+    const unroll = folds.length > 1 ? ACCUMULATORS / 2 : ACCUMULATORS;
+    const accumulators = folds.map((fold) =>
+      Array.from({ length: unroll }, () => fn.let(fn.float(fold === 'sum' ? 0 : -Infinity))),
+    );
+    this.#walk(count, unroll, (at, vector, isTail) => {
+      terms(at).forEach((term, i) => {
+        const accumulator = accumulators[i]?.[vector];
+        const fold = folds[i];
+        if (!accumulator || !fold) throw new RangeError('More terms than folds.');
+        const masked = isTail && fold === 'sum' ? v128.and(term, fn.lanes([-1, 0, 0, 0])) : term;
+        fn.set(accumulator, combine(fold, accumulator, masked));
+      });
+    });
+    return folds.map((fold, i) => this.#across(fold, accumulators[i] ?? []));
+  }
+
+  #across(fold: Fold, accumulators: readonly Vector[]): Vector {
+    const { fn } = this;
+    let parts = [...accumulators];
+    while (parts.length > 1) {
+      const half = parts.length / 2;
+      const [low, high] = [parts.slice(0, half), parts.slice(half)];
+      parts = low.map((part, i) => fn.let(combine(fold, part, high[i] ?? part)));
+    }
+    let [value = fn.float(0)] = parts;
+    for (const lanes of [SWAP_HALVES, SWAP_PAIRS]) {
+      value = fn.let(combine(fold, value, i8x16.shuffle(value, value, lanes)));
+    }
+    return value;
+  }
+
+  #walk(
+    count: Code<'i32'>,
+    unroll: number,
+    body: (at: Cursor, vector: number, isTail: boolean) => void,
+  ): void {
+    const { fn } = this;
+    fn.set(this.#column, i32.const(0));
+    if (unroll > 1) {
+      fn.forSteps(this.#column, LANES * unroll, count, () => {
+        for (let vector = 0; vector < unroll; vector++) {
+          body(this.#cursor(vector * LANES * ELEMENT_BYTES), vector, false);
+        }
+      });
+    }
+    fn.forSteps(this.#column, LANES, count, () => body(this.#cursor(0), 0, false));
+    fn.forSteps(this.#column, 1, count, () => body(this.#tailCursor(), 0, true));
+  }
+
+  #cursor(byteOffset: number): Cursor {
+    return {
+      load: (row) => this.fn.let(v128.load(this.#place(row), byteOffset)),
+      store: (row, value) => this.fn.do(v128.store(this.#place(row), value, byteOffset)),
+    };
+  }
+
+  #tailCursor(): Cursor {
+    return {
+      load: (row) => this.fn.let(v128.load32Splat(this.#place(row))),
+      store: (row, value) => this.fn.do(v128.store32Lane0(this.#place(row), value)),
+    };
+  }
+
+  #place(row: Address): Code<'i32'> {
+    return i32.add(row, i32.shl(this.#column, i32.const(2)));
+  }
+}
+
+/** The pseudo-maximum ignores NaN, which the sums that follow do not. */
+function combine(fold: Fold, a: Code<'v128'>, b: Code<'v128'>): Code<'v128'> {
+  return fold === 'sum' ? f32x4.add(a, b) : f32x4.pmax(a, b);
+}

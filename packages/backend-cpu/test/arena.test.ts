@@ -1,0 +1,129 @@
+import { BackendError, ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Arena, alignmentBytes } from '../src/memory/arena.ts';
+import type { ArenaBuffer } from '../src/memory/arena-buffer.ts';
+
+const pageBytes = 65_536;
+
+function arena(byteOffset?: number, byteLength?: number): Arena {
+  const memory = new WebAssembly.Memory({ initial: 2, maximum: 2, shared: true });
+  return new Arena(memory, byteOffset, byteLength);
+}
+
+function disjoint(a: ArenaBuffer, b: ArenaBuffer): boolean {
+  return a.byteOffset + a.byteLength <= b.byteOffset || b.byteOffset + b.byteLength <= a.byteOffset;
+}
+
+/** Allocate so many bytes, or free the n-th live buffer. */
+const operations = fc.array(
+  fc.oneof(
+    fc.record({ alloc: fc.integer({ min: 0, max: 20_000 }) }),
+    fc.record({ free: fc.nat({ max: 50 }) }),
+  ),
+  { maxLength: 60 },
+);
+
+describe('arena', () => {
+  it('hands out aligned ranges inside its region that do not overlap', () => {
+    fc.assert(
+      fc.property(operations, (list) => {
+        const region = { start: 1000, end: 1000 + pageBytes };
+        const under = arena(region.start, pageBytes);
+        const live: ArenaBuffer[] = [];
+        for (const operation of list) {
+          if ('free' in operation) {
+            const [buffer] = live.splice(operation.free % Math.max(1, live.length), 1);
+            if (buffer !== undefined) under.free(buffer);
+            continue;
+          }
+          try {
+            const buffer = under.alloc(operation.alloc);
+            expect(buffer.byteOffset % alignmentBytes).toBe(0);
+            expect(buffer.byteOffset).toBeGreaterThanOrEqual(region.start);
+            expect(buffer.byteOffset + buffer.byteLength).toBeLessThanOrEqual(region.end);
+            expect(live.every((other) => disjoint(other, buffer))).toBe(true);
+            live.push(buffer);
+          } catch (error) {
+            expect(error).toBeInstanceOf(OutOfMemoryError);
+          }
+        }
+      }),
+    );
+  });
+
+  it('is one free range again when everything has been freed, in any order', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.integer({ min: 0, max: 4000 }), { maxLength: 30 }),
+        fc.infiniteStream(fc.nat()),
+        (sizes, choices) => {
+          const under = arena();
+          const live = sizes.map((size) => under.alloc(size));
+          while (live.length > 0) {
+            const [buffer] = live.splice((choices.next().value ?? 0) % live.length, 1);
+            if (buffer !== undefined) under.free(buffer);
+          }
+          expect(under.usage().bytesInUse).toBe(0);
+          expect(under.alloc(2 * pageBytes).byteLength).toBe(2 * pageBytes);
+        },
+      ),
+    );
+  });
+
+  it('takes the smallest range that is large enough', () => {
+    const under = arena();
+    const [large, between, small] = [4096, 64, 1024].map((size) => under.alloc(size));
+    under.alloc(64);
+    if (large === undefined || between === undefined || small === undefined) throw new Error();
+    under.free(large);
+    under.free(small);
+    expect(under.alloc(1024).byteOffset).toBe(small.byteOffset);
+    expect(under.alloc(4096).byteOffset).toBe(large.byteOffset);
+  });
+
+  it('counts bytes in use and their peak in whole alignments', () => {
+    const under = arena();
+    const first = under.alloc(65);
+    const second = under.alloc(1);
+    under.free(first);
+    expect(under.usage()).toEqual({
+      bytesInUse: 64,
+      peakBytes: 192,
+      capacityBytes: 2 * pageBytes,
+    });
+    under.free(second);
+    expect(under.usage().bytesInUse).toBe(0);
+  });
+
+  it('says what is in use when there is no room', () => {
+    const under = arena();
+    under.alloc(pageBytes);
+    const ask = (): unknown => under.alloc(pageBytes + 1);
+    expect(ask).toThrow(OutOfMemoryError);
+    expect(ask).toThrow(
+      'a buffer of 65537 bytes: 65536 of 131072 bytes are in use and the largest free range has 65536 bytes',
+    );
+  });
+
+  it('refuses a second free, a free of a sub-buffer, and a buffer of another arena', () => {
+    const under = arena();
+    const buffer = under.alloc(128);
+    expect(() => under.free(buffer.subBuffer(64, 64))).toThrow('sub-buffer');
+    expect(() => arena().free(buffer)).toThrow('another backend');
+    under.free(buffer);
+    expect(() => under.free(buffer)).toThrow('it has been freed');
+  });
+
+  it('keeps sub-buffers inside their parent', () => {
+    const buffer = arena().alloc(100);
+    expect(buffer.subBuffer(90, 10).byteOffset).toBe(buffer.byteOffset + 90);
+    expect(() => buffer.subBuffer(91, 10)).toThrow(BackendError);
+    expect(() => buffer.subBuffer(-1, 10)).toThrow(BackendError);
+  });
+
+  it('refuses a region outside the memory', () => {
+    expect(() => arena(0, 3 * pageBytes)).toThrow(ConfigError);
+    expect(() => arena(2 * pageBytes, 0)).toThrow(ConfigError);
+  });
+});

@@ -1,0 +1,68 @@
+import { BackendError, ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
+import { describe, expect, it } from 'vitest';
+import { cpu } from '../src/cpu.ts';
+import { f32, programOf, unary } from './support.ts';
+
+describe('the CPU backend', () => {
+  it('names op, shape and range when an index is out of range', async () => {
+    const backend = await cpu();
+    const executable = await backend.compile(
+      programOf({
+        inputs: [f32(4, 2), { shape: [1], dtype: 'i32' }],
+        instructions: [
+          { op: 'indexSelect', params: { dim: 0 }, inputs: [0, 1], shape: [1, 2], dtype: 'f32' },
+        ],
+        outputs: [2],
+      }),
+    );
+    const [table, index, output] = [backend.alloc(32), backend.alloc(4), backend.alloc(8)];
+    backend.write(index, new Uint8Array(Int32Array.of(7).buffer));
+    const run = executable.run([table, index], [output]);
+    await expect(run).rejects.toThrow(BackendError);
+    await expect(run).rejects.toThrow(/to run indexSelect f32 \[1, 2\].*idx=7.*\[-4,3\]/);
+    backend.write(index, new Uint8Array(Int32Array.of(3).buffer));
+    await expect(executable.run([table, index], [output])).resolves.toBeUndefined();
+  });
+
+  it('refuses dtypes that it does not compute with', async () => {
+    const backend = await cpu();
+    const type = { shape: [2], dtype: 'f64' } as const;
+    const program = programOf({
+      inputs: [type],
+      instructions: [unary('sin', 0, type)],
+      outputs: [1],
+    });
+    await expect(backend.compile(program)).rejects.toThrow('to compute with f64');
+  });
+
+  it('refuses a program that reads values it does not have', async () => {
+    const backend = await cpu();
+    const program = programOf({
+      inputs: [f32(2)],
+      instructions: [unary('sin', 5, f32(2))],
+      outputs: [1],
+    });
+    await expect(backend.compile(program)).rejects.toThrow(BackendError);
+  });
+
+  it('throws OutOfMemoryError and goes on when a program needs more than there is', async () => {
+    const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+    const backend = await cpu({ memory });
+    expect(() => backend.alloc(70_000)).toThrow(OutOfMemoryError);
+    expect(backend.alloc(60_000).byteLength).toBe(60_000);
+  });
+
+  it('refuses sub-buffers that start in the middle of a vector', async () => {
+    const backend = await cpu();
+    const executable = await backend.compile(
+      programOf({ inputs: [f32(2)], instructions: [unary('sin', 0, f32(2))], outputs: [1] }),
+    );
+    const [input, output] = [backend.alloc(16), backend.alloc(8)];
+    const run = executable.run([input.subBuffer(4, 8)], [output]);
+    await expect(run).rejects.toThrow('multiples of 16 bytes');
+  });
+
+  it('refuses a number of threads that is none', async () => {
+    await expect(cpu({ threads: 0 })).rejects.toThrow(ConfigError);
+  });
+});

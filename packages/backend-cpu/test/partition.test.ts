@@ -1,0 +1,169 @@
+import type { Instruction, Program } from '@shardwise/core/spec';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Dataflow } from '../src/compile/dataflow.ts';
+import type { KernelSupport } from '../src/compile/kernel-support.ts';
+import { partition } from '../src/compile/partition.ts';
+import { piecePrograms, type PieceProgram } from '../src/compile/piece-program.ts';
+import { simplify } from '../src/compile/simplify.ts';
+import type { Segment } from '../src/compile/step.ts';
+import { storedValues } from '../src/compile/stored-values.ts';
+import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
+
+/** Kernels take elementwise steps, lazy ones included. */
+const support: KernelSupport = {
+  computes: ({ op }) => op !== 'matmul' && op !== 'sin',
+  fuses: ({ op }) => op !== 'matmul' && op !== 'sin',
+};
+
+/** Large enough for a kernel. */
+const type = f32(100, 100);
+
+function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {
+  const segment = simplify(program);
+  const flow = new Dataflow(segment, storedValues(segment, support));
+  return { segment, flow, pieces: piecePrograms(segment, partition(segment, flow, support), flow) };
+}
+
+function shown({ kind, steps }: PieceProgram): string {
+  return `${kind}: ${steps.map(({ op, output }) => `${output}=${op}`).join(' ')}`;
+}
+
+describe('partition', () => {
+  it('alternates between sessions and kernels in as few pieces as dependencies allow', () => {
+    const { pieces } = compile(
+      programOf({
+        inputs: [type, type],
+        instructions: [
+          matmul(0, 1, type),
+          binary('add', 2, 0, type),
+          matmul(1, 0, type),
+          binary('mul', 3, 4, type),
+          matmul(5, 5, type),
+        ],
+        outputs: [6],
+      }),
+    );
+    expect(pieces.map(shown)).toEqual([
+      'onnx: 2=matmul 4=matmul',
+      'kernel: 3=add 5=mul',
+      'onnx: 6=matmul',
+    ]);
+    expect(pieces.map(({ inputs, outputs }) => ({ inputs, outputs }))).toEqual([
+      { inputs: [0, 1], outputs: [2, 4] },
+      { inputs: [2, 0, 4], outputs: [5] },
+      { inputs: [5], outputs: [6] },
+    ]);
+  });
+
+  it('adds small steps to whichever piece is being made', () => {
+    const small = f32(2, 2);
+    const { pieces } = compile(
+      programOf({
+        inputs: [small],
+        instructions: [matmul(0, 0, small), binary('add', 1, 1, small), matmul(2, 2, small)],
+        outputs: [3],
+      }),
+    );
+    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=add 3=matmul']);
+  });
+
+  it('repeats constants, expands and reshapes in every piece that reads them', () => {
+    const row = f32(1, 100);
+    const { pieces } = compile(
+      programOf({
+        inputs: [f32(100), type],
+        instructions: [
+          { op: 'reshape', params: { shape: row.shape }, inputs: [0], ...row },
+          { op: 'expand', params: { shape: type.shape }, inputs: [2], ...type },
+          binary('add', 1, 3, type),
+          matmul(4, 3, type),
+          constant(2, type),
+          binary('mul', 5, 6, type),
+        ],
+        outputs: [7],
+      }),
+    );
+    expect(pieces.map(shown)).toEqual([
+      'kernel: 2=reshape 3=expand 4=add',
+      'onnx: 3=expand 5=matmul',
+      'kernel: 6=constant 7=mul',
+    ]);
+    expect(pieces.map(({ inputs }) => inputs)).toEqual([[1, 0], [4, 2], [5]]);
+  });
+
+  it('leaves what only feeds updates to the last piece', () => {
+    const { pieces } = compile(
+      programOf({
+        inputs: [type, type],
+        instructions: [
+          binary('mul', 1, 1, type),
+          binary('sub', 0, 2, type),
+          matmul(0, 1, type),
+          unary('neg', 4, type),
+        ],
+        outputs: [5],
+        updates: [{ target: 0, value: 3 }],
+      }),
+    );
+    expect(pieces.map(shown)).toEqual(['onnx: 4=matmul', 'kernel: 5=neg', 'kernel: 2=mul 3=sub']);
+  });
+
+  it('does not compute long before its turn what is ready', () => {
+    const chain = Array.from({ length: 300 }, (_, i) => matmul(i === 0 ? 0 : i, 0, type));
+    const late = 301;
+    const { pieces } = compile(
+      programOf({
+        inputs: [type],
+        instructions: [...chain, binary('add', 0, 0, type), binary('mul', late, 300, type)],
+        outputs: [late + 1],
+      }),
+    );
+    expect(pieces.map(({ kind, steps }) => `${kind} ${steps.length}`)).toEqual([
+      'onnx 300',
+      'kernel 2',
+    ]);
+  });
+
+  it('gives every step exactly one piece, after the pieces that it reads', () => {
+    const instruction = (index: number): fc.Arbitrary<Instruction> => {
+      const id = fc.nat({ max: index + 1 });
+      return fc
+        .record({ kind: fc.constantFrom('matmul', 'add', 'sin', 'neg'), a: id, b: id })
+        .map(({ kind, a, b }): Instruction => {
+          if (kind === 'matmul') return matmul(a, b, type);
+          return kind === 'add'
+            ? binary('add', a, b, type)
+            : unary(kind === 'sin' ? 'sin' : 'neg', a, type);
+        });
+    };
+    const programs = fc.tuple(...Array.from({ length: 30 }, (_, i) => instruction(i)));
+    fc.assert(
+      fc.property(programs, fc.nat({ max: 29 }), (instructions, updated) => {
+        const { segment, flow, pieces } = compile(
+          programOf({
+            inputs: [type, type],
+            instructions,
+            outputs: [31],
+            updates: [{ target: 0, value: 2 + updated }],
+          }),
+        );
+        const available = new Set([0, 1]);
+        for (const piece of pieces) {
+          expect(piece.inputs.every((id) => available.has(flow.root(id) ?? id))).toBe(true);
+          const own = new Set(available);
+          for (const step of piece.steps) {
+            expect(step.inputs.every((id) => own.has(id))).toBe(true);
+            expect(own.has(step.output)).toBe(false);
+            own.add(step.output);
+          }
+          for (const id of piece.outputs) available.add(id);
+        }
+        const scheduled = pieces.flatMap(({ steps }) => steps).length;
+        expect(scheduled).toBe(segment.steps.length);
+        expect(available.has(31)).toBe(true);
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

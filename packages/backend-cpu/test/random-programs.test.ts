@@ -1,0 +1,123 @@
+import type { Backend, Instruction, Program } from '@shardwise/core/spec';
+import { interpreter } from '@shardwise/testing';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { cpu } from '../src/cpu.ts';
+import { binary, bytesOf, constant, f32, programOf, unary } from './support.ts';
+
+/** Large enough for fused kernels of their own. */
+const side = 66;
+const elements = side * side;
+const type = f32(side, side);
+const inputCount = 3;
+
+type Operation = (a: number, b: number, next: number) => Instruction[];
+
+/** Each takes two matrices and appends the instructions of one more; the last is its result. */
+const operations: Readonly<Record<string, Operation>> = {
+  add: (a, b) => [binary('add', a, b, type)],
+  sub: (a, b) => [binary('sub', a, b, type)],
+  half: (a, _, next) => [constant(0.5, type), binary('mul', a, next, type)],
+  neg: (a) => [unary('neg', a, type)],
+  // For ONNX Runtime.
+  transpose: (a) => [{ op: 'permute', params: { order: [1, 0] }, inputs: [a], ...type }],
+  cumsum: (a) => [{ op: 'cumsum', params: { dim: 0 }, inputs: [a], ...type }],
+  // Lazy steps around a reduction.
+  rowMax: (a, b, next) => [
+    { op: 'max', params: { dims: [1] }, inputs: [a], ...f32(side) },
+    { op: 'reshape', params: { shape: [side, 1] }, inputs: [next], ...f32(side, 1) },
+    { op: 'expand', params: type, inputs: [next + 1], ...type },
+    binary('sub', b, next + 2, type),
+  ],
+  columnMax: (a, b, next) => [
+    { op: 'max', params: { dims: [0] }, inputs: [a], ...f32(side) },
+    { op: 'reshape', params: { shape: [1, side] }, inputs: [next], ...f32(1, side) },
+    { op: 'expand', params: type, inputs: [next + 1], ...type },
+    binary('sub', b, next + 2, type),
+  ],
+  flatten: (a, b, next) => [
+    { op: 'reshape', params: { shape: [elements] }, inputs: [a], ...f32(elements) },
+    unary('neg', next, f32(elements)),
+    { op: 'reshape', params: { shape: type.shape }, inputs: [next + 1], ...type },
+    binary('add', next + 2, b, type),
+  ],
+};
+
+const choices = fc.array(
+  fc.record({
+    operation: fc.constantFrom(...Object.values(operations)),
+    a: fc.nat(),
+    b: fc.nat(),
+    isOutput: fc.boolean(),
+  }),
+  { minLength: 1, maxLength: 12 },
+);
+
+const programs: fc.Arbitrary<Program> = fc
+  .tuple(choices, fc.array(fc.nat(), { maxLength: inputCount }), fc.subarray([0, 1, 2]))
+  .map(([steps, updateValues, inputOutputs]) => {
+    const instructions: Instruction[] = [];
+    const matrices = [0, 1, 2];
+    const outputs = [...inputOutputs];
+    const pick = (n: number): number => matrices[n % matrices.length] ?? 0;
+    for (const { operation, a, b, isOutput } of steps) {
+      const next = inputCount + instructions.length;
+      instructions.push(...operation(pick(a), pick(b), next));
+      const result = inputCount + instructions.length - 1;
+      matrices.push(result);
+      if (isOutput) outputs.push(result);
+    }
+    const results = matrices.slice(inputCount);
+    const updates = updateValues.flatMap((n, target) => {
+      const value = results[n % results.length];
+      return value === undefined ? [] : [{ target, value }];
+    });
+    return programOf({ inputs: [type, type, type], instructions, outputs, updates });
+  });
+
+/** Outputs, then inputs as the run left them. */
+async function run(backend: Backend, program: Program): Promise<Float32Array[]> {
+  const executable = await backend.compile(program);
+  const inputs = program.inputs.map((_, input) => {
+    const buffer = backend.alloc(elements * 4);
+    const values = Array.from({ length: elements }, (_, i) => ((i * (7 + input)) % 41) / 8 - 2);
+    backend.write(buffer, bytesOf(values));
+    return buffer;
+  });
+  const outputs = program.outputs.map((id) => {
+    const { shape } = program.instructions[id - inputCount] ?? type;
+    return backend.alloc(shape.reduce((product, size) => product * size, 4));
+  });
+  await executable.run(inputs, outputs);
+  const buffers = [...outputs, ...inputs];
+  const results = await Promise.all(buffers.map((buffer) => backend.read(buffer)));
+  executable.dispose();
+  for (const buffer of buffers) backend.free(buffer);
+  await backend.sync();
+  return results.map((bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, elements));
+}
+
+function largestDifference(a: Float32Array, b: Float32Array): number {
+  const scale = a.reduce((largest, value) => Math.max(largest, Math.abs(value)), 1);
+  return (
+    a.reduce((largest, value, i) => Math.max(largest, Math.abs(value - (b[i] ?? NaN))), 0) / scale
+  );
+}
+
+describe('random programs of kernels, sessions, lazy steps and updates', () => {
+  it('leave the same memory behind as in the interpreter', async () => {
+    const backend = await cpu();
+    await fc.assert(
+      fc.asyncProperty(programs, async (program) => {
+        const actual = await run(backend, program);
+        const expected = await run(interpreter(), program);
+        for (const [index, values] of actual.entries()) {
+          const wanted = expected[index] ?? new Float32Array();
+          expect(largestDifference(values, wanted), `result ${index}`).toBeLessThan(1e-5);
+        }
+        expect(backend.usage().bytesInUse).toBe(0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});

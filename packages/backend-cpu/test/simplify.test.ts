@@ -1,0 +1,76 @@
+import type { Instruction, Shape } from '@shardwise/core/spec';
+import { describe, expect, it } from 'vitest';
+import { simplify } from '../src/compile/simplify.ts';
+import { binary, f32, matmul, programOf, unary } from './support.ts';
+
+function permute(input: number, order: readonly number[], shape: Shape): Instruction {
+  return { op: 'permute', params: { order }, inputs: [input], shape, dtype: 'f32' };
+}
+
+function pad(input: number, before: number[], after: number[], shape: Shape): Instruction {
+  return { op: 'pad', params: { before, after, value: 0 }, inputs: [input], shape, dtype: 'f32' };
+}
+
+function ops(instructions: Instruction[], inputs = [f32(2, 3), f32(2, 3)]): string[] {
+  const outputs = [inputs.length + instructions.length - 1];
+  return simplify(programOf({ inputs, instructions, outputs })).steps.map(
+    ({ op, inputs: from }) => `${op}(${from.join(',')})`,
+  );
+}
+
+describe('simplify', () => {
+  it('drops what nothing reads and what has no elements', () => {
+    const empty = f32(0, 3);
+    const segment = simplify(
+      programOf({
+        inputs: [f32(3), empty],
+        instructions: [unary('neg', 0, f32(3)), unary('neg', 1, empty), unary('exp', 0, f32(3))],
+        outputs: [2, 3],
+      }),
+    );
+    expect(segment.steps.map(({ op }) => op)).toEqual(['neg']);
+    expect(segment.outputs).toEqual([2]);
+  });
+
+  it('makes zeros of a product over no elements', () => {
+    const product = matmul(0, 1, f32(2, 3));
+    expect(ops([product], [f32(2, 0), f32(0, 3)])).toEqual(['constant()']);
+  });
+
+  it('makes reshapes of movements that move nothing', () => {
+    expect(ops([permute(0, [1, 0, 2], [5, 1, 4])], [f32(1, 5, 4)])).toEqual(['reshape(0)']);
+    expect(ops([pad(0, [0, 0], [0, 0], [2, 3])])).toEqual(['reshape(0)']);
+  });
+
+  it('lets matmul read transposed operands', () => {
+    const segment = simplify(
+      programOf({
+        inputs: [f32(2, 3), f32(2, 3)],
+        instructions: [permute(1, [1, 0], [3, 2]), matmul(0, 2, f32(2, 2))],
+        outputs: [3],
+      }),
+    );
+    expect(segment.steps).toMatchObject([
+      { op: 'matmul', inputs: [0, 1], params: { transposeA: false, transposeB: true } },
+    ]);
+  });
+
+  it('makes a concatenation of the gradients of slices', () => {
+    const inputs = [f32(2, 3), f32(2, 1), f32(2, 2)];
+    const whole = f32(2, 6);
+    const slices = [
+      pad(2, [0, 4], [0, 0], [2, 6]),
+      pad(0, [0, 0], [0, 3], [2, 6]),
+      pad(1, [0, 3], [0, 2], [2, 6]),
+      binary('add', 4, 5, whole),
+      binary('add', 3, 6, whole),
+    ];
+    expect(ops(slices, inputs)).toEqual(['concat(0,1,2)', 'reshape(9)']);
+  });
+
+  it('keeps the sum of slices that overlap', () => {
+    const whole = f32(2, 4);
+    const slices = [pad(0, [0, 0], [0, 1], [2, 4]), pad(1, [0, 1], [0, 0], [2, 4])];
+    expect(ops([...slices, binary('add', 2, 3, whole)])).toEqual(['pad(0)', 'pad(1)', 'add(2,3)']);
+  });
+});

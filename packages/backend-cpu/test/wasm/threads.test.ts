@@ -1,0 +1,43 @@
+import { Worker } from 'node:worker_threads';
+import { expect, test } from 'vitest';
+import { sharedMemory } from './kernel-fixture.ts';
+
+const ELEMENTS = 4096;
+const STEPS = 50;
+
+/** Adds 1 to its half of the memory, STEPS times. */
+const source = (first: number): string => `
+  const { workerData, parentPort } = require('node:worker_threads');
+  import(workerData.module).then(({ compileKernels }) => {
+    const shape = [${ELEMENTS}];
+    const f32 = { shape, dtype: 'f32' };
+    const scalar = { shape: [1], dtype: 'f32' };
+    const executable = compileKernels(workerData.memory, {
+      values: [f32, scalar, f32, f32],
+      instructions: [
+        { op: 'constant', inputs: [], params: { value: 1, ...scalar }, ...scalar, output: 1 },
+        { op: 'expand', inputs: [1], params: { shape }, ...f32, output: 2 },
+        { op: 'add', inputs: [0, 2], params: {}, ...f32, output: 3 },
+      ],
+      outputs: [],
+      inPlace: new Map([[3, 0]]),
+    });
+    for (let i = 0; i < ${STEPS}; i++) executable.run(() => ${first});
+    parentPort.postMessage(executable.storage.length);
+  });
+`;
+
+test('two threads run kernels on one memory at once', async () => {
+  const memory = sharedMemory(1 << 20);
+  const module = new URL('../../src/wasm/compile-kernels.ts', import.meta.url).href;
+  const finished = [0, ELEMENTS * 4].map((first) => {
+    const worker = new Worker(source(first), { eval: true, workerData: { memory, module } });
+    return new Promise<unknown>((resolve, reject) => {
+      worker.once('message', resolve);
+      worker.once('error', reject);
+    });
+  });
+  expect(await Promise.all(finished)).toEqual([0, 0]);
+  const values = new Float32Array(memory.buffer, 0, 2 * ELEMENTS);
+  expect(new Set(values)).toEqual(new Set([STEPS]));
+});

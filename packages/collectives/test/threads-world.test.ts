@@ -1,0 +1,164 @@
+import { abortThreadsWorld, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { ConfigError } from '@shardwise/core/spec';
+import { settleRanks, spawnRanks } from '@shardwise/testing';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+
+const rankUrl = new URL('./threads-rank.ts', import.meta.url);
+const PAGE_BYTES = 65536;
+
+describe('a threads world', () => {
+  it('has one arena for each rank, in whole pages, apart from each other and the control block', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 16 }),
+        fc.integer({ min: 1, max: 1e6 }),
+        (size, bytes) => {
+          const { memory, regions, controlByteOffset } = createThreadsWorld({
+            size,
+            arenaBytes: bytes,
+          });
+          expect(regions).toHaveLength(size);
+          for (const [rank, { byteOffset, byteLength }] of regions.entries()) {
+            expect(byteOffset % PAGE_BYTES).toBe(0);
+            expect(byteLength).toBe(Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES);
+            const previous = regions[rank - 1];
+            const free = previous
+              ? previous.byteOffset + previous.byteLength
+              : controlByteOffset + 1;
+            expect(byteOffset).toBeGreaterThanOrEqual(free);
+            expect(byteOffset + byteLength).toBeLessThanOrEqual(memory.buffer.byteLength);
+          }
+        },
+      ),
+      { numRuns: 20 },
+    );
+  });
+
+  it('takes all of 32-bit memory by default, which costs nothing until it is used', () => {
+    const { memory, regions } = createThreadsWorld({ size: 2 });
+    expect(memory.buffer.byteLength).toBeLessThan(2 ** 32);
+    expect(regions[0]!.byteLength).toBeGreaterThan(2 ** 30);
+  });
+
+  it.each([
+    { size: 0 },
+    { size: 1.5 },
+    { size: 65 },
+    { size: 2, arenaBytes: 0 },
+    { size: 2, arenaBytes: 2 ** 32 },
+  ])('refuses %j', (options) => {
+    expect(() => createThreadsWorld(options)).toThrow(ConfigError);
+  });
+
+  it('is not joined with a memory of another world', () => {
+    const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+    expect(() => joinThreadsWorld({ ...world, size: 3 }, 0)).toThrow(
+      /not made by createThreadsWorld/,
+    );
+    expect(() => joinThreadsWorld(world, 2)).toThrow(ConfigError);
+  });
+
+  it('is ended from outside, for calls that are pending and calls that come', async () => {
+    const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+    const group = joinThreadsWorld(world, 0);
+    const pending = group.barrier();
+    abortThreadsWorld(world, { rank: undefined, reason: new Error('interrupted') });
+    abortThreadsWorld(world, { rank: 1, reason: 'too late to be the cause' });
+    const ended = /the launcher ended the group \(Error: interrupted\)/;
+    await expect(pending).rejects.toThrow(ended);
+    await expect(group.barrier()).rejects.toThrow(ended);
+  });
+
+  it('cuts causes that are too long for the control block', async () => {
+    const world = createThreadsWorld({ size: 1, arenaBytes: PAGE_BYTES });
+    const group = joinThreadsWorld(world, 0);
+    abortThreadsWorld(world, { rank: 0, reason: 'é'.repeat(5000) });
+    await expect(group.barrier()).rejects.toThrow('é'.repeat(512));
+  });
+
+  it('wakes a rank that sleeps when the launcher ends the world', async () => {
+    const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+    const ranks = settleRanks(2, rankUrl, { name: 'waitAlone', world });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    abortThreadsWorld(world, { rank: 1, reason: 'it was killed' });
+    const [first] = await ranks;
+    expect(first?.status === 'rejected' ? first.error.report : undefined).toMatchObject({
+      name: 'CollectiveAbortedError',
+      code: 'COLLECTIVE_ABORTED',
+      fields: { operation: 'barrier', sequence: 0, rank: 0, abortedBy: 1, reason: 'it was killed' },
+    });
+  });
+
+  it('counts calls and bytes for each operation', async () => {
+    const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+    const counts = [
+      ['allReduce', { calls: 2, bytes: 24 }],
+      ['barrier', { calls: 1, bytes: 0 }],
+    ];
+    await expect(spawnRanks(2, rankUrl, { name: 'count', world })).resolves.toEqual([
+      counts,
+      counts,
+    ]);
+  });
+});
+
+describe('many ranks on one thread', () => {
+  it('meet without waiting for each other, as far ahead as there are slots', async () => {
+    const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
+    const groups = [0, 1, 2].map((rank) => joinThreadsWorld(world, rank));
+    const calls = 200;
+    const buffers = groups.map(({ rank }) =>
+      Array.from({ length: calls }, (_, i) => Int32Array.of(rank + i)),
+    );
+    await Promise.all(
+      groups.flatMap((group) =>
+        buffers[group.rank]!.map((values) =>
+          group.allReduce({ bytes: new Uint8Array(values.buffer), dtype: 'i32' }, 'sum'),
+        ),
+      ),
+    );
+    for (const values of buffers) {
+      expect(values.map(([value]) => value)).toEqual(
+        Array.from({ length: calls }, (_, i) => 3 + 3 * i),
+      );
+    }
+  });
+
+  it('say what each called where they disagree', async () => {
+    const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+    const [first, second] = [0, 1].map((rank) => joinThreadsWorld(world, rank));
+    const buffer = { bytes: new Uint8Array(8), dtype: 'f32' } as const;
+    const [one, other] = await Promise.allSettled([
+      first!.allReduce(buffer, 'avg'),
+      second!.broadcast(buffer, 1),
+    ]);
+    expect(one.status === 'rejected' ? String(one.reason) : '').toMatchInlineSnapshot(
+      `"CollectiveMismatchError: Call #0 on rank 0 is allReduce(avg, f32 [2]): on rank 1 it is broadcast(root 1, f32 [2]). Make every rank call the same operations in the same order, with the same sizes and dtypes"`,
+    );
+    expect(other.status).toBe('rejected');
+  });
+
+  it('say who has not come in time', async () => {
+    const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
+    const [first, second] = [0, 1].map((rank) => joinThreadsWorld(world, rank));
+    const [one, other] = await Promise.allSettled([
+      first!.barrier({ timeoutMs: 20 }),
+      second!.barrier(),
+    ]);
+    expect(one.status === 'rejected' ? String(one.reason) : '').toMatchInlineSnapshot(
+      `"CollectiveTimeoutError: barrier #0 on rank 0, barrier(): after 20 ms rank 2 has not arrived. Check that they run and make the same calls, or raise timeoutMs"`,
+    );
+    expect(other.status === 'rejected' ? String(other.reason) : '').toMatchInlineSnapshot(
+      `"CollectiveAbortedError: barrier #0 on rank 1: rank 0 of the world ended the group (CollectiveTimeoutError: barrier #0 on rank 0, barrier(): after 20 ms rank 2 has not arrived. Check that they run and make the same calls, or raise timeoutMs). Look for the first failure on rank 0 of the world"`,
+    );
+  });
+
+  it('run out of channels after 64 groups that stay open, and not if they are closed', async () => {
+    const world = createThreadsWorld({ size: 1, arenaBytes: PAGE_BYTES });
+    const group = joinThreadsWorld(world, 0);
+    for (let i = 0; i < 100; i++) (await group.split(0, 0))?.close();
+    for (let i = 0; i < 63; i++) await group.split(0, 0);
+    await expect(group.split(0, 0)).rejects.toThrow('room for 64 groups');
+  });
+});

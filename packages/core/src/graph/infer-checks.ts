@@ -1,0 +1,135 @@
+import { formatShape, sameShape, sizeAt } from '../shape.ts';
+import type { DType, Shape, ValueType } from '../spec/dtype.ts';
+import { DTypeError, ShapeError } from '../spec/errors.ts';
+
+/** From an op's parameters and inputs to its result. */
+export type Inference = (params: unknown, inputs: readonly ValueType[]) => ValueType;
+
+export function first(inputs: readonly ValueType[]): ValueType {
+  return at(inputs, 0);
+}
+
+export function at(inputs: readonly ValueType[], index: number): ValueType {
+  const input = inputs[index];
+  if (input === undefined)
+    throw new RangeError(`input ${index} of an op with ${inputs.length} inputs`);
+  return input;
+}
+
+export function requireDType(op: string, input: ValueType, allowed: readonly DType[]): void {
+  if (allowed.includes(input.dtype)) return;
+  throw new DTypeError(
+    {
+      asked: `${op} of a ${input.dtype} tensor of shape ${formatShape(input.shape)}`,
+      found: `${op} takes ${allowed.join(' or ')}`,
+      todo: `Convert it first, for example with .to('${allowed[0]}')`,
+    },
+    { op, dtype: input.dtype, allowed },
+  );
+}
+
+export function shapeFault(
+  op: string,
+  inputs: readonly ValueType[],
+  found: string,
+  todo: string,
+): ShapeError {
+  const shapes = inputs.map((input) => input.shape);
+  return new ShapeError(
+    { asked: `${op} of shapes ${shapes.map(formatShape).join(', ')}`, found, todo },
+    { op, shapes },
+  );
+}
+
+export const floats: readonly DType[] = ['f32', 'f64', 'f16', 'bf16'];
+export const numbers: readonly DType[] = [...floats, 'i32', 'i64', 'u8'];
+export const indices: readonly DType[] = ['i32'];
+export const bools: readonly DType[] = ['bool'];
+
+export const unary =
+  (op: string, allowed: readonly DType[]) =>
+  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+    const x = first(inputs);
+    requireDType(op, x, allowed);
+    return x;
+  };
+
+export function requireSame(op: string, inputs: readonly ValueType[]): void {
+  const a = at(inputs, 0);
+  for (let i = 1; i < inputs.length; i++) {
+    const b = at(inputs, i);
+    if (a.dtype !== b.dtype) {
+      throw new DTypeError(
+        {
+          asked: `${op} of ${a.dtype} ${formatShape(a.shape)} and ${b.dtype} ${formatShape(b.shape)}`,
+          found: 'two dtypes',
+          todo: `Convert one of them with .to('${a.dtype}') or .to('${b.dtype}')`,
+        },
+        { op, dtypes: inputs.map((input) => input.dtype) },
+      );
+    }
+    if (!sameShape(a.shape, b.shape))
+      throw shapeFault(op, inputs, 'shapes that differ', 'Expand them to one shape');
+  }
+}
+
+export const binary =
+  (op: string, allowed: readonly DType[]) =>
+  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+    requireDType(op, first(inputs), allowed);
+    requireSame(op, inputs);
+    return first(inputs);
+  };
+
+export const compare =
+  (op: string) =>
+  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+    requireDType(op, first(inputs), numbers);
+    requireSame(op, inputs);
+    return { shape: first(inputs).shape, dtype: 'bool' };
+  };
+
+export function without(shape: Shape, dims: readonly number[]): Shape {
+  return shape.filter((_, dim) => !dims.includes(dim));
+}
+
+export function withSize(shape: Shape, dim: number, size: number): Shape {
+  return shape.map((old, d) => (d === dim ? size : old));
+}
+
+/** A row-wise op: the last input dim must equal the vectors' size. */
+export const rowwise =
+  (op: string, vectors: readonly number[], tensors: readonly number[]) =>
+  (_: unknown, inputs: readonly ValueType[]): ValueType => {
+    const x = first(inputs);
+    for (let i = 0; i < inputs.length; i++) requireDType(op, at(inputs, i), floats);
+    const size = x.shape.at(-1);
+    if (size === undefined)
+      throw shapeFault(op, inputs, 'a scalar', 'Use a tensor with at least one dim');
+    for (const i of vectors) {
+      if (!sameShape(at(inputs, i).shape, [size])) {
+        throw shapeFault(
+          op,
+          inputs,
+          `last dim ${size} and a weight of another size`,
+          `Use weights of shape [${size}]`,
+        );
+      }
+    }
+    for (const i of tensors) {
+      if (!sameShape(at(inputs, i).shape, x.shape))
+        throw shapeFault(op, inputs, 'shapes that differ', 'Use equal shapes');
+    }
+    return x;
+  };
+
+export const rowVector =
+  (op: string) =>
+  (params: unknown, inputs: readonly ValueType[]): ValueType => {
+    const x = rowwise(op, [], [1])(params, inputs);
+    return { shape: [sizeAt(x.shape, x.shape.length - 1)], dtype: x.dtype };
+  };
+
+export function requireIndices(op: string, index: ValueType): void {
+  requireDType(op, index, indices);
+}

@@ -1,0 +1,342 @@
+import { describeDifference, interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { Linear } from '../src/nn/linear.ts';
+import { Adam } from '../src/optim/adam.ts';
+import { AdamW } from '../src/optim/adam-w.ts';
+import type { AdamSettings } from '../src/optim/adam-rule.ts';
+import { clipGradNorm, totalGradNorm } from '../src/optim/clip-grad-norm.ts';
+import { SGD, type SGDSettings } from '../src/optim/sgd.ts';
+import { setRank } from '../src/rank.ts';
+import { CheckpointError, ConfigError } from '../src/spec/errors.ts';
+import { fromData, tensor } from '../src/tensor/create.ts';
+import type { Tensor } from '../src/tensor/tensor.ts';
+import { operationsOf } from './graph-support.ts';
+
+beforeEach(() => setRank({ device: interpreter() }));
+
+async function values(x: Tensor | null): Promise<number[]> {
+  return x === null ? [] : Array.from(await x.data(), Number);
+}
+
+function leaf(...numbers: number[]): Tensor {
+  return tensor(numbers).requiresGrad_();
+}
+
+/** Its gradient at x is x - [1, 2, 3] times (step + 1), so that gradients change. */
+function lossAt(x: Tensor, step: number): Tensor {
+  return x
+    .sub(tensor([1, 2, 3]))
+    .square()
+    .sum()
+    .mul((step + 1) / 2);
+}
+
+interface Optimizes {
+  step(): Promise<void>;
+  zeroGrad(): void;
+}
+
+async function train(x: Tensor, optimizer: Optimizes, steps: number, first = 0): Promise<number[]> {
+  for (let step = first; step < first + steps; step++) {
+    optimizer.zeroGrad();
+    lossAt(x, step).backward();
+    await optimizer.step();
+  }
+  return values(x);
+}
+
+const start = [0.5, -1, 2];
+
+/** Runs the formulas of torch.optim in f64: `update` is one step of one element, given its gradient. */
+function reference(
+  steps: number,
+  make: () => (x: number, gradient: number, step: number) => number,
+): number[] {
+  return start.map((first, i) => {
+    const update = make();
+    let x = first;
+    for (let step = 0; step < steps; step++) x = update(x, (x - (i + 1)) * (step + 1), step);
+    return x;
+  });
+}
+
+function sgd(
+  steps: number,
+  { lr, momentum, dampening, nesterov, weightDecay }: SGDSettings,
+): number[] {
+  return reference(steps, () => {
+    let buffer: number | undefined;
+    return (x, gradient) => {
+      const g = gradient + weightDecay * x;
+      buffer = buffer === undefined ? g : momentum * buffer + (1 - dampening) * g;
+      if (momentum === 0) return x - lr * g;
+      return x - lr * (nesterov ? g + momentum * buffer : buffer);
+    };
+  });
+}
+
+function adam(steps: number, settings: AdamSettings, decoupled: boolean): number[] {
+  const {
+    lr,
+    betas: [beta1, beta2],
+    eps,
+    weightDecay,
+  } = settings;
+  return reference(steps, () => {
+    let [m, v] = [0, 0];
+    return (x, gradient, step) => {
+      const g = decoupled ? gradient : gradient + weightDecay * x;
+      m = beta1 * m + (1 - beta1) * g;
+      v = beta2 * v + (1 - beta2) * g * g;
+      const mean = m / (1 - beta1 ** (step + 1));
+      const square = v / (1 - beta2 ** (step + 1));
+      const decayed = decoupled ? x * (1 - lr * weightDecay) : x;
+      return decayed - (lr * mean) / (Math.sqrt(square) + eps);
+    };
+  });
+}
+
+describe('SGD follows torch.optim.SGD', () => {
+  const plain = { lr: 0.1, momentum: 0, dampening: 0, nesterov: false, weightDecay: 0 };
+  test.each<[string, Partial<SGDSettings>]>([
+    ['plain', {}],
+    ['with weight decay', { weightDecay: 0.3 }],
+    ['with momentum', { momentum: 0.9 }],
+    ['with dampened momentum', { momentum: 0.9, dampening: 0.5 }],
+    ['with nesterov', { momentum: 0.8, nesterov: true, weightDecay: 0.1 }],
+  ])('%s', async (_, settings) => {
+    const x = leaf(...start);
+    const found = await train(x, new SGD([x], { ...plain, ...settings }), 5);
+    expect(
+      describeDifference(found, sgd(5, { ...plain, ...settings }), { rtol: 1e-5, atol: 1e-5 }),
+    ).toBeUndefined();
+  });
+
+  test('whose state survives loading at another learning rate (PyTorch test_zero_redundancy_optimizer)', async () => {
+    const x = leaf(1);
+    const saved = new SGD([x], { lr: 0.1, momentum: 0.9 });
+    const step = async (optimizer: SGD): Promise<void> => {
+      optimizer.zeroGrad();
+      x.sum().backward();
+      await optimizer.step();
+    };
+    await step(saved);
+    expect(await values(x)).toEqual([Math.fround(0.9)]);
+    const loaded = new SGD([x], { lr: 0.01, momentum: 0.9 });
+    loaded.loadStateDict(await saved.stateDict());
+    expect(loaded.paramGroups[0]?.lr).toBe(0.1);
+    await step(loaded);
+    expect(describeDifference(await values(x), [0.71], { rtol: 1e-6 })).toBeUndefined();
+    const { state } = await loaded.stateDict();
+    expect(
+      new Float32Array(state[0]?.['momentum_buffer']?.bytes.buffer ?? new ArrayBuffer(0)),
+    ).toEqual(Float32Array.of(1.9));
+  });
+});
+
+describe.each([
+  ['Adam', Adam, false],
+  ['AdamW', AdamW, true],
+] as const)('%s', (_, Optimizer, decoupled) => {
+  const plain: AdamSettings = { lr: 0.1, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 };
+  test.each<[string, Partial<AdamSettings>]>([
+    ['plain', {}],
+    ['with weight decay', { weightDecay: 0.1 }],
+    ['with other betas and eps', { betas: [0.5, 0.7], eps: 0.1, weightDecay: 0.01 }],
+  ])('follows the paper %s', async (_, settings) => {
+    const x = leaf(...start);
+    const found = await train(x, new Optimizer([x], { ...plain, ...settings }), 6);
+    const expected = adam(6, { ...plain, ...settings }, decoupled);
+    expect(describeDifference(found, expected, { rtol: 1e-5, atol: 1e-5 })).toBeUndefined();
+  });
+
+  test('keeps step, exp_avg and exp_avg_sq, as PyTorch names them', async () => {
+    const x = leaf(...start);
+    const optimizer = new Optimizer([x]);
+    await train(x, optimizer, 3);
+    const { state, paramGroups } = await optimizer.stateDict();
+    expect(Object.keys(state['0'] ?? {})).toEqual(['step', 'exp_avg', 'exp_avg_sq']);
+    expect(new Float32Array(state['0']?.['step']?.bytes.buffer ?? new ArrayBuffer(0))).toEqual(
+      Float32Array.of(3),
+    );
+    expect(paramGroups).toEqual([
+      { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: decoupled ? 0.01 : 0, params: [0] },
+    ]);
+  });
+
+  test('continues from a saved state with the same bits', async () => {
+    const x = leaf(...start);
+    const whole = await train(x, new Optimizer([x], plain), 6);
+    const y = leaf(...start);
+    const first = new Optimizer([y], plain);
+    const half = fromData(Float32Array.from(await train(y, first, 3)), [3], 'f32').requiresGrad_();
+    const second = new Optimizer([half], plain);
+    second.loadStateDict(await first.stateDict());
+    expect(await train(half, second, 3, 3)).toEqual(whole);
+  });
+});
+
+test('an AdamW update reads and writes each element once: 14 elementwise ops, no copies', async () => {
+  const x = leaf(...start);
+  const optimizer = new AdamW([x]);
+  lossAt(x, 0).backward();
+  await x.grad?.realize();
+  const step = optimizer.step();
+  const operations = operationsOf(x).filter(
+    (op) => !['input', 'assign', 'expand', 'reshape'].includes(op),
+  );
+  await step;
+  expect(operations).toEqual([
+    'add',
+    'add',
+    'add',
+    'div',
+    'div',
+    'mul',
+    'mul',
+    'mul',
+    'mul',
+    'mul',
+    'mul',
+    'sqrt',
+    'sub',
+    'sub',
+  ]);
+});
+
+describe('parameter groups', () => {
+  test('have settings of their own, and the optimizer’s for the rest', async () => {
+    const [x, y] = [leaf(1), leaf(1)];
+    const optimizer = new SGD([{ params: [x], lr: 0.5 }, { params: [y] }], { lr: 0.1 });
+    x.add(y).sum().backward();
+    await optimizer.step();
+    expect(await values(x)).toEqual([0.5]);
+    expect(await values(y)).toEqual([Math.fround(0.9)]);
+  });
+
+  test('can be added, with parameters that are in no other', async () => {
+    const [x, y] = [leaf(1), leaf(1)];
+    const optimizer = new SGD([x], { lr: 1 });
+    optimizer.addParamGroup({ params: [y], lr: 0.25 });
+    x.add(y).sum().backward();
+    await optimizer.step();
+    expect([await values(x), await values(y)]).toEqual([[0], [0.75]]);
+    expect(() => optimizer.addParamGroup({ params: [x] })).toThrow(ConfigError);
+  });
+
+  test('must have parameters, each once, and settings in range', () => {
+    const x = leaf(1);
+    expect(() => new SGD([])).toThrow(ConfigError);
+    expect(() => new SGD([x, x])).toThrow('1 parameters that stand twice');
+    expect(() => new SGD([x], { lr: -1 })).toThrow('lr -1');
+    expect(() => new SGD([x], { nesterov: true })).toThrow(ConfigError);
+    expect(() => new Adam([x], { betas: [0.9, 1] })).toThrow('beta2 1');
+    expect(() => new AdamW([x], { lr: Number.NaN })).toThrow(ConfigError);
+  });
+});
+
+describe('step', () => {
+  test('leaves parameters without a gradient and their state alone', async () => {
+    const [x, y] = [leaf(1), leaf(5)];
+    const optimizer = new AdamW([x, y]);
+    x.sum().backward();
+    await optimizer.step();
+    expect(await values(y)).toEqual([5]);
+    expect(Object.keys((await optimizer.stateDict()).state)).toEqual(['0']);
+  });
+
+  test('computes the loss in the same run', async () => {
+    const x = leaf(...start);
+    const optimizer = new SGD([x], { lr: 0.1 });
+    const loss = lossAt(x, 0);
+    loss.backward();
+    await optimizer.step();
+    expect(loss.node.value).not.toBeNull();
+    expect(await loss.item()).toBe((0.25 + 9 + 1) / 2);
+  });
+});
+
+describe('loading refuses', () => {
+  test('another number of parameters, and another shape, before anything changes', async () => {
+    const [x, y] = [leaf(...start), leaf(1)];
+    const optimizer = new AdamW([x]);
+    await train(x, optimizer, 2);
+    const dict = await optimizer.stateDict();
+    const other = new AdamW([y], { lr: 0.5 });
+    expect(() => other.loadStateDict(dict)).toThrow(CheckpointError);
+    expect(other.paramGroups[0]?.lr).toBe(0.5);
+    expect(() => new AdamW([x, y]).loadStateDict(dict)).toThrow('groups of 1 parameters');
+    expect(() => optimizer.loadStateDict({ ...dict, state: { 7: {} } })).toThrow('parameter 7');
+  });
+});
+
+describe('clipGradNorm', () => {
+  async function gradients(
+    maxNorm: number,
+    normType: number,
+  ): Promise<{ norm: number; found: number[] }> {
+    const [x, y] = [leaf(3, 0), leaf(4)];
+    x.square().sum().add(y.square().sum()).mul(0.5).backward();
+    const norm = clipGradNorm([x, y, leaf(9)], maxNorm, { normType });
+    return {
+      norm: await norm.item(),
+      found: [...(await values(x.grad)), ...(await values(y.grad))],
+    };
+  }
+
+  test('scales all gradients by one factor where their norm is above the limit', async () => {
+    const { norm, found } = await gradients(1, 2);
+    expect(norm).toBe(5);
+    expect(describeDifference(found, [0.6, 0, 0.8], { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test('leaves them where it is below', async () => {
+    expect(await gradients(6, 2)).toEqual({ norm: 5, found: [3, 0, 4] });
+  });
+
+  test('takes the largest absolute value as norm', async () => {
+    const { norm, found } = await gradients(2, Number.POSITIVE_INFINITY);
+    expect(norm).toBe(4);
+    expect(describeDifference(found, [1.5, 0, 2], { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test('gives a norm that is computed with the step and can be read after it', async () => {
+    const x = leaf(3, 4);
+    const optimizer = new SGD([x], { lr: 1 });
+    x.square().sum().mul(0.5).backward();
+    const norm = clipGradNorm([x], 2.5);
+    await optimizer.step();
+    expect(await norm.item()).toBe(5);
+    expect(describeDifference(await values(x), [1.5, 2], { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test('of no gradients is 0', async () => {
+    expect(await totalGradNorm([leaf(1)]).item()).toBe(0);
+  });
+
+  test('refuses other norms and negative limits', () => {
+    expect(() => totalGradNorm([leaf(1)], { normType: 1 })).toThrow(ConfigError);
+    expect(() => clipGradNorm([leaf(1)], -1)).toThrow(ConfigError);
+  });
+});
+
+test('a model learns the plane that its data lie on', async () => {
+  const model = new Linear(2, 1);
+  const optimizer = new AdamW(model.parameters(), { lr: 0.1, weightDecay: 0 });
+  const x = tensor([
+    [0, 0],
+    [1, 0],
+    [0, 1],
+    [1, 1],
+  ]);
+  const y = tensor([[1], [3], [0], [2]]);
+  let loss = Number.NaN;
+  for (let step = 0; step < 200; step++) {
+    optimizer.zeroGrad();
+    const error = model.forward(x).sub(y).square().mean();
+    error.backward();
+    await optimizer.step();
+    loss = await error.item();
+  }
+  expect(loss).toBeLessThan(1e-3);
+});

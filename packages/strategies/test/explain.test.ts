@@ -1,0 +1,93 @@
+import { LayoutError, type ParameterSpec } from '@shardwise/core';
+import { ddp, explain } from '@shardwise/strategies';
+import { describe, expect, it } from 'vitest';
+
+const parameters: readonly ParameterSpec[] = [
+  { name: 'embedding.weight', shape: [11, 4], dtype: 'f32', requiresGrad: false },
+  { name: 'up.weight', shape: [7, 4], dtype: 'f32', requiresGrad: true },
+  { name: 'up.bias', shape: [7], dtype: 'f32', requiresGrad: true },
+  { name: 'scale', shape: [], dtype: 'f32', requiresGrad: true },
+];
+
+describe('explain', () => {
+  it('prints how a model lies on the ranks and what a step communicates', () => {
+    const plan = ddp({ bucketBytes: 32 }).plan(parameters, [{ name: 'dp', size: 4 }]);
+    expect(explain(plan)).toMatchInlineSnapshot(`
+      "ddp on dp=4; batch: shard(0: dp)
+
+      parameter         dtype  shape    layout     gradient   bytes
+      embedding.weight  f32    [11, 4]  replicate  frozen     176
+      up.weight         f32    [7, 4]   replicate  replicate  112
+      up.bias           f32    [7]      replicate  replicate  28
+      scale             f32    []       replicate  replicate  4
+
+      when      collective  axis  of            bytes
+      start     broadcast   dp    4 parameters  320
+      backward  allReduce   dp    2 parameters  32
+      backward  allReduce   dp    1 parameter   112
+
+      per rank: 320 bytes of parameters, 144 bytes of gradients"
+    `);
+  });
+
+  it('says that one rank communicates nothing', () => {
+    const plan = ddp().plan(parameters, [{ name: 'dp', size: 1 }]);
+    expect(explain(plan)).toMatchInlineSnapshot(`
+      "ddp on dp=1; batch: shard(0: dp)
+
+      parameter         dtype  shape    layout     gradient   bytes
+      embedding.weight  f32    [11, 4]  replicate  frozen     176
+      up.weight         f32    [7, 4]   replicate  replicate  112
+      up.bias           f32    [7]      replicate  replicate  28
+      scale             f32    []       replicate  replicate  4
+
+      no communication
+
+      per rank: 320 bytes of parameters, 144 bytes of gradients"
+    `);
+  });
+
+  it('prints shards and partial sums with their axes, and their bytes per rank', () => {
+    const [parameter] = parameters;
+    const layout = { dims: [['dp', 'tp'], []], partial: [] };
+    const gradient = { dims: [[], ['tp']], partial: ['dp'] };
+    expect(
+      explain({
+        strategy: 'hand-made',
+        axes: [
+          { name: 'dp', size: 2 },
+          { name: 'tp', size: 3 },
+        ],
+        batch: { dims: [['dp']], partial: [] },
+        parameters:
+          parameter === undefined
+            ? []
+            : [
+                {
+                  ...parameter,
+                  requiresGrad: true,
+                  parameter: layout,
+                  gradient,
+                  optimizer: layout,
+                },
+              ],
+        collectives: [],
+      }),
+    ).toMatchInlineSnapshot(`
+      "hand-made on dp=2 × tp=3; batch: shard(0: dp)
+
+      parameter         dtype  shape    layout           gradient                  bytes
+      embedding.weight  f32    [11, 4]  shard(0: dp·tp)  shard(1: tp) partial(dp)  32
+
+      no communication
+
+      per rank: 32 bytes of parameters, 88 bytes of gradients"
+    `);
+  });
+
+  it('is refused a mesh without the axis', () => {
+    const plan = (): unknown => ddp({ axis: 'tp' }).plan(parameters, [{ name: 'dp', size: 4 }]);
+    expect(plan).toThrow(LayoutError);
+    expect(plan).toThrow("ddp over the mesh axis 'tp': the axes dp. Name an axis of the mesh");
+  });
+});

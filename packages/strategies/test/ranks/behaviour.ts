@@ -1,0 +1,271 @@
+import {
+  BufferTensor,
+  CollectiveMismatchError,
+  currentSession,
+  fromData,
+  LayerNorm,
+  Linear,
+  manualSeed,
+  Module,
+  noGrad,
+  ones,
+  ShardwiseError,
+  SGD,
+  statistics,
+  subscribe,
+  type Tensor,
+  type TimelineEvent,
+} from '@shardwise/core';
+import { ddp, DistributedDataParallel, planFor } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const numbers = z.array(z.number());
+
+/** What one rank has seen. */
+export const observations = z.object({
+  /** Parameters and buffers after `create`. */
+  initial: z.record(z.string(), numbers),
+  /** The running mean that a forward pass began with, and the one it left. */
+  buffers: z.record(z.string(), z.object({ used: numbers, left: numbers })),
+  /** Collectives of one step, with and without noSync, and what the plan says. */
+  traffic: z.object({
+    planned: z.object({ collectives: z.number(), bytes: z.number() }),
+    counted: z.object({ collectives: z.number(), bytes: z.number() }),
+    inNoSync: z.number(),
+  }),
+  /** Events of a backward pass, in the order in which they began. */
+  timeline: z.array(z.enum(['compute', 'collective'])),
+  /** Plans made and programs compiled up to each step. */
+  made: z.array(z.object({ plans: z.number(), programs: z.number() })),
+  /** What `create` threw where models differ. */
+  mismatches: z.record(
+    z.string(),
+    z.object({
+      name: z.string(),
+      code: z.string(),
+      message: z.string(),
+      fields: z.record(z.string(), z.unknown()),
+    }),
+  ),
+});
+
+export type Observations = z.infer<typeof observations>;
+
+/** Remembers the mean of what it saw, as batch normalisation does. */
+class RunningMean extends Module {
+  readonly mean: BufferTensor;
+  readonly steps = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly linear = new Linear(2, 3);
+
+  constructor(start: number) {
+    super();
+    this.mean = new BufferTensor(Float32Array.of(start, -start), [2]);
+  }
+
+  /** Shape: x [B, 2] -> [B, 3]. */
+  forward(x: Tensor): Tensor {
+    const y = this.linear.forward(x.sub(this.mean));
+    if (this.training) {
+      noGrad(() => {
+        this.mean.assign(this.mean.add(x.mean(0)));
+        this.steps.assign(this.steps.add(1));
+      });
+    }
+    return y;
+  }
+}
+
+/** Layers of whole 64-byte lines, so that messages have no gaps. */
+class Deep extends Module {
+  readonly first = new Linear(16, 32);
+  readonly norm = new LayerNorm(32);
+  readonly second = new Linear(32, 16);
+  readonly third = new Linear(16, 16);
+
+  /** Shape: x [B, 16] -> [B, 16]. */
+  forward(x: Tensor): Tensor {
+    return this.third.forward(this.second.forward(this.norm.forward(this.first.forward(x))).relu());
+  }
+}
+
+async function valuesOf(model: Module): Promise<Record<string, number[]>> {
+  const values: Record<string, number[]> = {};
+  for (const [name, tensor] of [...model.namedParameters(), ...model.namedBuffers()])
+    values[name] = Array.from(await tensor.data(), Number);
+  return values;
+}
+
+async function initial(rank: number): Promise<Observations['initial']> {
+  manualSeed(rank);
+  const parallel = await DistributedDataParallel.create(new RunningMean(rank + 1));
+  return valuesOf(parallel.module);
+}
+
+async function buffers(rank: number): Promise<Observations['buffers']> {
+  const seen: Observations['buffers'] = {};
+  const pass = async (
+    name: string,
+    broadcastBuffers: boolean,
+    run: (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>) => Tensor,
+  ): Promise<void> => {
+    const model = new RunningMean(0);
+    const parallel = await DistributedDataParallel.create(model, { broadcastBuffers });
+    model.mean.assign(fromData(Float32Array.of(10 + rank, rank), [2], 'f32'));
+    const y = run(parallel);
+    // y = (x - used) wᵀ + b with x of ones, and a weight that picks both elements.
+    const used = (await y.data()).slice(0, 2);
+    seen[name] = {
+      used: Array.from(used, Number),
+      left: Array.from(await model.mean.data(), Number),
+    };
+  };
+  const x = ones([4, 2]);
+  const readable = (model: RunningMean): void => {
+    model.linear.weight.assign(fromData(Float32Array.of(-1, 0, 0, -1, 0, 0), [3, 2], 'f32'));
+    model.linear.bias?.assign(fromData(Float32Array.of(1, 1, 0), [3], 'f32'));
+  };
+  const forward = (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>): Tensor => {
+    readable(parallel.module);
+    return parallel.forward(x);
+  };
+  await pass('training', true, forward);
+  await pass('twice', true, (parallel) => {
+    forward(parallel);
+    return parallel.forward(x);
+  });
+  await pass('evaluation', true, (parallel) => {
+    parallel.module.eval();
+    return forward(parallel);
+  });
+  await pass('noSync', true, (parallel) => parallel.noSync(() => forward(parallel)));
+  await pass('broadcastBuffers: false', false, forward);
+  return seen;
+}
+
+async function traffic(): Promise<Observations['traffic']> {
+  const model = new Deep();
+  const options = { bucketBytes: 1024 };
+  const parallel = await DistributedDataParallel.create(model, options);
+  const pass = async (): Promise<{ collectives: number; bytes: number }> => {
+    const before = statistics();
+    const loss = parallel.forward(ones([2, 16])).sum();
+    loss.backward();
+    await loss.item();
+    const after = statistics();
+    return {
+      collectives: after.collectives - before.collectives,
+      bytes: after.collectiveBytes - before.collectiveBytes,
+    };
+  };
+  const counted = await pass();
+  const planned = planFor(model, ddp(options)).collectives.filter(
+    ({ when }) => when === 'backward',
+  );
+  const { collectives: inNoSync } = await parallel.noSync(pass);
+  return {
+    planned: {
+      collectives: planned.length,
+      bytes: planned.reduce((sum, { bytes }) => sum + bytes, 0),
+    },
+    counted,
+    inNoSync,
+  };
+}
+
+async function timeline(): Promise<Observations['timeline']> {
+  const parallel = await DistributedDataParallel.create(new Deep(), { bucketBytes: 1024 });
+  const events: TimelineEvent[] = [];
+  const unsubscribe = subscribe((event) => events.push(event));
+  const loss = parallel.forward(ones([2, 16])).sum();
+  loss.backward();
+  await loss.item();
+  unsubscribe();
+  return events
+    .toSorted((a, b) => a.startMs - b.startMs)
+    .flatMap(({ category }) =>
+      category === 'compute' || category === 'collective' ? [category] : [],
+    );
+}
+
+async function made(): Promise<Observations['made']> {
+  const parallel = await DistributedDataParallel.create(new Deep());
+  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
+  const counts: Observations['made'] = [];
+  for (let step = 0; step < 6; step++) {
+    optimizer.zeroGrad();
+    const loss = parallel.forward(fromData(new Float32Array(32).fill(step), [2, 16], 'f32')).sum();
+    loss.backward();
+    await optimizer.step();
+    await loss.item();
+    const { plansMade, programsCompiled } = statistics();
+    counts.push({ plans: plansMade, programs: programsCompiled });
+  }
+  return counts;
+}
+
+/** Models that differ on the last rank. */
+async function mismatches(rank: number, size: number): Promise<Observations['mismatches']> {
+  const last = rank === size - 1;
+  const frozen = (): Linear => {
+    const model = new Linear(3, 3);
+    model.requiresGrad_(!last);
+    return model;
+  };
+  const models: Record<string, () => Linear | RunningMean | Deep> = {
+    'another shape': () => new Linear(3, last ? 5 : 4),
+    'another class': () => (last ? new Deep() : new Linear(3, 4)),
+    'fewer parameters': () => new Linear(3, 4, { bias: !last }),
+    'other parameters frozen': frozen,
+  };
+  const found: Observations['mismatches'] = {};
+  for (const [name, build] of Object.entries(models)) {
+    const error = await createAny(build());
+    if (ShardwiseError.isInstance(error)) {
+      const { code, message, fields } = error;
+      found[name] = {
+        name: error instanceof CollectiveMismatchError ? error.name : 'another error',
+        code,
+        message,
+        fields,
+      };
+    }
+  }
+  return found;
+}
+
+async function createAny(model: Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
+  try {
+    return await DistributedDataParallel.create(model);
+  } catch (error) {
+    return error;
+  }
+}
+
+export async function main(context: RankContext): Promise<Observations> {
+  await join(context);
+  const { rank, size } = context;
+  return {
+    initial: await initial(rank),
+    buffers: await buffers(rank),
+    traffic: await traffic(),
+    timeline: await timeline(),
+    made: await made(),
+    mismatches: await mismatches(rank, size),
+  };
+}
+
+/** A loss that leaves parameters out: on all ranks, or on one of them. */
+export async function leaveOut(context: RankContext): Promise<void> {
+  await join(context);
+  const { rank, data } = context;
+  const model = new Deep();
+  const parallel = await DistributedDataParallel.create(model);
+  const used =
+    data === 'all' || data === rank
+      ? model.first.forward(ones([2, 16]))
+      : parallel.forward(ones([2, 16]));
+  used.sum().backward();
+  await currentSession().realize([]);
+}

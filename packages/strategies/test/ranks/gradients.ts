@@ -1,0 +1,102 @@
+import { type Tensor, Module, Parameter } from '@shardwise/core';
+import type { RankContext } from '@shardwise/testing/ranks';
+import {
+  DistributedDataParallel,
+  type DistributedDataParallelOptions,
+} from '@shardwise/strategies';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+/** Gradients by parameter, of one rank. */
+export const gradients = z.record(z.string(), z.array(z.number()));
+
+export type Gradients = z.infer<typeof gradients>;
+
+/** A weight for each branch; which of them a forward pass uses is the caller's choice. */
+class Branches extends Module {
+  readonly left = new Parameter(new Float32Array(5), [5]);
+  readonly right = new Parameter(new Float32Array(5), [5]);
+  readonly shared = new Parameter(new Float32Array(3), [3]);
+
+  /** The sum of the elements of the branches, each times a factor; absent ones take no part. */
+  forward(factors: Readonly<Partial<Record<'left' | 'right' | 'shared', number>>>): Tensor {
+    const terms = Object.entries(factors).map(([name, factor]) =>
+      this.#branch(name).sum().mul(factor),
+    );
+    return terms.reduce((sum, term) => sum.add(term));
+  }
+
+  #branch(name: string): Parameter {
+    return name === 'left' ? this.left : name === 'right' ? this.right : this.shared;
+  }
+}
+
+async function read(model: Module): Promise<Gradients> {
+  const found: Gradients = {};
+  for (const [name, { grad }] of model.namedParameters())
+    found[name] = Array.from((await grad?.data()) ?? [], Number);
+  return found;
+}
+
+function create(options: DistributedDataParallelOptions = {}) {
+  return DistributedDataParallel.create(new Branches(), { findUnusedParameters: true, ...options });
+}
+
+/** Gradients that are known in closed form: a parameter's is the mean over ranks of its factors. */
+export const cases = {
+  'ranks that use different branches': async (rank) => {
+    const parallel = await create();
+    parallel
+      .forward(rank % 2 === 0 ? { left: rank + 1, shared: 1 } : { right: rank + 1, shared: 1 })
+      .backward();
+    return read(parallel.module);
+  },
+  'two parameters that only rank 0 leaves out': async (rank) => {
+    const parallel = await create();
+    parallel.forward(rank === 0 ? { shared: 3 } : { left: 3, right: 6, shared: 3 }).backward();
+    return read(parallel.module);
+  },
+  'a gradient that rank 0 alone has read before': async (rank) => {
+    const parallel = await create();
+    parallel.noSync(() => parallel.forward({ left: 3 }).backward());
+    if (rank === 0) await parallel.module.left.grad?.data();
+    parallel.forward(rank === 0 ? { shared: 3 } : { left: 3, shared: 3 }).backward();
+    return read(parallel.module);
+  },
+  'a bucket for each parameter, where no rank uses the same one': async (rank) => {
+    const parallel = await create({ bucketBytes: 1 });
+    const factors = [{ left: 3 }, { right: 3 }, { shared: 3 }][rank % 3];
+    parallel.forward(factors ?? {}).backward();
+    return read(parallel.module);
+  },
+  'passes inside noSync alone': async (rank) => {
+    const parallel = await create();
+    parallel.noSync(() => parallel.forward({ left: rank, right: 1, shared: 1 }).backward());
+    return read(parallel.module);
+  },
+  'noSync left by an error': async (rank) => {
+    const parallel = await create();
+    try {
+      parallel.noSync(() => {
+        throw new RangeError('planned');
+      });
+    } catch {
+      parallel.forward({ left: rank, right: rank, shared: rank }).backward();
+    }
+    return read(parallel.module);
+  },
+  'a model that was detached': async (rank) => {
+    const parallel = await create();
+    const model = parallel.detach();
+    model.forward({ left: rank, right: 1, shared: 1 }).backward();
+    return read(model);
+  },
+} satisfies Record<string, (rank: number) => Promise<Gradients>>;
+
+export async function main(context: RankContext): Promise<Record<string, Gradients>> {
+  await join(context);
+  const found: Record<string, Gradients> = {};
+  for (const [name, gradientsOn] of Object.entries(cases))
+    found[name] = await gradientsOn(context.rank);
+  return found;
+}

@@ -1,0 +1,223 @@
+import { createHash } from 'node:crypto';
+import {
+  fromData,
+  functional,
+  LayerNorm,
+  Linear,
+  manualSeed,
+  Module,
+  Parameter,
+  SGD,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  DistributedDataParallel,
+  type DistributedDataParallelOptions,
+} from '@shardwise/strategies';
+import { z } from 'zod';
+
+/** Items of the batch of all ranks: 1 to 4 ranks share it evenly, and their parts fall into thirds. */
+const globalBatch = 36;
+const inputs = 7;
+const classes = 5;
+const steps = 3;
+
+type Net = Module & { forward(x: Tensor): Tensor };
+type Parallel = DistributedDataParallel<Net, [Tensor], Tensor>;
+
+/** One way to train; the rank's part of the batch comes in, gradients are there afterwards. */
+interface Training {
+  readonly build: () => Net;
+  readonly options?: DistributedDataParallelOptions;
+  /** By default a forward pass, the loss, and a backward pass. */
+  readonly pass?: (parallel: Parallel, x: Tensor, y: Tensor) => Tensor;
+  /** What the pass computes, written for one rank. */
+  readonly reference?: (model: Net, x: Tensor, y: Tensor) => Tensor;
+}
+
+class Mlp extends Module {
+  readonly up = new Linear(inputs, 13);
+  readonly norm = new LayerNorm(13);
+  readonly down = new Linear(13, classes);
+
+  /** Shape: x [B, 7] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.norm.forward(this.up.forward(x).gelu()));
+  }
+}
+
+/** The same weight in two modules, of which only the first one's name counts. */
+class Tied extends Module {
+  readonly up = new Linear(inputs, 11);
+  readonly down = new Linear(11, inputs, { bias: false });
+  readonly head = new Linear(inputs, classes);
+  readonly back = new Linear(11, inputs, { bias: false });
+
+  constructor() {
+    super();
+    this.back.weight = this.down.weight;
+  }
+
+  /** Shape: x [B, 7] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    const hidden = this.up.forward(x).relu();
+    return this.head.forward(this.down.forward(hidden).add(this.back.forward(hidden.tanh())));
+  }
+}
+
+/** Two parameters whose gradients are one expression. */
+class TwoBiases extends Module {
+  readonly linear = new Linear(inputs, classes, { bias: false });
+  readonly first = new Parameter(new Float32Array(classes), [classes]);
+  readonly second = new Parameter(new Float32Array(classes), [classes]);
+
+  /** Shape: x [B, 7] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    return this.linear.forward(x).add(this.first).add(this.second);
+  }
+}
+
+function frozen(): Net {
+  const model = new Mlp();
+  model.up.requiresGrad_(false);
+  return model;
+}
+
+function backward(loss: Tensor): Tensor {
+  loss.backward();
+  return loss;
+}
+
+const plain = (model: { forward(x: Tensor): Tensor }, x: Tensor, y: Tensor): Tensor =>
+  backward(functional.crossEntropy(model.forward(x), y));
+
+/** Equal parts along dim 0, so that the mean of their means is the mean of all. */
+function thirds(x: Tensor): Tensor[] {
+  return x.split((x.shape[0] ?? 0) / 3);
+}
+
+export const trainings = {
+  'a multi-layer perceptron': { build: () => new Mlp() },
+  'buckets of one parameter each': { build: () => new Mlp(), options: { bucketBytes: 1 } },
+  'frozen parameters': { build: frozen },
+  'a parameter that two modules share': { build: () => new Tied() },
+  'two parameters of one gradient': { build: () => new TwoBiases() },
+  'a model used twice in a step': {
+    build: () => new Mlp(),
+    pass: (parallel, x, y) =>
+      backward(functional.crossEntropy(parallel.forward(x).add(parallel.forward(x.mul(0.5))), y)),
+    reference: (model, x, y) =>
+      backward(functional.crossEntropy(model.forward(x).add(model.forward(x.mul(0.5))), y)),
+  },
+  'three passes of which the last one synchronises': {
+    build: () => new Mlp(),
+    pass: (parallel, x, y) => {
+      const targets = thirds(y);
+      const losses = thirds(x).map((part, index) => {
+        const run = (): Tensor =>
+          backward(functional.crossEntropy(parallel.forward(part), targets[index] ?? y).div(3));
+        return index < 2 ? parallel.noSync(run) : run();
+      });
+      return losses.reduce((sum, loss) => sum.add(loss));
+    },
+  },
+  'two synchronised passes that accumulate': {
+    build: () => new Mlp(),
+    pass: (parallel, x, y) => plain(parallel, x, y).add(plain(parallel, x.neg(), y)),
+    reference: (model, x, y) => plain(model, x, y).add(plain(model, x.neg(), y)),
+  },
+} satisfies Record<string, Training>;
+
+export type TrainingName = keyof typeof trainings;
+
+export const trainingNames = Object.keys(trainings).filter((name): name is TrainingName =>
+  Object.hasOwn(trainings, name),
+);
+
+/** How a training went on one rank. */
+export const trained = z.object({
+  /** Of this rank's part of each batch. */
+  losses: z.array(z.number()),
+  /** After the last step. */
+  parameters: z.record(z.string(), z.instanceof(Float32Array)),
+  /** SHA-256 of parameters and gradients after each step. */
+  hashes: z.array(z.string()),
+});
+
+export type Trained = z.infer<typeof trained>;
+
+/** Deterministic values in [-1, 1). */
+function values(count: number, seed: number): Float32Array {
+  let state = (seed * 2_654_435_761 + 12_345) | 0;
+  return Float32Array.from({ length: count }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return state / 2 ** 31;
+  });
+}
+
+/** This rank's rows of the step's batch. */
+function batchOf(
+  step: number,
+  rank: number,
+  size: number,
+): { readonly x: Tensor; readonly y: Tensor } {
+  const rows = globalBatch / size;
+  const all = values(globalBatch * inputs, step + 1);
+  const targets = Int32Array.from(values(globalBatch, step + 100), (value) =>
+    Math.floor(((value + 1) / 2) * classes),
+  );
+  return {
+    x: fromData(all.slice(rank * rows * inputs, (rank + 1) * rows * inputs), [rows, inputs], 'f32'),
+    y: fromData(targets.slice(rank * rows, (rank + 1) * rows), [rows], 'i32'),
+  };
+}
+
+/** Trains on this rank's thread; ranks begin with weights of their own, of which rank 0's must win. */
+export async function train(name: TrainingName, rank: number, size: number): Promise<Trained> {
+  const { build, options, pass = plain }: Training = trainings[name];
+  manualSeed(rank);
+  const parallel: Parallel = await DistributedDataParallel.create(build(), options);
+  return run(parallel.module, rank, size, (x, y) => pass(parallel, x, y));
+}
+
+/** The same training on one rank without any strategy. */
+export async function trainAlone(name: TrainingName): Promise<Trained> {
+  const { build, reference = plain }: Training = trainings[name];
+  manualSeed(0);
+  const model = build();
+  return run(model, 0, 1, (x, y) => reference(model, x, y));
+}
+
+async function run(
+  model: Net,
+  rank: number,
+  size: number,
+  pass: (x: Tensor, y: Tensor) => Tensor,
+): Promise<Trained> {
+  const optimizer = new SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+  const losses: number[] = [];
+  const hashes: string[] = [];
+  for (let step = 0; step < steps; step++) {
+    const { x, y } = batchOf(step, rank, size);
+    optimizer.zeroGrad();
+    const loss = pass(x, y);
+    await optimizer.step();
+    losses.push(await loss.item());
+    hashes.push(await hashOf(model));
+  }
+  const parameters: Record<string, Float32Array> = {};
+  for (const [parameterName, parameter] of model.namedParameters()) {
+    parameters[parameterName] = Float32Array.from(await parameter.data(), Number);
+  }
+  return { losses, parameters, hashes };
+}
+
+async function hashOf(model: Net): Promise<string> {
+  const hash = createHash('sha256');
+  for (const parameter of model.parameters()) {
+    hash.update(Float32Array.from(await parameter.data(), Number));
+    if (parameter.grad !== null)
+      hash.update(Float32Array.from(await parameter.grad.data(), Number));
+  }
+  return hash.digest('hex');
+}

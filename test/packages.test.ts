@@ -1,0 +1,150 @@
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
+import { expectRun } from './support/expect-run.ts';
+import { importGraph } from './support/import-graph.ts';
+import { runCommand, type Ended } from './support/run-command.ts';
+
+const packed = z.array(
+  z.object({
+    name: z.string(),
+    version: z.string(),
+    filename: z.string(),
+    files: z.array(z.object({ path: z.string() })),
+  }),
+);
+
+const folders = globSync('packages/*/package.json', { cwd: repository })
+  .map((path) => path.split(/[\\/]/)[1] ?? '')
+  .toSorted();
+const packageNames = folders.map((name) => (name === 'shardwise' ? name : `@shardwise/${name}`));
+const programs = documents.flatMap(blocksOf).filter(({ kind }) => kind === 'program');
+
+/** Outside the repository: nothing here finds its sources or its node_modules. */
+const project = mkdtempSync(join(tmpdir(), 'shardwise-packages-'));
+const tarballs = mkdtempSync(join(tmpdir(), 'shardwise-tarballs-'));
+let packages: z.infer<typeof packed> = [];
+
+/** As a user of the packages does it: without the export condition of the repository. */
+function inProject(command: string, ...args: readonly string[]): Promise<Ended> {
+  return runCommand(command, args, { cwd: project, fromSource: false });
+}
+
+async function inRepository(command: string, ...args: readonly string[]): Promise<string> {
+  const run = await runCommand(command, args, { cwd: repository, fromSource: false });
+  expect(run.exitCode, run.output).toBe(0);
+  return run.stdout;
+}
+
+/** Builds what is missing or out of date, packs all packages, and installs them in one project. */
+beforeAll(async () => {
+  await inRepository('tsc', '-b', ...folders.map((name) => join('packages', name)));
+  const workspaces = folders.map((name) => `--workspace=packages/${name}`);
+  const options = ['--json', '--ignore-scripts', '--pack-destination', tarballs];
+  packages = packed.parse(JSON.parse(await inRepository('npm', 'pack', ...options, ...workspaces)));
+  const dependencies = Object.fromEntries(
+    packages.map(({ name, filename }) => [name, `file:${join(tarballs, filename)}`]),
+  );
+  const manifest = { name: 'user-of-shardwise', private: true, type: 'module', dependencies };
+  writeFileSync(join(project, 'package.json'), JSON.stringify(manifest));
+  for (const block of programs) writeFileSync(join(project, fileNameOf(block)), block.code);
+  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'];
+  const install = await inProject('npm', 'install', ...flags);
+  expect(install.exitCode, install.output).toBe(0);
+}, 180_000);
+
+afterAll(() => {
+  rmSync(project, { recursive: true, force: true });
+  rmSync(tarballs, { recursive: true, force: true });
+});
+
+describe.each(packageNames)('the tarball of %s', (name) => {
+  const paths = (): readonly string[] =>
+    packages.find((candidate) => candidate.name === name)?.files.map(({ path }) => path) ?? [];
+
+  test('holds README, LICENSE, manifest, sources and build', () => {
+    expect(paths()).toEqual(
+      expect.arrayContaining([
+        'README.md',
+        'LICENSE',
+        'package.json',
+        'src/index.ts',
+        'dist/index.js',
+        'dist/index.d.ts',
+      ]),
+    );
+  });
+
+  test('holds nothing else: no tests, no traces of the build', () => {
+    const allowed =
+      /^(?:(?:README\.md|LICENSE|package\.json)$|src\/.*\.ts$|dist\/.*\.(?:js|d\.ts)(?:\.map)?$|bin\/)/;
+    expect(paths().filter((path) => !allowed.test(path) || path.includes('.test.'))).toEqual([]);
+  });
+});
+
+describe('in a project that has installed the tarballs', () => {
+  test('the packages come from there and not from the repository', () => {
+    for (const name of packageNames) {
+      const manifest = join(project, 'node_modules', name, 'package.json');
+      expect(readFileSync(manifest, 'utf8')).toContain(`"name": "${name}"`);
+    }
+  });
+
+  test('shardwise --version prints the version', async () => {
+    const { stdout, exitCode, output } = await inProject('npx', 'shardwise', '--version');
+    expect(exitCode, output).toBe(0);
+    expect(stdout.trim()).toBe(packages.find(({ name }) => name === 'shardwise')?.version);
+  });
+
+  test.each(programs.map((block) => [block.name, block] as const))('%s runs', async (_, block) => {
+    expectRun(await inProject('node', fileNameOf(block)), block);
+  });
+
+  test('the training script of README.md runs on two ranks', async () => {
+    const script = programs.find(({ name }) => name.startsWith('README.md'));
+    if (script === undefined) throw new Error('README.md has no program');
+    const args = ['shardwise', 'run', '--nproc', '2', fileNameOf(script)];
+    const run = await inProject('npx', ...args);
+    expect(run.exitCode, run.output).toBe(0);
+    expect(run.stdout).toMatch(/^step 256 /m);
+  });
+
+  test('programs and declarations type-check without a special condition', async () => {
+    // What `tsc --init` writes, but declarations are checked as well.
+    const compilerOptions = {
+      module: 'nodenext',
+      target: 'esnext',
+      types: [],
+      strict: true,
+      noUncheckedIndexedAccess: true,
+      exactOptionalPropertyTypes: true,
+      verbatimModuleSyntax: true,
+      isolatedModules: true,
+      skipLibCheck: false,
+      noEmit: true,
+    };
+    writeFileSync(
+      join(project, 'tsconfig.json'),
+      JSON.stringify({ compilerOptions, files: programs.map(fileNameOf) }),
+    );
+    const { exitCode, output } = await inProject('tsc', '-p', '.');
+    expect(output.trim()).toBe('');
+    expect(exitCode).toBe(0);
+  });
+});
+
+describe('the entry points of @shardwise/core', () => {
+  test.each(['index.js', join('spec', 'index.js')])('dist/%s loads no Node module', (entry) => {
+    const { files, outside } = importGraph(join(repository, 'packages', 'core', 'dist', entry));
+    expect(files.every((file) => existsSync(file))).toBe(true);
+    expect([...outside].filter(([specifier]) => specifier !== 'zod')).toEqual([]);
+  });
+
+  test('a Node module would be seen: dist/node.js loads some', () => {
+    const { outside } = importGraph(join(repository, 'packages', 'core', 'dist', 'node.js'));
+    expect([...outside.keys()]).toContain('node:fs/promises');
+  });
+});
