@@ -1,4 +1,4 @@
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -139,7 +139,7 @@ describe('in a project that has installed the tarballs', () => {
 describe('the entry points of @shardwise/core', () => {
   test.each(['index.js', join('spec', 'index.js')])('dist/%s loads no Node module', (entry) => {
     const { files, outside } = importGraph(join(repository, 'packages', 'core', 'dist', entry));
-    expect(files.every((file) => existsSync(file))).toBe(true);
+    expect(files.length).toBeGreaterThan(1);
     expect([...outside].filter(([specifier]) => specifier !== 'zod')).toEqual([]);
   });
 

@@ -28,7 +28,7 @@ export function readProgress(
     throw new CheckpointError(
       {
         asked: `to continue a run of ${saved} ${saved === 1 ? 'rank' : 'ranks'}`,
-        found: `${worldSize} ${worldSize === 1 ? 'rank' : 'ranks'}`,
+        found: `this one has ${worldSize}`,
         todo: `Start it with --nproc ${saved}`,
       },
       { directory, saved, worldSize },

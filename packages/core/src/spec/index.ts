@@ -2,6 +2,7 @@ export * from './dtype.ts';
 export * from './op.ts';
 export * from './backend.ts';
 export * from './process-group.ts';
+export * from './store.ts';
 export * from './transport.ts';
 export * from './mesh.ts';
 export * from './strategy.ts';

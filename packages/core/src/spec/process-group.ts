@@ -20,7 +20,7 @@ export type ReduceOp =
   | { readonly premultipliedSum: number };
 
 export interface CallOptions {
-  /** After this the call rejects with a TimeoutError that names the ranks that are missing. */
+  /** After this the call rejects with a CollectiveTimeoutError that names the ranks that are missing. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }

@@ -36,7 +36,8 @@ function view<T>(
   size: number,
   make: (buffer: ArrayBufferLike, offset: number, length: number) => T,
 ): T {
-  const aligned = bytes.byteOffset % size === 0 ? bytes : bytes.slice();
+  // Not slice(): that of Node's Buffer does not copy.
+  const aligned = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes);
   return make(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
