@@ -25,7 +25,10 @@ describe('the GPT of the example, trained on two ranks, learns', () => {
   ] as const)('%s', async (_, language) => {
     const world = createThreadsWorld({ size: ranks, arenaBytes: 64 * 1024 * 1024 });
     const url = new URL('./ranks/learn-language.ts', import.meta.url);
-    const results = z.array(learned).length(ranks).parse(await spawnRanks(ranks, url, { world, data: { language, steps } }));
+    const results = z
+      .array(learned)
+      .length(ranks)
+      .parse(await spawnRanks(ranks, url, { world, data: { language, steps } }));
     const first = mean(results.map(({ losses }) => losses[0] ?? Number.NaN));
     const last = mean(results.flatMap(({ losses }) => losses.slice(-lastSteps)));
     expect(first).toBeGreaterThan(0.9 * guess);

@@ -9,9 +9,23 @@ import { exampleScript, runShardwise } from './support/run-shardwise.ts';
 
 // The example as its users run it: a process with ranks, on a model that is small enough for a test.
 
-const tiny = ['--data', 'text.txt', '--layers', '1', '--heads', '2', '--channels', '32', '--context-length', '32'];
+const tiny = [
+  '--data',
+  'text.txt',
+  '--layers',
+  '1',
+  '--heads',
+  '2',
+  '--channels',
+  '32',
+  '--context-length',
+  '32',
+];
 
-const lines = Array.from({ length: 300 }, (_, line) => `${line}. the quick brown fox jumps over ${(line * line) % 97} lazy dogs`);
+const lines = Array.from(
+  { length: 300 },
+  (_, line) => `${line}. the quick brown fox jumps over ${(line * line) % 97} lazy dogs`,
+);
 const text = lines.join('\n');
 
 let cwd = '';
@@ -31,9 +45,25 @@ interface Train {
   readonly options?: readonly string[];
 }
 
-function train({ ranks = 2, runDirectory, resume, interruptAt, options = [] }: Train): Promise<Ended> {
+function train({
+  ranks = 2,
+  runDirectory,
+  resume,
+  interruptAt,
+  options = [],
+}: Train): Promise<Ended> {
   const resumeArgs = resume === undefined ? [] : ['--resume', resume];
-  const args = ['run', '--nproc', String(ranks), '--run-dir', runDirectory, ...resumeArgs, exampleScript, ...tiny, ...options];
+  const args = [
+    'run',
+    '--nproc',
+    String(ranks),
+    '--run-dir',
+    runDirectory,
+    ...resumeArgs,
+    exampleScript,
+    ...tiny,
+    ...options,
+  ];
   return runShardwise(args, { cwd, ...(interruptAt === undefined ? {} : { interruptAt }) });
 }
 
@@ -50,18 +80,37 @@ type Metrics = z.infer<typeof metricsSchema>;
 /** What a run learned, step by step; times are left out. */
 async function metricsOf(runDirectory: string): Promise<readonly Metrics[]> {
   const text = await readFile(join(cwd, runDirectory, 'metrics.jsonl'), 'utf8');
-  return text.trim().split('\n').map((line) => metricsSchema.parse(JSON.parse(line)));
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => metricsSchema.parse(JSON.parse(line)));
 }
 
 /** In nats: sum of -p log p over the bytes that occur. */
 function entropyOfBytes(bytes: Uint8Array): number {
   const counts = Map.groupBy(bytes, (byte) => byte);
-  return counts.values().reduce((sum, { length }) => sum - (length / bytes.length) * Math.log(length / bytes.length), 0);
+  return counts
+    .values()
+    .reduce(
+      (sum, { length }) => sum - (length / bytes.length) * Math.log(length / bytes.length),
+      0,
+    );
 }
 
 describe('the GPT example on two ranks', () => {
   let run: Ended;
-  const options = ['--steps', '12', '--warmup-steps', '2', '--learning-rate', '0.01', '--validate-every', '6', '--sample-bytes', '40'];
+  const options = [
+    '--steps',
+    '12',
+    '--warmup-steps',
+    '2',
+    '--learning-rate',
+    '0.01',
+    '--validate-every',
+    '6',
+    '--sample-bytes',
+    '40',
+  ];
 
   beforeAll(async () => {
     run = await train({ runDirectory: 'whole', options });
@@ -74,34 +123,58 @@ describe('the GPT example on two ranks', () => {
 
   it('learns: the loss falls far from that of a guess among 256 bytes', async () => {
     const metrics = await metricsOf('whole');
-    expect(metrics.map(({ step }) => step)).toEqual(Array.from({ length: 12 }, (_, index) => index + 1));
+    expect(metrics.map(({ step }) => step)).toEqual(
+      Array.from({ length: 12 }, (_, index) => index + 1),
+    );
     expect(metrics[0]?.loss).toBeGreaterThan(Math.log(256) - 0.3);
     expect(metrics.at(-1)?.loss).toBeLessThan(4.5);
     expect(metrics[5]?.validationLoss).toBeGreaterThan(metrics[11]?.validationLoss ?? Number.NaN);
   });
 
   it('prints the validation loss beside the entropy of single bytes, and a sample', () => {
-    const [, validation = '', entropy = ''] = /validation loss ([\d.]+) nats a byte; unigram entropy of the text ([\d.]+)/.exec(run.stdout) ?? [];
+    const [, validation = '', entropy = ''] =
+      /validation loss ([\d.]+) nats a byte; unigram entropy of the text ([\d.]+)/.exec(
+        run.stdout,
+      ) ?? [];
     expect(Number(validation)).toBeLessThan(5);
     expect(entropy).toBe(entropyOfBytes(splitText(Buffer.from(text), 0.05).validation).toFixed(3));
     expect(run.stdout).toMatch(/--- prompt\n[^]*--- generated\n[^]*\n---\n/);
   });
 
   it('leaves metrics, a report, a trace of both ranks and logs', async () => {
-    expect((await readdir(join(cwd, 'whole'))).toSorted()).toEqual(['checkpoints', 'logs', 'metrics.jsonl', 'report.html', 'trace.json']);
+    expect((await readdir(join(cwd, 'whole'))).toSorted()).toEqual([
+      'checkpoints',
+      'logs',
+      'metrics.jsonl',
+      'report.html',
+      'trace.json',
+    ]);
     const report = await readFile(join(cwd, 'whole', 'report.html'), 'utf8');
     expect(report).toContain('<!doctype html>');
     expect(report).toMatch(/unigram entropy \(nats\)/i);
     const trace = z
-      .object({ traceEvents: z.array(z.object({ pid: z.number(), tid: z.number().optional(), name: z.string() })) })
+      .object({
+        traceEvents: z.array(
+          z.object({ pid: z.number(), tid: z.number().optional(), name: z.string() }),
+        ),
+      })
       .parse(JSON.parse(await readFile(join(cwd, 'whole', 'trace.json'), 'utf8')));
     expect(trace.traceEvents.filter(({ name }) => name === 'allReduce').length).toBeGreaterThan(1);
   });
 
   it("leaves a checkpoint in safetensors, with PyTorch's names and shapes", async () => {
-    const file = await readFile(join(cwd, 'whole', 'checkpoints', 'step-000012', 'model.safetensors'));
+    const file = await readFile(
+      join(cwd, 'whole', 'checkpoints', 'step-000012', 'model.safetensors'),
+    );
     const { tensors } = decodeSafetensors(new Uint8Array(file));
-    expect(Object.fromEntries(Object.entries(tensors).map(([name, { dtype, shape }]) => [name, `${dtype} ${formatShape(shape)}`]))).toEqual({
+    expect(
+      Object.fromEntries(
+        Object.entries(tensors).map(([name, { dtype, shape }]) => [
+          name,
+          `${dtype} ${formatShape(shape)}`,
+        ]),
+      ),
+    ).toEqual({
       'tokens.weight': 'f32 [256, 32]',
       'positions.weight': 'f32 [32, 32]',
       'blocks.0.norm1.weight': 'f32 [32]',
@@ -123,20 +196,37 @@ describe('the GPT example on two ranks', () => {
   });
 
   it('trains as one rank does on batches twice as large', async () => {
-    const alone = await train({ ranks: 1, runDirectory: 'alone', options: [...options, '--batch-size', '16'] });
+    const alone = await train({
+      ranks: 1,
+      runDirectory: 'alone',
+      options: [...options, '--batch-size', '16'],
+    });
     expect(alone.exitCode, alone.output).toBe(0);
     const [one, two] = [await metricsOf('alone'), await metricsOf('whole')];
     expect(one).toHaveLength(two.length);
     one.forEach(({ step, loss, tokens }, index) => {
       expect(tokens).toBe(two[index]?.tokens);
-      expect(Math.abs(loss - (two[index]?.loss ?? Number.NaN)) / loss, `step ${step}`).toBeLessThan(1e-4);
+      expect(Math.abs(loss - (two[index]?.loss ?? Number.NaN)) / loss, `step ${step}`).toBeLessThan(
+        1e-4,
+      );
     });
   });
 });
 
 describe('a run that was interrupted', () => {
   // More than an epoch, so that it is also resumed in another one than it began in.
-  const options = ['--steps', '80', '--warmup-steps', '10', '--validate-every', '10', '--checkpoint-every', '1000', '--sample-bytes', '10'];
+  const options = [
+    '--steps',
+    '80',
+    '--warmup-steps',
+    '10',
+    '--validate-every',
+    '10',
+    '--checkpoint-every',
+    '1000',
+    '--sample-bytes',
+    '10',
+  ];
   const checkpointLine = /^Checkpoint: +(\S+step-(\d+))$/m;
 
   let whole: readonly Metrics[] = [];
@@ -160,26 +250,61 @@ describe('a run that was interrupted', () => {
   });
 
   it('continues bit for bit, also when it is interrupted again', async () => {
-    const again = await train({ runDirectory: 'again', resume: 'interrupted', interruptAt: '/80  loss', options });
+    const again = await train({
+      runDirectory: 'again',
+      resume: 'interrupted',
+      interruptAt: '/80  loss',
+      options,
+    });
     expect(again.exitCode, again.output).toBe(130);
-    const rest = await train({ runDirectory: 'rest', resume: join('again', 'checkpoints'), options });
+    const rest = await train({
+      runDirectory: 'rest',
+      resume: join('again', 'checkpoints'),
+      options,
+    });
     expect(rest.exitCode, rest.output).toBe(0);
 
-    const parts = [await metricsOf('interrupted'), await metricsOf('again'), await metricsOf('rest')];
+    const parts = [
+      await metricsOf('interrupted'),
+      await metricsOf('again'),
+      await metricsOf('rest'),
+    ];
     for (const part of parts) expect(part.length).toBeGreaterThan(0);
     expect(parts.flat()).toEqual(whole);
     const [resumed, uninterrupted] = await Promise.all(
-      ['rest', 'uninterrupted'].map((run) => readFile(join(cwd, run, 'checkpoints', 'step-000080', 'model.safetensors'))),
+      ['rest', 'uninterrupted'].map((run) =>
+        readFile(join(cwd, run, 'checkpoints', 'step-000080', 'model.safetensors')),
+      ),
     );
     expect(resumed?.equals(uninterrupted ?? Buffer.of())).toBe(true);
   });
 
   it.each([
-    ['another model', 2, ['--channels', '64'], /^Rank \d failed first: CheckpointError: load a state dict into GPT: 17 different: tokens\.weight \(shape \[256, 32\], not \[256, 64\]\)/],
-    ['another world size', 1, [], /^Rank 0 failed: CheckpointError: to continue a run of 2 ranks: this one has 1\. Start it with --nproc 2/],
-    ['another batch size', 2, ['--batch-size', '4'], /ConfigError: to continue in the middle of an epoch: the state was saved with batchSize 8; this data loader has batchSize 4/],
+    [
+      'another model',
+      2,
+      ['--channels', '64'],
+      /^Rank \d failed first: CheckpointError: load a state dict into GPT: 17 different: tokens\.weight \(shape \[256, 32\], not \[256, 64\]\)/,
+    ],
+    [
+      'another world size',
+      1,
+      [],
+      /^Rank 0 failed: CheckpointError: to continue a run of 2 ranks: this one has 1\. Start it with --nproc 2/,
+    ],
+    [
+      'another batch size',
+      2,
+      ['--batch-size', '4'],
+      /ConfigError: to continue in the middle of an epoch: the state was saved with batchSize 8; this data loader has batchSize 4/,
+    ],
   ] as const)('is not continued with %s', async (name, ranks, changed, message) => {
-    const run = await train({ ranks, runDirectory: name.replaceAll(' ', '-'), resume: 'interrupted', options: [...options, ...changed] });
+    const run = await train({
+      ranks,
+      runDirectory: name.replaceAll(' ', '-'),
+      resume: 'interrupted',
+      options: [...options, ...changed],
+    });
     expect(run.exitCode).toBe(1);
     expect(run.stderr).toMatch(message);
   });

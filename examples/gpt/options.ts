@@ -10,23 +10,29 @@ const installedDeclarations = [
 
 const count = z.coerce.number().int().positive();
 
-const schema = z.strictObject({
-  strategy: z.enum(['ddp', 'none']).default('ddp'),
-  data: z.array(z.string()).default(installedDeclarations),
-  steps: count.default(700),
-  'batch-size': count.default(8),
-  'context-length': count.default(128),
-  layers: count.default(4),
-  heads: count.default(4),
-  channels: count.default(256),
-  'learning-rate': z.coerce.number().positive().default(1e-3),
-  'weight-decay': z.coerce.number().nonnegative().default(0.1),
-  'warmup-steps': count.default(50),
-  'validate-every': count.default(100),
-  'checkpoint-every': count.default(350),
-  'sample-bytes': z.coerce.number().int().nonnegative().default(300),
-  seed: z.coerce.number().int().nonnegative().default(1),
-});
+const schema = z
+  .strictObject({
+    strategy: z.enum(['ddp', 'none']).default('ddp'),
+    data: z.array(z.string()).default(installedDeclarations),
+    steps: count.default(700),
+    'batch-size': count.default(8),
+    'context-length': count.default(128),
+    layers: count.default(4),
+    heads: count.default(4),
+    channels: count.default(256),
+    'learning-rate': z.coerce.number().positive().default(1e-3),
+    'weight-decay': z.coerce.number().nonnegative().default(0.1),
+    'warmup-steps': count.default(50),
+    'validate-every': count.default(100),
+    'checkpoint-every': count.default(350),
+    'sample-bytes': z.coerce.number().int().nonnegative().default(300),
+    seed: z.coerce.number().int().nonnegative().default(1),
+  })
+  .superRefine(({ heads, channels }, context) => {
+    if (channels % heads === 0) return;
+    const message = `${heads} heads do not divide ${channels} channels`;
+    context.addIssue({ code: 'custom', path: ['heads'], message });
+  });
 
 export type Options = z.infer<typeof schema>;
 

@@ -1,6 +1,16 @@
 import {
-  allGather, allReduce, allToAll, broadcast, fromData, noGrad, reduce, reduceScatter, reinterpret, sendRecv,
-  type ProcessGroup, type Tensor,
+  allGather,
+  allReduce,
+  allToAll,
+  broadcast,
+  fromData,
+  noGrad,
+  reduce,
+  reduceScatter,
+  reinterpret,
+  sendRecv,
+  type ProcessGroup,
+  type Tensor,
 } from '@shardwise/core';
 import type { RankContext } from '@shardwise/testing';
 import { join } from './join.ts';
@@ -18,35 +28,102 @@ interface Case {
 
 /** The rows of the table; inputs have shape [4 * size, 2 * size]. */
 export const cases: Readonly<Record<string, Case>> = {
-  'all-reduce to replicate': { input: 'varying', result: 'perRank', build: (x) => allReduce(x, 'dp') },
-  'all-reduce mean to replicate': { input: 'varying', result: 'perRank', build: (x) => allReduce(x, 'dp', { reduce: 'avg' }) },
-  'all-reduce to invariant': { input: 'varying', result: 'shared', build: (x) => allReduce(x, 'dp', { to: 'invariant' }) },
-  'all-reduce mean to invariant': { input: 'varying', result: 'shared', build: (x) => allReduce(x, 'dp', { reduce: 'avg', to: 'invariant' }) },
-  'all-gather of dim 0 to replicate': { input: 'varying', result: 'perRank', build: (x) => allGather(x, 'dp', 0) },
-  'all-gather of dim 1 to replicate': { input: 'varying', result: 'perRank', build: (x) => allGather(x, 'dp', 1) },
-  'all-gather of dim 1 to invariant': { input: 'varying', result: 'shared', build: (x) => allGather(x, 'dp', 1, 'invariant') },
-  'reduce-scatter of dim 0': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 0) },
-  'reduce-scatter of dim 1': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 1) },
-  'reduce-scatter mean': { input: 'varying', result: 'perRank', build: (x) => reduceScatter(x, 'dp', 1, 'avg') },
-  'all-to-all from dim 0 to dim 1': { input: 'varying', result: 'perRank', build: (x) => allToAll(x, 'dp', 0, 1) },
-  'all-to-all from dim 1 to dim 0': { input: 'varying', result: 'perRank', build: (x) => allToAll(x, 'dp', 1, 0) },
-  'broadcast from the last rank': { input: 'varying', result: 'perRank', build: (x, size) => broadcast(x, 'dp', size - 1) },
+  'all-reduce to replicate': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allReduce(x, 'dp'),
+  },
+  'all-reduce mean to replicate': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allReduce(x, 'dp', { reduce: 'avg' }),
+  },
+  'all-reduce to invariant': {
+    input: 'varying',
+    result: 'shared',
+    build: (x) => allReduce(x, 'dp', { to: 'invariant' }),
+  },
+  'all-reduce mean to invariant': {
+    input: 'varying',
+    result: 'shared',
+    build: (x) => allReduce(x, 'dp', { reduce: 'avg', to: 'invariant' }),
+  },
+  'all-gather of dim 0 to replicate': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allGather(x, 'dp', 0),
+  },
+  'all-gather of dim 1 to replicate': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allGather(x, 'dp', 1),
+  },
+  'all-gather of dim 1 to invariant': {
+    input: 'varying',
+    result: 'shared',
+    build: (x) => allGather(x, 'dp', 1, 'invariant'),
+  },
+  'reduce-scatter of dim 0': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => reduceScatter(x, 'dp', 0),
+  },
+  'reduce-scatter of dim 1': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => reduceScatter(x, 'dp', 1),
+  },
+  'reduce-scatter mean': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => reduceScatter(x, 'dp', 1, 'avg'),
+  },
+  'all-to-all from dim 0 to dim 1': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allToAll(x, 'dp', 0, 1),
+  },
+  'all-to-all from dim 1 to dim 0': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x) => allToAll(x, 'dp', 1, 0),
+  },
+  'broadcast from the last rank': {
+    input: 'varying',
+    result: 'perRank',
+    build: (x, size) => broadcast(x, 'dp', size - 1),
+  },
   'reduce to rank 0': { input: 'varying', result: 'perRank', build: (x) => reduce(x, 'dp', 0) },
   'send to the next rank': {
     input: 'varying',
     result: 'perRank',
-    build: (x, size) => sendRecv(x, 'dp', Array.from({ length: size }, (_, rank) => (rank + 1) % size)),
+    build: (x, size) =>
+      sendRecv(
+        x,
+        'dp',
+        Array.from({ length: size }, (_, rank) => (rank + 1) % size),
+      ),
   },
   'send to the next rank without wrapping': {
     input: 'varying',
     result: 'perRank',
-    build: (x, size) => sendRecv(x, 'dp', Array.from({ length: size }, (_, rank) => (rank + 1 < size ? rank + 1 : -1))),
+    build: (x, size) =>
+      sendRecv(
+        x,
+        'dp',
+        Array.from({ length: size }, (_, rank) => (rank + 1 < size ? rank + 1 : -1)),
+      ),
   },
-  "invariant to replicate (Megatron's f)": { input: 'invariant', result: 'perRank', build: (x) => reinterpret(x, 'dp', 'invariant', 'replicate') },
+  "invariant to replicate (Megatron's f)": {
+    input: 'invariant',
+    result: 'perRank',
+    build: (x) => reinterpret(x, 'dp', 'invariant', 'replicate'),
+  },
   'f, then g: a column and row parallel pair': {
     input: 'invariant',
     result: 'shared',
-    build: (x) => allReduce(reinterpret(x, 'dp', 'invariant', 'replicate').sin(), 'dp', { to: 'invariant' }),
+    build: (x) =>
+      allReduce(reinterpret(x, 'dp', 'invariant', 'replicate').sin(), 'dp', { to: 'invariant' }),
   },
 };
 
@@ -83,7 +160,11 @@ async function check(name: string, spec: Case, group: ProcessGroup): Promise<Out
 
   const loss = (x: Tensor): Tensor => {
     const y = spec.build(x, size);
-    const weights = fromData(values(y.numel, spec.result === 'shared' ? 3 : 100 + rank), y.shape, 'f32');
+    const weights = fromData(
+      values(y.numel, spec.result === 'shared' ? 3 : 100 + rank),
+      y.shape,
+      'f32',
+    );
     return y.add(y.mul(y).mul(0.3)).mul(weights).sum();
   };
   /** The sum of the ranks' losses; where the result is shared, all of them are the same loss. */
@@ -100,7 +181,10 @@ async function check(name: string, spec: Case, group: ProcessGroup): Promise<Out
   loss(x).backward();
   if (x.grad === null) throw new TypeError(`${name} gave no gradient`);
   const gradient = await x.grad.data();
-  const mine = direction.reduce((sum, value, index) => sum + value * Number(gradient[index] ?? 0), 0);
+  const mine = direction.reduce(
+    (sum, value, index) => sum + value * Number(gradient[index] ?? 0),
+    0,
+  );
   // An invariant input's gradient is whole on every rank; the others' are terms of a sum.
   const total = await sumOverRanks(mine, group);
   return { name, numeric, analytic: spec.input === 'invariant' ? total / size : total };

@@ -8,12 +8,19 @@ function isWorld(world: unknown): world is ThreadsWorld {
 }
 
 /** Makes this thread a rank of a threads world, with its tensors in its region of the shared memory. */
-export async function join({ rank, world }: RankContext, device: 'cpu' | 'interpreter' = 'cpu'): Promise<{ group: ProcessGroup; mesh: Mesh }> {
+export async function join(
+  { rank, world }: RankContext,
+  device: 'cpu' | 'interpreter' = 'cpu',
+): Promise<{ group: ProcessGroup; mesh: Mesh }> {
   if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
   const group = joinThreadsWorld(world, rank);
   const mesh = new LineMesh('dp', group);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  setRank({ device: device === 'interpreter' ? interpreter() : await cpu({ memory: world.memory, ...region }), mesh });
+  setRank({
+    device:
+      device === 'interpreter' ? interpreter() : await cpu({ memory: world.memory, ...region }),
+    mesh,
+  });
   return { group, mesh };
 }

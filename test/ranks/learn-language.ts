@@ -29,7 +29,9 @@ export const languages = {
   },
   /** Random tokens, and the same ones again. */
   copy: (random) => {
-    const prefix = Array.from({ length: prefixLength }, () => Math.floor(random() * vocabularySize));
+    const prefix = Array.from({ length: prefixLength }, () =>
+      Math.floor(random() * vocabularySize),
+    );
     return [...prefix, ...prefix];
   },
 } satisfies Record<string, Language>;
@@ -54,15 +56,27 @@ export async function main(context: RankContext): Promise<z.infer<typeof learned
   manualSeed(1);
   const length = 2 * prefixLength - 1;
   const batchSize = 32;
-  const model = new GPT({ vocabularySize, contextLength: length, layers: 1, heads: 2, channels: 32 });
+  const model = new GPT({
+    vocabularySize,
+    contextLength: length,
+    layers: 1,
+    heads: 2,
+    channels: 32,
+  });
   const parallel = await DistributedDataParallel.create(model);
   const optimizer = new AdamW(model.parameters(), { lr: 1e-2, betas: [0.9, 0.95] });
   const random = randomNumbers(context.rank);
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
     const sequences = Array.from({ length: batchSize }, () => languages[language](random));
-    const ids = (from: number) => fromData(Int32Array.from(sequences.flatMap((tokens) => tokens.slice(from, from + length))), [batchSize, length], 'i32');
-    for (const group of optimizer.paramGroups) group.lr = 1e-2 * Math.min(1, (steps - step) / (steps / 2));
+    const ids = (from: number) =>
+      fromData(
+        Int32Array.from(sequences.flatMap((tokens) => tokens.slice(from, from + length))),
+        [batchSize, length],
+        'i32',
+      );
+    for (const group of optimizer.paramGroups)
+      group.lr = 1e-2 * Math.min(1, (steps - step) / (steps / 2));
     optimizer.zeroGrad();
     const loss = functional.crossEntropy(parallel.forward(ids(0)), ids(1));
     loss.backward();

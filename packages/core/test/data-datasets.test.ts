@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ArrayDataset } from '../src/data/array-dataset.ts';
 import { collate } from '../src/data/collate.ts';
-import { type ArrayTree, ndArray } from '../src/data/nd-array.ts';
+import { type ArrayTree, type NDArray, ndArray } from '../src/data/nd-array.ts';
 import { readTextFiles } from '../src/data/read-text-files.ts';
 import { randomSplit, Subset } from '../src/data/subset.ts';
 import { splitText, TextDataset } from '../src/data/text-dataset.ts';
@@ -13,7 +13,7 @@ import { Generator } from '../src/random/generator.ts';
 import { ConfigError, DataError, ShapeError } from '../src/spec/errors.ts';
 import { golden, indicesText } from './golden/random.ts';
 
-function numbers(length: number): ArrayDataset<{ x: ReturnType<typeof ndArray> }> {
+function numbers(length: number): ArrayDataset<{ x: NDArray<'i32'> }> {
   return new ArrayDataset({ x: ndArray(Int32Array.from({ length }, (_, i) => i)) });
 }
 

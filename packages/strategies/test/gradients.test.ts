@@ -51,7 +51,7 @@ describe('gradients on 3 ranks are the mean of the ranks, also with', () => {
     expect(ranks).toHaveLength(3);
     ranks.forEach((rank, index) => {
       const of = (elements: number, values: readonly number[]): number[] =>
-        new Array<number>(elements).fill(Math.fround(values[index] ?? 0));
+        Array.from({ length: elements }, () => Math.fround(values[index] ?? 0));
       expect(rank[name], `on rank ${index}`).toEqual({
         left: of(5, left),
         right: of(5, right),

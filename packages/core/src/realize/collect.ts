@@ -81,7 +81,7 @@ function checkReadable(reader: Node, input: Node): void {
         asked: `${reader.op} of a tensor of shape ${formatShape(leaf.shape)}`,
         found:
           'the tensor was updated in place after the expression was written and before it was computed',
-        todo: 'Compute the expression before the update (await tensor.realize()), or write it after the update',
+        todo: 'Call retain() on the expression so that the run of the update computes it too, or write it after the update',
       },
       { op: reader.op, shape: leaf.shape },
     );

@@ -12,7 +12,11 @@ export interface Store {
   /** Adds to a counter that starts at 0, and returns the sum: each caller gets another one. */
   add(key: string, amount: number): Promise<number>;
   /** Sets `desired` where the value is `expected` (undefined: not set); returns the value after that. */
-  compareSet(key: string, expected: Uint8Array | undefined, desired: Uint8Array): Promise<Uint8Array>;
+  compareSet(
+    key: string,
+    expected: Uint8Array | undefined,
+    desired: Uint8Array,
+  ): Promise<Uint8Array>;
   /** Waits until all keys are set. */
   wait(keys: readonly string[], options?: CallOptions): Promise<void>;
   /** Whether there was something to delete. */

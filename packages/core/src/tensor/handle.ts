@@ -215,6 +215,15 @@ export class TensorHandle {
     return this;
   }
 
+  /**
+   * Has the next realization compute this tensor too, so that a metric of a step is computed with
+   * the step and can be read after it.
+   */
+  retain(): this {
+    if (this.#node.value === null) addPending(this.#node, () => {});
+    return this;
+  }
+
   /** Computes the tensor (and whatever is pending) and keeps it on the device. */
   async realize(): Promise<this> {
     await currentSession().realize([this.#node]);

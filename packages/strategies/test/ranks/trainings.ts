@@ -205,7 +205,7 @@ async function run(
     losses.push(await loss.item());
     hashes.push(await hashOf(model));
   }
-  const parameters: Record<string, Float32Array> = {};
+  const parameters: Record<string, Float32Array<ArrayBuffer>> = {};
   for (const [parameterName, parameter] of model.namedParameters()) {
     parameters[parameterName] = Float32Array.from(await parameter.data(), Number);
   }

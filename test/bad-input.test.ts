@@ -1,0 +1,595 @@
+import { cp, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readTextFiles } from '@shardwise/core/node';
+import { settleRanks } from '@shardwise/testing';
+import {
+  AdamW,
+  arange,
+  CheckpointError,
+  ConfigError,
+  cpu,
+  createThreadsWorld,
+  currentSession,
+  DataError,
+  DataLoader,
+  ddp,
+  DistributedDataParallel,
+  DistributedSampler,
+  Dropout,
+  DTypeError,
+  Embedding,
+  fromData,
+  functional,
+  LayoutError,
+  Linear,
+  LineMesh,
+  loadCheckpoint,
+  ones,
+  planFor,
+  saveCheckpoint,
+  setRandomState,
+  setRank,
+  ShapeError,
+  type ShardwiseError,
+  singleGroup,
+  splitText,
+  tensor,
+  TensorStateError,
+  TextDataset,
+} from 'shardwise';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readOptions } from '../examples/gpt/options.ts';
+import { progressSchema } from '../examples/gpt/progress.ts';
+import type { Disagreement } from './ranks/disagree.ts';
+import type { Ended } from './support/run-command.ts';
+import { exampleScript, runShardwise } from './support/run-shardwise.ts';
+
+// Each input that is wrong ends in an error that says what was asked, what was found, and what to do.
+
+interface BadInput {
+  readonly does: () => unknown;
+  readonly error: abstract new (...args: never[]) => ShardwiseError;
+  readonly code: string;
+  /** At least these. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  /** Texts that the message has in this order: what was asked, found, and is to be done. */
+  readonly says: readonly [asked: string, found: string, ...more: string[], todo: string];
+}
+
+let folder = '';
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'shardwise-bad-input-'));
+});
+
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+async function thrownBy(does: () => unknown): Promise<unknown> {
+  try {
+    await does();
+  } catch (error) {
+    return error;
+  }
+  throw new Error('it was accepted');
+}
+
+async function expectRefusal({ does, error, code, fields, says }: BadInput): Promise<void> {
+  const thrown = await thrownBy(does);
+  expect(thrown).toBeInstanceOf(error);
+  expect(thrown).toMatchObject({ name: error.name, code, fields });
+  expectInOrder(thrown instanceof Error ? thrown.message : '', says);
+}
+
+function expectInOrder(message: string, texts: readonly string[]): void {
+  let from = 0;
+  for (const text of texts) {
+    const at = message.indexOf(text, from);
+    expect(at, `'${text}' in '${message}'`).toBeGreaterThanOrEqual(from);
+    from = at + text.length;
+  }
+}
+
+// Stands before anything that makes this thread a rank.
+it('reading a tensor before init says how to begin', () =>
+  expectRefusal({
+    does: () => ones([2]).add(1).data(),
+    error: ConfigError,
+    code: 'CONFIG',
+    fields: {},
+    says: ['to compute a tensor', 'no device set for this rank', 'Call `await init()`'],
+  }));
+
+describe('a tensor', () => {
+  beforeAll(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
+
+  const inputs: Readonly<Record<string, BadInput>> = {
+    'of a shape that does not broadcast': {
+      does: () => ones([2, 3]).add(ones([4])),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { a: [2, 3], b: [4], dim: -1 },
+      says: ['add of shapes [2, 3] and [4]', 'sizes 3 and 4 at dim -1', 'Make the sizes equal'],
+    },
+    'of inner sizes that do not fit a matmul': {
+      does: () => new Linear(3, 4).forward(ones([2, 5])),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: {
+        op: 'matmul',
+        shapes: [
+          [2, 5],
+          [4, 3],
+        ],
+      },
+      says: ['matmul of shapes [2, 5], [4, 3]', 'inner sizes 5 and 3', 'Make them equal'],
+    },
+    'with another number of elements than its new shape': {
+      does: () => ones([2, 3]).reshape([4]),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { op: 'reshape' },
+      says: ['reshape of shapes [2, 3]', '6 elements for the shape [4] of 4', 'as many elements'],
+    },
+    'reduced along a dim that it does not have': {
+      does: () => ones([2, 3]).sum(2),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { dim: 2, ndim: 2 },
+      says: ['sum along dim 2', 'a tensor of 2 dims', 'Use a dim from -2 to 1'],
+    },
+    'of rows of different lengths': {
+      does: () => tensor([[1], [1, 2]]),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { depth: 1 },
+      says: ['nested arrays', 'rows of different lengths at depth 1', 'the same length'],
+    },
+    'of more data than its shape': {
+      does: () => fromData(new Float32Array(3), [2], 'f32'),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { shape: [2], elements: 3 },
+      says: ['a tensor of shape [2] (2 elements)', '3 elements', 'as many elements as the shape'],
+    },
+    'of two dtypes': {
+      does: () => ones([2]).add(arange(2)),
+      error: DTypeError,
+      code: 'DTYPE',
+      fields: { op: 'add', dtypes: ['f32', 'i32'] },
+      says: ['add of f32 [2] and i32 [2]', 'two dtypes', "Convert one of them with .to('f32')"],
+    },
+    'of floats where an embedding takes indices': {
+      does: () => new Embedding(5, 3).forward(ones([2])),
+      error: DTypeError,
+      code: 'DTYPE',
+      fields: { dtype: 'f32', allowed: ['i32'] },
+      says: [
+        'of a f32 tensor of shape [2]',
+        'takes i32',
+        "Convert it first, for example with .to('i32')",
+      ],
+    },
+    'of targets that are not one for each row': {
+      does: () => functional.crossEntropy(ones([2, 3]), arange(3)),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { classes: [2, 3], targets: [3] },
+      says: [
+        'classes of shape [2, 3] and targets of shape [3]',
+        'not one class index per row',
+        'Use targets of shape [2]',
+      ],
+    },
+    'of several elements, read as one': {
+      does: () => ones([2]).item(),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { shape: [2] },
+      says: ['item() of a tensor of shape [2]', '2 elements', 'Use data()'],
+    },
+    'that is no scalar, differentiated': {
+      does: () => new Linear(2, 2).forward(ones([3, 2])).backward(),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { shape: [3, 2] },
+      says: [
+        'backward() from a tensor of shape [3, 2]',
+        '6 elements',
+        'Reduce it to a scalar first',
+      ],
+    },
+    'without parameters, differentiated': {
+      does: () => ones([2]).sum().backward(),
+      error: TensorStateError,
+      code: 'TENSOR_STATE',
+      fields: { op: 'sum' },
+      says: ['backward()', 'no tensor that requires a gradient', 'Check that parameters were used'],
+    },
+    'that is a gradient, read after zeroGrad': {
+      does: async () => {
+        const model = new Linear(2, 2);
+        model
+          .forward(ones([3, 2]))
+          .sum()
+          .backward();
+        const gradient = model.weight.grad;
+        await gradient?.realize();
+        model.zeroGrad();
+        await gradient?.add(1).data();
+      },
+      error: TensorStateError,
+      code: 'TENSOR_STATE',
+      fields: { shape: [2, 2] },
+      says: [
+        'of a tensor of shape [2, 2]',
+        'its memory was freed by zeroGrad()',
+        'before it is freed',
+      ],
+    },
+    'reduced over an axis that the mesh does not have': {
+      does: () => currentSession().mesh.group('tp'),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { axis: 'tp' },
+      says: ["the group of axis 'tp'", 'a mesh with the axes dp', 'Use one of these axes'],
+    },
+  };
+
+  it.each(Object.entries(inputs))('%s', (_, input) => expectRefusal(input));
+
+  const settings: Readonly<Record<string, BadInput>> = {
+    'a strategy over an axis that the mesh does not have': {
+      does: () => planFor(new Linear(2, 2), ddp({ axis: 'tp' })),
+      error: LayoutError,
+      code: 'LAYOUT',
+      fields: { axis: 'tp' },
+      says: ["ddp over the mesh axis 'tp'", 'the axes dp', 'Name an axis of the mesh'],
+    },
+    'DistributedDataParallel over such an axis': {
+      does: () => DistributedDataParallel.create(new Linear(2, 2), { axis: 'tp' }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { axis: 'tp' },
+      says: ["the group of axis 'tp'", 'a mesh with the axes dp', 'Use one of these axes'],
+    },
+    'a sampler of a rank out of range': {
+      does: () => new DistributedSampler({ dataset: 10, numReplicas: 2, rank: 2 }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { rank: 2, numReplicas: 2 },
+      says: [
+        'a distributed sampler of 2 replicas',
+        'Invalid rank 2, rank should be in the interval [0, 1]',
+        'Pass the rank and the size',
+      ],
+    },
+    'a learning rate below 0': {
+      does: () => new AdamW(new Linear(2, 2).parameters(), { lr: -1 }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { name: 'lr', value: -1 },
+      says: ['an optimizer with lr -1', 'out of range', 'Use a number in [0'],
+    },
+    'a probability above 1': {
+      does: () => new Dropout(1.5),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { probability: 1.5 },
+      says: ['dropout with probability 1.5', 'outside [0, 1]', 'Use a probability from 0 to 1'],
+    },
+    'a world of no ranks': {
+      does: () => createThreadsWorld({ size: 0 }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { size: 0 },
+      says: ['A threads world of 0 ranks', 'a process holds 1 to', 'Use'],
+    },
+    'a random state that is none': {
+      does: () => setRandomState({ seed: 1 }),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { path: 'generator' },
+      says: [
+        "the state of this rank's random numbers",
+        'generator',
+        'Pass what randomState() returned',
+      ],
+    },
+    'an option that the example does not have': {
+      does: () => readOptions(['--layer', '2']),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: { argv: ['--layer', '2'] },
+      says: [
+        'the options of the script',
+        "Unknown option '--layer'",
+        'Use the options --strategy, --data',
+      ],
+    },
+    'an option of the example that is no number': {
+      does: () => readOptions(['--layers', 'two', '--seed=-1']),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: ['the options of the script', '--layers', '--seed', 'Use the options'],
+    },
+    'heads that do not share the channels': {
+      does: () => readOptions(['--channels', '32', '--heads', '3']),
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: [
+        'the options of the script',
+        '--heads: 3 heads do not divide 32 channels',
+        'Use the options',
+      ],
+    },
+  };
+
+  it.each(Object.entries(settings))('a setting: %s', (_, input) => expectRefusal(input));
+});
+
+describe('data', () => {
+  const inputs: Readonly<Record<string, BadInput>> = {
+    'of a glob that matches nothing': {
+      does: () => readTextFiles('absent/*.md', { cwd: folder }),
+      error: DataError,
+      code: 'DATA',
+      fields: { glob: 'absent/*.md' },
+      says: ["text files matching 'absent/*.md'", 'no file under', 'Correct the glob'],
+    },
+    'shorter than a window': {
+      does: () => new TextDataset(new Uint8Array(8), { contextLength: 8 }),
+      error: DataError,
+      code: 'DATA',
+      fields: { contextLength: 8, bytes: 8 },
+      says: ['windows of 8 bytes', 'a text of 8 bytes', 'a context of at most 7 bytes'],
+    },
+    'continued by a loader of other batches': {
+      does: () => {
+        const dataset = new TextDataset(splitText(new Uint8Array(100), 0.1).train, {
+          contextLength: 8,
+        });
+        const loader = (batchSize: number) => new DataLoader({ dataset, batchSize });
+        loader(4).load(loader(3).state());
+      },
+      error: ConfigError,
+      code: 'CONFIG',
+      fields: {},
+      says: [
+        'to continue in the middle of an epoch',
+        'the state was saved with batchSize 3; this data loader has batchSize 4',
+        'Use the settings of the saved run',
+      ],
+    },
+  };
+
+  it.each(Object.entries(inputs))('%s', (_, input) => expectRefusal(input));
+});
+
+describe('ranks that disagree', () => {
+  const disagreements: Readonly<Record<Disagreement, readonly string[]>> = {
+    'the shape of a batch': [
+      'rank 0 is allReduce(sum, f32 [12])',
+      'on rank 2 it is allReduce(sum, f32 [15])',
+    ],
+    'the operation': ['rank 0 is allReduce(sum, f32 [4])', 'on rank 2 it is broadcast('],
+    'the limit of buckets': [
+      'rank 0 is allReduce(avg, f32 [',
+      'on rank 2 it is allReduce(avg, f32 [5])',
+    ],
+    'the model': [
+      'to train one model on all ranks',
+      'rank 2 differs from rank 0 at tensor 0: rank 0 has weight f32 [5, 6]',
+    ],
+  };
+
+  it.each(Object.entries(disagreements))(
+    'about %s all fail, and each says how',
+    async (disagreement, says) => {
+      const size = 3;
+      const world = createThreadsWorld({ size, arenaBytes: 4 * 1024 * 1024 });
+      const outcomes = await settleRanks(size, new URL('./ranks/disagree.ts', import.meta.url), {
+        world,
+        data: disagreement,
+        timeoutMs: 20_000,
+      });
+      const failures = outcomes.flatMap((outcome) =>
+        outcome.status === 'rejected' ? [outcome.error.report] : [],
+      );
+      expect(failures).toHaveLength(size);
+      for (const { name, code, message } of failures) {
+        expect({ name, code }, message).toEqual({
+          name: 'CollectiveMismatchError',
+          code: 'COLLECTIVE_MISMATCH',
+        });
+        expectInOrder(message, says);
+      }
+    },
+  );
+});
+
+describe('a checkpoint', () => {
+  let saved = '';
+  const model = new Linear(3, 2);
+
+  beforeAll(async () => {
+    const extra = progressSchema.parse({ loader: null, random: null, optimizer: null });
+    saved = await saveCheckpoint(join(folder, 'checkpoints'), {
+      step: 7,
+      model: await model.stateDict(),
+      extra,
+    });
+  });
+
+  async function refusalOf(file: string, change: (path: string) => Promise<void>): Promise<void> {
+    const copy = await mkdtemp(join(folder, 'changed-'));
+    await cp(saved, copy, { recursive: true });
+    await change(join(copy, file));
+    const error = await thrownBy(() => loadCheckpoint(copy));
+    expect(error).toBeInstanceOf(CheckpointError);
+    expect(error).toMatchObject({ code: 'CHECKPOINT' });
+    expectInOrder(error instanceof Error ? error.message : '', [join(copy, file), 'Load a']);
+  }
+
+  it('is whole before anything is done to it', async () => {
+    expect((await loadCheckpoint(saved)).step).toBe(7);
+  });
+
+  describe.each(['model.safetensors', 'optimizer.safetensors', 'state.json'])('%s', (file) => {
+    it('is refused wherever it is cut', async () => {
+      const { byteLength } = await readFile(join(saved, file));
+      // Its last byte is a line feed in state.json, which nothing needs.
+      const lengths = [0, 1, 7, 8, 9, Math.floor(byteLength / 2), byteLength - 2].filter(
+        (length) => length < byteLength - 1,
+      );
+      for (const length of lengths) await refusalOf(file, (path) => truncate(path, length));
+    });
+
+    it('is refused where bytes were added', () =>
+      refusalOf(file, async (path) =>
+        writeFile(path, Buffer.concat([await readFile(path), Buffer.from('{}')])),
+      ));
+  });
+
+  it('of another model is refused before anything changes, listing what differs', async () => {
+    const { model: arrays } = await loadCheckpoint(saved);
+    const other = new Linear(4, 2, { bias: false });
+    const before = Array.from(await other.weight.data(), Number);
+    await expectRefusal({
+      does: () => other.loadStateDict(arrays),
+      error: CheckpointError,
+      code: 'CHECKPOINT',
+      fields: {
+        missing: [],
+        unexpected: ['bias'],
+        different: ['weight (shape [2, 3], not [2, 4])'],
+      },
+      says: [
+        'load a state dict into Linear',
+        '1 unexpected: bias; 1 different: weight (shape [2, 3], not [2, 4])',
+        'Load the state dict of a model of the same structure',
+      ],
+    });
+    expect(Array.from(await other.weight.data(), Number)).toEqual(before);
+  });
+
+  it('is refused where there is none', () =>
+    expectRefusal({
+      does: () => loadCheckpoint(join(folder, 'absent')),
+      error: CheckpointError,
+      code: 'CHECKPOINT',
+      fields: { directory: join(folder, 'absent') },
+      says: [
+        'Loading a checkpoint from',
+        'there is no state.json',
+        'Give a folder that saveCheckpoint wrote to',
+      ],
+    }));
+
+  it('of another script is refused by the example', async () => {
+    const directory = await saveCheckpoint(join(folder, 'other-script'), {
+      step: 1,
+      model: {},
+      extra: { epoch: 3 },
+    });
+    await writeFile(join(folder, 'text.txt'), 'text '.repeat(2000));
+    const run = await shardwise([
+      'run',
+      '--resume',
+      directory,
+      exampleScript,
+      '--data',
+      'text.txt',
+      '--layers',
+      '1',
+      '--channels',
+      '32',
+    ]);
+    expect(run.exitCode).toBe(1);
+    expectInOrder(run.stderr, [
+      'Rank 0 failed: CheckpointError: to continue from',
+      'a checkpoint that this script did not write',
+      'Name a checkpoint of a run of this script',
+    ]);
+  });
+});
+
+function shardwise(args: readonly string[]): Promise<Ended> {
+  return runShardwise(args, { cwd: folder });
+}
+
+describe('a command', () => {
+  it.each([
+    [
+      'for no ranks',
+      ['--nproc', '0', exampleScript],
+      [
+        "--nproc <count>' argument '0' is invalid",
+        'It must be a whole number from 1',
+        'See `shardwise run --help`',
+      ],
+    ],
+    [
+      'with an option that it does not have',
+      ['--frobnicate', exampleScript],
+      ["unknown option '--frobnicate'", 'See `shardwise run --help`'],
+    ],
+    [
+      'for a script that is missing',
+      ['absent.ts'],
+      ['Running absent.ts', 'no such file in', 'Give the path of a training script'],
+    ],
+    [
+      'to continue from nothing',
+      ['--resume', 'absent', exampleScript],
+      [
+        'Loading a checkpoint from absent',
+        'there is no state.json',
+        'Give a folder that saveCheckpoint wrote to',
+      ],
+    ],
+  ] as const)('%s ends with exit code 2 and one line', async (_, args, says) => {
+    const run = await shardwise(['run', ...args]);
+    expect(run.exitCode).toBe(2);
+    expect(run.stdout).toBe('');
+    expect(run.stderr.trimEnd().split('\n')).toHaveLength(1);
+    expectInOrder(run.stderr, says);
+  });
+
+  it.each([
+    [
+      'an option that it does not have',
+      ['--layer', '1'],
+      [
+        'ConfigError: to read the options of the script',
+        "Unknown option '--layer'",
+        'Use the options --strategy',
+      ],
+    ],
+    [
+      'data that match nothing',
+      ['--data', 'absent/*.md'],
+      ["DataError: text files matching 'absent/*.md'", 'no file under', 'Correct the glob'],
+    ],
+    [
+      'a text that is too short for a batch',
+      ['--data', 'short.txt', '--context-length', '8'],
+      [
+        'DataError: batches of 8 windows of 8 bytes on each of 2 ranks',
+        'a text of 95 bytes, 6 windows for a rank',
+        'Use a longer text',
+      ],
+    ],
+  ] as const)(
+    'whose script is given %s fails on all ranks, without a stack',
+    async (_, args, says) => {
+      await writeFile(join(folder, 'short.txt'), 'x'.repeat(100));
+      const run = await shardwise(['run', '--nproc', '2', exampleScript, ...args]);
+      expect(run.exitCode).toBe(1);
+      expectInOrder(run.stderr, ['failed first: ', ...says]);
+      expect(run.stderr).not.toMatch(/^\s+at /m);
+    },
+  );
+});

@@ -1,0 +1,40 @@
+import { allReduce, broadcast, Linear, ones } from 'shardwise';
+import { DistributedDataParallel } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { join } from './join.ts';
+
+/** What the last rank does differently. */
+export const disagreements = {
+  'the shape of a batch': async (isLast) => {
+    await allReduce(ones([isLast ? 5 : 4, 3]).add(1), 'dp').data();
+  },
+  'the operation': async (isLast) => {
+    const x = ones([4]).add(1);
+    await (isLast ? broadcast(x, 'dp') : allReduce(x, 'dp')).data();
+  },
+  'the limit of buckets': async (isLast) => {
+    const parallel = await DistributedDataParallel.create(
+      new Linear(6, 5),
+      isLast ? { bucketBytes: 1 } : {},
+    );
+    const loss = parallel.forward(ones([2, 6])).sum();
+    loss.backward();
+    await loss.item();
+  },
+  'the model': async (isLast) => {
+    await DistributedDataParallel.create(new Linear(6, isLast ? 7 : 5));
+  },
+} satisfies Record<string, (isLast: boolean) => Promise<void>>;
+
+export type Disagreement = keyof typeof disagreements;
+
+function isDisagreement(value: unknown): value is Disagreement {
+  return typeof value === 'string' && Object.hasOwn(disagreements, value);
+}
+
+export async function main(context: RankContext): Promise<void> {
+  const { data, rank, size } = context;
+  if (!isDisagreement(data)) throw new RangeError(`no disagreement ${String(data)}`);
+  await join(context);
+  await disagreements[data](rank === size - 1);
+}
