@@ -8,7 +8,8 @@ const installedDeclarations = [
   'node_modules/@types/**/*.d.ts',
 ];
 
-const count = z.coerce.number().int().positive();
+const number = z.coerce.number({ error: 'expected a number' });
+const count = number.int({ error: 'expected a whole number' }).positive();
 
 const schema = z
   .strictObject({
@@ -20,13 +21,13 @@ const schema = z
     layers: count.default(4),
     heads: count.default(4),
     channels: count.default(256),
-    'learning-rate': z.coerce.number().positive().default(1e-3),
-    'weight-decay': z.coerce.number().nonnegative().default(0.1),
+    'learning-rate': number.positive().default(1e-3),
+    'weight-decay': number.nonnegative().default(0.1),
     'warmup-steps': count.default(50),
     'validate-every': count.default(100),
     'checkpoint-every': count.default(350),
-    'sample-bytes': z.coerce.number().int().nonnegative().default(300),
-    seed: z.coerce.number().int().nonnegative().default(1),
+    'sample-bytes': number.int().nonnegative().default(300),
+    seed: number.int().nonnegative().default(1),
   })
   .superRefine(({ heads, channels }, context) => {
     if (channels % heads === 0) return;

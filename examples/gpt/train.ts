@@ -9,6 +9,7 @@ import { readTextFiles } from '@shardwise/core/node';
 import {
   AdamW,
   collate,
+  ConfigError,
   cosineSchedule,
   DataError,
   DataLoader,
@@ -99,6 +100,16 @@ if (context.resumeDirectory !== undefined) {
   loader.load(progress.loader);
   setRandomState(progress.random);
   step = checkpoint.step;
+  if (step >= options.steps) {
+    throw new ConfigError(
+      {
+        asked: `to train to step ${options.steps}`,
+        found: `a checkpoint of step ${step}`,
+        todo: `Pass --steps with more than ${step}`,
+      },
+      { step, steps: options.steps },
+    );
+  }
 }
 
 if (rank === 0) {

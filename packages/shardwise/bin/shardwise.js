@@ -1,4 +1,6 @@
 #!/usr/bin/env node
+import { existsSync } from 'node:fs';
+
 // Committed, so that npm can link the command before the first build.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 24 || (major === 24 && minor < 9)) {
@@ -7,4 +9,9 @@ if (major < 24 || (major === 24 && minor < 9)) {
   );
   process.exit(2);
 }
-await import('../dist/cli/main.js');
+const main = new URL('../dist/cli/main.js', import.meta.url);
+if (!existsSync(main)) {
+  console.error('Starting shardwise: its sources are not built. Run `npm run build` first');
+  process.exit(2);
+}
+await import(main.href);

@@ -109,7 +109,7 @@ describe('shardwise run', () => {
     expect(run.stdout).toMatch(new RegExp(`^step ${step}/100000 `, 'm'));
     const name = folder.split('/').at(-1) ?? '';
     expect(run.stdout).toContain(
-      `Continue:   shardwise run --nproc 2 --resume out/checkpoints/${name} ${train} 100000 5`,
+      `Continue:   npx shardwise run --nproc 2 --resume out/checkpoints/${name} ${train} 100000 5`,
     );
     const metrics = await readFile(join(directory, 'out', 'metrics.jsonl'), 'utf8');
     expect(metrics.trim().split('\n')).toHaveLength(step);

@@ -133,3 +133,16 @@ export const rowVector =
 export function requireIndices(op: string, index: ValueType): void {
   requireDType(op, index, indices);
 }
+
+/** Throws ShapeError for sizes that no tensor has. */
+export function requireSizes(op: string, shape: Shape): void {
+  if (shape.every((size) => Number.isSafeInteger(size) && size >= 0)) return;
+  throw new ShapeError(
+    {
+      asked: `${op} of shape ${formatShape(shape)}`,
+      found: 'a size that is not a whole number of 0 or more',
+      todo: 'Use whole numbers; check divisions that do not come out even',
+    },
+    { op, shape },
+  );
+}

@@ -12,6 +12,7 @@ import {
   requireDType,
   requireIndices,
   requireSame,
+  requireSizes,
   rowVector,
   rowwise,
   shapeFault,
@@ -56,7 +57,10 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
     return first(inputs);
   },
 
-  constant: (params) => params,
+  constant: (params) => {
+    requireSizes('a tensor', params.shape);
+    return params;
+  },
   iota: (params) => ({ shape: params.shape, dtype: 'i32' }),
   random: (params) => ({ shape: params.shape, dtype: 'i32' }),
 
@@ -130,6 +134,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
 
   reshape: (params, inputs) => {
     const x = first(inputs);
+    requireSizes('reshape', params.shape);
     if (elementCount(params.shape) !== elementCount(x.shape)) {
       throw shapeFault(
         'reshape',
@@ -167,7 +172,13 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
         sizeAt(params.stops, dim),
         sizeAt(params.steps, dim),
       ];
-      if (start < 0 || stop > size || start > stop || step < 1) {
+      if (
+        ![start, stop, step].every(Number.isInteger) ||
+        start < 0 ||
+        stop > size ||
+        start > stop ||
+        step < 1
+      ) {
         throw shapeFault(
           'slice',
           inputs,

@@ -3,9 +3,9 @@ import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/node.ts';
 import { elementCount, formatShape, normalizeDim } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
-import { ShapeError } from '../spec/errors.ts';
+import { DTypeError, ShapeError } from '../spec/errors.ts';
 import type { NDArray } from '../data/nd-array.ts';
-import { encodeNumbers, type HostData, toBytes } from './host-data.ts';
+import { encodeNumbers, holds, type HostData, toBytes } from './host-data.ts';
 import { Tensor } from './tensor.ts';
 
 /** Numbers or booleans, nested as deep as the tensor has dims. */
@@ -47,6 +47,16 @@ function raggedError(shape: Shape, depth: number): ShapeError {
 /** A tensor over elements that are already in a typed array, which the tensor owns from now on. */
 export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
   const count = elementCount(shape);
+  if (!holds(data, dtype)) {
+    throw new DTypeError(
+      {
+        asked: `a ${dtype} tensor of shape ${formatShape(shape)}`,
+        found: `its elements in a ${data.constructor.name}`,
+        todo: 'Use the typed array of the dtype (f32: Float32Array, i32: Int32Array, bool: Uint8Array)',
+      },
+      { dtype },
+    );
+  }
   if (data.length !== count) {
     throw new ShapeError(
       {

@@ -58,3 +58,11 @@ export function encodeNumbers(
   if (dtype === 'i32') return Int32Array.from(numbers);
   return Uint8Array.from(numbers);
 }
+
+/** Whether an array is of the class that holds a dtype's elements. */
+export function holds(data: HostData, dtype: DType): boolean {
+  return (
+    fromBytes(new Uint8Array(0), dtype).constructor === data.constructor ||
+    (data instanceof Uint8Array && (dtype === 'u8' || dtype === 'bool'))
+  );
+}

@@ -138,7 +138,7 @@ function continueText(
 ): string | undefined {
   if (checkpoint === undefined) return undefined;
   const resumeDirectory = displayPath(checkpoint.directory);
-  return commandText({ ...options, runDirectory: undefined, resumeDirectory });
+  return `npx ${commandText({ ...options, runDirectory: undefined, resumeDirectory })}`;
 }
 
 /** A script's own exit code goes through; an interrupted run is not a finished one. */

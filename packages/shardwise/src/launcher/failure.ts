@@ -17,21 +17,28 @@ export function failureReport({ outcomes, culprit }: LaunchResult): readonly str
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
   const log = displayPath(failed.logPath);
+  const end = endOf(failed);
+  const others = outcomes.filter(({ rank }) => rank !== culprit);
+  const alike =
+    failed.error !== undefined &&
+    others.length > 0 &&
+    others.every((other) => endOf(other) === end);
+  const who = alike
+    ? 'All ranks failed'
+    : `Rank ${failed.rank} failed${others.length > 0 ? ' first' : ''}`;
   const lines =
     failed.lastLines.length === 0
-      ? [`Rank ${failed.rank} wrote nothing (its log: ${log}).`]
+      ? []
       : [
+          '',
           `The last lines of rank ${failed.rank} (all of them: ${log}):`,
           ...failed.lastLines.map((line) => `  | ${line}`),
         ];
   return [
-    `Rank ${failed.rank} failed${outcomes.length > 1 ? ' first' : ''}: ${endOf(failed)}`,
+    `${who}: ${end}`,
     ...stackLines(failed.error),
-    '',
     ...lines,
-    ...outcomes
-      .filter(({ rank }) => rank !== culprit)
-      .map((outcome) => `Rank ${outcome.rank}: ${endOf(outcome)}`),
+    ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${endOf(outcome)}`)),
   ];
 }
 
