@@ -9,7 +9,7 @@ import { runCommand } from './support/run-command.ts';
 
 const blocks = documents.flatMap(blocksOf);
 const programs = blocks.filter(({ kind }) => kind === 'program');
-const ranksPrograms = programs.filter(({ code }) => /= await init\(/.test(code));
+const ranksPrograms = programs.filter(({ code }) => /= await (\w+\.)?init\(/.test(code));
 
 /** In the repository, so that imports find the workspace packages; git ignores it. */
 const folder = join(repository, '.vitest', 'readme');
