@@ -1,6 +1,7 @@
 import { cpu, setRank } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
 import { freshProcess } from './fresh-process.ts';
+import { matmulLimitMs } from './matmul-limit.ts';
 import { startPeer, type Peer, type PeerRound } from './peer.ts';
 import { mean, median, round, summarize, tokensPerSecond, type Rounds } from './summary.ts';
 import { trainAlone, type StepTimes } from './training.ts';
@@ -42,6 +43,7 @@ async function compare(peer: Peer | undefined, reason: string | undefined): Prom
       if (answer !== undefined) peers[optimizer].push(answer);
     }
   }
+  const limit = await matmulLimitMs();
   // The first round warms everybody up; its losses count, its times do not.
   const measured = ours.slice(1).flat();
   const times = summarize(ours.slice(1).map((steps) => steps.map(({ ms }) => ms)));
@@ -79,6 +81,10 @@ async function compare(peer: Peer | undefined, reason: string | undefined): Prom
             ] as const,
           ]),
       [
+        'the matmuls of a step alone',
+        `${limit.ms.toFixed(1)} ms at ${limit.gigaflops.toFixed(0)} GFLOP/s${eager === undefined ? '' : `, so a ratio of at most ${(eager.rounds.medianMs / limit.ms).toFixed(2)}`}`,
+      ],
+      [
         'building + looking up the graph',
         `${buildMs.toFixed(2)} + ${graphMs.toFixed(2)} ms, ${(traceShare * 100).toFixed(2)} % of a step`,
       ],
@@ -92,6 +98,7 @@ async function compare(peer: Peer | undefined, reason: string | undefined): Prom
       ratioOfBest: eager === undefined ? null : round(eager.rounds.minMs / times.minMs, 3),
       ratioFused: fused === undefined ? null : round(fused.rounds.medianMs / times.medianMs, 3),
       ratioOfCpuTime: eager === undefined ? null : round(eager.cpuMs / cpuMs, 3),
+      matmulLimit: { ms: round(limit.ms, 2), gigaflops: round(limit.gigaflops, 1) },
       traceShare: round(traceShare, 5),
       buildMs: round(buildMs, 3),
       graphMs: round(graphMs, 3),
