@@ -68,6 +68,41 @@ describe('partition', () => {
     expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=add 3=matmul']);
   });
 
+  it('leaves a lone elementwise step between products to their session', () => {
+    const { pieces } = compile(
+      programOf({
+        inputs: [type],
+        instructions: [matmul(0, 0, type), unary('exp', 1, type), matmul(2, 2, type)],
+        outputs: [3],
+      }),
+    );
+    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=exp 3=matmul']);
+  });
+
+  it('fuses neighbouring elementwise steps between products in a kernel', () => {
+    const { pieces } = compile(
+      programOf({
+        inputs: [type],
+        instructions: [
+          matmul(0, 0, type),
+          unary('exp', 1, type),
+          unary('neg', 2, type),
+          matmul(3, 3, type),
+        ],
+        outputs: [4],
+      }),
+    );
+    expect(pieces.map(({ kind }) => kind)).toEqual(['onnx', 'kernel', 'onnx']);
+  });
+
+  it('counts what a step reads, not only what it makes, as its size', () => {
+    const sum: Instruction = { op: 'sum', params: { dims: [0] }, inputs: [1], ...f32(100) };
+    const { pieces } = compile(
+      programOf({ inputs: [type], instructions: [matmul(0, 0, type), sum], outputs: [2] }),
+    );
+    expect(pieces.map(shown)).toEqual(['onnx: 1=matmul', 'kernel: 2=sum']);
+  });
+
   it('repeats constants, expands and reshapes in every piece that reads them', () => {
     const row = f32(1, 100);
     const { pieces } = compile(
@@ -79,7 +114,7 @@ describe('partition', () => {
           binary('add', 1, 3, type),
           matmul(4, 3, type),
           constant(2, type),
-          binary('mul', 5, 6, type),
+          binary('sub', 5, 6, type),
         ],
         outputs: [7],
       }),
@@ -87,7 +122,7 @@ describe('partition', () => {
     expect(pieces.map(shown)).toEqual([
       'kernel: 2=reshape 3=expand 4=add',
       'onnx: 3=expand 5=matmul',
-      'kernel: 6=constant 7=mul',
+      'kernel: 6=constant 7=sub',
     ]);
     expect(pieces.map(({ inputs }) => inputs)).toEqual([[1, 0], [4, 2], [5]]);
   });

@@ -1,7 +1,7 @@
 import type { Instruction, Shape } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { simplify } from '../src/compile/simplify.ts';
-import { binary, f32, matmul, programOf, unary } from './support.ts';
+import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 
 function permute(input: number, order: readonly number[], shape: Shape): Instruction {
   return { op: 'permute', params: { order }, inputs: [input], shape, dtype: 'f32' };
@@ -72,5 +72,62 @@ describe('simplify', () => {
     const whole = f32(2, 4);
     const slices = [pad(0, [0, 0], [0, 1], [2, 4]), pad(1, [0, 1], [0, 0], [2, 4])];
     expect(ops([...slices, binary('add', 2, 3, whole)])).toEqual(['pad(0)', 'pad(1)', 'add(2,3)']);
+  });
+
+  describe('of products of [2, 2]', () => {
+    const square = f32(2, 2);
+    const bias: Instruction[] = [
+      { op: 'reshape', params: { shape: [1, 2] }, inputs: [2], ...f32(1, 2) },
+      { op: 'expand', params: { shape: [2, 2] }, inputs: [3], ...square },
+    ];
+    const inputs = [square, square, f32(2)];
+    const stepsOf = (instructions: Instruction[], more: readonly number[] = []) =>
+      simplify(
+        programOf({ inputs, instructions, outputs: [2 + instructions.length, ...more] }),
+      ).steps.filter(({ op }) => op !== 'constant');
+
+    it('scales in the matmul by the constant factors of operands and result', () => {
+      const steps = stepsOf([
+        constant(0.5, square),
+        binary('mul', 0, 3, square),
+        matmul(4, 1, square),
+        binary('mul', 3, 5, square),
+      ]);
+      expect(steps).toMatchObject([{ op: 'matmul', inputs: [0, 1], params: { scale: 0.25 } }]);
+    });
+
+    it('adds a bias in the matmul', () => {
+      const steps = stepsOf([...bias, matmul(0, 1, square), binary('add', 4, 5, square)]);
+      expect(steps).toMatchObject([
+        { op: 'reshape' },
+        { op: 'expand' },
+        { op: 'matmul', inputs: [0, 1, 4] },
+      ]);
+    });
+
+    it('keeps a scale outside that comes after the bias', () => {
+      const steps = stepsOf([
+        ...bias,
+        matmul(0, 1, square),
+        binary('add', 5, 4, square),
+        constant(3, square),
+        binary('mul', 6, 7, square),
+      ]);
+      expect(steps.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'mul']);
+    });
+
+    it('keeps a product that is read elsewhere', () => {
+      const steps = stepsOf([...bias, matmul(0, 1, square), binary('add', 5, 4, square)], [5]);
+      expect(steps.map(({ op }) => op)).toEqual(['reshape', 'expand', 'matmul', 'add']);
+    });
+
+    it('does not hide an infinite factor', () => {
+      const steps = stepsOf([
+        constant(Infinity, square),
+        matmul(0, 1, square),
+        binary('mul', 4, 3, square),
+      ]);
+      expect(steps.map(({ op }) => op)).toEqual(['matmul', 'mul']);
+    });
   });
 });

@@ -1,4 +1,5 @@
-import type { Shape, ValueType } from '@shardwise/core/spec';
+import type { Shape } from '@shardwise/core/spec';
+import type { Rewriter } from './rewriter.ts';
 import { inputAt, valueAt, type Step, type StepMap } from './step.ts';
 
 /** A value that fills `start` to `stop` of one dim of a larger one, which is zero elsewhere. */
@@ -7,13 +8,6 @@ interface Part {
   readonly dim: number;
   readonly start: number;
   readonly stop: number;
-}
-
-/** What the pass needs of the program so far; `append` gives a new step an id. */
-export interface Rewriter {
-  readonly values: readonly ValueType[];
-  producer(id: number): Step | undefined;
-  append(make: (output: number) => Step): number;
 }
 
 /**

@@ -1,22 +1,8 @@
-import type { ValueType } from '@shardwise/core/spec';
-import { isOnnxOp } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
-import { schedule, type Piece, type PieceKind } from './schedule.ts';
-import { elementCount, type Segment, type Step } from './step.ts';
-
-/** Below this a pass over memory costs less than one more piece. */
-const smallElements = 4096;
-
-function kindOf(
-  step: Step,
-  values: readonly ValueType[],
-  support: KernelSupport,
-): PieceKind | 'either' {
-  if (!support.computes(step, values)) return 'onnx';
-  if (!isOnnxOp(step.op)) return 'kernel';
-  return elementCount(step.shape) <= smallElements ? 'either' : 'kernel';
-}
+import { schedule, type Piece } from './schedule.ts';
+import type { Segment, Step } from './step.ts';
+import { stepKinds } from './step-kinds.ts';
 
 /**
  * Few pieces that alternate between ONNX sessions and kernels. What only feeds updates comes last, when nobody else reads
@@ -25,10 +11,11 @@ function kindOf(
 export function partition(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
   const steps = segment.steps.filter((step) => flow.lazy(step.output) === undefined);
   const last = updateCone(segment, steps, flow, support);
+  const kinds = stepKinds(steps, segment.values, flow, support);
   const pieces = schedule(
     steps.filter((step) => !last.has(step)),
     flow,
-    (step) => kindOf(step, segment.values, support),
+    (step) => kinds.get(step) ?? 'either',
   );
   if (last.size === 0) return pieces;
   return [...pieces, { kind: 'kernel', steps: steps.filter((step) => last.has(step)) }];

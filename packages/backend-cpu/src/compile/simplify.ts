@@ -1,11 +1,14 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
 import { withoutEmptyInputs } from './empty-inputs.ts';
-import { joinPads, type Rewriter } from './join-pads.ts';
+import { fuseProducts, type Uses } from './fuse-products.ts';
+import { joinPads } from './join-pads.ts';
+import type { Rewriter } from './rewriter.ts';
 import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } from './step.ts';
 
 /**
  * The steps of a program that do something: dead code, 0-size values and transposes of matmul
- * operands are gone, slices' gradients are put together, and whatever only renames dims is a `reshape`.
+ * operands are gone, slices' gradients are put together, matmuls scale and add by themselves, and
+ * whatever only renames dims is a `reshape`.
  */
 export function simplify(program: Program): Segment {
   const inputCount = program.inputs.length;
@@ -24,11 +27,13 @@ export function simplify(program: Program): Segment {
       return step.output;
     },
   };
+  const uses = countUses(program);
   for (const [index, instruction] of program.instructions.entries()) {
     const output = inputCount + index;
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
-    producers.set(output, absorbTransposes(asReshape(whole, values), producers));
+    const plain = absorbTransposes(asReshape(whole, values), producers);
+    producers.set(output, fuseProducts(plain, uses, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
   const updates = program.updates.filter(
@@ -37,6 +42,17 @@ export function simplify(program: Program): Segment {
   const needed = reachable(producers, [...outputs, ...updates.map(({ value }) => value)]);
   const steps = [...producers.values()].filter((step) => needed.has(step.output));
   return { values, inputCount, steps, outputs, updates };
+}
+
+function countUses({ instructions, outputs, updates }: Program): Uses {
+  const uses = new Map<number, number>();
+  const read = [
+    ...instructions.flatMap(({ inputs }) => inputs),
+    ...outputs,
+    ...updates.map(({ value }) => value),
+  ];
+  for (const id of read) uses.set(id, (uses.get(id) ?? 0) + 1);
+  return uses;
 }
 
 function reachable(producers: ReadonlyMap<number, Step>, from: readonly number[]): Set<number> {

@@ -8,11 +8,17 @@ import {
   type ValueType,
 } from '@shardwise/core/spec';
 
+/** What steps have beside the parameters of their ops. */
+interface StepParams {
+  /** The product is multiplied by `scale`, if it is there; then input 2, if it is there, is added. */
+  readonly matmul: { readonly scale?: number };
+}
+
 /** Per op, an instruction and the id of the value that it makes. */
 export type StepMap = {
   readonly [K in ComputeOp]: {
     readonly op: K;
-    readonly params: ComputeParams[K];
+    readonly params: ComputeParams[K] & (K extends keyof StepParams ? StepParams[K] : unknown);
     readonly inputs: readonly number[];
     readonly shape: Shape;
     readonly dtype: DType;

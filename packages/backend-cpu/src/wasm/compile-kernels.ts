@@ -1,11 +1,14 @@
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { planInPlace } from './fuse/in-place.ts';
-import { KernelGraph, type KernelNode } from './fuse/kernel-graph.ts';
+import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
+import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
 import { planLoop } from './fuse/loop-plan.ts';
 import type { Kernel } from './assembler/kernel-module.ts';
 import { type KernelLibrary, libraryOf } from './kernel-library.ts';
 import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
+import { planRowCopy, rowCopyKernel } from './move/row-copy.ts';
+import { slicedView, wholeView } from './move/view.ts';
 import { type LoopSpec, laneBytes } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
@@ -13,6 +16,8 @@ interface Call {
   readonly kernel: Kernel;
   readonly sizes: readonly number[];
   readonly values: readonly number[];
+  /** Where in each value the kernel starts; at its first byte where this is not given. */
+  readonly byteOffsets?: readonly number[];
 }
 
 /**
@@ -29,7 +34,7 @@ export function compileKernels(
   const groups = clusterLoops(graph, live, inPlace.order);
   const stores = storedValues(graph, groups);
   const library = libraryOf(memory);
-  const calls = groups.flatMap((group) => compileGroup(group, graph, stores, library) ?? []);
+  const calls = groups.flatMap((group) => compileGroup(group, graph, stores, library));
   const copies = [...inPlace.copied].map(([value, target]) => ({
     value,
     target,
@@ -40,7 +45,10 @@ export function compileKernels(
     storage: [...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
     run(address) {
       const place = (value: number): number => address(inPlace.direct.get(value) ?? value);
-      for (const { kernel, sizes, values } of calls) kernel(...sizes, ...values.map(place));
+      for (const { kernel, sizes, values, byteOffsets } of calls) {
+        const addresses = values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0));
+        kernel(...sizes, ...addresses);
+      }
       for (const { value, target, bytes } of copies) {
         const from = address(value);
         new Uint8Array(memory.buffer).copyWithin(address(target), from, from + bytes);
@@ -67,8 +75,7 @@ function storedValues(
     const own = new Set(group);
     for (const { node: id } of group.flatMap((member) => graph.node(member).inputs)) {
       const node = graph.node(id);
-      const isComputed = node.kind === 'loop' || node.kind === 'row';
-      if (isComputed && !own.has(id) && !stores.has(id)) stores.set(id, [node.value]);
+      if (isComputed(node) && !own.has(id) && !stores.has(id)) stores.set(id, [node.value]);
     }
   }
   return stores;
@@ -79,25 +86,59 @@ function compileGroup(
   graph: KernelGraph,
   stores: ReadonlyMap<number, readonly number[]>,
   library: KernelLibrary,
-): Call | undefined {
+): Call[] {
   const addressOf = (id: number): number => stores.get(id)?.[0] ?? graph.node(id).value;
   const nodes = group.map((id) => graph.node(id));
   const [first] = nodes;
   if (first?.kind === 'row') {
-    const { kernel, inputs, id } = first;
-    return {
+    const [gradients] = group.length > 1 ? normGradients(graph, group) : [];
+    const { kernel, inputs, outputs } = gradients
+      ? {
+          kernel: normGradientsKernel(gradients),
+          inputs: gradients.input.inputs,
+          outputs: [gradients.input, gradients.weight, gradients.bias],
+        }
+      : { kernel: first.kernel, inputs: first.inputs, outputs: [first] };
+    const call = {
       kernel: library.kernel(kernel.key, () => kernel.build()),
       sizes: kernel.sizes,
-      values: [...inputs.map(({ node }) => addressOf(node)), addressOf(id)],
+      values: [
+        ...inputs.map(({ node }) => addressOf(node)),
+        ...outputs.flatMap((node) => (node ? addressOf(node.id) : [])),
+      ],
     };
+    return [call];
   }
+  if (first?.kind === 'move') return copyParts(first, addressOf, library);
   const plan = planLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
-  if (plan.rows === 0) return undefined;
-  return {
+  if (plan.rows === 0) return [];
+  const call = {
     kernel: library.kernel(structureKey(plan.spec), () => elementwiseKernel(plan.spec)),
     sizes: [plan.rows, plan.columns],
     values: [...plan.loads.map(addressOf), ...plan.stores],
   };
+  return [call];
+}
+
+function copyParts(
+  { id, inputs, shape, parts }: MoveNode,
+  addressOf: (node: number) => number,
+  library: KernelLibrary,
+): Call[] {
+  const whole = wholeView(shape);
+  return parts.flatMap(({ source, starts }, index) => {
+    const input = inputs[index];
+    if (!input) return [];
+    const sizes = source.dims.map(({ size }) => size);
+    const copy = planRowCopy(source, slicedView(whole, starts, sizes));
+    const { loops } = copy;
+    return {
+      kernel: library.kernel(`copy rows ${loops}`, () => rowCopyKernel(loops)),
+      sizes: copy.sizes,
+      values: [addressOf(input.node), addressOf(id)],
+      byteOffsets: [copy.sourceBytes, copy.targetBytes],
+    };
+  });
 }
 
 /** JSON, which by itself has one word for NaN and the infinities, and none for -0. */

@@ -1,6 +1,7 @@
 import type { ComputeOp, Instruction, ValueType } from '@shardwise/core/spec';
 import { expandAccess } from './fuse/access.ts';
 import { type ElementwiseOp, isLaneDType } from './loop-spec.ts';
+import { movesRows } from './move/moves-rows.ts';
 import { rowKernel } from './rows/row-kernel.ts';
 
 const elementwiseOps = {
@@ -50,8 +51,9 @@ export function isFusable(instruction: Instruction, inputs: readonly ValueType[]
 
 /**
  * Whether a kernel of its own computes it better than other means would: reductions over rows in
- * one pass, and `random`.
+ * one pass, movement of whole rows, and `random`.
  */
 export function wasmHandles(instruction: Instruction, inputs: readonly ValueType[]): boolean {
-  return instruction.op === 'random' || rowKernel(instruction, inputs) !== undefined;
+  if (instruction.op === 'random' || movesRows(instruction, inputs)) return true;
+  return rowKernel(instruction, inputs) !== undefined;
 }

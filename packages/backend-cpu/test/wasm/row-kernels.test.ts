@@ -1,7 +1,7 @@
 import type { ComputeOp, Shape } from '@shardwise/core/spec';
 import { describe, expect, test } from 'vitest';
 import { wasmHandles } from '../../src/wasm/handles.ts';
-import { KernelFixture, uniform } from './kernel-fixture.ts';
+import { KernelFixture, sharedMemory, uniform } from './kernel-fixture.ts';
 
 const EPS = 1e-5;
 const SHAPES: readonly (readonly [number, number])[] = [
@@ -145,6 +145,44 @@ describe.each(SHAPES)('on rows [%i, %i]', (rows, columns) => {
     const inputs = [matrix(x), matrix(dy)];
     const actual = run(`${norm}WeightGrad`, inputs, { eps: EPS }, [columns]);
     expectClose(actual, weightGrad(x, dy, norm));
+  });
+
+  test.each(['layerNorm', 'rmsNorm'] as const)('all gradients of %s in one pass', (norm) => {
+    const residual = draw(rows, columns, 4);
+    const fixture = new KernelFixture();
+    const ids = [x, dy, residual].map((data) => fixture.input(data.flat(), 'f32', shape));
+    const [xId = 0, dyId = 0, residualId = 0] = ids;
+    const weightId = fixture.input(weight, 'f32', [columns]);
+    const params = { eps: EPS };
+    const dx = fixture.op(`${norm}InputGrad`, [xId, weightId, dyId], params, shape);
+    const outputs = [
+      fixture.op('add', [residualId, dx], {}, shape),
+      fixture.op(`${norm}WeightGrad`, [xId, dyId], params, [columns]),
+      fixture.op('sum', [dyId], { dims: [0] }, [columns]),
+    ];
+    fixture.outputs.push(...outputs);
+    const [sumOfBoth = [], dweight = [], dbias = []] = fixture.run();
+    const added = x.flatMap((row, r) =>
+      inputGrad(row, weight, rowOf(dy, r), norm).map((v, i) => v + (rowOf(residual, r)[i] ?? 0)),
+    );
+    expectClose(sumOfBoth, added, columns === 1 ? 1e-3 : 4e-6);
+    expectClose(dweight, weightGrad(x, dy, norm));
+    expectClose(
+      dbias,
+      weight.map((_, i) => sum(dy.map((row) => row[i] ?? 0))),
+    );
+    expect(fixture.compile(sharedMemory(65536)).storage).toEqual(expect.arrayContaining(outputs));
+    expect(fixture.compile(sharedMemory(65536)).storage).toHaveLength(outputs.length);
+  });
+
+  test('a gradient by the input that is read twice stays a value of its own', () => {
+    const fixture = new KernelFixture();
+    const xId = fixture.input(x.flat(), 'f32', shape);
+    const weightId = fixture.input(weight, 'f32', [columns]);
+    const dx = fixture.op('layerNormInputGrad', [xId, weightId, xId], { eps: EPS }, shape);
+    fixture.outputs.push(dx, fixture.op('add', [dx, xId], {}, shape));
+    const [gradient = [], total = []] = fixture.run();
+    expect(total).toEqual(gradient.map((value, i) => Math.fround(value + (x.flat()[i] ?? 0))));
   });
 
   test('sum over the last dim', () => {

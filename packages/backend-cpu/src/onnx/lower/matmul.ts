@@ -23,13 +23,20 @@ function transposed(graph: GraphBuilder, operand: Operand, transpose: boolean): 
 }
 
 function multiply(graph: GraphBuilder, step: StepMap['matmul']): Operand {
-  const { transposeA, transposeB } = step.params;
+  const { transposeA, transposeB, scale = 1 } = step.params;
   const a = matrixOperand(graph, inputAt(step, 0));
   const b = matrixOperand(graph, inputAt(step, 1));
+  const flags = { transA: { int: Number(transposeA) }, transB: { int: Number(transposeB) } };
+  const [, , addend] = step.inputs;
+  if (addend !== undefined) {
+    const names = [a.name, b.name, graph.operand(addend).name];
+    const name = graph.emit('Gemm', names, { ...flags, alpha: { float: scale } });
+    return { name, shape: step.shape };
+  }
   const shape = matrixShape(a, b, step.shape);
-  if (step.dtype === 'f32' && (transposeA || transposeB)) {
-    const flags = { transA: { int: Number(transposeA) }, transB: { int: Number(transposeB) } };
-    const name = graph.emit('FusedMatMul', [a.name, b.name], flags, 'com.microsoft');
+  if (step.dtype === 'f32' && (transposeA || transposeB || scale !== 1)) {
+    const attributes = { ...flags, alpha: { float: scale } };
+    const name = graph.emit('FusedMatMul', [a.name, b.name], attributes, 'com.microsoft');
     return { name, shape };
   }
   const operands = [transposed(graph, a, transposeA), transposed(graph, b, transposeB)];

@@ -1,4 +1,5 @@
-import type { KernelGraph, LoopNode } from './kernel-graph.ts';
+import { isComputed, type KernelGraph, type LoopNode } from './kernel-graph.ts';
+import { normGradients } from './norm-gradients.ts';
 
 /** Enough for any chain met in practice; beyond, registers spill for nothing. */
 const MAX_NODES = 192;
@@ -21,6 +22,7 @@ export function clusterLoops(
   order: readonly Edge[],
 ): number[][] {
   const clustering = new Clustering(graph, live, order);
+  clustering.mergeNormGradients();
   clustering.mergeProducers();
   clustering.mergeSiblings();
   return clustering.inOrder();
@@ -40,7 +42,7 @@ class Clustering {
     const edges: Edge[] = [...order];
     for (const id of live) {
       const node = graph.node(id);
-      if (node.kind !== 'loop' && node.kind !== 'row') continue;
+      if (!isComputed(node)) continue;
       this.#clusterOf.set(id, id);
       this.#members.set(id, [id]);
       for (const { node: from, access } of node.inputs) {
@@ -53,6 +55,13 @@ class Clustering {
       const known = this.#outgoing.get(edge.from);
       if (known) known.push(edge);
       else this.#outgoing.set(edge.from, [edge]);
+    }
+  }
+
+  mergeNormGradients(): void {
+    for (const { input, weight, bias } of normGradients(this.#graph, this.#clusterOf.keys())) {
+      if (weight) this.#join(input.id, weight.id);
+      if (bias) this.#join(input.id, bias.id);
     }
   }
 
@@ -96,8 +105,14 @@ class Clustering {
   #merge(a: number, b: number): void {
     const from = this.#clusterOf.get(a);
     const to = this.#clusterOf.get(b);
-    if (from === undefined || to === undefined || from === to) return;
-    if (!this.#fits(from, to) || this.#isApart(from, to) || this.#isApart(to, from)) return;
+    if (from !== undefined && to !== undefined && from !== to && this.#fits(from, to)) {
+      this.#join(from, to);
+    }
+  }
+
+  /** Makes two clusters one, unless something must happen between them. */
+  #join(from: number, to: number): void {
+    if (this.#isApart(from, to) || this.#isApart(to, from)) return;
     const moved = this.#membersOf(to);
     this.#membersOf(from).push(...moved);
     for (const node of moved) this.#clusterOf.set(node, from);

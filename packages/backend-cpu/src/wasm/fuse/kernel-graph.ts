@@ -1,8 +1,10 @@
-import { BackendError } from '@shardwise/core/spec';
+import { BackendError, type Shape } from '@shardwise/core/spec';
 import { isElementwiseOp, isFusable } from '../handles.ts';
 import type { KernelInstruction, KernelProgram } from '../kernel-program.ts';
 import { type Access, type ElementwiseOp, type LaneDType, isLaneDType } from '../loop-spec.ts';
-import { type RowKernel, rowKernel } from '../rows/row-kernel.ts';
+import { movesRows } from '../move/moves-rows.ts';
+import { permutedView, slicedView, type View, wholeView } from '../move/view.ts';
+import { type RowKernel, rowKernel, withResidual } from '../rows/row-kernel.ts';
 import { elementCount, expandAccess } from './access.ts';
 
 /** A value read by a node: views (reshape, expand) are folded into the access. */
@@ -29,11 +31,31 @@ export interface LoopNode extends NodeBase {
   readonly columns: number | undefined;
 }
 
+/** A box of a moved value: what it is copied from, and where it starts in each dim. */
+export interface MovedPart {
+  /** Of the input's memory. */
+  readonly source: View;
+  readonly starts: readonly number[];
+}
+
+/** A value put together from parts of its inputs, one part per input. */
+export interface MoveNode extends NodeBase {
+  readonly kind: 'move';
+  readonly shape: Shape;
+  readonly parts: readonly MovedPart[];
+}
+
+export interface RowNode extends NodeBase {
+  readonly kind: 'row';
+  readonly kernel: RowKernel;
+}
+
 export type KernelNode =
   | (NodeBase & { readonly kind: 'input' })
   | (NodeBase & { readonly kind: 'constant'; readonly constant: number })
   | LoopNode
-  | (NodeBase & { readonly kind: 'row'; readonly kernel: RowKernel });
+  | MoveNode
+  | RowNode;
 
 type NewNode<N extends KernelNode = KernelNode> = N extends KernelNode ? Omit<N, 'id'> : never;
 
@@ -45,10 +67,18 @@ export class KernelGraph {
   /** Value -> node that is to store it. */
   readonly stores: Map<number, number> = new Map();
   readonly #program: KernelProgram;
+  /** By value, how often it is read or asked for. */
+  readonly #uses = new Map<number, number>();
   readonly #references = new Map<number, Reference>();
+  /** Values that are moved when something needs them in memory, by other views of the same elements. */
+  readonly #moves = new Map<number, NewNode<MoveNode>>();
 
   constructor(program: KernelProgram) {
     this.#program = program;
+    const read = program.instructions.flatMap(({ inputs }) => inputs);
+    for (const value of [...read, ...program.outputs, ...program.inPlace.keys()]) {
+      this.#uses.set(value, (this.#uses.get(value) ?? 0) + 1);
+    }
     for (const instruction of program.instructions) this.#add(instruction);
     for (const value of new Set([...program.outputs, ...program.inPlace.keys()])) {
       this.stores.set(value, this.#storing(value));
@@ -79,6 +109,8 @@ export class KernelGraph {
     if (kernel) {
       const inputs = instruction.inputs.map((input) => this.#stored(input));
       this.#define(output, { kind: 'row', kernel, inputs, ...base });
+    } else if (movesRows(instruction, types)) {
+      this.#moves.set(output, this.#move(instruction, base));
     } else if (!isFusable(instruction, types)) {
       throw new BackendError({
         asked: `a kernel for ${op} -> ${dtype} [${instruction.shape.join(', ')}]`,
@@ -93,7 +125,8 @@ export class KernelGraph {
     } else if (op === 'expand' && first !== undefined) {
       this.#expand(instruction, first);
     } else if (isElementwiseOp(op)) {
-      this.#define(output, this.#loop(instruction, op, base));
+      const node = this.#gradientWithResidual(instruction, base);
+      this.#define(output, node ?? this.#loop(instruction, op, base));
     }
   }
 
@@ -112,6 +145,26 @@ export class KernelGraph {
       op === 'random' ? this.#key(instruction.inputs) : this.#ofOneRowLength(instruction.inputs);
     const columns = inputs.map(({ access }) => columnsOf(access)).find((count) => count);
     return { kind: 'loop', op, inputDType, approximate, columns, inputs, ...base };
+  }
+
+  /** A sum of dx, which nothing else reads, and a residual, in the kernel that makes dx. */
+  #gradientWithResidual(
+    { op, inputs }: KernelInstruction,
+    base: Pick<NodeBase, 'dtype' | 'elements' | 'value'>,
+  ): NewNode<RowNode> | undefined {
+    if (op !== 'add') return undefined;
+    for (const [index, value] of inputs.entries()) {
+      const other = inputs[1 - index];
+      const reference = this.#references.get(value);
+      const node = reference && this.node(reference.node);
+      if (node?.kind !== 'row' || node.inputs.length !== 3 || this.#uses.get(node.value) !== 1) {
+        continue;
+      }
+      const kernel = withResidual(node.kernel);
+      if (!kernel || node.value !== value || other === undefined) continue;
+      return { kind: 'row', kernel, inputs: [...node.inputs, this.#stored(other)], ...base };
+    }
+    return undefined;
   }
 
   /** Both halves of a random key, as scalars. */
@@ -149,6 +202,60 @@ export class KernelGraph {
     }
   }
 
+  /** Movements of movements are one. */
+  #move(
+    instruction: KernelInstruction,
+    base: Pick<NodeBase, 'dtype' | 'elements' | 'value'>,
+  ): NewNode<MoveNode> {
+    const { shape, inputs, params, op } = instruction;
+    const move = { kind: 'move', shape, ...base } as const;
+    const [first = -1] = inputs;
+    if (op === 'permute') {
+      const from = this.#moved(first);
+      const parts = from.parts.map(({ source, starts }) => ({
+        source: permutedView(source, params.order),
+        starts: params.order.map((dim) => starts[dim] ?? 0),
+      }));
+      return { ...move, inputs: from.inputs, parts };
+    }
+    if (op === 'slice') {
+      const { node, source } = this.#view(first);
+      const zeros = shape.map(() => 0);
+      const part = { source: slicedView(source, params.starts, shape), starts: zeros };
+      return { ...move, inputs: [node], parts: [part] };
+    }
+    if (op !== 'concat') throw new RangeError(`${op} moves no rows.`);
+    let start = 0;
+    const views = inputs.map((input) => {
+      const view = this.#view(input);
+      const starts = shape.map((_, dim) => (dim === params.dim ? start : 0));
+      start += this.#type(input).shape[params.dim] ?? 0;
+      return { ...view, starts };
+    });
+    return {
+      ...move,
+      inputs: views.map(({ node }) => node),
+      parts: views.map(({ source, starts }) => ({ source, starts })),
+    };
+  }
+
+  /** The parts of a value; one that lies in memory is its only part. */
+  #moved(value: number): Pick<MoveNode, 'inputs' | 'parts'> {
+    const known = this.#moves.get(value);
+    if (known) return known;
+    const { node, source } = this.#view(value);
+    return { inputs: [node], parts: [{ source, starts: source.dims.map(() => 0) }] };
+  }
+
+  /** A value as a view of memory. */
+  #view(value: number): { readonly node: Reference; readonly source: View } {
+    const move = this.#moves.get(value);
+    const [node] = move?.inputs ?? [];
+    const [part, ...others] = move?.parts ?? [];
+    if (node && part && others.length === 0) return { node, source: part.source };
+    return { node: this.#stored(value), source: wholeView(this.#type(value).shape) };
+  }
+
   #type(value: number): KernelProgram['values'][number] {
     const type = this.#program.values[value];
     if (!type)
@@ -159,6 +266,8 @@ export class KernelGraph {
   #reference(value: number): Reference {
     const known = this.#references.get(value);
     if (known) return known;
+    const move = this.#moves.get(value);
+    if (move) return this.#define(value, move);
     const type = this.#type(value);
     const dtype = laneDType(type, value);
     const elements = elementCount(type.shape);
@@ -171,11 +280,12 @@ export class KernelGraph {
     return reference.access.kind === 'element' ? reference : this.#copy(value, reference);
   }
 
-  /** The node that stores an output. Loops store any number of values, rows only their own. */
+  /** The node that stores an output. Loops store any number of values, others only their own. */
   #storing(value: number): number {
     const reference = this.#stored(value);
     const node = this.node(reference.node);
-    const isDirect = node.kind === 'loop' || (node.kind === 'row' && node.value === value);
+    const isOwn = (node.kind === 'row' || node.kind === 'move') && node.value === value;
+    const isDirect = node.kind === 'loop' || isOwn;
     return isDirect ? node.id : this.#copy(value, reference).node;
   }
 
@@ -207,6 +317,11 @@ export class KernelGraph {
     this.nodes.push({ ...node, id });
     return id;
   }
+}
+
+/** Whether a node computes something that takes memory when it is read elsewhere. */
+export function isComputed({ kind }: KernelNode): boolean {
+  return kind === 'loop' || kind === 'row' || kind === 'move';
 }
 
 export function columnsOf(access: Access): number | undefined {

@@ -7,7 +7,17 @@ type Address = Local<'i32'>;
 type Vector = Local<'v128'>;
 
 /** Which value rows are centred at. */
-type Norm = 'layerNorm' | 'rmsNorm';
+export type Norm = 'layerNorm' | 'rmsNorm';
+
+/** What the pass that makes dx takes along. */
+export interface NormGradParts {
+  /** Added to dx. */
+  readonly residual: boolean;
+  /** Σ over rows of dy x̂. */
+  readonly weight: boolean;
+  /** Σ over rows of dy. */
+  readonly bias: boolean;
+}
 
 /** What normalises a row: x̂ = (x - mean) rstd. */
 interface Statistics {
@@ -59,14 +69,23 @@ export function normalize(norm: Norm, eps: number): FunctionBuilder {
 
 /**
  * dx = rstd (g - mean g - x̂ mean(g x̂)), g = dy weight; rmsNorm without mean g.
- * Addresses: x, weight, dy, dx.
+ * Addresses: x, weight, dy, the residual if there is one, dx, then dweight and dbias where wanted.
  */
-export function normalizeInputGrad(norm: Norm, eps: number): FunctionBuilder {
-  const writer = new RowWriter(4);
+export function normalizeGrad(norm: Norm, eps: number, parts: NormGradParts): FunctionBuilder {
+  const count = [parts.residual, parts.weight, parts.bias].filter(Boolean).length;
+  const writer = new RowWriter(4 + count);
   const { fn } = writer;
-  const [x, weight] = [writer.address(0), writer.address(1)];
-  const [dy, dx] = [writer.address(2), writer.address(3)];
-  writer.eachRow([x, dy, dx], () => {
+  let addresses = 0;
+  const next = (): Address => writer.address(addresses++);
+  const [x, weight, dy] = [next(), next(), next()];
+  const residual = parts.residual ? next() : undefined;
+  const dx = next();
+  const dweight = parts.weight ? next() : undefined;
+  const dbias = parts.bias ? next() : undefined;
+  for (const sum of [dweight, dbias]) {
+    if (sum) writer.each((at) => at.store(sum, fn.float(0)), 4);
+  }
+  writer.eachRow([x, dy, dx, ...(residual ? [residual] : [])], () => {
     const centred = centring(mean(writer, norm, x));
     const [squares = fn.float(0), products = fn.float(0), gradients = fn.float(0)] = writer.fold(
       norm === 'layerNorm' ? ['sum', 'sum', 'sum'] : ['sum', 'sum'],
@@ -81,9 +100,16 @@ export function normalizeInputGrad(norm: Norm, eps: number): FunctionBuilder {
     const slope = fn.let(f32x4.mul(f32x4.mul(rstd, rstd), writer.mean(products)));
     const shift = norm === 'layerNorm' ? writer.mean(gradients) : undefined;
     writer.each((at) => {
-      const g = f32x4.mul(at.load(dy), at.load(weight));
-      const projected = f32x4.sub(g, f32x4.mul(centred(at.load(x)), slope));
-      at.store(dx, f32x4.mul(shift ? f32x4.sub(projected, shift) : projected, rstd));
+      const gradient = at.load(dy);
+      const d = fn.let(centred(at.load(x)));
+      const projected = f32x4.sub(f32x4.mul(gradient, at.load(weight)), f32x4.mul(d, slope));
+      const scaled = f32x4.mul(shift ? f32x4.sub(projected, shift) : projected, rstd);
+      at.store(dx, residual ? f32x4.add(at.load(residual), scaled) : scaled);
+      if (dweight) {
+        const part = f32x4.mul(f32x4.mul(d, rstd), gradient);
+        at.store(dweight, f32x4.add(at.load(dweight), part));
+      }
+      if (dbias) at.store(dbias, f32x4.add(at.load(dbias), gradient));
     }, 2);
   });
   return fn;

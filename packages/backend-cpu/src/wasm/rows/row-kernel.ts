@@ -1,7 +1,7 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '../assembler/function-builder.ts';
 import { elementCount } from '../fuse/access.ts';
-import { normalize, normalizeInputGrad, normalizeWeightGrad } from './norm.ts';
+import { type Norm, normalize, normalizeGrad, normalizeWeightGrad } from './norm.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from './softmax.ts';
 import { sumColumns, sumRows } from './sum.ts';
 
@@ -11,7 +11,18 @@ export interface RowKernel {
   readonly key: string;
   readonly sizes: readonly number[];
   readonly build: () => FunctionBuilder;
+  /** Which gradient of which norm it is: those of one norm can be made in one pass. */
+  readonly gradient?: NormGradient;
 }
+
+/** Inputs of `input` are x, weight, dy and perhaps a residual; those of `weight` are x and dy. */
+export interface NormGradient {
+  readonly norm: Norm;
+  readonly eps: number;
+  readonly of: 'input' | 'weight';
+}
+
+export const sumRowsKey = 'sum rows';
 
 /** The kernel of an instruction, where there is one for its op, dtype and dims. */
 export function rowKernel(
@@ -38,30 +49,47 @@ export function rowKernel(
       return { key: `${op} ${params.eps}`, sizes, build: () => normalize(op, params.eps) };
     }
     case 'layerNormInputGrad':
-    case 'rmsNormInputGrad': {
-      const { op, params } = instruction;
-      const norm = op === 'layerNormInputGrad' ? 'layerNorm' : 'rmsNorm';
-      return {
-        key: `${op} ${params.eps}`,
-        sizes,
-        build: () => normalizeInputGrad(norm, params.eps),
-      };
-    }
+      return inputGradKernel('layerNorm', instruction.params.eps, sizes, false);
+    case 'rmsNormInputGrad':
+      return inputGradKernel('rmsNorm', instruction.params.eps, sizes, false);
     case 'layerNormWeightGrad':
-    case 'rmsNormWeightGrad': {
-      const { op, params } = instruction;
-      const norm = op === 'layerNormWeightGrad' ? 'layerNorm' : 'rmsNorm';
-      return {
-        key: `${op} ${params.eps}`,
-        sizes,
-        build: () => normalizeWeightGrad(norm, params.eps),
-      };
-    }
+      return weightGradKernel('layerNorm', instruction.params.eps, sizes);
+    case 'rmsNormWeightGrad':
+      return weightGradKernel('rmsNorm', instruction.params.eps, sizes);
     case 'sum':
       return sumKernel(x.shape, instruction.params.dims);
     default:
       return undefined;
   }
+}
+
+/** The kernel of dx + residual for the kernel of dx; undefined where it is another kernel. */
+export function withResidual({ gradient, sizes }: RowKernel): RowKernel | undefined {
+  if (gradient?.of !== 'input') return undefined;
+  return inputGradKernel(gradient.norm, gradient.eps, sizes, true);
+}
+
+function inputGradKernel(
+  norm: Norm,
+  eps: number,
+  sizes: readonly number[],
+  residual: boolean,
+): RowKernel {
+  return {
+    key: `${norm} input grad ${eps} ${residual}`,
+    sizes,
+    build: () => normalizeGrad(norm, eps, { residual, weight: false, bias: false }),
+    gradient: { norm, eps, of: 'input' },
+  };
+}
+
+function weightGradKernel(norm: Norm, eps: number, sizes: readonly number[]): RowKernel {
+  return {
+    key: `${norm} weight grad ${eps}`,
+    sizes,
+    build: () => normalizeWeightGrad(norm, eps),
+    gradient: { norm, eps, of: 'weight' },
+  };
 }
 
 function rowSizes(shape: Shape): readonly [number, number] {
@@ -80,5 +108,5 @@ function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined
   const summed = elementCount(shape.slice(first, last + 1));
   const inner = elementCount(shape.slice(last + 1));
   if (inner === 1) return { key: 'sum columns', sizes: [outer, summed], build: sumColumns };
-  return { key: 'sum rows', sizes: [summed, inner, outer], build: sumRows };
+  return { key: sumRowsKey, sizes: [summed, inner, outer], build: sumRows };
 }

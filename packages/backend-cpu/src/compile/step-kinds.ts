@@ -1,0 +1,61 @@
+import type { ValueType } from '@shardwise/core/spec';
+import { isOnnxOp } from '../onnx/lower/lowerings.ts';
+import type { Dataflow } from './dataflow.ts';
+import type { KernelSupport } from './kernel-support.ts';
+import type { PieceKind } from './schedule.ts';
+import { elementCount, valueAt, type Step } from './step.ts';
+
+/** Below this a pass over memory costs less than one more piece. */
+const smallElements = 4096;
+
+export type StepKind = PieceKind | 'either';
+
+/** Where each of `steps`, which are in program order, had best run. */
+export function stepKinds(
+  steps: readonly Step[],
+  values: readonly ValueType[],
+  flow: Dataflow,
+  support: KernelSupport,
+): ReadonlyMap<Step, StepKind> {
+  const kinds = new Map(steps.map((step) => [step, ownKind(step, values, support)]));
+  const nextReader = new Map<number, Step>();
+  for (const step of steps.toReversed()) {
+    const reader = nextReader.get(step.output);
+    const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
+    const isFree = kinds.get(step) === 'kernel' && isOnnxOp(step.op);
+    if (isBeforeOnnx && isFree && gainsFromOnnx(step)) kinds.set(step, 'onnx');
+    for (const source of flow.sources(step)) nextReader.set(source, step);
+  }
+  return kinds;
+
+  /**
+   * ONNX Runtime's softmax has wider vectors. An elementwise step between products has nothing to
+   * share a loop with, and saves two changes of kind.
+   */
+  function gainsFromOnnx(step: Step): boolean {
+    if (step.op === 'softmax') return true;
+    if (!support.fuses(step, values) || isCoarserInOnnx(step)) return false;
+    const sources = [...flow.sources(step)].filter((id) => sizeOf(id) === elementCount(step.shape));
+    const makers = sources.flatMap((id) => flow.producer(id) ?? []);
+    return makers.length > 0 && makers.every((maker) => kinds.get(maker) === 'onnx');
+  }
+
+  function sizeOf(id: number): number {
+    return elementCount(valueAt(values, id).shape);
+  }
+}
+
+/** Its sigmoid and tanh, which is in gelu's approximation, have fewer correct digits than the kernels'. */
+function isCoarserInOnnx(step: Step): boolean {
+  if (step.op === 'gelu') return step.params.approximate === 'tanh';
+  return step.op === 'sigmoid' || step.op === 'tanh';
+}
+
+function ownKind(step: Step, values: readonly ValueType[], support: KernelSupport): StepKind {
+  if (!support.computes(step, values)) return 'onnx';
+  if (!isOnnxOp(step.op)) return 'kernel';
+  const sizes = [step, ...step.inputs.map((id) => valueAt(values, id))].map(({ shape }) =>
+    elementCount(shape),
+  );
+  return Math.max(...sizes) <= smallElements ? 'either' : 'kernel';
+}

@@ -1,0 +1,59 @@
+import { normalizeGrad } from '../rows/norm.ts';
+import { type NormGradient, type RowKernel, sumRowsKey } from '../rows/row-kernel.ts';
+import type { KernelGraph, KernelNode, RowNode } from './kernel-graph.ts';
+
+/** The gradients that one backward step of a norm makes, as nodes. */
+export interface NormGradients {
+  readonly input: RowNode;
+  readonly weight: RowNode | undefined;
+  readonly bias: RowNode | undefined;
+}
+
+/** Nodes of one norm: gradients by its input, its weight and, as a sum over rows of dy, its bias. */
+export function normGradients(graph: KernelGraph, nodes: Iterable<number>): NormGradients[] {
+  const rows = [...nodes].map((id) => graph.node(id)).filter(isRow);
+  return rows.flatMap((input) => {
+    const { gradient } = input.kernel;
+    if (gradient?.of !== 'input') return [];
+    const [x, , dy] = input.inputs.map(({ node }) => node);
+    const weight = rows.find(
+      (node) =>
+        isSameNorm(node.kernel.gradient, gradient) && reads(node, 0, x) && reads(node, 1, dy),
+    );
+    const bias = rows.find((node) => isSumOfRows(node.kernel, input.kernel) && reads(node, 0, dy));
+    return { input, weight, bias };
+  });
+}
+
+/** The kernel that makes all of them in the pass that makes dx. */
+export function normGradientsKernel({ input, weight, bias }: NormGradients): RowKernel {
+  const { kernel, inputs } = input;
+  const { gradient } = kernel;
+  if (gradient === undefined) throw new RangeError('a row kernel that is no gradient of a norm');
+  const { norm, eps } = gradient;
+  const residual = inputs.length === 4;
+  const parts = { residual, weight: weight !== undefined, bias: bias !== undefined };
+  return {
+    key: `${norm} grads ${eps} ${residual} ${parts.weight} ${parts.bias}`,
+    sizes: kernel.sizes,
+    build: () => normalizeGrad(norm, eps, parts),
+  };
+}
+
+function isRow(node: KernelNode): node is RowNode {
+  return node.kind === 'row';
+}
+
+function reads(node: RowNode, index: number, input: number | undefined): boolean {
+  return input !== undefined && node.inputs[index]?.node === input;
+}
+
+function isSameNorm(weight: NormGradient | undefined, input: NormGradient): boolean {
+  return weight?.of === 'weight' && weight.norm === input.norm && weight.eps === input.eps;
+}
+
+/** Whether a kernel sums all rows of the matrix that another walks over. */
+function isSumOfRows(sum: RowKernel, { sizes: [rows, columns] }: RowKernel): boolean {
+  const [summed, inner, outer] = sum.sizes;
+  return sum.key === sumRowsKey && summed === rows && inner === columns && outer === 1;
+}

@@ -1,0 +1,37 @@
+import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
+import { elementCount } from '../fuse/access.ts';
+
+/** Shorter runs of neighbours than this are not worth a loop of their own. */
+const RUN_ELEMENTS = 16;
+
+/** Whether an instruction moves elements in runs of neighbours, which row copies do. */
+export function movesRows(instruction: Instruction, inputs: readonly ValueType[]): boolean {
+  if (instruction.dtype !== 'f32' && instruction.dtype !== 'i32') return false;
+  return runElements(instruction, inputs) >= RUN_ELEMENTS;
+}
+
+/** Elements that stay neighbours; 0 for what is no such movement. */
+function runElements(instruction: Instruction, inputs: readonly ValueType[]): number {
+  const [input] = inputs;
+  if (input === undefined) return 0;
+  switch (instruction.op) {
+    case 'permute': {
+      const { order } = instruction.params;
+      const moved = order.findLastIndex((from, to) => from !== to);
+      return elementCount(input.shape.slice(moved + 1));
+    }
+    case 'slice':
+      if (instruction.params.steps.some((step) => step !== 1)) return 0;
+      return runWithin(instruction.shape, input.shape);
+    case 'concat':
+      return Math.min(...inputs.map(({ shape }) => runWithin(shape, instruction.shape)));
+    default:
+      return 0;
+  }
+}
+
+/** Neighbours in both where `part` is a box of `whole`. */
+function runWithin(part: Shape, whole: Shape): number {
+  const cut = part.findLastIndex((size, dim) => size !== whole[dim]);
+  return elementCount(part.slice(Math.max(cut, 0)));
+}

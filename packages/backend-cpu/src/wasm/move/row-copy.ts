@@ -1,0 +1,97 @@
+import type { Code } from '../assembler/code.ts';
+import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
+import { i32, v128 } from '../assembler/instructions.ts';
+import type { View } from './view.ts';
+
+const ELEMENT_BYTES = 4;
+const VECTOR_BYTES = 16;
+const UNROLL = 4;
+
+/** A copy of rows from one view to another, as its kernel takes it. */
+export interface RowCopy {
+  /** How many loops there are around a row; kernels with one number are the same code. */
+  readonly loops: number;
+  /** Per loop, its count, the source's step and the target's in bytes; then the bytes of a row. */
+  readonly sizes: readonly number[];
+  readonly sourceBytes: number;
+  readonly targetBytes: number;
+}
+
+interface Loop {
+  readonly size: number;
+  readonly source: number;
+  readonly target: number;
+}
+
+/**
+ * Plans the copy between views of one shape whose innermost elements are neighbours on both sides.
+ * Dims that continue each other on both sides are one loop.
+ */
+export function planRowCopy(source: View, target: View): RowCopy {
+  const loops: Loop[] = [];
+  source.dims.forEach(({ size, stride }, dim) => {
+    if (size === 1) return;
+    const next: Loop = { size, source: stride, target: target.dims[dim]?.stride ?? 0 };
+    const outer = loops.at(-1);
+    const continues = outer?.source === next.source * size && outer.target === next.target * size;
+    if (outer === undefined || !continues) loops.push(next);
+    else loops.splice(-1, 1, { ...next, size: size * outer.size });
+  });
+  const last = loops.at(-1);
+  const hasRow = last?.source === 1 && last.target === 1;
+  const around = hasRow ? loops.slice(0, -1) : loops;
+  const columns = hasRow ? last.size : 1;
+  const sizes = around.flatMap((loop) => [
+    loop.size,
+    loop.source * ELEMENT_BYTES,
+    loop.target * ELEMENT_BYTES,
+  ]);
+  return {
+    loops: around.length,
+    sizes: [...sizes, columns * ELEMENT_BYTES],
+    sourceBytes: source.elementOffset * ELEMENT_BYTES,
+    targetBytes: target.elementOffset * ELEMENT_BYTES,
+  };
+}
+
+/** Parameters: those of RowCopy.sizes, the source's address, the target's. */
+export function rowCopyKernel(loops: number): FunctionBuilder {
+  const fn = new FunctionBuilder(3 * loops + 3);
+  const rowBytes = fn.parameter(3 * loops);
+  const nest = (depth: number, source: Local<'i32'>, target: Local<'i32'>): void => {
+    if (depth === loops) return copyRow(fn, rowBytes, source, target);
+    const [count, sourceStep, targetStep] = [0, 1, 2].map((part) => fn.parameter(3 * depth + part));
+    if (!count || !sourceStep || !targetStep) throw new RangeError('a loop has three parameters');
+    const index = fn.let(i32.const(0));
+    const from = fn.let(source);
+    const to = fn.let(target);
+    fn.forSteps(index, 1, count, () => {
+      nest(depth + 1, from, to);
+      fn.set(from, i32.add(from, sourceStep));
+      fn.set(to, i32.add(to, targetStep));
+    });
+  };
+  nest(0, fn.parameter(3 * loops + 1), fn.parameter(3 * loops + 2));
+  return fn;
+}
+
+function copyRow(
+  fn: FunctionBuilder,
+  rowBytes: Code<'i32'>,
+  source: Local<'i32'>,
+  target: Local<'i32'>,
+): void {
+  const done = fn.let(i32.const(0));
+  const from = (): Code<'i32'> => i32.add(source, done);
+  const to = (): Code<'i32'> => i32.add(target, done);
+  fn.forSteps(done, UNROLL * VECTOR_BYTES, rowBytes, () => {
+    const vectors = Array.from({ length: UNROLL }, (_, i) =>
+      fn.let(v128.load(from(), i * VECTOR_BYTES)),
+    );
+    vectors.forEach((vector, i) => fn.do(v128.store(to(), vector, i * VECTOR_BYTES)));
+  });
+  fn.forSteps(done, VECTOR_BYTES, rowBytes, () => fn.do(v128.store(to(), v128.load(from()))));
+  fn.forSteps(done, ELEMENT_BYTES, rowBytes, () =>
+    fn.do(v128.store32Lane0(to(), v128.load32Zero(from()))),
+  );
+}
