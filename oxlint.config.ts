@@ -23,6 +23,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/spec',
       '!@shardwise/testing/ranks',
       '!@shardwise/core/node',
+      '!@shardwise/collectives/node',
       '!@shardwise/*/package.json',
       '!shardwise/package.json',
     ],

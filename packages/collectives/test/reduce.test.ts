@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fromBfloat16, toBfloat16 } from '../src/reduce/bfloat16.ts';
 import { reduceElements } from '../src/reduce/reduce-elements.ts';
-import { SharedMemory } from '../src/threads/shared-memory.ts';
+import { SharedMemory } from '../src/shared-memory/shared-memory.ts';
 
 const memory = new WebAssembly.Memory({ initial: 16, maximum: 16, shared: true });
 const shared = new SharedMemory(memory, 0, { byteOffset: 1024, byteLength: 1024 });

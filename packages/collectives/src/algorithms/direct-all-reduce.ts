@@ -1,5 +1,5 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { reduceElements } from '../reduce/reduce-elements.ts';
+import { plain, type AllReduceOptions } from './all-reduce-options.ts';
 import { peersOf } from './peers.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
@@ -20,17 +20,19 @@ export async function directAllReduce(
   buffer: Uint8Array,
   dtype: DType,
   op: ReduceOp,
+  { reducer, agreed }: AllReduceOptions = plain,
 ): Promise<void> {
-  const own = buffer.slice();
   const sources = Array.from({ length: wire.size }, (_, rank) =>
-    rank === wire.rank ? own : new Uint8Array(buffer.byteLength),
+    rank === wire.rank ? buffer : reducer.borrow(buffer.byteLength),
   );
   const peers = peersOf(wire);
   await Promise.all([
-    ...peers.map((peer) => wire.send(peer, own)),
+    ...peers.map((peer) => wire.send(peer, buffer)),
     ...peers.map((peer) => wire.recv(peer, sources[peer]!)),
   ]);
-  reduceElements(sources, [buffer], dtype, op);
+  await agreed;
+  reducer.reduce(sources, buffer, dtype, op);
+  for (const peer of peers) reducer.giveBack(sources[peer]!);
 }
 
 export const directAllReduceCost: Cost = {

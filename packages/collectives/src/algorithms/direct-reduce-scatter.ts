@@ -1,5 +1,5 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { reduceElements } from '../reduce/reduce-elements.ts';
+import { plainReducer, type Reducer } from '../reduce/reducer.ts';
 import { peersOf } from './peers.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
@@ -23,6 +23,7 @@ export async function directReduceScatter(
   output: Uint8Array,
   dtype: DType,
   op: ReduceOp,
+  reducer: Reducer = plainReducer,
 ): Promise<void> {
   const partBytes = output.byteLength;
   const partOf = (rank: number): Uint8Array =>
@@ -35,7 +36,7 @@ export async function directReduceScatter(
     ...peers.map((peer) => wire.send(peer, partOf(peer))),
     ...peers.map((peer) => wire.recv(peer, sources[peer]!)),
   ]);
-  reduceElements(sources, [output], dtype, op);
+  reducer.reduce(sources, output, dtype, op);
 }
 
 export const directReduceScatterCost: Cost = {

@@ -1,5 +1,5 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { reduceElements } from '../reduce/reduce-elements.ts';
+import { plainReducer, type Reducer } from '../reduce/reducer.ts';
 import { peersOf } from './peers.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
@@ -21,6 +21,7 @@ export async function directReduce(
   root: number,
   dtype: DType,
   op: ReduceOp,
+  reducer: Reducer = plainReducer,
 ): Promise<void> {
   if (wire.rank !== root) {
     await wire.send(root, buffer);
@@ -30,7 +31,7 @@ export async function directReduce(
     rank === root ? buffer : new Uint8Array(buffer.byteLength),
   );
   await Promise.all(peersOf(wire).map((peer) => wire.recv(peer, sources[peer]!)));
-  reduceElements(sources, [buffer], dtype, op);
+  reducer.reduce(sources, buffer, dtype, op);
 }
 
 export const directReduceCost: Cost = {

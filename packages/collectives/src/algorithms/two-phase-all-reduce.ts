@@ -1,5 +1,5 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import { reduceElements } from '../reduce/reduce-elements.ts';
+import { plain, type AllReduceOptions } from './all-reduce-options.ts';
 import { peersOf } from './peers.ts';
 import { segmentsOf } from './segments.ts';
 import type { Cost, Wire } from './wire.ts';
@@ -18,28 +18,53 @@ export async function twoPhaseAllReduce(
   buffer: Uint8Array,
   dtype: DType,
   op: ReduceOp,
+  { reducer, agreed }: AllReduceOptions = plain,
 ): Promise<void> {
   const peers = peersOf(wire);
   const slices = slicesOf(buffer, wire.size, dtypes[dtype].bytes).map(segmentsOf);
   const mine = slices[wire.rank]!;
   const sent = peers.flatMap((peer) => slices[peer]!.map((piece) => wire.send(peer, piece)));
-  const arriving = mine.map((own) =>
-    Array.from({ length: wire.size }, (_, rank) => {
-      if (rank === wire.rank) return { bytes: own, done: Promise.resolve() };
-      const bytes = new Uint8Array(own.byteLength);
-      return { bytes, done: wire.recv(rank, bytes) };
-    }),
-  );
-  const received = peers.flatMap((peer) => slices[peer]!.map((piece) => wire.recv(peer, piece)));
+  const arrive = (own: Uint8Array): Arriving => {
+    const sources = Array.from({ length: wire.size }, (_, rank) =>
+      rank === wire.rank ? own : reducer.borrow(own.byteLength),
+    );
+    const done = Promise.all(peers.map((peer) => wire.recv(peer, sources[peer]!)));
+    // Where an earlier piece fails, nobody awaits this one.
+    done.catch(() => {});
+    return { sources, done };
+  };
+  const arriving = mine.slice(0, AHEAD).map(arrive);
+  const received: Promise<void>[] = [];
+  // Behind the last piece, as messages are received in the order of the calls.
+  const awaitResults = (): void => {
+    for (const peer of peers) {
+      received.push(...slices[peer]!.map((piece) => wire.recv(peer, piece)));
+    }
+  };
+  if (mine.length <= AHEAD) awaitResults();
   for (const [index, own] of mine.entries()) {
-    const sources = arriving[index]!;
-    await Promise.all(sources.map((source) => source.done));
-    const bytes = sources.map((source) => source.bytes);
-    reduceElements(bytes, [own], dtype, op);
+    const { sources, done } = arriving[index]!;
+    await done;
+    await agreed;
+    reducer.reduce(sources, own, dtype, op);
+    for (const peer of peers) reducer.giveBack(sources[peer]!);
     sent.push(...peers.map((peer) => wire.send(peer, own)));
+    const next = mine[index + AHEAD];
+    if (next !== undefined) arriving.push(arrive(next));
+    if (index + AHEAD + 1 === mine.length) awaitResults();
   }
   await Promise.all([...sent, ...received]);
 }
+
+/** Pieces of all peers that are on their way to be reduced. */
+interface Arriving {
+  /** By rank. */
+  readonly sources: readonly Uint8Array[];
+  readonly done: Promise<unknown>;
+}
+
+/** Pieces that may come before their turn: few, so that they stay in the caches. */
+const AHEAD = 4;
 
 /** One slice for each rank, of whole elements; the last ones may be shorter, or empty. */
 function slicesOf(buffer: Uint8Array, size: number, elementBytes: number): readonly Uint8Array[] {

@@ -17,6 +17,7 @@ import {
   checkTag,
 } from './checks.ts';
 import { Counters } from './counters.ts';
+import type { GroupRecording } from '../recorder/group-recording.ts';
 import type { GroupCall } from './group-call.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
 
@@ -43,11 +44,21 @@ export interface Transfer {
 export abstract class CheckedGroup implements ProcessGroup {
   readonly rank: number;
   readonly size: number;
+  /** By rank of this group, the rank of the world. */
+  readonly worldRanks: readonly number[];
   readonly counters: Counters = new Counters();
+  #recording: GroupRecording | undefined;
 
-  constructor(rank: number, size: number) {
+  /** Without `worldRanks` the group is the world. */
+  constructor(rank: number, size: number, worldRanks?: readonly number[]) {
     this.rank = rank;
     this.size = size;
+    this.worldRanks = worldRanks ?? Array.from({ length: size }, (_, member) => member);
+  }
+
+  /** Has the calls of this group, and of groups split from it, taken down from now on. */
+  recordTo(recording: GroupRecording): void {
+    this.#recording = recording;
   }
 
   /** Called in program order; must issue the call before it returns. */
@@ -197,7 +208,13 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkNumber('color', color ?? 0);
     checkNumber('key', key);
     const limits = limitsOf(options);
-    return this.divide({ color, key }, limits);
+    const recording = this.#recording;
+    const name = recording?.partName(color) ?? '';
+    const part = await this.divide({ color, key }, limits);
+    if (recording !== undefined && part instanceof CheckedGroup) {
+      part.recordTo(recording.part(name, part.rank, part.worldRanks));
+    }
+    return part;
   }
 
   async send(
@@ -229,8 +246,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     const onMet = (records: readonly CallRecord[]): void => {
       met.push(...records.flatMap((peer) => peer.member ?? []));
     };
-    this.counters.addCall(record);
-    await this.run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
+    await this.#run({ record, input: EMPTY, output: EMPTY, onMet }, limits);
     return met;
   }
 
@@ -240,9 +256,17 @@ export abstract class CheckedGroup implements ProcessGroup {
     output: Uint8Array,
     options: CallOptions | undefined,
   ): Promise<void> {
-    const limits = limitsOf(options);
-    this.counters.addCall(record);
-    return this.run({ record, input, output }, limits);
+    return this.#run({ record, input, output }, limitsOf(options));
+  }
+
+  #run(call: GroupCall, limits: Limits): Promise<void> {
+    this.counters.addCall(call.record);
+    const recording = this.#recording;
+    if (recording === undefined) return this.run(call, limits);
+    const recorded = recording.collective(call, limits.timeoutMs);
+    const done = this.run({ ...call, onStarted: () => recording.start(recorded) }, limits);
+    void recording.follow(recorded, done);
+    return done;
   }
 
   #startTransfer(transfer: Transfer, options: CallOptions | undefined): Promise<void> {
@@ -251,7 +275,10 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkTag(transfer.operation, transfer.tag);
     const limits = limitsOf(options);
     this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
-    return this.transfer(transfer, limits);
+    const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
+    const done = this.transfer(transfer, limits);
+    if (recorded !== undefined) void this.#recording?.follow(recorded, done);
+    return done;
   }
 
   #checkRootOnly(

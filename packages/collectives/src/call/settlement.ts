@@ -9,7 +9,7 @@ export class Settlement<T = void> {
   readonly #resolve: (value: T) => void;
   readonly #reject: (error: Error) => void;
   readonly #signal: AbortSignal | undefined;
-  readonly #onSignal: () => void;
+  readonly #onSignal: (() => void) | undefined;
 
   /** `onSignal` is called with the signal's reason, at once if it has been given already. */
   constructor(limits: Limits, onSignal: (reason: unknown) => void) {
@@ -21,18 +21,23 @@ export class Settlement<T = void> {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#signal = signal;
-    this.#onSignal = () => onSignal(signal?.reason);
-    signal?.addEventListener('abort', this.#onSignal, { once: true });
-    if (signal?.aborted) queueMicrotask(this.#onSignal);
+    if (signal === undefined) return;
+    this.#onSignal = () => onSignal(signal.reason);
+    signal.addEventListener('abort', this.#onSignal, { once: true });
+    if (signal.aborted) queueMicrotask(this.#onSignal);
   }
 
   resolve(value: T): void {
-    this.#signal?.removeEventListener('abort', this.#onSignal);
+    this.#detach();
     this.#resolve(value);
   }
 
   reject(error: Error): void {
-    this.#signal?.removeEventListener('abort', this.#onSignal);
+    this.#detach();
     this.#reject(error);
+  }
+
+  #detach(): void {
+    if (this.#onSignal !== undefined) this.#signal?.removeEventListener('abort', this.#onSignal);
   }
 }

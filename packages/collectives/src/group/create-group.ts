@@ -1,4 +1,5 @@
 import type { ProcessGroup, Transport } from '@shardwise/core/spec';
+import { SimdReducer } from '../reduce/simd-reducer.ts';
 import { TransportGroup } from './transport-group.ts';
 
 export interface CreateGroupOptions {
@@ -15,5 +16,9 @@ export interface CreateGroupOptions {
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
-  return new TransportGroup({ transport, members, id: 0 }, options.verify ?? true);
+  return new TransportGroup(
+    { transport, members, id: 0 },
+    options.verify ?? true,
+    new SimdReducer(),
+  );
 }

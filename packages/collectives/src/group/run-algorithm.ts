@@ -9,6 +9,7 @@ import { pairwiseAllToAll } from '../algorithms/pairwise-all-to-all.ts';
 import { ringAllGather } from '../algorithms/ring-all-gather.ts';
 import { treeBroadcast } from '../algorithms/tree-broadcast.ts';
 import { twoPhaseAllReduce } from '../algorithms/two-phase-all-reduce.ts';
+import type { Reducer } from '../reduce/reducer.ts';
 import type { Wire } from '../algorithms/wire.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import type { Operation } from '../call/record.ts';
@@ -16,25 +17,33 @@ import type { Operation } from '../call/record.ts';
 /** Up to here a message costs more by being one than by its bytes. */
 const DIRECT_BYTES = 64 * 1024;
 
-/** Carries out a call that all ranks have made. */
-export function runAlgorithm(wire: Wire, call: GroupCall): Promise<void> {
-  return algorithms[call.record.operation](wire, call);
+export interface RunOptions {
+  readonly reducer: Reducer;
+  /** Settles when all ranks are known to have made the call; only allReduce may run before. */
+  readonly agreed: Promise<void>;
 }
 
-const algorithms: Record<Operation, (wire: Wire, call: GroupCall) => Promise<void>> = {
-  allReduce: (wire, call) => {
+/** Carries out a call that all ranks have made. */
+export function runAlgorithm(wire: Wire, call: GroupCall, options: RunOptions): Promise<void> {
+  return algorithms[call.record.operation](wire, call, options);
+}
+
+type Run = (wire: Wire, call: GroupCall, options: RunOptions) => Promise<void>;
+
+const algorithms: Record<Operation, Run> = {
+  allReduce: (wire, call, options) => {
     const { dtype, reduce } = reductionOf(call);
     return call.input.byteLength <= DIRECT_BYTES
-      ? directAllReduce(wire, call.input, dtype, reduce)
-      : twoPhaseAllReduce(wire, call.input, dtype, reduce);
+      ? directAllReduce(wire, call.input, dtype, reduce, options)
+      : twoPhaseAllReduce(wire, call.input, dtype, reduce, options);
   },
-  reduceScatter: (wire, call) => {
+  reduceScatter: (wire, call, { reducer }) => {
     const { dtype, reduce } = reductionOf(call);
-    return directReduceScatter(wire, call.input, call.output, dtype, reduce);
+    return directReduceScatter(wire, call.input, call.output, dtype, reduce, reducer);
   },
-  reduce: (wire, call) => {
+  reduce: (wire, call, { reducer }) => {
     const { dtype, reduce } = reductionOf(call);
-    return directReduce(wire, call.input, rootOf(call), dtype, reduce);
+    return directReduce(wire, call.input, rootOf(call), dtype, reduce, reducer);
   },
   allGather: (wire, { input, output }) => ringAllGather(wire, input, output),
   allToAll: (wire, { record, input, output }) => {

@@ -19,6 +19,7 @@ import { membersOf } from '../call/members.ts';
 import { decodeRecord, findMismatch } from '../call/record-codec.ts';
 import { describeCall } from '../call/record.ts';
 import { Settlement } from '../call/settlement.ts';
+import type { Reducer } from '../reduce/reducer.ts';
 import { groupWire, MAX_ID, MAX_SPLITS, type Membership } from './group-wire.ts';
 import { meet, type Meeting } from './meet.ts';
 import { runAlgorithm } from './run-algorithm.ts';
@@ -33,16 +34,20 @@ type Missing = () => readonly number[];
 export class TransportGroup extends CheckedGroup {
   readonly #membership: Membership;
   readonly #verify: boolean;
-  #tail: Promise<unknown> = Promise.resolve();
+  readonly #reducer: Reducer;
+  /** Of the collectives that are not done, the last one. */
+  #tail: Promise<unknown> | undefined;
   #calls = 0;
   #transfers = 0;
   #splits = 0;
   #ended: AbortCause | undefined;
 
-  constructor(membership: Membership, verify: boolean) {
-    super(membership.members.indexOf(membership.transport.rank), membership.members.length);
+  constructor(membership: Membership, verify: boolean, reducer: Reducer) {
+    const { members, transport } = membership;
+    super(members.indexOf(transport.rank), members.length, members);
     this.#membership = membership;
     this.#verify = verify;
+    this.#reducer = reducer;
   }
 
   override close(reason?: Error): void {
@@ -61,7 +66,12 @@ export class TransportGroup extends CheckedGroup {
         ? meet(groupWire(this.#membership, 'records'), call.record)
         : undefined;
     const done = this.#carryOut(call, site, meeting, this.#tail);
-    this.#tail = done.catch(() => {});
+    const tail = done
+      .catch(() => {})
+      .finally(() => {
+        if (this.#tail === tail) this.#tail = undefined;
+      });
+    this.#tail = tail;
     const missing = meeting?.missing ?? (() => []);
     return this.#limit(done, site, describeCall(call.record), missing, limits);
   }
@@ -89,24 +99,42 @@ export class TransportGroup extends CheckedGroup {
     const ranks = membersOf(this.rank, met);
     if (ranks === undefined) return undefined;
     const members = ranks.map((rank) => parents[rank]!);
-    return new TransportGroup({ transport, members, id }, this.#verify);
+    return new TransportGroup({ transport, members, id }, this.#verify, this.#reducer);
   }
 
   async #carryOut(
     call: GroupCall,
     site: CallSite,
     meeting: Meeting | undefined,
-    before: Promise<unknown>,
+    before: Promise<unknown> | undefined,
   ): Promise<void> {
-    if (meeting !== undefined) {
-      const records = await meeting.records;
-      const pair = findMismatch(records);
-      if (pair !== undefined) throw mismatchError(site, records, pair);
-      call.onMet?.(records.flatMap((fields) => decodeRecord(fields, this.size) ?? []));
+    const agreed = this.#agree(call, site, meeting);
+    const wire = groupWire(this.#membership, 'data');
+    const { operation } = call.record;
+    const isShort = call.input.byteLength <= EAGER_BYTES;
+    if (before === undefined && operation === 'allReduce' && isShort) {
+      // Its data may go along with the records, as it changes nothing before they have agreed.
+      const done = runAlgorithm(wire, call, { reducer: this.#reducer, agreed });
+      done.catch(() => {});
+      await agreed;
+      call.onStarted?.();
+      await done;
+      return;
     }
+    await agreed;
     await before;
     if (this.#ended !== undefined) throw abortedError(site, this.#ended);
-    await runAlgorithm(groupWire(this.#membership, 'data'), call);
+    call.onStarted?.();
+    await runAlgorithm(wire, call, { reducer: this.#reducer, agreed });
+  }
+
+  /** Settles when all ranks are known to make this call. */
+  async #agree(call: GroupCall, site: CallSite, meeting: Meeting | undefined): Promise<void> {
+    if (meeting === undefined) return;
+    const records = await meeting.records;
+    const pair = findMismatch(records);
+    if (pair !== undefined) throw mismatchError(site, records, pair);
+    call.onMet?.(records.flatMap((fields) => decodeRecord(fields, this.size) ?? []));
   }
 
   /** A failure of a call is one of the group: its ranks no longer agree on what comes next. */
@@ -159,6 +187,8 @@ export class TransportGroup extends CheckedGroup {
   }
 }
 
+/** What a peer that has not made the call yet can well keep. */
+const EAGER_BYTES = 1 << 20;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 function toError(reason: unknown): Error {

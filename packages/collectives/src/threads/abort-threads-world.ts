@@ -1,5 +1,7 @@
 import { reasonText } from '../call/failure.ts';
-import { Control } from './control.ts';
+import { Control } from '../shared-memory/control.ts';
+import { Layout } from '../shared-memory/layout.ts';
+import { ThreadAlarm } from './thread-alarm.ts';
 import type { ThreadsWorld } from './world.ts';
 
 /**
@@ -11,5 +13,8 @@ export function abortThreadsWorld(
   world: ThreadsWorld,
   cause: { readonly rank: number | undefined; readonly reason: unknown },
 ): void {
-  new Control(world).abort({ rank: cause.rank, reason: reasonText(cause.reason) });
+  const { memory, size } = world;
+  const layout = new Layout(size);
+  const control = new Control(memory, layout, new ThreadAlarm(memory, layout));
+  control.abort({ rank: cause.rank, reason: reasonText(cause.reason) });
 }

@@ -1,23 +1,16 @@
 import { checkRank } from '../call/checks.ts';
-import { Control } from './control.ts';
-import { Lanes } from './lanes.ts';
-import { BOUNCE_BYTES } from './layout.ts';
-import { Progress } from './progress.ts';
-import { SharedMemory } from './shared-memory.ts';
-import { ThreadsProcessGroup } from './threads-process-group.ts';
+import { Control } from '../shared-memory/control.ts';
+import { joinWorld } from '../shared-memory/join-world.ts';
+import { Layout } from '../shared-memory/layout.ts';
+import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts';
+import { ThreadPresence } from './thread-presence.ts';
 import type { ThreadsWorld } from './world.ts';
 
 /** The group of all ranks of a world; to be called once on each rank's thread. */
-export function joinThreadsWorld(world: ThreadsWorld, rank: number): ThreadsProcessGroup {
-  checkRank('joinThreadsWorld', 'rank', rank, world.size);
-  const control = new Control(world);
-  const { layout } = control;
-  const memory = new SharedMemory(world.memory, layout.table(rank), {
-    byteOffset: layout.bounce(rank),
-    byteLength: BOUNCE_BYTES,
-  });
-  const progress = new Progress(control, rank);
-  const members = Array.from({ length: world.size }, (_, member) => member);
-  const lanes = new Lanes(control, 0, members, rank);
-  return new ThreadsProcessGroup({ worldRank: rank, memory, progress }, lanes);
+export function joinThreadsWorld(world: ThreadsWorld, rank: number): SharedMemoryGroup {
+  const { memory, size } = world;
+  checkRank('joinThreadsWorld', 'rank', rank, size);
+  const layout = new Layout(size);
+  const presence = new ThreadPresence(memory, layout, rank);
+  return joinWorld(memory, new Control(memory, layout, presence), presence, rank);
 }

@@ -25,15 +25,21 @@ const branch = (depth: number): Code => [0x0c, depth];
 const branchIf = (depth: number): Code => [0x0d, depth];
 const end: Code = [0x0b];
 
-/** A module that imports `env.memory` (shared) and exports the functions, which return nothing. */
-export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
+/** Whether threads share a memory; a module takes one kind only. */
+export type MemoryKind = 'shared' | 'unshared';
+
+/** A module that imports `env.memory` and exports the functions, which return nothing. */
+export function assemble(
+  functions: readonly WasmFunction[],
+  memoryKind: MemoryKind,
+): Uint8Array<ArrayBuffer> {
   const MAX_PAGES = 65536;
   const types = functions.map((f) => [0x60, ...vector(f.params.map((type) => [type])), 0]);
   const memoryImport = [
     ...text('env'),
     ...text('memory'),
     0x02,
-    0x03,
+    memoryKind === 'shared' ? 0x03 : 0x01,
     ...u32(0),
     ...u32(MAX_PAGES),
   ];

@@ -1,3 +1,4 @@
+import type { DType, ReduceOp } from '@shardwise/core/spec';
 import {
   assemble,
   f32,
@@ -17,6 +18,7 @@ import {
   v128,
   whileLoop,
   type Code,
+  type MemoryKind,
   type WasmFunction,
 } from './assembler.ts';
 
@@ -36,6 +38,16 @@ interface Lanes {
 
 export type KernelDType = 'f32' | 'f64' | 'i32';
 export type KernelOp = 'sum' | 'avg' | 'product' | 'min' | 'max' | 'premultipliedSum';
+
+export function isKernelDType(dtype: DType): dtype is KernelDType {
+  return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
+}
+
+/** Undefined for what has no kernel. */
+export function kernelOpOf(op: ReduceOp): KernelOp | undefined {
+  if (typeof op === 'object') return 'premultipliedSum';
+  return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
+}
 
 const lanesOf: Record<KernelDType, Lanes> = {
   f32: {
@@ -138,7 +150,7 @@ function accessesOf(lanes: Lanes): readonly [Access, Access] {
 }
 
 /** Module with a `copy` and, for each dtype and op, a pair and a table kernel. */
-export function reduceKernelModule(): Uint8Array<ArrayBuffer> {
+export function reduceKernelModule(memoryKind: MemoryKind = 'shared'): Uint8Array<ArrayBuffer> {
   const functions: WasmFunction[] = [
     {
       name: 'copy',
@@ -154,7 +166,7 @@ export function reduceKernelModule(): Uint8Array<ArrayBuffer> {
       functions.push(tableKernel(tableKernelName(dtype, op), lanes, recipe));
     }
   }
-  return assemble(functions);
+  return assemble(functions, memoryKind);
 }
 
 function pairKernel(name: string, lanes: Lanes, recipe: Recipe): WasmFunction {

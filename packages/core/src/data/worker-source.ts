@@ -1,5 +1,6 @@
 import type * as workerThreads from 'node:worker_threads';
 import { ConfigError, DataError } from '../spec/errors.ts';
+import { keepGenericWasmWrappers } from '../worker-safety.ts';
 import type { BatchSource } from './batch-source.ts';
 import type { ArrayTree } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
@@ -12,6 +13,7 @@ export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch>
 
   constructor(dataset: WorkerDataset, workers: number) {
     const threads = builtinThreads();
+    keepGenericWasmWrappers();
     const task: WorkerTask = {
       module: specifierOf(dataset.module),
       exportName: dataset.export ?? 'default',

@@ -18,7 +18,7 @@ export class Session {
   readonly #plans = new Map<number, Plan[]>();
   readonly #programs = new Map<string, Executable>();
   readonly #signatures = new Signatures();
-  #last: Promise<unknown> = Promise.resolve();
+  #last: Promise<void> = Promise.resolve();
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
@@ -44,10 +44,17 @@ export class Session {
     });
   }
 
-  #inOrder<T>(body: () => Promise<T>): Promise<T> {
-    const run = this.#last.then(body);
-    this.#last = Promise.allSettled([run]);
-    return run;
+  /** An async function, so that errors of a realization carry the caller's line. */
+  async #inOrder<T>(body: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    await before;
+    try {
+      return await body();
+    } finally {
+      resolve();
+    }
   }
 
   async #realizeNow(nodes: readonly Node[]): Promise<void> {

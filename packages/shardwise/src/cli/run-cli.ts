@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { z } from 'zod';
+import { blameCommand } from '../blame/blame-command.ts';
 import { runCommand } from './run-command.ts';
 
 /** A command line that asks for what is not there. */
@@ -14,6 +15,8 @@ const optionsSchema = z.object({
   report: z.boolean(),
   plain: z.boolean(),
 });
+
+const blameOptionsSchema = z.object({ json: z.boolean() });
 
 /** The `shardwise` command. `argv` as process.argv; returns the exit code. */
 export async function runCli(argv: readonly string[]): Promise<number> {
@@ -49,6 +52,14 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         report,
         plain,
       });
+    });
+  program
+    .command('blame')
+    .description('compare what the ranks of a failed run called, and name the first that differs')
+    .argument('<dumps...>', 'the run directory, its flight folder, or the files in it')
+    .option('--json', 'print the verdict as JSON', false)
+    .action(async (paths: string[], raw: unknown) => {
+      exitCode = await blameCommand(paths, blameOptionsSchema.parse(raw));
     });
   try {
     await program.parseAsync(argv);

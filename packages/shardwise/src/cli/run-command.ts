@@ -1,6 +1,7 @@
 import { mkdir, readdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core';
+import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
 import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
 import { failureReport } from '../launcher/failure.ts';
 import { launch, type LaunchResult } from '../launcher/launch.ts';
@@ -23,6 +24,8 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     options.resumeDirectory === undefined ? undefined : resolve(options.resumeDirectory);
   const transport = threadsTransport(worldSize);
   const runDirectory = await makeRunDirectory(options.runDirectory, script);
+
+  await removeDumps(runDirectory);
 
   const output = terminalOutput(options.plain);
   const record = new RunRecord(
@@ -59,7 +62,9 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     const files = await record.finish(options.report);
     output.end();
     const failed = result.culprit !== undefined;
-    for (const line of [...failureReport(result), ...(failed ? [''] : [])]) {
+    const verdict = failed ? await runVerdict(runDirectory) : [];
+    if (!failed) await removeDumps(runDirectory);
+    for (const line of [...failureReport(result, verdict), ...(failed ? [''] : [])]) {
       process.stderr.write(`${line}\n`);
     }
     const { checkpoint } = record.state;

@@ -12,8 +12,14 @@ export function describeError(error: unknown): string {
   return text.replaceAll(/\s+/g, ' ');
 }
 
-/** The first failing rank's own stack and last lines first, then a line for each other rank. */
-export function failureReport({ outcomes, culprit }: LaunchResult): readonly string[] {
+/**
+ * The first failing rank's own stack, what the ranks' records say (`verdict`), its last lines, then
+ * a line for each other rank.
+ */
+export function failureReport(
+  { outcomes, culprit }: LaunchResult,
+  verdict: readonly string[] = [],
+): readonly string[] {
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
   const log = displayPath(failed.logPath);
@@ -37,6 +43,7 @@ export function failureReport({ outcomes, culprit }: LaunchResult): readonly str
   return [
     `${who}: ${end}`,
     ...stackLines(failed.error),
+    ...(verdict.length > 0 ? ['', ...verdict] : []),
     ...lines,
     ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${endOf(outcome)}`)),
   ];

@@ -1,3 +1,4 @@
+import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { RunMessage } from '../run-state/message.ts';
@@ -42,6 +43,7 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   const { worldSize, runDirectory, transport, signal } = options;
   const logDirectory = join(runDirectory, 'logs');
   await mkdir(logDirectory, { recursive: true });
+  keepGenericWasmWrappers();
   let culprit: number | undefined;
   let blamed = false;
   let grace: NodeJS.Timeout | undefined;

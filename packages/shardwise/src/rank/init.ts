@@ -3,6 +3,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { ConfigError, LineMesh, setRank, type Backend } from '@shardwise/core';
 import { rankDataMarker, type RankData } from '../launcher/rank-data.ts';
+import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { launchedHost } from './launched-host.ts';
 import { loneHost } from './lone-host.ts';
@@ -37,6 +38,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     );
   }
   const group = joinThreadsWorld(world, rank);
+  if (isRankData(data)) recordFlight(group, data.runDirectory, process.env);
   const device = options.device ?? (await cpu({ memory: world.memory, ...region }));
   const mesh = new LineMesh(AXIS, group);
   setRank({ device, mesh });

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { RankFailure, reportOf } from './rank-failure.ts';
 import type { RankMessage, RankTask } from './rank-task.ts';
 
@@ -65,6 +66,7 @@ function start(
   options: SpawnRanksOptions,
 ): { readonly outcomes: Promise<readonly RankOutcome[]>; readonly end: () => Promise<void> } {
   const { name = 'main', world, data, timeoutMs = DEFAULT_TIMEOUT_MS } = options;
+  keepGenericWasmWrappers();
   const workers = Array.from({ length: size }, (_, rank) => {
     const context = { rank, size, world, data };
     const task: RankTask = { moduleUrl: String(moduleUrl), name, context };

@@ -17,8 +17,8 @@ export interface RankContext {
   readonly progress: Progress;
 }
 
-/** A group of worker threads that read and write each other's buffers in shared memory. */
-export class ThreadsProcessGroup extends CheckedGroup {
+/** A group of ranks that read and write each other's buffers in shared memory. */
+export class SharedMemoryGroup extends CheckedGroup {
   readonly #context: RankContext;
   readonly #lanes: Lanes;
   readonly #collectives: CollectiveQueue;
@@ -28,7 +28,7 @@ export class ThreadsProcessGroup extends CheckedGroup {
   #isReleased = false;
 
   constructor(context: RankContext, lanes: Lanes) {
-    super(lanes.rank, lanes.size);
+    super(lanes.rank, lanes.size, lanes.members);
     this.#context = context;
     this.#lanes = lanes;
     const owner = {
@@ -70,26 +70,25 @@ export class ThreadsProcessGroup extends CheckedGroup {
     this.#end({ rank: this.#context.worldRank, reason: 'it closed the group' });
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#context.progress.remove(this.#waiting);
     this.#lanes.setClosed();
     this.#lanes.control.releaseChannel(this.#lanes.channel);
+    this.#context.progress.remove(this.#waiting);
   }
 
   protected override run(call: GroupCall, limits: Limits): Promise<void> {
-    const site = {
-      operation: call.record.operation,
-      sequence: this.#collectives.next,
-      rank: this.rank,
-    };
-    if (this.#ended !== undefined) return Promise.reject(abortedError(site, this.#ended));
+    if (this.#ended !== undefined) {
+      const { operation } = call.record;
+      return this.#refuse(operation, this.#collectives.next, this.#ended);
+    }
     const done = this.#collectives.issue(call, limits);
     this.#context.progress.poke();
     return done;
   }
 
   protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
-    const site = { operation: transfer.operation, sequence: this.#messages.next, rank: this.rank };
-    if (this.#ended !== undefined) return Promise.reject(abortedError(site, this.#ended));
+    if (this.#ended !== undefined) {
+      return this.#refuse(transfer.operation, this.#messages.next, this.#ended);
+    }
     const done = this.#messages.issue(transfer, limits);
     this.#context.progress.poke();
     return done;
@@ -112,7 +111,11 @@ export class ThreadsProcessGroup extends CheckedGroup {
     }
     const members = ranks.map((rank) => parents[rank] ?? 0);
     const lanes = new Lanes(control, channel, members, ranks.indexOf(this.rank));
-    return new ThreadsProcessGroup(this.#context, lanes);
+    return new SharedMemoryGroup(this.#context, lanes);
+  }
+
+  #refuse(operation: string, sequence: number, cause: AbortCause): Promise<never> {
+    return Promise.reject(abortedError({ operation, sequence, rank: this.rank }, cause));
   }
 
   #abort(reason: unknown): void {
@@ -131,7 +134,7 @@ export class ThreadsProcessGroup extends CheckedGroup {
 function noChannelError(): ConfigError {
   return new ConfigError(
     {
-      asked: 'split of a threads group',
+      asked: 'split of a group',
       found: `a world has room for ${CHANNELS} groups that are open at a time`,
       todo: 'Close groups that are no longer used',
     },

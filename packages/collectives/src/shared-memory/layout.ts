@@ -16,6 +16,13 @@ export const PAGE_BYTES = 65536;
 /** i32 words at the start of the control block. */
 export const World = { magic: 0, size: 1, abortState: 2, abortRank: 3, causeLength: 4 } as const;
 export const MAGIC = 0x53485731;
+/**
+ * i32 words of a rank's bell: 1 in `rings` while the rank sleeps and wants to be woken. Of a rank
+ * that is a process, its id and the descriptor of the pipe that wakes it.
+ */
+export const Bell = { rings: 0, pid: 1, pipe: 2 } as const;
+/** f64 indices within a bell. */
+export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
 /** i32 words at the start of a lane: what one rank says to the others of one group. */
 export const Lane = { closed: 0, completed: 1 } as const;
 /** i32 words of a slot: one rank's part in one call. The encoded record follows. */
@@ -78,7 +85,6 @@ export class Layout {
     return LINE;
   }
 
-  /** One word: 1 while the rank sleeps and wants to be woken. */
   bell(rank: number): number {
     return this.#bellsByte + rank * LINE;
   }

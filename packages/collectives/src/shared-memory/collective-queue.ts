@@ -26,16 +26,23 @@ interface PendingCall {
   readonly exposure: Exposure;
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
-  /**
-   * Pieces that the call goes in (none where nothing is exposed, as in a barrier), and whether any
-   * rank stages them; known when all have arrived.
-   */
-  plan: {
-    readonly rounds: number;
-    readonly staged: boolean;
-    readonly exposures: readonly Exposure[];
-  };
+  /** Known when all have arrived. */
+  plan: Plan;
 }
+
+/**
+ * Pieces that a call goes in (none where nothing is exposed, as in a barrier), and whether any rank
+ * stages them.
+ */
+interface Plan {
+  readonly rounds: number;
+  readonly staged: boolean;
+  readonly exposures: readonly Exposure[];
+}
+
+const NOTHING: Plan = { rounds: 0, staged: false, exposures: [] };
+const UNKNOWN: Plan = { rounds: 1, staged: false, exposures: [] };
+const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
 
 /** Tells the group that it has ended. */
 export interface QueueOwner {
@@ -80,7 +87,7 @@ export class CollectiveQueue {
       exposure: this.#expose(call),
       phase: 'meeting',
       round: 0,
-      plan: { rounds: 1, staged: false, exposures: [] },
+      plan: UNKNOWN,
     });
     this.#issued += 1;
     return settlement.promise;
@@ -152,9 +159,9 @@ export class CollectiveQueue {
   }
 
   #records(sequence: number): readonly CallRecord[] {
-    return this.#lanes.members.flatMap(
-      (_, rank) => decodeRecord(this.#lanes.record(rank, sequence), this.#lanes.size) ?? [],
-    );
+    return this.#lanes
+      .records(sequence)
+      .flatMap((fields) => decodeRecord(fields, this.#lanes.size) ?? []);
   }
 
   /** Whether this rank's last part is done. */
@@ -163,6 +170,7 @@ export class CollectiveQueue {
       if (!this.#allArrived(call) || !this.#agree(call)) return false;
       call.plan = this.#plan(call.sequence);
       call.call.onMet?.(this.#records(call.sequence));
+      call.call.onStarted?.();
       call.phase = 'filling';
     }
     const { rounds, staged } = call.plan;
@@ -191,8 +199,8 @@ export class CollectiveQueue {
 
   #expose(call: GroupCall): Exposure {
     const { input, record } = call;
+    if (input.byteLength === 0) return NO_EXPOSURE;
     const address = this.#memory.addressOf(input, record.dtype);
-    if (input.byteLength === 0) return { address: 0, byteLength: 0, staged: false };
     if (address !== undefined) return { address, byteLength: input.byteLength, staged: false };
     const { control, channel, members, rank } = this.#lanes;
     return {
@@ -202,13 +210,13 @@ export class CollectiveQueue {
     };
   }
 
-  #plan(sequence: number): PendingCall['plan'] {
+  #plan(sequence: number): Plan {
+    if (this.#lanes.nothingExposed(sequence)) return NOTHING;
     const exposures = this.#lanes.members.map((_, rank) => this.#lanes.exposure(rank, sequence));
     const staged = exposures.some((exposure) => exposure.staged);
     const longest = Math.max(...exposures.map((exposure) => exposure.byteLength));
     const pieces = Math.ceil(longest / this.#pieceBytes());
-    const whole = longest > 0 ? 1 : 0;
-    return { rounds: staged ? pieces : whole, staged, exposures };
+    return { rounds: staged ? pieces : 1, staged, exposures };
   }
 
   #doPart({ call, plan, round, sequence }: PendingCall): void {
@@ -221,7 +229,7 @@ export class CollectiveQueue {
       start,
       stop,
       addresses: plan.exposures.map(({ staged, address }) => (staged ? address : address + start)),
-      records: plan.exposures.map((_, rank) => this.#lanes.record(rank, sequence)),
+      records: this.#lanes.records(sequence),
     });
   }
 
@@ -270,7 +278,7 @@ export class CollectiveQueue {
 
   #agree(pending: PendingCall): boolean {
     const { sequence, call, settlement } = pending;
-    const records = this.#lanes.members.map((_, rank) => this.#lanes.record(rank, sequence));
+    const records = this.#lanes.records(sequence);
     const pair = findMismatch(records);
     if (pair === undefined) return true;
     const error = mismatchError(this.#site(call.record, sequence), records, pair);

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import type { AbortCause } from '../call/failure.ts';
+import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
 
 /** The calls of one group that wait for other ranks. */
@@ -23,23 +24,30 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /**
  * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when
  * one is issued; then a microtask spins for a few microseconds; then the event loop is polled for
- * a tenth of a millisecond; then the thread sleeps until a peer rings. Where ranks outnumber cores
+ * a tenth of a millisecond; then the rank sleeps until a peer rings. Where ranks outnumber cores
  * a spinning rank would hold up the one it waits for, so it goes to sleep sooner.
  */
 export class Progress {
   readonly #control: Control;
+  readonly #presence: Presence;
   readonly #bell: number;
   readonly #oversubscribed: boolean;
   readonly #groups = new Set<Waiting>();
+  readonly #onSpin = (): void => this.#spin();
+  readonly #onPoll = (): void => this.#poll();
   #state: 'idle' | 'spinning' | 'polling' | 'sleeping' = 'idle';
   #polls = 0;
   #pollingSince = 0;
   /** Counts sleeps, so that a wake-up that comes late is known as such. */
   #sleep = 0;
   #timer: NodeJS.Timeout | undefined;
+  /** When to look next whether the others live. */
+  #nextLook: number;
 
-  constructor(control: Control, worldRank: number) {
+  constructor(control: Control, worldRank: number, presence: Presence) {
     this.#control = control;
+    this.#presence = presence;
+    this.#nextLook = performance.now() + presence.lookEveryMs;
     this.#bell = control.layout.bell(worldRank) / 4;
     this.#oversubscribed = control.layout.size > availableParallelism();
   }
@@ -50,6 +58,7 @@ export class Progress {
 
   remove(group: Waiting): void {
     this.#groups.delete(group);
+    if (this.#groups.size === 0) this.#presence.leave();
   }
 
   /** To be called when calls were issued, or may have become possible. */
@@ -58,7 +67,7 @@ export class Progress {
     if (!this.#isPending()) return;
     if (this.#state === 'idle') {
       this.#state = 'spinning';
-      queueMicrotask(() => this.#spin());
+      queueMicrotask(this.#onSpin);
     } else if (this.#state === 'sleeping') {
       this.#wake(this.#sleep);
     } else {
@@ -74,10 +83,13 @@ export class Progress {
   #spin(): void {
     this.#advance();
     if (!this.#oversubscribed) {
-      const end = performance.now() + SPIN_MS;
+      let end = Number.POSITIVE_INFINITY;
       for (let turn = 1; this.#isPending(); turn++) {
         this.#advance();
-        if (turn % SPIN_TURNS_PER_CLOCK === 0 && performance.now() > end) break;
+        if (turn % SPIN_TURNS_PER_CLOCK !== 0) continue;
+        const now = performance.now();
+        if (now > end) break;
+        end = Math.min(end, now + SPIN_MS);
       }
     }
     if (!this.#isPending()) {
@@ -86,7 +98,7 @@ export class Progress {
     }
     this.#state = 'polling';
     this.#startPolling();
-    setImmediate(() => this.#poll());
+    setImmediate(this.#onPoll);
   }
 
   #startPolling(): void {
@@ -102,7 +114,7 @@ export class Progress {
     }
     this.#polls -= 1;
     if (this.#polls > 0 && performance.now() - this.#pollingSince < POLL_MS) {
-      setImmediate(() => this.#poll());
+      setImmediate(this.#onPoll);
     } else {
       this.#fallAsleep();
     }
@@ -122,25 +134,20 @@ export class Progress {
     this.#state = 'sleeping';
     this.#sleep += 1;
     const sleep = this.#sleep;
-    const bell = Atomics.waitAsync(words, this.#bell, 1);
-    if (!bell.async) {
-      setImmediate(() => this.#wake(sleep));
-      return;
-    }
-    // The timer also keeps the thread alive, which waitAsync does not.
-    const delay = this.#deadline() - performance.now();
+    // The timer also keeps the thread or process alive.
+    const delay = Math.min(this.#deadline(), this.#nextLook) - performance.now();
     this.#timer = setTimeout(
       () => this.#wake(sleep),
       Math.min(Math.max(Math.ceil(delay), 0), MAX_TIMER_MS),
     );
-    void bell.value.then(() => this.#wake(sleep));
+    this.#presence.listen(() => this.#wake(sleep));
   }
 
   #wake(sleep: number): void {
     if (this.#state !== 'sleeping' || sleep !== this.#sleep) return;
     clearTimeout(this.#timer);
     Atomics.store(this.#control.words, this.#bell, 0);
-    Atomics.notify(this.#control.words, this.#bell);
+    this.#presence.stopListening();
     this.#state = 'polling';
     this.#startPolling();
     this.#expire();
@@ -165,7 +172,18 @@ export class Progress {
 
   #expire(): void {
     const now = performance.now();
+    if (now >= this.#nextLook) this.#look(now);
     for (const group of this.#groups) group.expire(now);
+  }
+
+  #look(now: number): void {
+    this.#nextLook = now + this.#presence.lookEveryMs;
+    const failure = this.#presence.findFailure();
+    if (failure === undefined) return;
+    this.#control.abort(failure);
+    // A rank that dies while it aborts leaves no cause.
+    const cause = this.#control.abortCause() ?? failure;
+    for (const group of this.#groups) group.fail(cause);
   }
 
   #deadline(): number {

@@ -24,8 +24,11 @@ export class Lanes {
   readonly control: Control;
   /** First word of slot `index` of `rank`: [rank * SLOTS + index]. */
   readonly #slots: Int32Array;
-  readonly #records: readonly Float64Array[];
+  /** Encoded records by slot, then rank. */
+  readonly #records: readonly (readonly Float64Array[])[];
   readonly #laneWords: readonly number[];
+  /** All ranks have left the calls before this one, and maybe more. */
+  #leftByAll = 0;
 
   constructor(control: Control, channel: number, members: readonly number[], rank: number) {
     const { layout, numbers } = control;
@@ -41,19 +44,22 @@ export class Lanes {
       ),
     );
     const fields = recordFields(this.size);
-    this.#records = Array.from(this.#slots, (word) => {
-      const start = (word * 4 + layout.recordInSlot()) / 8;
-      return numbers.subarray(start, start + fields);
-    });
+    this.#records = Array.from({ length: SLOTS }, (_, index) =>
+      members.map((member) => {
+        const start = (layout.slot(channel, member, index) + layout.recordInSlot()) / 8;
+        return numbers.subarray(start, start + fields);
+      }),
+    );
   }
 
   /** Whether every rank has left the call that used this slot before. */
   slotIsFree(sequence: number): boolean {
-    if (sequence < SLOTS) return true;
+    // What other cores write is looked up only where it is needed.
+    if (sequence - SLOTS < this.#leftByAll) return true;
     const { words } = this.control;
-    return this.#laneWords.every(
-      (lane) => Atomics.load(words, lane + Lane.completed) > sequence - SLOTS,
-    );
+    const completed = this.#laneWords.map((lane) => Atomics.load(words, lane + Lane.completed));
+    this.#leftByAll = Math.min(...completed);
+    return sequence - SLOTS < this.#leftByAll;
   }
 
   publish(sequence: number, record: CallRecord, exposure: Exposure): void {
@@ -63,7 +69,8 @@ export class Lanes {
     words[slot + Slot.staged] = exposure.staged ? 1 : 0;
     words[slot + Slot.address] = exposure.address;
     numbers[slot / 2 + SLOT_BYTE_LENGTH] = exposure.byteLength;
-    encodeRecord(record, this.size, this.record(this.rank, sequence));
+    const fields = this.records(sequence)[this.rank];
+    if (fields !== undefined) encodeRecord(record, this.size, fields);
     Atomics.store(words, slot + Slot.step, 0);
     Atomics.store(words, slot + Slot.arrived, sequence + 1);
     this.ringPeers();
@@ -86,8 +93,19 @@ export class Lanes {
     this.ringPeers();
   }
 
-  record(rank: number, sequence: number): Float64Array {
-    return this.#records[this.#index(rank, sequence)] ?? new Float64Array(0);
+  /** Each rank's encoded record; valid once all have arrived. */
+  records(sequence: number): readonly Float64Array[] {
+    return this.#records[sequence % SLOTS] ?? [];
+  }
+
+  /** Whether no rank lets the others read anything; valid once all have arrived. */
+  nothingExposed(sequence: number): boolean {
+    const { numbers } = this.control;
+    for (let rank = 0; rank < this.size; rank++) {
+      const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
+      if (numbers[slot / 2 + SLOT_BYTE_LENGTH] !== 0) return false;
+    }
+    return true;
   }
 
   exposure(rank: number, sequence: number): Exposure {

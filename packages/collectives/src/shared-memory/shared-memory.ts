@@ -1,11 +1,11 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import { reduceElements } from '../reduce/reduce-elements.ts';
 import {
+  isKernelDType,
+  kernelOpOf,
   pairKernelName,
   reduceKernelModule,
   tableKernelName,
-  type KernelDType,
-  type KernelOp,
 } from '../wasm/reduce-kernel.ts';
 
 /** The memory of a world as one rank works on it; addresses are byte offsets. */
@@ -120,13 +120,4 @@ type Kernel = (...parameters: readonly number[]) => void;
 export interface MemoryBlock {
   readonly byteOffset: number;
   readonly byteLength: number;
-}
-
-function isKernelDType(dtype: DType): dtype is KernelDType {
-  return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
-}
-
-function kernelOpOf(op: ReduceOp): KernelOp | undefined {
-  if (typeof op === 'object') return 'premultipliedSum';
-  return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
 }

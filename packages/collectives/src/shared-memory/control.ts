@@ -1,7 +1,7 @@
 import { ConfigError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
-import { CAUSE_BYTES, CHANNELS, Layout, MAGIC, World } from './layout.ts';
-import type { ThreadsWorld } from './world.ts';
+import type { Alarm } from './alarm.ts';
+import { CAUSE_BYTES, CHANNELS, MAGIC, World, type Layout } from './layout.ts';
 
 const CLAIMED = 1;
 const ABORTED = 2;
@@ -14,21 +14,23 @@ export class Control {
   readonly numbers: Float64Array;
   readonly bytes: Uint8Array;
 
-  /** Throws ConfigError for memory that createThreadsWorld did not make. */
-  constructor(world: ThreadsWorld) {
-    const buffer = world.memory.buffer;
-    this.layout = new Layout(world.size);
-    this.words = new Int32Array(buffer);
-    this.numbers = new Float64Array(buffer);
-    this.bytes = new Uint8Array(buffer);
-    if (this.words[World.magic] === MAGIC && this.words[World.size] === world.size) return;
+  readonly #alarm: Alarm;
+
+  /** Throws ConfigError for memory that was not made for this layout. */
+  constructor(memory: WebAssembly.Memory, layout: Layout, alarm: Alarm) {
+    this.layout = layout;
+    this.words = new Int32Array(memory.buffer);
+    this.numbers = new Float64Array(memory.buffer);
+    this.bytes = new Uint8Array(memory.buffer);
+    this.#alarm = alarm;
+    if (this.words[World.magic] === MAGIC && this.words[World.size] === layout.size) return;
     throw new ConfigError(
       {
-        asked: `A threads world of ${world.size} ranks`,
-        found: 'its memory was not made by createThreadsWorld for that size',
-        todo: 'Post the world to the ranks as createThreadsWorld returned it',
+        asked: `A world of ${layout.size} ranks`,
+        found: 'its memory was not made for that size',
+        todo: 'Give the ranks the world as createThreadsWorld or createShmWorld returned it',
       },
-      { size: world.size },
+      { size: layout.size },
     );
   }
 
@@ -58,7 +60,7 @@ export class Control {
     const bell = this.layout.bell(rank) / 4;
     if (Atomics.load(this.words, bell) === 0) return;
     Atomics.store(this.words, bell, 0);
-    Atomics.notify(this.words, bell);
+    this.#alarm.wake(rank);
   }
 
   /** Takes a free channel for `holders` ranks and clears what its last users left. */

@@ -1,0 +1,76 @@
+import { describeReduce } from '../call/record.ts';
+import { framesOf } from './call-site.ts';
+import type { FlightEntry } from './flight-dump.ts';
+import type { RecordedCall, RecordedSize, RecordedTransfer } from './recorded-call.ts';
+
+interface RecordedGroup {
+  readonly id: number;
+  readonly config: { readonly name: string; readonly desc: string };
+  /** World ranks; their number is that of the group's ranks. */
+  readonly worldRanks: readonly number[];
+  /** This rank's, of the group. */
+  readonly rank: number;
+}
+
+/** A call of the ring as a dump shows it. `toEpochNs` turns points of performance.now(). */
+export function entryOf(
+  call: RecordedCall,
+  group: RecordedGroup,
+  toEpochNs: (ms: number) => number,
+): FlightEntry {
+  const { what, startedMs, completedMs } = call;
+  const isTransfer = 'peer' in what;
+  const [input, output] = isTransfer ? [call.input, call.output] : sizesOf(call, group);
+  return {
+    record_id: call.id,
+    pg_id: group.id,
+    process_group: [group.config.name, group.config.desc],
+    collective_seq_id: call.collectiveSequence,
+    p2p_seq_id: call.transferSequence,
+    op_id: call.groupCall,
+    profiling_name: `shardwise:${isTransfer ? nameOf(what, group.rank) : what.operation}`,
+    time_created_ns: toEpochNs(call.createdMs),
+    duration_ms: completedMs === undefined ? null : completedMs - (startedMs ?? call.createdMs),
+    input_sizes: input === undefined ? [] : [[input.elements]],
+    input_dtypes: input === undefined ? [] : [input.dtype],
+    output_sizes: output === undefined ? [] : [[output.elements]],
+    output_dtypes: output === undefined ? [] : [output.dtype],
+    state:
+      completedMs !== undefined ? 'completed' : startedMs !== undefined ? 'started' : 'scheduled',
+    time_discovered_started_ns: startedMs === undefined ? null : toEpochNs(startedMs),
+    time_discovered_completed_ns: completedMs === undefined ? null : toEpochNs(completedMs),
+    retired: call.isRetired,
+    timeout_ms: Number.isFinite(call.timeoutMs) ? call.timeoutMs : null,
+    is_p2p: isTransfer,
+    frames: call.site === undefined ? [] : framesOf(call.site),
+    reduce_op: isTransfer || what.reduce === undefined ? null : describeReduce(what.reduce),
+    root: isTransfer ? null : (what.root ?? null),
+    splits: isTransfer ? null : (what.splits ?? null),
+    message: isTransfer ? { peer: what.peer, tag: what.tag, number: what.number } : null,
+  };
+}
+
+function nameOf({ operation, peer }: RecordedTransfer, rank: number): string {
+  return operation === 'send' ? `send ${rank}->${peer}` : `recv ${rank}<-${peer}`;
+}
+
+/** Calls in place have their buffer on both sides, whichever of them this rank's part moves. */
+function sizesOf(
+  { what, input, output }: RecordedCall,
+  { rank }: RecordedGroup,
+): readonly [RecordedSize | undefined, RecordedSize | undefined] {
+  if ('peer' in what || what.dtype === undefined) return [undefined, undefined];
+  const whole = { elements: what.elements, dtype: what.dtype };
+  const isRoot = what.root === rank;
+  switch (what.operation) {
+    case 'broadcast':
+    case 'reduce':
+      return [whole, whole];
+    case 'gather':
+      return [input, isRoot ? output : undefined];
+    case 'scatter':
+      return [isRoot ? input : undefined, output];
+    default:
+      return [input, output];
+  }
+}

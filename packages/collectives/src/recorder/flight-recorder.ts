@@ -1,0 +1,122 @@
+import { ConfigError, ShardwiseError } from '@shardwise/core/spec';
+import { CallSiteCapture } from './call-site.ts';
+import { entryOf } from './dump-entry.ts';
+import type { FlightDump, FlightFailure } from './flight-dump.ts';
+import { GroupRecording, type RecordingOwner } from './group-recording.ts';
+import type { NewCall, RecordedCall } from './recorded-call.ts';
+import { RingBuffer } from './ring-buffer.ts';
+
+export interface FlightRecorderOptions {
+  /** Of the world. */
+  readonly rank: number;
+  readonly worldSize: number;
+  /** Calls that are kept. Default: 2000. */
+  readonly size?: number;
+  /** Called at the first call that fails, before its caller learns of it. */
+  readonly onFailure?: (recorder: FlightRecorder) => void;
+}
+
+const VERSION = '1.0';
+const DEFAULT_SIZE = 2000;
+const MAX_SIZE = 100_000;
+/** A stack keeps alive what its functions have closed over, so only the latest are kept. */
+const KEPT_CALL_SITES = 64;
+
+/** The latest calls of one rank on all its groups, to be compared with those of the other ranks. */
+export class FlightRecorder implements RecordingOwner {
+  readonly rank: number;
+  readonly worldSize: number;
+  readonly #calls: RingBuffer<RecordedCall>;
+  readonly #withSite = new RingBuffer<RecordedCall>(KEPT_CALL_SITES);
+  readonly #capture = new CallSiteCapture();
+  readonly #groups: GroupRecording[] = [];
+  readonly #onFailure: (recorder: FlightRecorder) => void;
+  #issued = 0;
+  #failure: FlightFailure | null = null;
+
+  /** Throws ConfigError for a size out of range. */
+  constructor(options: FlightRecorderOptions) {
+    const { rank, worldSize, size = DEFAULT_SIZE } = options;
+    if (!Number.isInteger(size) || size < 1 || size > MAX_SIZE) {
+      throw new ConfigError(
+        {
+          asked: `A flight recorder of ${size} calls`,
+          found: `it keeps 1 to ${MAX_SIZE}`,
+          todo: 'Give a size among them',
+        },
+        { size, maxSize: MAX_SIZE },
+      );
+    }
+    this.rank = rank;
+    this.worldSize = worldSize;
+    this.#calls = new RingBuffer(size);
+    this.#onFailure = options.onFailure ?? (() => {});
+  }
+
+  /** `name` is the same on all ranks of the group, `rank` this one's of the group. */
+  group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording {
+    const group = new GroupRecording(this, { id: this.#groups.length, name, rank, worldRanks });
+    this.#groups.push(group);
+    return group;
+  }
+
+  add(call: NewCall): RecordedCall {
+    const createdMs = performance.now();
+    const recorded: RecordedCall = {
+      ...call,
+      id: this.#issued++,
+      createdMs,
+      startedMs: undefined,
+      completedMs: undefined,
+      isRetired: false,
+      site: this.#capture.take(createdMs),
+    };
+    this.#calls.push(recorded);
+    if (recorded.site !== undefined) {
+      const oldest = this.#withSite.push(recorded);
+      if (oldest !== undefined) oldest.site = undefined;
+    }
+    return recorded;
+  }
+
+  fail(call: RecordedCall, error: unknown): void {
+    if (this.#failure !== null) return;
+    this.#failure = {
+      code: ShardwiseError.isInstance(error) ? error.code : 'UNKNOWN',
+      message: error instanceof Error ? error.message : String(error),
+      time_ns: toEpochNs(performance.now()),
+      record_id: call.id,
+      missing_ranks: missingRanks(error, this.#groups[call.group]),
+    };
+    this.#onFailure(this);
+  }
+
+  dump(): FlightDump {
+    return {
+      version: VERSION,
+      rank: this.rank,
+      world_size: this.worldSize,
+      pg_config: Object.fromEntries(this.#groups.map((group) => [group.id, group.config])),
+      pg_status: Object.fromEntries(this.#groups.map((group) => [group.id, group.status])),
+      entries: this.#calls.values().flatMap((call) => {
+        const group = this.#groups[call.group];
+        return group === undefined ? [] : entryOf(call, group, toEpochNs);
+      }),
+      failure: this.#failure,
+    };
+  }
+}
+
+function toEpochNs(ms: number): number {
+  return Math.round((performance.timeOrigin + ms) * 1e6);
+}
+
+/** The error names ranks of its group. */
+function missingRanks(error: unknown, group: GroupRecording | undefined): readonly number[] | null {
+  if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_TIMEOUT') return null;
+  const { missing } = error.fields;
+  if (!Array.isArray(missing) || group === undefined) return null;
+  return missing.flatMap((rank: unknown) =>
+    typeof rank === 'number' ? (group.worldRanks[rank] ?? []) : [],
+  );
+}

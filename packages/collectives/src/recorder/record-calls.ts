@@ -1,0 +1,21 @@
+import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
+import { CheckedGroup } from '../call/checked-group.ts';
+import type { FlightRecorder } from './flight-recorder.ts';
+
+/**
+ * Takes down every call of a world's group, and of the groups that are split from it. To be called
+ * before the first call, on all ranks or none. Throws ConfigError.
+ */
+export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void {
+  if (!(group instanceof CheckedGroup)) throw refusal('it is of another kind than those made here');
+  if (group.counters.entries().length > 0) throw refusal('it has been called already');
+  group.recordTo(recorder.group('world', group.rank, group.worldRanks));
+}
+
+function refusal(found: string): ConfigError {
+  return new ConfigError({
+    asked: 'Recording the calls of a group',
+    found,
+    todo: 'Record a group of @shardwise/collectives as soon as it is made',
+  });
+}

@@ -1,0 +1,39 @@
+import type { DType } from '@shardwise/core/spec';
+import type { CallRecord } from '../call/record.ts';
+import type { CallSite } from './call-site.ts';
+import type { FlightMessage } from './flight-dump.ts';
+
+export interface RecordedSize {
+  readonly elements: number;
+  readonly dtype: DType;
+}
+
+export interface RecordedTransfer extends FlightMessage {
+  readonly operation: 'send' | 'recv';
+}
+
+/** A call as its group sees it; nothing here refers to the caller's memory. */
+export interface NewCall {
+  /** Number of the group on this rank. */
+  readonly group: number;
+  readonly collectiveSequence: number;
+  readonly transferSequence: number;
+  /** Counts both. */
+  readonly groupCall: number;
+  readonly what: CallRecord | RecordedTransfer;
+  /** Undefined where no data moves. */
+  readonly input: RecordedSize | undefined;
+  readonly output: RecordedSize | undefined;
+  readonly timeoutMs: number;
+}
+
+/** A call in the ring. */
+export interface RecordedCall extends NewCall {
+  readonly id: number;
+  /** On the clock of performance.now(), as the others. */
+  readonly createdMs: number;
+  startedMs: number | undefined;
+  completedMs: number | undefined;
+  isRetired: boolean;
+  site: CallSite | undefined;
+}

@@ -1,0 +1,99 @@
+import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import {
+  kernelOpOf,
+  isKernelDType,
+  reduceKernelModule,
+  tableKernelName,
+} from '../wasm/reduce-kernel.ts';
+import { reduceElements } from './reduce-elements.ts';
+import type { Reducer } from './reducer.ts';
+
+/** What is lent at most in one piece: a segment of a long message. */
+const SEGMENT_BYTES = 1 << 20;
+const SEGMENTS = 32;
+const TABLE_BYTES = 64 * 1024;
+/** Sources from elsewhere pass through here in pieces that stay in the nearest cache. */
+const BLOCK_BYTES = 32 * 1024;
+const BLOCKS = 64;
+const PAGE_BYTES = 64 * 1024;
+
+const STAGING = TABLE_BYTES;
+const LENT = STAGING + BLOCKS * BLOCK_BYTES;
+const MEMORY_BYTES = LENT + SEGMENTS * SEGMENT_BYTES;
+
+/**
+ * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only what is used:
+ *
+ *   addresses | blocks of sources and results that lie elsewhere | segments that are lent
+ */
+export class SimdReducer implements Reducer {
+  readonly #free: number[] = [];
+  #unused = 0;
+  #bytes: Uint8Array | undefined;
+  #words = new Uint32Array(0);
+  #exports: WebAssembly.Exports = {};
+
+  borrow(byteLength: number): Uint8Array {
+    if (byteLength > SEGMENT_BYTES) return new Uint8Array(byteLength);
+    const segment = this.#free.pop() ?? (this.#unused < SEGMENTS ? this.#unused++ : undefined);
+    if (segment === undefined) return new Uint8Array(byteLength);
+    const start = LENT + segment * SEGMENT_BYTES;
+    return this.#memory().subarray(start, start + byteLength);
+  }
+
+  giveBack(bytes: Uint8Array): void {
+    if (bytes.buffer !== this.#bytes?.buffer) return;
+    this.#free.push((bytes.byteOffset - LENT) / SEGMENT_BYTES);
+  }
+
+  reduce(
+    sources: readonly Uint8Array[],
+    destination: Uint8Array,
+    dtype: DType,
+    op: ReduceOp,
+  ): void {
+    const kernelOp = kernelOpOf(op);
+    if (!isKernelDType(dtype) || kernelOp === undefined || sources.length >= BLOCKS) {
+      reduceElements(sources, [destination], dtype, op);
+      return;
+    }
+    const memory = this.#memory();
+    const name = tableKernelName(dtype, kernelOp);
+    const kernel = this.#exports[name];
+    if (typeof kernel !== 'function') throw new RangeError(`The module has no kernel ${name}`);
+    const scale = typeof op === 'object' ? op.premultipliedSum : sources.length;
+    const isHere = (bytes: Uint8Array): boolean =>
+      bytes.buffer === memory.buffer && bytes.byteOffset % dtypes[dtype].bytes === 0;
+    const places = [...sources, destination].map((bytes, index) => ({
+      bytes,
+      isHere: isHere(bytes),
+      block: STAGING + index * BLOCK_BYTES,
+    }));
+    const result = places[sources.length];
+    const tableEnd = 4 * places.length;
+    for (let start = 0; start < destination.byteLength; start += BLOCK_BYTES) {
+      const byteLength = Math.min(BLOCK_BYTES, destination.byteLength - start);
+      for (const [index, place] of places.entries()) {
+        this.#words[index] = place.isHere ? place.bytes.byteOffset + start : place.block;
+        if (place.isHere || place === result) continue;
+        memory.set(place.bytes.subarray(start, start + byteLength), place.block);
+      }
+      kernel(0, tableEnd - 4, tableEnd, byteLength, scale);
+      if (result !== undefined && !result.isHere) {
+        destination.set(memory.subarray(result.block, result.block + byteLength), start);
+      }
+    }
+  }
+
+  #memory(): Uint8Array {
+    if (this.#bytes !== undefined) return this.#bytes;
+    const pages = MEMORY_BYTES / PAGE_BYTES;
+    // Of a fixed size: growing would take the memory from under bytes that are on their way.
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+    const module = new WebAssembly.Module(reduceKernelModule('unshared'));
+    this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
+    this.#words = new Uint32Array(memory.buffer);
+    this.#bytes = new Uint8Array(memory.buffer);
+    return this.#bytes;
+  }
+}

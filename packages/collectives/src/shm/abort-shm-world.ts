@@ -1,0 +1,23 @@
+import { reasonText } from '../call/failure.ts';
+import { Control } from '../shared-memory/control.ts';
+import { openWorld } from './open-world.ts';
+import { ProcessAlarm } from './process-alarm.ts';
+import type { ShmWorld } from './world.ts';
+
+/**
+ * Ends every group of a world: each pending and future call, on every rank, rejects with
+ * CollectiveAbortedError. Call it from any process, with the rank that failed, if one did. The
+ * first cause stays. Throws ConfigError where the world has been closed.
+ */
+export function abortShmWorld(
+  world: ShmWorld,
+  cause: { readonly rank: number | undefined; readonly reason: unknown },
+): void {
+  const { memory, size } = openWorld(world, 'control');
+  const alarm = new ProcessAlarm(memory, size.layout);
+  new Control(memory, size.layout, alarm).abort({
+    rank: cause.rank,
+    reason: reasonText(cause.reason),
+  });
+  alarm.closePipes();
+}

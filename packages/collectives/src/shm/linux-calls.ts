@@ -1,0 +1,111 @@
+import { closeSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { ConfigError } from '@shardwise/core/spec';
+import type koffi from 'koffi';
+
+/** System calls that Node has no function for. Each throws ConfigError where the kernel refuses. */
+export interface LinuxCalls {
+  /** A file in memory, of `byteLength` zeros, whose size can't change any more; its descriptor. */
+  createMemoryFile(name: string, byteLength: number): number;
+  /** Descriptors of a new pipe that never block. */
+  createPipe(): { readonly readEnd: number; readonly writeEnd: number };
+  /**
+   * Makes the pages of a WebAssembly.Memory those of the file, from its start; what they held is
+   * lost. The memory must never grow.
+   */
+  mapOver(memory: WebAssembly.Memory, file: number): void;
+}
+
+const MFD_CLOEXEC = 1;
+const MFD_ALLOW_SEALING = 2;
+const F_ADD_SEALS = 1033;
+/** F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: a file that shrinks would kill those who map it. */
+const SEALS = 1 | 2 | 4;
+const O_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000;
+const PROT_READ_WRITE = 1 | 2;
+const MAP_SHARED_FIXED = 0x01 | 0x10;
+
+/** Throws ConfigError where this is not Linux or the optional package koffi can't be loaded. */
+export function linuxCalls(): LinuxCalls {
+  const koffi = loadKoffi();
+  // The program itself: it has the C library, whatever that is called here.
+  const library = koffi.load(null);
+  const memfdCreate = library.func('int memfd_create(const char *name, unsigned int flags)');
+  const ftruncate = library.func('int ftruncate(int fd, int64_t length)');
+  const fcntl = library.func('int fcntl(int fd, int command, ...)');
+  const pipe2 = library.func('int pipe2(void *ends, int flags)');
+  const mmap = library.func(
+    'void *mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)',
+  );
+  const check = (call: string, result: unknown): number => {
+    if (typeof result === 'number' && result >= 0) return result;
+    throw refusedError(call, koffi.errno());
+  };
+  return {
+    createMemoryFile: (name, byteLength) => {
+      const flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+      const file = check('memfd_create', memfdCreate(name, flags));
+      try {
+        check(`ftruncate to ${byteLength} bytes`, ftruncate(file, byteLength));
+        check('fcntl(F_ADD_SEALS)', fcntl(file, F_ADD_SEALS, 'int', SEALS));
+        return file;
+      } catch (error) {
+        closeSync(file);
+        throw error;
+      }
+    },
+    createPipe: () => {
+      // Over a buffer of its own, which stays where it is during the call.
+      const ends = new Int32Array(new ArrayBuffer(8));
+      check('pipe2', pipe2(ends, O_NONBLOCK_CLOEXEC));
+      const [readEnd = -1, writeEnd = -1] = ends;
+      return { readEnd, writeEnd };
+    },
+    mapOver: (memory, file) => {
+      const bytes = new Uint8Array(memory.buffer);
+      const address = koffi.address(bytes);
+      const mapped: unknown = mmap(
+        address,
+        bytes.byteLength,
+        PROT_READ_WRITE,
+        MAP_SHARED_FIXED,
+        file,
+        0,
+      );
+      if (mapped !== address)
+        throw refusedError(`mmap of ${bytes.byteLength} bytes`, koffi.errno());
+    },
+  };
+}
+
+function loadKoffi(): typeof koffi {
+  if (process.platform !== 'linux') {
+    throw unavailableError(`this is ${process.platform}`, 'Use another transport');
+  }
+  try {
+    return createRequire(import.meta.url)('koffi');
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+    throw unavailableError(
+      `the package koffi can't be loaded (${reason})`,
+      'Install koffi, or use another transport',
+      cause,
+    );
+  }
+}
+
+function unavailableError(found: string, todo: string, cause?: unknown): ConfigError {
+  const asked = 'Memory that processes share';
+  return new ConfigError({ asked, found, todo }, { platform: process.platform }, { cause });
+}
+
+function refusedError(call: string, errno: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'Memory that processes share',
+      found: `the kernel refuses ${call} with errno ${errno}`,
+      todo: 'Raise the limits of memory and descriptors, or use another transport',
+    },
+    { call, errno },
+  );
+}

@@ -1,0 +1,87 @@
+import { closeSync, fstatSync, openSync, readlinkSync } from 'node:fs';
+import { ConfigError } from '@shardwise/core/spec';
+import { z } from 'zod';
+import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/layout.ts';
+import { allocateMemory, worldSize, type WorldSize } from '../shared-memory/world-size.ts';
+import { linuxCalls } from './linux-calls.ts';
+import { memoryFileName, type ShmWorld } from './world.ts';
+
+const worldSchema: z.ZodType<ShmWorld> = z.strictObject({
+  id: z.string().regex(/^[0-9a-f]{32}$/),
+  size: z.int().min(1).max(MAX_RANKS),
+  arenaBytes: z.int().min(PAGE_BYTES).multipleOf(PAGE_BYTES),
+  pid: z.int().positive(),
+  startTicks: z.int().nonnegative(),
+  fd: z.int().nonnegative(),
+});
+
+/**
+ * The memory of a world, mapped into this process: all of it, or only its control block. Throws
+ * ConfigError where it is not there any more.
+ */
+export function openWorld(
+  given: ShmWorld,
+  part: 'all' | 'control',
+): { readonly memory: WebAssembly.Memory; readonly size: WorldSize } {
+  const world = checkWorld(given);
+  const size = worldSize(world.size, world.arenaBytes);
+  const file = openMemoryFile(world, size.byteLength);
+  try {
+    const memory = allocateMemory(part === 'all' ? size.byteLength : size.layout.byteLength);
+    linuxCalls().mapOver(memory, file);
+    return { memory, size };
+  } finally {
+    // The mapping stays.
+    closeSync(file);
+  }
+}
+
+function checkWorld(given: ShmWorld): ShmWorld {
+  const parsed = worldSchema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw new ConfigError(
+    {
+      asked: 'A world of processes',
+      found: z.prettifyError(parsed.error),
+      todo: 'Give the ranks the world as createShmWorld returned it',
+    },
+    {},
+    { cause: parsed.error },
+  );
+}
+
+function openMemoryFile(world: ShmWorld, byteLength: number): number {
+  const path = `/proc/${world.pid}/fd/${world.fd}`;
+  const expected = `/memfd:${memoryFileName(world.id)} (deleted)`;
+  const found = readLink(path);
+  if (found !== expected) throw goneError(world, `${path} is ${found}`);
+  const file = openSync(path, 'r+');
+  // Both once more for what has been opened: past the end of a file that is shorter there is no memory.
+  const opened = readLink(`/proc/self/fd/${file}`);
+  const fileBytes = fstatSync(file).size;
+  if (opened === expected && fileBytes === byteLength) return file;
+  closeSync(file);
+  throw goneError(world, `${path} is ${opened} of ${fileBytes} bytes, not of ${byteLength}`);
+}
+
+function readLink(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'ENOENT') return 'not there';
+    if (code === 'EACCES' || code === 'EPERM') return 'not accessible for this user';
+    throw error;
+  }
+}
+
+function goneError(world: ShmWorld, found: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `The memory that process ${world.pid} has made`,
+      found,
+      todo: 'Start the ranks on the same host, as the same user and while that process holds the world',
+    },
+    { pid: world.pid, fd: world.fd },
+  );
+}

@@ -1,0 +1,58 @@
+import { closeSync, constants, fstatSync, openSync, writeSync } from 'node:fs';
+import type { Alarm } from '../shared-memory/alarm.ts';
+import { Bell, BellNumbers, type Layout } from '../shared-memory/layout.ts';
+
+const BYTE = new Uint8Array(1);
+
+/**
+ * Wakes processes by a byte in the pipe on which their event loops sleep: a word of shared memory
+ * wakes only threads of the own process, and a futex would need a thread to sleep on it.
+ */
+export class ProcessAlarm implements Alarm {
+  protected readonly words: Int32Array;
+  protected readonly numbers: Float64Array;
+  readonly #layout: Layout;
+  readonly #pipes = new Map<number, number>();
+
+  constructor(memory: WebAssembly.Memory, layout: Layout) {
+    this.words = new Int32Array(memory.buffer);
+    this.numbers = new Float64Array(memory.buffer);
+    this.#layout = layout;
+  }
+
+  wake(rank: number): void {
+    try {
+      const pipe = this.#pipes.get(rank) ?? this.#open(rank);
+      if (pipe !== undefined) writeSync(pipe, BYTE);
+    } catch {
+      // A full pipe wakes its reader anyway, and that a process has ended is seen by findFailure.
+    }
+  }
+
+  /** Closes what was opened; it is opened again when it is needed. */
+  closePipes(): void {
+    for (const pipe of this.#pipes.values()) closeSync(pipe);
+    this.#pipes.clear();
+  }
+
+  protected bell(rank: number): { readonly word: number; readonly number: number } {
+    const byte = this.#layout.bell(rank);
+    return { word: byte / 4, number: byte / 8 };
+  }
+
+  /** Undefined for a rank that has gone, and perhaps a process that got its id. */
+  #open(rank: number): number | undefined {
+    const { word, number } = this.bell(rank);
+    const pid = Atomics.load(this.words, word + Bell.pid);
+    if (pid <= 0) return undefined;
+    const path = `/proc/${pid}/fd/${this.words[word + Bell.pipe] ?? -1}`;
+    const pipe = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+    const { ino } = fstatSync(pipe);
+    if (ino !== this.numbers[number + BellNumbers.pipeInode]) {
+      closeSync(pipe);
+      return undefined;
+    }
+    this.#pipes.set(rank, pipe);
+    return pipe;
+  }
+}

@@ -1,0 +1,94 @@
+import { closeSync, fstatSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { ConfigError } from '@shardwise/core/spec';
+import type { AbortCause } from '../call/failure.ts';
+import type { Presence } from '../shared-memory/alarm.ts';
+import { Bell, BellNumbers, type Layout } from '../shared-memory/layout.ts';
+import { linuxCalls } from './linux-calls.ts';
+import { ProcessAlarm } from './process-alarm.ts';
+import { identityOf, isAlive, type ProcessIdentity } from './process-identity.ts';
+
+/** In place of a process id. */
+const JOINING = -2;
+const LEFT = -1;
+
+/** A rank that is a process. While it waits it looks whether the others and their launcher live. */
+export class ProcessPresence extends ProcessAlarm implements Presence {
+  readonly lookEveryMs: number = 100;
+  readonly #rank: number;
+  readonly #size: number;
+  readonly #launcher: ProcessIdentity;
+  readonly #pipe: Socket;
+  readonly #writeEnd: number;
+  #onWake: (() => void) | undefined;
+
+  /** Throws ConfigError where another process is this rank. */
+  constructor(memory: WebAssembly.Memory, layout: Layout, rank: number, launcher: ProcessIdentity) {
+    super(memory, layout);
+    this.#rank = rank;
+    this.#size = layout.size;
+    this.#launcher = launcher;
+    this.#claim();
+    const { readEnd, writeEnd } = linuxCalls().createPipe();
+    // As long as this process has an end to write to, the other end is not at its end.
+    this.#writeEnd = writeEnd;
+    this.#pipe = new Socket({ fd: readEnd, readable: true, writable: false });
+    this.#pipe.on('data', () => this.#onWake?.());
+    this.#pipe.unref();
+    this.#publish();
+  }
+
+  listen(onWake: () => void): void {
+    this.#onWake = onWake;
+  }
+
+  stopListening(): void {
+    this.#onWake = undefined;
+  }
+
+  findFailure(): AbortCause | undefined {
+    for (let rank = 0; rank < this.#size; rank++) {
+      const { word, number } = this.bell(rank);
+      const pid = Atomics.load(this.words, word + Bell.pid);
+      if (rank === this.#rank || pid <= 0) continue;
+      const startTicks = this.numbers[number + BellNumbers.startTicks] ?? 0;
+      if (isAlive({ pid, startTicks })) continue;
+      // It may have left, as it should, before it ended.
+      if (Atomics.load(this.words, word + Bell.pid) !== pid) continue;
+      return { rank, reason: `its process ${pid} ended without closing the group` };
+    }
+    if (isAlive(this.#launcher)) return undefined;
+    return { rank: undefined, reason: `its process ${this.#launcher.pid} ended` };
+  }
+
+  leave(): void {
+    Atomics.store(this.words, this.bell(this.#rank).word + Bell.pid, LEFT);
+    this.#pipe.destroy();
+    closeSync(this.#writeEnd);
+    this.closePipes();
+  }
+
+  #claim(): void {
+    const word = this.bell(this.#rank).word + Bell.pid;
+    const before = Atomics.compareExchange(this.words, word, 0, JOINING);
+    if (before === 0) return;
+    const by = before > 0 ? `process ${before}` : 'another process';
+    throw new ConfigError(
+      {
+        asked: `Process ${process.pid} joining a world as rank ${this.#rank}`,
+        found: `${by} has done so`,
+        todo: 'Join each rank once, and make a new world to start again',
+      },
+      { rank: this.#rank, pid: process.pid, joinedBy: before },
+    );
+  }
+
+  #publish(): void {
+    const { word, number } = this.bell(this.#rank);
+    const { pid, startTicks } = identityOf(process.pid);
+    this.words[word + Bell.pipe] = this.#writeEnd;
+    this.numbers[number + BellNumbers.startTicks] = startTicks;
+    this.numbers[number + BellNumbers.pipeInode] = fstatSync(this.#writeEnd).ino;
+    Atomics.store(this.words, word + Bell.pid, pid);
+  }
+}

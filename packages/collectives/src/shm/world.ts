@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import { closeSync } from 'node:fs';
+import { ConfigError } from '@shardwise/core/spec';
+import { allocateMemory, initializeWorld, worldSize } from '../shared-memory/world-size.ts';
+import { linuxCalls } from './linux-calls.ts';
+import { identityOf } from './process-identity.ts';
+
+/**
+ * Processes of one host and the memory they share; plain data, to be given to the ranks in a
+ * message or, as JSON, in a variable of their environment.
+ */
+export interface ShmWorld {
+  /** Names the memory, so that no other one is taken for it. */
+  readonly id: string;
+  readonly size: number;
+  /** Of each rank's region; a multiple of 64 KiB. */
+  readonly arenaBytes: number;
+  /** The process that made the world. While ranks join, it holds the memory as descriptor `fd`. */
+  readonly pid: number;
+  readonly startTicks: number;
+  readonly fd: number;
+}
+
+/**
+ * Memory for `size` processes, each with an arena of `arenaBytes`: by default as large as 4 GiB,
+ * the limit of 32-bit WebAssembly, allows. Pages cost nothing until used; they are those of the
+ * kernel, so /dev/shm need not have room. To be called by the process that starts the ranks and
+ * outlives them: where it ends, ranks that wait for others fail. Throws ConfigError; see
+ * shmAvailability.
+ */
+export function createShmWorld(options: {
+  readonly size: number;
+  readonly arenaBytes?: number;
+}): ShmWorld {
+  const { size } = options;
+  const { layout, arenaBytes, byteLength } = worldSize(size, options.arenaBytes);
+  const id = randomBytes(16).toString('hex');
+  const calls = linuxCalls();
+  const fd = calls.createMemoryFile(memoryFileName(id), byteLength);
+  try {
+    // Of the memory no more than the control block is needed here.
+    const memory = allocateMemory(layout.byteLength);
+    calls.mapOver(memory, fd);
+    initializeWorld(memory, layout);
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
+  return { id, size, arenaBytes, ...identityOf(process.pid), fd };
+}
+
+/**
+ * Gives up the launcher's hold of the memory: nobody can join any more, and when the last rank has
+ * ended the kernel frees it. To be called by the process that made the world.
+ */
+export function closeShmWorld(world: ShmWorld): void {
+  if (world.pid === process.pid) {
+    closeSync(world.fd);
+    return;
+  }
+  throw new ConfigError(
+    {
+      asked: `Process ${process.pid} closing a world`,
+      found: `process ${world.pid} has made it`,
+      todo: 'Close groups on the ranks, and the world where it was made',
+    },
+    { pid: process.pid, madeBy: world.pid },
+  );
+}
+
+export function memoryFileName(id: string): string {
+  return `shardwise-${id}`;
+}

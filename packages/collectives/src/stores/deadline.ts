@@ -1,0 +1,24 @@
+import type { CallOptions } from '@shardwise/core/spec';
+import { DEFAULT_TIMEOUT_MS, storeAbortedError, storeTimeoutError } from './store-errors.ts';
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls `end` when the time of a waiting call is over or its signal given; returns how to stop that. */
+export function startDeadline(
+  keys: readonly string[],
+  options: CallOptions,
+  end: (error: Error) => void,
+): () => void {
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+  const timer = setTimeout(
+    () => end(storeTimeoutError(keys, timeoutMs)),
+    Math.min(timeoutMs, MAX_TIMER_MS),
+  );
+  const abort = (): void => end(storeAbortedError(keys, signal?.reason));
+  signal?.addEventListener('abort', abort, { once: true });
+  if (signal?.aborted === true) queueMicrotask(abort);
+  return () => {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  };
+}

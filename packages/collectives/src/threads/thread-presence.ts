@@ -1,0 +1,32 @@
+import type { AbortCause } from '../call/failure.ts';
+import type { Presence } from '../shared-memory/alarm.ts';
+import type { Layout } from '../shared-memory/layout.ts';
+import { ThreadAlarm } from './thread-alarm.ts';
+
+/** A rank that is a thread. Who started the threads of a process hears of their ends. */
+export class ThreadPresence extends ThreadAlarm implements Presence {
+  readonly lookEveryMs: number = Number.POSITIVE_INFINITY;
+  readonly #rank: number;
+
+  constructor(memory: WebAssembly.Memory, layout: Layout, rank: number) {
+    super(memory, layout);
+    this.#rank = rank;
+  }
+
+  listen(onWake: () => void): void {
+    const bell = Atomics.waitAsync(this.words, this.bell(this.#rank), 1);
+    if (bell.async) void bell.value.then(onWake);
+    else setImmediate(onWake);
+  }
+
+  /** Settles what listen waits for. */
+  stopListening(): void {
+    this.wake(this.#rank);
+  }
+
+  findFailure(): AbortCause | undefined {
+    return undefined;
+  }
+
+  leave(): void {}
+}

@@ -1,0 +1,159 @@
+import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
+import { limitMessage } from './limit-message.ts';
+import { messageLengthError, type MessageSite } from './peer-errors.ts';
+
+/** What a message that nobody awaits yet counts besides its bytes. */
+const MESSAGE_BYTES = 64;
+
+/** Where the body of a message goes. */
+export interface Sink {
+  /** Undefined: nobody can take it, and it is to be skipped. */
+  readonly bytes: Uint8Array | undefined;
+  /** Called when all bytes are there. */
+  readonly done: () => void;
+}
+
+interface Receiver {
+  readonly site: MessageSite;
+  readonly bytes: Uint8Array;
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Messages that have no receiver yet, or receivers that have no message yet. */
+interface Mailbox {
+  readonly messages: Uint8Array[];
+  readonly receivers: Receiver[];
+}
+
+export interface InboxOptions {
+  readonly rank: number;
+  readonly peer: number;
+  /** How much may lie here that nobody awaits. */
+  readonly maxUnexpectedBytes: number;
+  /** Ends the transport: the memory of a receiver that gave up is being written. */
+  readonly interrupt: (error: CollectiveError) => void;
+}
+
+/** What one peer sends this rank: each message to the receiver of its tag, in order. */
+export class Inbox {
+  /** Called when a message that was not let in may be tried again. */
+  onRoom: () => void = () => {};
+  readonly #options: InboxOptions;
+  readonly #mailboxes = new Map<number, Mailbox>();
+  #unexpectedBytes = 0;
+  /** Whose memory is being filled. */
+  #filling: Receiver | undefined;
+  #ended: Error | undefined;
+
+  constructor(options: InboxOptions) {
+    this.#options = options;
+  }
+
+  /** Fills `bytes` with the next message of the tag. */
+  receive(tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    const { rank, peer } = this.#options;
+    const site: MessageSite = { operation: 'recv', rank, peer, tag, byteLength: bytes.byteLength };
+    const mailbox = this.#mailboxes.get(tag);
+    const message = mailbox?.messages.shift();
+    if (message !== undefined) {
+      this.#unexpectedBytes -= message.byteLength + MESSAGE_BYTES;
+      this.#tidy(tag);
+      this.onRoom();
+      if (message.byteLength !== bytes.byteLength) {
+        return Promise.reject(messageLengthError(site, message.byteLength));
+      }
+      bytes.set(message);
+      return Promise.resolve();
+    }
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const receiver: Receiver = { site, bytes, resolve, reject };
+    this.#mailbox(tag).receivers.push(receiver);
+    this.onRoom();
+    if (options === undefined) return promise;
+    return limitMessage(promise, site, options, (error) => this.#giveUp(tag, receiver, error));
+  }
+
+  /** For a message that begins; undefined where nobody awaits it. */
+  open(tag: number, length: number): Sink | undefined {
+    const mailbox = this.#mailboxes.get(tag);
+    const receiver = mailbox?.receivers.shift();
+    if (receiver === undefined) return undefined;
+    this.#tidy(tag);
+    if (receiver.bytes.byteLength !== length) {
+      receiver.reject(messageLengthError(receiver.site, length));
+      return { bytes: undefined, done: () => {} };
+    }
+    this.#filling = receiver;
+    const done = (): void => {
+      this.#filling = undefined;
+      receiver.resolve();
+    };
+    return { bytes: receiver.bytes, done };
+  }
+
+  /** For a message that nobody awaits; undefined where there is no room for it. */
+  openUnexpected(tag: number, length: number): Sink | undefined {
+    const cost = length + MESSAGE_BYTES;
+    if (this.#unexpectedBytes + cost > this.#options.maxUnexpectedBytes) return undefined;
+    const bytes = new Uint8Array(length);
+    this.#unexpectedBytes += cost;
+    return { bytes, done: () => this.#keep(tag, bytes) };
+  }
+
+  /** No more messages come; those that lie here can still be received. */
+  end(error: Error): void {
+    this.#ended ??= error;
+    this.#filling?.reject(error);
+    this.#filling = undefined;
+    for (const [tag, { receivers }] of this.#mailboxes) {
+      for (const { reject } of receivers.splice(0)) reject(error);
+      this.#tidy(tag);
+    }
+  }
+
+  /** As `end`, and what lies here is dropped. */
+  fail(error: Error): void {
+    this.end(error);
+    this.#mailboxes.clear();
+    this.#unexpectedBytes = 0;
+  }
+
+  #keep(tag: number, bytes: Uint8Array): void {
+    if (this.#ended !== undefined) return;
+    const sink = this.open(tag, bytes.byteLength);
+    if (sink === undefined) {
+      this.#mailbox(tag).messages.push(bytes);
+      return;
+    }
+    this.#unexpectedBytes -= bytes.byteLength + MESSAGE_BYTES;
+    sink.bytes?.set(bytes);
+    sink.done();
+  }
+
+  #giveUp(tag: number, receiver: Receiver, error: CollectiveError): void {
+    const receivers = this.#mailboxes.get(tag)?.receivers ?? [];
+    const index = receivers.indexOf(receiver);
+    if (index >= 0) receivers.splice(index, 1);
+    else if (this.#filling === receiver) this.#options.interrupt(error);
+    this.#tidy(tag);
+    receiver.reject(error);
+  }
+
+  #mailbox(tag: number): Mailbox {
+    const known = this.#mailboxes.get(tag);
+    if (known !== undefined) return known;
+    const mailbox: Mailbox = { messages: [], receivers: [] };
+    this.#mailboxes.set(tag, mailbox);
+    return mailbox;
+  }
+
+  /** Tags come and go. */
+  #tidy(tag: number): void {
+    const mailbox = this.#mailboxes.get(tag);
+    if (mailbox?.messages.length === 0 && mailbox.receivers.length === 0) {
+      this.#mailboxes.delete(tag);
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import type { Socket } from 'node:net';
+import { ShardwiseError, type Store, type Transport } from '@shardwise/core/spec';
+import { connectPeer } from '../../wire/connect.ts';
+import type { Hello } from '../../wire/hello.ts';
+import { listenForPeers } from '../../wire/listen.ts';
+import type { HeartbeatTimes } from './heartbeat-monitor.ts';
+import { startHeartbeats } from './heartbeat-sender.ts';
+import { alreadyJoinedError, joinTimeoutError } from './peer-errors.ts';
+import {
+  addressKey,
+  decodeAddress,
+  encodeAddress,
+  reachableHost,
+  type RankAddress,
+} from './rank-address.ts';
+import { TcpEnd } from './tcp-end.ts';
+
+export interface JoinOptions {
+  readonly store: Store;
+  readonly rank: number;
+  readonly size: number;
+  readonly epoch: number;
+  readonly secret: string;
+  readonly host: string;
+  readonly advertisedHost: string | undefined;
+  readonly encrypt: boolean;
+  readonly timeoutMs: number;
+  readonly heartbeat: HeartbeatTimes;
+  readonly maxUnexpectedBytes: number;
+}
+
+/** Each rank listens, tells its address through the store, and connects to all others. */
+export async function joinPeers(options: JoinOptions): Promise<Transport> {
+  const { rank, size, epoch, secret, encrypt, timeoutMs } = options;
+  const end = new TcpEnd(options);
+  const whole = Promise.withResolvers<void>();
+  const heard = Promise.withResolvers<void>();
+  const late = Promise.withResolvers<never>();
+  // Until it is awaited, the store's own time limit ends the wait, and names fewer ranks.
+  late.promise.catch(() => {});
+  const accepted = (socket: Socket, hello: Hello, rest: Uint8Array): void => {
+    end.accept(hello, socket, rest);
+    if (end.missing().length === 0) whole.resolve();
+  };
+  const listener = await listenForPeers({
+    host: options.host,
+    port: 0,
+    secret,
+    encrypt,
+    maxConnections: 2 * size + SPARE_CONNECTIONS,
+    refusal: (hello) => refusalOf(hello, options) ?? end.refusal(hello),
+    accepted,
+  });
+  const host = options.advertisedHost ?? reachableHost(options.host);
+  const deadline = performance.now() + timeoutMs;
+  const leftMs = (): number => Math.max(deadline - performance.now(), 1);
+  const timer = setTimeout(() => {
+    late.reject(joinTimeoutError(rank, end.missing(), timeoutMs));
+  }, timeoutMs);
+  try {
+    await Promise.race([tellAddress(options, { host, port: listener.port }), late.promise]);
+    const addresses = await learnAddresses(options, end.peers, deadline);
+    const targets = addresses.map(({ peer, address }) => ({ peer, ...address }));
+    const helloTo = (purpose: Hello['purpose'], peer: number): Hello => ({
+      purpose,
+      from: rank,
+      to: peer,
+      size,
+      epoch,
+    });
+    const connected = targets.map(async ({ peer, ...address }) => {
+      const link = end.link(peer);
+      const hello = helloTo('messages', peer);
+      const at = { ...address, secret, hello, encrypt, timeoutMs: leftMs() };
+      link.attachIncoming(await connectPeer(at, link.reader));
+      if (end.missing().length === 0) whole.resolve();
+    });
+    if (size > 1) {
+      const task = {
+        targets: targets.map(({ peer, ...address }) => ({
+          ...address,
+          hello: helloTo('heartbeat', peer),
+        })),
+        secret,
+        encrypt,
+        intervalMs: options.heartbeat.intervalMs,
+        timeoutMs: leftMs(),
+      };
+      end.onEnd(startHeartbeats(task, heard.resolve, heard.reject));
+    } else {
+      heard.resolve();
+      whole.resolve();
+    }
+    const joined = Promise.all([...connected, whole.promise, heard.promise]);
+    await Promise.race([joined, end.ended, late.promise]);
+    end.start();
+    return end;
+  } catch (error) {
+    const reason = error instanceof Error ? error : new Error(String(error));
+    end.close(reason);
+    throw reason;
+  } finally {
+    clearTimeout(timer);
+    listener.close();
+  }
+}
+
+/** Connections in their handshakes that are not the world's. */
+const SPARE_CONNECTIONS = 64;
+
+function refusalOf(
+  { purpose, to, from, size, epoch }: Hello,
+  own: JoinOptions,
+): string | undefined {
+  if (purpose === 'store') return `this port is that of rank ${own.rank}, not a store's`;
+  if (epoch !== own.epoch) {
+    return `it is of epoch ${epoch}, and rank ${own.rank} of epoch ${own.epoch}`;
+  }
+  if (size !== own.size) return `its world has ${size} ranks, that of rank ${own.rank} ${own.size}`;
+  if (to !== own.rank) return `it looks for rank ${to}, and this is rank ${own.rank}`;
+  if (from >= size || from === to) return `rank ${from} is no peer of rank ${to}`;
+  return undefined;
+}
+
+async function tellAddress(
+  { store, epoch, rank }: JoinOptions,
+  address: RankAddress,
+): Promise<void> {
+  const own = encodeAddress(address);
+  const kept = await store.compareSet(addressKey(epoch, rank), undefined, own);
+  if (Buffer.compare(kept, own) === 0) return;
+  const { host, port } = decodeAddress(kept);
+  throw alreadyJoinedError(rank, epoch, `${host}:${port}`);
+}
+
+async function learnAddresses(
+  { store, epoch, rank, timeoutMs }: JoinOptions,
+  peers: readonly number[],
+  deadline: number,
+): Promise<readonly { readonly peer: number; readonly address: RankAddress }[]> {
+  const options = { timeoutMs: Math.max(deadline - performance.now(), 1) };
+  const answers = await Promise.allSettled(
+    peers.map((peer) => store.get(addressKey(epoch, peer), options)),
+  );
+  const late: number[] = [];
+  const addresses = peers.flatMap((peer, index) => {
+    const answer = answers[index];
+    if (answer?.status === 'fulfilled') return [{ peer, address: decodeAddress(answer.value) }];
+    if (!isTimeout(answer?.reason)) throw answer?.reason;
+    late.push(peer);
+    return [];
+  });
+  if (late.length > 0) throw joinTimeoutError(rank, late, timeoutMs);
+  return addresses;
+}
+
+function isTimeout(error: unknown): boolean {
+  return ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_TIMEOUT';
+}

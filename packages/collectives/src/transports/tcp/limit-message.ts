@@ -1,0 +1,27 @@
+import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
+import { reasonText } from '../../call/failure.ts';
+import { messageAbortedError, messageTimeoutError, type MessageSite } from './peer-errors.ts';
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Calls `giveUp` when the time is over, or the signal is given, before the message is done. */
+export async function limitMessage(
+  done: Promise<void>,
+  site: MessageSite,
+  { timeoutMs = Infinity, signal }: CallOptions,
+  giveUp: (error: CollectiveError) => void,
+): Promise<void> {
+  const abort = (): void => giveUp(messageAbortedError(site, reasonText(signal?.reason)));
+  const timer =
+    timeoutMs > MAX_TIMER_MS
+      ? undefined
+      : setTimeout(() => giveUp(messageTimeoutError(site, timeoutMs)), timeoutMs);
+  signal?.addEventListener('abort', abort, { once: true });
+  if (signal?.aborted === true) abort();
+  try {
+    await done;
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener('abort', abort);
+  }
+}

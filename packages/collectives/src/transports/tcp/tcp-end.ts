@@ -1,0 +1,123 @@
+import type { Socket } from 'node:net';
+import type { CallOptions, CollectiveError, Transport } from '@shardwise/core/spec';
+import { causeOf, peerClosedError } from '../../call/failure.ts';
+import type { Hello } from '../../wire/hello.ts';
+import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
+import { peerLostError, peerRangeError } from './peer-errors.ts';
+import { PeerLink } from './peer-link.ts';
+
+export interface TcpEndOptions {
+  readonly rank: number;
+  readonly size: number;
+  readonly heartbeat: HeartbeatTimes;
+  readonly maxUnexpectedBytes: number;
+}
+
+/** One rank's end of all its links; whatever fails one of them fails it as a whole. */
+export class TcpEnd implements Transport {
+  readonly rank: number;
+  readonly size: number;
+  /** Ranks of the others. */
+  readonly peers: readonly number[];
+  /** Rejects when the transport fails. */
+  readonly ended: Promise<never>;
+  readonly #links: ReadonlyMap<number, PeerLink>;
+  readonly #monitor: HeartbeatMonitor;
+  readonly #end: (error: Error) => void;
+  readonly #atEnd: (() => void)[] = [];
+  #isOver = false;
+
+  constructor({ rank, size, heartbeat, maxUnexpectedBytes }: TcpEndOptions) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    this.rank = rank;
+    this.size = size;
+    this.peers = Array.from({ length: size }, (_, peer) => peer).filter((peer) => peer !== rank);
+    this.ended = promise;
+    // The pending calls tell it; this is for whoever waits for the ranks to join.
+    promise.catch(() => {});
+    this.#end = reject;
+    const fail = (error: CollectiveError): void => this.#fail(error);
+    this.#links = new Map(
+      this.peers.map((peer) => [peer, new PeerLink({ rank, peer, maxUnexpectedBytes, fail })]),
+    );
+    this.#monitor = new HeartbeatMonitor(heartbeat, (peer, silentMs) =>
+      this.#hearNothing(peer, silentMs, heartbeat.limitMs),
+    );
+  }
+
+  /** Ranks whose connections have not all been made. */
+  missing(): readonly number[] {
+    return this.peers.filter((peer) => !this.link(peer).isWhole || !this.#monitor.has(peer));
+  }
+
+  /** Why a connection that is meant for this rank is one too many, if it is. */
+  refusal({ purpose, from }: Hello): string | undefined {
+    if (this.#isOver) return `rank ${this.rank} has ended`;
+    const isKnown = purpose === 'heartbeat' ? this.#monitor.has(from) : this.link(from).hasOutgoing;
+    return isKnown ? `rank ${from} is connected to rank ${this.rank} already` : undefined;
+  }
+
+  accept({ purpose, from }: Hello, socket: Socket, rest: Uint8Array): void {
+    if (purpose === 'heartbeat') this.#monitor.attach(from, socket);
+    else this.link(from).attachOutgoing(socket, rest);
+  }
+
+  /** All peers are there: from now on their silence counts. */
+  start(): void {
+    this.#monitor.start();
+  }
+
+  /** `callback` is called when the transport ends. */
+  onEnd(callback: () => void): void {
+    if (this.#isOver) callback();
+    else this.#atEnd.push(callback);
+  }
+
+  link(peer: number): PeerLink {
+    const link = this.#links.get(peer);
+    if (link === undefined) throw peerRangeError(this.rank, peer, this.size);
+    return link;
+  }
+
+  async send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    return this.link(to).send(tag, bytes, options);
+  }
+
+  async recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    return this.link(from).inbox.receive(tag, bytes, options);
+  }
+
+  /** With a reason, the peers fail as well; without, what was sent before stays receivable. */
+  close(reason?: Error): void {
+    const error = peerClosedError(this.rank, reason);
+    if (reason !== undefined) this.#fail(error);
+    else if (this.#finish(error)) for (const link of this.#links.values()) link.leave(error);
+  }
+
+  #fail(error: CollectiveError): void {
+    const { rank = this.rank, reason } = causeOf(error, this.rank);
+    if (!this.#finish(error)) return;
+    for (const link of this.#links.values()) link.fail(error, { rank, reason });
+  }
+
+  /** False where it was over already. */
+  #finish(error: CollectiveError): boolean {
+    if (this.#isOver) return false;
+    this.#isOver = true;
+    this.#end(error);
+    this.#monitor.stop();
+    for (const callback of this.#atEnd.splice(0)) callback();
+    return true;
+  }
+
+  #hearNothing(peer: number, silentMs: number, limitMs: number): void {
+    if (this.link(peer).isOver) {
+      this.#monitor.forget(peer);
+      return;
+    }
+    const reason =
+      `no heartbeat for ${Math.round(silentMs)} ms, the limit is ${limitMs} ms: ` +
+      'its process is stopped, or the link to its host is cut';
+    this.#fail(peerLostError({ rank: peer, reason }));
+  }
+}

@@ -1,0 +1,75 @@
+import { ConfigError, type Store, type Transport } from '@shardwise/core/spec';
+import { joinPeers } from './join-peers.ts';
+
+export interface TcpTransportOptions {
+  /** Where the ranks of this epoch find each other. */
+  readonly store: Store;
+  readonly rank: number;
+  readonly size: number;
+  /** Counts the starts of a job: ranks of another epoch are not let in. Default: 0. */
+  readonly epoch?: number;
+  /** Whoever holds it may join. */
+  readonly secret: string;
+  /** Address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
+  readonly host?: string;
+  /** What the others call this host. Default: `host`, or its first outer address where it is 0.0.0.0. */
+  readonly advertisedHost?: string;
+  /** Whether all traffic is encrypted (TLS with the secret as key); the same on every rank. Default: false. */
+  readonly encrypt?: boolean;
+  /** How long the others may take to join. Default: 60 s. */
+  readonly timeoutMs?: number;
+  readonly heartbeat?: {
+    /** Between two heartbeats. Default: 250. */
+    readonly intervalMs?: number;
+    /** After so long without one, a rank counts as lost. Default: 1500. */
+    readonly limitMs?: number;
+  };
+  /** What a peer may send that this rank does not await yet; then the peer waits. Default: 64 MiB. */
+  readonly maxUnexpectedBytes?: number;
+}
+
+/**
+ * Joins the ranks of a job over TCP; resolves when all are connected with all. The loss of a rank
+ * ends every pending and later call with a CollectiveError that names it. Rejects with
+ * CollectiveTimeoutError naming the ranks that did not join, with CollectiveError where the secrets
+ * differ, and with ConfigError where another process is this rank already.
+ */
+export async function tcpTransport(options: TcpTransportOptions): Promise<Transport> {
+  const { rank, size, epoch = 0, host = '127.0.0.1', timeoutMs = 60_000, heartbeat } = options;
+  const { intervalMs = 250, limitMs = 1500 } = heartbeat ?? {};
+  check(Number.isInteger(size) && size > 0, `size ${size}`, 'a world has at least one rank');
+  check(
+    Number.isInteger(rank) && rank >= 0 && rank < size,
+    `rank ${rank}`,
+    `the ranks are 0 to ${size - 1}`,
+  );
+  check(Number.isSafeInteger(epoch) && epoch >= 0, `epoch ${epoch}`, 'epochs count from 0');
+  check(options.secret !== '', 'an empty secret', 'anyone could join');
+  check(
+    intervalMs > 0 && limitMs > intervalMs,
+    `heartbeats every ${intervalMs} ms with a limit of ${limitMs} ms`,
+    'the limit is to be longer than the interval',
+  );
+  return joinPeers({
+    store: options.store,
+    rank,
+    size,
+    epoch,
+    secret: options.secret,
+    host,
+    advertisedHost: options.advertisedHost,
+    encrypt: options.encrypt ?? false,
+    timeoutMs,
+    heartbeat: { intervalMs, limitMs },
+    maxUnexpectedBytes: options.maxUnexpectedBytes ?? 64 << 20,
+  });
+}
+
+function check(isValid: boolean, what: string, found: string): void {
+  if (isValid) return;
+  throw new ConfigError({
+    asked: `A tcp transport with ${what}`,
+    found,
+    todo: 'Pass what the launcher says',
+  });
+}

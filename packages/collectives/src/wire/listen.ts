@@ -1,0 +1,106 @@
+import { once } from 'node:events';
+import { createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import { ConfigError } from '@shardwise/core/spec';
+import { AcceptorHandshake } from './handshake.ts';
+import type { Hello } from './hello.ts';
+import { pskOf } from './proof.ts';
+import { PSK_TLS } from './tls-options.ts';
+
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+
+export interface ListenOptions {
+  readonly host: string;
+  /** 0: one that is free. */
+  readonly port: number;
+  readonly secret: string;
+  readonly encrypt: boolean;
+  readonly maxConnections: number;
+  /** Why a connection that holds the secret is not let in all the same; undefined: it is. */
+  readonly refusal: (hello: Hello) => string | undefined;
+  /** `rest` came behind the handshake; the connection flows once it has a 'data' listener. */
+  readonly accepted: (socket: Socket, hello: Hello, rest: Uint8Array) => void;
+}
+
+export interface Listener {
+  readonly host: string;
+  readonly port: number;
+  /** No more connections; those that were let in stay. */
+  close(): void;
+}
+
+/** Lets in whoever holds the secret. Rejects with ConfigError where the address is taken or not ours. */
+export async function listenForPeers(options: ListenOptions): Promise<Listener> {
+  const { host, port, secret, encrypt, maxConnections } = options;
+  const greeted = new Set<Socket>();
+  const accept = (socket: Socket): void => greet(socket, options, greeted);
+  const server: Server = encrypt
+    ? createTlsServer(
+        { ...PSK_TLS, pskCallback: () => Buffer.from(pskOf(secret)), pskIdentityHint: 'shardwise' },
+        accept,
+      )
+    : createTcpServer(accept);
+  server.maxConnections = maxConnections;
+  server.listen({ host, port });
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    throw listenError(host, port, error);
+  }
+  const address = server.address();
+  return {
+    host,
+    port: typeof address === 'object' && address !== null ? address.port : port,
+    close: () => {
+      server.close();
+      for (const socket of greeted) socket.destroy();
+    },
+  };
+}
+
+function greet(socket: Socket, options: ListenOptions, greeted: Set<Socket>): void {
+  const handshake = new AcceptorHandshake(options.secret, options.refusal);
+  const timer = setTimeout(() => socket.destroy(), HANDSHAKE_TIMEOUT_MS);
+  const end = (): void => {
+    clearTimeout(timer);
+    greeted.delete(socket);
+    socket.off('data', receive).off('error', ignore).off('close', end);
+  };
+  const receive = (bytes: Uint8Array): void => {
+    try {
+      const { send, rest, refused } = handshake.push(bytes);
+      if (refused !== undefined)
+        socket
+          .off('data', receive)
+          .resume()
+          .end(send ?? '');
+      else if (send !== undefined) socket.write(send);
+      if (rest === undefined || handshake.hello === undefined) return;
+      end();
+      options.accepted(socket, handshake.hello, rest);
+    } catch {
+      socket.destroy();
+    }
+  };
+  // Who is not let in is told, or has gone: there is nobody else to tell.
+  const ignore = (): void => {};
+  greeted.add(socket);
+  socket.setNoDelay(true);
+  socket.on('data', receive).on('error', ignore).on('close', end);
+}
+
+function listenError(host: string, port: number, cause: unknown): ConfigError {
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : String(cause);
+  const isTaken = code === 'EADDRINUSE';
+  return new ConfigError(
+    {
+      asked: `Listening on ${host}:${port}`,
+      found: isTaken ? 'another process has that port' : `the system refused (${code})`,
+      todo: isTaken
+        ? 'Pass port 0 for a free one, or end the process'
+        : "Pass one of this host's addresses, and a port that its user may take",
+    },
+    { host, port, code },
+    { cause },
+  );
+}

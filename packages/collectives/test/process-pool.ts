@@ -1,0 +1,84 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { RankFailure, type ErrorReport, type RankOutcome } from '@shardwise/testing';
+
+/** Sent to a process of the pool. */
+export interface ProcessTask {
+  readonly moduleUrl: string;
+  readonly name: string;
+  readonly context: unknown;
+}
+
+export type ProcessAnswer =
+  | { readonly status: 'fulfilled'; readonly value: unknown }
+  | { readonly status: 'rejected'; readonly report: ErrorReport };
+
+/** Processes that run an exported function of a module, one call at a time, as often as asked. */
+export class ProcessPool {
+  readonly #processes: ChildProcess[] = [];
+
+  /** Process `rank` of the pool, to be killed or stopped; it is replaced at the next call. */
+  process(rank: number): ChildProcess {
+    const known = this.#processes[rank];
+    if (known?.connected) return known;
+    const started = fork(new URL('./process-worker.ts', import.meta.url), {
+      serialization: 'advanced',
+      execArgv: ['--conditions=@shardwise/source'],
+    });
+    this.#processes[rank] = started;
+    return started;
+  }
+
+  /** Calls the function as each of `size` ranks and tells how each call ended, in rank order. */
+  run(
+    size: number,
+    moduleUrl: URL,
+    options: {
+      readonly name: string;
+      readonly world: unknown;
+      readonly data?: unknown;
+      readonly onFailure?: (rank: number, error: RankFailure) => void;
+    },
+  ): Promise<readonly RankOutcome[]> {
+    const { name, world, data } = options;
+    const outcomes = Array.from({ length: size }, async (_, rank) => {
+      const context = { rank, size, world, data };
+      const outcome = await this.#call(rank, { moduleUrl: moduleUrl.href, name, context });
+      if (outcome.status === 'rejected') options.onFailure?.(rank, outcome.error);
+      return outcome;
+    });
+    return Promise.all(outcomes);
+  }
+
+  async end(): Promise<void> {
+    const running = this.#processes
+      .splice(0)
+      .filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null);
+    const ended = running.map((child) => once(child, 'exit'));
+    for (const child of running) child.kill('SIGKILL');
+    await Promise.all(ended);
+  }
+
+  #call(rank: number, task: ProcessTask): Promise<RankOutcome> {
+    const child = this.process(rank);
+    return new Promise((resolve) => {
+      const onMessage = (answer: ProcessAnswer): void => {
+        child.off('exit', onExit);
+        resolve(
+          answer.status === 'fulfilled'
+            ? answer
+            : { status: 'rejected', error: new RankFailure(rank, answer.report) },
+        );
+      };
+      const onExit = (code: number | null, signal: string | null): void => {
+        child.off('message', onMessage);
+        const message = `The process ended with ${signal ?? `code ${code}`}`;
+        const report = { name: 'Error', message, stack: undefined, code: undefined, fields: {} };
+        resolve({ status: 'rejected', error: new RankFailure(rank, report) });
+      };
+      child.once('message', onMessage);
+      child.once('exit', onExit);
+      child.send(task);
+    });
+  }
+}

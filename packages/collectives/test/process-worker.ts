@@ -1,0 +1,28 @@
+import { ShardwiseError } from '@shardwise/core/spec';
+import type { ErrorReport } from '@shardwise/testing/ranks';
+import type { ProcessAnswer, ProcessTask } from './process-pool.ts';
+
+// A process of a pool: calls what it is told and answers how that ended.
+
+process.on('message', (task: ProcessTask) => void answer(task));
+
+async function answer(task: ProcessTask): Promise<void> {
+  process.send?.(await outcomeOf(task));
+}
+
+async function outcomeOf({ moduleUrl, name, context }: ProcessTask): Promise<ProcessAnswer> {
+  try {
+    const module: Readonly<Record<string, unknown>> = await import(moduleUrl);
+    const main = module[name];
+    if (typeof main !== 'function') throw new TypeError(`${moduleUrl} exports no ${name}`);
+    return { status: 'fulfilled', value: await main(context) };
+  } catch (error) {
+    return { status: 'rejected', report: reportOf(error) };
+  }
+}
+
+function reportOf(error: unknown): ErrorReport {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const known = ShardwiseError.isInstance(error) ? error : undefined;
+  return { name, message, stack, code: known?.code, fields: known?.fields ?? {} };
+}

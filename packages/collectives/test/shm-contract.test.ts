@@ -1,0 +1,48 @@
+import {
+  abortShmWorld,
+  closeShmWorld,
+  createShmWorld,
+  shmAvailability,
+} from '@shardwise/collectives/node';
+import {
+  processGroupContract,
+  processGroupRandomCalls,
+  type ProcessGroupContract,
+} from '@shardwise/testing';
+import { afterAll, describe } from 'vitest';
+import { ProcessPool } from './process-pool.ts';
+
+const rankUrl = new URL('./shm-rank.ts', import.meta.url);
+const pool = new ProcessPool();
+
+function runOnProcesses(name: string): ProcessGroupContract['run'] {
+  return async (size, scenario) => {
+    const world = createShmWorld({ size, arenaBytes: 64 << 20 });
+    try {
+      return await pool.run(size, rankUrl, {
+        name,
+        world,
+        data: scenario,
+        onFailure: (rank, error) => abortShmWorld(world, { rank, reason: error }),
+      });
+    } finally {
+      closeShmWorld(world);
+    }
+  };
+}
+
+const availability = shmAvailability();
+const title = availability.available ? 'shared memory' : `not here: ${availability.reason}`;
+
+describe.skipIf(!availability.available)(title, () => {
+  afterAll(() => pool.end());
+
+  processGroupContract({ name: 'processes', run: runOnProcesses('main') });
+
+  processGroupRandomCalls({
+    name: 'processes, all buffers in the shared memory',
+    run: runOnProcesses('inSharedMemory'),
+    sizes: [1, 2, 3],
+    randomCalls: 150,
+  });
+});

@@ -1,0 +1,34 @@
+import { joinShmWorld, type ShmWorld } from '@shardwise/collectives/node';
+import type { TypedBytes } from '@shardwise/core/spec';
+import {
+  runProcessGroupScenario,
+  type ProcessGroupScenario,
+  type RankContext,
+} from '@shardwise/testing/ranks';
+
+type Context = RankContext<ShmWorld, ProcessGroupScenario>;
+
+/** One rank of the contract, with its buffers on the heap. */
+export async function main({ rank, world, data }: Context): Promise<unknown> {
+  const { group } = joinShmWorld(world, rank);
+  try {
+    return await runProcessGroupScenario(group, data);
+  } finally {
+    group.close();
+  }
+}
+
+/** With its buffers in the shared memory, at addresses that are rarely round. */
+export async function inSharedMemory({ rank, world, data }: Context): Promise<unknown> {
+  const { group, memory, region } = joinShmWorld(world, rank);
+  let next = region.byteOffset;
+  const place = ({ bytes, dtype }: TypedBytes): TypedBytes => {
+    const shared = new Uint8Array(memory.buffer, next, bytes.byteLength);
+    shared.set(bytes);
+    next += Math.ceil(bytes.byteLength / 64) * 64 + (rank % 2);
+    return { bytes: shared, dtype };
+  };
+  const answer = await runProcessGroupScenario(group, data, { place });
+  group.close();
+  return answer;
+}

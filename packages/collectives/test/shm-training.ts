@@ -1,0 +1,80 @@
+import { cpu } from '@shardwise/backend-cpu';
+import {
+  joinThreadsWorld,
+  type SharedMemoryGroup,
+  type ThreadsWorld,
+} from '@shardwise/collectives';
+import { joinShmWorld, type ShmWorld } from '@shardwise/collectives/node';
+import {
+  fromData,
+  functional,
+  Linear,
+  LineMesh,
+  manualSeed,
+  ReLU,
+  Sequential,
+  setRank,
+  SGD,
+} from '@shardwise/core';
+import { ddp, parallelize } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { Layout } from '../src/shared-memory/layout.ts';
+
+export interface Training {
+  readonly losses: readonly number[];
+  /** After the last step, in the order of the model. */
+  readonly parameters: readonly (readonly number[])[];
+  /** Bytes of the staging area that have become other than zero: nothing has passed through it. */
+  readonly stagedBytes: number;
+}
+
+export async function onThreads({ rank, world }: RankContext<ThreadsWorld>): Promise<Training> {
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+  return train(joinThreadsWorld(world, rank), world.memory, region);
+}
+
+export async function onProcesses({ rank, world }: RankContext<ShmWorld>): Promise<Training> {
+  const { group, memory, region } = joinShmWorld(world, rank);
+  return train(group, memory, region);
+}
+
+async function train(
+  group: SharedMemoryGroup,
+  memory: WebAssembly.Memory,
+  region: { readonly byteOffset: number; readonly byteLength: number },
+): Promise<Training> {
+  const { rank, size } = group;
+  setRank({ device: await cpu({ memory, ...region }), mesh: new LineMesh('dp', group) });
+  manualSeed(rank);
+  const model = new Sequential(new Linear(4, 64), new ReLU(), new Linear(64, 1));
+  const parallel = await parallelize(model, ddp());
+  const before = stagedBytes(memory, rank, size);
+  const optimizer = new SGD(model.parameters(), { lr: 0.05 });
+  const losses: number[] = [];
+  for (let step = 0; step < 5; step++) {
+    const values = Float32Array.from({ length: 32 }, (_, i) => Math.sin(i + 32 * (rank + step)));
+    const x = fromData(values, [8, 4], 'f32');
+    optimizer.zeroGrad();
+    const loss = functional.mseLoss(parallel.forward(x), x.sum(1, { keepDim: true })).retain();
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  const parameters: number[][] = [];
+  for (const parameter of model.parameters())
+    parameters.push([...(await parameter.data())].map(Number));
+  const after = stagedBytes(memory, rank, size);
+  group.close();
+  return { losses, parameters, stagedBytes: after - before };
+}
+
+function stagedBytes(memory: WebAssembly.Memory, rank: number, size: number): number {
+  const layout = new Layout(size);
+  const staging = new Uint8Array(
+    memory.buffer,
+    layout.staging(0, rank, 'collective'),
+    layout.stagingBytes,
+  );
+  return staging.reduce((count, byte) => count + (byte === 0 ? 0 : 1), 0);
+}

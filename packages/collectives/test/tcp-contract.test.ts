@@ -1,0 +1,56 @@
+import { createGroup } from '@shardwise/collectives';
+import { MemoryStore, tcpTransport } from '@shardwise/collectives/node';
+import type { ProcessGroup } from '@shardwise/core/spec';
+import {
+  processGroupContract,
+  processGroupRandomCalls,
+  RankFailure,
+  runProcessGroupScenario,
+  type ProcessGroupScenario,
+  type RankOutcome,
+} from '@shardwise/testing';
+import { startTcpJob } from './tcp-job.ts';
+
+async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
+  try {
+    const value = await runProcessGroupScenario(group, scenario);
+    return { status: 'fulfilled', value };
+  } catch (error) {
+    return { status: 'rejected', error: new RankFailure(group.rank, reportOf(error)) };
+  } finally {
+    group.close();
+  }
+}
+
+function reportOf(error: unknown): ConstructorParameters<typeof RankFailure>[1] {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  return { name, message, stack, code: undefined, fields: {} };
+}
+
+function runInProcess(encrypt: boolean) {
+  return async (size: number, scenario: ProcessGroupScenario): Promise<readonly RankOutcome[]> => {
+    const store = new MemoryStore();
+    const transports = await Promise.all(
+      Array.from({ length: size }, (_, rank) =>
+        tcpTransport({ store, rank, size, secret: 'open sesame', encrypt }),
+      ),
+    );
+    return Promise.all(transports.map((transport) => play(createGroup(transport), scenario)));
+  };
+}
+
+processGroupContract({
+  name: 'tcp on loopback sockets',
+  run: runInProcess(false),
+  sizes: [1, 2, 3, 5],
+});
+processGroupRandomCalls({ name: 'encrypted tcp', run: runInProcess(true), sizes: [3] });
+
+processGroupContract({
+  name: 'tcp between processes',
+  sizes: [2],
+  run: async (size, scenario) => {
+    await using job = await startTcpJob(size, { mode: 'scenario', scenario });
+    return await Promise.all(job.ranks.map(({ outcome }) => outcome));
+  },
+});

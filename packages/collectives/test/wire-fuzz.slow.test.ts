@@ -1,0 +1,6 @@
+import { describe } from 'vitest';
+import { fuzzParsers } from './wire-fuzz.ts';
+
+describe('what a peer may send is refused with a typed error or read, at length', () => {
+  fuzzParsers(1_000_000);
+});

@@ -1,0 +1,74 @@
+import type { FlightDump, FlightEntry } from '@shardwise/collectives';
+
+/** One group as the dumps of its ranks show it. */
+export interface GroupView {
+  readonly name: string;
+  /** By rank of the group, the rank of the world. */
+  readonly members: readonly number[];
+  /** By rank of the world: the members that have left a dump. */
+  readonly ranks: ReadonlyMap<number, RankView>;
+}
+
+/** One rank's calls on one group, without those that came after another rank had given up. */
+export interface RankView {
+  readonly collectives: ReadonlyMap<number, FlightEntry>;
+  readonly messages: readonly FlightEntry[];
+  /** Lowest sequence number that the ring still holds; that of the next call where it holds none. */
+  readonly first: number;
+  /** Highest sequence number; -1: no call. */
+  readonly last: number;
+  /** The latest call of any kind. */
+  readonly latest: FlightEntry | undefined;
+  /** The first call that came too late. */
+  readonly late: FlightEntry | undefined;
+}
+
+/** When a rank gave up first, because its time was over; undefined where none did. */
+export function firstTimeoutNs(dumps: Iterable<FlightDump>): number | undefined {
+  const times = [...dumps].flatMap(({ failure }) =>
+    failure?.code === 'COLLECTIVE_TIMEOUT' ? [failure.time_ns] : [],
+  );
+  return times.length === 0 ? undefined : times.reduce((a, b) => Math.min(a, b));
+}
+
+/** The groups of all dumps, by name. */
+export function groupViews(dumps: ReadonlyMap<number, FlightDump>): readonly GroupView[] {
+  const groups = new Map<string, { members: readonly number[]; ranks: Map<number, RankView> }>();
+  const timeoutNs = firstTimeoutNs(dumps.values()) ?? Infinity;
+  for (const [rank, dump] of dumps) {
+    const entries = Map.groupBy(dump.entries, (entry) => entry.process_group[0]);
+    for (const [id, { name, ranks }] of Object.entries(dump.pg_config)) {
+      const members = parseRanks(ranks);
+      if (!members.includes(rank)) continue;
+      const group = groups.get(name) ?? { members, ranks: new Map<number, RankView>() };
+      const enqueued = dump.pg_status[id]?.last_enqueued_collective ?? -1;
+      group.ranks.set(rank, rankView(entries.get(name) ?? [], enqueued, timeoutNs));
+      groups.set(name, group);
+    }
+  }
+  return [...groups].map(([name, group]) => ({ name, ...group }));
+}
+
+function rankView(entries: readonly FlightEntry[], enqueued: number, timeoutNs: number): RankView {
+  const inTime = entries.filter((entry) => entry.time_created_ns <= timeoutNs);
+  const late = entries.find((entry) => entry.time_created_ns > timeoutNs);
+  const collectives = new Map(
+    inTime.filter((entry) => !entry.is_p2p).map((entry) => [entry.collective_seq_id, entry]),
+  );
+  const last =
+    late !== undefined
+      ? late.collective_seq_id - 1
+      : [...collectives.keys()].reduce((a, b) => Math.max(a, b), enqueued);
+  return {
+    collectives,
+    messages: inTime.filter((entry) => entry.is_p2p),
+    first: [...collectives.keys()].reduce((a, b) => Math.min(a, b), last + 1),
+    last,
+    latest: inTime.at(-1),
+    late,
+  };
+}
+
+function parseRanks(ranks: string): readonly number[] {
+  return ranks.match(/\d+/g)?.map(Number) ?? [];
+}
