@@ -1,5 +1,15 @@
-import { z } from 'zod';
-import { type GeneratorState, generatorStateSchema } from '../random/generator-state.ts';
+import {
+  boolean,
+  type Check,
+  exactly,
+  integer,
+  nullable,
+  object,
+  parsePlainData,
+  record,
+  text,
+} from '../plain-data.ts';
+import { checkGeneratorState, type GeneratorState } from '../random/generator-state.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { SamplerSettings } from './resumable-sampler.ts';
 
@@ -16,30 +26,28 @@ export interface LoaderState {
   readonly generator: GeneratorState | null;
 }
 
-const schema: z.ZodType<LoaderState> = z.strictObject({
-  version: z.literal(1),
-  epoch: z.int().min(0),
-  batchesSeen: z.int().min(0),
-  batchSize: z.int().min(1),
-  dropLast: z.boolean(),
-  sampler: z.record(z.string().max(64), z.union([z.string().max(256), z.number(), z.boolean()])),
-  generator: generatorStateSchema.nullable(),
+const setting: Check<string | number | boolean> = (value, path) => {
+  if (typeof value === 'number' || typeof value === 'boolean') return value;
+  return text(256)(value, path);
+};
+
+const checkLoaderState: Check<LoaderState> = object<LoaderState>({
+  version: exactly(1),
+  epoch: integer(0),
+  batchesSeen: integer(0),
+  batchSize: integer(1),
+  dropLast: boolean,
+  sampler: record(setting, 64),
+  generator: nullable(checkGeneratorState),
 });
 
 /** Throws ConfigError where `value` is not a data loader's state. */
 export function parseLoaderState(value: unknown): LoaderState {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const path = issue?.path.join('.') ?? '';
-  throw new ConfigError(
-    {
-      asked: 'set the state of a data loader',
-      found: `${path === '' ? 'the value' : path}: ${issue?.message ?? 'not a state'}`,
-      todo: 'Pass what state() returned, unchanged',
-    },
-    { path },
-    { cause: parsed.error },
+  return parsePlainData(
+    checkLoaderState,
+    value,
+    'set the state of a data loader',
+    'Pass what state() returned, unchanged',
   );
 }
 

@@ -1,5 +1,15 @@
-import { z } from 'zod';
-import { ConfigError } from '../spec/errors.ts';
+import {
+  type Check,
+  exactly,
+  integer,
+  list,
+  nullable,
+  number,
+  object,
+  parsePlainData,
+  PlainDataError,
+  text,
+} from '../plain-data.ts';
 import { MersenneTwister } from './mersenne-twister.ts';
 
 /** A generator at one moment, as plain data that JSON keeps exactly. */
@@ -13,30 +23,24 @@ export interface GeneratorState {
   readonly nextNormal: number | null;
 }
 
-export const generatorStateSchema: z.ZodType<GeneratorState> = z.strictObject({
-  version: z.literal(1),
-  seed: z
-    .string()
-    .regex(/^\d{1,20}$/)
-    .refine((seed) => BigInt(seed) < 2n ** 64n, 'exceeds 64 bits'),
-  words: z.array(z.int().min(0).max(0xffffffff)).length(MersenneTwister.words),
-  position: z.int().min(0).max(MersenneTwister.words),
-  nextNormal: z.number().nullable(),
+export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>({
+  version: exactly(1),
+  seed: (value, path) => {
+    const seed = text(20, /^\d+$/)(value, path);
+    if (BigInt(seed) < 2n ** 64n) return seed;
+    throw new PlainDataError(path, 'a number of at most 64 bits');
+  },
+  words: list(integer(0, 0xffffffff), MersenneTwister.words, MersenneTwister.words),
+  position: integer(0, MersenneTwister.words),
+  nextNormal: nullable(number),
 });
 
 /** Throws ConfigError where `value` is not a generator's state. */
 export function parseGeneratorState(value: unknown): GeneratorState {
-  const parsed = generatorStateSchema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const path = issue?.path.join('.') ?? '';
-  throw new ConfigError(
-    {
-      asked: 'set the state of a random generator',
-      found: `${path === '' ? 'the value' : path}: ${issue?.message ?? 'not a state'}`,
-      todo: 'Pass what getState() returned, unchanged',
-    },
-    { path },
-    { cause: parsed.error },
+  return parsePlainData(
+    checkGeneratorState,
+    value,
+    'set the state of a random generator',
+    'Pass what getState() returned, unchanged',
   );
 }

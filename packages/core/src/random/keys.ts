@@ -1,9 +1,8 @@
-import { z } from 'zod';
-import { ConfigError } from '../spec/errors.ts';
+import { type Check, integer, object, parsePlainData } from '../plain-data.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Generator } from './generator.ts';
-import { type GeneratorState, generatorStateSchema } from './generator-state.ts';
+import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 
 /** Where this rank's random numbers stand, as plain data. */
 export interface RandomState {
@@ -14,10 +13,10 @@ export interface RandomState {
   readonly counter: number;
 }
 
-const randomStateSchema: z.ZodType<RandomState> = z.strictObject({
-  generator: generatorStateSchema,
-  seed: z.int32(),
-  counter: z.int32(),
+const checkRandomState: Check<RandomState> = object<RandomState>({
+  generator: checkGeneratorState,
+  seed: integer(-(2 ** 31), 2 ** 31 - 1),
+  counter: integer(-(2 ** 31), 2 ** 31 - 1),
 });
 
 /** A rank's streams: one on the host for initial values, one of keys for what the device draws. */
@@ -67,21 +66,13 @@ export function randomState(): RandomState {
 
 /** Throws ConfigError where `state` is not what randomState returns. */
 export function setRandomState(state: unknown): void {
-  const parsed = randomStateSchema.safeParse(state);
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    const path = issue?.path.join('.') ?? '';
-    throw new ConfigError(
-      {
-        asked: "set the state of this rank's random numbers",
-        found: `${path === '' ? 'the value' : path}: ${issue?.message ?? 'not a state'}`,
-        todo: 'Pass what randomState() returned, unchanged',
-      },
-      { path },
-      { cause: parsed.error },
-    );
-  }
-  streams.generator.setState(parsed.data.generator);
-  streams.seed = parsed.data.seed;
-  streams.counter = parsed.data.counter;
+  const { generator, seed, counter } = parsePlainData(
+    checkRandomState,
+    state,
+    "set the state of this rank's random numbers",
+    'Pass what randomState() returned, unchanged',
+  );
+  streams.generator.setState(generator);
+  streams.seed = seed;
+  streams.counter = counter;
 }

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { type Check, integer, list, object, PlainDataError, record, text } from '../plain-data.ts';
 import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError, DTypeError } from '../spec/errors.ts';
 import type { HostArrays } from './host-array.ts';
@@ -46,16 +46,19 @@ const layout: ReadonlyMap<DType, { readonly fileName: string; readonly position:
     [...dtypeOfFileName].map(([fileName, dtype], position) => [dtype, { fileName, position }]),
   );
 
-const count = z.int().nonnegative();
-/** Not z.record, which drops a tensor named `__proto__`. */
-const headerSchema = z.custom<Record<string, unknown>>(
-  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-);
-const metadataSchema = z.record(z.string(), z.string());
-const entrySchema = z.strictObject({
-  dtype: z.string(),
-  shape: z.array(count).max(64),
-  data_offsets: z.tuple([count, count]),
+const count = integer(0);
+const checkMetadata = record(text(MAX_HEADER_BYTES), MAX_HEADER_BYTES);
+
+interface Entry {
+  readonly dtype: string;
+  readonly shape: Shape;
+  readonly data_offsets: readonly number[];
+}
+
+const checkEntry: Check<Entry> = object<Entry>({
+  dtype: text(16),
+  shape: list(count, 0, 64),
+  data_offsets: list(count, 2, 2),
 });
 
 /**
@@ -153,8 +156,7 @@ export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): S
   const { [METADATA_KEY]: metadata, ...tensors } = parseHeader(
     start.subarray(LENGTH_BYTES, dataStart),
   );
-  const parsedMetadata = metadataSchema.safeParse(metadata ?? {});
-  if (!parsedMetadata.success) throw malformed(METADATA_KEY, parsedMetadata.error);
+  const parsedMetadata = checked(checkMetadata, METADATA_KEY, metadata ?? {});
 
   const entries = Object.entries(tensors).map(([name, value]) => parseEntry(name, value));
   entries.sort((a, b) => a.begin - b.begin || a.byteLength - b.byteLength);
@@ -180,7 +182,7 @@ export function decodeSafetensorsHeader(start: Uint8Array, fileBytes: number): S
         { dtype, shape, byteOffset: dataStart + begin, byteLength },
       ]),
     ),
-    metadata: parsedMetadata.data,
+    metadata: parsedMetadata,
   };
 }
 
@@ -213,7 +215,8 @@ function parseHeader(text: Uint8Array): Record<string, unknown> {
   try {
     // The decoder refuses shared memory, in which a file may have been read.
     const json = new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array(text));
-    return headerSchema.parse(JSON.parse(json));
+    // Every name is a tensor's, also `__proto__`.
+    return record((value) => value, MAX_HEADER_BYTES)(JSON.parse(json), '');
   } catch (cause) {
     throw new CheckpointError(
       {
@@ -231,9 +234,8 @@ function parseEntry(
   name: string,
   value: unknown,
 ): { name: string; dtype: DType; shape: Shape; begin: number; byteLength: number } {
-  const parsed = entrySchema.safeParse(value);
-  if (!parsed.success) throw malformed(name, parsed.error);
-  const { dtype: fileName, shape, data_offsets: offsets } = parsed.data;
+  const { dtype: fileName, shape, data_offsets: offsets } = checked(checkEntry, name, value);
+  const [begin = 0, end = 0] = offsets;
   const dtype = dtypeOfFileName.get(fileName);
   if (dtype === undefined) {
     throw new DTypeError(
@@ -246,7 +248,7 @@ function parseEntry(
     );
   }
   const expected = byteLengthOf(dtype, shape);
-  const byteLength = offsets[1] - offsets[0];
+  const byteLength = end - begin;
   if (byteLength !== expected) {
     throw new CheckpointError(
       {
@@ -257,7 +259,7 @@ function parseEntry(
       { name, expectedBytes: expected, foundBytes: byteLength },
     );
   }
-  return { name, dtype, shape, begin: offsets[0], byteLength };
+  return { name, dtype, shape, begin, byteLength };
 }
 
 /** Infinite where dims overflow; no length equals that. */
@@ -267,15 +269,22 @@ function byteLengthOf(dtype: DType, shape: Shape): number {
   return Number.isSafeInteger(bytes) ? bytes : Infinity;
 }
 
-function malformed(name: string, error: z.ZodError): CheckpointError {
-  return new CheckpointError(
-    {
-      asked: ASKED,
-      found: `entry "${name}" is malformed (${error.issues[0]?.message ?? 'unknown'})`,
-      todo: BROKEN,
-    },
-    { name },
-  );
+function checked<T>(check: Check<T>, name: string, value: unknown): T {
+  try {
+    return check(value, '');
+  } catch (cause) {
+    if (!(cause instanceof PlainDataError)) throw cause;
+    const { path, message } = cause;
+    throw new CheckpointError(
+      {
+        asked: ASKED,
+        found: `entry "${name}" is malformed (${path === '' ? '' : `${path}: `}${message})`,
+        todo: BROKEN,
+      },
+      { name },
+      { cause },
+    );
+  }
 }
 
 function broken(part: string, expectedBytes: number, foundBytes: number): CheckpointError {
