@@ -283,7 +283,7 @@ describe('a tensor', () => {
       error: ConfigError,
       code: 'CONFIG',
       fields: { size: 0 },
-      says: ['A threads world of 0 ranks', 'a process holds 1 to', 'Use'],
+      says: ['Shared memory for 0 ranks', 'it holds 1 to 64', 'Use'],
     },
     'a random state that is none': {
       does: () => setRandomState({ seed: 1 }),

@@ -145,7 +145,7 @@ describe('a command line that cannot be run', () => {
       ['run', '--nproc', 'two', train],
       /argument 'two' is invalid. It must be a whole number from 1/,
     ],
-    [['run', '--nproc', '99999', train], /99999 ranks: a process holds 1 to \d+/],
+    [['run', '--nproc', '99999', train], /99999 ranks: it holds 1 to \d+/],
     [['run', 'absent.ts'], /^Running absent.ts: no such file in .*\. Give the path of a/],
     [['run', '.'], /^Running \.: it is no file/],
     [['run', '--frobnicate', train], /unknown option '--frobnicate'. See `shardwise run --help`/],
