@@ -15,7 +15,7 @@ const schema = z
   .strictObject({
     strategy: z.enum(['ddp', 'none']).default('ddp'),
     data: z.array(z.string()).default(installedDeclarations),
-    steps: count.default(700),
+    steps: count.default(600),
     'batch-size': count.default(8),
     'context-length': count.default(128),
     layers: count.default(4),
@@ -25,7 +25,7 @@ const schema = z
     'weight-decay': number.nonnegative().default(0.1),
     'warmup-steps': count.default(50),
     'validate-every': count.default(100),
-    'checkpoint-every': count.default(350),
+    'checkpoint-every': count.default(300),
     'sample-bytes': number.int().nonnegative().default(300),
     seed: number.int().nonnegative().default(1),
   })
