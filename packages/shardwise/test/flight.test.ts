@@ -8,7 +8,8 @@ import { recordFlight } from '../src/blame/record-flight.ts';
 import { runVerdict } from '../src/blame/run-verdict.ts';
 import { runCli } from '../src/cli/run-cli.ts';
 import { failureReport } from '../src/launcher/failure.ts';
-import { launch, type LaunchResult } from '../src/launcher/launch.ts';
+import { launch } from '../src/launcher/launch.ts';
+import type { LaunchResult } from '../src/launcher/launch-result.ts';
 import { StopWord } from '../src/launcher/stop-word.ts';
 import { threadsTransport } from '../src/launcher/threads-transport.ts';
 

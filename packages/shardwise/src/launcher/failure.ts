@@ -1,6 +1,6 @@
 import { ShardwiseError } from '@shardwise/core';
 import { displayPath } from '../text/display-path.ts';
-import type { LaunchResult } from './launch.ts';
+import type { LaunchResult } from './launch-result.ts';
 import type { RankOutcome } from './rank-worker.ts';
 
 const MAX_CAUSES = 5;

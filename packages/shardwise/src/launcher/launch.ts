@@ -1,10 +1,11 @@
-import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import type { RunMessage } from '../run-state/message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import { rankEnvironment } from './environment.ts';
 import { describeError } from './failure.ts';
+import type { LaunchResult } from './launch-result.ts';
 import { rankDataMarker } from './rank-data.ts';
 import type { RankTransport } from './rank-transport.ts';
 import { RankWorker, type RankOutcome } from './rank-worker.ts';
@@ -27,13 +28,6 @@ export interface LaunchOptions {
   readonly onLine: (rank: number, line: string, stream: OutputStream) => void;
   /** How long ranks may take to end after another one failed. Default 2000. */
   readonly graceMs?: number;
-}
-
-export interface LaunchResult {
-  /** By rank. */
-  readonly outcomes: readonly RankOutcome[];
-  /** The rank that failed by itself, before the others failed for want of it. */
-  readonly culprit: number | undefined;
 }
 
 const GRACE_MS = 2000;

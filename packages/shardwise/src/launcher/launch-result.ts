@@ -1,0 +1,9 @@
+import type { RankOutcome } from './rank-worker.ts';
+
+/** How a run ended. */
+export interface LaunchResult {
+  /** By rank. */
+  readonly outcomes: readonly RankOutcome[];
+  /** The rank that failed by itself, before the others failed for want of it. */
+  readonly culprit: number | undefined;
+}
