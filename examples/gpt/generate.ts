@@ -15,7 +15,7 @@ export async function generate(
   const window = Int32Array.from(prompt);
   const generated = new Uint8Array(length);
   for (let position = 0; position < length; position++) {
-    const logits = noGrad(() => {
+    const probabilities = noGrad(() => {
       const ids = fromData(window.slice(), [1, window.length], 'i32');
       return model
         .forward(ids)
@@ -23,7 +23,7 @@ export async function generate(
         .mul(1 / temperature)
         .softmax(); // [1, V]
     });
-    const byte = draw(await logits.data(), generator);
+    const byte = draw(await probabilities.data(), generator);
     generated[position] = byte;
     window.copyWithin(0, 1);
     window[window.length - 1] = byte;

@@ -2,9 +2,6 @@ import { formatShape, sameShape, sizeAt } from '../shape.ts';
 import type { DType, Shape, ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 
-/** From an op's parameters and inputs to its result. */
-export type Inference = (params: unknown, inputs: readonly ValueType[]) => ValueType;
-
 export function first(inputs: readonly ValueType[]): ValueType {
   return at(inputs, 0);
 }

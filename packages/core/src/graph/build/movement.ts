@@ -1,4 +1,4 @@
-import { sameShape, sizeAt } from '../../shape.ts';
+import { sameShape } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { createNode, type Node } from '../node.ts';
 
@@ -8,13 +8,6 @@ export function reshape(x: Node, shape: Shape): Node {
 
 export function permute(x: Node, order: readonly number[]): Node {
   return createNode('permute', { order }, [x]);
-}
-
-/** Swaps the last two dims. Shape: [.., M, N] -> [.., N, M]. */
-export function transposeLast(x: Node): Node {
-  const order = x.shape.map((_, dim) => dim);
-  order.push(...order.splice(-2).toReversed());
-  return permute(x, order);
 }
 
 /** Broadcasts: adds leading dims, then repeats dims of size 1. */
@@ -72,9 +65,4 @@ export function inverseOrder(order: readonly number[]): number[] {
     inverse[dim] = position;
   });
   return inverse;
-}
-
-/** Size of the last dim. */
-export function lastSize(x: Node): number {
-  return sizeAt(x.shape, x.shape.length - 1);
 }
