@@ -1,6 +1,7 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
-export { queueAfterBackward, TensorHandle, type GradientHook } from './tensor/handle.ts';
+export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,
   concat,
@@ -14,7 +15,8 @@ export {
   type NestedNumbers,
 } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
-export { noGrad } from './graph/node.ts';
+export { inputNode, isGradEnabled, noGrad, type GradientSink, type Node } from './graph/node.ts';
+export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
@@ -79,6 +81,12 @@ export {
 } from './nn/parameter.ts';
 export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
 export * as functional from './nn/functional.ts';
+export {
+  checkpoint,
+  keepProducts,
+  type CheckpointOptions,
+  type CheckpointPolicy,
+} from './nn/checkpoint.ts';
 export { AvgPool2d } from './nn/avg-pool2d.ts';
 export { BatchNorm2d, type BatchNorm2dOptions } from './nn/batch-norm2d.ts';
 export { Conv2d, type Conv2dLayerOptions } from './nn/conv2d.ts';

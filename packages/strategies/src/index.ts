@@ -10,5 +10,14 @@ export {
   DistributedDataParallel,
   type DistributedDataParallelOptions,
 } from './distributed-data-parallel/distributed-data-parallel.ts';
+export {
+  fsdp,
+  type FullyShardedDataParallelOptions,
+} from './fully-sharded-data-parallel/fsdp.ts';
+export { fullStateDict } from './sharding/full-state-dict.ts';
+export { ShardedModel } from './sharding/sharded-model.ts';
+export { ShardedParameter } from './sharding/sharded-parameter.ts';
+export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
+export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, formatLayout } from './explain.ts';
 export { parallelize, planFor } from './parallelize.ts';

@@ -6,12 +6,15 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core';
+import { parameterNames } from './parameter-names.ts';
 
 /** How a strategy would lay the model out on this rank's mesh; print it with `explain`. */
 export function planFor(model: Module, strategy: Strategy<Module>): Plan {
-  const parameters = model
-    .namedParameters()
-    .map(([name, { shape, dtype, requiresGrad }]) => ({ name, shape, dtype, requiresGrad }));
+  const names = parameterNames(model);
+  const parameters = model.namedParameters().map(([name, parameter]) => {
+    const { shape, dtype, requiresGrad } = parameter;
+    return { name, shape, dtype, requiresGrad, names: names.get(parameter) ?? [name] };
+  });
   return strategy.plan(parameters, currentSession().mesh.axes);
 }
 

@@ -14,7 +14,39 @@ export type NodeValue =
   | { readonly kind: 'device'; readonly storage: Storage }
   | { readonly kind: 'freed'; readonly by: string };
 
+/** A part of a forward pass whose values backward may make again instead of having them kept. */
+export interface Region {
+  /** What backward reads in the place of a node that was made in this region. */
+  substitute(node: Node): Node;
+}
+
 let nextId = 1;
+let region: Region | null = null;
+let era = 0;
+
+/** Nodes made inside `body` belong to `inside`. */
+export function inRegion<T>(inside: Region | null, body: () => T): T {
+  const before = region;
+  region = inside;
+  try {
+    return body();
+  } finally {
+    region = before;
+  }
+}
+
+/**
+ * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
+ * expressions of different eras are not merged, nor are they computed in one segment.
+ */
+export function currentEra(): number {
+  return era;
+}
+
+/** Nodes made from now on are of this era. */
+export function setEra(value: number): void {
+  era = value;
+}
 
 /**
  * One value of the lazy graph. What it computes never changes; `value` appears when it is realized.
@@ -36,6 +68,9 @@ export class Node<K extends Op = Op> {
   resident = false;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
+  /** Where backward may make it again. */
+  readonly region: Region | null = region;
+  readonly era: number = era;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
   mark = 0;
   slot = 0;
@@ -65,6 +100,11 @@ export function newWalk(): number {
 }
 
 let gradEnabled = true;
+
+/** False inside noGrad. */
+export function isGradEnabled(): boolean {
+  return gradEnabled;
+}
 
 /** Nodes made inside `body` do not take part in gradients. */
 export function noGrad<T>(body: () => T): T {

@@ -48,9 +48,14 @@ export abstract class Module {
     return [...walk(this, '', new Set())];
   }
 
+  /** Parameters that this module holds itself. */
+  ownParameters(): Named<Parameter>[] {
+    return this.#own((value) => value instanceof Parameter);
+  }
+
   /** Each once, under its first name, where modules share it. */
   namedParameters(): Named<Parameter>[] {
-    return firstNames(this.#all((module) => module.#own((value) => value instanceof Parameter)));
+    return firstNames(this.#all((module) => module.ownParameters()));
   }
 
   parameters(): Parameter[] {

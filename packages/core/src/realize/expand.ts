@@ -1,7 +1,7 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape } from '../graph/build/movement.ts';
 import { decompose, isComposite } from '../graph/decompose.ts';
-import { createNode, inputNode, isOp, noGrad, type Node } from '../graph/node.ts';
+import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
 import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
@@ -39,10 +39,12 @@ export function expand(
     };
     for (const node of subgraph.computed) {
       const inputs = node.inputs.map(imageOf);
+      setEra(node.era);
       images.push(
         isOp(node, 'assign') ? assign(node, inputs, updates) : rewrite(node, inputs, native),
       );
     }
+    setEra(0);
     return { leaves, roots: roots.map(imageOf), updates };
   });
 }

@@ -1,6 +1,6 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { isCheap, type Stage } from './segment.ts';
+import { isCheap, sourcesOf, type Stage } from './segment.ts';
 import { isCollective, isCompute, type ValueGraph } from './values.ts';
 
 /** Where a value's bytes are while a plan runs. */
@@ -42,16 +42,32 @@ export function byteLengthOf(graph: ValueGraph, id: number): number {
   return elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
+export interface LayoutOptions {
+  /** Bytes. */
+  readonly alignment: number;
+  /** Results of collectives that arrive in the memory of the leaf that they update. */
+  readonly arriving: ReadonlyMap<number, number>;
+}
+
 /**
  * Gives every value that crosses a stage a place. Buckets are contiguous, so that a bucket's
  * gradients are computed straight into the message; values whose lives do not meet share scratch.
  */
-export function layOut(graph: ValueGraph, stages: readonly Stage[], alignment: number): Layout {
+export function layOut(
+  graph: ValueGraph,
+  stages: readonly Stage[],
+  { alignment, arriving }: LayoutOptions,
+): Layout {
   const lives = livesOf(graph, stages);
-  const { inPlace, sources } = inPlaceCollectives(graph, stages, lives);
+  const { inPlace, sources } = inPlaceCollectives(graph, stages, lives, arriving);
   const places = new Map<number, Place>();
   const allocations: number[] = [];
   for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
+  for (const [value, leaf] of arriving) {
+    const place = places.get(leaf);
+    if (place !== undefined) places.set(value, place);
+    lives.delete(value);
+  }
 
   const scratch: Block[] = [];
   for (const block of blocksOf(graph, stages, lives, sources, alignment)) {
@@ -135,6 +151,7 @@ function inPlaceCollectives(
   graph: ValueGraph,
   stages: readonly Stage[],
   lives: ReadonlyMap<number, Life>,
+  arriving: ReadonlyMap<number, number>,
 ): { inPlace: Set<number>; sources: Map<number, number> } {
   const inPlace = new Set<number>();
   const sources = new Map<number, number>();
@@ -147,7 +164,7 @@ function inPlaceCollectives(
     for (const id of stage.values) {
       const value = graph.values[id];
       const [input] = value?.inputs ?? [];
-      if (value === undefined || input === undefined) continue;
+      if (value === undefined || input === undefined || arriving.has(id)) continue;
       if (value.op !== 'allReduce' && value.op !== 'broadcast' && value.op !== 'reduce') continue;
       const life = lives.get(input);
       const producer = graph.values[input];
@@ -159,7 +176,7 @@ function inPlaceCollectives(
         (other, at) =>
           at > index &&
           other.kind === 'compute' &&
-          other.values.some((v) => graph.values[v]?.inputs.includes(input)),
+          other.values.some((v) => sourcesOf(graph, v).includes(input)),
       );
       if (
         usedElsewhere ||

@@ -3,8 +3,14 @@ import type { Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
 import { expand } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
-import { isCheap, segment, type Stage } from './segment.ts';
-import { isCompute, numberValues, type CollectiveValue, type ValueGraph } from './values.ts';
+import { isCheap, segment, sourcesOf, type Stage } from './segment.ts';
+import {
+  isCollective,
+  isCompute,
+  numberValues,
+  type CollectiveValue,
+  type ValueGraph,
+} from './values.ts';
 
 /** A step of a plan; numbers are value ids, whose places the layout gives. */
 export type PlanStep =
@@ -44,11 +50,12 @@ export async function makePlan(
 ): Promise<Plan> {
   const graph = numberValues(expand(subgraph, roots, backend.limits.native));
   const stages = segment(graph);
-  const { placed, late } = placeUpdates(graph, stages);
+  const { placed, arriving, late } = placeUpdates(graph, stages);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
-  const layout = layOut(kept, stages, backend.limits.alignment);
+  const { alignment } = backend.limits;
+  const layout = layOut(kept, stages, { alignment, arriving });
   const steps: PlanStep[] = [];
   for (const [index, stage] of stages.entries()) {
     if (stage.kind === 'compute')
@@ -67,22 +74,53 @@ export async function makePlan(
 
 type Update = ValueGraph['updates'][number];
 
-/** An update happens in the segment that computes its value, unless an old value is read later. */
+/**
+ * An update happens in the segment that computes its value, or when the collective arrives whose
+ * result it is, unless an old value is read later.
+ */
 function placeUpdates(
   graph: ValueGraph,
   stages: readonly Stage[],
-): { placed: Map<number, Update[]>; late: Update[] } {
+): { placed: Map<number, Update[]>; arriving: Map<number, number>; late: Update[] } {
   const placed = new Map<number, Update[]>();
+  const arriving = new Map<number, number>();
   const late: Update[] = [];
+  const madeIn = new Map<number, number>();
+  const lastReads = new Map<number, number>();
+  stages.forEach((stage, index) => {
+    if (stage.kind === 'wait') return;
+    for (const id of stage.values) {
+      madeIn.set(id, index);
+      for (const source of sourcesOf(graph, id)) lastReads.set(source, index);
+    }
+  });
   for (const update of graph.updates) {
-    const stage = stages.findIndex((s) => s.kind === 'compute' && s.values.includes(update.value));
-    const reads = (id: number): boolean =>
-      graph.values[id]?.inputs.includes(update.target) ?? false;
-    const lastRead = stages.findLastIndex((s) => s.kind !== 'wait' && s.values.some(reads));
-    if (stage < 0 || lastRead > stage) late.push(update);
-    else placed.set(stage, [...(placed.get(stage) ?? []), update]);
+    const { target, value } = update;
+    const stage = madeIn.get(value) ?? -1;
+    const lastRead = lastReads.get(target) ?? -1;
+    const kind = stages[stage]?.kind;
+    if (kind === 'compute' && lastRead <= stage) {
+      placed.set(stage, [...(placed.get(stage) ?? []), update]);
+    } else if (kind === 'start' && lastRead <= stage && mayArriveIn(graph, update, stages[stage])) {
+      arriving.set(value, target);
+    } else late.push(update);
   }
-  return { placed, late };
+  return { placed, arriving, late };
+}
+
+function mayArriveIn(graph: ValueGraph, { target, value }: Update, stage?: Stage): boolean {
+  const result = graph.values[value];
+  if (result === undefined || !isCollective(result)) return false;
+  const others = graph.updates.filter((update) => update.value === value).length > 1;
+  const isBucket = stage === undefined || stage.values.length > 1;
+  return !others && !isBucket && !graph.roots.includes(value) && canOverwrite(graph, target, value);
+}
+
+/** A collective may write where it reads only if it works in place. */
+function canOverwrite(graph: ValueGraph, target: number, value: number): boolean {
+  const result = graph.values[value];
+  if (result === undefined || !sourcesOf(graph, value).includes(target)) return true;
+  return result.op === 'allReduce' || result.op === 'broadcast';
 }
 
 async function computeStep(

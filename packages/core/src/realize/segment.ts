@@ -13,17 +13,34 @@ export function isCheap(graph: ValueGraph, id: number): boolean {
   if (value === undefined) return false;
   if (value.op === 'constant' || value.op === 'iota') return true;
   if (value.op !== 'expand' && value.op !== 'reshape' && value.op !== 'cast') return false;
-  return value.inputs.every((input) => isCheap(graph, input));
+  return value.inputs.every((input) => isCheap(graph, input) || isView(graph, id, input));
+}
+
+/** Another shape of what lies in memory anyway. */
+function isView(graph: ValueGraph, id: number, input: number): boolean {
+  const source = graph.values[input];
+  if (source === undefined || graph.values[id]?.op !== 'reshape') return false;
+  return source.op === 'input' || isCollective(source);
+}
+
+/** What a value reads from memory: its inputs, or what those are made of that are cheap. */
+export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
+  const { inputs = [] } = graph.values[id] ?? {};
+  return inputs.flatMap((input) =>
+    isCheap(graph, input) ? [input, ...sourcesOf(graph, input)] : [input],
+  );
 }
 
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
- * values, so that the collective starts as soon as its input exists, and where a value needs a
- * collective's result.
+ * values, so that the collective starts as soon as its input exists, where a value needs a
+ * collective's result, and where backward begins to make a part of the forward pass again: what
+ * layers make again is one program then, and what is between does not outlive its segment.
  */
 export function segment(graph: ValueGraph): readonly Stage[] {
   const stages: Stage[] = [];
   let open: number[] = [];
+  let era = 0;
   const openSet = new Set<number>();
   const startedIn = new Map<number, readonly number[]>();
 
@@ -48,7 +65,9 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     if (value === undefined) break;
     if (isCompute(value)) {
       if (isCheap(graph, id) && !pinned.has(id) && !feedsCollective(graph, id)) continue;
-      waitFor(value.inputs);
+      waitFor(sourcesOf(graph, id));
+      if (graph.eras[id] !== era) close();
+      era = graph.eras[id] ?? 0;
       open.push(id);
       openSet.add(id);
       continue;

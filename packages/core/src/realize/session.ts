@@ -7,7 +7,7 @@ import { formatShape } from '../shape.ts';
 import { count, record } from '../timeline.ts';
 import { collect, targetOf, type Subgraph } from './collect.ts';
 import { execute, type RootResult } from './execute.ts';
-import { restorePending, takePending } from './pending.ts';
+import { freeReleased, restorePending, takePending } from './pending.ts';
 import { makePlan, type Plan } from './plan.ts';
 import { sameWords, Signatures } from './signature.ts';
 
@@ -81,6 +81,7 @@ export class Session {
       throw error;
     }
     for (const settle of pending.values()) settle();
+    freeReleased();
   }
 
   async #planFor(subgraph: Subgraph, roots: readonly Node[], start: number): Promise<Plan> {

@@ -18,7 +18,10 @@ export class Signatures {
     for (const leaf of subgraph.leaves)
       this.#push(this.#intern(`${leaf.dtype}${leaf.shape.join(',')}`));
     this.#push(-1);
+    let era = 0;
     for (const node of subgraph.computed) {
+      if (node.era !== era) this.#push(-2);
+      era = node.era;
       this.#push(this.#intern(node.op));
       if (node.params !== none) this.#push(this.#intern(paramsKey(node)));
       for (const input of node.inputs) this.#push(input.slot);

@@ -21,6 +21,8 @@ export interface ValueGraph {
   /** The first `leafCount` are inputs. */
   readonly values: readonly Value[];
   readonly leafCount: number;
+  /** By value, of the node that it stands for. */
+  readonly eras: readonly number[];
   readonly roots: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
@@ -49,11 +51,13 @@ export function isCompute(value: Value): value is ComputeValue {
 
 /**
  * Numbers the nodes in program order. Equal expressions get one number (a decomposed forward and
- * its backward share their parts); collectives never merge, as all ranks must run the same ones.
+ * its backward share their parts), but for those that backward makes again so that they need not be
+ * kept; collectives never merge, as all ranks must run the same ones.
  */
 export function numberValues(expanded: Expanded): ValueGraph {
   const order = reachable([...expanded.roots, ...expanded.updates.map(({ value }) => value)]);
   const values: Value[] = [];
+  const eras: number[] = [];
   const ids = new Map<Node, number>();
   const seen = new Map<string, number>();
   const idOf = (node: Node): number => {
@@ -61,21 +65,26 @@ export function numberValues(expanded: Expanded): ValueGraph {
     if (id === undefined) throw new RangeError(`${node.op} has no number`);
     return id;
   };
-  for (const leaf of expanded.leaves) ids.set(leaf, values.push(valueOf(leaf, [])) - 1);
+  const add = (node: Node, value: Value): number => {
+    eras.push(node.era);
+    return values.push(value) - 1;
+  };
+  for (const leaf of expanded.leaves) ids.set(leaf, add(leaf, valueOf(leaf, [])));
   for (const node of order) {
     if (ids.has(node)) continue;
     const value = valueOf(node, node.inputs.map(idOf));
     const key = isCollective(value)
       ? undefined
-      : `${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
+      : `${node.era} ${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
     const known = key === undefined ? undefined : seen.get(key);
-    const id = known ?? values.push(value) - 1;
+    const id = known ?? add(node, value);
     if (key !== undefined) seen.set(key, id);
     ids.set(node, id);
   }
   return {
     values,
     leafCount: expanded.leaves.length,
+    eras,
     roots: expanded.roots.map(idOf),
     updates: expanded.updates.map(({ target, value }) => ({ target, value: idOf(value) })),
   };

@@ -5,6 +5,8 @@ import type { MeshAxis } from './mesh.ts';
 export interface Layout {
   readonly dims: readonly (readonly string[])[];
   readonly partial: readonly string[];
+  /** Axes that share out the elements in a row, whatever the dims. */
+  readonly flat?: readonly string[];
 }
 
 /** What a plan needs to know of a parameter. */
@@ -13,6 +15,8 @@ export interface ParameterSpec {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
+  /** Under which a model holds it, where they are several; `name` is the first. */
+  readonly names?: readonly string[];
 }
 
 export interface ParameterPlan extends ParameterSpec {

@@ -1,13 +1,15 @@
 import { walkBackward } from '../autograd/walk.ts';
+import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
 import { constantLike } from '../graph/build/leaf.ts';
-import { createNode, noGrad, type GradientSink, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { currentSession } from '../rank.ts';
 import { addPending, removePending } from '../realize/pending.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import { Gradient, type GradientHook } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
 const afterBackward: (() => void)[] = [];
@@ -15,46 +17,6 @@ const afterBackward: (() => void)[] = [];
 /** Runs `callback` when the backward pass that is under way has visited every leaf; for hooks. */
 export function queueAfterBackward(callback: () => void): void {
   afterBackward.push(callback);
-}
-
-/** Called when a leaf's gradient of this backward pass is complete; may replace it. */
-export type GradientHook = (gradient: Node) => void;
-
-/** What a leaf that trains keeps. */
-class Gradient implements GradientSink {
-  node: Node | null = null;
-  readonly hooks = new Set<GradientHook>();
-  #superseded: Node[] = [];
-
-  accumulate(gradient: Node): void {
-    this.replace(this.node === null ? gradient : createNode('add', none, [this.node, gradient]));
-    for (const hook of this.hooks) hook(gradient);
-  }
-
-  /** The new node is computed by the next realization, whoever asks for it. */
-  replace(node: Node): void {
-    const old = this.node;
-    if (old !== null) {
-      removePending(old);
-      if (old.value !== null) this.#superseded.push(old);
-    }
-    this.node = node;
-    if (node.value === null) addPending(node, () => this.#freeSuperseded());
-  }
-
-  clear(): void {
-    if (this.node !== null) {
-      removePending(this.node);
-      if (this.node.value !== null) freeNode(this.node, 'zeroGrad()');
-    }
-    this.node = null;
-    this.#freeSuperseded();
-  }
-
-  #freeSuperseded(): void {
-    for (const node of this.#superseded) freeNode(node, 'the accumulation of a later gradient');
-    this.#superseded = [];
-  }
 }
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
@@ -66,31 +28,41 @@ export class TensorHandle {
     this.#node = node;
   }
 
-  /** The graph's node that this tensor stands for now. */
+  /** What holds the contents; `node` of a subclass may show something else in its place. */
+  get contents(): Node {
+    return this.#node;
+  }
+
+  /** The graph's node that expressions over this tensor read now. */
   get node(): Node {
     return this.#node;
   }
 
   get shape(): Shape {
-    return this.#node.shape;
+    return this.node.shape;
   }
 
   get dtype(): DType {
-    return this.#node.dtype;
+    return this.node.dtype;
   }
 
   /** Number of dims. */
   get ndim(): number {
-    return this.#node.shape.length;
+    return this.node.shape.length;
   }
 
   /** Number of elements. */
   get numel(): number {
-    return elementCount(this.#node.shape);
+    return elementCount(this.node.shape);
+  }
+
+  /** Mesh axes whose ranks hold other parts of this tensor. */
+  get shardedOver(): readonly string[] {
+    return [];
   }
 
   get requiresGrad(): boolean {
-    return this.#node.requiresGrad;
+    return this.node.requiresGrad;
   }
 
   /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others. */
@@ -178,13 +150,14 @@ export class TensorHandle {
       walkBackward(root, constantLike(root, 1), {
         needs: (node) => node.requiresGrad,
         isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-        gradientsOf: gradientsOfNode,
+        gradientsOf: recomputing(gradientsOfNode),
         onLeaf: (leaf, gradient) => {
           if (gradient !== null) leaf.sink?.accumulate(gradient);
         },
       }),
     );
     for (const callback of afterBackward.splice(0)) callback();
+    endRecomputation();
     // The graph has given its gradient: once realized, nodes need not keep the step alive.
     for (const node of visited) node.requiresGrad = false;
     if (root.value === null) addPending(root, () => {});
@@ -226,13 +199,13 @@ export class TensorHandle {
 
   /** Computes the tensor (and whatever is pending) and keeps it on the device. */
   async realize(): Promise<this> {
-    await currentSession().realize([this.#node]);
+    await currentSession().realize([this.node]);
     return this;
   }
 
   /** The elements, row by row. Computes the tensor if need be. */
   async data(): Promise<HostData> {
-    const node = this.#node;
+    const { node } = this;
     const bytes =
       node.value?.kind === 'host' ? node.value.bytes : await currentSession().fetch(node);
     return fromBytes(bytes, node.dtype);

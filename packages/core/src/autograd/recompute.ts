@@ -1,0 +1,96 @@
+import { currentEra, inRegion, Node, setEra, type Region } from '../graph/node.ts';
+
+export interface RecomputeOptions {
+  /** Whether forward's value is kept for backward; nodes of which it says no are made again. */
+  readonly keeps: (node: Node) => boolean;
+  /** Called when backward comes to this region, before anything of it is made again. */
+  readonly onBackward?: () => void;
+}
+
+const entered = new Set<RecomputeRegion>();
+
+/**
+ * A part of a forward pass of which backward makes some values again instead of having them kept
+ * (Chen et al. 2016, "Training deep nets with sublinear memory cost"), as copies of its nodes.
+ * Random numbers are the same, as they are functions of a key that is data; updates of buffers are
+ * not repeated, as no gradient reads them.
+ */
+export class RecomputeRegion implements Region {
+  readonly #options: RecomputeOptions;
+  readonly #kept = new WeakSet<Node>();
+  readonly #copies = new Map<Node, Node>();
+
+  constructor(options: RecomputeOptions) {
+    this.#options = options;
+  }
+
+  /** Nodes made inside `body` belong to this region. */
+  run<T>(body: () => T): T {
+    return inRegion(this, body);
+  }
+
+  /** Whatever `keeps` says: for what leaves the region. */
+  keep(node: Node): void {
+    this.#kept.add(node);
+  }
+
+  /** Makes nodes again ahead of their use, so that collectives among them start early. */
+  prefetch(nodes: readonly Node[]): void {
+    entered.add(this);
+    for (const node of nodes) this.#copyOf(node);
+  }
+
+  substitute(node: Node): Node {
+    if (!this.#isOpen) {
+      this.#isOpen = true;
+      entered.add(this);
+      setEra(currentEra() + 1);
+      this.#options.onBackward?.();
+    }
+    return this.#copyOf(node);
+  }
+
+  /** Forgets the copies, when a backward pass is over. */
+  close(): void {
+    this.#isOpen = false;
+    this.#copies.clear();
+  }
+
+  #isOpen = false;
+
+  #copyOf(node: Node): Node {
+    if (node.value !== null || this.#kept.has(node) || this.#options.keeps(node)) return node;
+    const known = this.#copies.get(node);
+    if (known !== undefined) return known;
+    const { op, params, shape, dtype } = node;
+    const copy = new Node(op, params, node.inputs.map(substituted), shape, dtype, false);
+    this.#copies.set(node, copy);
+    return copy;
+  }
+}
+
+function substituted(node: Node): Node {
+  return node.region?.substitute(node) ?? node;
+}
+
+/** A node's gradients, of values that are made again where its region or those of its inputs say so. */
+export function recomputing<T>(gradientsOf: (node: Node, gradient: Node) => T) {
+  return (node: Node, gradient: Node): T => {
+    const seen = substituted(node);
+    const { inputs } = seen;
+    // A node that is kept gives its own value to its gradient, and may read inputs that are not.
+    seen.inputs = seen === node ? inputs.map(substituted) : inputs;
+    try {
+      return gradientsOf(seen, gradient);
+    } finally {
+      seen.inputs = inputs;
+    }
+  };
+}
+
+/** A backward pass is over. */
+export function endRecomputation(): void {
+  for (const region of entered) region.close();
+  entered.clear();
+  setEra(0);
+}

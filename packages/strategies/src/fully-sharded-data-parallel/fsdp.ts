@@ -1,0 +1,44 @@
+import type { Module, Strategy } from '@shardwise/core';
+import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+import { shardingPlan } from '../sharding/sharding-plan.ts';
+import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
+
+export interface FullyShardedDataParallelOptions {
+  /** The mesh axis over which states and batch are shared out. Default: `dp`. */
+  readonly axis?: string;
+  /** A second mesh axis, whose ranks hold the same parts (hybrid sharding). */
+  readonly replicas?: string;
+  /**
+   * Whether a unit's whole parameters are freed after forward and collected again in backward
+   * (ZeRO-3) or kept until backward (ZeRO-2). Default: true, but for the unit of the whole model, of
+   * which backward needs the last layers at once.
+   */
+  readonly reshardAfterForward?: boolean;
+  /** Which module's parameters are collected together. Default: members of the outermost lists. */
+  readonly unitOf?: UnitOf;
+  /** How many units are collected ahead of their use, in forward and in backward. Default: 1. */
+  readonly prefetch?: number;
+}
+
+/**
+ * Parameters, gradients and optimizer states are cut along dim 0 and shared out; a unit's
+ * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2).
+ */
+export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Module> {
+  const { unitOf = outermostListMember, reshardAfterForward, replicas } = options;
+  const sharding: ShardingOptions = {
+    axis: options.axis ?? 'dp',
+    ...(replicas === undefined ? {} : { replicas }),
+    sharded: 'parameters',
+    rule: 'rows',
+    unitOf,
+    reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
+    gradientGroupOf: unitOf,
+    prefetch: options.prefetch ?? 1,
+  };
+  return {
+    name: 'fsdp',
+    plan: (parameters, axes) => shardingPlan('fsdp', parameters, axes, sharding),
+    apply: (_, model) => shardModel(model, sharding),
+  };
+}

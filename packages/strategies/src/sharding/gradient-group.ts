@@ -1,0 +1,78 @@
+import {
+  isGradEnabled,
+  type Node,
+  noGrad,
+  queueAfterBackward,
+  reduceScatter,
+  allReduce,
+  Tensor,
+} from '@shardwise/core';
+import { paddedOf } from './cut.ts';
+import type { ShardedParameter } from './sharded-parameter.ts';
+
+/**
+ * Parameters whose gradients are reduced together: as soon as backward has come to the last of
+ * them, so that the reduction runs while older layers compute and their whole gradients are freed.
+ */
+export class GradientGroup {
+  /** Set to false to let gradients wait on this rank (noSync). */
+  enabled = true;
+  readonly #replicas: string | undefined;
+  /** Leaves of forward passes that no backward pass has come to. */
+  readonly #expected = new Map<Node, ShardedParameter>();
+  readonly #arrived = new Map<ShardedParameter, Node>();
+  #queued = false;
+
+  /** `replicas` is a mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
+  constructor(replicas?: string) {
+    this.#replicas = replicas;
+  }
+
+  /** Makes `whole`, an expression of the parameter, the leaf at which backward ends. */
+  watch(parameter: ShardedParameter, whole: Node): void {
+    if (!isGradEnabled() || !parameter.contents.requiresGrad) return;
+    whole.requiresGrad = true;
+    whole.sink = { accumulate: (gradient) => this.#arrive(parameter, whole, gradient) };
+    this.#expected.set(whole, parameter);
+  }
+
+  #arrive(parameter: ShardedParameter, whole: Node, gradient: Node): void {
+    if (!this.#queued) {
+      this.#queued = true;
+      queueAfterBackward(() => this.#finish());
+    }
+    this.#expected.delete(whole);
+    const earlier = this.#arrived.get(parameter);
+    this.#arrived.set(
+      parameter,
+      earlier === undefined
+        ? gradient
+        : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
+    );
+    if (this.#expected.size === 0) this.#reduce();
+  }
+
+  /** Parameters that the loss does not depend on never arrive. */
+  #finish(): void {
+    this.#reduce();
+    this.#expected.clear();
+    this.#queued = false;
+  }
+
+  #reduce(): void {
+    for (const [parameter, gradient] of this.#arrived) {
+      if (this.enabled) parameter.reduceGradient(gradient, (whole) => this.#average(parameter, whole));
+      else parameter.local.accumulate(gradient);
+    }
+    this.#arrived.clear();
+  }
+
+  #average(parameter: ShardedParameter, whole: Node): Node {
+    return noGrad(() => {
+      const padded = paddedOf(new Tensor(whole), parameter.cut);
+      const part = reduceScatter(padded, parameter.axis, 0, 'avg');
+      if (this.#replicas === undefined) return part;
+      return allReduce(part, this.#replicas, { reduce: 'avg' });
+    }).node;
+  }
+}

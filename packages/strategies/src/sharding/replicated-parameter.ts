@@ -1,0 +1,67 @@
+import { allGather, type Node, noGrad, Tensor, type TensorHandle } from '@shardwise/core';
+import { ShardedParameter, type Reduce } from './sharded-parameter.ts';
+
+/** Each rank keeps the whole contents, updates its part, and gives that to the others. */
+abstract class ReplicatedParameter extends ShardedParameter {
+  #part: Node | null = null;
+  #partOf: Node | null = null;
+
+  override get partNode(): Node {
+    const { contents } = this;
+    // Not the expression of an earlier step, whose value would be that of then.
+    const isCurrent =
+      this.#partOf === contents &&
+      this.#part !== null &&
+      this.#part.value === null &&
+      this.#part.id > contents.updatedAt;
+    if (isCurrent && this.#part !== null) return this.#part;
+    const rows = this.cut.partShape[0] ?? 0;
+    const { part } = this;
+    const slice = noGrad(() => new Tensor(contents).slice(0, part * rows, (part + 1) * rows));
+    this.#part = slice.node;
+    this.#partOf = contents;
+    return slice.node;
+  }
+
+  override collect(): Node {
+    return this.contents;
+  }
+
+  /** Shape: value of this rank's part. */
+  override assign(value: TensorHandle): this {
+    return super.assign(noGrad(() => allGather(new Tensor(value.node), this.axis, 0)));
+  }
+}
+
+/** Each rank keeps its part of the gradient (ZeRO-2). */
+export class GradientShardedParameter extends ReplicatedParameter {
+  override reduceGradient(gradient: Node, reduce: Reduce): void {
+    this.contents.sink?.accumulate(reduce(this.withLocal(gradient)));
+  }
+}
+
+/**
+ * Each rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
+ * the step's program asks for it, in the place where that gradient became complete.
+ */
+export class StateShardedParameter extends ReplicatedParameter {
+  #reduced: Node | null = null;
+
+  override get gradientNode(): Node | null {
+    return this.#reduced;
+  }
+
+  override setGradientNode(node: Node): void {
+    this.#reduced = node;
+  }
+
+  override reduceGradient(gradient: Node, reduce: Reduce): void {
+    this.local.accumulate(gradient);
+    this.#reduced = reduce(this.local.node ?? gradient);
+  }
+
+  override zeroGrad(): void {
+    super.zeroGrad();
+    this.#reduced = null;
+  }
+}

@@ -1,0 +1,82 @@
+import {
+  Gradient,
+  type HostData,
+  type Node,
+  noGrad,
+  Parameter,
+  type Shape,
+  Tensor,
+} from '@shardwise/core';
+import { type Cut, wholeOf } from './cut.ts';
+
+/** Averages over the ranks, and leaves each its part. Shape: whole -> part. */
+export type Reduce = (whole: Node) => Node;
+
+export interface ShardedParameterOptions {
+  readonly cut: Cut;
+  /** The mesh axis whose ranks hold one part each. */
+  readonly axis: string;
+  /** Which part this rank updates. */
+  readonly part: number;
+  readonly requiresGrad: boolean;
+}
+
+/**
+ * A parameter of which this rank updates one part. To an optimizer it is that part; while the
+ * forward pass of its module runs it is the whole.
+ */
+export abstract class ShardedParameter extends Parameter {
+  readonly cut: Cut;
+  readonly axis: string;
+  readonly part: number;
+  /** Of the whole parameter, of this rank's batches alone. */
+  readonly local: Gradient = new Gradient();
+  #shown: Node | null = null;
+
+  /** `data` is what this rank keeps. */
+  constructor(data: HostData, shape: Shape, options: ShardedParameterOptions) {
+    super(data, shape, { requiresGrad: options.requiresGrad });
+    this.cut = options.cut;
+    this.axis = options.axis;
+    this.part = options.part;
+  }
+
+  override get node(): Node {
+    return this.#shown ?? this.partNode;
+  }
+
+  override get shardedOver(): readonly string[] {
+    return [this.axis];
+  }
+
+  /** Has expressions read `whole` from now on; with null, this rank's part. */
+  show(whole: Node | null): void {
+    this.#shown = whole;
+  }
+
+  /** Shape: -> part. */
+  abstract get partNode(): Node;
+
+  /** The parts of all ranks. Shape: -> padded. */
+  abstract collect(): Node;
+
+  /** Has `reduce` average the gradient of this rank's batches over the ranks. Shape: whole. */
+  abstract reduceGradient(gradient: Node, reduce: Reduce): void;
+
+  /** Adds what has waited in `local`. Shape: whole -> whole. */
+  protected withLocal(gradient: Node): Node {
+    const waiting = this.local.take();
+    if (waiting === null) return gradient;
+    return noGrad(() => new Tensor(waiting).add(new Tensor(gradient))).node;
+  }
+
+  /** Shape: padded -> whole. */
+  wholeFrom(padded: Node): Node {
+    return noGrad(() => wholeOf(new Tensor(padded), this.cut)).node;
+  }
+
+  override zeroGrad(): void {
+    super.zeroGrad();
+    this.local.clear();
+  }
+}

@@ -1,0 +1,15 @@
+/** The unit of a parameter by its name; '' is that of the whole model. */
+export type UnitOf = (parameterName: string) => string;
+
+/** Members of the outermost list of modules, such as the blocks of a transformer: `blocks.3`. */
+export const outermostListMember: UnitOf = (name) => /^(?:[^.]+\.)*?\d+(?=\.)/.exec(name)?.[0] ?? '';
+
+/** The whole model is one unit. */
+export const oneUnit: UnitOf = () => '';
+
+/** A unit that holds all names of a shared parameter. */
+export function commonUnit(names: readonly string[], unitOf: UnitOf): string {
+  const units = new Set(names.map(unitOf));
+  const [unit = ''] = units;
+  return units.size === 1 ? unit : '';
+}

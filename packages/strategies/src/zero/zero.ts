@@ -1,0 +1,72 @@
+import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
+import { assignBuckets, bucketBytes } from '../distributed-data-parallel/buckets.ts';
+import { shardModel, type Sharded, type ShardingOptions } from '../sharding/sharded-model.ts';
+import { shardingPlan } from '../sharding/sharding-plan.ts';
+import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
+
+/** What the ranks share out: optimizer states; and gradients; and parameters. */
+export type ZeroStage = 1 | 2 | 3;
+
+export interface ZeroOptions {
+  readonly stage: ZeroStage;
+  /** The mesh axis over which states and batch are shared out. Default: `dp`. */
+  readonly axis?: string;
+  /** Gradients that are reduced together, in stages 1 and 2. Default: 25 MiB. */
+  readonly bucketBytes?: number;
+  /** Stage 3: which module's parameters are collected together. Default: members of the outermost lists. */
+  readonly unitOf?: UnitOf;
+  /** Stage 3: how many units are collected ahead of their use. Default: 1. */
+  readonly prefetch?: number;
+}
+
+const shardedAt = {
+  1: 'optimizer',
+  2: 'gradients',
+  3: 'parameters',
+} as const satisfies Record<ZeroStage, Sharded>;
+
+/**
+ * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
+ * each parameter, its elements in a row, as DeepSpeed does.
+ */
+export function zero(options: ZeroOptions): Strategy<Module> {
+  const name = `zero-${options.stage}`;
+  const shardingOf = (plan: readonly PlannedParameter[]): ShardingOptions => ({
+    axis: options.axis ?? 'dp',
+    sharded: shardedAt[options.stage],
+    rule: 'flat',
+    ...(options.stage === 3
+      ? unitOptions(options.unitOf ?? outermostListMember)
+      : bucketOptions(plan, options.bucketBytes ?? bucketBytes)),
+    prefetch: options.prefetch ?? 1,
+  });
+  return {
+    name,
+    plan: (parameters, axes): Plan => shardingPlan(name, parameters, axes, shardingOf(parameters)),
+    apply: (plan, model) => shardModel(model, shardingOf(plan.parameters)),
+  };
+}
+
+type PlannedParameter = ParameterSpec;
+
+function unitOptions(
+  unitOf: UnitOf,
+): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward' | 'gradientGroupOf'> {
+  return { unitOf, reshardAfterForward: (unit) => unit !== '', gradientGroupOf: unitOf };
+}
+
+function bucketOptions(
+  parameters: readonly PlannedParameter[],
+  limitBytes: number,
+): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward' | 'gradientGroupOf'> {
+  const trained = parameters.filter(({ requiresGrad }) => requiresGrad).toReversed();
+  const bucketOf = new Map<string, string>();
+  assignBuckets(trained, [limitBytes]).forEach(({ indices }, bucket) => {
+    for (const index of indices) bucketOf.set(trained[index]?.name ?? '', `bucket ${bucket}`);
+  });
+  return {
+    unitOf: oneUnit,
+    reshardAfterForward: () => false,
+    gradientGroupOf: (name) => bucketOf.get(name) ?? '',
+  };
+}
