@@ -10,10 +10,7 @@ export {
   DistributedDataParallel,
   type DistributedDataParallelOptions,
 } from './distributed-data-parallel/distributed-data-parallel.ts';
-export {
-  fsdp,
-  type FullyShardedDataParallelOptions,
-} from './fully-sharded-data-parallel/fsdp.ts';
+export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
 export { fullStateDict } from './sharding/full-state-dict.ts';
 export { ShardedModel } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';

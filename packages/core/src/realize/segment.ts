@@ -34,7 +34,8 @@ export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
  * values, so that the collective starts as soon as its input exists, where a value needs a
- * collective's result, and where backward begins to make a part of the forward pass again: what
+ * collective's result (a reduction to parts is waited for when the next one starts, as it holds up
+ * memory), and where backward begins to make a part of the forward pass again: what
  * layers make again is one program then, and what is between does not outlive its segment.
  */
 export function segment(graph: ValueGraph): readonly Stage[] {
@@ -49,14 +50,26 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     open = [];
     openSet.clear();
   };
+  const wait = (group: readonly number[]): void => {
+    stages.push({ kind: 'wait', values: group });
+    for (const id of group) startedIn.delete(id);
+  };
   const waitFor = (inputs: readonly number[]): void => {
     for (const input of inputs) {
       const group = startedIn.get(input);
       if (group === undefined) continue;
       close();
-      stages.push({ kind: 'wait', values: group });
-      for (const id of group) startedIn.delete(id);
+      wait(group);
     }
+  };
+  // What is reduced to a part holds up the memory of the whole until it has been waited for.
+  const waitForReductions = (): void => {
+    const lastCompute = stages.findLastIndex(({ kind }) => kind === 'compute');
+    stages.slice(0, Math.max(0, lastCompute)).forEach(({ kind, values }) => {
+      const [first = -1] = values;
+      const isReduction = kind === 'start' && graph.values[first]?.op === 'reduceScatter';
+      if (isReduction && startedIn.has(first)) wait(values);
+    });
   };
 
   const pinned = new Set([...graph.roots, ...graph.updates.map(({ value }) => value)]);
@@ -77,6 +90,7 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     waitFor(inputs);
     if (inputs.some((input) => openSet.has(input))) close();
+    if (value.op === 'reduceScatter') waitForReductions();
     stages.push({ kind: 'start', values: group });
     for (const member of group) startedIn.set(member, group);
     id += group.length - 1;

@@ -69,10 +69,10 @@ export function numberValues(expanded: Expanded): ValueGraph {
     eras.push(node.era);
     return values.push(value) - 1;
   };
-  for (const leaf of expanded.leaves) ids.set(leaf, add(leaf, valueOf(leaf, [])));
+  for (const leaf of expanded.leaves) ids.set(leaf, add(leaf, valueOf(leaf, [], [])));
   for (const node of order) {
     if (ids.has(node)) continue;
-    const value = valueOf(node, node.inputs.map(idOf));
+    const value = valueOf(node, node.inputs.map(idOf), values);
     const key = isCollective(value)
       ? undefined
       : `${node.era} ${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
@@ -103,10 +103,19 @@ function reachable(roots: readonly Node[]): Node[] {
   return found.sort((a, b) => a.id - b.id);
 }
 
-function valueOf(node: Node, inputs: readonly number[]): Value {
+function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[]): Value {
   if (node.op === 'assign' || node.op === 'detach')
     throw new TypeError(`${node.op} outlived the expansion`);
-  return typedValue(node.op, node, inputs);
+  const value = typedValue(node.op, node, inputs);
+  if (!isCollective(value)) return value;
+  return { ...value, inputs: inputs.map((id) => unshaped(earlier, id)) };
+}
+
+/** Collectives move bytes, whatever their shape. */
+function unshaped(values: readonly Value[], id: number): number {
+  const value = values[id];
+  const [input] = value?.inputs ?? [];
+  return value?.op === 'reshape' && input !== undefined ? unshaped(values, input) : id;
 }
 
 function typedValue(op: RunnableOp | 'input', node: Node, inputs: readonly number[]): Value {

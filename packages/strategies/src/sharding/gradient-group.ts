@@ -61,7 +61,8 @@ export class GradientGroup {
 
   #reduce(): void {
     for (const [parameter, gradient] of this.#arrived) {
-      if (this.enabled) parameter.reduceGradient(gradient, (whole) => this.#average(parameter, whole));
+      if (this.enabled)
+        parameter.reduceGradient(gradient, (whole) => this.#average(parameter, whole));
       else parameter.local.accumulate(gradient);
     }
     this.#arrived.clear();

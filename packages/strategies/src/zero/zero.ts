@@ -1,5 +1,5 @@
 import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
-import { assignBuckets, bucketBytes } from '../distributed-data-parallel/buckets.ts';
+import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { shardModel, type Sharded, type ShardingOptions } from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -11,13 +11,15 @@ export interface ZeroOptions {
   readonly stage: ZeroStage;
   /** The mesh axis over which states and batch are shared out. Default: `dp`. */
   readonly axis?: string;
-  /** Gradients that are reduced together, in stages 1 and 2. Default: 25 MiB. */
+  /** Gradients that are reduced together, in stages 1 and 2: twice as many are there at once. Default: 4 MiB. */
   readonly bucketBytes?: number;
   /** Stage 3: which module's parameters are collected together. Default: members of the outermost lists. */
   readonly unitOf?: UnitOf;
   /** Stage 3: how many units are collected ahead of their use. Default: 1. */
   readonly prefetch?: number;
 }
+
+const gradientBucketBytes = 4 * 1024 * 1024;
 
 const shardedAt = {
   1: 'optimizer',
@@ -37,7 +39,7 @@ export function zero(options: ZeroOptions): Strategy<Module> {
     rule: 'flat',
     ...(options.stage === 3
       ? unitOptions(options.unitOf ?? outermostListMember)
-      : bucketOptions(plan, options.bucketBytes ?? bucketBytes)),
+      : bucketOptions(plan, options.bucketBytes ?? gradientBucketBytes)),
     prefetch: options.prefetch ?? 1,
   });
   return {

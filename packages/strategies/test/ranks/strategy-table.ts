@@ -1,5 +1,12 @@
 import { createHash } from 'node:crypto';
-import { AdamW, checkpoint, manualSeed, type Module, type Strategy, type Tensor } from '@shardwise/core';
+import {
+  AdamW,
+  checkpoint,
+  manualSeed,
+  type Module,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
 import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
