@@ -75,8 +75,10 @@ export type { WorkerDataset } from './data/worker-dataset.ts';
 export { Module, type Named } from './nn/module.ts';
 export {
   BufferTensor,
+  constructParts,
   Parameter,
   type BufferOptions,
+  type KeepPart,
   type ParameterOptions,
 } from './nn/parameter.ts';
 export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';

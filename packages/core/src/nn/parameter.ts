@@ -12,15 +12,43 @@ export interface ParameterOptions {
   readonly requiresGrad?: boolean;
 }
 
+/** What a rank keeps of a new parameter's contents. */
+export type KeepPart = (
+  bytes: Uint8Array,
+  parameter: { readonly shape: Shape; readonly dtype: DType },
+) => Uint8Array;
+
+let keepPart: KeepPart | null = null;
+
+/**
+ * Parameters made inside `body` keep only a part of their initial values, one parameter at a time:
+ * so that a model is built that no rank has room for. A strategy must make them whole before use.
+ */
+export function constructParts<T>(keep: KeepPart, body: () => T): T {
+  const before = keepPart;
+  keepPart = keep;
+  try {
+    return body();
+  } finally {
+    keepPart = before;
+  }
+}
+
 /**
  * A leaf that a module trains. It owns the typed array it is made of, and lives on the device from
  * its first use on. Throws ShapeError where the number of elements is not that of the shape.
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
+  /** All that there is of its contents, where it was made inside constructParts. */
+  readonly initialPart: Uint8Array | null;
 
   constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
-    super(leaf('parameter', data, shape, options.dtype ?? 'f32'));
+    const { dtype = 'f32' } = options;
+    const node = leaf('parameter', data, shape, dtype);
+    super(node);
+    this.initialPart = keepPart?.(toBytes(data), { shape, dtype }) ?? null;
+    if (this.initialPart !== null) node.value = { kind: 'freed', by: 'its construction in parts' };
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
   }

@@ -1,6 +1,7 @@
 import { noGrad } from '../graph/node.ts';
 import { addPending } from '../realize/pending.ts';
 import { ConfigError } from '../spec/errors.ts';
+import { allGather, allReduce } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
@@ -26,7 +27,10 @@ export function clipGradNorm(
   return total;
 }
 
-/** The norm of all gradients together; 0 where there are none. Shape: -> []. */
+/**
+ * The norm of all gradients together, those parts included that other ranks have of sharded
+ * parameters: a collective for these. 0 where there are none. Shape: -> [].
+ */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   const { normType = 2 } = options;
   if (normType !== 2 && normType !== Number.POSITIVE_INFINITY) {
@@ -39,15 +43,33 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
       { normType },
     );
   }
+  const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
+  for (const { grad, shardedOver } of parameters) {
+    if (grad === null) continue;
+    const key = shardedOver.join(' ');
+    const group = byAxes.get(key) ?? { axes: shardedOver, gradients: [] };
+    group.gradients.push(grad);
+    byAxes.set(key, group);
+  }
   return noGrad(() => {
-    const gradients = [...parameters].flatMap(({ grad }) => grad ?? []);
-    if (gradients.length === 0) return zeros([]);
-    if (normType === 2)
-      return stack(gradients.map((gradient) => gradient.square().sum()))
-        .sum()
-        .sqrt();
-    return stack(gradients.map((gradient) => gradient.abs().max())).max();
+    const parts = [...byAxes.values()].map(({ axes, gradients }) =>
+      normType === 2 ? sumOfSquares(gradients, axes) : largest(gradients, axes),
+    );
+    if (parts.length === 0) return zeros([]);
+    const all = stack(parts);
+    return normType === 2 ? all.sum().sqrt() : all.max();
   });
+}
+
+/** Of gradients whose other parts are on the other ranks of `axes`. Shape: -> []. */
+function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
+  const own = stack(gradients.map((gradient) => gradient.square().sum())).sum();
+  return axes.reduce((sum, axis) => allReduce(sum, axis), own);
+}
+
+function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
+  const own = stack(gradients.map((gradient) => gradient.abs().max())).max();
+  return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 
 /** Scales the gradients by maxNorm / (totalNorm + 1e-6) where that is below 1. Shape: totalNorm []. */

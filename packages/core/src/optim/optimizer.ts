@@ -41,10 +41,15 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * updates) in one run.
    */
   async step(): Promise<void> {
-    noGrad(() => {
-      for (const group of this.paramGroups) this.#updateGroup(group);
-    });
+    this.buildStep();
     await currentSession().realize([]);
+  }
+
+  /** Adds the updates to the graph, of all parameters or of some; the next realization carries them out. */
+  buildStep(updates: (parameter: Tensor) => boolean = () => true): void {
+    noGrad(() => {
+      for (const group of this.paramGroups) this.#updateGroup(group, updates);
+    });
   }
 
   zeroGrad(): void {
@@ -97,11 +102,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** Throws ConfigError for settings out of range. */
   protected abstract checkSettings(settings: Settings): void;
 
-  #updateGroup(group: ParamGroup<Settings>): void {
+  #updateGroup(group: ParamGroup<Settings>, updates: (parameter: Tensor) => boolean): void {
     const rules = new Map<number, UpdateRule>();
     for (const parameter of group.params) {
       const gradient = parameter.grad;
-      if (gradient === null) continue;
+      if (gradient === null || !updates(parameter)) continue;
       const state = this.#stateOf(parameter);
       state.steps++;
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);

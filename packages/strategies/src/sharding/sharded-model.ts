@@ -13,7 +13,8 @@ import {
 } from '@shardwise/core';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
-import { type Cut, type CutRule, cutOf, paddedBytes, partBytes } from './cut.ts';
+import { checkInitialPart } from './construct-sharded.ts';
+import { type CutRule, cutOf, paddedBytes, partBytes } from './cut.ts';
 import { GradientGroup } from './gradient-group.ts';
 import { interceptForward } from './intercept-forward.ts';
 import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
@@ -113,35 +114,46 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
 async function shardParameter(
   model: Module,
   parameter: Parameter,
-  { axis, replicas, sharded, rule }: ShardingOptions,
+  options: ShardingOptions,
 ): Promise<ShardedParameter> {
+  const { axis, sharded, rule } = options;
+  const { size, rank } = axisOf(currentSession().mesh, axis);
+  const { shape, dtype, requiresGrad } = parameter;
+  const cut = cutOf(shape, parameter.ndim === 0 ? 'flat' : rule, size);
+  const common = { cut, axis, part: rank, requiresGrad };
+  const part = await make();
+  parameter.dispose();
+  model.replaceParameter(parameter, part);
+  return part;
+
+  async function make(): Promise<ShardedParameter> {
+    const initial = parameter.initialPart;
+    if (initial !== null) return scattered(checkInitialPart(initial, cut, dtype, sharded));
+    const whole = await valuesOfRankZero(parameter, options);
+    const { bytes: elementBytes } = dtypes[dtype];
+    if (sharded === 'parameters') return scattered(partBytes(whole, cut, rank, elementBytes));
+    const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
+    return sharded === 'gradients'
+      ? new GradientShardedParameter(padded, cut.paddedShape, common)
+      : new StateShardedParameter(padded, cut.paddedShape, common);
+  }
+
+  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedParameter {
+    return new ScatteredParameter(new Float32Array(bytes.buffer), cut.partShape, common);
+  }
+}
+
+async function valuesOfRankZero(
+  parameter: Parameter,
+  { axis, replicas }: ShardingOptions,
+): Promise<Uint8Array> {
   noGrad(() => {
     for (const each of replicas === undefined ? [axis] : [axis, replicas]) {
       parameter.assign(broadcast(parameter, each));
     }
   });
   const data = await parameter.data();
-  const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  const { size, rank } = axisOf(currentSession().mesh, axis);
-  const cut: Cut = cutOf(parameter.shape, parameter.ndim === 0 ? 'flat' : rule, size);
-  const { requiresGrad } = parameter;
-  const { bytes: elementBytes } = dtypes[parameter.dtype];
-  const common = { cut, axis, part: rank, requiresGrad };
-  const part = make();
-  parameter.dispose();
-  model.replaceParameter(parameter, part);
-  return part;
-
-  function make(): ShardedParameter {
-    if (sharded === 'parameters') {
-      const bytes = partBytes(whole, cut, rank, elementBytes);
-      return new ScatteredParameter(new Float32Array(bytes.buffer), cut.partShape, common);
-    }
-    const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
-    return sharded === 'gradients'
-      ? new GradientShardedParameter(padded, cut.paddedShape, common)
-      : new StateShardedParameter(padded, cut.paddedShape, common);
-  }
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
 function installUnits(

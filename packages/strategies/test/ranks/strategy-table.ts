@@ -7,22 +7,40 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import {
+  constructSharded,
+  type CutRule,
+  ddp,
+  fsdp,
+  fullStateDict,
+  parallelize,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 import { globalBatch, type Task, taskNames, tasks } from './models.ts';
 
 export const steps = 20;
+const settings = { lr: 0.01 };
 
 interface Variant {
   readonly strategy: () => Strategy<Module>;
   readonly microbatches?: number;
   readonly checkpointed?: boolean;
+  /** Whether the optimizer is a ZeroRedundancyOptimizer. */
+  readonly zeroRedundancy?: boolean;
+  /** How the model is built, where no rank builds the whole. */
+  readonly construct?: CutRule;
 }
 
 export const variants: Readonly<Record<string, Variant>> = {
   DDP: { strategy: () => ddp({ findUnusedParameters: true }) },
+  'DDP with a ZeroRedundancyOptimizer': {
+    strategy: () => ddp({ findUnusedParameters: true }),
+    zeroRedundancy: true,
+  },
   'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
   'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
   'ZeRO-2 in buckets of one parameter': { strategy: () => zero({ stage: 2, bucketBytes: 1 }) },
@@ -37,6 +55,11 @@ export const variants: Readonly<Record<string, Variant>> = {
   'ZeRO-1 with accumulation': { strategy: () => zero({ stage: 1 }), microbatches: 3 },
   'ZeRO-2 with accumulation': { strategy: () => zero({ stage: 2 }), microbatches: 3 },
   'FSDP with accumulation': { strategy: () => fsdp(), microbatches: 3 },
+  'FSDP of a model that is built in parts': { strategy: () => fsdp(), construct: 'rows' },
+  'ZeRO-3 of a model that is built in parts': {
+    strategy: () => zero({ stage: 3 }),
+    construct: 'flat',
+  },
   'FSDP with activation checkpointing': { strategy: () => fsdp(), checkpointed: true },
 };
 
@@ -65,18 +88,24 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
 }
 
 async function train(
-  { strategy, microbatches = 1, checkpointed = false }: Variant,
+  { strategy, microbatches = 1, checkpointed = false, zeroRedundancy = false, construct }: Variant,
   task: Task,
   { rank, size }: { readonly rank: number; readonly size: number },
 ): Promise<Trained> {
-  // Rank 0's values must win.
-  manualSeed(rank);
-  const model = task.build();
+  // Rank 0's values must win, but where all ranks must draw the same.
+  manualSeed(construct === undefined ? rank : 0);
+  const model =
+    construct === undefined
+      ? task.build()
+      : constructSharded(() => task.build(), { rule: construct });
   const parallel = await parallelize(model, strategy());
   const forward = (x: Tensor): Tensor =>
     checkpointed ? checkpoint(() => parallel.forward(x)) : parallel.forward(x);
   const share = globalBatch / size;
-  return run(model, task, (step) => {
+  const optimizer = zeroRedundancy
+    ? new ZeroRedundancyOptimizer(model.parameters(), AdamW, settings)
+    : new AdamW(model.parameters(), settings);
+  return run(model, optimizer, (step) => {
     const part = share / microbatches;
     const first = rank * share;
     const losses = Array.from({ length: microbatches }, (_, index) => {
@@ -97,7 +126,7 @@ export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
   const task: Task = tasks[name];
   manualSeed(0);
   const model = task.build();
-  return run(model, task, (step) => {
+  return run(model, new AdamW(model.parameters(), settings), (step) => {
     const { x, y } = task.batch(step, 0, globalBatch);
     const loss = task.loss(model.forward(x), y);
     loss.backward();
@@ -105,8 +134,11 @@ export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
   });
 }
 
-async function run(model: Model, _: Task, pass: (step: number) => Tensor): Promise<Trained> {
-  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+async function run(
+  model: Model,
+  optimizer: { zeroGrad(): void; step(): Promise<void> },
+  pass: (step: number) => Tensor,
+): Promise<Trained> {
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();

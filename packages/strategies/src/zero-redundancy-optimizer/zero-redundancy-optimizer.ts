@@ -1,0 +1,132 @@
+import {
+  axisOf,
+  broadcast,
+  CheckpointError,
+  currentSession,
+  type HostArrays,
+  noGrad,
+  type Optimizer,
+  type OptimizerInput,
+  type OptimizerSettings,
+  type OptimizerStateDict,
+  type ParamGroup,
+  type ParamGroupInput,
+  type Tensor,
+} from '@shardwise/core';
+import { partitionParameters } from './partition.ts';
+import { receiveState, sendState } from './state-message.ts';
+
+/** SGD, Adam, AdamW, or another subclass of Optimizer. */
+export type OptimizerClass<Settings extends OptimizerSettings> = new (
+  params: OptimizerInput<Settings>,
+  settings?: Partial<Settings>,
+) => Optimizer<Settings>;
+
+export interface ZeroRedundancyOptions {
+  /** The mesh axis whose ranks share out the parameters. Default: `dp`. */
+  readonly axis?: string;
+}
+
+/**
+ * Each rank keeps the optimizer's states of some parameters, updates these, and gives them to the
+ * others: beside DistributedDataParallel, which averages the gradients. Matches
+ * torch.distributed.optim.ZeroRedundancyOptimizer, its partition included.
+ */
+export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> {
+  readonly #optimizer: Optimizer<Settings>;
+  readonly #axis: string;
+  #owners = new Map<Tensor, number>();
+  #consolidated: OptimizerStateDict<Settings> | null = null;
+
+  /** Throws ConfigError as the optimizer's constructor. */
+  constructor(
+    params: OptimizerInput<Settings>,
+    optimizerClass: OptimizerClass<Settings>,
+    settings: Partial<Settings> = {},
+    { axis = 'dp' }: ZeroRedundancyOptions = {},
+  ) {
+    this.#optimizer = new optimizerClass(params, settings);
+    this.#axis = axis;
+    this.#partition();
+  }
+
+  get paramGroups(): ParamGroup<Settings>[] {
+    return this.#optimizer.paramGroups;
+  }
+
+  /** Which rank updates a parameter of this optimizer. */
+  ownerOf(parameter: Tensor): number | undefined {
+    return this.#owners.get(parameter);
+  }
+
+  /** A collective: every rank gets all parameters as their owners have updated them. */
+  async step(): Promise<void> {
+    const { rank } = this.#group();
+    this.#optimizer.buildStep((parameter) => this.#owners.get(parameter) === rank);
+    noGrad(() => {
+      for (const [parameter, owner] of this.#owners) {
+        if (parameter.grad !== null) parameter.assign(broadcast(parameter, this.#axis, owner));
+      }
+    });
+    this.#consolidated = null;
+    await currentSession().realize([]);
+  }
+
+  zeroGrad(): void {
+    this.#optimizer.zeroGrad();
+  }
+
+  /** Parameters that are there already keep their owners. */
+  addParamGroup(input: ParamGroupInput<Settings>): void {
+    this.#optimizer.addParamGroup(input);
+    this.#partition();
+  }
+
+  /** A collective: gives the states of all ranks to rank `to`, where stateDict then has them. */
+  async consolidateStateDict(to = 0): Promise<void> {
+    const group = currentSession().mesh.group(this.#axis);
+    const own = await this.#optimizer.stateDict();
+    const state: Record<string, HostArrays> = {};
+    let index = 0;
+    for (const owner of this.#owners.values()) {
+      const key = String(index++);
+      const mine = own.state[key];
+      if (owner !== to && group.rank === owner) await sendState(group, to, mine);
+      if (group.rank !== to) continue;
+      const arrays = owner === to ? mine : await receiveState(group, owner);
+      if (arrays !== undefined) state[key] = arrays;
+    }
+    this.#consolidated = group.rank === to ? { state, paramGroups: own.paramGroups } : null;
+  }
+
+  /** Of all ranks. Throws CheckpointError but on the rank to which it has been consolidated. */
+  stateDict(): OptimizerStateDict<Settings> {
+    if (this.#consolidated !== null) return this.#consolidated;
+    throw new CheckpointError({
+      asked: 'the optimizer states of all ranks',
+      found: 'they have not been consolidated on this rank since the last step',
+      todo: 'Call `await optimizer.consolidateStateDict(rank)` on all ranks, and stateDict() on that one',
+    });
+  }
+
+  /** Keeps this rank's part of it. Throws CheckpointError as Optimizer. */
+  loadStateDict(dict: OptimizerStateDict<Settings>): void {
+    const { rank } = this.#group();
+    const owners = [...this.#owners.values()];
+    const own = Object.entries(dict.state).filter(([index]) => owners[Number(index)] === rank);
+    this.#optimizer.loadStateDict({ ...dict, state: Object.fromEntries(own) });
+  }
+
+  #group(): { readonly rank: number; readonly size: number } {
+    return axisOf(currentSession().mesh, this.#axis);
+  }
+
+  #partition(): void {
+    const groups = this.#optimizer.paramGroups.map(({ params }) => params);
+    const sizes = groups.map((params) => params.map(({ numel }) => numel));
+    const owners = partitionParameters(sizes, this.#group().size).flat();
+    this.#owners = new Map(
+      groups.flat().map((parameter, index) => [parameter, owners[index] ?? 0]),
+    );
+  }
+}

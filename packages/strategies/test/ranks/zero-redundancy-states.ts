@@ -1,0 +1,58 @@
+import {
+  Parameter,
+  SGD,
+  ShardwiseError,
+  type OptimizerStateDict,
+  type SGDSettings,
+  tensor,
+} from '@shardwise/core';
+import { ZeroRedundancyOptimizer } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { join } from '../../../../test/ranks/join.ts';
+
+/** Four parameters of two ones, whose gradient is one, are updated twice; the state goes through rank 0. */
+export async function main(context: RankContext): Promise<unknown> {
+  const { group } = await join(context);
+  const parameters = Array.from({ length: 4 }, () => new Parameter(Float32Array.of(1, 1), [2]));
+  const first = new ZeroRedundancyOptimizer(parameters, SGD, { lr: 0.1, momentum: 0.9 });
+  const step = async (optimizer: ZeroRedundancyOptimizer<SGDSettings>): Promise<void> => {
+    optimizer.zeroGrad();
+    parameters
+      .map((parameter) => parameter.mul(tensor([1, 1])).sum())
+      .reduce((sum, each) => sum.add(each))
+      .backward();
+    await optimizer.step();
+  };
+  await step(first);
+  await first.consolidateStateDict();
+  let refused: string | undefined;
+  let dict: OptimizerStateDict<SGDSettings> | undefined;
+  try {
+    dict = first.stateDict();
+  } catch (error) {
+    if (ShardwiseError.isInstance(error)) refused = error.code;
+  }
+  // The others make theirs from what rank 0 has, as if it had been read from a file.
+  const states = dict === undefined ? undefined : Object.keys(dict.state).length;
+  const momentum = { dtype: 'f32', shape: [2], bytes: new Uint8Array(8) } as const;
+  new Float32Array(momentum.bytes.buffer).set([1, 1]);
+  const read = dict ?? {
+    state: Object.fromEntries(
+      parameters.map((_, index) => [String(index), { momentum_buffer: momentum }]),
+    ),
+    paramGroups: first.paramGroups.map((each) => ({ ...each, params: [0, 1, 2, 3] })),
+  };
+  const second = new ZeroRedundancyOptimizer(parameters, SGD, { lr: 0.01, momentum: 0.9 });
+  second.loadStateDict(read);
+  await step(second);
+  const [weight] = parameters;
+  const report = {
+    isOwner: parameters.every((parameter) => (second.ownerOf(parameter) ?? -1) < group.size),
+    refused,
+    states,
+    lr: second.paramGroups[0]?.lr,
+    weight: Array.from((await weight?.data()) ?? [], Number),
+  };
+  group.close();
+  return report;
+}
