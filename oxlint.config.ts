@@ -21,6 +21,7 @@ const everywhere: Pattern[] = [
       '@shardwise/*/**',
       'shardwise/**',
       '!@shardwise/core/spec',
+      '!@shardwise/testing/hosts',
       '!@shardwise/testing/ranks',
       '!@shardwise/core/node',
       '!@shardwise/collectives/node',

@@ -6,5 +6,8 @@ export interface BenchResult {
 
 export interface Bench {
   readonly about: string;
-  readonly run: () => Promise<BenchResult>;
+  /** What it may be told on the command line besides --json. */
+  readonly flags?: Readonly<Record<string, { readonly type: 'string' | 'boolean' }>>;
+  /** `values` of its flags. */
+  readonly run: (values: Readonly<Record<string, unknown>>) => Promise<BenchResult>;
 }

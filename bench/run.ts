@@ -1,31 +1,27 @@
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
+import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
 import { round } from './summary.ts';
 import { train } from './train.ts';
 
-// npm run -s bench -- NAME [--json]
+// npm run -s bench -- NAME [--json] [options of the benchmark]
 // Prints a table; with --json the last line is the same and more as one JSON object.
 
-const benches: Readonly<Record<string, Bench>> = { train, ddp };
+const benches: Readonly<Record<string, Bench>> = { train, ddp, collectives };
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { json: { type: 'boolean', default: false } },
-});
-const [name = ''] = positionals;
+const [name = '', ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
 
-if (bench === undefined || positionals.length !== 1) {
-  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(8)}${about}`);
-  console.error(
-    `Asked for the benchmark '${positionals.join(' ')}'. Give one of these names:\n${names.join('\n')}`,
-  );
+if (bench === undefined) {
+  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(13)}${about}`);
+  console.error(`Asked for the benchmark '${name}'. Give one of these names:\n${names.join('\n')}`);
   process.exitCode = 2;
 } else {
+  const { values } = parseArgs({ args, options: { ...bench.flags, json: { type: 'boolean' } } });
   const loadBefore = load();
-  const { rows, record } = await bench.run();
+  const { rows, record } = await bench.run(values);
   const machine = {
     cpu: cpus()[0]?.model ?? 'unknown',
     cores: availableParallelism(),
@@ -42,7 +38,7 @@ if (bench === undefined || positionals.length !== 1) {
     `${name}: ${bench.about}\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}\n`,
   );
   for (const [label, value] of all) console.log(`  ${label.padEnd(width)}  ${value}`);
-  if (values.json) console.log(JSON.stringify({ name, ...record, machine }));
+  if (values['json'] === true) console.log(JSON.stringify({ name, ...record, machine }));
 }
 
 /** Runnable threads over the last minute. */

@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,6 +42,7 @@ interface Train {
   readonly ranks?: number;
   readonly runDirectory: string;
   readonly resume?: string;
+  /** Sends SIGINT once, when stdout holds this text. */
   readonly interruptAt?: string;
   readonly options?: readonly string[];
 }
@@ -64,7 +66,9 @@ function train({
     ...tiny,
     ...options,
   ];
-  return runShardwise(args, { cwd, ...(interruptAt === undefined ? {} : { interruptAt }) });
+  if (interruptAt === undefined) return runShardwise(args, { cwd });
+  const when = { prints: interruptAt, act: (launcher: ChildProcess) => launcher.kill('SIGINT') };
+  return runShardwise(args, { cwd, when });
 }
 
 const metricsSchema = z.object({

@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
+import type { TestHost } from '@shardwise/testing/hosts';
 import { repository } from './documents.ts';
 import type { Ended } from './run-command.ts';
 
@@ -9,28 +10,38 @@ export const exampleScript: string = join(repository, 'examples', 'gpt', 'train.
 
 export interface RunShardwiseOptions {
   readonly cwd: string;
-  /** Sends SIGINT once, when stdout holds this text. */
-  readonly interruptAt?: string;
+  /** Called once, when stdout holds the text. */
+  readonly when?: {
+    readonly prints: string;
+    readonly act: (launcher: ChildProcess) => unknown;
+  };
+  /** Where it runs. Default: on this host. */
+  readonly host?: TestHost;
+  /** Beside the variables of this process. */
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 /** The `shardwise` command, as a process of its own that runs the sources. */
 export function runShardwise(
   args: readonly string[],
-  { cwd, interruptAt }: RunShardwiseOptions,
+  { cwd, when, host, variables }: RunShardwiseOptions,
 ): Promise<Ended> {
-  const child = spawn(process.execPath, ['--conditions=@shardwise/source', launcher, ...args], {
-    cwd,
-  });
+  const words = ['--conditions=@shardwise/source', launcher, ...args];
+  const options = { cwd, env: { ...process.env, ...variables } };
+  const child =
+    host === undefined
+      ? spawn(process.execPath, words, options)
+      : host.spawn(process.execPath, words, options);
   let stdout = '';
   let stderr = '';
-  let interrupted = false;
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+  let isDone = false;
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     stdout += text;
-    if (interrupted || interruptAt === undefined || !stdout.includes(interruptAt)) return;
-    interrupted = true;
-    child.kill('SIGINT');
+    if (isDone || when === undefined || !stdout.includes(when.prints)) return;
+    isDone = true;
+    when.act(child);
   });
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr += text;
   });
   return new Promise((resolve, reject) => {

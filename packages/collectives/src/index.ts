@@ -6,11 +6,22 @@ export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';
 export type { CountedOperation, Counters, OperationCount } from './call/counters.ts';
 export { singleGroup } from './single-group.ts';
 export { createGroup, type CreateGroupOptions } from './group/create-group.ts';
+export type { AlgorithmRule, AlgorithmTable } from './group/selection/algorithm-table.ts';
 export {
   createLoopbackTransports,
   type LoopbackTransport,
   type Traffic,
 } from './transports/loopback.ts';
+export {
+  hostedTransport,
+  type HostedTransportOptions,
+} from './transports/hosted/hosted-transport.ts';
+export type { WatchedTransport } from './transports/watched-transport.ts';
+export { portTransport, type PortTransportOptions } from './browser/port-transport.ts';
+export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
+export { createPageWorld, type PageRank, type PageWorld } from './browser/create-page-world.ts';
+export { joinPageWorld } from './browser/join-page-world.ts';
+export { sharingAvailability, type SharingAvailability } from './browser/sharing-availability.ts';
 export { peerClosedError } from './call/failure.ts';
 export { recordCalls } from './recorder/record-calls.ts';
 export { FlightRecorder, type FlightRecorderOptions } from './recorder/flight-recorder.ts';
@@ -26,3 +37,21 @@ export type {
   FlightStatus,
 } from './recorder/flight-dump.ts';
 export type { Operation } from './call/record.ts';
+export { allGatherObject } from './operations/all-gather-object.ts';
+export { broadcastObject } from './operations/broadcast-object.ts';
+export { gatherObject } from './operations/gather-object.ts';
+export { scatterObject } from './operations/scatter-object.ts';
+export { sendObject } from './operations/send-object.ts';
+export { recvObject } from './operations/recv-object.ts';
+export type { ObjectOptions } from './operations/object-message.ts';
+export type { PlainData, TypedArray } from './operations/plain-data.ts';
+export { monitoredBarrier, type MonitoredBarrierOptions } from './operations/monitored-barrier.ts';
+export { allReduceCoalesced } from './operations/all-reduce-coalesced.ts';
+export { allGatherCoalesced } from './operations/all-gather-coalesced.ts';
+export { reduceScatterCoalesced } from './operations/reduce-scatter-coalesced.ts';
+export { broadcastCoalesced } from './operations/broadcast-coalesced.ts';
+export { batchSendRecv, type SendOrRecv } from './operations/batch-send-recv.ts';
+export { newGroup } from './operations/new-group.ts';
+export { newGroups } from './operations/new-groups.ts';
+export { createMesh } from './mesh/create-mesh.ts';
+export type { DeviceMesh } from './mesh/device-mesh.ts';

@@ -9,4 +9,14 @@ export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-tra
 export { closeShmWorld, createShmWorld, type ShmWorld } from './shm/world.ts';
 export { joinShmWorld, type ShmRank } from './shm/join-shm-world.ts';
 export { abortShmWorld } from './shm/abort-shm-world.ts';
+export { endWithParent } from './shm/end-with-parent.ts';
 export { shmAvailability, type ShmAvailability } from './shm/shm-availability.ts';
+export { mpiGroup } from './mpi/mpi-group.ts';
+export { mpiAvailability, type MpiAvailability } from './mpi/mpi-availability.ts';
+export { parseAlgorithmTable } from './group/selection/parse-algorithm-table.ts';
+export {
+  measureAlgorithms,
+  type AlgorithmMeasurement,
+  type MeasureOptions,
+} from './group/selection/measure-algorithms.ts';
+export { algorithmTableOf } from './group/selection/algorithm-table-of.ts';

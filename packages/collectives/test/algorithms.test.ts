@@ -1,262 +1,250 @@
-import type { TypedBytes } from '@shardwise/core/spec';
+import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  allReduceSpecification,
-  directAllReduce,
-  directAllReduceCost,
-} from '../src/algorithms/direct-all-reduce.ts';
-import {
-  directGather,
-  directGatherCost,
-  gatherSpecification,
-} from '../src/algorithms/direct-gather.ts';
-import {
-  directReduceScatter,
-  directReduceScatterCost,
-  reduceScatterSpecification,
-} from '../src/algorithms/direct-reduce-scatter.ts';
-import {
-  directReduce,
-  directReduceCost,
-  reduceSpecification,
-} from '../src/algorithms/direct-reduce.ts';
-import {
-  directScatter,
-  directScatterCost,
-  scatterSpecification,
-} from '../src/algorithms/direct-scatter.ts';
-import {
-  disseminationBarrier,
-  disseminationBarrierCost,
-} from '../src/algorithms/dissemination-barrier.ts';
-import {
-  allToAllSpecification,
-  pairwiseAllToAll,
-  pairwiseAllToAllCost,
-} from '../src/algorithms/pairwise-all-to-all.ts';
-import {
-  allGatherSpecification,
-  ringAllGather,
-  ringAllGatherCost,
-} from '../src/algorithms/ring-all-gather.ts';
-import {
-  broadcastSpecification,
-  treeBroadcast,
-  treeBroadcastCost,
-} from '../src/algorithms/tree-broadcast.ts';
-import {
-  twoPhaseAllReduce,
-  twoPhaseAllReduceCost,
-} from '../src/algorithms/two-phase-all-reduce.ts';
-import type { Cost, PerRank, Wire } from '../src/algorithms/wire.ts';
-import { groupWire } from '../src/group/group-wire.ts';
-import { createLoopbackTransports } from '../src/transports/loopback.ts';
+import { allReduceSpecification } from '../src/algorithms/direct-all-reduce.ts';
+import { gatherSpecification } from '../src/algorithms/direct-gather.ts';
+import { reduceScatterSpecification } from '../src/algorithms/direct-reduce-scatter.ts';
+import { reduceSpecification } from '../src/algorithms/direct-reduce.ts';
+import { scatterSpecification } from '../src/algorithms/direct-scatter.ts';
+import { allToAllSpecification } from '../src/algorithms/pairwise-all-to-all.ts';
+import { allGatherSpecification } from '../src/algorithms/ring-all-gather.ts';
+import { broadcastSpecification } from '../src/algorithms/tree-broadcast.ts';
+import type { PerRank } from '../src/algorithms/wire.ts';
+import type { Operation } from '../src/call/record.ts';
+import type { Algorithm } from '../src/group/selection/algorithm.ts';
+import { algorithms } from '../src/group/selection/algorithms.ts';
+import { ranksByHost } from '../src/group/topology.ts';
+import { plainReducer } from '../src/reduce/reducer.ts';
+import { SimdReducer } from '../src/reduce/simd-reducer.ts';
+import { expectedOf, play, type Run } from './algorithm-run.ts';
 
-const add = (a: number, b: number): number => a + b;
+const all: readonly Algorithm[] = Object.values(algorithms).flat();
+const add = (a: number, b: number): number => Math.fround(a + b);
 
-/** Runs one algorithm; `inputElements` and `outputElements` are per rank. */
-interface Case {
-  readonly name: string;
-  readonly inputElements: (size: number) => number;
-  readonly outputElements: (size: number) => number;
-  readonly inPlace: boolean;
-  /** n of the operation's shape. */
-  readonly elements: (size: number) => number;
-  readonly run: (wire: Wire, input: TypedBytes, output: TypedBytes) => Promise<void>;
-  readonly specification: (inputs: PerRank) => PerRank;
-  readonly cost: Cost;
+// Divides by every size from 1 to 8.
+const N = 840;
+
+/** Worlds of 1 to 8 ranks, with as many on each host. */
+const worlds = [1, 2, 3, 4, 5, 6, 8].flatMap((size) =>
+  [1, 2, 3, 4, 6, 8]
+    .filter((count) => count <= size && size % count === 0)
+    .map((count) => ({ size, count, hosts: contiguous(size, count) })),
+);
+
+function contiguous(size: number, count: number): readonly number[] {
+  return Array.from({ length: size }, (_, rank) => Math.floor((rank * count) / size));
 }
 
-// 60 elements divide by every size from 1 to 6.
-const N = 60;
-const same = (): number => N;
-const times = (size: number): number => N * size;
-const none = (): number => 0;
+function runOf(algorithm: Algorithm, hosts: readonly number[], root: number): Run {
+  const size = hosts.length;
+  const splits = hosts.map(() => hosts.map(() => N / size));
+  // Sevenths fill the mantissa, so that the order in which they are added shows.
+  const valueAt = (rank: number, index: number): number => (100 * rank + index) / 7;
+  const options = { dtype: 'f32', op: 'sum', elements: N, root, splits, valueAt } as const;
+  return { algorithm, hosts, ...options };
+}
 
-const cases: readonly Case[] = [
-  {
-    name: 'directAllReduce',
-    inputElements: same,
-    outputElements: same,
-    inPlace: true,
-    elements: same,
-    run: (wire, buffer) => directAllReduce(wire, buffer.bytes, 'f32', 'sum'),
-    specification: (inputs) => allReduceSpecification(inputs, add),
-    cost: directAllReduceCost,
-  },
-  {
-    name: 'twoPhaseAllReduce',
-    inputElements: same,
-    outputElements: same,
-    inPlace: true,
-    elements: same,
-    run: (wire, buffer) => twoPhaseAllReduce(wire, buffer.bytes, 'f32', 'sum'),
-    specification: (inputs) => allReduceSpecification(inputs, add),
-    cost: twoPhaseAllReduceCost,
-  },
-  {
-    name: 'directReduceScatter',
-    inputElements: times,
-    outputElements: same,
-    inPlace: false,
-    elements: same,
-    run: (wire, input, output) =>
-      directReduceScatter(wire, input.bytes, output.bytes, 'f32', 'sum'),
-    specification: (inputs) => reduceScatterSpecification(inputs, add),
-    cost: directReduceScatterCost,
-  },
-  {
-    name: 'ringAllGather',
-    inputElements: same,
-    outputElements: times,
-    inPlace: false,
-    elements: same,
-    run: (wire, input, output) => ringAllGather(wire, input.bytes, output.bytes),
-    specification: allGatherSpecification,
-    cost: ringAllGatherCost,
-  },
-  {
-    name: 'treeBroadcast from the last rank',
-    inputElements: same,
-    outputElements: same,
-    inPlace: true,
-    elements: same,
-    run: (wire, buffer) => treeBroadcast(wire, buffer.bytes, wire.size - 1),
-    specification: (inputs) => broadcastSpecification(inputs, inputs.length - 1),
-    cost: treeBroadcastCost,
-  },
-  {
-    name: 'directReduce to the last rank',
-    inputElements: same,
-    outputElements: same,
-    inPlace: true,
-    elements: same,
-    run: (wire, buffer) => directReduce(wire, buffer.bytes, wire.size - 1, 'f32', 'sum'),
-    specification: (inputs) => reduceSpecification(inputs, inputs.length - 1, add),
-    cost: directReduceCost,
-  },
-  {
-    name: 'directScatter from the last rank',
-    inputElements: times,
-    outputElements: same,
-    inPlace: false,
-    elements: same,
-    run: (wire, input, output) => directScatter(wire, input.bytes, output.bytes, wire.size - 1),
-    specification: (inputs) => scatterSpecification(inputs, inputs.length - 1),
-    cost: directScatterCost,
-  },
-  {
-    name: 'pairwiseAllToAll',
-    inputElements: same,
-    outputElements: same,
-    inPlace: false,
-    elements: same,
-    run: (wire, input, output) => {
-      const equal = Array.from({ length: wire.size }, () => (N * 4) / wire.size);
-      return pairwiseAllToAll(wire, input.bytes, output.bytes, { input: equal, output: equal });
+const specifications: Record<
+  Exclude<Operation, 'split' | 'barrier'>,
+  (inputs: PerRank, root: number) => PerRank
+> = {
+  allReduce: (inputs) => allReduceSpecification(inputs, add),
+  reduceScatter: (inputs) => reduceScatterSpecification(inputs, add),
+  reduce: (inputs, root) => reduceSpecification(inputs, root, add),
+  allGather: allGatherSpecification,
+  broadcast: broadcastSpecification,
+  gather: gatherSpecification,
+  scatter: (inputs, root) =>
+    scatterSpecification(inputs, root).map((row) => (row.length === 0 ? [] : row)),
+  allToAll: (inputs) =>
+    allToAllSpecification(
+      inputs,
+      inputs.map(() => inputs.map(() => N / inputs.length)),
+    ),
+};
+
+const numbers = (bytes: Uint8Array): number[] => [...new Float32Array(bytes.slice().buffer)];
+
+describe.each(all)('$operation $name', (algorithm) => {
+  const supported = worlds.filter(({ hosts }) => algorithm.supports(ranksByHost(hosts)));
+
+  it.each(supported)(
+    'takes the steps and bytes of its cost: $size ranks on $count hosts',
+    async ({ size, count, hosts }) => {
+      // From the first rank on, as costs are those of the rank that sends most.
+      const { traffic } = await play(runOf(algorithm, hosts, 0), plainReducer);
+      const { cost } = algorithm;
+      const bytes = algorithm.operation === 'barrier' ? 0 : 4 * N;
+      const betweenHosts = ranksByHost(hosts).map((ranks) =>
+        ranks
+          .flatMap((rank) => traffic[rank]!.bytesTo.filter((_, to) => hosts[to] !== hosts[rank]))
+          .reduce((a, b) => a + b, 0),
+      );
+      expect(Math.max(...traffic.map(({ steps }) => steps))).toBe(cost.steps(size, count));
+      expect(Math.max(...traffic.map((sent) => sent.bytes))).toBe(
+        cost.bytesPerRank(size, bytes, count),
+      );
+      if (cost.bytesPerHost !== undefined) {
+        expect(Math.max(...betweenHosts)).toBe(cost.bytesPerHost(size, bytes, count));
+      }
     },
-    specification: (inputs) => {
-      const { length: size } = inputs;
-      const equal = inputs.map(() => inputs.map(() => N / size));
-      return allToAllSpecification(inputs, equal);
+  );
+
+  const { operation } = algorithm;
+  if (operation === 'split' || operation === 'barrier') return;
+  it.each(supported)(
+    'gives what its specification says: $size ranks on $count hosts',
+    async ({ size, hosts }) => {
+      const root = size - 1;
+      const { inputs, outputs } = await play(runOf(algorithm, hosts, root), plainReducer);
+      const expected = specifications[operation](inputs.map(numbers), root);
+      for (const [rank, output] of outputs.entries()) {
+        const values = numbers(output);
+        if (algorithm.rankOrder) expect(values).toEqual(expected[rank]);
+        else expect(maxDifference(values, expected[rank]!)).toBeLessThan(1e-3);
+      }
     },
-    cost: pairwiseAllToAllCost,
+  );
+});
+
+function maxDifference(a: readonly number[], b: readonly number[]): number {
+  return Math.max(0, ...a.map((value, index) => Math.abs(value - (b[index] ?? Number.NaN))));
+}
+
+const floatOps: readonly ReduceOp[] = [
+  'sum',
+  'avg',
+  'product',
+  'min',
+  'max',
+  { premultipliedSum: 0.3 },
+];
+const opsOf: Record<DType, readonly ReduceOp[]> = {
+  f64: floatOps,
+  f32: floatOps,
+  f16: floatOps,
+  bf16: floatOps,
+  i64: ['sum', 'product', 'min', 'max', 'and', 'or', 'xor'],
+  i32: ['sum', 'product', 'min', 'max', 'and', 'or', 'xor'],
+  u8: ['sum', 'product', 'min', 'max', 'and', 'or', 'xor'],
+  bool: ['min', 'max', 'and', 'or', 'xor'],
+};
+const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
+
+/** Hosts of any sizes, numbered in any way; their ranks follow each other, or do not. */
+const layout = fc.integer({ min: 1, max: 8 }).chain((size) =>
+  fc.oneof(
+    fc.array(fc.integer({ min: 0, max: 2 }), { minLength: size, maxLength: size }),
+    fc
+      .array(fc.boolean(), { minLength: size, maxLength: size })
+      .map((begins) =>
+        begins.map((_, rank) => 9 - begins.slice(1, rank + 1).filter(Boolean).length),
+      ),
+  ),
+);
+
+const randomRun = (algorithm: Algorithm): fc.Arbitrary<Run> =>
+  fc
+    .record({ hosts: layout, dtype: fc.constantFrom(...dtypeNames) })
+    .filter(({ hosts }) => algorithm.supports(ranksByHost(hosts)))
+    .chain(({ hosts, dtype }) =>
+      fc.record({
+        algorithm: fc.constant(algorithm),
+        hosts: fc.constant(hosts),
+        dtype: fc.constant(dtype),
+        op: fc.constantFrom(...opsOf[dtype]),
+        elements: fc.oneof(fc.integer({ min: 0, max: 40 }), fc.integer({ min: 0, max: 1000 })),
+        root: fc.integer({ min: 0, max: hosts.length - 1 }),
+        splits: fc.array(
+          fc.array(fc.integer({ min: 0, max: 9 }), {
+            minLength: hosts.length,
+            maxLength: hosts.length,
+          }),
+          { minLength: hosts.length, maxLength: hosts.length },
+        ),
+        valueAt: fc.nat(1e6).map((seed) => (rank: number, index: number) => {
+          const bits = Math.imul(seed ^ Math.imul(rank + 1, 0x9e3779b1) ^ index, 0x85ebca6b);
+          const small = ((bits ^ (bits >>> 15)) >>> 0) % 200;
+          // Few bits for the short floats, thirds for the long ones.
+          return dtype === 'f32' || dtype === 'f64' ? (small - 100) / 3 : small;
+        }),
+      }),
+    );
+
+describe.each(all.filter(({ operation }) => operation !== 'split'))(
+  'any call of $operation $name',
+  (algorithm) => {
+    it.each([
+      { name: 'plain', reducer: plainReducer },
+      { name: 'simd', reducer: new SimdReducer() },
+    ])('gives every rank its result, with the $name reducer', async ({ reducer }) => {
+      await fc.assert(
+        fc.asyncProperty(randomRun(algorithm), async (run) => {
+          const { inputs, outputs } = await play(run, reducer);
+          const expected = expectedOf(run, inputs);
+          const isFloat = dtypes[run.dtype].kind === 'float';
+          const isExact = algorithm.rankOrder || !isFloat || run.op === 'min' || run.op === 'max';
+          if (isExact) {
+            for (const [rank, output] of outputs.entries()) {
+              expect(Buffer.compare(output, expected[rank]!), `rank ${rank}`).toBe(0);
+            }
+          } else {
+            expectClose(run, outputs, expected);
+          }
+        }),
+        { numRuns: 60 },
+      );
+    });
   },
-  {
-    name: 'disseminationBarrier',
-    inputElements: none,
-    outputElements: none,
-    inPlace: true,
-    elements: none,
-    run: (wire) => disseminationBarrier(wire),
-    specification: (inputs) => inputs,
-    cost: disseminationBarrierCost,
-  },
+);
+
+const inSegments: readonly Operation[] = [
+  'allReduce',
+  'reduceScatter',
+  'reduce',
+  'allGather',
+  'broadcast',
 ];
 
-const sizes = [1, 2, 3, 4, 5, 6];
+describe.each(all.filter(({ operation }) => inSegments.includes(operation)))(
+  'a long call of $operation $name',
+  (algorithm) => {
+    it('gives every rank its result, in pieces', async () => {
+      // 2.4 MB, or 1.2: more than one segment of 1 MiB, and pieces of all kinds that are not full.
+      const elements = 600_001;
+      const hosts = [0, 0, 1];
+      const valueAt = (rank: number, index: number): number => (rank + 1) * (index % 32);
+      const call = { algorithm, hosts, op: 'sum', elements, root: 1, splits: [], valueAt } as const;
+      const reduces = algorithm.operation.startsWith('reduce') || !algorithm.rankOrder;
+      const run: Run = { ...call, dtype: reduces ? 'bf16' : 'f32' };
+      const { inputs, outputs } = await play(run, new SimdReducer());
+      for (const [rank, expected] of expectedOf(run, inputs).entries()) {
+        // Small whole numbers are added exactly in any order.
+        expect(Buffer.compare(outputs[rank]!, expected), `rank ${rank}`).toBe(0);
+      }
+    });
+  },
+);
 
-async function run(test: Case, size: number) {
-  const transports = createLoopbackTransports(size);
-  const inputs = transports.map((_, rank) =>
-    Float32Array.from({ length: test.inputElements(size) }, (_, i) => 1000 * rank + i),
-  );
-  const before = inputs.map((values) => [...values]);
-  const outputs = inputs.map((input) =>
-    test.inPlace ? input : new Float32Array(test.outputElements(size)),
-  );
-  const members = transports.map((_, rank) => rank);
-  await Promise.all(
-    transports.map((transport, rank) =>
-      test.run(
-        groupWire({ transport, members, id: 0 }, 'data'),
-        { bytes: new Uint8Array(inputs[rank]!.buffer), dtype: 'f32' },
-        { bytes: new Uint8Array(outputs[rank]!.buffer), dtype: 'f32' },
-      ),
-    ),
-  );
-  return { before, outputs: outputs.map((values) => [...values]), transports };
+/** Every rank has the same bits, of nearly the same values. */
+function expectClose(
+  { algorithm, dtype }: Run,
+  outputs: readonly Uint8Array[],
+  expected: readonly Uint8Array[],
+): void {
+  for (const [rank, output] of outputs.entries()) {
+    if (algorithm.operation === 'allReduce') {
+      expect(Buffer.compare(output, outputs[0]!), `rank ${rank}`).toBe(0);
+    }
+    if (dtype !== 'f32' && dtype !== 'f64') continue;
+    const decode = (bytes: Uint8Array): number[] =>
+      dtype === 'f32' ? numbers(bytes) : [...new Float64Array(bytes.slice().buffer)];
+    const values = decode(output);
+    for (const [index, value] of decode(expected[rank]!).entries()) {
+      // Of sums that nearly cancel, a part of what was added is lost.
+      expect(Math.abs((values[index] ?? Number.NaN) - value)).toBeLessThanOrEqual(
+        1e-5 * Math.abs(value) + 1e-3,
+      );
+    }
+  }
 }
-
-describe.each(cases)('$name', (test) => {
-  it.each(sizes)('gives what its specification says, with %i ranks', async (size) => {
-    const { before, outputs } = await run(test, size);
-    expect(outputs).toEqual(test.specification(before));
-  });
-
-  it.each(sizes)('takes the steps and bytes of its cost, with %i ranks', async (size) => {
-    const { transports } = await run(test, size);
-    const traffic = transports.map((transport) => transport.traffic);
-    const bytes = 4 * test.elements(size);
-    expect(Math.max(...traffic.map(({ steps }) => steps))).toBe(test.cost.steps(size));
-    expect(Math.max(...traffic.map((sent) => sent.bytes))).toBe(
-      test.cost.bytesPerRank(size, bytes),
-    );
-  });
-});
-
-describe('directGather', () => {
-  it.each(sizes)('fills the output of root only, with %i ranks', async (size) => {
-    const root = size - 1;
-    const transports = createLoopbackTransports(size);
-    const outputs = transports.map(() => new Uint8Array(2 * size));
-    const members = transports.map((_, rank) => rank);
-    await Promise.all(
-      transports.map((transport, rank) =>
-        directGather(
-          groupWire({ transport, members, id: 0 }, 'data'),
-          Uint8Array.of(rank, rank + 1),
-          outputs[rank]!,
-          root,
-        ),
-      ),
-    );
-    const expected = gatherSpecification(
-      members.map((rank) => [rank, rank + 1]),
-      root,
-    );
-    expect([...outputs[root]!]).toEqual(expected[root]);
-    for (const rank of members.slice(0, root))
-      expect(outputs[rank]!.every((b) => b === 0)).toBe(true);
-    const sent = transports.map(({ traffic }) => traffic.bytes);
-    expect(Math.max(...sent)).toBe(directGatherCost.bytesPerRank(size, 2));
-  });
-});
-
-describe('treeBroadcast', () => {
-  it('passes long messages on in segments', async () => {
-    const [first, second, third] = createLoopbackTransports(3);
-    const buffers = [7, 0, 0].map((value) => new Uint8Array((5 << 20) / 2).fill(value));
-    await Promise.all(
-      [first!, second!, third!].map((transport, rank) =>
-        treeBroadcast(
-          groupWire({ transport, members: [0, 1, 2], id: 0 }, 'data'),
-          buffers[rank]!,
-          0,
-        ),
-      ),
-    );
-    expect(buffers.every((buffer) => buffer.every((value) => value === 7))).toBe(true);
-    expect(first!.traffic.messages).toBe(6);
-  });
-});

@@ -1,16 +1,19 @@
 import { createGroup, createLoopbackTransports, singleGroup } from '@shardwise/collectives';
 import type { ProcessGroup } from '@shardwise/core/spec';
 import {
+  processGroupCases,
   processGroupContract,
+  processGroupProperties,
   RankFailure,
   runProcessGroupScenario,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { operationCases } from './operation-cases.ts';
 
 async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
   try {
-    const value = await runProcessGroupScenario(group, scenario);
+    const value = await runProcessGroupScenario(group, scenario, { cases: operationCases });
     return { status: 'fulfilled', value };
   } catch (error) {
     return { status: 'rejected', error: new RankFailure(group.rank, reportOf(error)) };
@@ -22,16 +25,23 @@ function reportOf(error: unknown): ConstructorParameters<typeof RankFailure>[1] 
   return { name, message, stack, code: undefined, fields: {} };
 }
 
-processGroupContract({
-  name: 'messages on a loopback transport',
-  run: (size, scenario) =>
-    Promise.all(
-      createLoopbackTransports(size).map((transport) => play(createGroup(transport), scenario)),
-    ),
-});
+function runOnLoopback(
+  size: number,
+  scenario: ProcessGroupScenario,
+): Promise<readonly RankOutcome[]> {
+  const transports = createLoopbackTransports(size);
+  return Promise.all(transports.map((transport) => play(createGroup(transport), scenario)));
+}
 
-processGroupContract({
+const loopback = { name: 'messages on a loopback transport', run: runOnLoopback };
+processGroupContract({ ...loopback, sizes: [1, 2, 3, 5, 8] });
+processGroupProperties(loopback);
+processGroupCases({ ...loopback, sizes: [2, 3, 4, 8] }, operationCases);
+
+const single = {
   name: 'a single rank',
   sizes: [1],
-  run: async (_, scenario) => [await play(singleGroup(), scenario)],
-});
+  run: async (_: number, scenario: ProcessGroupScenario) => [await play(singleGroup(), scenario)],
+};
+processGroupContract(single);
+processGroupCases(single, operationCases);

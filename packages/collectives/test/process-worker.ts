@@ -1,13 +1,17 @@
+import { parentPort } from 'node:worker_threads';
 import { ShardwiseError } from '@shardwise/core/spec';
 import type { ErrorReport } from '@shardwise/testing/ranks';
 import type { ProcessAnswer, ProcessTask } from './process-pool.ts';
 
-// A process of a pool: calls what it is told and answers how that ended.
+// A process or a thread of a pool: calls what it is told and answers how that ended.
 
-process.on('message', (task: ProcessTask) => void answer(task));
+if (parentPort === null) process.on('message', (task: ProcessTask) => void answer(task));
+else parentPort.on('message', (task: ProcessTask) => void answer(task));
 
 async function answer(task: ProcessTask): Promise<void> {
-  process.send?.(await outcomeOf(task));
+  const outcome = await outcomeOf(task);
+  if (parentPort === null) process.send?.(outcome);
+  else parentPort.postMessage(outcome);
 }
 
 async function outcomeOf({ moduleUrl, name, context }: ProcessTask): Promise<ProcessAnswer> {

@@ -1,8 +1,14 @@
-import type { DType, ReduceOp } from '@shardwise/core/spec';
+import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { fromBfloat16, toBfloat16 } from '../src/reduce/bfloat16.ts';
-import { reduceElements } from '../src/reduce/reduce-elements.ts';
+import {
+  foldElements,
+  partialDTypes,
+  reduceElements,
+  type Fold,
+} from '../src/reduce/reduce-elements.ts';
+import { SimdReducer } from '../src/reduce/simd-reducer.ts';
 import { SharedMemory } from '../src/shared-memory/shared-memory.ts';
 
 const memory = new WebAssembly.Memory({ initial: 16, maximum: 16, shared: true });
@@ -106,6 +112,59 @@ describe('the WebAssembly kernels', () => {
     expect(output).toEqual(expected);
   });
 });
+
+describe('a reduction in steps', () => {
+  const floats = ['f32', 'f64', 'f16', 'bf16'] as const satisfies readonly DType[];
+  const run = fc.record({
+    dtype: fc.constantFrom(...floats),
+    op: fc.constantFrom(...floatOps),
+    // How many sources each step adds; the last may add none.
+    steps: fc.tuple(fc.integer({ min: 1, max: 3 }), fc.nat(3), fc.nat(3)),
+    elements: fc.integer({ min: 0, max: 300 }),
+    seed: fc.nat(1000),
+    start: fc.nat(1),
+  });
+
+  it.each([
+    { name: 'loops', fold: foldElementsInto },
+    { name: 'kernels', fold: foldBy(new SimdReducer()) },
+  ])('has the bits of one in one step, with $name', ({ fold }) => {
+    fc.assert(
+      fc.property(run, ({ dtype, op, steps, elements, seed, start }) => {
+        const total = steps.reduce((a, b) => a + b, 0);
+        const byteLength = elements * dtypes[dtype].bytes;
+        const sources = Array.from({ length: total }, (_, rank) => {
+          const values = new Uint8Array(byteLength + start);
+          for (let i = start; i < values.length; i++) values[i] = (seed * (rank + 3) + 7 * i) % 60;
+          return values.subarray(start);
+        });
+        const expected = new Uint8Array(byteLength);
+        reduceElements(sources, [expected], dtype, op);
+        const partialBytes = elements * dtypes[partialDTypes[dtype]].bytes;
+        let partial: Uint8Array | undefined;
+        let used = 0;
+        for (const [index, count] of steps.entries()) {
+          const isLast = index === steps.length - 1;
+          const into = new Uint8Array(isLast ? byteLength : partialBytes);
+          const own = sources.slice(used, used + count);
+          fold({ partial, sources: own, dtype, op, total: isLast ? total : undefined }, into);
+          partial = into;
+          used += count;
+        }
+        expect(partial).toEqual(expected);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+function foldElementsInto(step: Fold, into: Uint8Array): void {
+  foldElements(step, [into]);
+}
+
+function foldBy(reducer: SimdReducer): (step: Fold, into: Uint8Array) => void {
+  return (step, into) => reducer.fold(step, into);
+}
 
 describe('bf16', () => {
   it('is the upper half of an f32', () => {

@@ -5,11 +5,13 @@ import {
   shmAvailability,
 } from '@shardwise/collectives/node';
 import {
+  processGroupCases,
   processGroupContract,
   processGroupRandomCalls,
   type ProcessGroupContract,
 } from '@shardwise/testing';
 import { afterAll, describe } from 'vitest';
+import { operationCases } from './operation-cases.ts';
 import { ProcessPool } from './process-pool.ts';
 
 const rankUrl = new URL('./shm-rank.ts', import.meta.url);
@@ -38,11 +40,15 @@ describe.skipIf(!availability.available)(title, () => {
   afterAll(() => pool.end());
 
   processGroupContract({ name: 'processes', run: runOnProcesses('main') });
+  processGroupCases(
+    { name: 'operations of processes', run: runOnProcesses('main'), sizes: [3] },
+    operationCases,
+  );
 
   processGroupRandomCalls({
     name: 'processes, all buffers in the shared memory',
     run: runOnProcesses('inSharedMemory'),
     sizes: [1, 2, 3],
-    randomCalls: 150,
+    randomCalls: 80,
   });
 });

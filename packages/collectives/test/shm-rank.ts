@@ -5,6 +5,7 @@ import {
   type ProcessGroupScenario,
   type RankContext,
 } from '@shardwise/testing/ranks';
+import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ShmWorld, ProcessGroupScenario>;
 
@@ -12,7 +13,7 @@ type Context = RankContext<ShmWorld, ProcessGroupScenario>;
 export async function main({ rank, world, data }: Context): Promise<unknown> {
   const { group } = joinShmWorld(world, rank);
   try {
-    return await runProcessGroupScenario(group, data);
+    return await runProcessGroupScenario(group, data, { cases: operationCases });
   } finally {
     group.close();
   }

@@ -2,6 +2,7 @@ import { createGroup } from '@shardwise/collectives';
 import { MemoryStore, tcpTransport } from '@shardwise/collectives/node';
 import type { ProcessGroup } from '@shardwise/core/spec';
 import {
+  processGroupCases,
   processGroupContract,
   processGroupRandomCalls,
   RankFailure,
@@ -9,11 +10,12 @@ import {
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { operationCases } from './operation-cases.ts';
 import { startTcpJob } from './tcp-job.ts';
 
 async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
   try {
-    const value = await runProcessGroupScenario(group, scenario);
+    const value = await runProcessGroupScenario(group, scenario, { cases: operationCases });
     return { status: 'fulfilled', value };
   } catch (error) {
     return { status: 'rejected', error: new RankFailure(group.rank, reportOf(error)) };
@@ -44,6 +46,10 @@ processGroupContract({
   run: runInProcess(false),
   sizes: [1, 2, 3, 5],
 });
+processGroupCases(
+  { name: 'operations on tcp', run: runInProcess(false), sizes: [2, 4] },
+  operationCases,
+);
 processGroupRandomCalls({ name: 'encrypted tcp', run: runInProcess(true), sizes: [3] });
 
 processGroupContract({

@@ -5,13 +5,14 @@ import {
   type ProcessGroupScenario,
   type RankContext,
 } from '@shardwise/testing/ranks';
+import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ThreadsWorld, ProcessGroupScenario>;
 
 /** One rank of the contract, with its buffers on the heap. */
 export async function main({ rank, world, data }: Context): Promise<unknown> {
   const group = joinThreadsWorld(world, rank);
-  const answer = await runProcessGroupScenario(group, data);
+  const answer = await runProcessGroupScenario(group, data, { cases: operationCases });
   group.close();
   return answer;
 }

@@ -3,6 +3,8 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { ShardwiseError } from '@shardwise/core/spec';
 import { expect, it } from 'vitest';
+import { decodeObject } from '../src/operations/decode-object.ts';
+import { encodeObject } from '../src/operations/encode-object.ts';
 import { decodeParts, requestLimits } from '../src/stores/store-message.ts';
 import { Inbox } from '../src/transports/tcp/inbox.ts';
 import { controlLimits, messageKinds } from '../src/transports/tcp/message-frame.ts';
@@ -41,6 +43,12 @@ const secret = 'open sesame';
 const hello = { purpose: 'messages', from: 1, to: 0, size: 2, epoch: 0 } as const;
 const messageOnly = [messageKinds.message, messageKinds.goodbye, messageKinds.abort];
 const allKinds = [...requestLimits.keys(), ...controlLimits.keys(), 99];
+
+const someObject = {
+  step: 7,
+  losses: Float32Array.of(0.5, 0.25),
+  names: ['wte', null, undefined, { nested: [true, -1n, ['x']] }],
+};
 
 /** One stream of frames; what it throws is the typed error that ends a connection. */
 const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
@@ -83,6 +91,17 @@ const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
     };
   },
   addresses: () => (frame) => void decodeAddress(frame),
+  objects: () => {
+    const good = encodeObject(someObject);
+    return (frame) => {
+      // The frame says which bytes of a good object are changed, to what, and where it is cut.
+      const bytes = good.slice(0, good.byteLength - ((frame[0] ?? 0) % 2));
+      for (let at = 1; at + 1 < frame.byteLength; at += 9) {
+        bytes[(frame[at] ?? 0) % bytes.byteLength] = frame[at + 1] ?? 0;
+      }
+      decodeObject(bytes);
+    };
+  },
 };
 
 /** A connection ends at its first bad frame, and at the latest after some. */

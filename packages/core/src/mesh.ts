@@ -17,6 +17,10 @@ export class LocalMesh implements Mesh {
       { axis },
     );
   }
+
+  coordinate(axis: string): number {
+    return this.group(axis).rank;
+  }
 }
 
 /** A mesh of one axis over a whole group. */
@@ -40,6 +44,10 @@ export class LineMesh implements Mesh {
       },
       { axis, axes: this.axes },
     );
+  }
+
+  coordinate(axis: string): number {
+    return this.group(axis).rank;
   }
 }
 

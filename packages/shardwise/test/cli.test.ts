@@ -181,14 +181,24 @@ describe('the rest of the command', () => {
     const options = {
       script: "it's.ts",
       args: ['--text', 'a b', '--lr=1e-3'],
-      worldSize: 2,
+      nproc: 2,
+      ranks: 'processes',
+      nodes: { min: 1, max: 4 },
+      nodeRank: undefined,
+      rendezvous: { host: '::1', port: 29_400 },
+      jobId: undefined,
+      maxRestarts: 3,
+      secretFile: undefined,
+      joinTimeoutMs: undefined,
+      lastCallMs: 500,
       runDirectory: undefined,
       resumeDirectory: 'runs/x',
       report: false,
       plain: true,
-    };
+    } as const;
     expect(commandText(options)).toBe(
-      `shardwise run --nproc 2 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
+      `shardwise run --nnodes 1:4 --nproc 2 --rdzv '[::1]:29400' --last-call 0.5 --ranks processes ` +
+        `--max-restarts 3 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
     );
   });
 });

@@ -10,8 +10,8 @@ import { runCli } from '../src/cli/run-cli.ts';
 import { failureReport } from '../src/launcher/failure.ts';
 import { launch } from '../src/launcher/launch.ts';
 import type { LaunchResult } from '../src/launcher/launch-result.ts';
-import { StopWord } from '../src/launcher/stop-word.ts';
-import { threadsTransport } from '../src/launcher/threads-transport.ts';
+import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
+import { roundOf } from './round-of.ts';
 
 const script = join(import.meta.dirname, 'fixtures', 'skip-a-call.ts');
 
@@ -24,20 +24,24 @@ interface Run {
 
 async function run(outcome: string, environment: NodeJS.ProcessEnv = {}): Promise<Run> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'shardwise-flight-'));
+  const round = roundOf(3, runDirectory);
+  const transport = await createRankTransport(round, 'threads');
   const result = await launch({
     script,
     args: [outcome],
-    worldSize: 3,
-    runDirectory,
-    resumeDirectory: undefined,
+    form: 'threads',
+    round,
+    runId: 'flight',
+    maxRestarts: 0,
     environment: { ...process.env, ...environment },
-    transport: threadsTransport(3),
-    stop: new StopWord(),
+    transport,
+    stop: new AbortController().signal,
     signal: new AbortController().signal,
     onMessage: () => undefined,
     onLine: () => undefined,
     graceMs: 1500,
   });
+  transport.close();
   const lines = await runVerdict(runDirectory);
   const folder = `${join('packages', 'shardwise', 'test', 'fixtures')}/`;
   const verdict = lines.map((line) => line.replaceAll(folder, ''));
@@ -135,6 +139,6 @@ describe('shardwise blame', () => {
 describe('SHARDWISE_FLIGHT_RECORDER_SIZE', () => {
   it.each(['many', '-1', '1e3', '999999'])('is not %s', (size) => {
     const environment = { SHARDWISE_FLIGHT_RECORDER_SIZE: size };
-    expect(() => recordFlight(singleGroup(), tmpdir(), environment)).toThrow(ConfigError);
+    expect(() => recordFlight(singleGroup(), () => tmpdir(), environment)).toThrow(ConfigError);
   });
 });

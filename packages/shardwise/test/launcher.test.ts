@@ -1,13 +1,13 @@
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { failureReport } from '../src/launcher/failure.ts';
 import { launch, type LaunchOptions } from '../src/launcher/launch.ts';
 import type { LaunchResult } from '../src/launcher/launch-result.ts';
-import { StopWord } from '../src/launcher/stop-word.ts';
-import { threadsTransport } from '../src/launcher/threads-transport.ts';
+import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
 import type { RunMessage } from '../src/run-state/message.ts';
+import { roundOf } from './round-of.ts';
 
 interface Run {
   readonly result: LaunchResult;
@@ -17,26 +17,41 @@ interface Run {
   readonly runDirectory: string;
 }
 
-async function run(fixture: string, options: Partial<LaunchOptions> = {}): Promise<Run> {
+interface RunOptions extends Partial<LaunchOptions> {
+  readonly worldSize?: number;
+}
+
+async function run(fixture: string, { worldSize = 2, ...options }: RunOptions = {}): Promise<Run> {
   const runDirectory = await mkdtemp(join(tmpdir(), 'shardwise-launch-'));
   const lines: string[] = [];
   const messages: RunMessage[] = [];
   const aborts: string[] = [];
+  const round = roundOf(worldSize, runDirectory);
+  const form = options.form ?? 'threads';
+  const transport = await createRankTransport(round, form);
   const result = await launch({
     script: join(import.meta.dirname, 'fixtures', fixture),
     args: [],
-    worldSize: 2,
-    runDirectory,
-    resumeDirectory: undefined,
+    form,
+    round,
+    runId: basename(runDirectory),
+    maxRestarts: 0,
     environment: process.env,
-    transport: { world: null, abort: (rank, reason) => aborts.push(`${rank}: ${reason}`) },
-    stop: new StopWord(),
+    transport: {
+      ...transport,
+      abort: (rank, reason) => {
+        aborts.push(`${rank}: ${reason}`);
+        return transport.abort(rank, reason);
+      },
+    },
+    stop: new AbortController().signal,
     signal: new AbortController().signal,
     onMessage: (message) => messages.push(message),
     onLine: (rank, line, stream) => lines.push(`${rank} ${stream} ${line}`),
     graceMs: 0,
     ...options,
   });
+  transport.close();
   return { result, lines, messages, aborts, runDirectory };
 }
 
@@ -63,7 +78,12 @@ describe('a launch', () => {
   it("gives each rank torchrun's variables, the launcher's own and the script's arguments", async () => {
     const { lines, runDirectory } = await run('environment.ts', {
       args: ['--lr', '1e-3', '--nproc'],
-      environment: { ...process.env, SHARDWISE_TEST: 'kept', RANK: '77' },
+      environment: {
+        ...process.env,
+        SHARDWISE_TEST: 'kept',
+        SHARDWISE_SECRET: 'of launchers',
+        RANK: '77',
+      },
     });
     const given = lines
       .toSorted()
@@ -128,7 +148,6 @@ describe('a rank that fails', () => {
   it('releases those that wait for it in a collective, and stays the culprit', async () => {
     const { result } = await run('communicate.ts', {
       worldSize: 3,
-      transport: threadsTransport(3),
       graceMs: 30_000,
     });
     const report = failureReport(result);

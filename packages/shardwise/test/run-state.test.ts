@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { parseRankMessage } from '../src/run-state/message.ts';
+import { parseRankMessage, type RunMessage } from '../src/run-state/message.ts';
 import { runDirectoryName } from '../src/run-state/run-directory.ts';
 import { timeLeft, tokensPerSecond } from '../src/run-state/run-state.ts';
 import { otherMs } from '../src/run-state/summary.ts';
@@ -37,6 +37,40 @@ describe('the state of a run', () => {
 
   it('says how long the run took once it is over', () => {
     expect(timeLeft(runOf(reports(100)))).toBe('in 10s');
+  });
+
+  it('does the steps after a checkpoint once more where ranks start again', () => {
+    const round = { kind: 'round', epoch: 1, worldSize: 1, transport: 'shm (1 process)' } as const;
+    const timeline = (step: number): RunMessage => ({
+      kind: 'timeline',
+      rank: 0,
+      step,
+      startMs: 0,
+      endMs: 1,
+      events: [],
+    });
+    const state = runOf([
+      ...reports(4),
+      timeline(1),
+      timeline(4),
+      // Of a step that the others never reported.
+      stepReport(0, 5),
+      { kind: 'exit', rank: 1, code: 137 },
+      { ...round, reason: 'Rank 1 failed', resumeDirectory: 'step-000002' },
+      stepReport(0, 3, { loss: 7 }),
+    ]);
+    expect(state.history.points.map(({ step, loss }) => [step, loss])).toEqual([
+      [1, 4],
+      [2, 2],
+      [3, 7],
+    ]);
+    expect(state.timelines.map(({ step }) => step)).toEqual([1]);
+    expect(state.pending).toEqual([]);
+    expect(state.exitCodes).toEqual([undefined]);
+    expect(state.head).toMatchObject({ worldSize: 1, transport: 'shm (1 process)' });
+    expect(state.restarts).toEqual([
+      { reason: 'Rank 1 failed', worldSize: 1, resumeDirectory: 'step-000002' },
+    ]);
   });
 
   it('keeps a long run in a limited number of points without losing its mean or its end', () => {

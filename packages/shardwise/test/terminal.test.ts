@@ -130,6 +130,33 @@ describe('output to a terminal', () => {
     expect(stream.text).toContain('100/100');
   });
 
+  it('says once, and where it changes, how the ranks reach each other', () => {
+    const round = {
+      kind: 'round',
+      epoch: 0,
+      worldSize: 2,
+      transport: 'shm (2 processes)',
+    } as const;
+    const later = { ...round, transport: 'shm (1 process)', worldSize: 1 };
+    const states = [runOf([round]), runOf([round, ...reports(1)]), runOf([round, later])];
+    const live = new RecordingStream();
+    const plain = new RecordingStream();
+    const outputs = [
+      new LiveOutput(live, uncoloured),
+      new PlainOutput({ stdout: plain, stderr: new RecordingStream() }),
+    ];
+    for (const output of outputs) {
+      for (const state of states) output.update(state);
+      output.end();
+    }
+    for (const { text } of [live, plain]) {
+      expect(text.match(/^transport: .*$/gm)).toEqual([
+        'transport: shm (2 processes)',
+        'transport: shm (1 process)',
+      ]);
+    }
+  });
+
   it('lets no rank move the cursor, though it may use colours', () => {
     const stream = new RecordingStream();
     const output = new LiveOutput(stream, uncoloured);

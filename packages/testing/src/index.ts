@@ -17,6 +17,11 @@ export type { ListedTest, ListOptions, Skip } from './contracts/backend/list-tes
 export type { OpCase, OpCases } from './contracts/backend/op-case.ts';
 export { ProgramBuilder } from './contracts/backend/program-builder.ts';
 export type { Operation } from './contracts/backend/program-builder.ts';
-export { processGroupContract, processGroupRandomCalls } from './contracts/process-group.ts';
+export {
+  processGroupCases,
+  processGroupContract,
+  processGroupProperties,
+  processGroupRandomCalls,
+} from './contracts/process-group.ts';
 export type { ProcessGroupContract } from './contracts/process-group.ts';
 export * from './ranks.ts';

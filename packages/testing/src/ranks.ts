@@ -1,6 +1,13 @@
 // What runs on the threads and processes of ranks: imports no test runner.
 export { runProcessGroupScenario } from './contracts/process-group/scenario.ts';
 export type { ProcessGroupScenario } from './contracts/process-group/scenario.ts';
+export type {
+  ConformanceCase,
+  ConformanceCases,
+} from './contracts/process-group/conformance-case.ts';
+export { typed, valuesOf, zeros } from './contracts/process-group/typed-values.ts';
+export { findMpis } from './ranks/mpi-launcher.ts';
+export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { RankFailure } from './ranks/rank-failure.ts';
 export type { ErrorReport } from './ranks/rank-failure.ts';
 export type { RankContext } from './ranks/rank-task.ts';

@@ -1,8 +1,10 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   BackendError,
   type DeviceBuffer,
   type Executable,
   type Program,
+  type RunOptions,
 } from '@shardwise/core/spec';
 import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
@@ -14,6 +16,9 @@ import type { Copy, Location, Storage } from './storage.ts';
 
 /** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
 export const bufferAlignmentBytes = 16;
+
+/** How long communication that is under way may find the thread busy, roughly. */
+const BUSY_MS = 0.2;
 
 /** What executables of one backend share. */
 export interface Host {
@@ -51,12 +56,16 @@ export class CpuExecutable implements Executable {
     host.scratch.reserve(storage.scratchBytes);
   }
 
-  run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void> {
+  run(
+    inputs: readonly DeviceBuffer[],
+    outputs: readonly DeviceBuffer[],
+    { overlap = false }: RunOptions = {},
+  ): Promise<void> {
     try {
       if (this.#disposed) throw disposedError();
       const ownInputs = this.#own('input', inputs, this.#signature.inputs);
       const ownOutputs = this.#own('output', outputs, this.#signature.outputs);
-      return this.#host.queue.run(() => this.#execute(ownInputs, ownOutputs));
+      return this.#host.queue.run(() => this.#execute(ownInputs, ownOutputs, overlap));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -71,7 +80,11 @@ export class CpuExecutable implements Executable {
     });
   }
 
-  async #execute(inputs: readonly ArenaBuffer[], outputs: readonly ArenaBuffer[]): Promise<void> {
+  async #execute(
+    inputs: readonly ArenaBuffer[],
+    outputs: readonly ArenaBuffer[],
+    overlap: boolean,
+  ): Promise<void> {
     const scratch = this.#storage.scratchBytes > 0 ? this.#host.scratch.address() : 0;
     const addresses = new Map<number, number>();
     for (const [id, location] of this.#storage.locations) {
@@ -92,7 +105,11 @@ export class CpuExecutable implements Executable {
       );
     };
     this.#storage.copiesBefore.forEach(copy);
-    for (const stage of this.#stages) await stage.run(addressOf);
+    for (const stage of this.#stages) {
+      const start = performance.now();
+      await stage.run(addressOf, overlap);
+      if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
+    }
     this.#storage.copiesAfter.forEach(copy);
   }
 

@@ -1,6 +1,6 @@
-import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { plain, type AllReduceOptions } from './all-reduce-options.ts';
+import { agreedBefore, type Agreement } from './agreement.ts';
 import { peersOf } from './peers.ts';
+import { reduceAll, type Reduction } from './reduction.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
 export function allReduceSpecification(inputs: PerRank, reduce: Reduce): PerRank {
@@ -18,10 +18,10 @@ export function allReduceSpecification(inputs: PerRank, reduce: Reduce): PerRank
 export async function directAllReduce(
   wire: Wire,
   buffer: Uint8Array,
-  dtype: DType,
-  op: ReduceOp,
-  { reducer, agreed }: AllReduceOptions = plain,
+  reduction: Reduction,
+  { agreed }: Agreement = agreedBefore,
 ): Promise<void> {
+  const { reducer } = reduction;
   const sources = Array.from({ length: wire.size }, (_, rank) =>
     rank === wire.rank ? buffer : reducer.borrow(buffer.byteLength),
   );
@@ -31,7 +31,7 @@ export async function directAllReduce(
     ...peers.map((peer) => wire.recv(peer, sources[peer]!)),
   ]);
   await agreed;
-  reducer.reduce(sources, buffer, dtype, op);
+  reduceAll(reduction, sources, buffer);
   for (const peer of peers) reducer.giveBack(sources[peer]!);
 }
 

@@ -1,6 +1,7 @@
-import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { plainReducer, type Reducer } from '../reduce/reducer.ts';
 import { peersOf } from './peers.ts';
+import { receiveAhead } from './receive-ahead.ts';
+import { reduceAll, type Reduction } from './reduction.ts';
+import { segmentsOf } from './segments.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
 export function reduceScatterSpecification(inputs: PerRank, reduce: Reduce): PerRank {
@@ -21,22 +22,24 @@ export async function directReduceScatter(
   wire: Wire,
   input: Uint8Array,
   output: Uint8Array,
-  dtype: DType,
-  op: ReduceOp,
-  reducer: Reducer = plainReducer,
+  reduction: Reduction,
 ): Promise<void> {
   const partBytes = output.byteLength;
-  const partOf = (rank: number): Uint8Array =>
-    input.subarray(rank * partBytes, (rank + 1) * partBytes);
-  const sources = Array.from({ length: wire.size }, (_, rank) =>
-    rank === wire.rank ? partOf(rank) : new Uint8Array(partBytes),
-  );
+  const piecesOf = (rank: number): readonly Uint8Array[] =>
+    segmentsOf(input.subarray(rank * partBytes, (rank + 1) * partBytes));
   const peers = peersOf(wire);
-  await Promise.all([
-    ...peers.map((peer) => wire.send(peer, partOf(peer))),
-    ...peers.map((peer) => wire.recv(peer, sources[peer]!)),
-  ]);
-  reducer.reduce(sources, output, dtype, op);
+  const mine = piecesOf(wire.rank);
+  const results = segmentsOf(output);
+  const turns = mine.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
+  const sent = peers.flatMap((peer) => piecesOf(peer).map((piece) => wire.send(peer, piece)));
+  let index = 0;
+  for await (const buffers of receiveAhead(wire, turns, reduction.reducer)) {
+    const own = mine[index]!;
+    const sources = Array.from({ length: wire.size }, (_, r) => buffers[peers.indexOf(r)] ?? own);
+    reduceAll(reduction, sources, results[index]!);
+    index += 1;
+  }
+  await Promise.all(sent);
 }
 
 export const directReduceScatterCost: Cost = {

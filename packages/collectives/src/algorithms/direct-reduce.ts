@@ -1,6 +1,7 @@
-import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { plainReducer, type Reducer } from '../reduce/reducer.ts';
 import { peersOf } from './peers.ts';
+import { receiveAhead } from './receive-ahead.ts';
+import { reduceAll, type Reduction } from './reduction.ts';
+import { segmentsOf } from './segments.ts';
 import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
 
 export function reduceSpecification(inputs: PerRank, root: number, reduce: Reduce): PerRank {
@@ -19,19 +20,22 @@ export async function directReduce(
   wire: Wire,
   buffer: Uint8Array,
   root: number,
-  dtype: DType,
-  op: ReduceOp,
-  reducer: Reducer = plainReducer,
+  reduction: Reduction,
 ): Promise<void> {
+  const pieces = segmentsOf(buffer);
   if (wire.rank !== root) {
-    await wire.send(root, buffer);
+    await Promise.all(pieces.map((piece) => wire.send(root, piece)));
     return;
   }
-  const sources = Array.from({ length: wire.size }, (_, rank) =>
-    rank === root ? buffer : new Uint8Array(buffer.byteLength),
-  );
-  await Promise.all(peersOf(wire).map((peer) => wire.recv(peer, sources[peer]!)));
-  reducer.reduce(sources, buffer, dtype, op);
+  const peers = peersOf(wire);
+  const turns = pieces.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
+  let index = 0;
+  for await (const buffers of receiveAhead(wire, turns, reduction.reducer)) {
+    const own = pieces[index]!;
+    const sources = Array.from({ length: wire.size }, (_, r) => buffers[peers.indexOf(r)] ?? own);
+    reduceAll(reduction, sources, own);
+    index += 1;
+  }
 }
 
 export const directReduceCost: Cost = {

@@ -1,4 +1,4 @@
-import { segmentsOf } from './segments.ts';
+import { binomialPlace, passOn } from './pass-on.ts';
 import type { Cost, PerRank, Wire } from './wire.ts';
 
 export function broadcastSpecification(inputs: PerRank, root: number): PerRank {
@@ -14,20 +14,14 @@ export function broadcastSpecification(inputs: PerRank, root: number): PerRank {
  *   rank 2  .          rank 2  .          rank 2  a
  *   rank 3  .          rank 3  .          rank 3  a
  */
-export async function treeBroadcast(wire: Wire, buffer: Uint8Array, root: number): Promise<void> {
+export function treeBroadcast(wire: Wire, buffer: Uint8Array, root: number): Promise<void> {
   const { rank, size } = wire;
-  const place = (rank - root + size) % size;
-  const parentStep = 2 ** Math.floor(Math.log2(Math.max(place, 1)));
-  const children: number[] = [];
-  for (let step = place === 0 ? 1 : 2 * parentStep; place + step < size; step *= 2) {
-    children.push((rank + step) % size);
-  }
-  const sent: Promise<void>[] = [];
-  for (const segment of segmentsOf(buffer)) {
-    if (place > 0) await wire.recv((rank - parentStep + size) % size, segment);
-    sent.push(...children.map((child) => wire.send(child, segment)));
-  }
-  await Promise.all(sent);
+  const { parent, children } = binomialPlace((rank - root + size) % size, size);
+  const rankAt = (place: number): number => (place + root) % size;
+  return passOn(wire, buffer, {
+    parent: parent === undefined ? undefined : rankAt(parent),
+    children: children.map(rankAt),
+  });
 }
 
 export const treeBroadcastCost: Cost = {

@@ -1,7 +1,9 @@
-import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import { plain, type AllReduceOptions } from './all-reduce-options.ts';
+import { dtypes } from '@shardwise/core/spec';
+import { agreedBefore, type Agreement } from './agreement.ts';
 import { peersOf } from './peers.ts';
-import { segmentsOf } from './segments.ts';
+import { receiveAhead } from './receive-ahead.ts';
+import { reduceAll, type Reduction } from './reduction.ts';
+import { segmentsOf, slicesOf } from './segments.ts';
 import type { Cost, Wire } from './wire.ts';
 
 /**
@@ -16,63 +18,31 @@ import type { Cost, Wire } from './wire.ts';
 export async function twoPhaseAllReduce(
   wire: Wire,
   buffer: Uint8Array,
-  dtype: DType,
-  op: ReduceOp,
-  { reducer, agreed }: AllReduceOptions = plain,
+  reduction: Reduction,
+  { agreed }: Agreement = agreedBefore,
 ): Promise<void> {
+  const { rank, size } = wire;
   const peers = peersOf(wire);
-  const slices = slicesOf(buffer, wire.size, dtypes[dtype].bytes).map(segmentsOf);
-  const mine = slices[wire.rank]!;
-  const sent = peers.flatMap((peer) => slices[peer]!.map((piece) => wire.send(peer, piece)));
-  const arrive = (own: Uint8Array): Arriving => {
-    const sources = Array.from({ length: wire.size }, (_, rank) =>
-      rank === wire.rank ? own : reducer.borrow(own.byteLength),
-    );
-    const done = Promise.all(peers.map((peer) => wire.recv(peer, sources[peer]!)));
-    // Where an earlier piece fails, nobody awaits this one.
-    done.catch(() => {});
-    return { sources, done };
-  };
-  const arriving = mine.slice(0, AHEAD).map(arrive);
-  const received: Promise<void>[] = [];
-  // Behind the last piece, as messages are received in the order of the calls.
-  const awaitResults = (): void => {
-    for (const peer of peers) {
-      received.push(...slices[peer]!.map((piece) => wire.recv(peer, piece)));
-    }
-  };
-  if (mine.length <= AHEAD) awaitResults();
-  for (const [index, own] of mine.entries()) {
-    const { sources, done } = arriving[index]!;
-    await done;
-    await agreed;
-    reducer.reduce(sources, own, dtype, op);
-    for (const peer of peers) reducer.giveBack(sources[peer]!);
-    sent.push(...peers.map((peer) => wire.send(peer, own)));
-    const next = mine[index + AHEAD];
-    if (next !== undefined) arriving.push(arrive(next));
-    if (index + AHEAD + 1 === mine.length) awaitResults();
-  }
-  await Promise.all([...sent, ...received]);
-}
-
-/** Pieces of all peers that are on their way to be reduced. */
-interface Arriving {
-  /** By rank. */
-  readonly sources: readonly Uint8Array[];
-  readonly done: Promise<unknown>;
-}
-
-/** Pieces that may come before their turn: few, so that they stay in the caches. */
-const AHEAD = 4;
-
-/** One slice for each rank, of whole elements; the last ones may be shorter, or empty. */
-function slicesOf(buffer: Uint8Array, size: number, elementBytes: number): readonly Uint8Array[] {
-  const elements = Math.ceil(buffer.byteLength / elementBytes / size);
-  const sliceBytes = elements * elementBytes;
-  return Array.from({ length: size }, (_, rank) =>
-    buffer.subarray(rank * sliceBytes, (rank + 1) * sliceBytes),
+  const slices = slicesOf(buffer, size, dtypes[reduction.dtype].bytes).map((slice) =>
+    segmentsOf(slice),
   );
+  const mine = slices[rank]!;
+  const turns = mine.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
+  const contributions = receiveAhead(wire, turns, reduction.reducer);
+  const first = contributions.next();
+  const moving = peers.flatMap((peer) => slices[peer]!.map((piece) => wire.send(peer, piece)));
+  for (const peer of peers) moving.push(...slices[peer]!.map((piece) => wire.recv(peer, piece, 1)));
+  let turn = await first;
+  for (const own of mine) {
+    if (turn.done === true) break;
+    await agreed;
+    const buffers = turn.value;
+    const sources = Array.from({ length: size }, (_, r) => buffers[peers.indexOf(r)] ?? own);
+    reduceAll(reduction, sources, own);
+    moving.push(...peers.map((peer) => wire.send(peer, own, 1)));
+    turn = await contributions.next();
+  }
+  await Promise.all(moving);
 }
 
 export const twoPhaseAllReduceCost: Cost = {

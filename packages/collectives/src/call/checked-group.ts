@@ -2,12 +2,15 @@ import {
   ConfigError,
   dtypes,
   type CallOptions,
+  type InputOptions,
   type ProcessGroup,
   type ReduceOp,
   type TypedBytes,
 } from '@shardwise/core/spec';
 import {
   checkBuffer,
+  checkDisjoint,
+  checkInput,
   checkParts,
   checkPeer,
   checkRank,
@@ -28,6 +31,8 @@ export interface Limits {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
+
+const DEFAULT_LIMITS: Limits = { timeoutMs: DEFAULT_TIMEOUT_MS, signal: undefined };
 
 /** One message between two ranks. */
 export interface Transfer {
@@ -71,42 +76,49 @@ export abstract class CheckedGroup implements ProcessGroup {
 
   abstract close(reason?: Error): void;
 
-  async allReduce(buffer: TypedBytes, op: ReduceOp, options?: CallOptions): Promise<void> {
-    const elements = checkBuffer('allReduce', 'buffer', buffer);
-    checkReduce('allReduce', op, buffer.dtype);
-    const record = recordOf('allReduce', { buffer, elements, reduce: op });
-    return this.#start(record, buffer.bytes, buffer.bytes, options);
+  allReduce(buffer: TypedBytes, op: ReduceOp, options?: InputOptions): Promise<void> {
+    return issued(() => {
+      const elements = checkBuffer('allReduce', 'buffer', buffer);
+      checkReduce('allReduce', op, buffer.dtype);
+      fillFrom('allReduce', options?.input, buffer);
+      const record = recordOf('allReduce', { buffer, elements, reduce: op });
+      return this.#start(record, buffer.bytes, buffer.bytes, options);
+    });
   }
 
-  async allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void> {
-    checkParts(
-      'allGather',
-      { name: 'input', buffer: input },
-      { name: 'output', buffer: output },
-      this.size,
-    );
-    const record = recordOf('allGather', { buffer: input });
-    return this.#start(record, input.bytes, output.bytes, options);
+  allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void> {
+    return issued(() => {
+      checkParts(
+        'allGather',
+        { name: 'input', buffer: input },
+        { name: 'output', buffer: output },
+        this,
+      );
+      const record = recordOf('allGather', { buffer: input });
+      return this.#start(record, input.bytes, output.bytes, options);
+    });
   }
 
-  async reduceScatter(
+  reduceScatter(
     input: TypedBytes,
     output: TypedBytes,
     op: ReduceOp,
     options?: CallOptions,
   ): Promise<void> {
-    checkParts(
-      'reduceScatter',
-      { name: 'output', buffer: output },
-      { name: 'input', buffer: input },
-      this.size,
-    );
-    checkReduce('reduceScatter', op, input.dtype);
-    const record = recordOf('reduceScatter', { buffer: output, reduce: op });
-    return this.#start(record, input.bytes, output.bytes, options);
+    return issued(() => {
+      checkParts(
+        'reduceScatter',
+        { name: 'output', buffer: output },
+        { name: 'input', buffer: input },
+        this,
+      );
+      checkReduce('reduceScatter', op, input.dtype);
+      const record = recordOf('reduceScatter', { buffer: output, reduce: op });
+      return this.#start(record, input.bytes, output.bytes, options);
+    });
   }
 
-  async allToAll(
+  allToAll(
     input: TypedBytes,
     output: TypedBytes,
     options: CallOptions & {
@@ -114,90 +126,103 @@ export abstract class CheckedGroup implements ProcessGroup {
       readonly outputSplits?: readonly number[];
     } = {},
   ): Promise<void> {
-    const elements = checkBuffer('allToAll', 'input', input);
-    const outputElements = checkBuffer('allToAll', 'output', output);
-    checkSameDType('allToAll', input.dtype, output.dtype);
-    checkDisjoint('allToAll', input.bytes, output.bytes);
-    const splits = checkSplits(
-      { elements, splits: options.inputSplits },
-      { elements: outputElements, splits: options.outputSplits },
-      this.size,
-    );
-    const record = { ...recordOf('allToAll', { buffer: input, elements }), splits };
-    return this.#start(record, input.bytes, output.bytes, options);
+    return issued(() => {
+      const elements = checkBuffer('allToAll', 'input', input);
+      const outputElements = checkBuffer('allToAll', 'output', output);
+      checkSameDType('allToAll', input.dtype, output.dtype);
+      checkDisjoint('allToAll', input, output);
+      const splits = checkSplits(
+        { elements, splits: options.inputSplits },
+        { elements: outputElements, splits: options.outputSplits },
+        this.size,
+      );
+      const record = { ...recordOf('allToAll', { buffer: input, elements }), splits };
+      return this.#start(record, input.bytes, output.bytes, options);
+    });
   }
 
-  async broadcast(buffer: TypedBytes, root: number, options?: CallOptions): Promise<void> {
-    checkBuffer('broadcast', 'buffer', buffer);
-    checkRank('broadcast', 'root', root, this.size);
-    const isRoot = root === this.rank;
-    const record = recordOf('broadcast', { buffer, root });
-    return this.#start(
-      record,
-      isRoot ? buffer.bytes : EMPTY,
-      isRoot ? EMPTY : buffer.bytes,
-      options,
-    );
+  broadcast(buffer: TypedBytes, root: number, options?: InputOptions): Promise<void> {
+    return issued(() => {
+      checkBuffer('broadcast', 'buffer', buffer);
+      checkRank('broadcast', 'root', root, this.size);
+      const isRoot = root === this.rank;
+      if (isRoot) fillFrom('broadcast', options?.input, buffer);
+      const record = recordOf('broadcast', { buffer, root });
+      return this.#start(
+        record,
+        isRoot ? buffer.bytes : EMPTY,
+        isRoot ? EMPTY : buffer.bytes,
+        options,
+      );
+    });
   }
 
-  async reduce(
-    buffer: TypedBytes,
-    root: number,
-    op: ReduceOp,
-    options?: CallOptions,
-  ): Promise<void> {
-    checkBuffer('reduce', 'buffer', buffer);
-    checkRank('reduce', 'root', root, this.size);
-    checkReduce('reduce', op, buffer.dtype);
-    const record = recordOf('reduce', { buffer, root, reduce: op });
-    const output = root === this.rank ? buffer.bytes : EMPTY;
-    return this.#start(record, buffer.bytes, output, options);
+  reduce(buffer: TypedBytes, root: number, op: ReduceOp, options?: InputOptions): Promise<void> {
+    return issued(() => {
+      checkBuffer('reduce', 'buffer', buffer);
+      checkRank('reduce', 'root', root, this.size);
+      checkReduce('reduce', op, buffer.dtype);
+      const record = recordOf('reduce', { buffer, root, reduce: op });
+      if (root === this.rank) {
+        fillFrom('reduce', options?.input, buffer);
+        return this.#start(record, buffer.bytes, buffer.bytes, options);
+      }
+      const input = options?.input ?? buffer;
+      checkInput('reduce', input, buffer);
+      return this.#start(record, input.bytes, EMPTY, options);
+    });
   }
 
-  async gather(
+  gather(
     input: TypedBytes,
     output: TypedBytes | undefined,
     root: number,
     options?: CallOptions,
   ): Promise<void> {
-    checkBuffer('gather', 'input', input);
-    checkRank('gather', 'root', root, this.size);
-    this.#checkRootOnly('gather', 'output', output, root);
-    if (output !== undefined) {
-      checkParts(
-        'gather',
-        { name: 'input', buffer: input },
-        { name: 'output', buffer: output },
-        this.size,
-      );
-    }
-    const record = recordOf('gather', { buffer: input, root });
-    return this.#start(record, input.bytes, output?.bytes ?? EMPTY, options);
+    return issued(() => {
+      checkBuffer('gather', 'input', input);
+      checkRank('gather', 'root', root, this.size);
+      this.#checkRootOnly('gather', 'output', output, root);
+      if (output !== undefined) {
+        checkParts(
+          'gather',
+          { name: 'input', buffer: input },
+          { name: 'output', buffer: output },
+          this,
+        );
+      }
+      const record = recordOf('gather', { buffer: input, root });
+      return this.#start(record, input.bytes, output?.bytes ?? EMPTY, options);
+    });
   }
 
-  async scatter(
+  scatter(
     input: TypedBytes | undefined,
     output: TypedBytes,
     root: number,
     options?: CallOptions,
   ): Promise<void> {
-    checkBuffer('scatter', 'output', output);
-    checkRank('scatter', 'root', root, this.size);
-    this.#checkRootOnly('scatter', 'input', input, root);
-    if (input !== undefined) {
-      checkParts(
-        'scatter',
-        { name: 'output', buffer: output },
-        { name: 'input', buffer: input },
-        this.size,
-      );
-    }
-    const record = recordOf('scatter', { buffer: output, root });
-    return this.#start(record, input?.bytes ?? EMPTY, output.bytes, options);
+    return issued(() => {
+      checkBuffer('scatter', 'output', output);
+      checkRank('scatter', 'root', root, this.size);
+      this.#checkRootOnly('scatter', 'input', input, root);
+      if (input !== undefined) {
+        checkParts(
+          'scatter',
+          { name: 'output', buffer: output },
+          { name: 'input', buffer: input },
+          this,
+        );
+      }
+      const record = recordOf('scatter', { buffer: output, root });
+      return this.#start(record, input?.bytes ?? EMPTY, output.bytes, options);
+    });
   }
 
-  async barrier(options?: CallOptions): Promise<void> {
-    return this.#start(recordOf('barrier', {}), EMPTY, EMPTY, options);
+  barrier(options?: CallOptions): Promise<void> {
+    return issued(() => {
+      return this.#start(BARRIER, EMPTY, EMPTY, options);
+    });
   }
 
   async split(
@@ -217,26 +242,30 @@ export abstract class CheckedGroup implements ProcessGroup {
     return part;
   }
 
-  async send(
+  send(
     buffer: TypedBytes,
     to: number,
     options?: CallOptions & { readonly tag?: number },
   ): Promise<void> {
-    return this.#startTransfer(
-      { operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 },
-      options,
-    );
+    return issued(() => {
+      return this.#startTransfer(
+        { operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 },
+        options,
+      );
+    });
   }
 
-  async recv(
+  recv(
     buffer: TypedBytes,
     from: number,
     options?: CallOptions & { readonly tag?: number },
   ): Promise<void> {
-    return this.#startTransfer(
-      { operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 },
-      options,
-    );
+    return issued(() => {
+      return this.#startTransfer(
+        { operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 },
+        options,
+      );
+    });
   }
 
   /** The common part of every `divide`: all ranks' colours and keys. */
@@ -300,6 +329,8 @@ export abstract class CheckedGroup implements ProcessGroup {
   }
 }
 
+const BARRIER: CallRecord = recordOf('barrier', {});
+
 function recordOf(
   operation: Operation,
   call: {
@@ -323,9 +354,19 @@ function recordOf(
   };
 }
 
+/** A call that is refused rejects, as one that fails later does. */
+function issued(issue: () => Promise<void>): Promise<void> {
+  try {
+    return issue();
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
 function limitsOf(options: CallOptions | undefined): Limits {
-  const timeoutMs = options?.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  if (timeoutMs > 0) return { timeoutMs, signal: options?.signal };
+  if (options === undefined) return DEFAULT_LIMITS;
+  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+  if (timeoutMs > 0) return { timeoutMs, signal };
   throw new ConfigError(
     {
       asked: `A collective with timeoutMs ${timeoutMs}`,
@@ -348,18 +389,9 @@ function checkNumber(name: string, value: number): void {
   );
 }
 
-function checkDisjoint(operation: string, input: Uint8Array, output: Uint8Array): void {
-  const overlaps =
-    input.buffer === output.buffer &&
-    input.byteOffset < output.byteOffset + output.byteLength &&
-    output.byteOffset < input.byteOffset + input.byteLength;
-  if (!overlaps) return;
-  throw new ConfigError(
-    {
-      asked: `${operation} in place`,
-      found: 'input and output share bytes',
-      todo: 'Give the output its own memory',
-    },
-    { operation },
-  );
+/** Out of place is in place on a copy: one pass, which the loops of a group are then spared. */
+function fillFrom(operation: string, input: TypedBytes | undefined, buffer: TypedBytes): void {
+  if (input === undefined) return;
+  checkInput(operation, input, buffer);
+  buffer.bytes.set(input.bytes);
 }

@@ -34,12 +34,12 @@ export function checkBuffer(operation: string, name: string, buffer: TypedBytes)
   return elements;
 }
 
-/** Throws unless `many` is `size` parts of `one`. */
+/** Throws unless `many` is `size` parts of `one`, apart from it or with it as part `rank`. */
 export function checkParts(
   operation: string,
   one: { readonly name: string; readonly buffer: TypedBytes },
   many: { readonly name: string; readonly buffer: TypedBytes },
-  size: number,
+  { rank, size }: { readonly rank: number; readonly size: number },
 ): void {
   const part = checkBuffer(operation, one.name, one.buffer);
   const whole = checkBuffer(operation, many.name, many.buffer);
@@ -50,6 +50,59 @@ export function checkParts(
       todo: `Make ${many.name} ${size} times as long as ${one.name}`,
     });
   }
+  checkPlace(operation, one, many, rank * one.buffer.bytes.byteLength);
+}
+
+/** Throws unless `input` can stand for `buffer`'s own values: of its size, and apart from it or just there. */
+export function checkInput(operation: string, input: TypedBytes, buffer: TypedBytes): void {
+  const elements = checkBuffer(operation, 'input', input);
+  checkSameDType(operation, input.dtype, buffer.dtype);
+  if (input.bytes.byteLength !== buffer.bytes.byteLength) {
+    const expected = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
+    throw shapeError(operation, `an input of ${elements} elements`, {
+      found: `the buffer has ${expected}`,
+      todo: 'Make them as long as each other',
+    });
+  }
+  checkPlace(operation, { name: 'input', buffer: input }, { name: 'buffer', buffer }, 0);
+}
+
+/** Throws where they share bytes. */
+export function checkDisjoint(operation: string, input: TypedBytes, output: TypedBytes): void {
+  if (!overlaps(input.bytes, output.bytes)) return;
+  throw overlapError(operation, 'input and output', 'Give the output its own memory');
+}
+
+/** `one` may share bytes with `many` only where it begins `byteOffset` bytes after it. */
+function checkPlace(
+  operation: string,
+  one: { readonly name: string; readonly buffer: TypedBytes },
+  many: { readonly name: string; readonly buffer: TypedBytes },
+  byteOffset: number,
+): void {
+  const { bytes } = one.buffer;
+  const whole = many.buffer.bytes;
+  if (!overlaps(bytes, whole) || bytes.byteOffset === whole.byteOffset + byteOffset) return;
+  throw overlapError(
+    operation,
+    `${one.name} at byte ${bytes.byteOffset} and ${many.name} at byte ${whole.byteOffset} of one memory`,
+    `Let ${one.name} begin at byte ${byteOffset} of ${many.name}, or give it its own memory`,
+  );
+}
+
+function overlaps(a: Uint8Array, b: Uint8Array): boolean {
+  return (
+    a.buffer === b.buffer &&
+    a.byteOffset < b.byteOffset + b.byteLength &&
+    b.byteOffset < a.byteOffset + a.byteLength
+  );
+}
+
+function overlapError(operation: string, buffers: string, todo: string): ConfigError {
+  return new ConfigError(
+    { asked: `${operation} with ${buffers}`, found: 'they share bytes', todo },
+    { operation },
+  );
 }
 
 export function checkSameDType(operation: string, input: DType, output: DType): void {

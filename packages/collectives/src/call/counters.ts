@@ -11,11 +11,16 @@ export interface OperationCount {
 
 /** What one rank has issued on one group. */
 export class Counters {
-  readonly #counts = new Map<CountedOperation, OperationCount>();
+  readonly #counts = new Map<CountedOperation, { calls: number; bytes: number }>();
 
   add(operation: CountedOperation, bytes: number): void {
-    const { calls, bytes: before } = this.of(operation);
-    this.#counts.set(operation, { calls: calls + 1, bytes: before + bytes });
+    const count = this.#counts.get(operation);
+    if (count === undefined) {
+      this.#counts.set(operation, { calls: 1, bytes });
+    } else {
+      count.calls += 1;
+      count.bytes += bytes;
+    }
   }
 
   addCall(record: CallRecord): void {
@@ -24,11 +29,11 @@ export class Counters {
   }
 
   of(operation: CountedOperation): OperationCount {
-    return this.#counts.get(operation) ?? { calls: 0, bytes: 0 };
+    return { calls: 0, bytes: 0, ...this.#counts.get(operation) };
   }
 
   /** Only operations that were called. */
   entries(): readonly (readonly [CountedOperation, OperationCount])[] {
-    return [...this.#counts];
+    return Array.from(this.#counts, ([operation, count]) => [operation, { ...count }] as const);
   }
 }

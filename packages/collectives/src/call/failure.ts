@@ -111,20 +111,22 @@ function nameRanks(ranks: readonly number[]): string {
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')} ${ranks.length === 1 ? 'has' : 'have'}`;
 }
 
-/** What a transport's pending calls reject with when `rank` has closed it. */
+/** What a transport's pending calls reject with when `rank` has closed it, or has passed on why it must. */
 export function peerClosedError(rank: number, reason: Error | undefined): CollectiveError {
-  const text = reason === undefined ? 'it closed the group' : reasonText(reason);
+  const cause =
+    reason === undefined ? { rank, reason: 'it closed the group' } : causeOf(reason, rank);
+  const by = cause.rank ?? rank;
   return new CollectiveAbortedError(
     {
       asked: 'A message',
-      found: `rank ${rank} of the world closed the transport (${text})`,
-      todo: `Look for the first failure on rank ${rank}`,
+      found: `rank ${by} of the world closed the transport (${cause.reason})`,
+      todo: `Look for the first failure on rank ${by}`,
     },
-    { abortedBy: rank, reason: text },
+    { abortedBy: by, reason: cause.reason },
   );
 }
 
-/** What made a transport fail, as far as its error says so. */
+/** What made a transport fail, as far as its error says so; else `rank` did. */
 export function causeOf(error: unknown, rank: number): AbortCause {
   if (error instanceof CollectiveAbortedError) {
     const { abortedBy, reason } = error.fields;

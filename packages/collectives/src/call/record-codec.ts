@@ -1,52 +1,64 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import { operations, type CallRecord } from './record.ts';
 
-/** Fields that must be equal on all ranks, then those that may differ. */
-const COMPARED = 6;
-const FIXED = 9;
+/**
+ * f64 numbers of an encoded record. The first ones must be equal on all ranks; a peer that compares
+ * them needs no more than one line of its cache. `call` is all small numbers in one.
+ */
+const Field = { call: 0, elements: 1, factor: 2, color: 3, key: 4, channel: 5, splits: 6 } as const;
+const COMPARED: number = Field.color;
 
 const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 const reduceNames = ['sum', 'avg', 'product', 'min', 'max', 'and', 'or', 'xor'] as const;
 const PREMULTIPLIED = reduceNames.length;
 
+/** Of the small numbers in `call`: how many values each has. 0: there is none. */
+const RADIX = 16;
+
 /** Length of an encoded record, in f64 numbers. */
 export function recordFields(size: number): number {
-  return FIXED + 2 * size;
+  return Field.splits + 2 * size;
 }
 
-/** Fields: operation, dtype, elements, root, reduce, factor | colour, key, channel | splits in, splits out. */
+/** Writes only the fields that the operation has. */
 export function encodeRecord(record: CallRecord, size: number, fields: Float64Array): void {
-  const { reduce, member, splits } = record;
-  fields[0] = operations.indexOf(record.operation);
-  fields[1] = record.dtype === undefined ? -1 : dtypeNames.indexOf(record.dtype);
-  fields[2] = record.elements;
-  fields[3] = record.root ?? -1;
-  fields[4] = reduce === undefined ? -1 : reduceCode(reduce);
-  fields[5] = typeof reduce === 'object' ? reduce.premultipliedSum : 0;
-  fields[6] = member?.color ?? Number.NaN;
-  fields[7] = member?.key ?? 0;
-  fields[8] = member?.channel ?? 0;
+  const { operation, dtype, root = -1, reduce, member, splits } = record;
+  const dtypeCode = dtype === undefined ? 0 : dtypeNames.indexOf(dtype) + 1;
+  const reduction = reduce === undefined ? 0 : reduceCode(reduce) + 1;
+  const small = operations.indexOf(operation) + RADIX * (dtypeCode + RADIX * reduction);
+  fields[Field.call] = small + RADIX ** 3 * (root + 1);
+  fields[Field.elements] = record.elements;
+  fields[Field.factor] = typeof reduce === 'object' ? reduce.premultipliedSum : 0;
+  if (member !== undefined) {
+    fields[Field.color] = member.color ?? Number.NaN;
+    fields[Field.key] = member.key;
+    fields[Field.channel] = member.channel;
+  }
   if (splits !== undefined) {
-    fields.set(splits.input, FIXED);
-    fields.set(splits.output, FIXED + size);
+    fields.set(splits.input, Field.splits);
+    fields.set(splits.output, Field.splits + size);
   }
 }
 
 /** Undefined for numbers that no call is encoded to: those of a foreign peer. */
 export function decodeRecord(fields: Float64Array, size: number): CallRecord | undefined {
-  const [operation = -1, dtype = -1, elements = 0, root = -1, reduce = -1, factor = 0] = fields;
-  const [color = Number.NaN, key = 0, channel = -1] = fields.subarray(COMPARED);
-  const name = operations[operation];
+  const [call = -1, elements = 0, factor = 0, color = Number.NaN, key = 0, channel = -1] = fields;
+  const name = operations[operationCode(call)];
   if (name === undefined) return undefined;
+  const digit = (place: number): number => Math.floor(call / RADIX ** place) % RADIX;
+  const root = Math.floor(call / RADIX ** 3) - 1;
   return {
     operation: name,
-    dtype: dtypeNames[dtype],
+    dtype: dtypeNames[digit(1) - 1],
     elements,
     root: root < 0 ? undefined : root,
-    reduce: decodeReduce(reduce, factor),
+    reduce: decodeReduce(digit(2) - 1, factor),
     splits:
       name === 'allToAll'
-        ? { input: splitsFrom(fields, FIXED, size), output: splitsFrom(fields, FIXED + size, size) }
+        ? {
+            input: splitsFrom(fields, Field.splits, size),
+            output: splitsFrom(fields, Field.splits + size, size),
+          }
         : undefined,
     member:
       name === 'split'
@@ -64,24 +76,23 @@ export function findMismatch(
 ): readonly [number, number] | undefined {
   const first = records[0];
   if (first === undefined) return undefined;
-  const isAllToAll = first[0] === ALL_TO_ALL;
+  const isAllToAll = operationCode(first[Field.call] ?? -1) === ALL_TO_ALL;
   for (let rank = 1; rank < records.length; rank++) {
     const other = records[rank];
     if (other === undefined) continue;
     for (let field = 0; field < COMPARED; field++) {
-      if (field === ELEMENTS && isAllToAll) continue;
+      if (field === Field.elements && isAllToAll) continue;
       if (first[field] !== other[field]) return [0, rank];
     }
   }
   return isAllToAll ? findSplitMismatch(records) : undefined;
 }
 
-const ELEMENTS = 2;
 const ALL_TO_ALL = operations.indexOf('allToAll');
 
 /** Of an encoded allToAll: elements that its rank sends to the ranks before `to`. */
 export function elementsBefore(fields: Float64Array, to: number): number {
-  return fields.subarray(FIXED, FIXED + to).reduce((sum, part) => sum + part, 0);
+  return fields.subarray(Field.splits, Field.splits + to).reduce((sum, part) => sum + part, 0);
 }
 
 /** What `from` sends to `to` must be what `to` expects of `from`. */
@@ -91,10 +102,16 @@ function findSplitMismatch(
   const size = records.length;
   for (let from = 0; from < size; from++) {
     for (let to = 0; to < size; to++) {
-      if (records[from]?.[FIXED + to] !== records[to]?.[FIXED + size + from]) return [from, to];
+      const sent = records[from]?.[Field.splits + to];
+      const expected = records[to]?.[Field.splits + size + from];
+      if (sent !== expected) return [from, to];
     }
   }
   return undefined;
+}
+
+function operationCode(call: number): number {
+  return call % RADIX;
 }
 
 function reduceCode(op: ReduceOp): number {

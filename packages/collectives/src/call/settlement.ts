@@ -1,43 +1,63 @@
 import type { Limits } from './checked-group.ts';
 
-/** The promise of an issued call, and its end by time or signal. */
-export class Settlement<T = void> {
-  readonly promise: Promise<T>;
-  readonly timeoutMs: number;
-  /** On the clock of performance.now(). */
-  readonly deadline: number;
-  readonly #resolve: (value: T) => void;
-  readonly #reject: (error: Error) => void;
-  readonly #signal: AbortSignal | undefined;
-  readonly #onSignal: (() => void) | undefined;
+const DONE: Promise<void> = Promise.resolve();
 
-  /** `onSignal` is called with the signal's reason, at once if it has been given already. */
-  constructor(limits: Limits, onSignal: (reason: unknown) => void) {
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    const { signal } = limits;
-    this.promise = promise;
+/**
+ * How an issued call ends: with its result, or by time or signal. A call that is done as soon as it
+ * is issued has one promise with all others of its kind.
+ */
+export class Settlement {
+  readonly timeoutMs: number;
+  /** On the clock of performance.now(); of a call that somebody waits for. */
+  deadline: number = Number.POSITIVE_INFINITY;
+  readonly #signal: AbortSignal | undefined;
+  readonly #interrupt: (reason: unknown) => void;
+  #outcome: 'open' | 'done' | Error = 'open';
+  #waiting: Waiting | undefined;
+
+  /** `interrupt` is called with the signal's reason, at once if it has been given already. */
+  constructor(limits: Limits, interrupt: (reason: unknown) => void) {
     this.timeoutMs = limits.timeoutMs;
-    this.deadline = performance.now() + limits.timeoutMs;
-    this.#resolve = resolve;
-    this.#reject = reject;
-    this.#signal = signal;
-    if (signal === undefined) return;
-    this.#onSignal = () => onSignal(signal.reason);
-    signal.addEventListener('abort', this.#onSignal, { once: true });
-    if (signal.aborted) queueMicrotask(this.#onSignal);
+    this.#signal = limits.signal;
+    this.#interrupt = interrupt;
   }
 
-  resolve(value: T): void {
-    this.#detach();
-    this.#resolve(value);
+  /** To be asked for once, when the call has been issued: its time begins. */
+  get promise(): Promise<void> {
+    if (this.#outcome === 'done') return DONE;
+    if (this.#outcome !== 'open') return Promise.reject(this.#outcome);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.deadline = performance.now() + this.timeoutMs;
+    this.#waiting = { resolve, reject, detach: this.#attach() };
+    return promise;
+  }
+
+  resolve(): void {
+    if (this.#outcome !== 'open') return;
+    this.#outcome = 'done';
+    this.#waiting?.detach?.();
+    this.#waiting?.resolve();
   }
 
   reject(error: Error): void {
-    this.#detach();
-    this.#reject(error);
+    if (this.#outcome !== 'open') return;
+    this.#outcome = error;
+    this.#waiting?.detach?.();
+    this.#waiting?.reject(error);
   }
 
-  #detach(): void {
-    if (this.#onSignal !== undefined) this.#signal?.removeEventListener('abort', this.#onSignal);
+  #attach(): (() => void) | undefined {
+    const signal = this.#signal;
+    if (signal === undefined) return undefined;
+    const onSignal = (): void => this.#interrupt(signal.reason);
+    signal.addEventListener('abort', onSignal, { once: true });
+    if (signal.aborted) queueMicrotask(onSignal);
+    return () => signal.removeEventListener('abort', onSignal);
   }
+}
+
+interface Waiting {
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+  readonly detach: (() => void) | undefined;
 }

@@ -1,5 +1,10 @@
 import type { ProcessGroup, Transport } from '@shardwise/core/spec';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
+import { AlgorithmChoice } from './selection/algorithm-choice.ts';
+import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
+import type { AlgorithmTable } from './selection/algorithm-table.ts';
+import { defaultAlgorithmTable } from './selection/default-algorithm-table.ts';
+import { hostNumbers, ranksByHost } from './topology.ts';
 import { TransportGroup } from './transport-group.ts';
 
 export interface CreateGroupOptions {
@@ -8,17 +13,40 @@ export interface CreateGroupOptions {
    * ranks, for a CollectiveMismatchError instead of wrong results. Default: true.
    */
   readonly verify?: boolean;
+  /**
+   * By rank, the number of its host: where there are several, what ranks of one host tell each
+   * other is cheap. Default: all on one host.
+   */
+  readonly hosts?: readonly number[];
+  /**
+   * Which algorithms to use: `'allReduce=ring,broadcast=tree'`, or one name for allReduce, the same
+   * on every rank. Default: the environment variable SHARDWISE_ALGORITHM, else the table's choice.
+   */
+  readonly algorithm?: string;
+  /** Which algorithm was measured to be the fastest where. Default: the package's own. */
+  readonly algorithmTable?: AlgorithmTable;
 }
 
 /**
  * The group of all ranks of a transport. Its tags are integers from 0 to 2^52. Closing it closes
- * the transport.
+ * the transport. Throws ConfigError for algorithms that there are not.
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
-  return new TransportGroup(
-    { transport, members, id: 0 },
-    options.verify ?? true,
-    new SimdReducer(),
+  const hosts = hostNumbers(options.hosts, transport.size);
+  const choice = new AlgorithmChoice(
+    ranksByHost(hosts),
+    parseAlgorithmSetting(options.algorithm ?? environmentSetting()),
+    options.algorithmTable ?? defaultAlgorithmTable,
   );
+  return new TransportGroup(
+    { transport, members, hosts, id: 0 },
+    { verify: options.verify ?? true, reducer: new SimdReducer() },
+    choice,
+  );
+}
+
+/** Browsers have no environment. */
+function environmentSetting(): string {
+  return typeof process === 'undefined' ? '' : (process.env.SHARDWISE_ALGORITHM ?? '');
 }

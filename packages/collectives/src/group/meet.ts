@@ -4,20 +4,26 @@ import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 
 export interface Meeting {
-  /** Every rank's encoded record, once all have arrived. */
-  readonly records: Promise<readonly Float64Array[]>;
+  /** What every rank has told, once all have arrived. */
+  readonly met: Promise<Met>;
   /** Ranks whose record has not come. */
   readonly missing: () => readonly number[];
 }
 
-/** Everyone tells everyone which call it makes; begun when the call is issued. */
-export function meet(wire: Wire, record: CallRecord): Meeting {
-  const records = Array.from(
-    { length: wire.size },
-    () => new Float64Array(recordFields(wire.size)),
-  );
+export interface Met {
+  /** Encoded, by rank. */
+  readonly records: readonly Float64Array[];
+  /** By rank, the number of the algorithm that it has chosen among those of the operation. */
+  readonly algorithms: readonly number[];
+}
+
+/** Everyone tells everyone which call it makes, and how; begun when the call is issued. */
+export function meet(wire: Wire, record: CallRecord, algorithm: number): Meeting {
+  const fields = recordFields(wire.size);
+  const records = Array.from({ length: wire.size }, () => new Float64Array(fields + 1));
   const own = records[wire.rank] ?? new Float64Array(0);
   encodeRecord(record, wire.size, own);
+  own[fields] = algorithm;
   const peers = peersOf(wire);
   const missing = new Set(peers);
   const exchange = [
@@ -28,7 +34,10 @@ export function meet(wire: Wire, record: CallRecord): Meeting {
     }),
   ];
   return {
-    records: Promise.all(exchange).then(() => records),
+    met: Promise.all(exchange).then(() => ({
+      records,
+      algorithms: records.map((told) => told[fields] ?? -1),
+    })),
     missing: () => [...missing].sort((a, b) => a - b),
   };
 }

@@ -7,22 +7,35 @@ import {
 import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
+  callsDifferError,
   causeOf,
   mismatchError,
   reasonText,
   timeoutError,
   type AbortCause,
   type CallSite,
+  type RankCall,
 } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { membersOf } from '../call/members.ts';
 import { decodeRecord, findMismatch } from '../call/record-codec.ts';
-import { describeCall } from '../call/record.ts';
+import { describeCall, type Operation } from '../call/record.ts';
 import { Settlement } from '../call/settlement.ts';
 import type { Reducer } from '../reduce/reducer.ts';
+import type { Wire } from '../algorithms/wire.ts';
 import { groupWire, MAX_ID, MAX_SPLITS, type Membership } from './group-wire.ts';
 import { meet, type Meeting } from './meet.ts';
-import { runAlgorithm } from './run-algorithm.ts';
+import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
+import type { Algorithm } from './selection/algorithm.ts';
+import { algorithms } from './selection/algorithms.ts';
+import { ranksByHost } from './topology.ts';
+
+/** What a group has in common with those split from it. */
+export interface GroupSettings {
+  /** Whether ranks compare their calls. */
+  readonly verify: boolean;
+  readonly reducer: Reducer;
+}
 
 /** How many ranks have come to a call, for the message of a call that ends too late. */
 type Missing = () => readonly number[];
@@ -33,8 +46,10 @@ type Missing = () => readonly number[];
  */
 export class TransportGroup extends CheckedGroup {
   readonly #membership: Membership;
-  readonly #verify: boolean;
-  readonly #reducer: Reducer;
+  readonly #settings: GroupSettings;
+  readonly #choice: AlgorithmChoice;
+  readonly #data: Wire;
+  readonly #records: Wire;
   /** Of the collectives that are not done, the last one. */
   #tail: Promise<unknown> | undefined;
   #calls = 0;
@@ -42,12 +57,14 @@ export class TransportGroup extends CheckedGroup {
   #splits = 0;
   #ended: AbortCause | undefined;
 
-  constructor(membership: Membership, verify: boolean, reducer: Reducer) {
+  constructor(membership: Membership, settings: GroupSettings, choice: AlgorithmChoice) {
     const { members, transport } = membership;
     super(members.indexOf(transport.rank), members.length, members);
     this.#membership = membership;
-    this.#verify = verify;
-    this.#reducer = reducer;
+    this.#settings = settings;
+    this.#choice = choice;
+    this.#data = groupWire(membership, 'data');
+    this.#records = groupWire(membership, 'records');
   }
 
   override close(reason?: Error): void {
@@ -61,11 +78,12 @@ export class TransportGroup extends CheckedGroup {
   protected override run(call: GroupCall, limits: Limits): Promise<void> {
     const site = { operation: call.record.operation, sequence: this.#calls++, rank: this.rank };
     if (this.#ended !== undefined) return Promise.reject(abortedError(site, this.#ended));
+    const algorithm = this.#choice.algorithmFor(call.record);
     const meeting =
-      this.#verify || call.record.operation === 'split'
-        ? meet(groupWire(this.#membership, 'records'), call.record)
+      this.#settings.verify || call.record.operation === 'split'
+        ? meet(this.#records, call.record, numberOf(algorithm))
         : undefined;
-    const done = this.#carryOut(call, site, meeting, this.#tail);
+    const done = this.#carryOut(call, algorithm, site, meeting, this.#tail);
     const tail = done
       .catch(() => {})
       .finally(() => {
@@ -91,7 +109,7 @@ export class TransportGroup extends CheckedGroup {
     member: { readonly color: number | undefined; readonly key: number },
     limits: Limits,
   ): Promise<ProcessGroup | undefined> {
-    const { transport, members: parents, id: parentId } = this.#membership;
+    const { transport, members: parents, hosts, id: parentId } = this.#membership;
     this.#splits += 1;
     const id = parentId * (MAX_SPLITS + 1) + this.#splits;
     if (this.#splits > MAX_SPLITS || id >= MAX_ID) throw tooManySplitsError(this.#splits);
@@ -99,22 +117,23 @@ export class TransportGroup extends CheckedGroup {
     const ranks = membersOf(this.rank, met);
     if (ranks === undefined) return undefined;
     const members = ranks.map((rank) => parents[rank]!);
-    return new TransportGroup({ transport, members, id }, this.#verify, this.#reducer);
+    const choice = this.#choice.for(ranksByHost(members.map((rank) => hosts[rank] ?? 0)));
+    return new TransportGroup({ transport, members, hosts, id }, this.#settings, choice);
   }
 
   async #carryOut(
     call: GroupCall,
+    algorithm: Algorithm,
     site: CallSite,
     meeting: Meeting | undefined,
     before: Promise<unknown> | undefined,
   ): Promise<void> {
     const agreed = this.#agree(call, site, meeting);
-    const wire = groupWire(this.#membership, 'data');
-    const { operation } = call.record;
+    const options = { reducer: this.#settings.reducer, agreed };
     const isShort = call.input.byteLength <= EAGER_BYTES;
-    if (before === undefined && operation === 'allReduce' && isShort) {
+    if (before === undefined && algorithm.beginsEarly && isShort) {
       // Its data may go along with the records, as it changes nothing before they have agreed.
-      const done = runAlgorithm(wire, call, { reducer: this.#reducer, agreed });
+      const done = algorithm.run(this.#data, call, options);
       done.catch(() => {});
       await agreed;
       call.onStarted?.();
@@ -125,15 +144,23 @@ export class TransportGroup extends CheckedGroup {
     await before;
     if (this.#ended !== undefined) throw abortedError(site, this.#ended);
     call.onStarted?.();
-    await runAlgorithm(wire, call, { reducer: this.#reducer, agreed });
+    await algorithm.run(this.#data, call, options);
   }
 
   /** Settles when all ranks are known to make this call. */
   async #agree(call: GroupCall, site: CallSite, meeting: Meeting | undefined): Promise<void> {
     if (meeting === undefined) return;
-    const records = await meeting.records;
+    const { records, algorithms: chosen } = await meeting.met;
     const pair = findMismatch(records);
     if (pair !== undefined) throw mismatchError(site, records, pair);
+    const other = chosen.findIndex((number) => number !== chosen[0]);
+    if (other > 0) {
+      const by = (rank: number): RankCall => ({
+        rank,
+        call: `${describeCall(call.record)} by ${nameOf(call.record.operation, chosen[rank])}`,
+      });
+      throw callsDifferError(site, by(0), by(other));
+    }
     call.onMet?.(records.flatMap((fields) => decodeRecord(fields, this.size) ?? []));
   }
 
@@ -190,6 +217,15 @@ export class TransportGroup extends CheckedGroup {
 /** What a peer that has not made the call yet can well keep. */
 const EAGER_BYTES = 1 << 20;
 const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Among those of its operation. */
+function numberOf({ operation, name }: Algorithm): number {
+  return algorithms[operation].findIndex((known) => known.name === name);
+}
+
+function nameOf(operation: Operation, number = -1): string {
+  return algorithms[operation][number]?.name ?? 'an unknown algorithm';
+}
 
 function toError(reason: unknown): Error {
   return reason instanceof Error ? reason : new Error(String(reason));

@@ -1,7 +1,30 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import { elementBlocks, type Accumulator } from './element-blocks.ts';
+import { elementBlocks, type Accumulator, type ElementView } from './element-blocks.ts';
 
 const BLOCK_ELEMENTS = 4096;
+
+/** Sums of some of the ranks are kept in this dtype until all are added: 16-bit floats in f32. */
+export const partialDTypes: Readonly<Record<DType, DType>> = {
+  f64: 'f64',
+  f32: 'f32',
+  f16: 'f32',
+  bf16: 'f32',
+  i64: 'i64',
+  i32: 'i32',
+  u8: 'u8',
+  bool: 'bool',
+};
+
+/** One step of a reduction: adds the sources, in their order, to what has been added before. */
+export interface Fold {
+  /** The reduction of what came before, in the partial dtype; undefined: nothing did. */
+  readonly partial: Uint8Array | undefined;
+  readonly sources: readonly Uint8Array[];
+  readonly dtype: DType;
+  readonly op: ReduceOp;
+  /** How many sources there were in all, where these are the last; undefined: more are to come. */
+  readonly total: number | undefined;
+}
 
 /**
  * Reduces the sources in the order given and writes the result to every destination, which may be
@@ -14,31 +37,51 @@ export function reduceElements(
   dtype: DType,
   op: ReduceOp,
 ): void {
-  const blocks = elementBlocks[dtype];
-  const isAligned = (bytes: Uint8Array): boolean => bytes.byteOffset % dtypes[dtype].bytes === 0;
-  if (!destinations.every(isAligned)) {
-    const result = new Uint8Array(sources[0]?.byteLength ?? 0);
-    reduceElements(sources, [result], dtype, op);
+  foldElements({ partial: undefined, sources, dtype, op, total: sources.length }, destinations);
+}
+
+/**
+ * Writes a step's result to every destination, which may be its partial or one of its sources:
+ * in the dtype where it is the last one, else in the partial dtype. In whatever steps one order of
+ * sources is reduced, the bits are those of reduceElements.
+ */
+export function foldElements(fold: Fold, destinations: readonly Uint8Array[]): void {
+  const { partial, sources, dtype, op, total: count } = fold;
+  const partialDType = partialDTypes[dtype];
+  const resultDType = count === undefined ? partialDType : dtype;
+  if (!destinations.every((bytes) => isAligned(bytes, resultDType))) {
+    const result = new Uint8Array(destinations[0]?.byteLength ?? 0);
+    foldElements(fold, [result]);
     for (const bytes of destinations) bytes.set(result);
     return;
   }
-  const from = sources.map((bytes) => blocks.view(isAligned(bytes) ? bytes : bytes.slice()));
-  const to = destinations.map((bytes) => blocks.view(bytes));
-  const elements = (sources[0]?.byteLength ?? 0) / dtypes[dtype].bytes;
+  const elements = (destinations[0]?.byteLength ?? 0) / dtypes[resultDType].bytes;
+  const before = partial === undefined ? [] : [viewOf(partial, partialDType)];
+  const from = [...before, ...sources.map((bytes) => viewOf(bytes, dtype))];
+  const to = destinations.map((bytes) => viewOf(bytes, resultDType));
   const length = Math.min(elements, BLOCK_ELEMENTS);
-  const total = blocks.create(length);
-  const next = blocks.create(length);
+  const total = elementBlocks[partialDType].create(length);
+  const next = elementBlocks[partialDType].create(length);
   for (let start = 0; start < elements; start += length) {
-    const count = Math.min(length, elements - start);
+    const block = Math.min(length, elements - start);
     for (const [index, view] of from.entries()) {
       const into = index === 0 ? total : next;
-      view.load(start, count, into);
-      if (typeof op === 'object') scale(into, op.premultipliedSum, count);
-      if (index > 0) combine(total, next, count, typeof op === 'object' ? 'sum' : op);
+      view.load(start, block, into);
+      const isSource = index >= before.length;
+      if (typeof op === 'object' && isSource) scale(into, op.premultipliedSum, block);
+      if (index > 0) combine(total, next, block, typeof op === 'object' ? 'sum' : op);
     }
-    if (op === 'avg') divide(total, sources.length, count);
-    for (const view of to) view.store(start, count, total);
+    if (op === 'avg' && count !== undefined) divide(total, count, block);
+    for (const view of to) view.store(start, block, total);
   }
+}
+
+function isAligned(bytes: Uint8Array, dtype: DType): boolean {
+  return bytes.byteOffset % dtypes[dtype].bytes === 0;
+}
+
+function viewOf(bytes: Uint8Array, dtype: DType): ElementView {
+  return elementBlocks[dtype].view(isAligned(bytes, dtype) ? bytes : bytes.slice());
 }
 
 type Combine = Exclude<ReduceOp, object>;

@@ -1,5 +1,5 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
-import { reduceElements } from './reduce-elements.ts';
+import { foldElements, reduceElements, type Fold } from './reduce-elements.ts';
 
 /** Reduces for one rank, and lends it memory in which that is fast. */
 export interface Reducer {
@@ -8,6 +8,8 @@ export interface Reducer {
   giveBack(bytes: Uint8Array): void;
   /** In the order of `sources`, into a destination that may be one of them, as reduceElements does. */
   reduce(sources: readonly Uint8Array[], destination: Uint8Array, dtype: DType, op: ReduceOp): void;
+  /** Into a destination that may be the step's partial or one of its sources, as foldElements does. */
+  fold(step: Fold, destination: Uint8Array): void;
 }
 
 /** On the heap, for all dtypes alike. */
@@ -15,4 +17,5 @@ export const plainReducer: Reducer = {
   borrow: (byteLength) => new Uint8Array(byteLength),
   giveBack: () => {},
   reduce: (sources, destination, dtype, op) => reduceElements(sources, [destination], dtype, op),
+  fold: (step, destination) => foldElements(step, [destination]),
 };

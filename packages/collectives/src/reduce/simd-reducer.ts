@@ -5,7 +5,7 @@ import {
   reduceKernelModule,
   tableKernelName,
 } from '../wasm/reduce-kernel.ts';
-import { reduceElements } from './reduce-elements.ts';
+import { foldElements, type Fold } from './reduce-elements.ts';
 import type { Reducer } from './reducer.ts';
 
 /** What is lent at most in one piece: a segment of a long message. */
@@ -52,16 +52,30 @@ export class SimdReducer implements Reducer {
     dtype: DType,
     op: ReduceOp,
   ): void {
+    this.fold({ partial: undefined, sources, dtype, op, total: sources.length }, destination);
+  }
+
+  fold(step: Fold, destination: Uint8Array): void {
+    const { partial, sources: own, dtype, total } = step;
+    // A partial has been scaled before, and is divided when it is whole.
+    const op = step.op === 'avg' && total === undefined ? 'sum' : step.op;
     const kernelOp = kernelOpOf(op);
-    if (!isKernelDType(dtype) || kernelOp === undefined || sources.length >= BLOCKS) {
-      reduceElements(sources, [destination], dtype, op);
+    const sources = partial === undefined ? own : [partial, ...own];
+    const scalesPartial = partial !== undefined && kernelOp === 'premultipliedSum';
+    if (
+      !isKernelDType(dtype) ||
+      kernelOp === undefined ||
+      scalesPartial ||
+      sources.length >= BLOCKS
+    ) {
+      foldElements(step, [destination]);
       return;
     }
     const memory = this.#memory();
     const name = tableKernelName(dtype, kernelOp);
     const kernel = this.#exports[name];
     if (typeof kernel !== 'function') throw new RangeError(`The module has no kernel ${name}`);
-    const scale = typeof op === 'object' ? op.premultipliedSum : sources.length;
+    const scale = typeof op === 'object' ? op.premultipliedSum : (total ?? 1);
     const isHere = (bytes: Uint8Array): boolean =>
       bytes.buffer === memory.buffer && bytes.byteOffset % dtypes[dtype].bytes === 0;
     const places = [...sources, destination].map((bytes, index) => ({

@@ -24,6 +24,8 @@ interface PendingCall {
   readonly call: GroupCall;
   readonly settlement: Settlement;
   readonly exposure: Exposure;
+  /** The one that was issued after it. */
+  next: PendingCall | undefined;
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
   /** Known when all have arrived. */
@@ -31,17 +33,18 @@ interface PendingCall {
 }
 
 /**
- * Pieces that a call goes in (none where nothing is exposed, as in a barrier), and whether any rank
- * stages them.
+ * Pieces that a call goes in (none where nothing is exposed, as in a barrier), whether any rank
+ * stages them, the exposures by rank and the length of the longest.
  */
 interface Plan {
   readonly rounds: number;
   readonly staged: boolean;
   readonly exposures: readonly Exposure[];
+  readonly longestBytes: number;
 }
 
-const NOTHING: Plan = { rounds: 0, staged: false, exposures: [] };
-const UNKNOWN: Plan = { rounds: 1, staged: false, exposures: [] };
+const NOTHING: Plan = { rounds: 0, staged: false, exposures: [], longestBytes: 0 };
+const UNKNOWN: Plan = { rounds: 1, staged: false, exposures: [], longestBytes: 0 };
 const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
 
 /** Tells the group that it has ended. */
@@ -60,17 +63,21 @@ export class CollectiveQueue {
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
   readonly #owner: QueueOwner;
-  /** Calls that are not completed, oldest first. */
-  readonly #calls: PendingCall[] = [];
+  readonly #interrupt: (reason: unknown) => void;
+  /** Calls that are not completed: the first and the last one of a list. */
+  #oldest: PendingCall | undefined;
+  #newest: PendingCall | undefined;
+  /** The first call that is not published, and the first whose part is not done. */
+  #toPublish: PendingCall | undefined;
+  #toWork: PendingCall | undefined;
   #issued = 0;
-  #published = 0;
-  #worked = 0;
   #completed = 0;
 
   constructor(lanes: Lanes, memory: SharedMemory, owner: QueueOwner) {
     this.#lanes = lanes;
     this.#memory = memory;
     this.#owner = owner;
+    this.#interrupt = (reason) => owner.abort(reason);
   }
 
   /** `sequence` of the next call. */
@@ -78,54 +85,59 @@ export class CollectiveQueue {
     return this.#issued;
   }
 
-  issue(call: GroupCall, limits: Limits): Promise<void> {
-    const settlement = new Settlement(limits, (reason) => this.#owner.abort(reason));
-    this.#calls.push({
+  /** The call moves with the next `advance`. */
+  issue(call: GroupCall, limits: Limits): Settlement {
+    const settlement = new Settlement(limits, this.#interrupt);
+    const pending: PendingCall = {
       sequence: this.#issued,
       call,
       settlement,
       exposure: this.#expose(call),
+      next: undefined,
       phase: 'meeting',
       round: 0,
       plan: UNKNOWN,
-    });
+    };
+    if (this.#newest !== undefined) this.#newest.next = pending;
+    this.#newest = pending;
+    this.#oldest ??= pending;
+    this.#toPublish ??= pending;
+    this.#toWork ??= pending;
     this.#issued += 1;
-    return settlement.promise;
+    return settlement;
   }
 
   isPending(): boolean {
-    return this.#calls.length > 0;
+    return this.#oldest !== undefined;
   }
 
   deadline(): number {
-    return Math.min(...this.#calls.map((call) => call.settlement.deadline));
+    return Math.min(...this.#all().map((call) => call.settlement.deadline));
   }
 
   advance(): boolean {
     let moved = false;
-    while (this.#published < this.#issued && this.#lanes.slotIsFree(this.#published)) {
-      const call = this.#at(this.#published);
-      if (call === undefined) break;
+    for (let call = this.#toPublish; call !== undefined; call = this.#toPublish) {
+      if (!this.#lanes.slotIsFree(call.sequence)) break;
       this.#lanes.publish(call.sequence, call.call.record, call.exposure);
-      this.#published += 1;
+      this.#toPublish = call.next;
       moved = true;
     }
-    while (this.#worked < this.#published) {
-      const call = this.#at(this.#worked);
+    for (let call = this.#toWork; call !== this.#toPublish; call = this.#toWork) {
       if (call === undefined) break;
       const { phase, round } = call;
       const partDone = this.#work(call);
       moved ||= partDone || call.phase !== phase || call.round !== round;
       if (!partDone) break;
-      this.#worked += 1;
+      this.#toWork = call.next;
     }
-    while (this.#completed < this.#worked) {
-      const call = this.#at(this.#completed);
+    for (let call = this.#oldest; call !== this.#toWork; call = this.#oldest) {
       if (call === undefined || !this.#allReached(call, 2 * call.plan.rounds)) break;
       this.#takeBack(call);
       this.#completed += 1;
       this.#lanes.setCompleted(this.#completed);
-      this.#calls.shift();
+      this.#oldest = call.next;
+      if (call.next === undefined) this.#newest = undefined;
       call.settlement.resolve();
       moved = true;
     }
@@ -133,7 +145,7 @@ export class CollectiveQueue {
   }
 
   expire(now: number): void {
-    const late = this.#calls.find((call) => call.settlement.deadline <= now);
+    const late = this.#all().find((call) => call.settlement.deadline <= now);
     if (late === undefined) return;
     const { sequence, settlement, call } = late;
     const ranks = [...this.#lanes.members.keys()];
@@ -148,12 +160,13 @@ export class CollectiveQueue {
       { missing, slow },
     );
     settlement.reject(error);
-    this.#calls.splice(this.#calls.indexOf(late), 1);
     this.#owner.abort(error);
   }
 
   fail(cause: AbortCause): void {
-    for (const { call, sequence, settlement } of this.#calls.splice(0)) {
+    const calls = this.#all();
+    this.#oldest = this.#newest = this.#toPublish = this.#toWork = undefined;
+    for (const { call, sequence, settlement } of calls) {
       settlement.reject(abortedError(this.#site(call.record, sequence), cause));
     }
   }
@@ -169,7 +182,7 @@ export class CollectiveQueue {
     if (call.phase === 'meeting') {
       if (!this.#allArrived(call) || !this.#agree(call)) return false;
       call.plan = this.#plan(call.sequence);
-      call.call.onMet?.(this.#records(call.sequence));
+      if (call.call.onMet !== undefined) call.call.onMet(this.#records(call.sequence));
       call.call.onStarted?.();
       call.phase = 'filling';
     }
@@ -212,23 +225,29 @@ export class CollectiveQueue {
 
   #plan(sequence: number): Plan {
     if (this.#lanes.nothingExposed(sequence)) return NOTHING;
-    const exposures = this.#lanes.members.map((_, rank) => this.#lanes.exposure(rank, sequence));
-    const staged = exposures.some((exposure) => exposure.staged);
-    const longest = Math.max(...exposures.map((exposure) => exposure.byteLength));
-    const pieces = Math.ceil(longest / this.#pieceBytes());
-    return { rounds: staged ? pieces : 1, staged, exposures };
+    const exposures: Exposure[] = [];
+    let staged = false;
+    let longestBytes = 0;
+    for (let rank = 0; rank < this.#lanes.size; rank++) {
+      const exposure = this.#lanes.exposure(rank, sequence);
+      exposures.push(exposure);
+      staged ||= exposure.staged;
+      longestBytes = Math.max(longestBytes, exposure.byteLength);
+    }
+    const rounds = staged ? Math.ceil(longestBytes / this.#pieceBytes()) : 1;
+    return { rounds, staged, exposures, longestBytes };
   }
 
   #doPart({ call, plan, round, sequence }: PendingCall): void {
-    const start = plan.staged ? round * this.#pieceBytes() : 0;
-    const longest = Math.max(...plan.exposures.map((exposure) => exposure.byteLength));
-    const stop = plan.staged ? Math.min(start + this.#pieceBytes(), longest) : longest;
+    const { staged, exposures, longestBytes } = plan;
+    const start = staged ? round * this.#pieceBytes() : 0;
+    const stop = staged ? Math.min(start + this.#pieceBytes(), longestBytes) : longestBytes;
     doPart(call, {
       memory: this.#memory,
       rank: this.#lanes.rank,
       start,
       stop,
-      addresses: plan.exposures.map(({ staged, address }) => (staged ? address : address + start)),
+      addresses: exposures.map((one) => (one.staged ? one.address : one.address + start)),
       records: this.#lanes.records(sequence),
     });
   }
@@ -252,24 +271,31 @@ export class CollectiveQueue {
   }
 
   #allArrived({ sequence, call }: PendingCall): boolean {
-    return this.#every(call.record, sequence, (rank) => this.#lanes.arrived(rank, sequence));
+    const lanes = this.#lanes;
+    for (let rank = 0; rank < lanes.size; rank++) {
+      if (lanes.arrived(rank, sequence)) continue;
+      // In this order: a rank closes after its last step.
+      if (lanes.closed(rank) && !lanes.arrived(rank, sequence)) this.#endAt(rank, call, sequence);
+      return false;
+    }
+    return true;
   }
 
   #allReached({ sequence, call }: PendingCall, step: number): boolean {
-    return this.#every(call.record, sequence, (rank) => this.#lanes.step(rank, sequence) >= step);
-  }
-
-  #every(record: CallRecord, sequence: number, has: (rank: number) => boolean): boolean {
-    for (let rank = 0; rank < this.#lanes.size; rank++) {
-      if (has(rank)) continue;
-      // In this order: a rank closes after its last step.
-      if (this.#lanes.closed(rank) && !has(rank)) {
-        const reason = `it closed the group before ${describeCall(record)} #${sequence} was done`;
-        this.#owner.end({ rank: this.#lanes.members[rank], reason });
+    const lanes = this.#lanes;
+    for (let rank = 0; rank < lanes.size; rank++) {
+      if (lanes.step(rank, sequence) >= step) continue;
+      if (lanes.closed(rank) && lanes.step(rank, sequence) < step) {
+        this.#endAt(rank, call, sequence);
       }
       return false;
     }
     return true;
+  }
+
+  #endAt(rank: number, { record }: GroupCall, sequence: number): void {
+    const reason = `it closed the group before ${describeCall(record)} #${sequence} was done`;
+    this.#owner.end({ rank: this.#lanes.members[rank], reason });
   }
 
   #isDone({ sequence, plan }: PendingCall, rank: number): boolean {
@@ -282,14 +308,16 @@ export class CollectiveQueue {
     const pair = findMismatch(records);
     if (pair === undefined) return true;
     const error = mismatchError(this.#site(call.record, sequence), records, pair);
-    this.#calls.splice(this.#calls.indexOf(pending), 1);
     settlement.reject(error);
     this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: error.message });
     return false;
   }
 
-  #at(sequence: number): PendingCall | undefined {
-    return this.#calls[sequence - this.#completed];
+  /** Oldest first. */
+  #all(): readonly PendingCall[] {
+    const calls: PendingCall[] = [];
+    for (let call = this.#oldest; call !== undefined; call = call.next) calls.push(call);
+    return calls;
   }
 
   #site(record: CallRecord, sequence: number): CallSite {

@@ -3,6 +3,9 @@ import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
 import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './layout.ts';
 
+/** Divides SLOTS, so that nobody waits for a slot of calls that everyone has left. */
+const COMPLETED_STEP = 16;
+
 /** What a rank lets its peers read during a call. */
 export interface Exposure {
   /** In shared memory, or where its pieces will be staged. */
@@ -26,6 +29,8 @@ export class Lanes {
   readonly #slots: Int32Array;
   /** Encoded records by slot, then rank. */
   readonly #records: readonly (readonly Float64Array[])[];
+  /** What this rank has written to its slots. */
+  readonly #written: (CallRecord | undefined)[] = Array.from({ length: SLOTS });
   readonly #laneWords: readonly number[];
   /** All ranks have left the calls before this one, and maybe more. */
   #leftByAll = 0;
@@ -69,11 +74,19 @@ export class Lanes {
     words[slot + Slot.staged] = exposure.staged ? 1 : 0;
     words[slot + Slot.address] = exposure.address;
     numbers[slot / 2 + SLOT_BYTE_LENGTH] = exposure.byteLength;
-    const fields = this.records(sequence)[this.rank];
-    if (fields !== undefined) encodeRecord(record, this.size, fields);
-    Atomics.store(words, slot + Slot.step, 0);
+    this.#writeRecord(sequence, record);
+    words[slot + Slot.step] = 0;
     Atomics.store(words, slot + Slot.arrived, sequence + 1);
     this.ringPeers();
+  }
+
+  /** A record that is the same object is there already: a barrier's. */
+  #writeRecord(sequence: number, record: CallRecord): void {
+    const slot = sequence % SLOTS;
+    const fields = this.#records[slot]?.[this.rank];
+    if (fields === undefined || this.#written[slot] === record) return;
+    encodeRecord(record, this.size, fields);
+    this.#written[slot] = record;
   }
 
   arrived(rank: number, sequence: number): boolean {
@@ -118,8 +131,9 @@ export class Lanes {
     };
   }
 
-  /** This rank has left all calls before `sequence`. */
+  /** This rank has left all calls before `sequence`, which it tells the others now and then. */
   setCompleted(sequence: number): void {
+    if (sequence % COMPLETED_STEP !== 0) return;
     Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);
     if (sequence % SLOTS === 0) this.ringPeers();
   }

@@ -41,6 +41,8 @@ export const Message = {
   address: 6,
   piece: 7,
   wantedDType: 8,
+  /** Tags of up to 53 bits: what is above the lower 32. */
+  tagHigh: 9,
 } as const;
 const MESSAGE_BYTES = 64;
 /** f64 index within a message: bytes sent, bytes the receiver wants. */

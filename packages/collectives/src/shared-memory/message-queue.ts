@@ -21,6 +21,8 @@ const State = { free: 0, posted: 1, pieceWanted: 2, pieceReady: 3, taken: 4, ref
 
 interface PendingTransfer {
   readonly transfer: Transfer;
+  /** Whether a mismatch is one of the group's ranks, not of this message alone. */
+  readonly endsGroup: boolean;
   readonly sequence: number;
   readonly settlement: Settlement;
   /** First word of the message: the sender's own, or the one that a receive has met. */
@@ -35,6 +37,9 @@ export class MessageQueue {
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
   readonly #owner: QueueOwner;
+  readonly #interrupt: (reason: unknown) => void;
+  /** By rank: the first words of its messages. */
+  readonly #messages: readonly (readonly number[])[];
   readonly #sends = new Set<PendingTransfer>();
   readonly #receives = new Set<PendingTransfer>();
   /** The send that has the staging area. */
@@ -46,6 +51,12 @@ export class MessageQueue {
     this.#lanes = lanes;
     this.#memory = memory;
     this.#owner = owner;
+    this.#interrupt = (reason) => owner.abort(reason);
+    this.#messages = lanes.members.map((member) => {
+      const { layout } = lanes.control;
+      const word = (index: number): number => layout.message(lanes.channel, member, index) / 4;
+      return Array.from({ length: MESSAGES }, (_, index) => word(index));
+    });
   }
 
   /** `sequence` of the next transfer. */
@@ -53,12 +64,13 @@ export class MessageQueue {
     return this.#issued;
   }
 
-  issue(transfer: Transfer, limits: Limits): Promise<void> {
-    const settlement = new Settlement(limits, (reason) => this.#owner.abort(reason));
+  /** The transfer moves with the next `advance`. A mismatch ends the group, or fails the message alone. */
+  issue(transfer: Transfer, limits: Limits, endsGroup: boolean): Settlement {
+    const settlement = new Settlement(limits, this.#interrupt);
     const sequence = this.#issued++;
-    const pending = { transfer, sequence, settlement, message: undefined, piece: 0 };
+    const pending = { transfer, endsGroup, sequence, settlement, message: undefined, piece: 0 };
     (transfer.operation === 'send' ? this.#sends : this.#receives).add(pending);
-    return settlement.promise;
+    return settlement;
   }
 
   isPending(): boolean {
@@ -129,7 +141,7 @@ export class MessageQueue {
   }
 
   #post(pending: PendingTransfer): boolean {
-    const message = this.#messagesOf(this.#lanes.rank).find(
+    const message = this.#messages[this.#lanes.rank]?.find(
       (word) => this.#state(word) === State.free,
     );
     if (message === undefined) return false;
@@ -137,7 +149,8 @@ export class MessageQueue {
     const { words, numbers } = this.#lanes.control;
     const address = this.#memory.addressOf(buffer.bytes, undefined);
     words[message + Message.to] = peer;
-    words[message + Message.tag] = tag;
+    words[message + Message.tag] = tag | 0;
+    words[message + Message.tagHigh] = highWord(tag);
     words[message + Message.order] = this.#order++ | 0;
     words[message + Message.dtype] = dtypeNames.indexOf(buffer.dtype);
     words[message + Message.staged] = address === undefined ? 1 : 0;
@@ -229,10 +242,11 @@ export class MessageQueue {
   #firstPosted({ peer, tag }: Transfer): number | undefined {
     const { words } = this.#lanes.control;
     let first: number | undefined;
-    for (const message of this.#messagesOf(peer)) {
+    for (const message of this.#messages[peer] ?? []) {
       if (this.#state(message) !== State.posted) continue;
       if (words[message + Message.to] !== this.#lanes.rank) continue;
-      if (words[message + Message.tag] !== tag) continue;
+      if (words[message + Message.tag] !== (tag | 0)) continue;
+      if (words[message + Message.tagHigh] !== highWord(tag)) continue;
       if (first === undefined || this.#isBefore(message, first)) first = message;
     }
     return first;
@@ -260,7 +274,7 @@ export class MessageQueue {
     return true;
   }
 
-  /** Ends the group on this rank; the peer finds the same mismatch. */
+  /** Fails the message, and with it mostly the group on this rank; the peer finds the same mismatch. */
   #mismatch(pending: PendingTransfer, message: number): void {
     const { words, numbers } = this.#lanes.control;
     const sent = describeBytes(
@@ -281,6 +295,7 @@ export class MessageQueue {
     );
     this.#drop(pending);
     pending.settlement.reject(error);
+    if (!pending.endsGroup) return;
     this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: error.message });
   }
 
@@ -292,13 +307,6 @@ export class MessageQueue {
 
   #all(): readonly PendingTransfer[] {
     return [...this.#sends, ...this.#receives];
-  }
-
-  #messagesOf(rank: number): readonly number[] {
-    const { control, channel, members } = this.#lanes;
-    const first = control.layout.message(channel, members[rank] ?? 0, 0) / 4;
-    const step = control.layout.message(channel, members[rank] ?? 0, 1) / 4 - first;
-    return Array.from({ length: MESSAGES }, (_, index) => first + index * step);
   }
 
   #state(message: number): number {
@@ -325,6 +333,10 @@ export class MessageQueue {
   #site({ transfer, sequence }: PendingTransfer): CallSite {
     return { operation: transfer.operation, sequence, rank: this.#lanes.rank };
   }
+}
+
+function highWord(tag: number): number {
+  return Math.floor(tag / 2 ** 32);
 }
 
 function describe({ operation, buffer, peer, tag }: Transfer): string {

@@ -1,5 +1,5 @@
-import { availableParallelism } from 'node:os';
 import type { AbortCause } from '../call/failure.ts';
+import { nextTurn } from '../call/next-turn.ts';
 import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
 
@@ -14,6 +14,8 @@ export interface Waiting {
   fail(cause: AbortCause): void;
 }
 
+/** Less than a microsecond. */
+const BRIEF_TURNS = 48;
 const SPIN_MS = 0.005;
 const SPIN_TURNS_PER_CLOCK = 16;
 const POLL_MS = 0.1;
@@ -23,7 +25,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when
- * one is issued; then a microtask spins for a few microseconds; then the event loop is polled for
+ * one is issued, which may spin for less than a microsecond; then a microtask spins for a few; then the event loop is polled for
  * a tenth of a millisecond; then the rank sleeps until a peer rings. Where ranks outnumber cores
  * a spinning rank would hold up the one it waits for, so it goes to sleep sooner.
  */
@@ -32,7 +34,7 @@ export class Progress {
   readonly #presence: Presence;
   readonly #bell: number;
   readonly #oversubscribed: boolean;
-  readonly #groups = new Set<Waiting>();
+  #groups: readonly Waiting[] = [];
   readonly #onSpin = (): void => this.#spin();
   readonly #onPoll = (): void => this.#poll();
   #state: 'idle' | 'spinning' | 'polling' | 'sleeping' = 'idle';
@@ -40,7 +42,7 @@ export class Progress {
   #pollingSince = 0;
   /** Counts sleeps, so that a wake-up that comes late is known as such. */
   #sleep = 0;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   /** When to look next whether the others live. */
   #nextLook: number;
 
@@ -49,16 +51,16 @@ export class Progress {
     this.#presence = presence;
     this.#nextLook = performance.now() + presence.lookEveryMs;
     this.#bell = control.layout.bell(worldRank) / 4;
-    this.#oversubscribed = control.layout.size > availableParallelism();
+    this.#oversubscribed = control.layout.size > navigator.hardwareConcurrency;
   }
 
   add(group: Waiting): void {
-    this.#groups.add(group);
+    this.#groups = [...this.#groups, group];
   }
 
   remove(group: Waiting): void {
-    this.#groups.delete(group);
-    if (this.#groups.size === 0) this.#presence.leave();
+    this.#groups = this.#groups.filter((other) => other !== group);
+    if (this.#groups.length === 0) this.#presence.leave();
   }
 
   /** To be called when calls were issued, or may have become possible. */
@@ -66,6 +68,7 @@ export class Progress {
     this.#advance();
     if (!this.#isPending()) return;
     if (this.#state === 'idle') {
+      if (!this.#oversubscribed && this.#spinBriefly()) return;
       this.#state = 'spinning';
       queueMicrotask(this.#onSpin);
     } else if (this.#state === 'sleeping') {
@@ -78,6 +81,15 @@ export class Progress {
   /** Advances once, without waiting. */
   advance(): void {
     this.#advance();
+  }
+
+  /** Ranks that go in step are at most this far apart. Whether nothing is pending any more. */
+  #spinBriefly(): boolean {
+    for (let turn = 0; turn < BRIEF_TURNS; turn++) {
+      this.#advance();
+      if (!this.#isPending()) return true;
+    }
+    return false;
   }
 
   #spin(): void {
@@ -98,7 +110,7 @@ export class Progress {
     }
     this.#state = 'polling';
     this.#startPolling();
-    setImmediate(this.#onPoll);
+    nextTurn(this.#onPoll);
   }
 
   #startPolling(): void {
@@ -114,7 +126,7 @@ export class Progress {
     }
     this.#polls -= 1;
     if (this.#polls > 0 && performance.now() - this.#pollingSince < POLL_MS) {
-      setImmediate(this.#onPoll);
+      nextTurn(this.#onPoll);
     } else {
       this.#fallAsleep();
     }

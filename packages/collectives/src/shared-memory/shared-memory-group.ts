@@ -1,6 +1,6 @@
-import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
+import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/core/spec';
 import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
-import { abortedError, reasonText, type AbortCause } from '../call/failure.ts';
+import { abortedError, causeOf, type AbortCause } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { membersOf } from '../call/members.ts';
 import { CollectiveQueue } from './collective-queue.ts';
@@ -24,6 +24,7 @@ export class SharedMemoryGroup extends CheckedGroup {
   readonly #collectives: CollectiveQueue;
   readonly #messages: MessageQueue;
   readonly #waiting: Waiting;
+  readonly #abortListeners: ((cause: AbortCause) => void)[] = [];
   #ended: AbortCause | undefined;
   #isReleased = false;
 
@@ -48,7 +49,10 @@ export class SharedMemoryGroup extends CheckedGroup {
         this.#collectives.expire(now);
         this.#messages.expire(now);
       },
-      fail: (cause) => this.#end(cause),
+      fail: (cause) => {
+        this.#end(cause);
+        for (const listener of this.#abortListeners.splice(0)) listener(cause);
+      },
     };
     context.progress.add(this.#waiting);
   }
@@ -59,6 +63,26 @@ export class SharedMemoryGroup extends CheckedGroup {
    */
   progress(): void {
     this.#context.progress.advance();
+  }
+
+  /** `listener` is told, once, why the world was ended; a rank that leaves does not end it. */
+  onAbort(listener: (cause: AbortCause) => void): void {
+    this.#abortListeners.push(listener);
+  }
+
+  /**
+   * One message past the checks and counts of `send`, with a tag below 2^53. Where the receiver
+   * wants another length, both reject and the group goes on.
+   */
+  sendBytes(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    const buffer = { bytes, dtype: 'u8' } as const;
+    return this.#message({ operation: 'send', buffer, peer: to, tag }, unlimited(options), false);
+  }
+
+  /** The other end of `sendBytes`. */
+  recvBytes(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    const buffer = { bytes, dtype: 'u8' } as const;
+    return this.#message({ operation: 'recv', buffer, peer: from, tag }, unlimited(options), false);
   }
 
   /** With a reason, ends the whole world: groups that share ranks with a failed one fail with it. */
@@ -80,18 +104,13 @@ export class SharedMemoryGroup extends CheckedGroup {
       const { operation } = call.record;
       return this.#refuse(operation, this.#collectives.next, this.#ended);
     }
-    const done = this.#collectives.issue(call, limits);
+    const settlement = this.#collectives.issue(call, limits);
     this.#context.progress.poke();
-    return done;
+    return settlement.promise;
   }
 
   protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
-    if (this.#ended !== undefined) {
-      return this.#refuse(transfer.operation, this.#messages.next, this.#ended);
-    }
-    const done = this.#messages.issue(transfer, limits);
-    this.#context.progress.poke();
-    return done;
+    return this.#message(transfer, limits, true);
   }
 
   protected override async divide(
@@ -114,12 +133,21 @@ export class SharedMemoryGroup extends CheckedGroup {
     return new SharedMemoryGroup(this.#context, lanes);
   }
 
+  #message(transfer: Transfer, limits: Limits, endsGroup: boolean): Promise<void> {
+    if (this.#ended !== undefined) {
+      return this.#refuse(transfer.operation, this.#messages.next, this.#ended);
+    }
+    const settlement = this.#messages.issue(transfer, limits, endsGroup);
+    this.#context.progress.poke();
+    return settlement.promise;
+  }
+
   #refuse(operation: string, sequence: number, cause: AbortCause): Promise<never> {
     return Promise.reject(abortedError({ operation, sequence, rank: this.rank }, cause));
   }
 
   #abort(reason: unknown): void {
-    const cause = { rank: this.#context.worldRank, reason: reasonText(reason) };
+    const cause = causeOf(reason, this.#context.worldRank);
     this.#lanes.control.abort(cause);
     this.#context.progress.advance();
   }
@@ -129,6 +157,10 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#collectives.fail(cause);
     this.#messages.fail(cause);
   }
+}
+
+function unlimited({ timeoutMs = Infinity, signal }: CallOptions = {}): Limits {
+  return { timeoutMs, signal };
 }
 
 function noChannelError(): ConfigError {

@@ -6,6 +6,8 @@ import {
   pairKernelName,
   reduceKernelModule,
   tableKernelName,
+  type KernelDType,
+  type KernelOp,
 } from '../wasm/reduce-kernel.ts';
 
 /** The memory of a world as one rank works on it; addresses are byte offsets. */
@@ -15,7 +17,9 @@ export class SharedMemory {
   readonly #table: number;
   readonly #bounce: MemoryBlock;
   readonly #exports: WebAssembly.Exports;
-  readonly #kernels = new Map<string, Kernel>();
+  readonly #copy: Kernel;
+  /** By operation, then dtype: a call need not make their names. */
+  readonly #kernels = new Map<KernelOp, Map<KernelDType, ReduceKernels>>();
 
   /** `table` and `bounce` are this rank's places for addresses and for results on their way. */
   constructor(memory: WebAssembly.Memory, table: number, bounce: MemoryBlock) {
@@ -25,6 +29,7 @@ export class SharedMemory {
     this.#bounce = bounce;
     const module = new WebAssembly.Module(reduceKernelModule());
     this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
+    this.#copy = this.#kernel('copy');
   }
 
   /** Undefined for bytes that lie elsewhere, or where kernels cannot load whole elements. */
@@ -40,7 +45,7 @@ export class SharedMemory {
     if (to.buffer !== this.bytes.buffer) {
       to.set(this.bytes.subarray(address, address + to.byteLength));
     } else if (to.byteOffset !== address) {
-      this.#kernel('copy')(to.byteOffset, address, to.byteLength);
+      this.#copy(to.byteOffset, address, to.byteLength);
     }
   }
 
@@ -65,6 +70,7 @@ export class SharedMemory {
       return;
     }
     const scale = typeof op === 'object' ? op.premultipliedSum : sources.length;
+    const { pair, table } = this.#kernelsOf(kernelOp, dtype);
     const [first, second] = sources;
     if (
       first !== undefined &&
@@ -74,7 +80,7 @@ export class SharedMemory {
       destinations[0] === first &&
       destinations[1] === second
     ) {
-      this.#kernel(pairKernelName(dtype, kernelOp))(first, second, byteLength, scale);
+      pair(first, second, byteLength, scale);
       return;
     }
     const word = this.#table / 4;
@@ -82,8 +88,7 @@ export class SharedMemory {
     this.#words.set(destinations, word + sources.length);
     const sourcesEnd = this.#table + 4 * sources.length;
     const tableEnd = sourcesEnd + 4 * destinations.length;
-    const kernel = this.#kernel(tableKernelName(dtype, kernelOp));
-    kernel(this.#table, sourcesEnd, tableEnd, byteLength, scale);
+    table(this.#table, sourcesEnd, tableEnd, byteLength, scale);
   }
 
   /** Reduces into bytes that may lie outside the shared memory. */
@@ -102,20 +107,35 @@ export class SharedMemory {
     }
   }
 
-  #kernel(name: string): Kernel {
-    const known = this.#kernels.get(name);
+  #kernelsOf(op: KernelOp, dtype: KernelDType): ReduceKernels {
+    const known = this.#kernels.get(op)?.get(dtype);
     if (known !== undefined) return known;
-    const exported = this.#exports[name];
-    if (typeof exported !== 'function') throw new RangeError(`The module has no kernel ${name}`);
-    const kernel: Kernel = (...parameters) => {
-      exported(...parameters);
+    const kernels = {
+      pair: this.#kernel(pairKernelName(dtype, op)),
+      table: this.#kernel(tableKernelName(dtype, op)),
     };
-    this.#kernels.set(name, kernel);
-    return kernel;
+    const ofOp = this.#kernels.get(op) ?? new Map<KernelDType, ReduceKernels>();
+    this.#kernels.set(op, ofOp.set(dtype, kernels));
+    return kernels;
+  }
+
+  #kernel(name: string): Kernel {
+    const exported = this.#exports[name];
+    if (!isKernel(exported)) throw new RangeError(`The module has no kernel ${name}`);
+    return exported;
   }
 }
 
 type Kernel = (...parameters: readonly number[]) => void;
+
+interface ReduceKernels {
+  readonly pair: Kernel;
+  readonly table: Kernel;
+}
+
+function isKernel(exported: WebAssembly.ExportValue | undefined): exported is Kernel {
+  return typeof exported === 'function';
+}
 
 export interface MemoryBlock {
   readonly byteOffset: number;

@@ -14,6 +14,8 @@ export interface LinuxCalls {
    * lost. The memory must never grow.
    */
   mapOver(memory: WebAssembly.Memory, file: number): void;
+  /** Lets the kernel end this process, whatever it does, when the thread that started it ends. */
+  dieWithParent(): void;
 }
 
 const MFD_CLOEXEC = 1;
@@ -24,16 +26,22 @@ const SEALS = 1 | 2 | 4;
 const O_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000;
 const PROT_READ_WRITE = 1 | 2;
 const MAP_SHARED_FIXED = 0x01 | 0x10;
+const PR_SET_PDEATHSIG = 1;
+const SIGKILL = 9;
+/** What native code that other parts of this thread call needs on koffi's threads; koffi gives 128 KiB. */
+const CALL_STACK_BYTES = 4 << 20;
 
 /** Throws ConfigError where this is not Linux or the optional package koffi can't be loaded. */
 export function linuxCalls(): LinuxCalls {
   const koffi = loadKoffi();
+  growCallStacks(koffi);
   // The program itself: it has the C library, whatever that is called here.
   const library = koffi.load(null);
   const memfdCreate = library.func('int memfd_create(const char *name, unsigned int flags)');
   const ftruncate = library.func('int ftruncate(int fd, int64_t length)');
   const fcntl = library.func('int fcntl(int fd, int command, ...)');
   const pipe2 = library.func('int pipe2(void *ends, int flags)');
+  const prctl = library.func('int prctl(int option, ...)');
   const mmap = library.func(
     'void *mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)',
   );
@@ -75,6 +83,9 @@ export function linuxCalls(): LinuxCalls {
       if (mapped !== address)
         throw refusedError(`mmap of ${bytes.byteLength} bytes`, koffi.errno());
     },
+    dieWithParent: () => {
+      check('prctl(PR_SET_PDEATHSIG)', prctl(PR_SET_PDEATHSIG, 'unsigned long', SIGKILL));
+    },
   };
 }
 
@@ -91,6 +102,15 @@ function loadKoffi(): typeof koffi {
       'Install koffi, or use another transport',
       cause,
     );
+  }
+}
+
+/** Whoever loads the first library of a thread decides for all. */
+function growCallStacks({ config }: typeof koffi): void {
+  try {
+    config({ async_stack_size: CALL_STACK_BYTES });
+  } catch {
+    // A library has been loaded before.
   }
 }
 

@@ -1,4 +1,5 @@
 import type { AbortCause } from '../call/failure.ts';
+import { nextTurn } from '../call/next-turn.ts';
 import type { Presence } from '../shared-memory/alarm.ts';
 import type { Layout } from '../shared-memory/layout.ts';
 import { ThreadAlarm } from './thread-alarm.ts';
@@ -16,7 +17,7 @@ export class ThreadPresence extends ThreadAlarm implements Presence {
   listen(onWake: () => void): void {
     const bell = Atomics.waitAsync(this.words, this.bell(this.#rank), 1);
     if (bell.async) void bell.value.then(onWake);
-    else setImmediate(onWake);
+    else nextTurn(onWake);
   }
 
   /** Settles what listen waits for. */

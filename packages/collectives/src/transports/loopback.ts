@@ -1,14 +1,20 @@
-import { CollectiveMismatchError, ConfigError, type Transport } from '@shardwise/core/spec';
+import { CollectiveMismatchError, ConfigError } from '@shardwise/core/spec';
 import { peerClosedError } from '../call/failure.ts';
+import type { WatchedTransport } from './watched-transport.ts';
 
-/** What one rank has sent; in `steps` a message counts one more than the longest chain before it. */
+/**
+ * What one rank has sent. In `steps` a message counts one more than the longest chain of messages
+ * before it that have its tag or a lower one: what comes with higher tags does not lead to it.
+ */
 export interface Traffic {
   readonly messages: number;
   readonly bytes: number;
   readonly steps: number;
+  /** Of `bytes`, by rank that they were sent to. */
+  readonly bytesTo: readonly number[];
 }
 
-export interface LoopbackTransport extends Transport {
+export interface LoopbackTransport extends WatchedTransport {
   readonly traffic: Traffic;
 }
 
@@ -38,38 +44,50 @@ interface Mailbox {
 class LoopbackEnd implements LoopbackTransport {
   readonly rank: number;
   readonly size: number;
+  readonly ended: Promise<never>;
+  readonly #end: (error: Error) => void;
   readonly #ends: readonly LoopbackEnd[];
   readonly #mailboxes = new Map<string, Mailbox>();
+  readonly #bytesTo: number[];
   #closed: Error | undefined;
-  #traffic: Traffic = { messages: 0, bytes: 0, steps: 0 };
-  #step = 0;
+  #messages = 0;
+  #steps = 0;
+  /** By tag, the longest chain of what has been received. */
+  readonly #chains = new Map<number, number>();
 
   constructor(rank: number, ends: readonly LoopbackEnd[], size: number) {
     this.rank = rank;
     this.size = size;
     this.#ends = ends;
+    this.#bytesTo = Array.from({ length: size }, () => 0);
+    const { promise, reject } = Promise.withResolvers<never>();
+    this.ended = promise;
+    promise.catch(() => {});
+    this.#end = reject;
   }
 
   get traffic(): Traffic {
-    return this.#traffic;
+    const bytesTo = [...this.#bytesTo];
+    const bytes = bytesTo.reduce((sum, sent) => sum + sent, 0);
+    return { messages: this.#messages, bytes, steps: this.#steps, bytesTo };
   }
 
   async send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
     if (this.#closed !== undefined) throw this.#closed;
-    const step = this.#step + 1;
-    const { messages, bytes: sent, steps } = this.#traffic;
-    this.#traffic = {
-      messages: messages + 1,
-      bytes: sent + bytes.byteLength,
-      steps: Math.max(steps, step),
-    };
-    this.#end(to).#take(`${this.rank}:${tag}`, { bytes: bytes.slice(), step });
+    let step = 1;
+    for (const [lower, chain] of this.#chains) if (lower <= tag) step = Math.max(step, chain + 1);
+    const peer = this.#peer(to);
+    this.#messages += 1;
+    this.#steps = Math.max(this.#steps, step);
+    this.#bytesTo[to] = (this.#bytesTo[to] ?? 0) + bytes.byteLength;
+    peer.#take(`${this.rank}:${tag}`, { bytes: bytes.slice(), step });
   }
 
   async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
     const mailbox = this.#mailbox(`${from}:${tag}`);
-    const delivery = mailbox.deliveries.shift() ?? (await this.#next(mailbox, from));
-    this.#step = Math.max(this.#step, delivery.step);
+    // Also what is there already comes after what the rank does now.
+    const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
+    this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.step));
     if (delivery.bytes.byteLength !== bytes.byteLength) {
       throw new CollectiveMismatchError(
         {
@@ -87,7 +105,10 @@ class LoopbackEnd implements LoopbackTransport {
   close(reason?: Error): void {
     const error = peerClosedError(this.rank, reason);
     for (const end of this.#ends) {
-      if (end === this || reason !== undefined) end.#closed ??= error;
+      if (end === this || reason !== undefined) {
+        end.#closed ??= error;
+        end.#end(error);
+      }
       for (const [key, { receivers }] of end.#mailboxes) {
         const isConcerned = end.#closed !== undefined || key.startsWith(`${this.rank}:`);
         if (isConcerned) for (const { fail } of receivers.splice(0)) fail(error);
@@ -95,7 +116,7 @@ class LoopbackEnd implements LoopbackTransport {
     }
   }
 
-  #end(rank: number): LoopbackEnd {
+  #peer(rank: number): LoopbackEnd {
     const end = this.#ends[rank];
     if (end !== undefined) return end;
     throw new ConfigError(
@@ -109,7 +130,7 @@ class LoopbackEnd implements LoopbackTransport {
   }
 
   #next(mailbox: Mailbox, from: number): Promise<Delivery> {
-    const closed = this.#closed ?? this.#end(from).#closed;
+    const closed = this.#closed ?? this.#peer(from).#closed;
     if (closed !== undefined) return Promise.reject(closed);
     return new Promise((deliver, fail) => mailbox.receivers.push({ deliver, fail }));
   }

@@ -19,6 +19,8 @@ interface Run {
   /** One object per place, so that an output that lies on its input is seen to do so. */
   readonly buffers: Map<Place, DeviceBuffer>;
   readonly started: Map<number, Promise<void>>;
+  /** Collectives that have been issued and are not done. */
+  readonly inFlight: Set<Promise<void>>;
 }
 
 /** What a root got: memory, or the number of the leaf that it is. */
@@ -51,6 +53,7 @@ export async function execute(
       allocations,
       buffers: new Map(),
       started,
+      inFlight: new Set(),
     };
     for (const step of plan.steps) await runStep(run, step);
     return plan.graph.roots.map((id) => rootResult(run, id));
@@ -120,15 +123,14 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     case 'compute': {
       const inputs = step.inputs.map((id) => bufferOf(run, id));
       const outputs = step.outputs.map((id) => bufferOf(run, id));
-      await step.executable.run(inputs, outputs);
+      await step.executable.run(inputs, outputs, { overlap: run.inFlight.size > 0 });
       count('computeMs', record('compute', step.name, start));
       return;
     }
     case 'start': {
       // Issued before the next step begins: every rank issues collectives in the program's order.
       const { done } = await startCollective(run, step, start);
-      // A failure is seen by the step that waits, or by the run's end.
-      done.catch(() => {});
+      void follow(run, done);
       for (const id of step.values) run.started.set(id, done);
       return;
     }
@@ -142,6 +144,18 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     }
     default:
       step satisfies never;
+  }
+}
+
+/** Counts a collective among those in flight until it is done. */
+async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
+  inFlight.add(done);
+  try {
+    await done;
+  } catch {
+    // A failure is seen by the step that waits, or by the run's end.
+  } finally {
+    inFlight.delete(done);
   }
 }
 

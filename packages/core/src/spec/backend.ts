@@ -43,6 +43,14 @@ export interface BackendLimits {
   readonly alignment: number;
 }
 
+export interface RunOptions {
+  /**
+   * Other work of this thread, such as communication that is under way, must go on meanwhile: long
+   * computations leave its event loop free, for a few microseconds more each. Default: false.
+   */
+  readonly overlap?: boolean;
+}
+
 /** A compiled program. */
 export interface Executable {
   /**
@@ -50,7 +58,11 @@ export interface Executable {
    * or each other. Inputs that are update targets are written. Runs are ordered with every other
    * call on the backend; the promise settles when it is safe to start the next.
    */
-  run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void>;
+  run(
+    inputs: readonly DeviceBuffer[],
+    outputs: readonly DeviceBuffer[],
+    options?: RunOptions,
+  ): Promise<void>;
   dispose(): void;
 }
 

@@ -4,8 +4,13 @@ import type { ProcessGroup } from './process-group.ts';
 export interface Mesh {
   /** Outermost first; the product of sizes is the world size. */
   readonly axes: readonly MeshAxis[];
-  /** This rank's group along an axis; throws ConfigError for an unknown one. */
+  /**
+   * The ranks that differ from this one along an axis only, in the order of their coordinates;
+   * throws ConfigError for an unknown axis.
+   */
   group(axis: string): ProcessGroup;
+  /** This rank's place along an axis; throws ConfigError for an unknown one. */
+  coordinate(axis: string): number;
 }
 
 export interface MeshAxis {

@@ -25,10 +25,22 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
-/** W = size. Every rank calls the same operations in the same order, with the same sizes and dtypes. */
+export interface InputOptions extends CallOptions {
+  /**
+   * Read from there and left as it is, of the buffer's dtype and size; without it the call is in
+   * place. Each rank may do as it likes.
+   */
+  readonly input?: TypedBytes;
+}
+
+/**
+ * W = size. Every rank calls the same operations in the same order, with the same sizes and dtypes.
+ * Of an operation with input and output, the shorter one may be this rank's part of the longer one;
+ * buffers that share other bytes are refused with ConfigError.
+ */
 export interface Collectives {
-  /** In place. */
-  allReduce(buffer: TypedBytes, op: ReduceOp, options?: CallOptions): Promise<void>;
+  /** Everyone gets the reduction. */
+  allReduce(buffer: TypedBytes, op: ReduceOp, options?: InputOptions): Promise<void>;
   /** Shape: input [n] -> output [W*n], in rank order. */
   allGather(input: TypedBytes, output: TypedBytes, options?: CallOptions): Promise<void>;
   /** Shape: input [W*n] -> output [n]: this rank's part of the reduction. */
@@ -47,10 +59,10 @@ export interface Collectives {
       readonly outputSplits?: readonly number[];
     },
   ): Promise<void>;
-  /** In place: everyone gets root's values. */
-  broadcast(buffer: TypedBytes, root: number, options?: CallOptions): Promise<void>;
-  /** In place: root gets the reduction, the others keep theirs. */
-  reduce(buffer: TypedBytes, root: number, op: ReduceOp, options?: CallOptions): Promise<void>;
+  /** Everyone gets root's values; only root reads `input`. */
+  broadcast(buffer: TypedBytes, root: number, options?: InputOptions): Promise<void>;
+  /** Root's buffer gets the reduction, the others' are left as they are. */
+  reduce(buffer: TypedBytes, root: number, op: ReduceOp, options?: InputOptions): Promise<void>;
   /** Shape: input [n] -> on root, output [W*n]. */
   gather(
     input: TypedBytes,

@@ -10,20 +10,22 @@ const SIZE_VARIABLE = 'SHARDWISE_FLIGHT_RECORDER_SIZE';
 /**
  * Takes down the calls of a rank's world, and leaves them as `flight/rank-N.json` in the run
  * directory: at the first call that fails, else when the rank ends, as only the others may have
- * noticed that it has called something else. Throws ConfigError.
+ * noticed that it has called something else. `runDirectory` is undefined as long as it is not known.
+ * Throws ConfigError.
  */
 export function recordFlight(
   group: ProcessGroup,
-  runDirectory: string,
+  runDirectory: () => string | undefined,
   environment: NodeJS.ProcessEnv,
 ): void {
   const size = sizeFrom(environment[SIZE_VARIABLE]);
   if (size === 0) return;
   let isWritten = false;
   const write = (): void => {
-    if (isWritten) return;
+    const directory = runDirectory();
+    if (isWritten || directory === undefined) return;
     isWritten = true;
-    writeDump(recorder, flightDirectory(runDirectory));
+    writeDump(recorder, flightDirectory(directory));
   };
   const recorder = new FlightRecorder({
     rank: group.rank,

@@ -1,4 +1,5 @@
-import { rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { ShardwiseError } from '@shardwise/core';
 import { displayPath } from '../text/display-path.ts';
 import { describeVerdict } from './describe-verdict.ts';
@@ -21,6 +22,19 @@ export async function runVerdict(runDirectory: string): Promise<readonly string[
     // No rank has come as far as to record a call.
     if (ShardwiseError.isInstance(error)) return [];
     throw error;
+  }
+}
+
+/** Before ranks start again: what a rank leaves then is not to be taken for what it left before. */
+export async function removeDumpsOf(
+  runDirectory: string,
+  isOld: (rank: number) => boolean,
+): Promise<void> {
+  const directory = flightDirectory(runDirectory);
+  const names = await readdir(directory).catch(() => []);
+  for (const name of names) {
+    const [, rank] = /^rank-(\d+)\.json/.exec(name) ?? [];
+    if (rank !== undefined && isOld(Number(rank))) await rm(join(directory, name), { force: true });
   }
 }
 

@@ -1,12 +1,24 @@
-import type { RunCommandOptions } from './run-options.ts';
+import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
 
 /** The command line that starts such a run, as one types it. */
 export function commandText(options: RunCommandOptions): string {
-  const { worldSize, runDirectory, resumeDirectory, report, plain, script, args } = options;
+  const { nproc, ranks, nodes, nodeRank, rendezvous, maxRestarts } = options;
+  const { runDirectory, resumeDirectory, report, plain, script, args } = options;
   const words = [
     'shardwise',
     'run',
-    ...(worldSize === 1 ? [] : ['--nproc', String(worldSize)]),
+    ...(nodes === undefined ? [] : ['--nnodes', rangeText(nodes)]),
+    ...(nproc === undefined || nproc === 1 ? [] : ['--nproc', String(nproc)]),
+    ...(nodeRank === undefined ? [] : ['--node-rank', String(nodeRank)]),
+    ...(rendezvous === undefined ? [] : ['--rdzv', endpointText(rendezvous)]),
+    ...(options.jobId === undefined ? [] : ['--rdzv-id', options.jobId]),
+    ...(options.secretFile === undefined ? [] : ['--secret-file', options.secretFile]),
+    ...(options.joinTimeoutMs === undefined
+      ? []
+      : ['--join-timeout', seconds(options.joinTimeoutMs)]),
+    ...(options.lastCallMs === undefined ? [] : ['--last-call', seconds(options.lastCallMs)]),
+    ...(ranks === undefined ? [] : ['--ranks', ranks]),
+    ...(maxRestarts === undefined ? [] : ['--max-restarts', String(maxRestarts)]),
     ...(runDirectory === undefined ? [] : ['--run-dir', runDirectory]),
     ...(resumeDirectory === undefined ? [] : ['--resume', resumeDirectory]),
     ...(report ? [] : ['--no-report']),
@@ -15,6 +27,18 @@ export function commandText(options: RunCommandOptions): string {
     ...args,
   ];
   return words.map(quote).join(' ');
+}
+
+function rangeText({ min, max }: NodeRange): string {
+  return min === max ? String(max) : `${min}:${max}`;
+}
+
+function endpointText({ host, port }: Endpoint): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+function seconds(durationMs: number): string {
+  return String(durationMs / 1000);
 }
 
 function quote(word: string): string {

@@ -1,15 +1,32 @@
 import { createRequire } from 'node:module';
 import { ShardwiseError } from '@shardwise/core';
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
+import {
+  parseCount,
+  parseEndpoint,
+  parseForm,
+  parseNodes,
+  parseRanks,
+  parseSeconds,
+} from './parse-values.ts';
 import { runCommand } from './run-command.ts';
 
 /** A command line that asks for what is not there. */
 const USAGE_EXIT_CODE = 2;
 
 const optionsSchema = z.object({
-  nproc: z.number(),
+  nproc: z.number().optional(),
+  ranks: z.enum(['threads', 'processes']).optional(),
+  nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
+  nodeRank: z.number().optional(),
+  rdzv: z.object({ host: z.string(), port: z.number() }).optional(),
+  rdzvId: z.string().min(1).max(255).optional(),
+  maxRestarts: z.number().optional(),
+  secretFile: z.string().optional(),
+  joinTimeout: z.number().optional(),
+  lastCall: z.number().optional(),
   runDir: z.string().optional(),
   resume: z.string().optional(),
   report: z.boolean(),
@@ -29,10 +46,31 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .configureOutput({ outputError: () => undefined });
   program
     .command('run')
-    .description('run a training script on several ranks of this machine')
+    .description('run a training script on several ranks, of this host or of several')
     .argument('<script>', 'the script that every rank runs, TypeScript or JavaScript')
     .argument('[arguments...]', "the script's own arguments")
-    .option('-n, --nproc <count>', 'number of ranks', parseRanks, 1)
+    .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
+    .option(
+      '--ranks <form>',
+      'threads, or processes, which do not end each other (default: threads on one host)',
+      parseForm,
+    )
+    .option('--nnodes <min[:max]>', 'number of hosts, each of which runs this command', parseNodes)
+    .option('--node-rank <place>', 'place of this host; 0 serves the store', parseCount)
+    .option('--rdzv <host:port>', 'where the hosts meet: an address of the first', parseEndpoint)
+    .option('--rdzv-id <name>', 'name of the job, the same on all its hosts')
+    .option('--secret-file <path>', "file with the job's secret (default: $SHARDWISE_SECRET)")
+    .option(
+      '--join-timeout <seconds>',
+      'how long to wait for MIN hosts (default: 600)',
+      parseSeconds,
+    )
+    .option('--last-call <seconds>', 'how long then to wait for MAX (default: 30)', parseSeconds)
+    .option(
+      '--max-restarts <count>',
+      'how often ranks start again from the last checkpoint when one fails (default: 0)',
+      parseCount,
+    )
     .option(
       '--run-dir <directory>',
       'where logs, report and checkpoints go (default: runs/NAME-TIME)',
@@ -42,15 +80,24 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
     .action(async (script: string, args: string[], raw: unknown) => {
-      const { nproc, runDir, resume, report, plain } = optionsSchema.parse(raw);
+      const parsed = optionsSchema.parse(raw);
       exitCode = await runCommand({
         script,
         args,
-        worldSize: nproc,
-        runDirectory: runDir,
-        resumeDirectory: resume,
-        report,
-        plain,
+        nproc: parsed.nproc,
+        ranks: parsed.ranks,
+        nodes: parsed.nnodes,
+        nodeRank: parsed.nodeRank,
+        rendezvous: parsed.rdzv,
+        jobId: parsed.rdzvId,
+        maxRestarts: parsed.maxRestarts,
+        secretFile: parsed.secretFile,
+        joinTimeoutMs: parsed.joinTimeout,
+        lastCallMs: parsed.lastCall,
+        runDirectory: parsed.runDir,
+        resumeDirectory: parsed.resume,
+        report: parsed.report,
+        plain: parsed.plain,
       });
     });
   program
@@ -70,12 +117,6 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${error.message}\n`);
     return USAGE_EXIT_CODE;
   }
-}
-
-function parseRanks(text: string): number {
-  const count = Number(text);
-  if (/^\d+$/.test(text) && count >= 1) return count;
-  throw new InvalidArgumentError('It must be a whole number from 1');
 }
 
 /** Help and version have been printed by commander, errors have not. */

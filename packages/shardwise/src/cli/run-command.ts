@@ -1,91 +1,124 @@
-import { mkdir, readdir, stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { mkdir, stat } from 'node:fs/promises';
+import { basename, resolve } from 'node:path';
+import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core';
-import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
+import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
 import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
-import { failureReport } from '../launcher/failure.ts';
-import { launch } from '../launcher/launch.ts';
-import type { LaunchResult } from '../launcher/launch-result.ts';
-import { StopWord } from '../launcher/stop-word.ts';
-import { threadsTransport } from '../launcher/threads-transport.ts';
-import { runDirectoryName } from '../run-state/run-directory.ts';
+import { withoutRankVariables } from '../environment/without-rank-variables.ts';
+import { runRounds, type RoundStart } from '../launcher/run-rounds.ts';
+import { describeTransport } from '../launcher/transports/transport-choice.ts';
+import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
+import type { RunMessage } from '../run-state/message.ts';
+import { stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
+import { concludeRun } from './conclude-run.ts';
 import { followInterrupts } from './interrupts.ts';
+import { openRun } from './open-run.ts';
+import { recordingDesk, relayingDesk, type RoundDesk } from './round-desk.ts';
+import { describeRound } from './round-notice.ts';
+import { makeRunDirectory } from './run-directory.ts';
 import type { RunCommandOptions } from './run-options.ts';
+import { planRun } from './run-plan.ts';
 import { RunRecord } from './run-record.ts';
 import { terminalOutput } from './terminal-output.ts';
 
+const MEMORY_INTERVAL_MS = 1000;
+
 /** `shardwise run`; returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
-  const { worldSize, args } = options;
   const script = await findScript(options.script);
   if (options.resumeDirectory !== undefined) await findCheckpoint(options.resumeDirectory);
-  const resumeDirectory =
-    options.resumeDirectory === undefined ? undefined : resolve(options.resumeDirectory);
-  const transport = threadsTransport(worldSize);
-  const runDirectory = await makeRunDirectory(options.runDirectory, script);
-
-  await removeDumps(runDirectory);
-
+  const plan = await planRun(options, process.env);
+  checkRanks(plan.nproc);
   const output = terminalOutput(options.plain);
-  const record = new RunRecord(
-    {
-      command: commandText(options),
-      script: displayPath(script),
-      runDirectory,
-      worldSize,
-      startMs: Date.now(),
-      nodeVersion: process.version,
-    },
-    output,
-  );
-  const stop = new StopWord();
-  const interrupts = followInterrupts(() => {
-    stop.request();
-    record.add({ kind: 'stopping' });
+  const { rendezvous, store, runDirectory } = await openRun({
+    plan,
+    resumeDirectory: options.resumeDirectory && resolve(options.resumeDirectory),
+    makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
+    onNotice: (text) => output.notice(text),
   });
-  const memory = setInterval(() => record.sampleMemory(), MEMORY_INTERVAL_MS);
+  if (runDirectory !== undefined) await removeDumps(runDirectory);
+  const head = {
+    command: commandText(options),
+    script: displayPath(script),
+    worldSize: plan.nproc,
+    startMs: Date.now(),
+    nodeVersion: process.version,
+  };
+  const record =
+    runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
+  let desk: RoundDesk | undefined;
+  const add = (message: RunMessage): void => (desk ?? record)?.add(message);
+  const stop = new AbortController();
+  const interrupts = followInterrupts(() => {
+    stop.abort();
+    if (record === undefined) output.notice(stoppingNotice);
+    add({ kind: 'stopping' });
+  });
+  const memory = setInterval(() => record?.sampleMemory(), MEMORY_INTERVAL_MS);
+  let localDirectory = runDirectory;
+
+  const onRound = async (start: RoundStart): Promise<() => Promise<void>> => {
+    const { round, choice } = start;
+    localDirectory = round.runDirectory;
+    await mkdir(localDirectory, { recursive: true });
+    await removeDumpsOf(localDirectory, dumpsOf(round));
+    const notice = describeRound(start, plan.maxRestarts);
+    if (notice !== undefined) output.notice(notice.text);
+    desk =
+      record !== undefined || store === undefined
+        ? record && recordingDesk(record, round, store)
+        : relayingDesk(round, store);
+    record?.add({
+      kind: 'round',
+      epoch: round.epoch,
+      worldSize: worldSizeOf(round),
+      transport: describeTransport(choice),
+      reason: notice?.reason,
+      resumeDirectory: round.resumeDirectory,
+    });
+    return async () => desk?.close();
+  };
   try {
-    const result = await launch({
+    const run = await runRounds({
+      rendezvous,
       script,
-      args,
-      worldSize,
-      runDirectory,
-      resumeDirectory,
-      environment: process.env,
-      transport,
-      stop,
+      args: options.args,
+      form: plan.form,
+      runId: plan.hosts?.jobId ?? basename(runDirectory ?? ''),
+      maxRestarts: plan.maxRestarts,
+      environment: withoutRankVariables(process.env),
+      stop: stop.signal,
       signal: interrupts.forced,
-      onMessage: (message) => record.add(message),
+      onRound,
+      onMessage: add,
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
-    const files = await record.finish(options.report);
-    output.end();
-    const failed = result.culprit !== undefined;
-    const verdict = failed ? await runVerdict(runDirectory) : [];
-    if (!failed) await removeDumps(runDirectory);
-    for (const line of [...failureReport(result, verdict), ...(failed ? [''] : [])]) {
-      process.stderr.write(`${line}\n`);
-    }
-    const { checkpoint } = record.state;
-    const notes: readonly (readonly [string, string | undefined])[] = [
-      ['Checkpoint', checkpoint && displayPath(checkpoint.directory)],
-      ['Continue', interrupts.count > 0 || failed ? continueText(options, checkpoint) : undefined],
-      ['Report', files.report && displayPath(files.report)],
-      ['Files', displayPath(runDirectory)],
-    ];
-    for (const [label, text] of notes) {
-      if (text !== undefined) process.stdout.write(`${`${label}:`.padEnd(12)}${text}\n`);
-    }
-    return exitCodeOf(result, interrupts.exitCode);
+    await rendezvous.close();
+    return await concludeRun({ run, options, plan, record, output, localDirectory, interrupts });
+  } catch (error) {
+    await rendezvous.close();
+    throw error;
   } finally {
     clearInterval(memory);
     interrupts.dispose();
   }
 }
 
-const MEMORY_INTERVAL_MS = 1000;
+/** Each host removes those of its own ranks, the first one those of ranks that are no more. */
+function dumpsOf(round: Round): (rank: number) => boolean {
+  const { nodes, nodeRank } = round;
+  const first = firstRankOf(round, nodeRank);
+  const end = first + (nodes[nodeRank]?.ranks ?? 0);
+  const worldSize = worldSizeOf(round);
+  return (rank) => (rank >= first && rank < end) || (nodeRank === 0 && rank >= worldSize);
+}
+
+/** Before a folder is made for a run that can't be. Throws ConfigError. */
+function checkRanks(nproc: number): void {
+  createThreadsWorld({ size: nproc, arenaBytes: 1 });
+}
 
 async function findScript(script: string): Promise<string> {
   const path = resolve(script);
@@ -99,59 +132,4 @@ async function findScript(script: string): Promise<string> {
     },
     { script },
   );
-}
-
-async function makeRunDirectory(wanted: string | undefined, script: string): Promise<string> {
-  const path = resolve(wanted ?? runDirectoryName(script, new Date()));
-  try {
-    await mkdir(dirname(path), { recursive: true });
-    if (wanted === undefined) return await makeNewDirectory(path);
-    await mkdir(path, { recursive: true });
-  } catch (cause) {
-    throw runDirectoryError(path, cause instanceof Error ? cause.message : String(cause), cause);
-  }
-  const entries = await readdir(path);
-  if (entries.includes('metrics.jsonl')) throw runDirectoryError(path, 'it holds a run already');
-  return path;
-}
-
-/** Runs that start in the same second get names of their own. */
-async function makeNewDirectory(path: string): Promise<string> {
-  for (let attempt = 1; ; attempt += 1) {
-    const candidate = attempt === 1 ? path : `${path}-${attempt}`;
-    try {
-      await mkdir(candidate);
-      return candidate;
-    } catch (error) {
-      const exists = error instanceof Error && 'code' in error && error.code === 'EEXIST';
-      if (!exists) throw error;
-    }
-  }
-}
-
-function runDirectoryError(path: string, found: string, cause?: unknown): ConfigError {
-  return new ConfigError(
-    { asked: `Creating the run directory ${path}`, found, todo: 'Give another one with --run-dir' },
-    { path },
-    cause === undefined ? {} : { cause },
-  );
-}
-
-/** Undefined without a checkpoint to continue from. */
-function continueText(
-  options: RunCommandOptions,
-  checkpoint: { readonly directory: string } | undefined,
-): string | undefined {
-  if (checkpoint === undefined) return undefined;
-  const resumeDirectory = displayPath(checkpoint.directory);
-  return `npx ${commandText({ ...options, runDirectory: undefined, resumeDirectory })}`;
-}
-
-/** A script's own exit code goes through; an interrupted run is not a finished one. */
-function exitCodeOf(
-  { outcomes, culprit }: LaunchResult,
-  interruptCode: number | undefined,
-): number {
-  const failed = culprit === undefined ? undefined : outcomes[culprit];
-  return failed?.exitCode ?? interruptCode ?? 0;
 }

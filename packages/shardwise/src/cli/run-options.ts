@@ -1,9 +1,32 @@
-/** `shardwise run`, parsed. */
+import type { RankForm } from '../launcher/transports/transport-choice.ts';
+
+/** Least and greatest number of hosts. */
+export interface NodeRange {
+  readonly min: number;
+  readonly max: number;
+}
+
+export interface Endpoint {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** `shardwise run`, parsed; what is undefined, the environment or a default decides. */
 export interface RunCommandOptions {
   readonly script: string;
   /** The script's own arguments. */
   readonly args: readonly string[];
-  readonly worldSize: number;
+  /** Ranks of this host. */
+  readonly nproc: number | undefined;
+  readonly ranks: RankForm | undefined;
+  readonly nodes: NodeRange | undefined;
+  readonly nodeRank: number | undefined;
+  readonly rendezvous: Endpoint | undefined;
+  readonly jobId: string | undefined;
+  readonly maxRestarts: number | undefined;
+  readonly secretFile: string | undefined;
+  readonly joinTimeoutMs: number | undefined;
+  readonly lastCallMs: number | undefined;
   readonly runDirectory: string | undefined;
   readonly resumeDirectory: string | undefined;
   readonly report: boolean;

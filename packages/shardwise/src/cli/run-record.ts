@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { chromeTrace } from '../report/chrome-trace.ts';
 import { htmlReport } from '../report/html-report.ts';
 import { MetricsLog } from '../report/metrics-log.ts';
+import type { RoundEnd } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
 import { initialRunState, reduceRun, type RunHead, type RunState } from '../run-state/run-state.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
@@ -31,6 +32,17 @@ export class RunRecord {
 
   sampleMemory(): void {
     this.add({ kind: 'process-memory', bytes: process.memoryUsage.rss() });
+  }
+
+  /** What no host has said of its ranks follows from how the run ended. */
+  settle(end: RoundEnd): void {
+    for (const [rank, code] of this.#state.exitCodes.entries()) {
+      if (code !== undefined) continue;
+      if (end.kind === 'finished') this.add({ kind: 'exit', rank, code: 0 });
+      else if (end.kind === 'failed' && end.failure.rank === rank) {
+        this.add({ kind: 'exit', rank, code: 1 });
+      }
+    }
   }
 
   /** Writes what can only be written at the end; a run without steps has no report. */

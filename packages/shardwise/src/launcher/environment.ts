@@ -1,28 +1,50 @@
-export interface RankEnvironmentOptions {
+import type { RankForm } from './transports/transport-choice.ts';
+
+export interface RankVariables {
+  readonly form: RankForm;
   readonly rank: number;
   readonly worldSize: number;
+  readonly localRank: number;
+  readonly localWorldSize: number;
+  readonly nodeRank: number;
+  readonly restarts: number;
+  readonly maxRestarts: number;
   readonly runId: string;
+  /** Where the job's store listens; undefined where there is none. */
+  readonly master: { readonly host: string; readonly port: number } | undefined;
 }
 
-/** The variables that torchrun sets, for one host without restarts; other variables pass through. */
+/**
+ * Set for all that a launcher starts: the id of its process for ranks that are processes, so that
+ * only its own children are ranks, not what those start; `threads` for ranks that are threads.
+ */
+export const launcherVariable = 'SHARDWISE_LAUNCHER';
+
+/** The job's secret is for launchers; ranks are told what they need in another way. */
+export const secretVariable = 'SHARDWISE_SECRET';
+
+/** The variables that torchrun sets; others pass through. */
 export function rankEnvironment(
   inherited: NodeJS.ProcessEnv,
-  { rank, worldSize, runId }: RankEnvironmentOptions,
+  { form, rank, worldSize, localRank, localWorldSize, nodeRank, master, ...run }: RankVariables,
 ): NodeJS.ProcessEnv {
+  const { [secretVariable]: _, ...others } = inherited;
   return {
-    // Nothing listens there: the ranks are threads. Scripts that print or derive from it get a value.
+    // Where nothing listens, scripts that print or derive from it get a value all the same.
     MASTER_ADDR: '127.0.0.1',
     MASTER_PORT: '29500',
-    ...inherited,
+    ...others,
+    ...(master && { MASTER_ADDR: master.host, MASTER_PORT: String(master.port) }),
+    [launcherVariable]: form === 'processes' ? String(process.pid) : 'threads',
     RANK: String(rank),
     WORLD_SIZE: String(worldSize),
-    LOCAL_RANK: String(rank),
-    LOCAL_WORLD_SIZE: String(worldSize),
-    GROUP_RANK: '0',
+    LOCAL_RANK: String(localRank),
+    LOCAL_WORLD_SIZE: String(localWorldSize),
+    GROUP_RANK: String(nodeRank),
     ROLE_RANK: String(rank),
     ROLE_WORLD_SIZE: String(worldSize),
-    TORCHELASTIC_RESTART_COUNT: '0',
-    TORCHELASTIC_MAX_RESTARTS: '0',
-    TORCHELASTIC_RUN_ID: runId,
+    TORCHELASTIC_RESTART_COUNT: String(run.restarts),
+    TORCHELASTIC_MAX_RESTARTS: String(run.maxRestarts),
+    TORCHELASTIC_RUN_ID: run.runId,
   };
 }

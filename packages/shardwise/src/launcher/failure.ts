@@ -1,7 +1,8 @@
 import { ShardwiseError } from '@shardwise/core';
+import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
 import type { LaunchResult } from './launch-result.ts';
-import type { RankOutcome } from './rank-worker.ts';
+import type { RankEnd } from './rank-handle.ts';
 
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;
@@ -10,6 +11,19 @@ const UNSETTLED_AWAIT = 13;
 export function describeError(error: unknown): string {
   const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
   return text.replaceAll(/\s+/g, ' ');
+}
+
+/** Where this host has no part in it: what failed, then how the ranks of this host ended. */
+export function failureElsewhere(
+  failure: RoundFailure,
+  result: LaunchResult | undefined,
+  verdict: readonly string[] = [],
+): readonly string[] {
+  return [
+    describeFailure(failure),
+    ...(verdict.length > 0 ? ['', ...verdict] : []),
+    ...(result?.outcomes ?? []).map((outcome) => `Rank ${outcome.rank}: ${describeEnd(outcome)}`),
+  ];
 }
 
 /**
@@ -23,12 +37,12 @@ export function failureReport(
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
   const log = displayPath(failed.logPath);
-  const end = endOf(failed);
+  const end = describeEnd(failed);
   const others = outcomes.filter(({ rank }) => rank !== culprit);
   const alike =
     failed.error !== undefined &&
     others.length > 0 &&
-    others.every((other) => endOf(other) === end);
+    others.every((other) => describeEnd(other) === end);
   const who = alike
     ? 'All ranks failed'
     : `Rank ${failed.rank} failed${others.length > 0 ? ' first' : ''}`;
@@ -45,13 +59,15 @@ export function failureReport(
     ...stackLines(failed.error),
     ...(verdict.length > 0 ? ['', ...verdict] : []),
     ...lines,
-    ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${endOf(outcome)}`)),
+    ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${describeEnd(outcome)}`)),
   ];
 }
 
-function endOf({ exitCode, error, terminated }: RankOutcome): string {
+/** Why a rank ended, in one line. */
+export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): string {
   if (error !== undefined) return describeError(error);
   if (terminated) return 'ended by the launcher';
+  if (fate !== undefined) return fate;
   if (exitCode === 0) return 'finished';
   return exitCode === UNSETTLED_AWAIT
     ? `exit code ${exitCode} (a promise it awaited can never settle)`

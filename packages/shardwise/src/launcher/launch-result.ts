@@ -1,6 +1,6 @@
-import type { RankOutcome } from './rank-worker.ts';
+import type { RankOutcome } from './rank-handle.ts';
 
-/** How a run ended. */
+/** How the ranks of this host ended. */
 export interface LaunchResult {
   /** By rank. */
   readonly outcomes: readonly RankOutcome[];

@@ -1,104 +1,162 @@
 import { mkdir } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
+import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import { rankEnvironment } from './environment.ts';
-import { describeError } from './failure.ts';
+import { describeEnd } from './failure.ts';
 import type { LaunchResult } from './launch-result.ts';
-import { rankDataMarker } from './rank-data.ts';
-import type { RankTransport } from './rank-transport.ts';
-import { RankWorker, type RankOutcome } from './rank-worker.ts';
-import type { StopWord } from './stop-word.ts';
+import { RankProcess } from './processes/rank-process.ts';
+import { rankDataMarker, type LauncherOrder } from './rank-data.ts';
+import type { RankEnd, RankHandle, RankStart } from './rank-handle.ts';
+import { StopWord } from './stop-word.ts';
+import { RankWorker } from './threads/rank-worker.ts';
+import type { RankTransport } from './transports/rank-transport.ts';
+import type { RankForm } from './transports/transport-choice.ts';
 
 export interface LaunchOptions {
   /** Absolute path. */
   readonly script: string;
   /** The script's own, from process.argv[2] on. */
   readonly args: readonly string[];
-  readonly worldSize: number;
-  readonly runDirectory: string;
-  readonly resumeDirectory: string | undefined;
+  readonly form: RankForm;
+  readonly round: Round;
+  readonly runId: string;
+  readonly maxRestarts: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly transport: RankTransport;
-  readonly stop: StopWord;
+  /** Asks the ranks to end after the same step. */
+  readonly stop: AbortSignal;
   /** Ends all ranks at once. */
   readonly signal: AbortSignal;
+  /** Settles where something elsewhere ends the round. */
+  readonly ended?: Promise<LaunchEnd>;
   readonly onMessage: (message: RunMessage) => void;
   readonly onLine: (rank: number, line: string, stream: OutputStream) => void;
+  /** A rank has failed; what it says may be that another one did. */
+  readonly onFailure?: (rank: number, end: RankEnd) => void;
   /** How long ranks may take to end after another one failed. Default 2000. */
   readonly graceMs?: number;
 }
 
+/** Why ranks are ended that have not failed. */
+export interface LaunchEnd {
+  readonly rank: number | undefined;
+  readonly reason: string;
+}
+
 const GRACE_MS = 2000;
 
-/** Runs a script on every rank, each a worker thread, and waits for all of them. */
+/** Runs a script once on every rank of this host, and waits for all of them. */
 export async function launch(options: LaunchOptions): Promise<LaunchResult> {
-  const { worldSize, runDirectory, transport, signal } = options;
-  const logDirectory = join(runDirectory, 'logs');
+  const { round, form, transport, signal, stop, ended } = options;
+  const logDirectory = join(round.runDirectory, 'logs');
   await mkdir(logDirectory, { recursive: true });
   keepGenericWasmWrappers();
   let culprit: number | undefined;
   let blamed = false;
   let grace: NodeJS.Timeout | undefined;
-  const workers: RankWorker[] = [];
-  const terminateAll = (): Promise<unknown> =>
-    Promise.all(workers.map((worker) => worker.terminate()));
+  let isOver = false;
+  const handles: RankHandle[] = [];
   const failures: Promise<unknown>[] = [];
-
-  const onEnd = (
-    rank: number,
-    { exitCode, error, terminated }: Pick<RankOutcome, 'exitCode' | 'error' | 'terminated'>,
-  ): void => {
+  const force = (): void => {
+    failures.push(Promise.all(handles.map((handle) => handle.terminate())));
+  };
+  const orderAll = (order: LauncherOrder): void => {
+    for (const handle of handles) handle.order(order);
+  };
+  /** Releases the ranks from their collectives, and ends those that do not end. */
+  const release = ({ rank, reason }: LaunchEnd): void => {
+    if (grace !== undefined || isOver) return;
+    if (!transport.abort(rank, reason)) orderAll({ kind: 'abort', rank, reason });
+    grace = setTimeout(force, options.graceMs ?? GRACE_MS);
+  };
+  const onEnd = (rank: number, end: RankEnd): void => {
+    const { exitCode, error, terminated } = end;
     options.onMessage({ kind: 'exit', rank, code: exitCode });
     if (exitCode === 0 || terminated) return;
     // A rank that tells the others why it fails may be gone after them.
     if (culprit === undefined || (!blamed && !isAborted(error))) culprit = rank;
     blamed ||= !isAborted(error);
-    if (grace !== undefined) return;
-    transport.abort(rank, error === undefined ? `exit code ${exitCode}` : describeError(error));
-    grace = setTimeout(() => failures.push(terminateAll()), options.graceMs ?? GRACE_MS);
+    options.onFailure?.(rank, end);
+    release({ rank, reason: describeEnd(end) });
   };
 
-  for (let rank = 0; rank < worldSize; rank += 1) {
-    workers.push(
-      new RankWorker({
-        script: options.script,
-        args: options.args,
-        environment: rankEnvironment(options.environment, {
-          rank,
-          worldSize,
-          runId: basename(runDirectory),
-        }),
-        logPath: join(logDirectory, `rank-${rank}.log`),
-        data: {
-          marker: rankDataMarker,
-          rank,
-          worldSize,
-          runDirectory,
-          resumeDirectory: options.resumeDirectory,
-          stop: options.stop.memory,
-          world: transport.world,
-        },
-        onMessage: options.onMessage,
-        onLine: (line, stream) => options.onLine(rank, line, stream),
-        onEnd: (end) => onEnd(rank, end),
-      }),
-    );
+  const word = transport.choice.kind === 'threads' ? new StopWord() : undefined;
+  const starts = startsOf(options, word, logDirectory, onEnd);
+  const create = { threads: RankWorker, processes: RankProcess }[form];
+  for (const start of starts) handles.push(new create(start));
+
+  const whenStopped = (): void =>
+    word === undefined ? orderAll({ kind: 'stop' }) : word.request();
+  const listeners = [
+    [stop, whenStopped],
+    [signal, force],
+  ] as const;
+  for (const [listened, listener] of listeners) {
+    listened.addEventListener('abort', listener, { once: true });
+    if (listened.aborted) listener();
   }
-  const force = (): void => void failures.push(terminateAll());
-  signal.addEventListener('abort', force, { once: true });
-  if (signal.aborted) force();
+  void ended?.then(release);
   try {
-    const outcomes = await Promise.all(workers.map(({ outcome }) => outcome));
+    const outcomes = await Promise.all(handles.map(({ outcome }) => outcome));
     return { outcomes, culprit };
   } finally {
     clearTimeout(grace);
-    signal.removeEventListener('abort', force);
+    isOver = true;
+    for (const [listened, listener] of listeners) listened.removeEventListener('abort', listener);
     await Promise.all(failures);
   }
 }
 
-function isAborted(error: unknown): boolean {
+function startsOf(
+  options: LaunchOptions,
+  word: StopWord | undefined,
+  logDirectory: string,
+  onEnd: (rank: number, end: RankEnd) => void,
+): readonly RankStart[] {
+  const { script, args, round, transport, onMessage, onLine } = options;
+  const { nodes, nodeRank, runDirectory, resumeDirectory } = round;
+  const worldSize = worldSizeOf(round);
+  const localWorldSize = nodes[nodeRank]?.ranks ?? 0;
+  return Array.from({ length: localWorldSize }, (_, localRank) => {
+    const rank = firstRankOf(round, nodeRank) + localRank;
+    return {
+      script,
+      args,
+      environment: rankEnvironment(options.environment, {
+        form: options.form,
+        rank,
+        worldSize,
+        localRank,
+        localWorldSize,
+        nodeRank,
+        restarts: round.restarts,
+        maxRestarts: options.maxRestarts,
+        runId: options.runId,
+        master: round.store,
+      }),
+      logPath: join(logDirectory, `rank-${rank}.log`),
+      data: {
+        marker: rankDataMarker,
+        rank,
+        worldSize,
+        localRank,
+        runDirectory,
+        resumeDirectory,
+        way: transport.way,
+        transport: transport.choice,
+        stop: word?.memory,
+      },
+      onMessage,
+      onLine: (line, stream) => onLine(rank, line, stream),
+      onEnd: (end) => onEnd(rank, end),
+    } satisfies RankStart;
+  });
+}
+
+/** Whether a rank failed for want of another one. */
+export function isAborted(error: unknown): boolean {
   return error instanceof Error && error.name === 'CollectiveAbortedError';
 }

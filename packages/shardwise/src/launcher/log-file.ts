@@ -3,7 +3,7 @@ import { finished } from 'node:stream/promises';
 
 const KEPT_LINES = 20;
 
-/** All that one rank wrote, on disk, and its last lines at hand. */
+/** All that one rank wrote, on disk, and its last lines at hand; a rank that starts again goes on in its file. */
 export class LogFile {
   readonly path: string;
   readonly #stream: WriteStream;
@@ -12,7 +12,7 @@ export class LogFile {
 
   constructor(path: string) {
     this.path = path;
-    this.#stream = createWriteStream(path);
+    this.#stream = createWriteStream(path, { flags: 'a' });
     this.#written = finished(this.#stream);
     // Reported by close.
     this.#written.catch(() => undefined);

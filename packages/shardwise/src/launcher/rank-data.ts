@@ -1,19 +1,77 @@
-import type { MessagePort } from 'node:worker_threads';
+import type { ThreadsWorld } from '@shardwise/collectives';
+import type { ShmWorld } from '@shardwise/collectives/node';
+import type { TransportChoice } from './transports/transport-choice.ts';
 
-/** Tells workers of a launcher from other workers. */
-export const rankDataMarker = 'shardwise-rank-1';
+/** Tells workers and child processes of a launcher from others. */
+export const rankDataMarker = 'shardwise-rank-2';
 
-/** What a rank finds in its workerData. */
-export interface RankData<World = unknown> {
+/** How a rank joins the others. */
+export type JoinWay = LocalWay | TcpWay | HostedWay;
+
+/** All ranks of the way are on this host. */
+export type LocalWay =
+  | { readonly kind: 'threads'; readonly world: ThreadsWorld }
+  | { readonly kind: 'shm'; readonly world: ShmWorld };
+
+export interface TcpWay {
+  readonly kind: 'tcp';
+  /** By rank: the place of its host. */
+  readonly hosts: readonly number[];
+  readonly meeting: TcpMeeting;
+}
+
+/** Shared memory within each host, TCP between hosts. */
+export interface HostedWay {
+  readonly kind: 'hosted';
+  readonly local: LocalWay;
+  /** By rank: the place of its host. */
+  readonly hosts: readonly number[];
+  readonly meeting: TcpMeeting;
+}
+
+/** Where ranks that talk by TCP find each other. */
+export interface TcpMeeting {
+  readonly store: { readonly host: string; readonly port: number };
+  readonly secret: string;
+  /** Counts the starts of the group: ranks of another one are refused. */
+  readonly epoch: number;
+  /** This host's address, where its ranks listen. */
+  readonly host: string;
+}
+
+/** What a rank is told by its launcher. */
+export interface RankData {
   readonly marker: typeof rankDataMarker;
   readonly rank: number;
   readonly worldSize: number;
+  readonly localRank: number;
   readonly runDirectory: string;
   readonly resumeDirectory: string | undefined;
-  /** Memory of the StopWord. */
-  readonly stop: SharedArrayBuffer;
-  /** To the launcher; carries RankMessages. */
-  readonly port: MessagePort;
-  /** What the transport needs to join. */
-  readonly world: World;
+  readonly way: JoinWay;
+  readonly transport: TransportChoice;
+  /** Memory of the StopWord; undefined: the launcher says it in a message, and ranks agree on the step. */
+  readonly stop: SharedArrayBuffer | undefined;
+}
+
+/** What a launcher tells a rank that runs. */
+export type LauncherOrder =
+  | { readonly kind: 'stop' }
+  | { readonly kind: 'abort'; readonly rank: number | undefined; readonly reason: string };
+
+export function isRankData(value: unknown): value is RankData {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'marker' in value &&
+    value.marker === rankDataMarker
+  );
+}
+
+export function isLauncherOrder(value: unknown): value is LauncherOrder {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'kind' in value &&
+    (value.kind === 'stop' || value.kind === 'abort')
+  );
 }

@@ -1,3 +1,5 @@
+import type { StopSource } from '../rank/stop-source.ts';
+
 /**
  * How the launcher stops all ranks after the same step. One 32-bit word of shared memory holds the
  * first step that no rank has asked about yet, times two, plus one once a stop is requested. A rank
@@ -5,7 +7,7 @@
  * and the answer is yes from that step on. So no rank has been told to go on after a step at which
  * another one stops, whatever the threads' timing.
  */
-export class StopWord {
+export class StopWord implements StopSource {
   readonly #word: Int32Array<SharedArrayBuffer>;
 
   constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {

@@ -1,11 +1,16 @@
 import { join } from 'node:path';
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
 import { saveCheckpoint } from '../checkpoint/save-checkpoint.ts';
+import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { RankContext } from './rank-context.ts';
-import type { RankHost } from './rank-host.ts';
+import type { RankSurroundings } from './rank-host.ts';
+import { shareText } from './share-text.ts';
 import { StepRecorder } from './step-recorder.ts';
 
-export interface RankParts extends RankHost {
+export interface RankParts extends RankSurroundings {
+  readonly rank: number;
+  readonly localRank: number;
+  readonly transport: TransportChoice;
   readonly device: Backend;
   readonly group: ProcessGroup;
   readonly mesh: Mesh;
@@ -13,13 +18,15 @@ export interface RankParts extends RankHost {
 }
 
 export function createRankContext(parts: RankParts): RankContext {
-  const { rank, device, group, mesh, runDirectory, resumeDirectory, stop, send } = parts;
+  const { rank, localRank, transport, device, group, mesh } = parts;
+  const { runDirectory, resumeDirectory, stop, send } = parts;
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
   return {
     rank,
     worldSize,
-    localRank: rank,
+    localRank,
+    transport,
     device,
     group,
     mesh,
@@ -27,7 +34,7 @@ export function createRankContext(parts: RankParts): RankContext {
     resumeDirectory,
     report: (metrics) => recorder.report(metrics),
     describe: (facts) => send({ kind: 'facts', rank, facts: { ...facts } }),
-    shouldStop: (step) => Promise.resolve(stop.stopsAfter(step)),
+    shouldStop: async (step) => stop.stopsAfter(step),
     get stopRequested() {
       return stop.requested;
     },
@@ -46,14 +53,4 @@ export function createRankContext(parts: RankParts): RankContext {
       parts.onClose();
     },
   };
-}
-
-/** Rank 0's text on every rank; also the moment from which on all know that it is there. */
-async function shareText(group: ProcessGroup, text: string): Promise<string> {
-  const encoded = new TextEncoder().encode(text);
-  const length = Int32Array.of(encoded.byteLength);
-  await group.broadcast({ bytes: new Uint8Array(length.buffer), dtype: 'i32' }, 0);
-  const bytes = group.rank === 0 ? encoded : new Uint8Array(length[0] ?? 0);
-  await group.broadcast({ bytes, dtype: 'u8' }, 0);
-  return new TextDecoder().decode(bytes);
 }

@@ -1,12 +1,8 @@
-import { workerData } from 'node:worker_threads';
 import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, LineMesh, setRank, type Backend } from '@shardwise/core';
-import { rankDataMarker, type RankData } from '../launcher/rank-data.ts';
+import { LineMesh, setRank, type Backend } from '@shardwise/core';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
-import { launchedHost } from './launched-host.ts';
-import { loneHost } from './lone-host.ts';
+import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
 
 export interface InitOptions {
@@ -18,37 +14,34 @@ export interface InitOptions {
 const AXIS = 'dp';
 
 /**
- * Makes this thread a rank: under `shardwise run` one of its world, else (`node train.ts`) a world
- * of one, whose metrics are printed as plain lines. Tensors are computed on the rank's device from
- * now on.
+ * Makes this thread a rank: under `shardwise run` one of its world; in a process that torchrun,
+ * mpirun or srun has started, or that has their variables, the rank that they say; else
+ * (`node train.ts`) a world of one. Without our launcher rank 0 prints its metrics as plain lines.
+ * Tensors are computed on the rank's device from now on.
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
-  const data: unknown = workerData;
-  const host = isRankData(data) ? launchedHost(data) : loneHost();
-  const { world, rank } = host;
-  const region = world.regions[rank];
-  if (region === undefined) {
-    throw new ConfigError(
-      {
-        asked: `Rank ${rank} joining its world`,
-        found: `a world of ${world.size} ranks`,
-        todo: 'Use one version of shardwise for the launcher and the script',
-      },
-      { rank, size: world.size },
-    );
-  }
-  const group = joinThreadsWorld(world, rank);
-  if (isRankData(data)) recordFlight(group, data.runDirectory, process.env);
-  const device = options.device ?? (await cpu({ memory: world.memory, ...region }));
+  const host = await findHost();
+  const joined = await host.join();
+  const { group, arena } = joined;
+  let runDirectory: string | undefined;
+  // Before its first call, which may be the one that asks for the directory.
+  if (host.isRecorded) recordFlight(group, () => runDirectory, process.env);
+  const surroundings = await host.enter(joined);
+  runDirectory = surroundings.runDirectory;
+  const device = options.device ?? (await cpu(arena));
   const mesh = new LineMesh(AXIS, group);
   setRank({ device, mesh });
-  return createRankContext({ ...host, group, device, mesh, memoryBytes: () => memoryOf(device) });
-}
-
-function isRankData(data: unknown): data is RankData<ThreadsWorld> {
-  return (
-    typeof data === 'object' && data !== null && 'marker' in data && data.marker === rankDataMarker
-  );
+  const { rank, localRank, transport } = host;
+  return createRankContext({
+    rank,
+    localRank,
+    transport,
+    ...surroundings,
+    group,
+    device,
+    mesh,
+    memoryBytes: () => memoryOf(device),
+  });
 }
 
 /** Devices that count their memory have a method that the interface does not ask for. */

@@ -1,5 +1,6 @@
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
 import type { CheckpointContents } from '../checkpoint/save-checkpoint.ts';
+import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { Fact } from '../run-state/message.ts';
 import type { StepMetrics } from './step-metrics.ts';
 
@@ -9,6 +10,8 @@ export interface RankContext {
   readonly worldSize: number;
   /** The rank's number on its host. */
   readonly localRank: number;
+  /** How the ranks reach each other, and why so. */
+  readonly transport: TransportChoice;
   readonly device: Backend;
   /** All ranks. */
   readonly group: ProcessGroup;
@@ -25,7 +28,8 @@ export interface RankContext {
   describe(facts: Readonly<Record<string, Fact>>): void;
   /**
    * Whether the run shall end after update `step`, because the user asked for it. Every rank asks
-   * after the same updates, in ascending order, and gets the same answer. Costs a microsecond.
+   * after the same updates, in ascending order, and gets the same answer. Costs a microsecond among threads of one host, else
+   * a small all-reduce.
    */
   shouldStop(step: number): Promise<boolean>;
   /** The user has asked for an end; ranks may see it at different steps, so shouldStop decides. */

@@ -1,14 +1,24 @@
-import type { ThreadsWorld } from '@shardwise/collectives';
-import type { StopWord } from '../launcher/stop-word.ts';
+import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { RankMessage } from '../run-state/message.ts';
+import type { JoinedRank } from './join/joined-rank.ts';
+import type { StopSource } from './stop-source.ts';
 
-/** What surrounds a rank: a launcher, or the process of a script that runs without one. */
+/** What surrounds a rank: a launcher, ours or another one, or nobody. */
 export interface RankHost {
   readonly rank: number;
-  readonly world: ThreadsWorld;
+  readonly localRank: number;
+  readonly transport: TransportChoice;
+  /** Whether to leave a record of the last calls. */
+  readonly isRecorded: boolean;
+  join(): Promise<JoinedRank>;
+  /** Once the group is there, for what only it can say. */
+  enter(joined: JoinedRank): Promise<RankSurroundings>;
+}
+
+export interface RankSurroundings {
   readonly runDirectory: string;
   readonly resumeDirectory: string | undefined;
-  readonly stop: StopWord;
+  readonly stop: StopSource;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;
 }

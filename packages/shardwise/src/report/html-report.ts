@@ -68,10 +68,15 @@ function tile([value, label]: readonly [value: string, label: string]): string {
   return `<div class="tile"><b>${escapeHtml(value)}</b><span>${escapeHtml(label)}</span></div>`;
 }
 
-function factTable({ head, facts, checkpoint }: RunState): string {
+function factTable({ head, facts, checkpoint, restarts }: RunState): string {
   const rows: readonly (readonly [string, string])[] = [
     ['Command', head.command],
     ['Run directory', head.runDirectory],
+    ...(head.transport === undefined ? [] : [['Transport', head.transport] as const]),
+    ...restarts.map(
+      ({ reason, worldSize }, index) =>
+        [`Restart ${index + 1}`, `${reason} (then ${worldSize} ranks)`] as const,
+    ),
     ...Object.entries(facts).map(([name, value]) => [capitalized(name), factText(value)] as const),
     ...(checkpoint === undefined ? [] : [['Checkpoint', checkpoint.directory] as const]),
     ['Every step', 'metrics.jsonl'],

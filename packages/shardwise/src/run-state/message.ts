@@ -60,10 +60,24 @@ export interface CheckpointMessage {
 
 export type RankMessage = StepReport | Timeline | FactsMessage | CheckpointMessage;
 
+/** The ranks start, or start again. */
+export interface RoundMessage {
+  readonly kind: 'round';
+  readonly epoch: number;
+  readonly worldSize: number;
+  /** How they reach each other, and why so. */
+  readonly transport: string;
+  /** Why they start again. */
+  readonly reason?: string | undefined;
+  /** The checkpoint from which they go on. */
+  readonly resumeDirectory?: string | undefined;
+}
+
 /** What the launcher itself sees of a run. */
 export type LauncherMessage =
   | { readonly kind: 'process-memory'; readonly bytes: number }
   | { readonly kind: 'stopping' }
+  | RoundMessage
   | { readonly kind: 'exit'; readonly rank: number; readonly code: number };
 
 export type RunMessage = RankMessage | LauncherMessage;

@@ -1,6 +1,6 @@
 import { formatDuration } from '../text/format.ts';
-import { appendStep, emptyHistory, type History } from './history.ts';
-import type { Fact, RunMessage, StepReport, Timeline } from './message.ts';
+import { appendStep, dropFrom, emptyHistory, type History } from './history.ts';
+import type { Fact, RoundMessage, RunMessage, StepReport, Timeline } from './message.ts';
 import { summarize, type StepSummary } from './summary.ts';
 
 /** What is known of a run before it starts. */
@@ -12,6 +12,15 @@ export interface RunHead {
   readonly worldSize: number;
   readonly startMs: number;
   readonly nodeVersion: string;
+  /** How the ranks reach each other, once that is known. */
+  readonly transport?: string;
+}
+
+/** The ranks were started again. */
+export interface Restart {
+  readonly reason: string;
+  readonly worldSize: number;
+  readonly resumeDirectory: string | undefined;
 }
 
 /** All that the terminal, the log lines and the report show; folded from messages. */
@@ -27,6 +36,7 @@ export interface RunState {
   readonly facts: Readonly<Record<string, Fact>>;
   readonly checkpoint: { readonly step: number; readonly directory: string } | undefined;
   readonly stopping: boolean;
+  readonly restarts: readonly Restart[];
   /** By rank; undefined while it runs. */
   readonly exitCodes: readonly (number | undefined)[];
   /** Steps of which some rank has recorded what it did when. */
@@ -51,6 +61,7 @@ export function initialRunState(head: RunHead): RunState {
     facts: {},
     checkpoint: undefined,
     stopping: false,
+    restarts: [],
     exitCodes: Array.from({ length: head.worldSize }, () => undefined),
     timelines: [],
     pending: [],
@@ -71,11 +82,27 @@ export function reduceRun(state: RunState, message: RunMessage): RunState {
       return { ...state, processBytes: message.bytes };
     case 'stopping':
       return { ...state, stopping: true };
+    case 'round':
+      return reduceRound(state, message);
     case 'exit':
       return { ...state, exitCodes: state.exitCodes.with(message.rank, message.code) };
     default:
       return message satisfies never;
   }
+}
+
+function reduceRound(state: RunState, message: RoundMessage): RunState {
+  const { worldSize, transport, reason, resumeDirectory } = message;
+  return {
+    ...state,
+    head: { ...state.head, worldSize, transport },
+    exitCodes: Array.from({ length: worldSize }, () => undefined),
+    pending: [],
+    restarts:
+      reason === undefined
+        ? state.restarts
+        : [...state.restarts, { reason, worldSize, resumeDirectory }],
+  };
 }
 
 function reduceStep(state: RunState, report: StepReport): RunState {
@@ -88,11 +115,15 @@ function reduceStep(state: RunState, report: StepReport): RunState {
     return { ...state, totalSteps, pending };
   }
   const latest = summarize(ofStep);
+  // A run that goes on from a checkpoint does the steps after it once more.
+  const isAgain = state.latest !== undefined && latest.step <= state.latest.step;
+  const history = isAgain ? dropFrom(state.history, latest.step) : state.history;
   return {
     ...state,
     totalSteps,
     latest,
-    history: appendStep(state.history, latest),
+    history: appendStep(history, latest),
+    timelines: isAgain ? state.timelines.filter(({ step }) => step < latest.step) : state.timelines,
     recent: smooth(state, latest),
     pending: state.pending.filter(({ step }) => step !== report.step),
   };

@@ -21,6 +21,10 @@ export class LiveOutput implements RunOutput {
   }
 
   update(state: RunState): void {
+    const { transport } = state.head;
+    if (transport !== undefined && transport !== this.#state?.head.transport) {
+      this.#above.push(this.#paint(`transport: ${printable(transport)}`, 'dim'));
+    }
     this.#state = state;
     this.#schedule();
   }

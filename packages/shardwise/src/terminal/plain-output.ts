@@ -1,6 +1,6 @@
 import type { RunState } from '../run-state/run-state.ts';
 import { plainLine } from './plain-line.ts';
-import { namedLine, type OutputStream, type RunOutput } from './run-output.ts';
+import { namedLine, stoppingNotice, type OutputStream, type RunOutput } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
 
 /** Between lines of steps; the first and the last step always get one. */
@@ -13,6 +13,7 @@ export class PlainOutput implements RunOutput {
   #printedMs = -Infinity;
   #last: RunState | undefined;
   #stopping = false;
+  #transport: string | undefined;
 
   constructor(streams: Readonly<Record<OutputStream, TerminalStream>>) {
     this.#streams = streams;
@@ -22,9 +23,13 @@ export class PlainOutput implements RunOutput {
     this.#last = state;
     if (state.stopping && !this.#stopping) {
       this.#stopping = true;
-      this.notice('Stopping after this step; press Ctrl-C again to stop at once.');
+      this.notice(stoppingNotice);
     }
-    const { latest, totalSteps } = state;
+    const { latest, totalSteps, head } = state;
+    if (head.transport !== undefined && head.transport !== this.#transport) {
+      this.#transport = head.transport;
+      this.#streams.stdout.write(`transport: ${head.transport}\n`);
+    }
     if (latest === undefined || latest.step === this.#printed) return;
     const due = latest.endMs - this.#printedMs >= INTERVAL_MS;
     if (due || latest.step === totalSteps || latest.validationLoss !== undefined)

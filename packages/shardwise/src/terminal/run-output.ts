@@ -15,6 +15,9 @@ export interface RunOutput {
   end(): void;
 }
 
+/** Once the user has asked for an end. */
+export const stoppingNotice = 'Stopping after this step; press Ctrl-C again to stop at once.';
+
 /** Rank 0 speaks for the run; the others are named. */
 export function namedLine(rank: number, line: string): string {
   return rank === 0 ? line : `[rank ${rank}] ${line}`;

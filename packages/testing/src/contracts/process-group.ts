@@ -1,10 +1,11 @@
+import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { RankOutcome } from '../ranks/spawn-ranks.ts';
-import { conformanceCases } from './process-group/conformance.ts';
+import type { ConformanceCases } from './process-group/conformance-case.ts';
+import { contractCases } from './process-group/contract-cases.ts';
 import { mismatches, refusals, type CallOutcome } from './process-group/faults.ts';
-import { pointToPointCases } from './process-group/point-to-point.ts';
-import { expectedOf } from './process-group/random-call.ts';
-import { randomCalls } from './process-group/random-calls.ts';
+import { expectedOf, type RandomCall } from './process-group/random-call.ts';
+import { everyCall, randomCall, randomCalls } from './process-group/random-calls.ts';
 import type { ProcessGroupScenario } from './process-group/scenario.ts';
 
 export interface ProcessGroupContract {
@@ -14,9 +15,9 @@ export interface ProcessGroupContract {
    * tells how each rank ended. The ranks may be threads or processes: a scenario is plain data.
    */
   readonly run: (size: number, scenario: ProcessGroupScenario) => Promise<readonly RankOutcome[]>;
-  /** Default: 1 to 5. */
+  /** Default: 1, 2, 3 and 5. */
   readonly sizes?: readonly number[];
-  /** Random calls for each size. Default: 40. */
+  /** Random calls for each size. Default: 40, and fewer for more than 3 ranks. */
   readonly randomCalls?: number;
   /** Of the random calls. Default: 1. */
   readonly seed?: number;
@@ -24,29 +25,17 @@ export interface ProcessGroupContract {
 
 /** The tests that a ProcessGroup must pass, for vitest. */
 export function processGroupContract(contract: ProcessGroupContract): void {
-  const sizes = contract.sizes ?? [1, 2, 3, 4, 5];
+  const sizes = contract.sizes ?? [1, 2, 3, 5];
   describe(`process group contract: ${contract.name}`, () => {
     describe.each(sizes)('%i ranks', (size) => {
-      conforms(contract, size);
+      conforms(contract, size, contractCases(size), { kind: 'conformance' });
       agreesWithSpecification(contract, size);
     });
     const size = sizes.find((count) => count >= 3) ?? Math.max(...sizes);
     if (size > 1) {
+      agreesInAPart(contract, size);
       refusesWhatRanksDoNotAgreeOn(contract, size);
       endsByOnePath(contract, size);
-    }
-  });
-}
-
-function conforms({ run }: ProcessGroupContract, size: number): void {
-  const cases = { ...conformanceCases, ...pointToPointCases };
-  const names = Object.keys(cases).filter((name) => size > 1 || !(name in pointToPointCases));
-  let played: Promise<readonly unknown[]> | undefined;
-  it.each(names)('%s', async (name) => {
-    played ??= run(size, { kind: 'conformance' }).then(valuesOf);
-    const answers = await played;
-    for (const [rank, answer] of answers.entries()) {
-      expect(answer).toHaveProperty([name], cases[name]?.expected(rank, size));
     }
   });
 }
@@ -54,25 +43,116 @@ function conforms({ run }: ProcessGroupContract, size: number): void {
 /** Only the random calls of the contract: for groups that treat some memory in their own way. */
 export function processGroupRandomCalls(contract: ProcessGroupContract): void {
   describe(`process group, random calls: ${contract.name}`, () => {
-    for (const size of contract.sizes ?? [1, 2, 3, 4, 5]) agreesWithSpecification(contract, size);
+    for (const size of contract.sizes ?? [1, 2, 3, 5]) agreesWithSpecification(contract, size);
+  });
+}
+
+/**
+ * Cases of one's own, for functions over a ProcessGroup. The ranks must pass the same cases to
+ * runProcessGroupScenario.
+ */
+export function processGroupCases(contract: ProcessGroupContract, cases: ConformanceCases): void {
+  describe(`process group: ${contract.name}`, () => {
+    describe.each(contract.sizes ?? [1, 2, 3])('%i ranks', (size) => {
+      conforms(contract, size, cases, { kind: 'cases' });
+    });
+  });
+}
+
+/**
+ * Random calls on worlds of random size, 1 to 8; what fails is shrunk to the fewest ranks and calls.
+ * For groups of which many are made in a second.
+ */
+export function processGroupProperties(
+  contract: Pick<ProcessGroupContract, 'name' | 'run' | 'seed'> & { readonly numRuns?: number },
+): void {
+  it(`process group properties: ${contract.name}`, async () => {
+    const world = fc
+      .integer({ min: 1, max: 8 })
+      .chain((size) =>
+        fc
+          .array(randomCall(size), { minLength: 1, maxLength: 4 })
+          .map((calls) => ({ size, calls })),
+      );
+    const property = fc.asyncProperty(world, async ({ size, calls }) => {
+      const results = valuesOf(await contract.run(size, { kind: 'random', calls }));
+      agree(calls, results.map(arrayOf));
+    });
+    await fc.assert(property, { numRuns: contract.numRuns ?? 25, seed: contract.seed ?? 1 });
+  });
+}
+
+function conforms(
+  { run }: ProcessGroupContract,
+  size: number,
+  cases: ConformanceCases,
+  scenario: ProcessGroupScenario,
+): void {
+  let played: Promise<readonly unknown[]> | undefined;
+  it.each(Object.keys(cases))('%s', async (name) => {
+    played ??= run(size, scenario).then(valuesOf);
+    const answers = await played;
+    expect(answers).toHaveLength(size);
+    for (const [rank, answer] of answers.entries()) {
+      expect(answer).toHaveProperty([name], cases[name]?.expected(rank, size));
+    }
   });
 }
 
 function agreesWithSpecification(contract: ProcessGroupContract, size: number): void {
-  const calls = randomCalls(size, contract.randomCalls ?? 40, contract.seed ?? 1);
-  it(`gives the bits of the specification for ${calls.length} random calls on ${size} ranks`, async () => {
-    const results = valuesOf(await contract.run(size, { kind: 'random', calls }));
-    expect(results).toHaveLength(size);
-    for (const [index, call] of calls.entries()) {
-      const expected = expectedOf(call, size);
-      for (const [rank, outputs] of results.entries()) {
-        const output: unknown = Array.isArray(outputs) ? outputs[index] : 'nothing';
-        const about = `rank ${rank} of ${size}: ${JSON.stringify(call)}`;
-        // Comparing bytes one by one takes long where there are many.
-        if (!isSame(output, expected[rank])) expect(output, about).toEqual(expected[rank]);
-      }
-    }
+  const parts = {
+    [`gives the bits of the specification for random calls on ${size} ranks`]: randomCalls(
+      size,
+      contract.randomCalls ?? Math.min(40, Math.ceil(120 / size)),
+      contract.seed ?? 1,
+    ),
+    [`takes every dtype in every operation and reduction on ${size} ranks`]: everyCall(size),
+  };
+  let played: Promise<readonly unknown[]> | undefined;
+  let start = 0;
+  for (const [name, calls] of Object.entries(parts)) {
+    const first = start;
+    start += calls.length;
+    it(name, async () => {
+      const scenario = { kind: 'random', calls: Object.values(parts).flat() } as const;
+      played ??= contract.run(size, scenario).then(valuesOf);
+      const results = (await played).map(arrayOf);
+      expect(results).toHaveLength(size);
+      agree(
+        calls,
+        results.map((outputs) => outputs.slice(first)),
+      );
+    });
+  }
+}
+
+function agreesInAPart({ run, seed = 1 }: ProcessGroupContract, size: number): void {
+  it('a part of the ranks in reverse order gives the bits of the specification', async () => {
+    const members = [size - 1, 0];
+    const calls = randomCalls(members.length, 30, seed + 1);
+    const results = valuesOf(await run(size, { kind: 'random', calls, members }));
+    agree(
+      calls,
+      members.map((rank) => arrayOf(results[rank])),
+    );
   });
+}
+
+/** `results`: of each rank of the group, of each call. */
+function agree(calls: readonly RandomCall[], results: readonly (readonly unknown[])[]): void {
+  for (const [index, call] of calls.entries()) {
+    const expected = expectedOf(call, results.length);
+    for (const [rank, outputs] of results.entries()) {
+      const output = outputs[index];
+      const about = `rank ${rank} of ${results.length}: ${JSON.stringify(call)}`;
+      // Comparing bytes one by one takes long where there are many.
+      if (!isSame(output, expected[rank])) expect(output, about).toEqual(expected[rank]);
+    }
+  }
+}
+
+function arrayOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 function refusesWhatRanksDoNotAgreeOn({ run }: ProcessGroupContract, size: number): void {

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { BackendError } from '@shardwise/core/spec';
 import koffi from 'koffi';
+import { callThreads } from './call-threads.ts';
 
 /** A pointer of the native library. */
 export type Address = bigint;
@@ -47,6 +48,12 @@ const signatures = {
 /** Version of the table that has all of the above: that of ONNX Runtime 1.16. */
 const apiVersion = 16;
 
+/** Blocks the thread, or runs on another one; `done` is then called with the status. */
+interface OverlappedFunction<Parameters extends readonly unknown[]> {
+  (...parameters: Parameters): Status;
+  async(...parameters: [...Parameters, done: (error: Error | null, status: Status) => void]): void;
+}
+
 /** What the table's functions take; out-parameters are typed arrays that the call fills. */
 interface Functions {
   GetErrorMessage(status: Address): string;
@@ -58,16 +65,18 @@ interface Functions {
     options: Address,
     out: OutAddress,
   ): Status;
-  Run(
-    session: Address,
-    options: null,
-    inputNames: BigUint64Array,
-    inputs: BigUint64Array,
-    inputCount: number,
-    outputNames: BigUint64Array,
-    outputCount: number,
-    outputs: BigUint64Array,
-  ): Status;
+  Run: OverlappedFunction<
+    [
+      session: Address,
+      options: null,
+      inputNames: BigUint64Array,
+      inputs: BigUint64Array,
+      inputCount: number,
+      outputNames: BigUint64Array,
+      outputCount: number,
+      outputs: BigUint64Array,
+    ]
+  >;
   CreateSessionOptions(out: OutAddress): Status;
   SetSessionExecutionMode(options: Address, mode: number): Status;
   SetSessionLogSeverityLevel(options: Address, level: number): Status;
@@ -102,6 +111,8 @@ export interface Runtime {
   readonly cpuMemory: Address;
   /** Held because the library is unloaded when this is collected. */
   readonly library: unknown;
+  /** Whether calls may run on other threads. */
+  readonly canOverlap: boolean;
   /** Throws BackendError with the runtime's message where a call failed. */
   readonly check: (asked: string | (() => string), status: Status) => void;
 }
@@ -134,6 +145,7 @@ function libraryPath(): string {
 }
 
 function load(): Runtime {
+  const canOverlap = callThreads();
   const { library, table } = openLibrary(libraryPath());
   const functions = functionsOf(table);
   const check: Runtime['check'] = (asked, status) => {
@@ -153,7 +165,7 @@ function load(): Runtime {
   const env = take();
   // Device allocator, default memory: plain host memory that ONNX Runtime does not own.
   check('to start ONNX Runtime', functions.CreateCpuMemoryInfo(0, 0, out));
-  return { functions, env, cpuMemory: take(), library, check };
+  return { functions, env, cpuMemory: take(), library, canOverlap, check };
 }
 
 /**

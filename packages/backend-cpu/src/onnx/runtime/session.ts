@@ -66,6 +66,40 @@ export class Session {
     );
   }
 
+  /**
+   * As `run`, on another thread where this platform and process let it; until the promise settles,
+   * the session, its tensors and their memory must stay.
+   */
+  runOverlapped(inputs: Values, outputs: Values, describe: () => string): Promise<void> {
+    const { functions, check, canOverlap } = runtime();
+    return new Promise((resolve, reject) => {
+      if (!canOverlap) {
+        this.run(inputs, outputs, describe);
+        resolve();
+        return;
+      }
+      functions.Run.async(
+        this.#address,
+        null,
+        inputs.names,
+        inputs.addresses,
+        inputs.count,
+        outputs.names,
+        outputs.count,
+        outputs.addresses,
+        (error, status) => {
+          try {
+            if (error !== null) throw error;
+            check(() => `to run ${describe()}`, status);
+            resolve();
+          } catch (failure) {
+            reject(failure);
+          }
+        },
+      );
+    });
+  }
+
   release(): void {
     if (this.#released) return;
     this.#released = true;

@@ -1,8 +1,9 @@
 import type { Socket } from 'node:net';
-import { ShardwiseError, type Store, type Transport } from '@shardwise/core/spec';
+import { ShardwiseError, type Store } from '@shardwise/core/spec';
 import { connectPeer } from '../../wire/connect.ts';
 import type { Hello } from '../../wire/hello.ts';
 import { listenForPeers } from '../../wire/listen.ts';
+import type { WatchedTransport } from '../watched-transport.ts';
 import type { HeartbeatTimes } from './heartbeat-monitor.ts';
 import { startHeartbeats } from './heartbeat-sender.ts';
 import { alreadyJoinedError, joinTimeoutError } from './peer-errors.ts';
@@ -19,6 +20,8 @@ export interface JoinOptions {
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
+  /** The other ranks that this one connects with. */
+  readonly peers: readonly number[];
   readonly epoch: number;
   readonly secret: string;
   readonly host: string;
@@ -29,8 +32,8 @@ export interface JoinOptions {
   readonly maxUnexpectedBytes: number;
 }
 
-/** Each rank listens, tells its address through the store, and connects to all others. */
-export async function joinPeers(options: JoinOptions): Promise<Transport> {
+/** Each rank listens, tells its address through the store, and connects to its peers. */
+export async function joinPeers(options: JoinOptions): Promise<WatchedTransport> {
   const { rank, size, epoch, secret, encrypt, timeoutMs } = options;
   const end = new TcpEnd(options);
   const whole = Promise.withResolvers<void>();
@@ -75,7 +78,7 @@ export async function joinPeers(options: JoinOptions): Promise<Transport> {
       link.attachIncoming(await connectPeer(at, link.reader));
       if (end.missing().length === 0) whole.resolve();
     });
-    if (size > 1) {
+    if (end.peers.length > 0) {
       const task = {
         targets: targets.map(({ peer, ...address }) => ({
           ...address,
@@ -118,7 +121,7 @@ function refusalOf(
   }
   if (size !== own.size) return `its world has ${size} ranks, that of rank ${own.rank} ${own.size}`;
   if (to !== own.rank) return `it looks for rank ${to}, and this is rank ${own.rank}`;
-  if (from >= size || from === to) return `rank ${from} is no peer of rank ${to}`;
+  if (!own.peers.includes(from)) return `rank ${from} is no peer of rank ${to}`;
   return undefined;
 }
 

@@ -10,6 +10,7 @@ const MAX_QUEUED_BYTES = 4 << 20;
 /** Writes messages to one peer. */
 export class Outbox {
   readonly #socket: Socket;
+  #isHeld = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
@@ -24,6 +25,7 @@ export class Outbox {
     writeHeader(view, { kind: messageKinds.message, tag, length: byteLength });
     if (!isShort) return this.#writeBoth(head, bytes);
     head.set(bytes, HEADER_BYTES);
+    this.#hold();
     if (this.#socket.writableLength > MAX_QUEUED_BYTES) return this.#write(head);
     // A failure of the socket ends the link, whoever waits.
     this.#socket.write(head);
@@ -35,7 +37,22 @@ export class Outbox {
     this.#socket.write(head);
     const written = this.#write(body);
     this.#socket.uncork();
+    this.#release();
     return written;
+  }
+
+  /** What is sent in one go leaves with one call of the system: a call's record and its data, say. */
+  #hold(): void {
+    if (this.#isHeld) return;
+    this.#isHeld = true;
+    this.#socket.cork();
+    queueMicrotask(() => this.#release());
+  }
+
+  #release(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#socket.uncork();
   }
 
   #write(bytes: Uint8Array): Promise<void> {

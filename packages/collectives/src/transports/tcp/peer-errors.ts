@@ -76,14 +76,14 @@ export function messageAbortedError(site: MessageSite, reason: string): Collecti
   );
 }
 
-export function peerRangeError(rank: number, peer: number, size: number): ConfigError {
+export function peerRangeError(rank: number, peer: number, peers: readonly number[]): ConfigError {
   return new ConfigError(
     {
       asked: `A message between ranks ${rank} and ${peer}`,
-      found: `the ranks are 0 to ${size - 1}, and a message needs two`,
-      todo: 'Pass another rank among them',
+      found: `rank ${rank} is connected with ${peers.join(', ') || 'no rank'}`,
+      todo: 'Pass a rank among them',
     },
-    { rank, peer, size },
+    { rank, peer, peers },
   );
 }
 

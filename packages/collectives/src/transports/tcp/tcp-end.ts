@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
-import type { CallOptions, CollectiveError, Transport } from '@shardwise/core/spec';
+import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
 import { causeOf, peerClosedError } from '../../call/failure.ts';
 import type { Hello } from '../../wire/hello.ts';
+import type { WatchedTransport } from '../watched-transport.ts';
 import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
 import { peerLostError, peerRangeError } from './peer-errors.ts';
 import { PeerLink } from './peer-link.ts';
@@ -9,17 +10,17 @@ import { PeerLink } from './peer-link.ts';
 export interface TcpEndOptions {
   readonly rank: number;
   readonly size: number;
+  readonly peers: readonly number[];
   readonly heartbeat: HeartbeatTimes;
   readonly maxUnexpectedBytes: number;
 }
 
 /** One rank's end of all its links; whatever fails one of them fails it as a whole. */
-export class TcpEnd implements Transport {
+export class TcpEnd implements WatchedTransport {
   readonly rank: number;
   readonly size: number;
-  /** Ranks of the others. */
+  /** The other ranks that this one has connections with. */
   readonly peers: readonly number[];
-  /** Rejects when the transport fails. */
   readonly ended: Promise<never>;
   readonly #links: ReadonlyMap<number, PeerLink>;
   readonly #monitor: HeartbeatMonitor;
@@ -27,11 +28,11 @@ export class TcpEnd implements Transport {
   readonly #atEnd: (() => void)[] = [];
   #isOver = false;
 
-  constructor({ rank, size, heartbeat, maxUnexpectedBytes }: TcpEndOptions) {
+  constructor({ rank, size, peers, heartbeat, maxUnexpectedBytes }: TcpEndOptions) {
     const { promise, reject } = Promise.withResolvers<never>();
     this.rank = rank;
     this.size = size;
-    this.peers = Array.from({ length: size }, (_, peer) => peer).filter((peer) => peer !== rank);
+    this.peers = peers;
     this.ended = promise;
     // The pending calls tell it; this is for whoever waits for the ranks to join.
     promise.catch(() => {});
@@ -75,7 +76,7 @@ export class TcpEnd implements Transport {
 
   link(peer: number): PeerLink {
     const link = this.#links.get(peer);
-    if (link === undefined) throw peerRangeError(this.rank, peer, this.size);
+    if (link === undefined) throw peerRangeError(this.rank, peer, this.peers);
     return link;
   }
 

@@ -1,4 +1,5 @@
-import { ConfigError, type Store, type Transport } from '@shardwise/core/spec';
+import { ConfigError, type Store } from '@shardwise/core/spec';
+import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
 
 export interface TcpTransportOptions {
@@ -6,6 +7,11 @@ export interface TcpTransportOptions {
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
+  /**
+   * Ranks to connect with, each of which connects with this one; others are not reached. Default:
+   * all.
+   */
+  readonly peers?: readonly number[];
   /** Counts the starts of a job: ranks of another epoch are not let in. Default: 0. */
   readonly epoch?: number;
   /** Whoever holds it may join. */
@@ -29,18 +35,24 @@ export interface TcpTransportOptions {
 }
 
 /**
- * Joins the ranks of a job over TCP; resolves when all are connected with all. The loss of a rank
+ * Joins the ranks of a job over TCP; resolves when all are connected with their peers. The loss of a rank
  * ends every pending and later call with a CollectiveError that names it. Rejects with
  * CollectiveTimeoutError naming the ranks that did not join, with CollectiveError where the secrets
  * differ, and with ConfigError where another process is this rank already.
  */
-export async function tcpTransport(options: TcpTransportOptions): Promise<Transport> {
+export async function tcpTransport(options: TcpTransportOptions): Promise<WatchedTransport> {
   const { rank, size, epoch = 0, host = '127.0.0.1', timeoutMs = 60_000, heartbeat } = options;
   const { intervalMs = 250, limitMs = 1500 } = heartbeat ?? {};
   check(Number.isInteger(size) && size > 0, `size ${size}`, 'a world has at least one rank');
   check(
     Number.isInteger(rank) && rank >= 0 && rank < size,
     `rank ${rank}`,
+    `the ranks are 0 to ${size - 1}`,
+  );
+  const peers = options.peers ?? Array.from({ length: size }, (_, peer) => peer);
+  check(
+    peers.every((peer) => Number.isInteger(peer) && peer >= 0 && peer < size),
+    `peers ${peers.join(', ')}`,
     `the ranks are 0 to ${size - 1}`,
   );
   check(Number.isSafeInteger(epoch) && epoch >= 0, `epoch ${epoch}`, 'epochs count from 0');
@@ -54,6 +66,7 @@ export async function tcpTransport(options: TcpTransportOptions): Promise<Transp
     store: options.store,
     rank,
     size,
+    peers: [...new Set(peers)].filter((peer) => peer !== rank),
     epoch,
     secret: options.secret,
     host,

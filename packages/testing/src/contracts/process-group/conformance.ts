@@ -1,14 +1,9 @@
-import type { DType, ProcessGroup, ReduceOp } from '@shardwise/core/spec';
+import type { DType, ReduceOp } from '@shardwise/core/spec';
+import type { ConformanceCase, ConformanceCases } from './conformance-case.ts';
+import { range } from './range.ts';
 import { reduced } from './specification.ts';
 import { typed, valuesOf, zeros } from './typed-values.ts';
 
-/** What a rank does, and what it must come to, in closed form. R = rank, W = size. */
-export interface ConformanceCase {
-  readonly run: (group: ProcessGroup) => Promise<unknown>;
-  readonly expected: (rank: number, size: number) => unknown;
-}
-
-const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 const factorial = (n: number): number => (n <= 1 ? 1 : n * factorial(n - 1));
 
 function allReduceOf(
@@ -31,12 +26,14 @@ function fold(values: readonly number[], op: (a: number, b: number) => number): 
   return values.reduce(op);
 }
 
+const folds = { or: (a: number, b: number) => a | b, xor: (a: number, b: number) => a ^ b };
+
 const triangle = (size: number): number => (size * (size + 1)) / 2;
 
 const ROOTS_DTYPE = 'i32';
 
 /** The conformance table: PyTorch's cases for Gloo and NCCL first, then what this interface adds. */
-export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
+export const conformanceCases: ConformanceCases = {
   'allReduce sum of R+1 is W(W+1)/2': allReduceOf('sum', (r) => r + 1, triangle),
   'allReduce product of R+1 is W!': allReduceOf('product', (r) => r + 1, factorial),
   'allReduce min of R+1 is 1': allReduceOf(
@@ -54,23 +51,33 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
     (r) => r + 1,
     (w) => (w + 1) / 2,
   ),
-  'allReduce and of R|4': allReduceOf(
-    'and',
-    (r) => r | 4,
-    (w) => fold(range(w), (a, b) => a & b) | 4,
-    'i32',
+  ...Object.fromEntries(
+    range(4).map((bit) => [
+      `allReduce and of R|${1 << bit}`,
+      allReduceOf(
+        'and',
+        (r) => r | (1 << bit),
+        (w) => fold(range(w), (a, b) => a & b) | (1 << bit),
+        'i32',
+      ),
+    ]),
   ),
-  'allReduce or of R': allReduceOf(
-    'or',
-    (r) => r,
-    (w) => fold(range(w), (a, b) => a | b),
-    'i32',
-  ),
-  'allReduce xor of R': allReduceOf(
-    'xor',
-    (r) => r,
-    (w) => fold(range(w), (a, b) => a ^ b),
-    'i64',
+  ...Object.fromEntries(
+    (['or', 'xor'] as const).flatMap((op) =>
+      range(4).map((i) => {
+        const share = (count: number, first: number): number =>
+          range(count).reduce((bits, j) => folds[op](bits, first + j), 0);
+        return [
+          `allReduce ${op} of the ${i + 1} numbers from ${i + 1}R on is that of 0 .. ${i + 1}W-1`,
+          allReduceOf(
+            op,
+            (r) => share(i + 1, (i + 1) * r),
+            (w) => share((i + 1) * w, 0),
+            op === 'or' ? 'i32' : 'i64',
+          ),
+        ];
+      }),
+    ),
   ),
   'allReduce premultipliedSum of R+1 by 3': allReduceOf(
     { premultipliedSum: 3 },
@@ -103,6 +110,46 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
     (w) => (w * 2 ** 30) | 0,
     'i32',
   ),
+
+  'u8 sums wrap around': allReduceOf(
+    'sum',
+    () => 100,
+    (w) => (100 * w) % 256,
+    'u8',
+  ),
+  'f16 sums beyond 65504 are infinite': allReduceOf(
+    'sum',
+    () => 40_000,
+    (w) => (w === 1 ? 40_000 : Infinity),
+    'f16',
+  ),
+  'i64 sums are exact beyond 2^53': {
+    run: async (group) => {
+      const values = BigInt64Array.of(2n ** 53n + BigInt(group.rank));
+      await group.allReduce({ bytes: new Uint8Array(values.buffer), dtype: 'i64' }, 'sum');
+      return String(values[0]);
+    },
+    expected: (_, w) => String(2n ** 53n * BigInt(w) + BigInt((w * (w - 1)) / 2)),
+  },
+  'max of NaN and numbers is NaN': allReduceOf(
+    'max',
+    (r) => (r === 0 ? Number.NaN : r),
+    () => Number.NaN,
+  ),
+  'min of NaN and numbers is NaN': allReduceOf(
+    'min',
+    (r) => (r === 0 ? Number.NaN : r),
+    () => Number.NaN,
+    'f64',
+  ),
+  'the sum of [2R, 2R+1] over all is W(2W-1)': {
+    run: async (group) => {
+      const buffer = typed('f32', [2 * group.rank, 2 * group.rank + 1]);
+      await group.allReduce(buffer, 'sum');
+      return fold(valuesOf(buffer), (a, b) => a + b);
+    },
+    expected: (_, w) => w * (2 * w - 1),
+  },
 
   'two calls at a time, [R+1] and [(R+1)^2]': {
     run: async (group) => {
@@ -224,6 +271,20 @@ export const conformanceCases: Readonly<Record<string, ConformanceCase>> = {
       return valuesOf(output);
     },
     expected: (rank, w) => [2 * rank * w, (2 * rank + 1) * w],
+  },
+  'reduce of r+1 elements to each root r: a reduce-scatter of uneven parts': {
+    run: async (group) => {
+      const parts = range(group.size).map((root) =>
+        typed(
+          'f32',
+          range(root + 1).map((i) => 10 * root + i),
+        ),
+      );
+      await Promise.all(parts.map((part, root) => group.reduce(part, root, 'sum')));
+      const own = parts[group.rank];
+      return own === undefined ? [] : valuesOf(own);
+    },
+    expected: (rank, w) => range(rank + 1).map((i) => w * (10 * rank + i)),
   },
   'allToAll of W equal parts': {
     run: async (group) => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ProcessGroup } from '@shardwise/core/spec';
+import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
 import { reportOf } from '../../ranks/rank-failure.ts';
 import { typed, zeros } from './typed-values.ts';
 
@@ -9,6 +9,10 @@ export interface CallOutcome {
   readonly code: string;
   readonly message: string;
 }
+
+/** What a rank waits, and how long the one is busy that it waits for. */
+const TIMEOUT_MS = 300;
+const STUCK_MS = 900;
 
 type Fault = (group: ProcessGroup) => Promise<readonly CallOutcome[]>;
 
@@ -23,9 +27,26 @@ async function outcomesOf(calls: readonly Promise<unknown>[]): Promise<readonly 
 
 const one = () => typed('f32', [1]);
 
+/** Two elements each, of which they share one. */
+function overlapping(): { readonly buffer: TypedBytes; readonly input: TypedBytes } {
+  const { bytes, dtype } = zeros('f32', 3);
+  return {
+    buffer: { bytes: bytes.subarray(4), dtype },
+    input: { bytes: bytes.subarray(0, 8), dtype },
+  };
+}
+
+/** One element, that of rank `rank` modulo `size`. */
+function partOf({ bytes, dtype }: TypedBytes, rank: number, size: number): TypedBytes {
+  const start = 4 * (rank % size);
+  return { bytes: bytes.subarray(start, start + 4), dtype };
+}
+
 /** Each ends on every rank with CollectiveMismatchError; rank 1 is the one that differs. */
 export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promise<void>>> = {
   operation: (group) => (group.rank === 1 ? group.barrier() : group.allReduce(one(), 'sum')),
+  'operation, of the same size': (group) =>
+    group.rank === 1 ? group.reduce(one(), 0, 'sum') : group.allReduce(one(), 'sum'),
   'number of elements': (group) => group.allReduce(zeros('f32', group.rank === 1 ? 2 : 1), 'sum'),
   dtype: (group) => group.allReduce(zeros(group.rank === 1 ? 'i32' : 'f32', 1), 'sum'),
   root: (group) => group.broadcast(one(), group.rank === 1 ? 1 : 0),
@@ -38,6 +59,11 @@ export const mismatches: Readonly<Record<string, (group: ProcessGroup) => Promis
       inputSplits: splits,
       outputSplits: splits,
     });
+  },
+  'the sum of what it sends': (group) => {
+    const splits = Array.from({ length: group.size }, () => (group.rank === 1 ? 2 : 1));
+    const total = splits.reduce((sum, part) => sum + part, 0);
+    return group.allToAll(zeros('f32', total), zeros('f32', group.size), { inputSplits: splits });
   },
 };
 
@@ -78,6 +104,88 @@ export const refusals: Readonly<
         inputSplits: Array.from({ length: g.size }, () => 2),
       }),
   },
+  'splits of too few ranks': {
+    code: 'SHAPE',
+    call: (g) => g.allToAll(zeros('f32', g.size), zeros('f32', g.size), { outputSplits: [g.size] }),
+  },
+  'unequal parts without splits': {
+    code: 'SHAPE',
+    call: (g) => g.allToAll(zeros('f32', g.size + 1), zeros('f32', g.size)),
+  },
+  'a factor for ints': {
+    code: 'DTYPE',
+    call: (g) => g.allReduce(zeros('i32', 1), { premultipliedSum: 2 }),
+  },
+  'a factor that is no number': {
+    code: 'DTYPE',
+    call: (g) => g.reduce(one(), 0, { premultipliedSum: Number.NaN }),
+  },
+  'a tag beyond the highest': {
+    code: 'CONFIG',
+    call: (g) => g.send(one(), (g.rank + 1) % g.size, { tag: 2 ** 20 }),
+  },
+  'a colour that is no integer': { code: 'CONFIG', call: (g) => g.split(0.5, 0) },
+  'an input of another size': {
+    code: 'SHAPE',
+    call: (g) => g.allReduce(one(), 'sum', { input: zeros('f32', 2) }),
+  },
+  'an input of another dtype': {
+    code: 'DTYPE',
+    call: (g) => g.reduce(one(), 0, 'sum', { input: zeros('i32', 1) }),
+  },
+  'an input that shares bytes with the buffer': {
+    code: 'CONFIG',
+    call: (g) => {
+      const { buffer, input } = overlapping();
+      return g.allReduce(buffer, 'sum', { input });
+    },
+  },
+  'a broadcast from bytes of the buffer': {
+    code: 'CONFIG',
+    call: (g) => {
+      const { buffer, input } = overlapping();
+      return g.broadcast(buffer, g.rank, { input });
+    },
+  },
+  'an allGather of a part that is not its own': {
+    code: 'CONFIG',
+    call: (g) => {
+      const output = zeros('f32', g.size);
+      return g.allGather(partOf(output, g.rank + 1, g.size), output);
+    },
+  },
+  'a reduceScatter to a part that is not its own': {
+    code: 'CONFIG',
+    call: (g) => {
+      const input = zeros('f32', g.size);
+      return g.reduceScatter(input, partOf(input, g.rank + 1, g.size), 'sum');
+    },
+  },
+  'a gather of a part that is not its own': {
+    code: 'CONFIG',
+    call: (g) => {
+      const output = zeros('f32', g.size);
+      return g.gather(partOf(output, g.rank + 1, g.size), output, g.rank);
+    },
+  },
+  'a scatter to a part that is not its own': {
+    code: 'CONFIG',
+    call: (g) => {
+      const input = zeros('f32', g.size);
+      return g.scatter(input, partOf(input, g.rank + 1, g.size), g.rank);
+    },
+  },
+  'an allToAll in place': {
+    code: 'CONFIG',
+    call: (g) => {
+      const buffer = zeros('f32', g.size);
+      return g.allToAll(buffer, buffer);
+    },
+  },
+  'a scatter with input elsewhere than on root': {
+    code: 'CONFIG',
+    call: (g) => g.scatter(zeros('f32', g.size), one(), (g.rank + 1) % g.size),
+  },
   'a gather without output on root': {
     code: 'CONFIG',
     call: (g) => g.gather(one(), g.rank === 0 ? undefined : zeros('f32', g.size), 0),
@@ -89,18 +197,18 @@ export const faults: Readonly<Record<string, Fault>> = {
   'a rank that does not come': async (group) => {
     await group.barrier();
     if (group.rank === 0) {
-      await delay(2000);
+      await delay(STUCK_MS);
       return [];
     }
-    return outcomesOf([group.allReduce(one(), 'sum', { timeoutMs: 500 })]);
+    return outcomesOf([group.allReduce(one(), 'sum', { timeoutMs: TIMEOUT_MS })]);
   },
   'a message that does not come': async (group) => {
     await group.barrier();
     if (group.rank === 0) {
-      await delay(2000);
+      await delay(STUCK_MS);
       return [];
     }
-    return outcomesOf([group.recv(one(), 0, { tag: 3, timeoutMs: 500 })]);
+    return outcomesOf([group.recv(one(), 0, { tag: 3, timeoutMs: TIMEOUT_MS })]);
   },
   'a rank that closes the group with a reason': async (group) => {
     const pending = group.rank === 1 ? [] : [group.allReduce(one(), 'sum'), group.barrier()];

@@ -1,14 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ConformanceCase } from './conformance.ts';
+import { dtypes, type DType } from '@shardwise/core/spec';
+import type { ConformanceCases } from './conformance-case.ts';
+import { range } from './range.ts';
 import { typed, valuesOf, zeros } from './typed-values.ts';
 
-const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
+const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
+
+const HIGHEST_TAG = 2 ** 20 - 1;
 
 /** Between the clocks of two threads. */
 const CLOCK_DIFFERENCE_MS = 2;
 
-/** Messages between ranks, barriers and splits; R = rank, W = size. */
-export const pointToPointCases: Readonly<Record<string, ConformanceCase>> = {
+/** Messages between ranks, and barriers. */
+export const pointToPointCases: ConformanceCases = {
   'everyone sends to the next rank and receives from the one before': {
     run: async (group) => {
       const { rank, size } = group;
@@ -68,6 +72,37 @@ export const pointToPointCases: Readonly<Record<string, ConformanceCase>> = {
     },
     expected: (rank) => (rank === 1 ? [200_000, [], [7]] : 'no part'),
   },
+  'everyone sends to everyone with each tag at a time, also the highest': {
+    run: async (group) => {
+      const { rank, size } = group;
+      const peers = range(size).filter((peer) => peer !== rank);
+      const messages = peers.flatMap((peer) => [0, 1, HIGHEST_TAG].map((tag) => ({ peer, tag })));
+      const received = messages.map(({ peer, tag }) => {
+        const buffer = zeros('i32', 2);
+        return { buffer, done: group.recv(buffer, peer, { tag }) };
+      });
+      const sent = messages
+        .toReversed()
+        .map(({ peer, tag }) => group.send(typed('i32', [rank, tag]), peer, { tag }));
+      await Promise.all([...sent, ...received.map(({ done }) => done)]);
+      return received.map(({ buffer }) => valuesOf(buffer));
+    },
+    expected: (rank, w) =>
+      range(w)
+        .filter((peer) => peer !== rank)
+        .flatMap((peer) => [0, 1, HIGHEST_TAG].map((tag) => [peer, tag])),
+  },
+  'messages of every dtype': {
+    run: async (group) => {
+      const sent = dtypeNames.map((dtype) => typed(dtype, [1, 0, 1]));
+      const received = dtypeNames.map((dtype) => zeros(dtype, 3));
+      if (group.rank === 0) await Promise.all(sent.map((buffer) => group.send(buffer, 1)));
+      if (group.rank !== 1) return 'no part';
+      await Promise.all(received.map((buffer) => group.recv(buffer, 0)));
+      return received.map(valuesOf);
+    },
+    expected: (rank) => (rank === 1 ? dtypeNames.map(() => [1, 0, 1]) : 'no part'),
+  },
   'collectives do not wait for messages': {
     run: async (group) => {
       const { rank, size } = group;
@@ -94,60 +129,5 @@ export const pointToPointCases: Readonly<Record<string, ConformanceCase>> = {
       return firstLeave > lastArrival - CLOCK_DIFFERENCE_MS;
     },
     expected: () => true,
-  },
-  'split by parity, in reverse order': {
-    run: async (group) => {
-      const { rank } = group;
-      const part = await group.split(rank % 2, -rank);
-      if (part === undefined) return 'no group';
-      const gathered = zeros('i32', part.size);
-      await part.allGather(typed('i32', [rank]), gathered);
-      const answer = { rank: part.rank, size: part.size, members: valuesOf(gathered) };
-      part.close();
-      return answer;
-    },
-    expected: (rank, w) => {
-      const members = range(w)
-        .filter((other) => other % 2 === rank % 2)
-        .reverse();
-      return { rank: members.indexOf(rank), size: members.length, members };
-    },
-  },
-  'a rank without a colour is in no group': {
-    run: async (group) => {
-      const part = await group.split(group.rank === 0 ? undefined : 0, 0);
-      const answer = part === undefined ? 'no group' : part.size;
-      part?.close();
-      return answer;
-    },
-    expected: (rank, w) => (rank === 0 ? 'no group' : w - 1),
-  },
-  'parts are split again, and used together with the whole': {
-    run: async (group) => {
-      const half = await group.split(group.rank < 2 ? 0 : 1, group.rank);
-      const single = await half?.split(half.rank, 0);
-      if (half === undefined || single === undefined) return 'no group';
-      const buffers = [group, half, single].map((part) => ({ part, buffer: typed('i32', [1]) }));
-      const reversed = group.rank % 2 === 0 ? buffers : buffers.toReversed();
-      await Promise.all(reversed.map(({ part, buffer }) => part.allReduce(buffer, 'sum')));
-      single.close();
-      half.close();
-      return buffers.flatMap(({ buffer }) => valuesOf(buffer));
-    },
-    expected: (rank, w) => [w, rank < 2 ? Math.min(w, 2) : w - 2, 1],
-  },
-  'groups are made and closed again and again': {
-    run: async (group) => {
-      let total = 0;
-      for (const round of range(30)) {
-        const part = await group.split(0, round % 2 === 0 ? group.rank : -group.rank);
-        const buffer = typed('i32', [1]);
-        await part?.allReduce(buffer, 'sum');
-        total += valuesOf(buffer)[0] ?? 0;
-        part?.close();
-      }
-      return total;
-    },
-    expected: (_, w) => 30 * w,
   },
 };

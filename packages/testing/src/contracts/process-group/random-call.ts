@@ -21,51 +21,71 @@ export interface RandomCall {
   /** `splits[i][j]`: elements from rank i to rank j. */
   readonly splits: PerRank;
   readonly byteOffset: number;
+  /** Otherwise with memory of its own for the result; allToAll has no form in place. */
+  readonly inPlace: boolean;
   readonly seed: number;
 }
 
-/** What every rank contributes: n, or size times n, or its splits. */
-export function inputsOf(call: RandomCall, size: number): PerRank {
-  return Array.from({ length: size }, (_, rank) => {
-    const elements = {
-      allReduce: call.elements,
-      allGather: call.elements,
-      reduceScatter: call.elements * size,
-      allToAll: sum(call.splits[rank] ?? []),
-      broadcast: call.elements,
-      reduce: call.elements,
-      gather: call.elements,
-      scatter: call.elements * size,
-    }[call.operation];
-    return Array.from({ length: elements }, (_, index) => valueAt(call, rank, index));
-  });
+/** What a rank contributes: n, or size times n, or its splits. */
+export function inputOf(call: RandomCall, size: number, rank: number): readonly number[] {
+  const isDivided = call.operation === 'reduceScatter' || call.operation === 'scatter';
+  const elements =
+    call.operation === 'allToAll'
+      ? sum(call.splits[rank] ?? [])
+      : call.elements * (isDivided ? size : 1);
+  return Array.from({ length: elements }, (_, index) => valueAt(call, rank, index));
 }
 
 /** What every rank must have afterwards; undefined where an operation leaves it nothing. */
 export function expectedOf(call: RandomCall, size: number): readonly (Uint8Array | undefined)[] {
-  const inputs = inputsOf(call, size);
-  const { dtype, op, root, elements: n } = call;
-  const columns = (rank: number): readonly number[] =>
-    inputs.flatMap((row, from) => {
-      const start = sum((call.splits[from] ?? []).slice(0, rank));
-      return row.slice(start, start + (call.splits[from]?.[rank] ?? 0));
-    });
+  const inputs = Array.from({ length: size }, (_, rank) => inputOf(call, size, rank));
+  return valuesAfter(call, inputs).map((values) =>
+    values === undefined ? undefined : bytesOf(call.dtype, values),
+  );
+}
+
+/** The specification of each operation, as a function of the lists of all ranks. */
+function valuesAfter(
+  { operation, dtype, op, root, elements: n, splits, inPlace }: RandomCall,
+  inputs: PerRank,
+): readonly (readonly number[] | undefined)[] {
   const part = (values: readonly number[], rank: number): readonly number[] =>
     values.slice(rank * n, (rank + 1) * n);
-  const values: Record<RandomOperation, (rank: number) => readonly number[] | undefined> = {
-    allReduce: () => reduced(inputs, dtype, op),
-    allGather: () => inputs.flat(),
-    reduceScatter: (rank) => part(reduced(inputs, dtype, op), rank),
-    allToAll: columns,
-    broadcast: () => inputs[root],
-    reduce: (rank) => (rank === root ? reduced(inputs, dtype, op) : inputs[rank]),
-    gather: (rank) => (rank === root ? inputs.flat() : undefined),
-    scatter: (rank) => part(inputs[root] ?? [], rank),
-  };
-  return inputs.map((_, rank) => {
-    const expected = values[call.operation](rank);
-    return expected === undefined ? undefined : bytesOf(dtype, expected);
-  });
+  switch (operation) {
+    case 'allReduce': {
+      const total = reduced(inputs, dtype, op);
+      return inputs.map(() => total);
+    }
+    case 'reduce': {
+      const total = reduced(inputs, dtype, op);
+      const kept = (own: readonly number[]): readonly number[] =>
+        inPlace ? own : own.map(() => 0);
+      return inputs.map((own, rank) => (rank === root ? total : kept(own)));
+    }
+    case 'reduceScatter': {
+      const total = reduced(inputs, dtype, op);
+      return inputs.map((_, rank) => part(total, rank));
+    }
+    case 'allGather': {
+      const all = inputs.flat();
+      return inputs.map(() => all);
+    }
+    case 'gather':
+      return inputs.map((_, rank) => (rank === root ? inputs.flat() : undefined));
+    case 'scatter':
+      return inputs.map((_, rank) => part(inputs[root] ?? [], rank));
+    case 'broadcast':
+      return inputs.map(() => inputs[root]);
+    case 'allToAll':
+      return inputs.map((_, to) =>
+        inputs.flatMap((row, from) => {
+          const start = sum((splits[from] ?? []).slice(0, to));
+          return row.slice(start, start + (splits[from]?.[to] ?? 0));
+        }),
+      );
+    default:
+      return operation satisfies never;
+  }
 }
 
 function valueAt(call: RandomCall, rank: number, index: number): number {

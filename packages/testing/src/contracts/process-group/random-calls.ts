@@ -7,17 +7,41 @@ export function randomCalls(size: number, count: number, seed: number): readonly
   return fc.sample(randomCall(size), { numRuns: count, seed });
 }
 
-function randomCall(size: number): fc.Arbitrary<RandomCall> {
-  const operation = fc.constantFrom<RandomOperation>(
-    'allReduce',
-    'allGather',
-    'reduceScatter',
-    'allToAll',
-    'broadcast',
-    'reduce',
-    'gather',
-    'scatter',
-  );
+/**
+ * Each reduction that a dtype takes, in each operation that reduces, and each dtype in those that
+ * only move values; every other one in place.
+ */
+export function everyCall(size: number): readonly RandomCall[] {
+  const kinds = dtypeNames.flatMap((dtype) => [
+    ...reducing.flatMap((operation) =>
+      reductions[dtypes[dtype].kind].map((op) => ({ operation, dtype, op })),
+    ),
+    ...moving.map((operation) => ({ operation, dtype, op: 'sum' as const })),
+  ]);
+  return kinds.map((kind, index) => ({
+    ...kind,
+    elements: 5,
+    root: index % size,
+    splits: Array.from({ length: size }, (_, from) =>
+      Array.from({ length: size }, (_, to) => (from + 2 * to + index) % 3),
+    ),
+    byteOffset: 0,
+    inPlace: index % 2 === 0,
+    seed: index,
+  }));
+}
+
+const reducing: readonly RandomOperation[] = ['allReduce', 'reduce', 'reduceScatter'];
+const moving: readonly RandomOperation[] = [
+  'allGather',
+  'allToAll',
+  'broadcast',
+  'gather',
+  'scatter',
+];
+
+export function randomCall(size: number): fc.Arbitrary<RandomCall> {
+  const operation = fc.constantFrom(...reducing, ...moving);
   const elements = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: 0, max: 40 }) },
     { weight: 4, arbitrary: fc.integer({ min: 100, max: 3000 }) },
@@ -32,18 +56,26 @@ function randomCall(size: number): fc.Arbitrary<RandomCall> {
       root: fc.integer({ min: 0, max: size - 1 }),
       splits: fc.array(row, { minLength: size, maxLength: size }),
       byteOffset: fc.constantFrom(0, 0, 1, 8),
+      inPlace: fc.boolean(),
       seed: fc.integer(),
     })
-    .chain((call) => opsOf[dtypes[call.dtype].kind].map((op) => ({ ...call, op })));
+    .chain((call) =>
+      fc.constantFrom(...reductions[dtypes[call.dtype].kind]).map((op) => ({ ...call, op })),
+    );
 }
 
 const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
-const opsOf = {
-  float: fc.oneof(
-    fc.constantFrom<ReduceOp>('sum', 'avg', 'product', 'min', 'max'),
-    fc.constantFrom(0.5, 3, 1 / 3).map((factor) => ({ premultipliedSum: factor })),
-  ),
-  int: fc.constantFrom<ReduceOp>('sum', 'product', 'min', 'max', 'and', 'or', 'xor'),
-  bool: fc.constantFrom<ReduceOp>('min', 'max', 'and', 'or', 'xor'),
-} satisfies Record<string, fc.Arbitrary<ReduceOp>>;
+const reductions: Record<(typeof dtypes)[DType]['kind'], readonly ReduceOp[]> = {
+  float: [
+    'sum',
+    'avg',
+    'product',
+    'min',
+    'max',
+    { premultipliedSum: 3 },
+    { premultipliedSum: 1 / 3 },
+  ],
+  int: ['sum', 'product', 'min', 'max', 'and', 'or', 'xor'],
+  bool: ['min', 'max', 'and', 'or', 'xor'],
+};

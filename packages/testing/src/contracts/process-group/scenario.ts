@@ -1,21 +1,30 @@
-import type { ProcessGroup, TypedBytes } from '@shardwise/core/spec';
-import { conformanceCases } from './conformance.ts';
+import type { ProcessGroup } from '@shardwise/core/spec';
+import type { ConformanceCases } from './conformance-case.ts';
+import { contractCases } from './contract-cases.ts';
 import { faults, mismatch, refuse } from './faults.ts';
-import { pointToPointCases } from './point-to-point.ts';
-import { inputsOf, type RandomCall, type RandomOperation } from './random-call.ts';
-import { typed, zeros } from './typed-values.ts';
+import { playRandomCall, type Place } from './play-random-call.ts';
+import type { RandomCall } from './random-call.ts';
 
 /** What all ranks of a group are to do, as data that threads and processes can be sent. */
 export type ProcessGroupScenario =
   | { readonly kind: 'conformance' }
-  | { readonly kind: 'random'; readonly calls: readonly RandomCall[] }
+  /** The cases that are given as an option: the same on all ranks. */
+  | { readonly kind: 'cases' }
+  | {
+      readonly kind: 'random';
+      readonly calls: readonly RandomCall[];
+      /** On a group of these ranks in this order; the others do nothing. */
+      readonly members?: readonly number[];
+    }
   | { readonly kind: 'fault'; readonly name: string }
   | { readonly kind: 'mismatch'; readonly name: string }
   | { readonly kind: 'refusals' };
 
 export interface ScenarioOptions {
   /** Moves the buffer of a random call to memory that the group treats in its own way. */
-  readonly place?: (buffer: TypedBytes) => TypedBytes;
+  readonly place?: Place;
+  /** What is played for processGroupCases. */
+  readonly cases?: ConformanceCases;
 }
 
 /**
@@ -28,25 +37,25 @@ export async function runProcessGroupScenario(
   options: ScenarioOptions = {},
 ): Promise<unknown> {
   try {
-    return await play(group, scenario, options.place ?? ((buffer) => buffer));
+    return await play(group, scenario, options);
   } catch (error) {
     group.close(error instanceof Error ? error : new Error(String(error)));
     throw error;
   }
 }
 
-type Place = (buffer: TypedBytes) => TypedBytes;
-
 async function play(
   group: ProcessGroup,
   scenario: ProcessGroupScenario,
-  place: Place,
+  { place = (buffer) => buffer, cases = {} }: ScenarioOptions,
 ): Promise<unknown> {
   switch (scenario.kind) {
     case 'conformance':
-      return playCases(group);
+      return playCases(group, contractCases(group.size));
+    case 'cases':
+      return playCases(group, cases);
     case 'random':
-      return Promise.all(scenario.calls.map((call) => playRandom(group, call, place)));
+      return playRandomCalls(group, scenario, place);
     case 'fault':
       return faults[scenario.name]?.(group);
     case 'mismatch':
@@ -58,67 +67,28 @@ async function play(
   }
 }
 
-async function playCases(group: ProcessGroup): Promise<Readonly<Record<string, unknown>>> {
+async function playCases(
+  group: ProcessGroup,
+  cases: ConformanceCases,
+): Promise<Readonly<Record<string, unknown>>> {
   const answers: Record<string, unknown> = {};
-  for (const [name, { run }] of Object.entries({ ...conformanceCases, ...pointToPointCases })) {
-    answers[name] = await run(group);
-  }
+  for (const [name, { run }] of Object.entries(cases)) answers[name] = await run(group);
   return answers;
 }
 
-/** The bytes that the call leaves this rank; calls are issued without awaiting the earlier ones. */
-async function playRandom(
-  group: ProcessGroup,
-  call: RandomCall,
+/** Calls are issued without awaiting the earlier ones. */
+async function playRandomCalls(
+  world: ProcessGroup,
+  { calls, members }: ProcessGroupScenario & { readonly kind: 'random' },
   place: Place,
-): Promise<Uint8Array | undefined> {
-  const { rank, size } = group;
-  const { dtype, op, root, splits, elements } = call;
-  const values = inputsOf(call, size)[rank] ?? [];
-  const input = place(typed(dtype, values, { byteOffset: call.byteOffset }));
-  const outputOf = (count: number): TypedBytes => place(zeros(dtype, count));
-  const isRoot = rank === root;
-  const bufferOf: Record<RandomOperation, () => Promise<TypedBytes | undefined>> = {
-    allReduce: async () => {
-      await group.allReduce(input, op);
-      return input;
-    },
-    broadcast: async () => {
-      await group.broadcast(input, root);
-      return input;
-    },
-    reduce: async () => {
-      await group.reduce(input, root, op);
-      return input;
-    },
-    allGather: async () => {
-      const output = outputOf(elements * size);
-      await group.allGather(input, output);
-      return output;
-    },
-    reduceScatter: async () => {
-      const output = outputOf(elements);
-      await group.reduceScatter(input, output, op);
-      return output;
-    },
-    allToAll: async () => {
-      const inputSplits = splits[rank] ?? [];
-      const outputSplits = splits.map((row) => row[rank] ?? 0);
-      const output = outputOf(outputSplits.reduce((sum, part) => sum + part, 0));
-      await group.allToAll(input, output, { inputSplits, outputSplits });
-      return output;
-    },
-    gather: async () => {
-      const output = isRoot ? outputOf(elements * size) : undefined;
-      await group.gather(input, output, root);
-      return output;
-    },
-    scatter: async () => {
-      const output = outputOf(elements);
-      await group.scatter(isRoot ? input : undefined, output, root);
-      return output;
-    },
-  };
-  const buffer = await bufferOf[call.operation]();
-  return buffer?.bytes.slice();
+): Promise<readonly (Uint8Array | undefined)[]> {
+  const isMember = members?.includes(world.rank);
+  const group =
+    members === undefined
+      ? world
+      : await world.split(isMember ? 1 : undefined, members.indexOf(world.rank));
+  if (group === undefined) return [];
+  const results = await Promise.all(calls.map((call) => playRandomCall(group, call, place)));
+  if (group !== world) group.close();
+  return results;
 }

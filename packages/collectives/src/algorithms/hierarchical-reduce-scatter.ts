@@ -1,0 +1,52 @@
+import { rankPieces } from './host-pieces.ts';
+import { reduceThroughHosts } from './reduce-through-hosts.ts';
+import type { Reduction } from './reduction.ts';
+import { PIPELINE_BYTES, segmentsOf } from './segments.ts';
+import type { Cost, Wire } from './wire.ts';
+
+/**
+ * Each part goes through the hosts in order, which add their ranks, and from the last one to the
+ * rank whose part it is. Specification: reduceScatterSpecification.
+ *
+ *   rank 0  a0 a1 a2 a3    a0+b0  .  a2+b2  .       .  .  .  .         Σ0
+ *   rank 1  b0 b1 b2 b3    .  a1+b1  .  a3+b3       .  .  .  .         Σ1
+ *   ───── host ──────────────────────────────   =>             =>
+ *   rank 2  c0 c1 c2 c3                             Σ0 .  Σ2 .         Σ2
+ *   rank 3  d0 d1 d2 d3                             .  Σ1 .  Σ3        Σ3
+ */
+export async function hierarchicalReduceScatter(
+  wire: Wire,
+  input: Uint8Array,
+  output: Uint8Array,
+  reduction: Reduction,
+): Promise<void> {
+  const { hosts, rank, size } = wire;
+  const { reducer } = reduction;
+  const partBytes = output.byteLength;
+  const parts = Array.from({ length: size }, (_, part) =>
+    input.subarray(part * partBytes, (part + 1) * partBytes),
+  );
+  const pieces = rankPieces(parts, hosts);
+  const results = segmentsOf(output, PIPELINE_BYTES);
+  const lastOwner = pieces.find((piece) => piece.rank === rank)?.owners.at(-1);
+  const received =
+    lastOwner === undefined || lastOwner === rank
+      ? []
+      : results.map((bytes) => wire.recv(lastOwner, bytes, 1));
+  const sent: Promise<void>[] = [];
+  await reduceThroughHosts(wire, pieces, reduction, {
+    destination: ({ rank: to, segment, bytes }) =>
+      (to === rank ? results[segment] : undefined) ?? reducer.borrow(bytes.byteLength),
+    done: ({ rank: to }, result) => {
+      if (to !== rank) sent.push(wire.send(to, result, 1).then(() => reducer.giveBack(result)));
+    },
+  });
+  await Promise.all([...received, ...sent]);
+}
+
+export const hierarchicalReduceScatterCost: Cost = {
+  steps: (size, hosts) => (size > hosts ? 1 : 0) + (hosts > 1 ? hosts : 0),
+  bytesPerRank: (size, bytes, hosts) =>
+    (size / hosts - 1) * hosts * bytes + (hosts > 1 ? hosts * bytes : 0),
+  bytesPerHost: (size, bytes, hosts) => (hosts > 1 ? size * bytes : 0),
+};

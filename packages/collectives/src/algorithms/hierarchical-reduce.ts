@@ -1,0 +1,47 @@
+import { sharedPieces } from './host-pieces.ts';
+import { reduceThroughHosts, type HostPiece } from './reduce-through-hosts.ts';
+import type { Reduction } from './reduction.ts';
+import type { Cost, Wire } from './wire.ts';
+
+/**
+ * As hierarchicalAllReduce, but the results go from the last host to root alone. Specification:
+ * reduceSpecification.
+ *
+ *   rank 0  a0 a1    a0+b0  .        .  .        Σ0 Σ1
+ *   rank 1  b0 b1    .  a1+b1        .  .        b0 b1
+ *   ───── host ───────────────   =>        =>
+ *   rank 2  c0 c1                    Σ0 .        c0 c1
+ *   rank 3  d0 d1                    .  Σ1       d0 d1
+ */
+export async function hierarchicalReduce(
+  wire: Wire,
+  buffer: Uint8Array,
+  root: number,
+  reduction: Reduction,
+): Promise<void> {
+  const { hosts, rank } = wire;
+  const { reducer } = reduction;
+  const pieces = sharedPieces(buffer, reduction.dtype, hosts);
+  const ownerOf = ({ owners }: HostPiece): number => owners.at(-1) ?? root;
+  const received = pieces
+    .filter((piece) => rank === root && ownerOf(piece) !== root)
+    .map((piece) => wire.recv(ownerOf(piece), piece.bytes, 1));
+  const sent: Promise<void>[] = [];
+  await reduceThroughHosts(wire, pieces, reduction, {
+    destination: ({ bytes }) => (rank === root ? bytes : reducer.borrow(bytes.byteLength)),
+    done: (_, result) => {
+      if (rank !== root) sent.push(wire.send(root, result, 1).then(() => reducer.giveBack(result)));
+    },
+  });
+  await Promise.all([...received, ...sent]);
+}
+
+/** Of root on the first host, which is the one that is furthest from the last. */
+export const hierarchicalReduceCost: Cost = {
+  steps: (size, hosts) => (size > hosts ? 1 : 0) + hosts,
+  bytesPerRank: (size, bytes, hosts) => {
+    const ranks = size / hosts;
+    return ((ranks - 1) * bytes) / ranks + (size > 1 ? bytes / ranks : 0);
+  },
+  bytesPerHost: (_, bytes, hosts) => (hosts > 1 ? bytes : 0),
+};

@@ -1,0 +1,38 @@
+import { segmentsOf } from './segments.ts';
+import type { Wire } from './wire.ts';
+
+/** A rank's place in a tree over which values go from root to all. */
+export interface TreePlace {
+  /** Undefined on root. */
+  readonly parent: number | undefined;
+  readonly children: readonly number[];
+}
+
+/** The rank `place` after root, in a binomial tree over `size` ranks counted from root. */
+export function binomialPlace(place: number, size: number): TreePlace {
+  const parentStep = 2 ** Math.floor(Math.log2(Math.max(place, 1)));
+  const children: number[] = [];
+  for (let step = place === 0 ? 1 : 2 * parentStep; place + step < size; step *= 2) {
+    children.push(place + step);
+  }
+  return { parent: place === 0 ? undefined : place - parentStep, children };
+}
+
+/** Receives from the parent and sends to the children, in segments that are passed on at once. */
+export async function passOn(
+  wire: Wire,
+  buffer: Uint8Array,
+  { parent, children }: TreePlace,
+  segmentBytes?: number,
+): Promise<void> {
+  const segments = segmentsOf(buffer, segmentBytes);
+  const arriving = segments.map((segment) =>
+    parent === undefined ? undefined : wire.recv(parent, segment),
+  );
+  const sent: Promise<void>[] = [];
+  for (const [index, segment] of segments.entries()) {
+    await arriving[index];
+    sent.push(...children.map((child) => wire.send(child, segment)));
+  }
+  await Promise.all(sent);
+}

@@ -1,0 +1,24 @@
+/** The ports of a world, to be posted to its workers. */
+export interface ConnectedPorts {
+  /** By rank, the ports that portTransport takes there. */
+  readonly ranks: readonly (readonly MessagePort[])[];
+  /** By rank, the other end of the port in the rank's own place. */
+  readonly starter: readonly MessagePort[];
+}
+
+/** A port between every two of `size` ranks, and one between each rank and whoever starts them. */
+export function connectPorts(size: number): ConnectedPorts {
+  const ranks = Array.from({ length: size }, (): MessagePort[] => []);
+  const starter: MessagePort[] = [];
+  for (const [rank, row] of ranks.entries()) {
+    for (let peer = 0; peer < rank; peer++) {
+      const { port1, port2 } = new MessageChannel();
+      row.push(port1);
+      ranks[peer]?.push(port2);
+    }
+    const { port1, port2 } = new MessageChannel();
+    row.push(port1);
+    starter.push(port2);
+  }
+  return { ranks, starter };
+}

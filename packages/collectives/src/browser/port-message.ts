@@ -1,0 +1,54 @@
+import type { AbortCause } from '../call/failure.ts';
+
+/** What the two ends of a port say to each other. */
+export type PortMessage =
+  | { readonly kind: 'message'; readonly tag: number; readonly bytes: ArrayBuffer }
+  /** Messages have been received that cost so much. */
+  | { readonly kind: 'taken'; readonly cost: number }
+  /** Its sender leaves; nothing comes after it. */
+  | { readonly kind: 'goodbye' }
+  /** Its sender has ended the transport. */
+  | ({ readonly kind: 'abort' } & AbortCause);
+
+const MAX_REASON_LENGTH = 4096;
+/** What a message that nobody has received counts besides its bytes. */
+const MESSAGE_COST = 64;
+
+/** How much of what a peer may leave unreceived a message takes. */
+export function costOf(byteLength: number): number {
+  return byteLength + MESSAGE_COST;
+}
+
+/**
+ * Whether one more message may be on its way. A message of any size goes where less than half of
+ * what is allowed waits, so that no size is too large for ever.
+ */
+export function hasRoom(waitingCost: number, cost: number, maxCost: number): boolean {
+  return waitingCost + cost <= maxCost || waitingCost <= maxCost / 2;
+}
+
+/** Undefined for what no end of a transport sends. */
+export function parsePortMessage(data: unknown): PortMessage | undefined {
+  if (typeof data !== 'object' || data === null || !('kind' in data)) return undefined;
+  const { kind } = data;
+  if (kind === 'goodbye') return { kind };
+  if (kind === 'message' && 'tag' in data && 'bytes' in data) {
+    const { tag, bytes } = data;
+    return isCount(tag) && bytes instanceof ArrayBuffer ? { kind, tag, bytes } : undefined;
+  }
+  if (kind === 'taken' && 'cost' in data) {
+    const { cost } = data;
+    return isCount(cost) ? { kind, cost } : undefined;
+  }
+  if (kind === 'abort' && 'rank' in data && 'reason' in data) {
+    const { rank, reason } = data;
+    const isRank = rank === undefined || isCount(rank);
+    if (!isRank || typeof reason !== 'string') return undefined;
+    return { kind, rank, reason: reason.slice(0, MAX_REASON_LENGTH) };
+  }
+  return undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}

@@ -1,0 +1,22 @@
+/** Whether workers can share memory here, and why. */
+export interface SharingAvailability {
+  readonly available: boolean;
+  readonly reason: string;
+}
+
+/** In browsers, memory can be shared where the page is isolated from other sites. */
+export function sharingAvailability(): SharingAvailability {
+  // Outside of browsers nothing needs isolation.
+  if ('crossOriginIsolated' in globalThis && !globalThis.crossOriginIsolated) {
+    return {
+      available: false,
+      reason:
+        'the page is not isolated: serve it with the headers ' +
+        'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp',
+    };
+  }
+  if (typeof Atomics.waitAsync !== 'function') {
+    return { available: false, reason: 'this browser has no Atomics.waitAsync' };
+  }
+  return { available: true, reason: 'workers can share memory here' };
+}

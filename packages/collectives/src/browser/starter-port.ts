@@ -1,0 +1,21 @@
+import type { CollectiveError } from '@shardwise/core/spec';
+import { endedByError } from './port-errors.ts';
+import { parsePortMessage } from './port-message.ts';
+
+/** The port to whoever started the ranks, who can do nothing but end the transport. */
+export class StarterPort {
+  readonly #port: MessagePort;
+
+  constructor(port: MessagePort, fail: (error: CollectiveError) => void) {
+    this.#port = port;
+    port.addEventListener('message', ({ data }) => {
+      const message = parsePortMessage(data);
+      if (message?.kind === 'abort') fail(endedByError(message));
+    });
+    port.start();
+  }
+
+  close(): void {
+    this.#port.close();
+  }
+}

@@ -1,0 +1,83 @@
+import { dtypes } from '@shardwise/core/spec';
+import { operations, type CallRecord, type Operation } from '../../call/record.ts';
+import type { AlgorithmSetting } from './algorithm-setting.ts';
+import type { AlgorithmTable } from './algorithm-table.ts';
+import type { Algorithm } from './algorithm.ts';
+import { algorithms } from './algorithms.ts';
+
+interface Candidate {
+  readonly upToBytes: number;
+  readonly algorithm: Algorithm;
+}
+
+/**
+ * Which algorithm a group uses for each call: the one of the setting, else the table's where it
+ * keeps the order of the ranks or that does not matter, else the first one there is. What a group's
+ * hosts do not allow is passed over. It depends only on what all ranks know.
+ */
+export class AlgorithmChoice {
+  readonly #hosts: readonly (readonly number[])[];
+  readonly #setting: AlgorithmSetting;
+  readonly #table: AlgorithmTable;
+  readonly #candidates: ReadonlyMap<Operation, readonly Candidate[]>;
+
+  constructor(
+    hosts: readonly (readonly number[])[],
+    setting: AlgorithmSetting,
+    table: AlgorithmTable,
+  ) {
+    this.#hosts = hosts;
+    this.#setting = setting;
+    this.#table = table;
+    this.#candidates = new Map(
+      operations.map((operation) => [operation, this.#candidatesFor(operation)]),
+    );
+  }
+
+  /** The same for a part of the group, with its own hosts. */
+  for(hosts: readonly (readonly number[])[]): AlgorithmChoice {
+    return new AlgorithmChoice(hosts, this.#setting, this.#table);
+  }
+
+  algorithmFor(record: CallRecord): Algorithm {
+    const { operation, dtype, elements } = record;
+    // How much each rank sends to all is its own affair.
+    const bytes =
+      dtype === undefined || operation === 'allToAll' ? 0 : elements * dtypes[dtype].bytes;
+    const keepsOrder = orderMatters(record);
+    for (const { upToBytes, algorithm } of this.#candidates.get(operation) ?? []) {
+      if (bytes <= upToBytes && (algorithm.rankOrder || !keepsOrder)) return algorithm;
+    }
+    return algorithms[operation][0];
+  }
+
+  #candidatesFor(operation: Operation): readonly Candidate[] {
+    const known = algorithms[operation];
+    const set = this.#setting.get(operation);
+    if (set?.supports(this.#hosts) === true) {
+      return [{ upToBytes: Infinity, algorithm: { ...set, rankOrder: true } }];
+    }
+    const hosts = this.#hosts.length > 1 ? 'several' : 'one';
+    const rules = this.#table.rules.filter(
+      (rule) => rule.operation === operation && rule.hosts === hosts,
+    );
+    const counts = rules.map(({ ranks }) => ranks);
+    const size = this.#hosts.flat().length;
+    const reached = counts.filter((ranks) => ranks <= size);
+    const ranks = reached.length > 0 ? Math.max(...reached) : Math.min(...counts);
+    return rules
+      .filter((rule) => rule.ranks === ranks)
+      .flatMap(({ upToBytes, algorithm: name }) => {
+        const algorithm = known.find((candidate) => candidate.name === name);
+        return algorithm?.supports(this.#hosts) === true
+          ? [{ upToBytes: upToBytes ?? Infinity, algorithm }]
+          : [];
+      });
+  }
+}
+
+/** Whether the result depends on the order in which the ranks are added. */
+export function orderMatters({ dtype, reduce }: CallRecord): boolean {
+  if (dtype === undefined || dtypes[dtype].kind !== 'float') return false;
+  return reduce !== undefined && reduce !== 'min' && reduce !== 'max';
+}

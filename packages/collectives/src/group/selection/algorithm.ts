@@ -1,0 +1,26 @@
+import type { Cost, Wire } from '../../algorithms/wire.ts';
+import type { GroupCall } from '../../call/group-call.ts';
+import type { Operation } from '../../call/record.ts';
+import type { Reducer } from '../../reduce/reducer.ts';
+
+export interface RunOptions {
+  readonly reducer: Reducer;
+  /** Settles when all ranks are known to have made the call. */
+  readonly agreed: Promise<void>;
+}
+
+/** One way to carry out an operation. */
+export interface Algorithm {
+  readonly operation: Operation;
+  /** Unique within the operation. */
+  readonly name: string;
+  /** Whether floats are added in the order of the ranks, which gives the same bits as all others that do. */
+  readonly rankOrder: boolean;
+  /** Whether it may run before the ranks have agreed, and then awaits that before it writes. */
+  readonly beginsEarly: boolean;
+  readonly cost: Cost;
+  /** `hosts` as in a Wire. */
+  readonly supports: (hosts: readonly (readonly number[])[]) => boolean;
+  /** Carries out a call that all ranks have made. */
+  readonly run: (wire: Wire, call: GroupCall, options: RunOptions) => Promise<void>;
+}

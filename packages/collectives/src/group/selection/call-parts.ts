@@ -1,0 +1,31 @@
+import { dtypes } from '@shardwise/core/spec';
+import type { ByteSplits } from '../../algorithms/pairwise-all-to-all.ts';
+import type { Reduction } from '../../algorithms/reduction.ts';
+import type { GroupCall } from '../../call/group-call.ts';
+import type { Reducer } from '../../reduce/reducer.ts';
+
+export function reductionOf(
+  { record }: GroupCall,
+  { reducer }: { readonly reducer: Reducer },
+): Reduction {
+  const { dtype, reduce } = record;
+  if (dtype !== undefined && reduce !== undefined) return { dtype, op: reduce, reducer };
+  throw new TypeError(`${record.operation} without a dtype or a reduction`);
+}
+
+export function rootOf({ record }: GroupCall): number {
+  if (record.root !== undefined) return record.root;
+  throw new TypeError(`${record.operation} without a root`);
+}
+
+/** What root gives and the others get. */
+export function rootBufferOf({ rank }: { readonly rank: number }, call: GroupCall): Uint8Array {
+  return rank === rootOf(call) ? call.input : call.output;
+}
+
+export function byteSplitsOf({ record: { splits, dtype } }: GroupCall): ByteSplits {
+  const elementBytes = dtype === undefined ? 1 : dtypes[dtype].bytes;
+  const inBytes = (elements: readonly number[]): number[] =>
+    elements.map((count) => count * elementBytes);
+  return { input: inBytes(splits?.input ?? []), output: inBytes(splits?.output ?? []) };
+}

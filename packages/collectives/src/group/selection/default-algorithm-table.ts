@@ -1,0 +1,78 @@
+import type { AlgorithmTable } from './algorithm-table.ts';
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/**
+ * For one host, from measureAlgorithms over TCP on loopback, rounded to powers of two. For several
+ * hosts, loopback has no slow link: there, the hierarchical ones come in where they are no slower
+ * even so, as each sends fewer bytes between hosts.
+ */
+export const defaultAlgorithmTable: AlgorithmTable = {
+  madeBy: 'measureAlgorithms and algorithmTableOf, tcp, 2 and 4 ranks',
+  machine: '2 cores (Zen 5), Node 24.21',
+  rules: [
+    { operation: 'allReduce', hosts: 'one', ranks: 2, upToBytes: MiB, algorithm: 'direct' },
+    { operation: 'allReduce', hosts: 'one', ranks: 4, upToBytes: 128 * KiB, algorithm: 'direct' },
+    { operation: 'allReduce', hosts: 'one', ranks: 8, upToBytes: 32 * KiB, algorithm: 'direct' },
+    { operation: 'allGather', hosts: 'one', ranks: 4, upToBytes: 32 * KiB, algorithm: 'bruck' },
+    { operation: 'broadcast', hosts: 'one', ranks: 4, upToBytes: 512 * KiB, algorithm: 'tree' },
+    { operation: 'broadcast', hosts: 'one', ranks: 4, upToBytes: null, algorithm: 'chain' },
+
+    { operation: 'allReduce', hosts: 'several', ranks: 2, upToBytes: MiB, algorithm: 'direct' },
+    {
+      operation: 'allReduce',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: 64 * KiB,
+      algorithm: 'direct',
+    },
+    { operation: 'allReduce', hosts: 'several', ranks: 4, upToBytes: MiB, algorithm: 'two-phase' },
+    {
+      operation: 'allReduce',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+    {
+      operation: 'reduceScatter',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: 2 * MiB,
+      algorithm: 'direct',
+    },
+    {
+      operation: 'reduceScatter',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+    { operation: 'reduce', hosts: 'several', ranks: 4, upToBytes: 2 * MiB, algorithm: 'direct' },
+    { operation: 'reduce', hosts: 'several', ranks: 4, upToBytes: null, algorithm: 'hierarchical' },
+    { operation: 'allGather', hosts: 'several', ranks: 4, upToBytes: 32 * KiB, algorithm: 'bruck' },
+    {
+      operation: 'allGather',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+    { operation: 'broadcast', hosts: 'several', ranks: 4, upToBytes: MiB, algorithm: 'tree' },
+    {
+      operation: 'broadcast',
+      hosts: 'several',
+      ranks: 4,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+    {
+      operation: 'barrier',
+      hosts: 'several',
+      ranks: 8,
+      upToBytes: null,
+      algorithm: 'hierarchical',
+    },
+  ],
+};

@@ -1,0 +1,260 @@
+import { CollectiveError } from '@shardwise/core/spec';
+import type { Handle, MpiAbi, NativeOp, NativeType } from './mpi-abi.ts';
+import type { MpiLibrary } from './mpi-library.ts';
+
+/** Enough for a status of every library. */
+const STATUS_INTS = 16;
+const ERROR_TEXT_BYTES = 8192;
+
+/** Memory of one handle that MPI writes. */
+export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
+
+/** A call that MPI refuses. */
+export class MpiError extends CollectiveError {
+  override readonly code = 'COLLECTIVE';
+  /** More bytes came than there was room for. */
+  readonly isTruncated: boolean;
+
+  constructor(call: string, text: string, isTruncated: boolean) {
+    super(
+      {
+        asked: `${call} of MPI`,
+        found: `it answers ${text}`,
+        todo: 'Look for the first failure among the ranks, and at what mpirun prints',
+      },
+      { call },
+    );
+    this.isTruncated = isTruncated;
+  }
+}
+
+/**
+ * The functions of MPI that a group uses. Memory that is passed to send, receive and allGather
+ * belongs to MPI until `test` says that the request is done. All throw MpiError.
+ */
+export class MpiCalls {
+  readonly abi: MpiAbi;
+  /** Rank that sent what the last `probe` or `test` found, and its bytes. */
+  readonly #status = ints(STATUS_INTS);
+  readonly #flag = ints(1);
+  readonly #number = ints(1);
+  readonly #functions: ReturnType<typeof functionsOf>;
+
+  constructor(library: MpiLibrary) {
+    this.abi = library.abi;
+    this.#functions = functionsOf(library);
+  }
+
+  /** Not when it is already; whether it was this call that did it. */
+  initialize(): boolean {
+    this.#check('MPI_Initialized', this.#functions.initialized(this.#flag));
+    if (this.#flag[0] !== 0) return false;
+    this.#check('MPI_Init_thread', this.#functions.initThread(null, null, 0, this.#number));
+    return true;
+  }
+
+  /** Waits for the other ranks. */
+  finalize(): void {
+    this.#check('MPI_Finalize', this.#functions.finalize());
+  }
+
+  /** Ends every process of the job; does not return. */
+  abort(exitCode: number): void {
+    this.#functions.abort(this.abi.world, exitCode);
+  }
+
+  rank(communicator: Handle): number {
+    this.#check('MPI_Comm_rank', this.#functions.commRank(communicator, this.#number));
+    return this.#number[0] ?? 0;
+  }
+
+  size(communicator: Handle): number {
+    this.#check('MPI_Comm_size', this.#functions.commSize(communicator, this.#number));
+    return this.#number[0] ?? 0;
+  }
+
+  /** Waits for the other ranks, as all that makes a communicator. Its errors are returned. */
+  duplicate(communicator: Handle): Handle {
+    const made = this.handleMemory();
+    this.#check('MPI_Comm_dup', this.#functions.commDup(communicator, made));
+    const handle = made[0] ?? 0;
+    this.#check(
+      'MPI_Comm_set_errhandler',
+      this.#functions.setErrorHandler(handle, this.abi.errorsReturn),
+    );
+    return handle;
+  }
+
+  /** Of the ranks with this colour, in the order of their keys; undefined for those without one. */
+  split(communicator: Handle, color: number | undefined, key: number): Handle | undefined {
+    const made = this.handleMemory();
+    const code = this.#functions.commSplit(
+      communicator,
+      color ?? this.abi.undefinedColor,
+      key,
+      made,
+    );
+    this.#check('MPI_Comm_split', code);
+    return color === undefined ? undefined : (made[0] ?? 0);
+  }
+
+  /** Of the ranks that share memory with this one. */
+  splitHost(communicator: Handle): Handle {
+    const made = this.handleMemory();
+    const { sharedHost, nullInfo } = this.abi;
+    const code = this.#functions.commSplitType(communicator, sharedHost, 0, nullInfo, made);
+    this.#check('MPI_Comm_split_type', code);
+    return made[0] ?? 0;
+  }
+
+  free(communicator: Handle): void {
+    const memory = this.handleMemory();
+    if (memory instanceof BigInt64Array) memory[0] = BigInt(communicator);
+    else memory[0] = Number(communicator);
+    this.#check('MPI_Comm_free', this.#functions.commFree(memory));
+  }
+
+  allGather(
+    input: Uint8Array,
+    output: Uint8Array,
+    communicator: Handle,
+    request: HandleMemory,
+  ): void {
+    const { byte } = this.abi;
+    const length = input.byteLength;
+    this.#check(
+      'MPI_Iallgather',
+      this.#functions.iallgather(input, length, byte, output, length, byte, communicator, request),
+    );
+  }
+
+  send(
+    bytes: Uint8Array,
+    to: number,
+    tag: number,
+    communicator: Handle,
+    request: HandleMemory,
+  ): void {
+    this.#check(
+      'MPI_Isend',
+      this.#functions.isend(bytes, bytes.byteLength, this.abi.byte, to, tag, communicator, request),
+    );
+  }
+
+  receive(
+    bytes: Uint8Array,
+    from: number,
+    tag: number,
+    communicator: Handle,
+    request: HandleMemory,
+  ): void {
+    const { byte } = this.abi;
+    this.#check(
+      'MPI_Irecv',
+      this.#functions.irecv(bytes, bytes.byteLength, byte, from, tag, communicator, request),
+    );
+  }
+
+  /** Whether the request is done; lets all others progress as well. */
+  test(request: HandleMemory): boolean {
+    this.#check('MPI_Test', this.#functions.test(request, this.#flag, this.abi.ignoredStatus));
+    return this.#flag[0] !== 0;
+  }
+
+  /** As `test`, of a receive; the bytes that have come, once it is done. */
+  testReceive(request: HandleMemory): number | undefined {
+    this.#check('MPI_Test', this.#functions.test(request, this.#flag, this.#status));
+    return this.#flag[0] === 0 ? undefined : this.#receivedBytes();
+  }
+
+  /** Withdraws a receive that has not begun; `test` must still say when it is done. */
+  cancel(request: HandleMemory): void {
+    this.#check('MPI_Cancel', this.#functions.cancel(request));
+  }
+
+  /** The next message of this tag, from anyone, that has come but was not received. */
+  probe(
+    tag: number,
+    communicator: Handle,
+  ): { readonly from: number; readonly byteLength: number } | undefined {
+    const { anySource, sourceIndex } = this.abi;
+    const code = this.#functions.iprobe(anySource, tag, communicator, this.#flag, this.#status);
+    this.#check('MPI_Iprobe', code);
+    if (this.#flag[0] === 0) return undefined;
+    return { from: this.#status[sourceIndex] ?? 0, byteLength: this.#receivedBytes() };
+  }
+
+  /** `into` becomes `from` op `into`, with the same bits whichever comes first. */
+  reduceLocal(
+    from: Uint8Array,
+    into: Uint8Array,
+    elements: number,
+    type: NativeType,
+    op: NativeOp,
+  ): void {
+    const { types, ops } = this.abi;
+    this.#check(
+      'MPI_Reduce_local',
+      this.#functions.reduceLocal(from, into, elements, types[type], ops[op]),
+    );
+  }
+
+  /** For a new request or communicator. */
+  handleMemory(): HandleMemory {
+    return this.abi.handle === 'int' ? ints(1) : new BigInt64Array(new ArrayBuffer(8));
+  }
+
+  #receivedBytes(): number {
+    const code = this.#functions.getCount(this.#status, this.abi.byte, this.#number);
+    this.#check('MPI_Get_count', code);
+    return this.#number[0] ?? 0;
+  }
+
+  #check(call: string, code: unknown): void {
+    if (code === 0) return;
+    const text = new Uint8Array(new ArrayBuffer(ERROR_TEXT_BYTES));
+    this.#functions.errorString(code, text, this.#number);
+    const length = Math.min(this.#number[0] ?? 0, ERROR_TEXT_BYTES);
+    this.#functions.errorClass(code, this.#number);
+    const isTruncated = this.#number[0] === this.abi.truncated;
+    throw new MpiError(call, new TextDecoder().decode(text.subarray(0, length)), isTruncated);
+  }
+}
+
+/** Over memory of its own, which stays where it is. */
+function ints(count: number): Int32Array<ArrayBuffer> {
+  return new Int32Array(new ArrayBuffer(4 * count));
+}
+
+function functionsOf({ func }: MpiLibrary) {
+  const message = 'void *bytes, int count, HANDLE type, int rank, int tag, HANDLE comm';
+  return {
+    initialized: func('int MPI_Initialized(void *flag)'),
+    initThread: func('int MPI_Init_thread(void *count, void *values, int level, void *provided)'),
+    finalize: func('int MPI_Finalize()'),
+    abort: func('int MPI_Abort(HANDLE comm, int code)'),
+    errorString: func('int MPI_Error_string(int code, void *text, void *length)'),
+    errorClass: func('int MPI_Error_class(int code, void *class)'),
+    setErrorHandler: func('int MPI_Comm_set_errhandler(HANDLE comm, HANDLE handler)'),
+    commRank: func('int MPI_Comm_rank(HANDLE comm, void *rank)'),
+    commSize: func('int MPI_Comm_size(HANDLE comm, void *size)'),
+    commDup: func('int MPI_Comm_dup(HANDLE comm, void *made)'),
+    commSplit: func('int MPI_Comm_split(HANDLE comm, int color, int key, void *made)'),
+    commSplitType: func(
+      'int MPI_Comm_split_type(HANDLE comm, int type, int key, HANDLE info, void *made)',
+    ),
+    commFree: func('int MPI_Comm_free(void *comm)'),
+    iallgather: func(
+      'int MPI_Iallgather(void *input, int inputCount, HANDLE inputType, void *output, int outputCount, HANDLE outputType, HANDLE comm, void *request)',
+    ),
+    isend: func(`int MPI_Isend(${message}, void *request)`),
+    irecv: func(`int MPI_Irecv(${message}, void *request)`),
+    test: func('int MPI_Test(void *request, void *flag, void *status)'),
+    cancel: func('int MPI_Cancel(void *request)'),
+    iprobe: func('int MPI_Iprobe(int rank, int tag, HANDLE comm, void *flag, void *status)'),
+    getCount: func('int MPI_Get_count(void *status, HANDLE type, void *count)'),
+    reduceLocal: func(
+      'int MPI_Reduce_local(void *from, void *into, int count, HANDLE type, HANDLE op)',
+    ),
+  };
+}

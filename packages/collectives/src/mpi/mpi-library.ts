@@ -1,0 +1,118 @@
+import { createRequire } from 'node:module';
+import { availableParallelism } from 'node:os';
+import { isMainThread } from 'node:worker_threads';
+import { ConfigError } from '@shardwise/core/spec';
+import type koffi from 'koffi';
+import type { LibraryHandle } from 'koffi';
+import { mpichAbi, openMpiAbi, type MpiAbi } from './mpi-abi.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Tried in turn: Debian calls MPICH by its own name, others as the standard's library. */
+const OPEN_MPI = ['libmpi.so.40'];
+const MPICH = ['libmpich.so.12', 'libmpi.so.12'];
+
+const VERSION_BYTES = 8192;
+
+/** An MPI library in this process. */
+export interface MpiLibrary {
+  /** What was loaded. */
+  readonly name: string;
+  /** As it says itself, in one line. */
+  readonly version: string;
+  readonly abi: MpiAbi;
+  /** By a C prototype, in which HANDLE stands for the type of handles. */
+  readonly func: (prototype: string) => (...values: readonly unknown[]) => unknown;
+  /** Lets another thread have this core. */
+  readonly yieldCore: () => void;
+}
+
+/**
+ * Loads the library that started this process, or SHARDWISE_MPI_LIBRARY. Throws ConfigError where
+ * there is none, or not the optional package koffi.
+ */
+export function loadMpiLibrary(environment: Environment = process.env): MpiLibrary {
+  if (!isMainThread) {
+    throw unavailableError('this is a worker thread', 'Join from the main thread of each process');
+  }
+  prepareEnvironment(environment);
+  const koffi = loadKoffi();
+  const reasons: string[] = [];
+  for (const name of mpiLibraryNames(environment)) {
+    try {
+      // Global, as the library loads parts of itself that look for its symbols.
+      const library = koffi.load(name, { global: true });
+      return identify(name, library, koffi.load(null).func('int sched_yield()'));
+    } catch (error) {
+      if (error instanceof ConfigError) throw error;
+      reasons.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  throw unavailableError(
+    `no MPI library can be loaded (${reasons.join('; ')})`,
+    'Install Open MPI or MPICH, or name its library in SHARDWISE_MPI_LIBRARY',
+  );
+}
+
+/** Names to try: of the launcher that started this process if one has, else all. */
+export function mpiLibraryNames(environment: Environment): readonly string[] {
+  const named = environment['SHARDWISE_MPI_LIBRARY'];
+  if (named !== undefined && named !== '') return [named];
+  if (environment['OMPI_COMM_WORLD_RANK'] !== undefined) return [...OPEN_MPI, ...MPICH];
+  if (environment['PMI_RANK'] !== undefined) return [...MPICH, ...OPEN_MPI];
+  return [...OPEN_MPI, ...MPICH];
+}
+
+function prepareEnvironment(environment: Environment): void {
+  // Else UCX ends the process where a WebAssembly access out of bounds is but a RuntimeError.
+  process.env['UCX_ERROR_SIGNALS'] ??= '';
+  const localRanks = Number(environment['OMPI_COMM_WORLD_LOCAL_SIZE'] ?? 1);
+  // A rank that spins would hold up the one that it waits for.
+  if (localRanks > availableParallelism()) {
+    process.env['OMPI_MCA_mpi_yield_when_idle'] ??= '1';
+  }
+}
+
+function identify(name: string, library: LibraryHandle, yieldCore: () => void): MpiLibrary {
+  const text = new Uint8Array(new ArrayBuffer(VERSION_BYTES));
+  const length = new Int32Array(new ArrayBuffer(4));
+  library.func('int MPI_Get_library_version(void *text, void *length)')(text, length);
+  const [first = ''] = new TextDecoder()
+    .decode(text.subarray(0, Math.min(length[0] ?? 0, VERSION_BYTES)))
+    .replaceAll('\0', '')
+    .split('\n', 1);
+  const version = first.replaceAll(/\s+/g, ' ').trim();
+  const abi = abiOf(version, (symbol): bigint => library.symbol(symbol));
+  const func: MpiLibrary['func'] = (prototype) =>
+    library.func(prototype.replaceAll('HANDLE', abi.handle));
+  return { name, version, abi, func, yieldCore };
+}
+
+function abiOf(version: string, symbol: (name: string) => bigint): MpiAbi {
+  if (version.startsWith('Open MPI')) return openMpiAbi(symbol);
+  if (/MPICH|MVAPICH|Intel\(R\) MPI/i.test(version)) return mpichAbi;
+  throw unavailableError(
+    `the library calls itself ${JSON.stringify(version)}`,
+    'Name one of Open MPI, MPICH, MVAPICH or Intel MPI in SHARDWISE_MPI_LIBRARY',
+  );
+}
+
+function loadKoffi(): typeof koffi {
+  if (process.platform !== 'linux') {
+    throw unavailableError(`this is ${process.platform}`, 'Use another transport');
+  }
+  try {
+    return createRequire(import.meta.url)('koffi');
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
+    throw unavailableError(
+      `the package koffi can't be loaded (${reason})`,
+      'Install koffi, or use another transport',
+      cause,
+    );
+  }
+}
+
+function unavailableError(found: string, todo: string, cause?: unknown): ConfigError {
+  return new ConfigError({ asked: 'A group over MPI', found, todo }, {}, { cause });
+}

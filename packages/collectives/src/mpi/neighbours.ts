@@ -1,0 +1,47 @@
+import { statSync } from 'node:fs';
+import { identityOf, isAlive, type ProcessIdentity } from '../shm/process-identity.ts';
+import type { Handle } from './mpi-abi.ts';
+import type { MpiCalls } from './mpi-calls.ts';
+import { MpiWire } from './mpi-wire.ts';
+
+const FIELDS = 4;
+
+/**
+ * The ranks on this host. MPI does not say that a process has ended; of its neighbours a rank sees
+ * it by itself, and sooner than the launcher ends the job.
+ */
+export class Neighbours {
+  /** Ranks on this host, this one included. */
+  readonly count: number;
+  readonly #others: readonly (ProcessIdentity & { readonly rank: number })[];
+
+  /** Waits for the ranks of `communicator`; `rank` is that of the world. */
+  constructor(calls: MpiCalls, communicator: Handle, rank: number) {
+    const wire = new MpiWire(calls, communicator);
+    const { pid, startTicks } = identityOf(process.pid);
+    const space = processSpace();
+    const own = Float64Array.of(rank, pid, startTicks, space);
+    const all = new Float64Array(new ArrayBuffer(8 * FIELDS * wire.size));
+    const told = wire.allGather(new Uint8Array(own.buffer), new Uint8Array(all.buffer));
+    while (!told.isDone());
+    this.count = wire.size;
+    this.#others = Array.from({ length: wire.size }, (_, index) => {
+      const [other = 0, otherPid = 0, ticks = 0, otherSpace = 0] = all.subarray(index * FIELDS);
+      return { rank: other, pid: otherPid, startTicks: ticks, space: otherSpace };
+    }).filter((other) => other.rank !== rank && other.space === space && space !== 0);
+  }
+
+  /** One whose process has ended, if there is one. */
+  findDead(): { readonly rank: number; readonly pid: number } | undefined {
+    return this.#others.find((other) => !isAlive(other));
+  }
+}
+
+/** Process ids of another container mean other processes; 0 where it can't be told. */
+function processSpace(): number {
+  try {
+    return statSync('/proc/self/ns/pid').ino;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,22 @@
+import type { CallOptions, ProcessGroup, ReduceOp, TypedBytes } from '@shardwise/core/spec';
+import { concatenate, spread } from './flat.ts';
+import { checkAll, packsOf } from './packs.ts';
+
+/** `allReduce` of many buffers, in place; short ones share a call. The bits are the same. */
+export async function allReduceCoalesced(
+  group: ProcessGroup,
+  buffers: readonly TypedBytes[],
+  op: ReduceOp,
+  options?: CallOptions,
+): Promise<void> {
+  checkAll('allReduceCoalesced', buffers);
+  const calls = packsOf(buffers, (buffer) => buffer).map(async ({ dtype, items }) => {
+    const [only, ...others] = items;
+    if (only !== undefined && others.length === 0) return group.allReduce(only, op, options);
+    const parts = items.map(({ bytes }) => bytes);
+    const flat = concatenate(parts);
+    await group.allReduce({ bytes: flat, dtype }, op, options);
+    spread(flat, parts);
+  });
+  await Promise.all(calls);
+}

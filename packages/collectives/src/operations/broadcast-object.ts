@@ -1,0 +1,34 @@
+import type { ProcessGroup } from '@shardwise/core/spec';
+import { decodeObject } from './decode-object.ts';
+import {
+  BLOCK_BYTES,
+  blockOf,
+  hasRest,
+  openBlock,
+  outgoingObject,
+  restOf,
+  type ObjectOptions,
+} from './object-message.ts';
+import type { PlainData } from './plain-data.ts';
+
+/**
+ * Root's plain data on every rank, on root a copy of it; `value` counts on root only.
+ * Await it before the next call on the group: objects of more than half a KiB take a second call.
+ */
+export async function broadcastObject(
+  group: ProcessGroup,
+  value: unknown,
+  root: number,
+  options?: ObjectOptions,
+): Promise<PlainData> {
+  const own = group.rank === root ? outgoingObject(value) : undefined;
+  const block = own === undefined ? new Uint8Array(BLOCK_BYTES) : blockOf(own);
+  await group.broadcast({ bytes: block, dtype: 'u8' }, root, options);
+  if (own?.error !== undefined) throw own.error;
+  const received = openBlock(block, 'broadcastObject', root, options);
+  const bytes = own?.bytes ?? received.bytes;
+  if (hasRest(bytes.byteLength)) {
+    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, options);
+  }
+  return decodeObject(bytes);
+}

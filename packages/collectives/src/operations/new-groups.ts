@@ -1,0 +1,74 @@
+import {
+  CollectiveMismatchError,
+  ConfigError,
+  type CallOptions,
+  type ProcessGroup,
+} from '@shardwise/core/spec';
+import { colorOf } from './group-color.ts';
+
+/**
+ * Groups of ranks that have no rank in common, in one call that all ranks of `group` make with the
+ * same lists; returns the one that this rank is in. As in PyTorch, a group's ranks are sorted,
+ * whatever the order of its list, and who is in none gets no group: undefined, where PyTorch has
+ * GroupMember.NON_GROUP_MEMBER, so that `part?.allReduce(...)` does nothing there.
+ */
+export async function newGroups(
+  group: ProcessGroup,
+  lists: readonly (readonly number[])[],
+  options?: CallOptions,
+): Promise<ProcessGroup | undefined> {
+  checkLists(lists, group.size);
+  const sorted = lists.map((list) => list.toSorted((a, b) => a - b));
+  const index = sorted.findIndex((list) => list.includes(group.rank));
+  const color = index < 0 ? undefined : (colorOf(sorted) + index) % 2 ** 31;
+  const part = await group.split(color, group.rank, options);
+  const expected = sorted[index]?.length;
+  if (part === undefined || part.size === expected) return part;
+  const error = listsDifferError(group.rank, sorted[index] ?? [], part.size);
+  group.close(error);
+  throw error;
+}
+
+function checkLists(lists: readonly (readonly number[])[], size: number): void {
+  const seen = new Set<number>();
+  for (const list of lists) {
+    if (list.length === 0) throw refusal(lists, 'a group of no ranks');
+    for (const rank of list) {
+      if (!Number.isInteger(rank) || rank < 0 || rank >= size) {
+        throw refusal(lists, `rank ${rank}, where there are 0 to ${size - 1}`);
+      }
+      if (seen.has(rank)) throw refusal(lists, `rank ${rank} twice`);
+      seen.add(rank);
+    }
+  }
+}
+
+function describeLists(lists: readonly (readonly number[])[]): string {
+  return lists.map((list) => `[${list.join(', ')}]`).join(', ');
+}
+
+function refusal(lists: readonly (readonly number[])[], found: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `New groups of the ranks ${describeLists(lists)}`,
+      found,
+      todo: 'Name each rank of a group once; groups with ranks in common take a call each',
+    },
+    { lists },
+  );
+}
+
+function listsDifferError(
+  rank: number,
+  list: readonly number[],
+  size: number,
+): CollectiveMismatchError {
+  return new CollectiveMismatchError(
+    {
+      asked: `A new group of the ranks [${list.join(', ')}] on rank ${rank}`,
+      found: `only ${size} of these ${list.length} ranks asked for the same`,
+      todo: 'Make every rank of the parent group pass the same lists of ranks',
+    },
+    { rank, list, size },
+  );
+}

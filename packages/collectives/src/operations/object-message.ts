@@ -1,0 +1,127 @@
+import { CollectiveError, ConfigError, type CallOptions } from '@shardwise/core/spec';
+import { brokenObjectError } from './byte-reader.ts';
+import { encodeObject } from './encode-object.ts';
+
+export interface ObjectOptions extends CallOptions {
+  /** Longer objects are refused; the same on every rank. Default: 64 MiB. */
+  readonly maxBytes?: number;
+}
+
+/**
+ * What every rank sends first, of a length that all know:
+ *
+ *   byteLength f64 | longest f64 | the first bytes of the object
+ *
+ * `longest` is that of all objects of the call that the sender knows of, so that the ranks agree on
+ * whether more follows. A byteLength of FAILED says that the sender has nothing to send.
+ */
+export const BLOCK_BYTES = 512;
+const HEADER_BYTES = 16;
+const INLINE_BYTES = BLOCK_BYTES - HEADER_BYTES;
+const FAILED = -1;
+const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
+
+/** An object's bytes, or why there are none: its rank throws that, once the others know. */
+export interface Outgoing {
+  readonly bytes: Uint8Array;
+  readonly error: unknown;
+}
+
+/** What is known after the block. */
+export interface Incoming {
+  /** Of the whole object; behind the inline part they are still to come. */
+  readonly bytes: Uint8Array;
+  readonly longest: number;
+}
+
+export function outgoingOf(encode: () => Uint8Array): Outgoing {
+  try {
+    return { bytes: encode(), error: undefined };
+  } catch (error) {
+    return { bytes: new Uint8Array(0), error };
+  }
+}
+
+export function outgoingObject(value: unknown): Outgoing {
+  return outgoingOf(() => encodeObject(value));
+}
+
+export function blockOf(
+  { bytes, error }: Outgoing,
+  longest: number = bytes.byteLength,
+): Uint8Array {
+  const block = new Uint8Array(BLOCK_BYTES);
+  const view = new DataView(block.buffer);
+  view.setFloat64(0, error === undefined ? bytes.byteLength : FAILED, true);
+  view.setFloat64(8, longest, true);
+  block.set(bytes.subarray(0, INLINE_BYTES), HEADER_BYTES);
+  return block;
+}
+
+/** Throws for a sender that failed and for an object that is too long: on all ranks that have the block. */
+export function openBlock(
+  block: Uint8Array,
+  operation: string,
+  from: number,
+  options: ObjectOptions | undefined,
+): Incoming {
+  const view = new DataView(block.buffer, block.byteOffset, block.byteLength);
+  const byteLength = view.getFloat64(0, true);
+  const longest = view.getFloat64(8, true);
+  if (byteLength === FAILED) throw failedSenderError(operation, from);
+  const isSound = Number.isSafeInteger(longest) && Number.isInteger(byteLength);
+  if (!isSound || byteLength < 0 || byteLength > longest) {
+    throw brokenObjectError(`${byteLength} of at most ${longest} bytes should follow`);
+  }
+  checkLength(operation, from, longest, options);
+  const bytes = new Uint8Array(byteLength);
+  bytes.set(block.subarray(HEADER_BYTES, HEADER_BYTES + byteLength));
+  return { bytes, longest };
+}
+
+export function checkLength(
+  operation: string,
+  from: number,
+  bytes: number,
+  options: ObjectOptions | undefined,
+): void {
+  const maxBytes = options?.maxBytes ?? DEFAULT_MAX_BYTES;
+  if (bytes > maxBytes) throw tooLongError(operation, from, bytes, maxBytes);
+}
+
+/** What does not fit the block. */
+export function restOf(bytes: Uint8Array): Uint8Array {
+  return bytes.subarray(INLINE_BYTES);
+}
+
+/** Whether an object of that length does not fit the block. */
+export function hasRest(byteLength: number): boolean {
+  return byteLength > INLINE_BYTES;
+}
+
+function failedSenderError(operation: string, from: number): CollectiveError {
+  return new CollectiveError(
+    {
+      asked: operation,
+      found: `rank ${from} has a value that cannot be sent`,
+      todo: `Look for the error on rank ${from}`,
+    },
+    { operation, rank: from },
+  );
+}
+
+function tooLongError(
+  operation: string,
+  from: number,
+  bytes: number,
+  maxBytes: number,
+): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${operation} of an object of ${bytes} bytes from rank ${from}`,
+      found: `maxBytes is ${maxBytes}`,
+      todo: 'Raise maxBytes on every rank, or send large arrays with the operations for buffers',
+    },
+    { operation, rank: from, bytes, maxBytes },
+  );
+}

@@ -1,0 +1,73 @@
+import { ConfigError, type DType, type TypedBytes } from '@shardwise/core/spec';
+import { checkBuffer } from '../call/checks.ts';
+
+/**
+ * Up to here a buffer is copied into a message with others. Measured with 32 buffers on 2 ranks:
+ * over TCP a call of its own costs 36 microseconds more than the copies at 16 KiB, and as much at
+ * 128 KiB; between threads calls are cheaper from 16 KiB on (4 KiB where buffers are shared), by 4
+ * microseconds there.
+ */
+const PACKED_BYTES = 16 * 1024;
+
+/** The buffers of one call: short ones of one dtype together, each other one alone. */
+export interface Pack<Item> {
+  readonly dtype: DType;
+  readonly items: readonly Item[];
+}
+
+/** The same on every rank whose items have the same sizes and dtypes. */
+export function packsOf<Item>(
+  items: readonly Item[],
+  bufferOf: (item: Item) => TypedBytes,
+): readonly Pack<Item>[] {
+  const together = new Map<DType, Item[]>();
+  const packs: Pack<Item>[] = [];
+  for (const item of items) {
+    const { bytes, dtype } = bufferOf(item);
+    const known = together.get(dtype);
+    if (bytes.byteLength > PACKED_BYTES) {
+      packs.push({ dtype, items: [item] });
+    } else if (known !== undefined) {
+      known.push(item);
+    } else {
+      const first = [item];
+      together.set(dtype, first);
+      packs.push({ dtype, items: first });
+    }
+  }
+  return packs;
+}
+
+export interface Pair {
+  readonly input: TypedBytes;
+  readonly output: TypedBytes;
+}
+
+/** Inputs with their outputs. */
+export function pairsOf(
+  operation: string,
+  inputs: readonly TypedBytes[],
+  outputs: readonly TypedBytes[],
+): readonly Pair[] {
+  if (inputs.length !== outputs.length) {
+    throw new ConfigError(
+      {
+        asked: `${operation} of ${inputs.length} inputs`,
+        found: `there are ${outputs.length} outputs`,
+        todo: 'Pass one output for each input',
+      },
+      { operation, inputs: inputs.length, outputs: outputs.length },
+    );
+  }
+  return inputs.flatMap((input, index) => {
+    const output = outputs[index];
+    return output === undefined ? [] : [{ input, output }];
+  });
+}
+
+/** What a call of its own would check of each buffer. */
+export function checkAll(operation: string, buffers: readonly TypedBytes[]): void {
+  for (const [index, buffer] of buffers.entries()) {
+    checkBuffer(operation, `buffer ${index}`, buffer);
+  }
+}

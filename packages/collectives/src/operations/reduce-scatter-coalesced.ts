@@ -1,0 +1,88 @@
+import {
+  dtypes,
+  ShapeError,
+  type CallOptions,
+  type ProcessGroup,
+  type ReduceOp,
+  type TypedBytes,
+} from '@shardwise/core/spec';
+import { checkBuffer, checkSameDType } from '../call/checks.ts';
+import { concatenate } from './flat.ts';
+import { packsOf, pairsOf, type Pair } from './packs.ts';
+
+const OPERATION = 'reduceScatterCoalesced';
+
+/**
+ * `reduceScatter` of each input into the output at its place; short ones share a call. Inputs need
+ * not be multiples of the group's size: parts are those of torch.chunk, ceil(n / W) elements, the
+ * last ones shorter or empty (DeepSpeed's reduce_scatter_coalesced).
+ */
+export async function reduceScatterCoalesced(
+  group: ProcessGroup,
+  inputs: readonly TypedBytes[],
+  outputs: readonly TypedBytes[],
+  op: ReduceOp,
+  options?: CallOptions,
+): Promise<void> {
+  const pairs = pairsOf(OPERATION, inputs, outputs);
+  for (const [index, pair] of pairs.entries()) checkChunk(index, pair, group);
+  const calls = packsOf(pairs, ({ input }) => input).map(async ({ dtype, items }) => {
+    const [only, ...others] = items;
+    if (only !== undefined && others.length === 0 && isEven(only, group.size)) {
+      return group.reduceScatter(only.input, only.output, op, options);
+    }
+    const flat = concatenate(
+      Array.from({ length: group.size }, (_, rank) =>
+        concatenate(items.map(({ input }) => paddedChunk(input, rank, group.size))),
+      ),
+    );
+    const reduced = new Uint8Array(flat.byteLength / group.size);
+    await group.reduceScatter({ bytes: flat, dtype }, { bytes: reduced, dtype }, op, options);
+    let start = 0;
+    for (const { input, output } of items) {
+      output.bytes.set(reduced.subarray(start, start + output.bytes.byteLength));
+      start += chunkBytes(input, group.size);
+    }
+  });
+  await Promise.all(calls);
+}
+
+function chunkBytes({ bytes, dtype }: TypedBytes, size: number): number {
+  const elementBytes = dtypes[dtype].bytes;
+  return Math.ceil(bytes.byteLength / elementBytes / size) * elementBytes;
+}
+
+function isEven({ input }: Pair, size: number): boolean {
+  return chunkBytes(input, size) * size === input.bytes.byteLength;
+}
+
+/** Part `rank`, with zeros behind it where it is shorter than the others. */
+function paddedChunk(input: TypedBytes, rank: number, size: number): Uint8Array {
+  const length = chunkBytes(input, size);
+  const chunk = input.bytes.subarray(rank * length, (rank + 1) * length);
+  if (chunk.byteLength === length) return chunk;
+  const padded = new Uint8Array(length);
+  padded.set(chunk);
+  return padded;
+}
+
+function checkChunk(
+  index: number,
+  { input, output }: Pair,
+  { rank, size }: { readonly rank: number; readonly size: number },
+): void {
+  const elements = checkBuffer(OPERATION, `input ${index}`, input);
+  const given = checkBuffer(OPERATION, `output ${index}`, output);
+  checkSameDType(OPERATION, input.dtype, output.dtype);
+  const chunk = Math.ceil(elements / size);
+  const expected = Math.min(chunk, Math.max(elements - rank * chunk, 0));
+  if (given === expected) return;
+  throw new ShapeError(
+    {
+      asked: `${OPERATION} with input ${index} of ${elements} elements and an output of ${given}`,
+      found: `over ${size} ranks the part of rank ${rank} has ${expected}`,
+      todo: `Make output ${index} as long as that`,
+    },
+    { operation: OPERATION, index, elements, given, expected },
+  );
+}

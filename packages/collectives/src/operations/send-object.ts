@@ -1,0 +1,33 @@
+import type { ProcessGroup } from '@shardwise/core/spec';
+import { encodeObject } from './encode-object.ts';
+import {
+  blockOf,
+  checkLength,
+  hasRest,
+  outgoingOf,
+  restOf,
+  type ObjectOptions,
+} from './object-message.ts';
+
+/**
+ * Sends plain data to a rank that calls `recvObject`. Objects of more than half a KiB go in two
+ * messages. What cannot be sent fails on the receiver as well.
+ */
+export async function sendObject(
+  group: ProcessGroup,
+  value: unknown,
+  to: number,
+  options?: ObjectOptions & { readonly tag?: number },
+): Promise<void> {
+  const own = outgoingOf(() => {
+    const bytes = encodeObject(value);
+    checkLength('sendObject', group.rank, bytes.byteLength, options);
+    return bytes;
+  });
+  const sent = [group.send({ bytes: blockOf(own), dtype: 'u8' }, to, options)];
+  if (hasRest(own.bytes.byteLength)) {
+    sent.push(group.send({ bytes: restOf(own.bytes), dtype: 'u8' }, to, options));
+  }
+  await Promise.all(sent);
+  if (own.error !== undefined) throw own.error;
+}

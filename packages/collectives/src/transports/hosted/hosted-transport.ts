@@ -1,0 +1,54 @@
+import { ConfigError } from '@shardwise/core/spec';
+import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
+import type { WatchedTransport } from '../watched-transport.ts';
+import { HostedEnd } from './hosted-end.ts';
+
+export interface HostedTransportOptions {
+  /**
+   * The world of this host's ranks, in the order of their ranks, which nothing else sends messages
+   * on; undefined where this rank is alone on its host.
+   */
+  readonly local: SharedMemoryGroup | undefined;
+  /** Over all ranks; it need only reach those of other hosts. */
+  readonly remote: WatchedTransport;
+  /** By rank, the number of its host. */
+  readonly hosts: readonly number[];
+}
+
+/**
+ * Several ranks on each of several hosts: messages between ranks of one host go through their
+ * shared memory, the others over `remote`. A failure of either, or closing the transport, ends
+ * both, with one cause. Throws ConfigError where the three do not fit.
+ */
+export function hostedTransport({
+  local,
+  remote,
+  hosts,
+}: HostedTransportOptions): WatchedTransport {
+  const { rank, size } = remote;
+  check(hosts.length === size, `hosts of ${hosts.length} ranks`, `the transport has ${size}`);
+  const residents = hosts.flatMap((host, resident) => (host === hosts[rank] ? [resident] : []));
+  if (local === undefined) {
+    check(
+      residents.length === 1,
+      'no local group',
+      `ranks ${residents.join(', ')} share the host of rank ${rank}`,
+    );
+    return remote;
+  }
+  check(
+    local.size === residents.length && residents[local.rank] === rank,
+    `rank ${rank} as rank ${local.rank} of ${local.size} on its host`,
+    `by \`hosts\`, ranks ${residents.join(', ')} share that host`,
+  );
+  return new HostedEnd(local, remote, residents);
+}
+
+function check(isValid: boolean, what: string, found: string): void {
+  if (isValid) return;
+  throw new ConfigError({
+    asked: `A hosted transport with ${what}`,
+    found,
+    todo: 'Let hosts hold one number for each rank, and number the local ranks in their order',
+  });
+}

@@ -1,0 +1,40 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** The path of a Chromium that is installed here: SHARDWISE_BROWSER, or one of the usual names. */
+export function findBrowser(): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  const candidates = NAMES.flatMap((name) => folders.map((folder) => join(folder, name)));
+  const named = process.env['SHARDWISE_BROWSER'];
+  return (named === undefined ? candidates : [named]).find((path) => {
+    try {
+      accessSync(path, constants.X_OK);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Opens a page without a window, in a profile of its own, until it is disposed of. */
+export function openPage(browser: string, url: string): AsyncDisposable {
+  const profile = mkdtempSync(join(tmpdir(), 'shardwise-browser-'));
+  // Its sandbox refuses root.
+  const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  const flags = ['--headless', '--disable-gpu', '--no-first-run', `--user-data-dir=${profile}`];
+  // A group of its own, as it starts processes too.
+  const child = spawn(browser, [...flags, ...sandbox, url], { stdio: 'ignore', detached: true });
+  const ended = once(child, 'exit');
+  return {
+    [Symbol.asyncDispose]: async () => {
+      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+      await ended;
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    },
+  };
+}

@@ -1,0 +1,83 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { findMpis, type MpiLauncher } from '@shardwise/testing';
+import { describe, expect, it } from 'vitest';
+
+interface Ended {
+  readonly exitCode: number | null;
+  readonly output: string;
+  /** By rank, what it has said. */
+  readonly said: readonly string[];
+}
+
+const program = new URL('./mpi-fault-rank.ts', import.meta.url).pathname;
+const size = 3;
+
+async function play(launcher: MpiLauncher, fault: string): Promise<Ended> {
+  const child = spawn(
+    launcher.command,
+    [...launcher.argumentsFor(size), process.execPath, program, fault],
+    { env: { ...process.env, ...launcher.environment }, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
+  }
+  const [exitCode]: (number | null)[] = await once(child, 'close');
+  const said = Array.from(
+    { length: size },
+    (_, rank) => output.match(new RegExp(`^rank ${rank} says (.*)$`, 'm'))?.[1] ?? '',
+  );
+  return { exitCode: exitCode ?? null, output, said };
+}
+
+for (const found of findMpis()) {
+  const title = 'missing' in found ? `${found.name} is not here: ${found.missing}` : found.name;
+  describe.skipIf('missing' in found)(title, () => {
+    if ('launcher' in found) endsJobs(found.launcher);
+  });
+}
+
+function endsJobs(launcher: MpiLauncher): void {
+  it('a job without failure ends with code 0, and MPI has nothing to complain of', async () => {
+    const { exitCode, output } = await play(launcher, 'nothing');
+    expect(output).toBe('');
+    expect(exitCode).toBe(0);
+  });
+
+  it('an access out of bounds in WebAssembly is still a RuntimeError', async () => {
+    const { exitCode, said } = await play(launcher, 'a trap');
+    expect(said[1]).toContain('RuntimeError: memory access out of bounds');
+    expect(exitCode).toBe(0);
+  });
+
+  it.each([
+    ['throws', /rank 1 .*Error: out of coffee/],
+    ['closes the group', /rank 1 .*the disk is full/],
+    ['leaves', /rank 1 .*it closed the group/],
+    ['is stopped', /rank 1 has not arrived/],
+  ])('where a rank %s, the others say so and the job ends', async (fault, message) => {
+    const { exitCode, said, output } = await play(launcher, fault);
+    for (const rank of [0, 2]) expect(said[rank], output).toMatch(message);
+    expect(exitCode).toBe(1);
+  });
+
+  it('where a rank calls another operation, all name both calls and the job ends', async () => {
+    const { exitCode, said, output } = await play(launcher, 'calls another operation');
+    for (const text of said) {
+      expect(text, output).toMatch(/CollectiveMismatchError.*allReduce\(sum.*broadcast\(root 0/);
+    }
+    expect(exitCode).toBe(1);
+  });
+
+  it('where a rank is killed, the job ends, and who outlives it says which rank it was', async () => {
+    const { exitCode, said } = await play(launcher, 'is killed');
+    expect(exitCode).not.toBe(0);
+    // The launcher may end the others before they have noticed.
+    for (const rank of [0, 2]) {
+      expect(said[rank]).toMatch(/^$|rank 1 .*ended without closing the group/);
+    }
+  });
+}

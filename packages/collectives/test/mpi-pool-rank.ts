@@ -1,0 +1,39 @@
+import { connect } from 'node:net';
+import { mpiGroup } from '@shardwise/collectives/node';
+import { ShardwiseError } from '@shardwise/core/spec';
+import { FrameReader, sendFrame } from './mpi-frames.ts';
+import type { MpiAnswer, MpiTask } from './mpi-pool.ts';
+
+// What MpiPool runs in each process: calls what it is told with a new group of all.
+const [path = ''] = process.argv.slice(2);
+const socket = connect(path);
+// MPI begins before anything is asked of it.
+const first = await mpiGroup();
+sendFrame(socket, first.rank);
+first.close();
+new FrameReader(socket).on('frame', (task: MpiTask) => void answer(task));
+socket.on('error', () => {}).on('close', () => process.exit());
+
+async function answer(task: MpiTask): Promise<void> {
+  sendFrame(socket, await outcomeOf(task));
+}
+
+async function outcomeOf({ moduleUrl, name, data }: MpiTask): Promise<MpiAnswer> {
+  const group = await mpiGroup();
+  try {
+    const module: Readonly<Record<string, unknown>> = await import(moduleUrl);
+    const main = module[name];
+    if (typeof main !== 'function') throw new TypeError(`${moduleUrl} exports no ${name}`);
+    return { status: 'fulfilled', value: await main(group, data) };
+  } catch (error) {
+    return { status: 'rejected', report: reportOf(error) };
+  } finally {
+    group.close();
+  }
+}
+
+function reportOf(error: unknown) {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const known = ShardwiseError.isInstance(error) ? error : undefined;
+  return { name, message, stack, code: known?.code, fields: {} };
+}

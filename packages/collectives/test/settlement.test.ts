@@ -1,0 +1,112 @@
+import { expect, it } from 'vitest';
+import {
+  decodeRecord,
+  encodeRecord,
+  findMismatch,
+  recordFields,
+} from '../src/call/record-codec.ts';
+import type { CallRecord } from '../src/call/record.ts';
+import { Settlement } from '../src/call/settlement.ts';
+
+const limits = { timeoutMs: 1000, signal: undefined };
+const ignore = (): void => {};
+
+it('calls that are done when they are issued share one promise', async () => {
+  const [first, second] = [new Settlement(limits, ignore), new Settlement(limits, ignore)];
+  first.resolve();
+  second.resolve();
+  expect(first.promise).toBe(second.promise);
+  await expect(first.promise).resolves.toBeUndefined();
+});
+
+it('the time of a call begins when somebody waits for it', () => {
+  const settlement = new Settlement(limits, ignore);
+  expect(settlement.deadline).toBe(Infinity);
+  const before = performance.now();
+  void settlement.promise;
+  expect(settlement.deadline).toBeGreaterThanOrEqual(before + 1000);
+  settlement.resolve();
+});
+
+it('a call ends once, as the first to end it says', async () => {
+  const failed = new Settlement(limits, ignore);
+  failed.reject(new Error('first'));
+  failed.reject(new Error('second'));
+  failed.resolve();
+  await expect(failed.promise).rejects.toThrow('first');
+
+  const waiting = new Settlement(limits, ignore);
+  const { promise } = waiting;
+  waiting.reject(new Error('first'));
+  waiting.resolve();
+  await expect(promise).rejects.toThrow('first');
+});
+
+it('a signal interrupts a call until it has ended', async () => {
+  const reasons: unknown[] = [];
+  const controller = new AbortController();
+  const { signal } = controller;
+  const ended = new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
+  void ended.promise;
+  ended.resolve();
+  const pending = new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
+  void pending.promise;
+  controller.abort('enough');
+  expect(reasons).toEqual(['enough']);
+
+  // One that was given before the call.
+  void new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason)).promise;
+  await Promise.resolve();
+  expect(reasons).toEqual(['enough', 'enough']);
+});
+
+const none = {
+  dtype: undefined,
+  elements: 0,
+  root: undefined,
+  reduce: undefined,
+  splits: undefined,
+  member: undefined,
+};
+const records: readonly CallRecord[] = [
+  { ...none, operation: 'barrier' },
+  {
+    ...none,
+    operation: 'allReduce',
+    dtype: 'bf16',
+    elements: 2 ** 32,
+    reduce: { premultipliedSum: 0.1 },
+  },
+  { ...none, operation: 'allReduce', dtype: 'u8', elements: 3, reduce: 'xor' },
+  { ...none, operation: 'reduce', dtype: 'f32', elements: 5, root: 63, reduce: 'max' },
+  { ...none, operation: 'broadcast', dtype: 'i64', elements: 5, root: 0 },
+  {
+    ...none,
+    operation: 'allToAll',
+    dtype: 'f64',
+    elements: 4,
+    splits: { input: [4, 0], output: [1, 2] },
+  },
+  { ...none, operation: 'split', member: { color: undefined, key: -7, channel: 2 } },
+];
+
+it('a record is the same after it was encoded, whatever lay there before', () => {
+  const fields = new Float64Array(recordFields(2));
+  for (const record of [...records, ...records.toReversed()]) {
+    encodeRecord(record, 2, fields);
+    expect(decodeRecord(fields, 2)).toEqual(record);
+  }
+});
+
+it('any two calls that differ are a mismatch', () => {
+  const encoded = records.map((record) => {
+    const fields = new Float64Array(recordFields(2));
+    encodeRecord(record, 2, fields);
+    return fields;
+  });
+  for (const a of encoded) {
+    for (const b of encoded) {
+      if (a !== b) expect(findMismatch([a, b])).toEqual([0, 1]);
+    }
+  }
+});

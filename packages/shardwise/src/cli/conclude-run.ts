@@ -1,0 +1,89 @@
+import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
+import { failureElsewhere, failureReport } from '../launcher/failure.ts';
+import type { RunEnd } from '../launcher/run-rounds.ts';
+import type { RunOutput } from '../terminal/run-output.ts';
+import { displayPath } from '../text/display-path.ts';
+import { commandText } from './command-text.ts';
+import type { Interrupts } from './interrupts.ts';
+import type { RunCommandOptions } from './run-options.ts';
+import type { RunPlan } from './run-plan.ts';
+import type { RunRecord } from './run-record.ts';
+
+export interface ConcludeOptions {
+  readonly run: RunEnd;
+  readonly options: RunCommandOptions;
+  readonly plan: RunPlan;
+  /** Undefined on hosts that do not show the run. */
+  readonly record: RunRecord | undefined;
+  readonly output: RunOutput;
+  /** Undefined where no round has begun. */
+  readonly localDirectory: string | undefined;
+  readonly interrupts: Interrupts;
+}
+
+/** Writes the run's files, tells the user how it ended and what is left; returns the exit code. */
+export async function concludeRun(conclusion: ConcludeOptions): Promise<number> {
+  const { run, options, record, output, localDirectory, interrupts } = conclusion;
+  record?.settle(run.end);
+  const files = await record?.finish(options.report);
+  output.end();
+  const failed = run.end.kind === 'failed';
+  const report = await reportOf(conclusion);
+  for (const line of [...report, ...(report.length > 0 ? [''] : [])]) {
+    process.stderr.write(`${line}\n`);
+  }
+  if (!failed && record !== undefined && localDirectory !== undefined) {
+    await removeDumps(localDirectory);
+  }
+  const checkpoint = record?.state.checkpoint;
+  const notes: readonly (readonly [string, string | undefined])[] = [
+    ['Checkpoint', checkpoint && displayPath(checkpoint.directory)],
+    ['Continue', interrupts.count > 0 || failed ? continueText(options, checkpoint) : undefined],
+    ['Report', files?.report && displayPath(files.report)],
+    ['Files', localDirectory && displayPath(localDirectory)],
+  ];
+  for (const [label, text] of notes) {
+    if (text !== undefined) process.stdout.write(`${`${label}:`.padEnd(12)}${text}\n`);
+  }
+  return exitCodeOf(run, interrupts.exitCode);
+}
+
+async function reportOf({
+  run: { result, end },
+  plan,
+  localDirectory,
+  interrupts,
+}: ConcludeOptions): Promise<readonly string[]> {
+  const isInterrupted = end.kind === 'stopped' && interrupts.count > 0;
+  if (end.kind === 'finished' || isInterrupted) return [];
+  if (end.kind !== 'failed') return [`The run was ended on ${'node' in end ? end.node : 'a host'}`];
+  const verdict = localDirectory === undefined ? [] : await runVerdict(localDirectory);
+  const { rank } = end.failure;
+  const isOwn =
+    result?.culprit !== undefined && (result.culprit === rank || plan.hosts === undefined);
+  const report =
+    isOwn && result !== undefined
+      ? failureReport(result, verdict)
+      : failureElsewhere(end.failure, result, verdict);
+  const { maxRestarts } = plan;
+  return maxRestarts === 0
+    ? report
+    : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
+}
+
+/** Undefined without a checkpoint to continue from. */
+function continueText(
+  options: RunCommandOptions,
+  checkpoint: { readonly directory: string } | undefined,
+): string | undefined {
+  if (checkpoint === undefined) return undefined;
+  const resumeDirectory = displayPath(checkpoint.directory);
+  return `npx ${commandText({ ...options, runDirectory: undefined, resumeDirectory })}`;
+}
+
+/** A script's own exit code goes through; an interrupted run is not a finished one. */
+function exitCodeOf({ result, end }: RunEnd, interruptCode: number | undefined): number {
+  if (end.kind === 'finished') return interruptCode ?? 0;
+  const failed = result?.outcomes.find(({ rank }) => rank === result.culprit);
+  return failed?.exitCode ?? interruptCode ?? 1;
+}

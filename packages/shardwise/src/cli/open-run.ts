@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { CheckpointError, type Store } from '@shardwise/core';
+import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
+import { LoneRendezvous } from '../rendezvous/lone-rendezvous.ts';
+import { openStore } from '../rendezvous/open-store.ts';
+import type { Rendezvous } from '../rendezvous/rendezvous.ts';
+import { StoreRendezvous } from '../rendezvous/store-rendezvous.ts';
+import type { HostsPlan, RunPlan } from './run-plan.ts';
+
+export interface OpenRunOptions {
+  readonly plan: RunPlan;
+  readonly resumeDirectory: string | undefined;
+  /** On the host that decides about it: the only one, or the one that serves the store. */
+  readonly makeRunDirectory: () => Promise<string>;
+  readonly onNotice: (text: string) => void;
+}
+
+/** A run that this host is about to take part in. */
+export interface OpenedRun {
+  readonly rendezvous: Rendezvous;
+  /** Undefined where this host is the only one. */
+  readonly store: Store | undefined;
+  /** Undefined on hosts that are told. */
+  readonly runDirectory: string | undefined;
+}
+
+/** Throws ShardwiseError, and then leaves nothing behind. */
+export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
+  const { plan } = options;
+  if (plan.hosts !== undefined) return openHosts(options, plan.hosts);
+  const runDirectory = await options.makeRunDirectory();
+  const rendezvous = new LoneRendezvous({
+    node: { id: randomUUID(), name: hostname(), address: '127.0.0.1', ranks: plan.nproc },
+    maxRestarts: plan.maxRestarts,
+    runDirectory,
+    findResume: () => latestCheckpoint(runDirectory, options.resumeDirectory),
+  });
+  return { rendezvous, store: undefined, runDirectory };
+}
+
+async function openHosts(options: OpenRunOptions, hosts: HostsPlan): Promise<OpenedRun> {
+  const { plan, makeRunDirectory, onNotice } = options;
+  const { endpoint, secret, jobId, place, times, nodes } = hosts;
+  const timeoutMs = times.joinTimeoutMs;
+  const opened = await openStore({ ...endpoint, secret, jobId, place, timeoutMs });
+  try {
+    const runDirectory = opened.server === undefined ? undefined : await makeRunDirectory();
+    const rendezvous = new StoreRendezvous({
+      opened,
+      secret,
+      own: {
+        id: randomUUID(),
+        name: hostname(),
+        address: opened.address,
+        ranks: plan.nproc,
+        place,
+      },
+      runDirectory: runDirectory ?? '',
+      minNodes: nodes.min,
+      maxNodes: nodes.max,
+      maxRestarts: plan.maxRestarts,
+      times,
+      findResume: () => latestCheckpoint(runDirectory ?? '', options.resumeDirectory),
+      onNotice,
+    });
+    await rendezvous.open();
+    return { rendezvous, store: opened.store, runDirectory };
+  } catch (error) {
+    opened.store.close();
+    opened.server?.close();
+    throw error;
+  }
+}
+
+/** The run's own, once it has one, else that with which it began. */
+async function latestCheckpoint(
+  runDirectory: string,
+  resumeDirectory: string | undefined,
+): Promise<string | undefined> {
+  try {
+    return (await findCheckpoint(runDirectory)).folder;
+  } catch (error) {
+    if (error instanceof CheckpointError) return resumeDirectory;
+    throw error;
+  }
+}

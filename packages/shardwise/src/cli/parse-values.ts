@@ -1,0 +1,53 @@
+import { InvalidArgumentError } from 'commander';
+import type { RankForm } from '../launcher/transports/transport-choice.ts';
+import { MAX_NODES } from '../rendezvous/rendezvous-state.ts';
+import type { Endpoint, NodeRange } from './run-options.ts';
+
+// Each throws InvalidArgumentError, to which commander adds the option and its value.
+
+/** Of c10d as well. */
+export const DEFAULT_PORT = 29_400;
+
+export function parseRanks(text: string): number {
+  return parseInteger(text, 1);
+}
+
+export function parseCount(text: string): number {
+  return parseInteger(text, 0);
+}
+
+function parseInteger(text: string, least: number): number {
+  const count = Number(text);
+  if (/^\d{1,9}$/.test(text) && count >= least) return count;
+  throw new InvalidArgumentError(`It must be a whole number from ${least}`);
+}
+
+export function parseSeconds(text: string): number {
+  const seconds = Number(text);
+  if (/^\d{1,6}(\.\d{1,3})?$/.test(text)) return seconds * 1000;
+  throw new InvalidArgumentError('It must be a number of seconds');
+}
+
+export function parseForm(text: string): RankForm {
+  if (text === 'threads' || text === 'processes') return text;
+  throw new InvalidArgumentError('It must be threads or processes');
+}
+
+/** `2` or `1:4`. */
+export function parseNodes(text: string): NodeRange {
+  const [, least = '', most = least] = /^(\d{1,4})(?::(\d{1,4}))?$/.exec(text) ?? [];
+  const min = Number(least);
+  const max = Number(most);
+  if (least !== '' && min >= 1 && max >= min && max <= MAX_NODES) return { min, max };
+  throw new InvalidArgumentError(`It must be a number of hosts, or MIN:MAX, up to ${MAX_NODES}`);
+}
+
+/** `host`, `host:port` or `[::1]:port`. */
+export function parseEndpoint(text: string): Endpoint {
+  const match = /^(?:\[([\da-fA-F:.%\w]+)\]|([\w.-]+))(?::(\d{1,5}))?$/.exec(text);
+  const [, address, name, digits] = match ?? [];
+  const host = address ?? name;
+  const port = digits === undefined ? DEFAULT_PORT : Number(digits);
+  if (host !== undefined && port > 0 && port < 65_536) return { host, port };
+  throw new InvalidArgumentError('It must be HOST:PORT');
+}

@@ -1,0 +1,74 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Store } from '@shardwise/core';
+import { receiveRelay } from '../relay/receive-relay.ts';
+import { RelaySender } from '../relay/relay-sender.ts';
+import { firstRankOf, type Round } from '../rendezvous/round.ts';
+import type { RunMessage } from '../run-state/message.ts';
+import type { RunRecord } from './run-record.ts';
+
+/** Where what this host's ranks say in one round goes. */
+export interface RoundDesk {
+  add(message: RunMessage): void;
+  /** Once the ranks of this host have ended. */
+  close(): Promise<void>;
+}
+
+/** What other hosts' ranks have said before their end may still be under way. */
+const DRAIN_MS = 750;
+
+/** On the host that shows the run: its record, which takes in what the other hosts send. */
+export function recordingDesk(
+  record: RunRecord,
+  round: Round,
+  store: Store | undefined,
+): RoundDesk {
+  const controller = new AbortController();
+  const relays =
+    store === undefined
+      ? []
+      : round.nodes.flatMap(({ ranks }, node) => {
+          if (node === round.nodeRank) return [];
+          const firstRank = firstRankOf(round, node);
+          const { epoch } = round;
+          const { signal } = controller;
+          const onMessage = (message: RunMessage): void => record.add(message);
+          return [receiveRelay({ store, epoch, node, firstRank, ranks, signal, onMessage })];
+        });
+  return {
+    add: (message) => record.add(message),
+    close: async () => {
+      const drained = new AbortController();
+      const limit = delay(DRAIN_MS, undefined, { signal: drained.signal }).catch(() => undefined);
+      await Promise.race([Promise.all(relays), limit]);
+      drained.abort();
+      controller.abort();
+      await Promise.all(relays);
+    },
+  };
+}
+
+/** On the other hosts. */
+export function relayingDesk(round: Round, store: Store): RoundDesk {
+  const sender = new RelaySender({ store, epoch: round.epoch, node: round.nodeRank });
+  return {
+    add: (message) => {
+      switch (message.kind) {
+        case 'step':
+        case 'timeline':
+        case 'facts':
+        case 'checkpoint':
+          sender.send(message);
+          return;
+        case 'round':
+        case 'exit':
+        case 'stopping':
+        case 'process-memory':
+          // Of this host alone.
+          return;
+        default:
+          message satisfies never;
+      }
+    },
+    close: () => sender.close(),
+  };
+}

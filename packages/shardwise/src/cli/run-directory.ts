@@ -1,0 +1,44 @@
+import { mkdir, readdir } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { ConfigError } from '@shardwise/core';
+import { runDirectoryName } from '../run-state/run-directory.ts';
+
+/** A folder for a run, made and absolute. Throws ConfigError where another run has left its files there. */
+export async function makeRunDirectory(
+  wanted: string | undefined,
+  script: string,
+): Promise<string> {
+  const path = resolve(wanted ?? runDirectoryName(script, new Date()));
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    if (wanted === undefined) return await makeNewDirectory(path);
+    await mkdir(path, { recursive: true });
+  } catch (cause) {
+    throw runDirectoryError(path, cause instanceof Error ? cause.message : String(cause), cause);
+  }
+  const entries = await readdir(path);
+  if (entries.includes('metrics.jsonl')) throw runDirectoryError(path, 'it holds a run already');
+  return path;
+}
+
+/** Runs that start in the same second get names of their own. */
+async function makeNewDirectory(path: string): Promise<string> {
+  for (let attempt = 1; ; attempt += 1) {
+    const candidate = attempt === 1 ? path : `${path}-${attempt}`;
+    try {
+      await mkdir(candidate);
+      return candidate;
+    } catch (error) {
+      const exists = error instanceof Error && 'code' in error && error.code === 'EEXIST';
+      if (!exists) throw error;
+    }
+  }
+}
+
+function runDirectoryError(path: string, found: string, cause?: unknown): ConfigError {
+  return new ConfigError(
+    { asked: `Creating the run directory ${path}`, found, todo: 'Give another one with --run-dir' },
+    { path },
+    cause === undefined ? {} : { cause },
+  );
+}

@@ -1,0 +1,90 @@
+import { ConfigError } from '@shardwise/core';
+import { asNodeLaunch } from '../environment/as-node-launch.ts';
+import { detectLaunch } from '../environment/detect-launch.ts';
+import type { RankForm } from '../launcher/transports/transport-choice.ts';
+import { defaultTimes, type RendezvousTimes } from '../rendezvous/rendezvous-times.ts';
+import { DEFAULT_PORT } from './parse-values.ts';
+import { readSecret } from '../rendezvous/read-secret.ts';
+import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
+
+/** What this host starts, and with whom. */
+export interface RunPlan {
+  /** Ranks of this host. */
+  readonly nproc: number;
+  readonly form: RankForm;
+  readonly maxRestarts: number;
+  /** Undefined: this host is the only one. */
+  readonly hosts: HostsPlan | undefined;
+}
+
+export interface HostsPlan {
+  readonly nodes: NodeRange;
+  readonly place: number | undefined;
+  readonly endpoint: Endpoint;
+  readonly jobId: string;
+  readonly secret: string;
+  readonly times: RendezvousTimes;
+}
+
+const DEFAULT_JOB = 'shardwise';
+
+/** The command line's word, then that of the environment, then the defaults. Throws ConfigError. */
+export async function planRun(
+  options: RunCommandOptions,
+  environment: NodeJS.ProcessEnv,
+): Promise<RunPlan> {
+  const launch = asNodeLaunch(detectLaunch(environment));
+  const found = launch.kind === 'node' ? launch : undefined;
+  const nodes = options.nodes ??
+    (found && { min: found.minNodes, max: found.maxNodes }) ?? { min: 1, max: 1 };
+  const plan = {
+    nproc: options.nproc ?? found?.ranksPerNode ?? 1,
+    maxRestarts: options.maxRestarts ?? found?.maxRestarts ?? 0,
+  };
+  if (nodes.max === 1) return { ...plan, form: options.ranks ?? 'threads', hosts: undefined };
+  const place = options.nodeRank ?? found?.nodeRank;
+  if (place !== undefined && place >= nodes.max) throw placeError(place, nodes);
+  const port = found?.port;
+  const address = found?.address;
+  const endpoint =
+    options.rendezvous ??
+    (address === undefined ? undefined : { host: address, port: port ?? DEFAULT_PORT });
+  if (endpoint === undefined) throw noEndpointError(nodes);
+  const { lastCallMs = defaultTimes.lastCallMs, joinTimeoutMs = defaultTimes.joinTimeoutMs } =
+    options;
+  return {
+    ...plan,
+    // What ends a rank is not to end the launcher, on which other hosts rely.
+    form: options.ranks ?? 'processes',
+    hosts: {
+      nodes,
+      place,
+      endpoint,
+      jobId: options.jobId ?? found?.jobId ?? DEFAULT_JOB,
+      secret: await readSecret(options.secretFile, environment),
+      times: { ...defaultTimes, lastCallMs, joinTimeoutMs },
+    },
+  };
+}
+
+function placeError(place: number, { max }: NodeRange): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--node-rank ${place}`,
+      found: `a run on up to ${max} hosts, which count from 0`,
+      todo: 'Give a smaller --node-rank, or more hosts with --nnodes',
+    },
+    { place, maxNodes: max },
+  );
+}
+
+function noEndpointError({ min, max }: NodeRange): ConfigError {
+  return new ConfigError(
+    {
+      asked: `A run on ${min === max ? max : `${min} to ${max}`} hosts`,
+      found: 'nothing says where they meet',
+      todo: 'Give every host the same --rdzv HOST:PORT, an address of the first one',
+    },
+    { minNodes: min, maxNodes: max },
+  );
+}

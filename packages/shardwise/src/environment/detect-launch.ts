@@ -1,0 +1,53 @@
+import { hydraLaunch } from './hydra.ts';
+import { kubeflowLaunch } from './kubeflow.ts';
+import { kubernetesLaunch } from './kubernetes.ts';
+import type { Launch } from './launch.ts';
+import { leaderWorkerSetLaunch } from './leader-worker-set.ts';
+import { openMpiLaunch } from './open-mpi.ts';
+import { slurmLaunch } from './slurm.ts';
+import { torchrunLaunch, torchrunNames } from './torchrun.ts';
+import { conflictError, integerOf, MAX_WORLD_SIZE, missingError, textOf } from './variables.ts';
+
+/** The innermost launcher first: mpirun in a Slurm job inherits SLURM_*, and a Trainer's pod is of a Job. */
+const inner = [
+  openMpiLaunch,
+  hydraLaunch,
+  slurmLaunch,
+  kubeflowLaunch,
+  leaderWorkerSetLaunch,
+  kubernetesLaunch,
+] as const;
+
+/**
+ * Who started this process, by the variables that launchers set: our own names, which are torchrun's,
+ * then the innermost other launcher. Throws ConfigError naming the variables where they are half set,
+ * out of range, or contradict each other.
+ */
+export function detectLaunch(env: NodeJS.ProcessEnv): Launch {
+  const torchrun = torchrunLaunch(env);
+  // An operator sets RANK for its pods, together with what torchrun needs to split them into ranks.
+  const isPod = textOf(env, torchrunNames.localRank) === undefined;
+  if (torchrun !== undefined) return (isPod ? kubeflowLaunch(env) : undefined) ?? torchrun;
+  for (const launchOf of inner) {
+    const launch = launchOf(env);
+    if (launch === undefined) continue;
+    checkAgreement(env, launch);
+    return launch;
+  }
+  const { rank, worldSize } = torchrunNames;
+  if (textOf(env, rank) !== undefined) throw missingError(rank, [worldSize]);
+  if (textOf(env, worldSize) !== undefined) throw missingError(worldSize, [rank]);
+  return { kind: 'alone' };
+}
+
+/** Job files often set one of RANK and WORLD_SIZE for scripts that read the other from the launcher. */
+function checkAgreement(env: NodeJS.ProcessEnv, launch: Exclude<Launch, { kind: 'alone' }>): void {
+  if (launch.kind === 'node') return;
+  for (const key of ['rank', 'worldSize'] as const) {
+    const name = torchrunNames[key];
+    const value = integerOf(env, name, { min: 0, max: MAX_WORLD_SIZE });
+    if (value === undefined || value === launch[key]) continue;
+    const found = { name: `${launch.launcher}'s ${key}`, value: launch[key] };
+    throw conflictError({ name, value }, found, 'they differ');
+  }
+}

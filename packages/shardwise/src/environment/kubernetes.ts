@@ -1,0 +1,46 @@
+import type { NodeLaunch } from './launch.ts';
+import {
+  conflictError,
+  hostOf,
+  integerOf,
+  MAX_WORLD_SIZE,
+  missingError,
+  portOf,
+  textOf,
+} from './variables.ts';
+
+const INDEX = 'JOB_COMPLETION_INDEX';
+
+/**
+ * A pod of an Indexed Job, alone or in a JobSet. Kubernetes tells a pod its index only, so the pod's
+ * specification sets NNODES (or WORLD_SIZE, as the number of pods) and MASTER_ADDR, for instance
+ * `job-0.service`. A job without them is one of independent pods.
+ */
+export function kubernetesLaunch(env: NodeJS.ProcessEnv): NodeLaunch | undefined {
+  const nodeRank = integerOf(env, INDEX, { min: 0, max: MAX_WORLD_SIZE });
+  if (nodeRank === undefined) return undefined;
+  const name = textOf(env, 'NNODES') === undefined ? 'WORLD_SIZE' : 'NNODES';
+  const nodes = integerOf(env, name, { min: 1, max: MAX_WORLD_SIZE });
+  const address = hostOf(env, 'MASTER_ADDR');
+  if (nodes === undefined) {
+    if (address !== undefined) throw missingError('MASTER_ADDR', ['NNODES']);
+    return undefined;
+  }
+  if (nodeRank >= nodes) {
+    const rule = `the pods are 0 to ${nodes - 1}`;
+    throw conflictError({ name: INDEX, value: nodeRank }, { name, value: nodes }, rule);
+  }
+  return {
+    kind: 'node',
+    launcher: 'kubernetes',
+    nodeRank,
+    minNodes: nodes,
+    maxNodes: nodes,
+    ranksPerNode: undefined,
+    address,
+    port: portOf(env, 'MASTER_PORT'),
+    jobId: undefined,
+    restartCount: undefined,
+    maxRestarts: undefined,
+  };
+}

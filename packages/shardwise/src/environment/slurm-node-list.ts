@@ -1,0 +1,62 @@
+import type { ConfigError } from '@shardwise/core';
+import { isHost, valueError } from './variables.ts';
+
+/** More than any cluster has: a list is expanded in whole, and a short text can mean a long one. */
+const MAX_NODES = 2 ** 16;
+const MAX_CHARACTERS = 1 << 16;
+const MAX_DIGITS = 9;
+
+/**
+ * The hosts of a list as Slurm writes it, in its order: `gnode[08-10,20],x1` is gnode08, gnode09,
+ * gnode10, gnode20 and x1; `r[0-1]n[0-1]` has all four. `name` is the variable it came from. Throws
+ * ConfigError for what is no such list, or one of more than 65536 hosts.
+ */
+export function expandNodeList(text: string, name: string): readonly string[] {
+  const error = (): ConfigError =>
+    valueError(name, text, `a list of at most ${MAX_NODES} hosts such as gnode[08-10,20],x1`);
+  if (text.length > MAX_CHARACTERS) throw error();
+  const hosts: string[] = [];
+  for (const part of partsOf(text)) {
+    const expanded = expand(part);
+    if (expanded === undefined || hosts.length + expanded.length > MAX_NODES) throw error();
+    for (const host of expanded) {
+      if (!isHost(host)) throw error();
+      hosts.push(host);
+    }
+  }
+  return hosts;
+}
+
+/** Split at the commas that are outside of brackets. */
+function partsOf(text: string): readonly string[] {
+  return text.match(/(?:[^,[\]]|\[[^[\]]*\]|[[\]])+|(?<=^|,)(?=,|$)/g) ?? [];
+}
+
+/** The hosts of one part; undefined where it is none, or has too many. */
+function expand(part: string): readonly string[] | undefined {
+  let hosts: readonly string[] = [''];
+  for (const [piece, ranges] of part.matchAll(/\[([^[\]]*)\]|[^[\]]+|[[\]]/g)) {
+    const texts = ranges === undefined ? [piece] : numbersOf(ranges);
+    if (texts === undefined || piece === '[' || piece === ']') return undefined;
+    if (hosts.length * texts.length > MAX_NODES) return undefined;
+    hosts = hosts.flatMap((host) => texts.map((text) => host + text));
+  }
+  return hosts[0] === '' ? undefined : hosts;
+}
+
+/** `08-10,20` is 08, 09, 10 and 20. */
+function numbersOf(ranges: string): readonly string[] | undefined {
+  const numbers: string[] = [];
+  for (const range of ranges.split(',')) {
+    const match = /^(\d+)(?:-(\d+))?$/.exec(range);
+    const first = match?.[1] ?? '';
+    const last = match?.[2] ?? first;
+    if (first === '' || first.length > MAX_DIGITS || last.length > MAX_DIGITS) return undefined;
+    const count = Number(last) - Number(first) + 1;
+    if (count < 1 || numbers.length + count > MAX_NODES) return undefined;
+    for (let index = 0; index < count; index++) {
+      numbers.push(String(Number(first) + index).padStart(first.length, '0'));
+    }
+  }
+  return numbers;
+}

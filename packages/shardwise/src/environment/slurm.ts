@@ -1,0 +1,88 @@
+import { derivedPort } from './derived-port.ts';
+import type { RankLaunch } from './launch.ts';
+import { checkRankNumbers, type RankNames } from './rank-numbers.ts';
+import { expandNodeList } from './slurm-node-list.ts';
+import { expandTasksPerNode } from './slurm-tasks-per-node.ts';
+import {
+  conflictError,
+  hostOf,
+  integerOf,
+  MAX_RESTARTS,
+  MAX_WORLD_SIZE,
+  missingError,
+  neededIntegerOf,
+  portOf,
+  textOf,
+} from './variables.ts';
+
+const slurmNames: RankNames = {
+  rank: 'SLURM_PROCID',
+  worldSize: 'SLURM_STEP_NUM_TASKS',
+  localRank: 'SLURM_LOCALID',
+  localWorldSize: 'SLURM_STEP_TASKS_PER_NODE',
+};
+
+/** Slurm's ids of the steps that run a batch script, an interactive shell, and the like. */
+const FIRST_SPECIAL_STEP = 0xff_ff_ff_00;
+const MAX_ID = 2 ** 32 - 1;
+/** Far enough apart that the steps of one job do not meet those of the next job. */
+const STEP_STRIDE = 1009;
+
+/**
+ * Whether this process is a task of srun. A batch script and an interactive shell have SLURM_PROCID=0
+ * and the job's SLURM_NTASKS as well, without being a task.
+ */
+export function isSlurmStep(env: NodeJS.ProcessEnv): boolean {
+  const step = integerOf(env, 'SLURM_STEP_ID', { min: 0, max: MAX_ID });
+  return step !== undefined && step < FIRST_SPECIAL_STEP;
+}
+
+/** A task of srun. */
+export function slurmLaunch(env: NodeJS.ProcessEnv): RankLaunch | undefined {
+  if (!isSlurmStep(env)) return undefined;
+  const because = 'SLURM_STEP_ID';
+  const read = (name: string, min: number): number =>
+    neededIntegerOf(env, name, { min, max: MAX_WORLD_SIZE, because });
+  const nodeRank = read('SLURM_NODEID', 0);
+  const numbers = {
+    rank: read(slurmNames.rank, 0),
+    worldSize: read(slurmNames.worldSize, 1),
+    localRank: read(slurmNames.localRank, 0),
+    localWorldSize: tasksOf(env, nodeRank),
+  };
+  checkRankNumbers(numbers, slurmNames);
+  const id = (name: string): number => neededIntegerOf(env, name, { min: 0, max: MAX_ID, because });
+  const job = id('SLURM_JOB_ID');
+  const step = id('SLURM_STEP_ID');
+  return {
+    kind: 'rank',
+    launcher: 'slurm',
+    ...numbers,
+    nodeRank,
+    address: hostOf(env, 'MASTER_ADDR') ?? firstHost(env),
+    port: portOf(env, 'MASTER_PORT') ?? derivedPort(job + step * STEP_STRIDE),
+    jobId: `${job}.${step}`,
+    restartCount: integerOf(env, 'SLURM_RESTART_COUNT', { min: 0, max: MAX_RESTARTS }),
+    maxRestarts: undefined,
+  };
+}
+
+function tasksOf(env: NodeJS.ProcessEnv, nodeRank: number): number {
+  const name = slurmNames.localWorldSize;
+  const text = textOf(env, name);
+  if (text === undefined) throw missingError('SLURM_STEP_ID', [name]);
+  const tasks = expandTasksPerNode(text);
+  const own = tasks[nodeRank];
+  if (own !== undefined) return own;
+  throw conflictError(
+    { name: 'SLURM_NODEID', value: nodeRank },
+    { name: 'SLURM_STEP_NUM_NODES', value: tasks.length },
+    `${name} is of ${tasks.length} nodes, which count from 0`,
+  );
+}
+
+/** Rank 0 is on the first host of its step. */
+function firstHost(env: NodeJS.ProcessEnv): string | undefined {
+  const text = textOf(env, 'SLURM_STEP_NODELIST');
+  return text === undefined ? undefined : expandNodeList(text, 'SLURM_STEP_NODELIST')[0];
+}

@@ -1,0 +1,73 @@
+import { ShardwiseError } from '@shardwise/core';
+import { z } from 'zod';
+
+/** An error as a message carries it: a class of its own does not come across, its name does. */
+export interface ErrorData {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string;
+  /** `code` and `fields` of a ShardwiseError. */
+  readonly code?: string | undefined;
+  readonly fields?: Readonly<Record<string, unknown>> | undefined;
+  readonly cause?: ErrorData | undefined;
+}
+
+const MAX_CAUSES = 5;
+/** What a process sends as it ends must fit into a pipe's buffer at once. */
+const MAX_CHARACTERS = 4096;
+
+const text = z.string().max(MAX_CHARACTERS);
+
+const errorSchema: z.ZodType<ErrorData> = z.object({
+  name: text,
+  message: text,
+  stack: text,
+  code: text.optional(),
+  fields: z.record(z.string(), z.unknown()).optional(),
+  cause: z.lazy(() => errorSchema).optional(),
+});
+
+/** Something thrown that is no error is told as a text. */
+export function encodeError(thrown: unknown, depth = 0): ErrorData | string {
+  if (!(thrown instanceof Error)) return cut(String(thrown));
+  const cause = depth < MAX_CAUSES && thrown.cause !== undefined ? thrown.cause : undefined;
+  const encoded = cause === undefined ? undefined : encodeError(cause, depth + 1);
+  const { code, fields } = ShardwiseError.isInstance(thrown)
+    ? { code: thrown.code, fields: plainFields(thrown.fields) }
+    : {};
+  return {
+    name: cut(thrown.name),
+    message: cut(thrown.message),
+    stack: cut(thrown.stack ?? ''),
+    code,
+    fields,
+    cause: typeof encoded === 'string' ? { name: 'Error', message: encoded, stack: '' } : encoded,
+  };
+}
+
+/** What a rank said it had thrown; undefined where that is nothing that a rank says. */
+export function decodeError(data: unknown): unknown {
+  if (typeof data === 'string') return cut(data);
+  const parsed = errorSchema.safeParse(data);
+  return parsed.success ? toError(parsed.data) : undefined;
+}
+
+function toError({ name, message, stack, code, fields, cause }: ErrorData): Error {
+  const error = new Error(message, cause === undefined ? {} : { cause: toError(cause) });
+  error.name = name;
+  error.stack = stack;
+  if (code === undefined) return error;
+  return Object.assign(error, { code, fields: fields ?? {}, isShardwiseError: true });
+}
+
+/** Numbers, texts and lists of them are what the fields of an error hold; the rest is for its own process. */
+function plainFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const isPlain = (value: unknown): boolean =>
+    ['number', 'string', 'boolean'].includes(typeof value) ||
+    (Array.isArray(value) && value.every(isPlain));
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => isPlain(value)));
+}
+
+function cut(value: string): string {
+  return value.slice(0, MAX_CHARACTERS);
+}

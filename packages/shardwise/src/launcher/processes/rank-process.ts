@@ -1,0 +1,140 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:os';
+import { parseRankMessage } from '../../run-state/message.ts';
+import type { LauncherOrder } from '../rank-data.ts';
+import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
+import { RankLog } from '../rank-log.ts';
+import { decodeError } from './error-data.ts';
+import type { ToProcess } from './process-message.ts';
+import { watchStopped } from './watch-stopped.ts';
+
+/** As long as a host of which nothing is heard. */
+const STOPPED_MS = 1500;
+
+/** One rank as a process of its own: what ends it ends nobody else. */
+export class RankProcess implements RankHandle {
+  readonly outcome: Promise<RankOutcome>;
+  readonly #child: ChildProcess;
+  #terminated = false;
+  #wasStopped = false;
+
+  constructor(start: RankStart) {
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+    const preload = new URL(`./rank-preload.${extension}`, import.meta.url).href;
+    this.#child = fork(start.script, [...start.args], {
+      env: start.environment,
+      execArgv: [...process.execArgv, '--import', preload],
+      serialization: 'advanced',
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+      // Ctrl-C goes to the launcher, which lets ranks end their step.
+      detached: process.platform !== 'win32',
+    });
+    this.outcome = this.#run(start);
+    this.#send(start.data);
+  }
+
+  order(order: LauncherOrder): void {
+    this.#send(order);
+  }
+
+  async terminate(): Promise<void> {
+    this.#terminated = true;
+    this.#kill();
+    await this.outcome;
+  }
+
+  #send(message: ToProcess): void {
+    // A rank that is gone needs no word.
+    if (this.#child.connected) this.#child.send(message, () => undefined);
+  }
+
+  #fateOf({ signal }: Exit): string | undefined {
+    if (this.#wasStopped) return `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
+    return signal === null ? undefined : `its process was ended by ${signal}`;
+  }
+
+  /** With the processes that it has started. */
+  #kill(): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    try {
+      process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
+    } catch {
+      // It has ended already.
+    }
+  }
+
+  async #run({
+    data: { rank },
+    logPath,
+    onMessage,
+    onLine,
+    onEnd,
+  }: RankStart): Promise<RankOutcome> {
+    const { stdout, stderr } = this.#child;
+    if (stdout === null || stderr === null) throw new TypeError('a rank has no output');
+    const log = new RankLog(logPath, { stdout, stderr }, onLine);
+    let error: unknown;
+    this.#child.on('message', (value: unknown) => {
+      const message = parseRankMessage(value);
+      if (message?.rank === rank) onMessage(message);
+      else if (isErrorMessage(value)) error = decodeError(value.error);
+    });
+    let startError: Error | undefined;
+    this.#child.on('error', (failure) => {
+      startError ??= failure;
+    });
+    const { pid } = this.#child;
+    const unwatch =
+      pid === undefined
+        ? undefined
+        : watchStopped(pid, STOPPED_MS, () => {
+            this.#wasStopped = true;
+            this.#kill();
+          });
+    const closed = once(this.#child, 'close').then(() => undefined);
+    const exit = await new Promise<Exit>((resolve) => {
+      this.#child.once('exit', (code, signal) => resolve({ code, signal }));
+      this.#child.once('error', () => {
+        if (pid === undefined) resolve({ code: 1, signal: null });
+      });
+    });
+    unwatch?.();
+    const exitCode = exitCodeOf(exit);
+    // Its last message is behind its end: with the channel's.
+    if (this.#child.connected) await once(this.#child, 'disconnect');
+    const end = {
+      exitCode,
+      error: error ?? startError,
+      fate: this.#fateOf(exit),
+      terminated: this.#terminated,
+    };
+    onEnd(end);
+    // What a rank that failed had started would hold its output open.
+    if (exitCode !== 0) this.#kill();
+    if (pid !== undefined) await closed;
+    return { rank, ...end, ...(await log.close()) };
+  }
+}
+
+interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** As a shell says it: 128 + the signal's number. */
+function exitCodeOf({ code, signal }: Exit): number {
+  if (code !== null) return code;
+  return signal === null ? 1 : 128 + constants.signals[signal];
+}
+
+function isErrorMessage(value: unknown): value is { readonly error: unknown } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'kind' in value &&
+    value.kind === 'error' &&
+    'error' in value
+  );
+}

@@ -1,0 +1,157 @@
+import type { Rendezvous } from '../rendezvous/rendezvous.ts';
+import {
+  hostsOf,
+  nodeLabel,
+  type Round,
+  type RoundEnd,
+  type RoundFailure,
+} from '../rendezvous/round.ts';
+import { describeEnd } from './failure.ts';
+import type { LaunchResult } from './launch-result.ts';
+import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
+import type { RankEnd } from './rank-handle.ts';
+import { createRankTransport } from './transports/create-rank-transport.ts';
+import type { RankTransport } from './transports/rank-transport.ts';
+import type { TransportChoice } from './transports/transport-choice.ts';
+
+export interface RunRoundsOptions extends Omit<
+  LaunchOptions,
+  'round' | 'transport' | 'ended' | 'onFailure'
+> {
+  readonly rendezvous: Rendezvous;
+  /** Before the ranks start, and where the round is over and they have ended. */
+  readonly onRound: (start: RoundStart) => Promise<() => Promise<void>>;
+}
+
+export interface RoundStart {
+  readonly round: Round;
+  readonly choice: TransportChoice;
+  /** How the round before it ended. */
+  readonly before: RoundEnd | undefined;
+}
+
+/** How a run ended, for this host. */
+export interface RunEnd {
+  /** Of this host's last ranks; undefined where none were started. */
+  readonly result: LaunchResult | undefined;
+  readonly end: RoundEnd;
+}
+
+/** Starts this host's ranks, round after round, until the run is over. */
+export async function runRounds(options: RunRoundsOptions): Promise<RunEnd> {
+  const { rendezvous, signal, stop } = options;
+  let result: LaunchResult | undefined;
+  let before: RoundEnd | undefined;
+  for (;;) {
+    const next = await nextRound(rendezvous, AbortSignal.any([signal, stop]));
+    if (next.kind === 'over') return { result, end: next.end };
+    const ran = await runRound(options, next.round, before);
+    result = ran.result;
+    before = ran.end;
+    if (ran.end.kind === 'finished' || ran.end.kind === 'stopped') return ran;
+  }
+}
+
+/** Who does not want a run any more does not wait for others either. */
+async function nextRound(
+  rendezvous: Rendezvous,
+  signal: AbortSignal,
+): ReturnType<Rendezvous['next']> {
+  try {
+    return await rendezvous.next(signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    return { kind: 'over', end: { kind: 'stopped', node: 'this host' } };
+  }
+}
+
+/**
+ * A rank that fails for want of another one may be noticed first: so long its host waits for the one
+ * where the failure began.
+ */
+const CONSEQUENCE_MS = 700;
+
+async function runRound(
+  options: RunRoundsOptions,
+  round: Round,
+  before: RoundEnd | undefined,
+): Promise<RunEnd> {
+  const { rendezvous, signal } = options;
+  const node = nodeLabel(round.nodes, round.nodeRank);
+  const ended = Promise.withResolvers<LaunchEnd>();
+  let isEnded = false;
+  const said: Promise<void>[] = [];
+  const say = (end: RoundEnd): void => void said.push(rendezvous.end(round, end));
+  const over = rendezvous.ended(round).then((end) => {
+    if (end.kind !== 'finished') ended.resolve(launchEndOf(end));
+    isEnded = end.kind !== 'finished';
+    return end;
+  });
+  let consequence: NodeJS.Timeout | undefined;
+  const onFailure = (rank: number, end: RankEnd): void => {
+    const failed: RoundEnd = { kind: 'failed', failure: failureOf(round, rank, end) };
+    if (!isAborted(end.error)) say(failed);
+    else consequence ??= setTimeout(() => say(failed), CONSEQUENCE_MS);
+  };
+  const onForced = (): void => say({ kind: 'stopped', node });
+  signal.addEventListener('abort', onForced, { once: true });
+  let transport: RankTransport | undefined;
+  let settle: (() => Promise<void>) | undefined;
+  try {
+    transport = await createRankTransport(round, options.form);
+    settle = await options.onRound({ round, choice: transport.choice, before });
+    const result = await launch({
+      ...options,
+      round,
+      transport,
+      ended: ended.promise,
+      onFailure,
+    });
+    if (result.culprit === undefined && !isEnded && !signal.aborted) await rendezvous.finish(round);
+    return { result, end: await over };
+  } catch (error) {
+    // Others are not to wait for ranks that have never started.
+    const reason = error instanceof Error ? error.message : String(error);
+    say({ kind: 'failed', failure: { node, reason } });
+    throw error;
+  } finally {
+    clearTimeout(consequence);
+    signal.removeEventListener('abort', onForced);
+    await Promise.all(said);
+    transport?.close();
+    await settle?.();
+  }
+}
+
+function launchEndOf(end: RoundEnd): LaunchEnd {
+  switch (end.kind) {
+    case 'failed':
+      return { rank: end.failure.rank, reason: end.failure.reason };
+    case 'joined':
+      return { rank: undefined, reason: `the group takes in ${end.nodes.join(', ')}` };
+    case 'stopped':
+      return { rank: undefined, reason: `the user ended the run on ${end.node}` };
+    case 'finished':
+      return { rank: undefined, reason: 'all ranks have finished' };
+    default:
+      return end satisfies never;
+  }
+}
+
+/** Of a rank that was ended for want of another one, that other one, as far as it says so. */
+function failureOf(round: Round, rank: number, end: RankEnd): RoundFailure {
+  const culprit = isAborted(end.error) ? abortedBy(end.error) : undefined;
+  const host = hostsOf(round)[culprit ?? rank] ?? round.nodeRank;
+  return {
+    rank: culprit ?? rank,
+    node: nodeLabel(round.nodes, host),
+    reason: describeEnd(end),
+  };
+}
+
+function abortedBy(error: unknown): number | undefined {
+  if (typeof error !== 'object' || error === null || !('fields' in error)) return undefined;
+  const { fields } = error;
+  if (typeof fields !== 'object' || fields === null || !('abortedBy' in fields)) return undefined;
+  return typeof fields.abortedBy === 'number' ? fields.abortedBy : undefined;
+}

@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { pathToFileURL } from 'node:url';
+import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
+import { parseRankMessage } from '../../run-state/message.ts';
+import type { LauncherOrder, RankData } from '../rank-data.ts';
+import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
+import { RankLog } from '../rank-log.ts';
+
+/** What a rank that is a thread finds in its workerData. */
+export interface WorkerRankData extends RankData {
+  /** To the launcher and back; carries RankMessages and LauncherOrders. */
+  readonly port: MessagePort;
+}
+
+/** One rank as a worker thread of this process. */
+export class RankWorker implements RankHandle {
+  readonly outcome: Promise<RankOutcome>;
+  readonly #worker: Worker;
+  readonly #port: MessagePort;
+  #terminated = false;
+
+  constructor(start: RankStart) {
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    // Options of this process, such as import conditions, are inherited.
+    this.#worker = new Worker(pathToFileURL(start.script), {
+      argv: [...start.args],
+      env: start.environment,
+      name: `rank ${start.data.rank}`,
+      stdout: true,
+      stderr: true,
+      workerData: { ...start.data, port: port2 },
+      transferList: [port2],
+    });
+    port1.on('message', (value: unknown) => {
+      const message = parseRankMessage(value);
+      if (message?.rank === start.data.rank) start.onMessage(message);
+    });
+    // Closed by the rank's end, after its last message.
+    const messages = once(port1, 'close');
+    this.outcome = this.#run(start, messages);
+  }
+
+  order(order: LauncherOrder): void {
+    this.#port.postMessage(order);
+  }
+
+  async terminate(): Promise<void> {
+    this.#terminated = true;
+    await this.#worker.terminate();
+  }
+
+  async #run(
+    { data: { rank }, logPath, onLine, onEnd }: RankStart,
+    messages: Promise<unknown>,
+  ): Promise<RankOutcome> {
+    const { stdout, stderr } = this.#worker;
+    const log = new RankLog(logPath, { stdout, stderr }, onLine);
+    let error: unknown;
+    this.#worker.on('error', (thrown: unknown) => {
+      error = thrown;
+    });
+    const exitCode = await new Promise<number>((resolve) => {
+      this.#worker.once('exit', resolve);
+    });
+    const end = { exitCode, error, terminated: this.#terminated };
+    onEnd(end);
+    await messages;
+    return { rank, ...end, ...(await log.close()) };
+  }
+}

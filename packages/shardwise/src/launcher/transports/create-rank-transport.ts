@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto';
+import {
+  shmAvailability,
+  startStoreServer,
+  type ShmAvailability,
+} from '@shardwise/collectives/node';
+import { hostsOf, type Round } from '../../rendezvous/round.ts';
+import type { TcpMeeting } from '../rank-data.ts';
+import { localTransport } from './local-transport.ts';
+import type { RankTransport } from './rank-transport.ts';
+import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
+
+/** What the ranks of one start are given to reach each other. Throws ConfigError. */
+export async function createRankTransport(
+  round: Round,
+  form: RankForm,
+  shm: () => ShmAvailability = shmAvailability,
+): Promise<RankTransport> {
+  const ranksPerHost = round.nodes.map(({ ranks }) => ranks);
+  const choice = chooseTransport({ form, ranksPerHost, shm });
+  const own = ranksPerHost[round.nodeRank] ?? 1;
+  switch (choice.kind) {
+    case 'threads':
+    case 'shm': {
+      const local = localTransport(form, own);
+      return {
+        choice,
+        way: local.way,
+        abort: (rank, reason) => {
+          local.abort(rank, reason);
+          return true;
+        },
+        close: () => local.close(),
+      };
+    }
+    case 'hosted':
+      return hosted(round, choice, form, own);
+    case 'tcp':
+      return overTcp(round, choice);
+    default:
+      return choice.kind satisfies never;
+  }
+}
+
+async function overTcp(round: Round, choice: TransportChoice): Promise<RankTransport> {
+  const { meeting, close } = await meetingOf(round);
+  return {
+    choice,
+    way: { kind: 'tcp', hosts: hostsOf(round), meeting },
+    abort: () => false,
+    close,
+  };
+}
+
+async function hosted(
+  round: Round,
+  choice: TransportChoice,
+  form: RankForm,
+  size: number,
+): Promise<RankTransport> {
+  const { meeting, close } = await meetingOf(round);
+  const local = localTransport(form, size);
+  return {
+    choice,
+    way: { kind: 'hosted', local: local.way, hosts: hostsOf(round), meeting },
+    abort: (rank, reason) => {
+      local.abort(rank, reason);
+      return false;
+    },
+    close: () => {
+      local.close();
+      close();
+    },
+  };
+}
+
+/** Hosts share a store already; ranks of one host get one of their own. */
+async function meetingOf({
+  epoch,
+  nodes,
+  nodeRank,
+  store,
+}: Round): Promise<{ readonly meeting: TcpMeeting; readonly close: () => void }> {
+  const host = nodes[nodeRank]?.address ?? '127.0.0.1';
+  if (store !== undefined) {
+    const { secret, ...address } = store;
+    return { meeting: { store: address, secret, epoch, host }, close: () => undefined };
+  }
+  const secret = randomBytes(32).toString('hex');
+  const server = await startStoreServer({ secret });
+  const address = { host: server.host, port: server.port };
+  return {
+    meeting: { store: address, secret, epoch, host: server.host },
+    close: () => server.close(),
+  };
+}

@@ -1,0 +1,58 @@
+import type { ShmAvailability } from '@shardwise/collectives/node';
+
+/** What `shardwise run` can choose from. */
+export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted';
+
+/** `mpi`: of ranks that mpirun or srun has started; `none`: of a rank that is alone. */
+export type TransportKind = LaunchedTransport | 'mpi' | 'none';
+
+/** How the ranks of a world reach each other, and why so. */
+export interface TransportChoice<Kind extends TransportKind = TransportKind> {
+  readonly kind: Kind;
+  readonly reason: string;
+}
+
+export type RankForm = 'threads' | 'processes';
+
+export interface TransportSituation {
+  /** What the ranks of this host are. */
+  readonly form: RankForm;
+  /** Ranks of each host, by the host's place. */
+  readonly ranksPerHost: readonly number[];
+  readonly shm: () => ShmAvailability;
+}
+
+/**
+ * The one place that decides it for ranks that `shardwise run` starts. Among hosts each decides for
+ * itself whether its own ranks share memory; between hosts it is always TCP.
+ */
+export function chooseTransport(situation: TransportSituation): TransportChoice<LaunchedTransport> {
+  const { form, ranksPerHost, shm } = situation;
+  const ranks = ranksPerHost.reduce((sum, count) => sum + count, 0);
+  const hosts = ranksPerHost.length;
+  const where = hosts === 1 ? 'one host' : `${hosts} hosts`;
+  const many =
+    form === 'threads' ? amount(ranks, 'thread', 'threads') : amount(ranks, 'process', 'processes');
+  if (hosts > 1 && ranksPerHost.every((count) => count === 1)) {
+    return { kind: 'tcp', reason: `${many}, one on each of ${hosts} hosts` };
+  }
+  if (form === 'processes') {
+    const found = shm();
+    if (!found.available) {
+      return { kind: 'tcp', reason: `${many} of ${where}, no shared memory: ${found.reason}` };
+    }
+  }
+  if (hosts > 1) return { kind: 'hosted', reason: `${many} of ${where}` };
+  return form === 'threads'
+    ? { kind: 'threads', reason: `${many} of one process` }
+    : { kind: 'shm', reason: `${many} of one host` };
+}
+
+function amount(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `shm (2 processes of one host)` */
+export function describeTransport({ kind, reason }: TransportChoice): string {
+  return `${kind} (${reason})`;
+}

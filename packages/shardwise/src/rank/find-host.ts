@@ -1,0 +1,21 @@
+import { isMainThread } from 'node:worker_threads';
+import { asRankLaunch } from '../environment/as-rank-launch.ts';
+import { detectLaunch } from '../environment/detect-launch.ts';
+import { launcherVariable } from '../launcher/environment.ts';
+import { environmentHost } from './environment-host.ts';
+import { launchedHost } from './launched-host.ts';
+import { findLauncher } from './launcher-link.ts';
+import { loneHost } from './lone-host.ts';
+import type { RankHost } from './rank-host.ts';
+
+/** Our launcher, where it has started this rank; else what the environment says. Throws ConfigError. */
+export async function findHost(): Promise<RankHost> {
+  const link = await findLauncher();
+  if (link !== undefined) return launchedHost(link);
+  // What a rank starts is not that rank, though it has its variables.
+  if (!isMainThread || process.env[launcherVariable] !== undefined) return loneHost();
+  const launch = asRankLaunch(detectLaunch(process.env));
+  return launch.kind === 'rank' && launch.worldSize > 1
+    ? environmentHost(launch, process.env)
+    : loneHost();
+}

@@ -1,0 +1,39 @@
+import { createGroup, type WatchedTransport } from '@shardwise/collectives';
+import { connectStore, tcpTransport } from '@shardwise/collectives/node';
+import type { TcpMeeting } from '../../launcher/rank-data.ts';
+import type { JoinedRank } from './joined-rank.ts';
+
+export interface TcpPlace {
+  readonly rank: number;
+  readonly size: number;
+  /** With which ranks to connect. Default: all. */
+  readonly peers?: readonly number[];
+}
+
+/** `hosts` by rank, where it is known. Rejects with CollectiveError naming who did not come. */
+export async function joinTcp(
+  meeting: TcpMeeting,
+  place: TcpPlace,
+  hosts?: readonly number[],
+): Promise<JoinedRank> {
+  const transport = await meetByTcp(meeting, place);
+  const group = createGroup(transport, hosts === undefined ? {} : { hosts });
+  return {
+    group,
+    arena: undefined,
+    abort: (reason) => group.close(new Error(reason)),
+  };
+}
+
+/** Connects this rank with all others; the store is needed no longer. */
+export async function meetByTcp(
+  { store: at, secret, epoch, host }: TcpMeeting,
+  place: TcpPlace,
+): Promise<WatchedTransport> {
+  const store = await connectStore({ ...at, secret });
+  try {
+    return await tcpTransport({ store, ...place, epoch, secret, host });
+  } finally {
+    store.close();
+  }
+}

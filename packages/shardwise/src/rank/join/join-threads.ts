@@ -1,0 +1,24 @@
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { ConfigError } from '@shardwise/core';
+import type { SharedMemoryRank } from './joined-rank.ts';
+
+/** Throws ConfigError. */
+export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank {
+  const region = world.regions[rank];
+  if (region === undefined) {
+    throw new ConfigError(
+      {
+        asked: `Rank ${rank} joining its world`,
+        found: `a world of ${world.size} ranks`,
+        todo: 'Use one version of shardwise for the launcher and the script',
+      },
+      { rank, size: world.size },
+    );
+  }
+  const group = joinThreadsWorld(world, rank);
+  return {
+    group,
+    arena: { memory: world.memory, ...region },
+    abort: (reason) => group.close(new Error(reason)),
+  };
+}

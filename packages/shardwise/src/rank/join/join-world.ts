@@ -1,0 +1,23 @@
+import type { RankData } from '../../launcher/rank-data.ts';
+import { joinHosted } from './join-hosted.ts';
+import { joinShm } from './join-shm.ts';
+import { joinTcp } from './join-tcp.ts';
+import { joinThreads } from './join-threads.ts';
+import type { JoinedRank } from './joined-rank.ts';
+
+/** Joins the world of a rank that `shardwise run` has started, in the way that it has chosen. */
+export async function joinWorld(data: RankData): Promise<JoinedRank> {
+  const { way, rank, worldSize } = data;
+  switch (way.kind) {
+    case 'threads':
+      return joinThreads(way.world, rank);
+    case 'shm':
+      return joinShm(way.world, rank);
+    case 'tcp':
+      return joinTcp(way.meeting, { rank, size: worldSize }, way.hosts);
+    case 'hosted':
+      return joinHosted(way, rank);
+    default:
+      return way satisfies never;
+  }
+}

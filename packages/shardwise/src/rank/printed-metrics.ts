@@ -1,0 +1,45 @@
+import { basename } from 'node:path';
+import type { RankMessage } from '../run-state/message.ts';
+import { initialRunState, reduceRun } from '../run-state/run-state.ts';
+import { PlainOutput } from '../terminal/plain-output.ts';
+
+export interface PrintedMetrics {
+  readonly send: (message: RankMessage) => void;
+  readonly onClose: () => void;
+}
+
+/** For a rank without our launcher: rank 0 prints its own metrics, and Ctrl-C is heard by each rank. */
+export function printedMetrics(options: {
+  readonly runDirectory: string;
+  readonly rank: number;
+  readonly onStop: () => void;
+}): PrintedMetrics {
+  const { runDirectory, rank, onStop } = options;
+  const script = process.argv[1] ?? 'script';
+  const output = rank === 0 ? new PlainOutput(process) : undefined;
+  let state = initialRunState({
+    command: ['node', ...process.argv.slice(1)].join(' '),
+    script: basename(script),
+    runDirectory,
+    worldSize: 1,
+    startMs: Date.now(),
+    nodeVersion: process.version,
+  });
+  const onInterrupt = (): void => {
+    onStop();
+    state = reduceRun(state, { kind: 'stopping' });
+    output?.update(state);
+  };
+  process.once('SIGINT', onInterrupt);
+  return {
+    send: (message) => {
+      state = reduceRun(state, message);
+      output?.update(state);
+      if (message.kind === 'checkpoint') output?.notice(`Checkpoint: ${message.directory}`);
+    },
+    onClose: () => {
+      process.removeListener('SIGINT', onInterrupt);
+      output?.end();
+    },
+  };
+}

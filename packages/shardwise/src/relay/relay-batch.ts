@@ -1,0 +1,54 @@
+import { z } from 'zod';
+import { parseRankMessage, type RankMessage } from '../run-state/message.ts';
+
+/** Where host `node` puts its `sequence`-th batch. */
+export function batchKey(epoch: number, node: number, sequence: number): string {
+  return `relay/${epoch}/${node}/${sequence}`;
+}
+
+/** Messages of one host's ranks, on their way to the host that shows the run. */
+export interface RelayBatch {
+  readonly messages: readonly RankMessage[];
+  /** None follows. */
+  readonly isLast: boolean;
+}
+
+/** A store takes values of 1 MiB. */
+export const MAX_BATCH_BYTES = 1_000_000;
+const MAX_MESSAGES = 65_536;
+
+const batchSchema = z.object({
+  messages: z.array(z.unknown()).max(MAX_MESSAGES),
+  isLast: z.boolean(),
+});
+
+/** JSON has no word for these, and a loss may have diverged. */
+const words: Readonly<Record<string, number>> = {
+  NaN: Number.NaN,
+  Infinity,
+  '-Infinity': -Infinity,
+};
+const metrics = new Set(['loss', 'validationLoss', 'learningRate']);
+
+export function encodeMessage(message: RankMessage): string {
+  return JSON.stringify(message, (_, value: unknown) =>
+    typeof value === 'number' && !Number.isFinite(value) ? String(value) : value,
+  );
+}
+
+export function encodeBatch(encoded: readonly string[], isLast: boolean): Uint8Array {
+  return new TextEncoder().encode(`{"messages":[${encoded.join(',')}],"isLast":${isLast}}`);
+}
+
+/** What is no message of a rank is left out; undefined where all of it is something else. */
+export function decodeBatch(bytes: Uint8Array): RelayBatch | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes), (key, found: unknown) =>
+      metrics.has(key) && typeof found === 'string' ? (words[found] ?? found) : found,
+    );
+    const { messages, isLast } = batchSchema.parse(value);
+    return { messages: messages.flatMap((message) => parseRankMessage(message) ?? []), isLast };
+  } catch {
+    return undefined;
+  }
+}

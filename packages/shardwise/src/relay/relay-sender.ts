@@ -1,0 +1,61 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Store } from '@shardwise/core';
+import type { RankMessage } from '../run-state/message.ts';
+import { batchKey, encodeBatch, encodeMessage, MAX_BATCH_BYTES } from './relay-batch.ts';
+
+export interface RelaySenderOptions {
+  readonly store: Store;
+  readonly epoch: number;
+  /** The place of this host. */
+  readonly node: number;
+}
+
+const BATCH_MS = 100;
+const CLOSE_MS = 1000;
+
+/** Sends what the ranks of this host say to the host that shows the run, through the store. */
+export class RelaySender {
+  readonly #options: RelaySenderOptions;
+  #queue: string[] = [];
+  #queuedBytes = 0;
+  #sequence = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #sent: Promise<void> = Promise.resolve();
+
+  constructor(options: RelaySenderOptions) {
+    this.#options = options;
+  }
+
+  send(message: RankMessage): void {
+    const encoded = encodeMessage(message);
+    const byteLength = Buffer.byteLength(encoded) + 1;
+    // A picture of one step that is too large for the store is no loss to the run.
+    if (byteLength > MAX_BATCH_BYTES) return;
+    if (this.#queuedBytes + byteLength > MAX_BATCH_BYTES) this.#flush(false);
+    this.#queue.push(encoded);
+    this.#queuedBytes += byteLength;
+    this.#timer ??= setTimeout(() => this.#flush(false), BATCH_MS);
+  }
+
+  /** Once the ranks have ended; a store that does not answer is not waited for. */
+  async close(): Promise<void> {
+    this.#flush(true);
+    const limit = new AbortController();
+    const { signal } = limit;
+    await Promise.race([this.#sent, delay(CLOSE_MS, undefined, { signal }).catch(() => undefined)]);
+    limit.abort();
+  }
+
+  #flush(isLast: boolean): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const { store, epoch, node } = this.#options;
+    const batch = encodeBatch(this.#queue, isLast);
+    const key = batchKey(epoch, node, this.#sequence);
+    this.#sequence += 1;
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    // Where the store is lost the run is, and that is told elsewhere.
+    this.#sent = this.#sent.then(() => store.set(key, batch)).catch(() => undefined);
+  }
+}

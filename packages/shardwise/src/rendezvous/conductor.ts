@@ -1,0 +1,188 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Store } from '@shardwise/core';
+import type { Pulse } from './pulse.ts';
+import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
+import type { RendezvousTimes } from './rendezvous-times.ts';
+import { endKey, finishedKey } from './round-keys.ts';
+import { nodeLabel, type RoundEnd } from './round.ts';
+import type { SharedState } from './shared-state.ts';
+
+export interface ConductorOptions {
+  readonly store: Store;
+  readonly shared: SharedState;
+  readonly pulse: Pulse;
+  /** Of this host. */
+  readonly id: string;
+  readonly minNodes: number;
+  readonly maxNodes: number;
+  readonly maxRestarts: number;
+  readonly times: RendezvousTimes;
+  readonly findResume: () => Promise<string | undefined>;
+  /** For the user: what is waited for. */
+  readonly onNotice: (text: string) => void;
+}
+
+const TURN_MS = 50;
+
+/**
+ * Starts and ends the rounds of a run, on the host that serves the store. The others only come, say
+ * that they live, finish or fail; so no two hosts' clocks are compared, and none decides alone.
+ *
+ *   gathering ── all MAX hosts have come, or MIN and the last call is over ──► running
+ *   running   ── a rank failed, a host is lost or waits, and the budget allows it ──► gathering
+ *   running   ── finished, stopped, failed for good ──► over
+ */
+export class Conductor {
+  readonly #options: ConductorOptions;
+  readonly #stop = new AbortController();
+  #gatheringSince = performance.now();
+  #lastCallSince: number | undefined;
+  #announced = '';
+  #done: Promise<void> = Promise.resolve();
+
+  constructor(options: ConductorOptions) {
+    this.#options = options;
+  }
+
+  /** `onError`: the store, or what is in it, is broken. */
+  start(onError: (error: unknown) => void): void {
+    this.#done = this.#run().catch(onError);
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.#done;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const state = await this.#options.shared.read();
+      if (state.phase === 'over') return;
+      if (state.phase === 'gathering') await this.#gather(state);
+      else await this.#watch(state);
+      await delay(TURN_MS, undefined, { signal: this.#stop.signal }).catch(() => undefined);
+    }
+  }
+
+  async #gather(before: RendezvousState): Promise<void> {
+    const { shared, minNodes, maxNodes, times } = this.#options;
+    const lost = new Set(await this.#silent(before.waiting));
+    const state = await shared.update((current) =>
+      withoutNodes(current.waiting, lost).length < current.waiting.length
+        ? { ...current, waiting: withoutNodes(current.waiting, lost) }
+        : undefined,
+    );
+    const { waiting, leader } = state;
+    const now = performance.now();
+    // The ranks of this host are about to end: there is no round without it.
+    if (!waiting.some(({ id }) => id === leader)) return;
+    if (waiting.length < minNodes) {
+      this.#lastCallSince = undefined;
+      this.#announce(`Waiting for hosts: ${waiting.length} of ${minNodes} have come.`);
+      if (now - this.#gatheringSince > times.joinTimeoutMs) await this.#giveUp(state);
+      return;
+    }
+    this.#lastCallSince ??= now;
+    const leftMs = times.lastCallMs - (now - this.#lastCallSince);
+    if (waiting.length < maxNodes && leftMs > 0) {
+      const seconds = Math.ceil(times.lastCallMs / 1000);
+      this.#announce(
+        `${waiting.length} hosts have come; up to ${maxNodes} may within ${seconds} s.`,
+      );
+      return;
+    }
+    await this.#begin();
+  }
+
+  /** A host that says the same again is not told twice. */
+  #announce(text: string): void {
+    if (this.#announced === text) return;
+    // What is over before one can read it is not worth a line.
+    if (this.#announced !== '' || performance.now() - this.#gatheringSince > QUIET_MS) {
+      this.#options.onNotice(text);
+      this.#announced = text;
+    }
+  }
+
+  async #begin(): Promise<void> {
+    const { shared, maxNodes, findResume } = this.#options;
+    const resumeDirectory = await findResume();
+    await shared.update((state) => {
+      const nodes = state.waiting.toSorted(
+        (a, b) =>
+          Number(b.id === state.leader) - Number(a.id === state.leader) ||
+          (a.place ?? Infinity) - (b.place ?? Infinity) ||
+          0,
+      );
+      return {
+        ...state,
+        phase: 'running',
+        epoch: state.epoch + 1,
+        nodes: nodes.slice(0, maxNodes),
+        waiting: nodes.slice(maxNodes),
+        resumeDirectory,
+        end: undefined,
+      };
+    });
+    this.#lastCallSince = undefined;
+    this.#announced = '';
+  }
+
+  async #watch({ epoch, nodes, waiting }: RendezvousState): Promise<void> {
+    const { store, maxNodes, times } = this.#options;
+    const say = (end: RoundEnd): Promise<unknown> =>
+      store.compareSet(endKey(epoch), undefined, encodeJson(end));
+    const finished = await store.add(finishedKey(epoch), 0);
+    const [lost] = await this.#silent(nodes);
+    const silentWaiting = new Set(await this.#silent(waiting));
+    const present = waiting.filter((node) => !silentWaiting.has(node));
+    if (finished === nodes.length) await say({ kind: 'finished' });
+    else if (lost !== undefined) {
+      const reason = `its launcher gave no sign of life for ${times.heartbeatLimitMs} ms`;
+      await say({
+        kind: 'failed',
+        failure: { node: nodeLabel(nodes, nodes.indexOf(lost)), reason },
+      });
+    } else if (present.length > 0 && nodes.length < maxNodes) {
+      await say({ kind: 'joined', nodes: present.map(({ name }) => name) });
+    }
+    // Setting nothing where nothing is set shows what is there.
+    const found = await store.compareSet(endKey(epoch), NOTHING, NOTHING);
+    if (found.byteLength > 0) await this.#conclude(decodeEnd(found));
+  }
+
+  async #conclude(end: RoundEnd): Promise<void> {
+    const { shared, maxRestarts } = this.#options;
+    await shared.update((state) => {
+      if (end.kind === 'joined') return { ...state, phase: 'gathering', end };
+      if (end.kind === 'failed' && state.restarts < maxRestarts) {
+        return { ...state, phase: 'gathering', restarts: state.restarts + 1, end };
+      }
+      return { ...state, phase: 'over', end };
+    });
+    this.#gatheringSince = performance.now();
+  }
+
+  async #giveUp({ waiting }: RendezvousState): Promise<void> {
+    const { shared, minNodes, times } = this.#options;
+    const reason = `only ${waiting.length} of ${minNodes} hosts came within ${times.joinTimeoutMs} ms`;
+    const end: RoundEnd = { kind: 'failed', failure: { node: 'the rendezvous', reason } };
+    await shared.update((state) => ({ ...state, phase: 'over', end }));
+  }
+
+  async #silent(nodes: readonly Arrival[]): Promise<readonly Arrival[]> {
+    const { pulse, id, times } = this.#options;
+    const others = nodes.filter((node) => node.id !== id);
+    const silences = await Promise.all(others.map((node) => pulse.silentMs(node.id)));
+    return others.filter((_, index) => (silences[index] ?? 0) > times.heartbeatLimitMs);
+  }
+}
+
+/** Before a wait is worth a line. */
+const QUIET_MS = 1000;
+const NOTHING = new Uint8Array(0);
+
+function withoutNodes(nodes: readonly Arrival[], lost: ReadonlySet<Arrival>): readonly Arrival[] {
+  const ids = new Set([...lost].map(({ id }) => id));
+  return nodes.filter(({ id }) => !ids.has(id));
+}

@@ -1,0 +1,58 @@
+import type { NextRound, Rendezvous } from './rendezvous.ts';
+import type { Round, RoundEnd, RoundNode } from './round.ts';
+
+export interface LoneRendezvousOptions {
+  readonly node: RoundNode;
+  readonly maxRestarts: number;
+  readonly runDirectory: string;
+  /** The checkpoint to go on from, looked for before each round. */
+  readonly findResume: () => Promise<string | undefined>;
+}
+
+/** One host has nobody to agree with, and a restart budget all the same. */
+export class LoneRendezvous implements Rendezvous {
+  readonly #options: LoneRendezvousOptions;
+  #epoch = -1;
+  #restarts = 0;
+  #end = Promise.withResolvers<RoundEnd>();
+
+  constructor(options: LoneRendezvousOptions) {
+    this.#options = options;
+  }
+
+  async next(signal: AbortSignal): Promise<NextRound> {
+    signal.throwIfAborted();
+    const { node, maxRestarts, runDirectory, findResume } = this.#options;
+    if (this.#epoch >= 0) {
+      const end = await this.#end.promise;
+      if (end.kind !== 'failed' || this.#restarts >= maxRestarts) return { kind: 'over', end };
+      this.#restarts += 1;
+      this.#end = Promise.withResolvers();
+    }
+    this.#epoch += 1;
+    const round: Round = {
+      epoch: this.#epoch,
+      nodes: [node],
+      nodeRank: 0,
+      restarts: this.#restarts,
+      runDirectory,
+      resumeDirectory: await findResume(),
+      store: undefined,
+    };
+    return { kind: 'round', round };
+  }
+
+  async finish(): Promise<void> {
+    this.#end.resolve({ kind: 'finished' });
+  }
+
+  async end(_: Round, end: RoundEnd): Promise<void> {
+    this.#end.resolve(end);
+  }
+
+  ended(): Promise<RoundEnd> {
+    return this.#end.promise;
+  }
+
+  async close(): Promise<void> {}
+}

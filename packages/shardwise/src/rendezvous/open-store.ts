@@ -1,0 +1,83 @@
+import { connectStore, startStoreServer, type StoreServer } from '@shardwise/collectives/node';
+import { ConfigError, ShardwiseError, type Store } from '@shardwise/core';
+import { addressTowards } from './node-address.ts';
+
+export interface OpenStoreOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly secret: string;
+  /** Names the job, so that two jobs on one port notice. */
+  readonly jobId: string;
+  /** 0: this host serves the store; another one: it does not; undefined: whichever is first. */
+  readonly place: number | undefined;
+  readonly timeoutMs: number;
+}
+
+/** A run's store, as one host has it. */
+export interface OpenedStore {
+  readonly store: Store;
+  /** Where all hosts reach it. */
+  readonly host: string;
+  readonly port: number;
+  /** Undefined on hosts that don't serve it. */
+  readonly server: StoreServer | undefined;
+  /** What the other hosts call this host. */
+  readonly address: string;
+}
+
+const JOB_KEY = 'job';
+
+/** Serves the store of a run or finds it. Throws ConfigError and CollectiveError. */
+export async function openStore(options: OpenStoreOptions): Promise<OpenedStore> {
+  const { host, port, secret, jobId, place, timeoutMs } = options;
+  const server = place === undefined || place === 0 ? await serve(options) : undefined;
+  const at = server === undefined ? { host, port } : { host: server.host, port: server.port };
+  const store = await connectStore({ ...at, secret, timeoutMs });
+  try {
+    const own = new TextEncoder().encode(jobId);
+    if (server !== undefined) await store.set(JOB_KEY, own);
+    const found = new TextDecoder().decode(await store.get(JOB_KEY, { timeoutMs }));
+    if (found !== jobId) throw otherJobError(options, found);
+    const address = server === undefined ? await addressTowards(host, port) : server.host;
+    return { store, ...at, host, server, address };
+  } catch (error) {
+    store.close();
+    server?.close();
+    throw error;
+  }
+}
+
+/** Undefined where another host, or another process of this one, is to serve it. */
+async function serve({
+  host,
+  port,
+  secret,
+  place,
+}: OpenStoreOptions): Promise<StoreServer | undefined> {
+  try {
+    return await startStoreServer({ host, port, secret });
+  } catch (error) {
+    if (place === undefined && isElsewhere(error)) return undefined;
+    throw error;
+  }
+}
+
+/** The port is taken, or the address is not one of this host. */
+function isElsewhere(error: unknown): boolean {
+  return (
+    ShardwiseError.isInstance(error) &&
+    ['EADDRINUSE', 'EADDRNOTAVAIL'].some((code) => error.fields['code'] === code)
+  );
+}
+
+function otherJobError({ host, port, jobId }: OpenStoreOptions, found: string): ConfigError {
+  const other = found.slice(0, 100);
+  return new ConfigError(
+    {
+      asked: `Joining job "${jobId}" at ${host}:${port}`,
+      found: `job "${other}" runs there`,
+      todo: 'Give each job its own port with --rdzv, or its hosts the same --rdzv-id',
+    },
+    { host, port, jobId, found: other },
+  );
+}

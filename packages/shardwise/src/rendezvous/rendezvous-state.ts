@@ -1,0 +1,95 @@
+import { CollectiveError } from '@shardwise/core';
+import { z } from 'zod';
+import type { RoundEnd } from './round.ts';
+
+/** A host that has come, and the place that it wishes for. */
+export interface Arrival {
+  readonly id: string;
+  readonly name: string;
+  readonly address: string;
+  readonly ranks: number;
+  readonly place?: number | undefined;
+}
+
+/** What all hosts of a run know of it; one value of the store, changed by compare-and-set. */
+export interface RendezvousState {
+  readonly phase: 'gathering' | 'running' | 'over';
+  /** The host that serves the store; it alone starts and ends rounds. */
+  readonly leader: string;
+  /** Of the last round; -1 before the first. */
+  readonly epoch: number;
+  /** Who takes part in it, by place. */
+  readonly nodes: readonly Arrival[];
+  /** Who has come for the next one. */
+  readonly waiting: readonly Arrival[];
+  readonly restarts: number;
+  readonly runDirectory: string;
+  readonly resumeDirectory?: string | undefined;
+  /** Of the last round, once it is over. */
+  readonly end?: RoundEnd | undefined;
+}
+
+/** Hosts of a run; ranks of a host. */
+export const MAX_NODES = 1024;
+const MAX_RANKS = 1024;
+
+const text = z.string().max(4096);
+const arrival = z.object({
+  id: z.uuid(),
+  name: z.string().max(255),
+  address: z.string().regex(/^[\w.:%-]{1,255}$/),
+  ranks: z.int().min(1).max(MAX_RANKS),
+  place: z.int().min(0).max(MAX_NODES).optional(),
+});
+
+const endSchema = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('finished') }),
+  z.object({
+    kind: z.literal('failed'),
+    failure: z.object({ rank: z.int().nonnegative().optional(), node: text, reason: text }),
+  }),
+  z.object({ kind: z.literal('joined'), nodes: z.array(text).max(MAX_NODES) }),
+  z.object({ kind: z.literal('stopped'), node: text }),
+]);
+
+const stateSchema: z.ZodType<RendezvousState> = z.object({
+  phase: z.enum(['gathering', 'running', 'over']),
+  leader: z.uuid(),
+  epoch: z.int().min(-1),
+  nodes: z.array(arrival).max(MAX_NODES),
+  waiting: z.array(arrival).max(MAX_NODES),
+  restarts: z.int().nonnegative(),
+  runDirectory: text,
+  resumeDirectory: text.optional(),
+  end: endSchema.optional(),
+});
+
+/** Throws CollectiveError for what no host of this version writes. */
+export function decodeState(bytes: Uint8Array): RendezvousState {
+  return decode(stateSchema, 'state of the run', bytes);
+}
+
+/** Throws CollectiveError for what no host of this version writes. */
+export function decodeEnd(bytes: Uint8Array): RoundEnd {
+  return decode(endSchema, 'end of a round', bytes);
+}
+
+export function encodeJson(value: RendezvousState | RoundEnd): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(value));
+}
+
+function decode<T>(schema: z.ZodType<T>, what: string, bytes: Uint8Array): T {
+  try {
+    return schema.parse(JSON.parse(new TextDecoder().decode(bytes)));
+  } catch (cause) {
+    throw new CollectiveError(
+      {
+        asked: `Reading the ${what} from the store`,
+        found: 'it is not what a launcher of this version writes',
+        todo: 'Run one version of shardwise on all hosts, and give each job its own port',
+      },
+      {},
+      { cause },
+    );
+  }
+}

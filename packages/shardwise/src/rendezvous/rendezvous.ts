@@ -1,0 +1,23 @@
+import type { Round, RoundEnd } from './round.ts';
+
+/** The next round, or how the run ended. */
+export type NextRound =
+  | { readonly kind: 'round'; readonly round: Round }
+  | { readonly kind: 'over'; readonly end: RoundEnd };
+
+/**
+ * Where the hosts of a run agree on who takes part, from when, and how it ended. Each host's launcher
+ * takes part in one round after another.
+ */
+export interface Rendezvous {
+  /** To be called when no rank of this host runs. Rejects with the signal's reason. */
+  next(signal: AbortSignal): Promise<NextRound>;
+  /** All ranks of this host have ended well. */
+  finish(round: Round): Promise<void>;
+  /** What this host says of how the round ended; what was said first holds. */
+  end(round: Round, end: RoundEnd): Promise<void>;
+  /** Settles when the round is over for all hosts. */
+  ended(round: Round): Promise<RoundEnd>;
+  /** Takes leave of the other hosts. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,206 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { describeError } from '../launcher/failure.ts';
+import { Conductor, type ConductorOptions } from './conductor.ts';
+import type { OpenedStore } from './open-store.ts';
+import { Pulse } from './pulse.ts';
+import type { NextRound, Rendezvous } from './rendezvous.ts';
+import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
+import { endKey, finishedKey, LEFT_KEY } from './round-keys.ts';
+import type { Round, RoundEnd } from './round.ts';
+import { SharedState } from './shared-state.ts';
+
+export interface StoreRendezvousOptions extends Omit<
+  ConductorOptions,
+  'store' | 'shared' | 'pulse' | 'id'
+> {
+  readonly opened: OpenedStore;
+  readonly secret: string;
+  readonly own: Arrival;
+  readonly runDirectory: string;
+}
+
+const POLL_MS = 50;
+/** For hosts that learn that the run is over. */
+const LEAVE_MS = 1000;
+
+/** Hosts that agree through a store, which one of them serves. */
+export class StoreRendezvous implements Rendezvous {
+  readonly #options: StoreRendezvousOptions;
+  readonly #shared: SharedState;
+  readonly #pulse: Pulse;
+  readonly #conductor: Conductor | undefined;
+  readonly #beating: NodeJS.Timeout;
+  /** Settles with what cut this host off from the others. */
+  readonly #lost = Promise.withResolvers<RoundEnd>();
+  #isLost = false;
+  #leader: string | undefined;
+  #epoch = -1;
+  #isBeating = false;
+  /** Since the store last answered: a host that was halted itself has not been cut off. */
+  #beatsWithoutAnswer = 0;
+
+  constructor(options: StoreRendezvousOptions) {
+    const { opened, own, times } = options;
+    const { store } = opened;
+    this.#options = options;
+    this.#shared = new SharedState(store);
+    this.#pulse = new Pulse(store);
+    this.#conductor =
+      opened.server === undefined
+        ? undefined
+        : new Conductor({
+            ...options,
+            store,
+            shared: this.#shared,
+            pulse: new Pulse(store),
+            id: own.id,
+          });
+    this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
+  }
+
+  /** To be called once, before all else. */
+  async open(): Promise<void> {
+    const { own, runDirectory } = this.#options;
+    if (this.#conductor === undefined) return;
+    await this.#shared.create({
+      phase: 'gathering',
+      leader: own.id,
+      epoch: -1,
+      nodes: [],
+      waiting: [],
+      restarts: 0,
+      runDirectory,
+    });
+    this.#conductor.start((error) => this.#lose(describeError(error)));
+  }
+
+  async next(signal: AbortSignal): Promise<NextRound> {
+    try {
+      return await Promise.race([
+        this.#take(signal),
+        this.#lost.promise.then((end) => ({ kind: 'over', end }) as const),
+      ]);
+    } catch (error) {
+      signal.throwIfAborted();
+      return { kind: 'over', end: this.#lose(describeError(error)) };
+    }
+  }
+
+  async finish({ epoch }: Round): Promise<void> {
+    const { store } = this.#options.opened;
+    await this.#answered(store.add(finishedKey(epoch), 1));
+  }
+
+  async end({ epoch }: Round, end: RoundEnd): Promise<void> {
+    const { store } = this.#options.opened;
+    await this.#answered(store.compareSet(endKey(epoch), undefined, encodeJson(end)));
+  }
+
+  async ended({ epoch }: Round): Promise<RoundEnd> {
+    const { store } = this.#options.opened;
+    const said = store
+      .get(endKey(epoch), { timeoutMs: Infinity })
+      .then(decodeEnd)
+      .catch((error: unknown) => this.#lose(describeError(error)));
+    return Promise.race([said, this.#lost.promise]);
+  }
+
+  async close(): Promise<void> {
+    const { store, server } = this.#options.opened;
+    await this.#conductor?.stop();
+    const leaving =
+      server === undefined
+        ? Promise.race([store.add(LEFT_KEY, 1), delay(LEAVE_MS), this.#lost.promise])
+        : this.#dismiss();
+    // Where the store is gone there is nobody to take leave of.
+    await leaving.catch(() => undefined);
+    clearInterval(this.#beating);
+    store.close();
+    server?.close();
+  }
+
+  /** Tells the others that it is over, if they don't know, and waits until they have left. */
+  async #dismiss(): Promise<void> {
+    const { opened, own } = this.#options;
+    const { nodes, waiting } = await this.#shared.update((state) =>
+      state.phase === 'over'
+        ? undefined
+        : { ...state, phase: 'over', end: { kind: 'stopped', node: own.name } },
+    );
+    const others = new Set(
+      [...nodes, ...waiting].map(({ id }) => id).filter((id) => id !== own.id),
+    );
+    const deadline = performance.now() + LEAVE_MS;
+    while (performance.now() < deadline && (await opened.store.add(LEFT_KEY, 0)) < others.size) {
+      await delay(POLL_MS);
+    }
+  }
+
+  /** Comes, and waits until a round starts with this host. */
+  async #take(signal: AbortSignal): Promise<NextRound> {
+    const { own } = this.#options;
+    const isOwn = ({ id }: Arrival): boolean => id === own.id;
+    for (;;) {
+      signal.throwIfAborted();
+      const state = await this.#shared.update((current) => {
+        if (current.phase === 'over' || current.waiting.some(isOwn)) return undefined;
+        if (current.epoch > this.#epoch && current.nodes.some(isOwn)) return undefined;
+        return { ...current, waiting: [...current.waiting, own] };
+      });
+      this.#leader = state.leader;
+      if (state.phase === 'over') return { kind: 'over', end: state.end ?? { kind: 'finished' } };
+      const nodeRank = state.nodes.findIndex(isOwn);
+      if (state.phase === 'running' && state.epoch > this.#epoch && nodeRank !== -1) {
+        this.#epoch = state.epoch;
+        return { kind: 'round', round: this.#roundOf(state, nodeRank) };
+      }
+      await delay(POLL_MS);
+    }
+  }
+
+  #roundOf(state: RendezvousState, nodeRank: number): Round {
+    const { opened, secret } = this.#options;
+    const { epoch, nodes, restarts, runDirectory, resumeDirectory } = state;
+    const store = { host: opened.host, port: opened.port, secret };
+    return { epoch, nodes, nodeRank, restarts, runDirectory, resumeDirectory, store };
+  }
+
+  /** A call of the store that is given up where this host is cut off. */
+  async #answered(call: Promise<unknown>): Promise<void> {
+    await Promise.race([call, this.#lost.promise]).catch((error: unknown) => {
+      this.#lose(describeError(error));
+    });
+  }
+
+  async #beat(): Promise<void> {
+    const { own, opened, times } = this.#options;
+    const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
+    this.#beatsWithoutAnswer += 1;
+    if (silentMs > times.heartbeatLimitMs) this.#lose(`no answer for ${silentMs} ms`);
+    if (this.#isBeating || this.#isLost) return;
+    this.#isBeating = true;
+    try {
+      await this.#pulse.beat(own.id);
+      this.#beatsWithoutAnswer = 0;
+      const leader = opened.server === undefined ? this.#leader : undefined;
+      const leaderSilentMs = leader === undefined ? 0 : await this.#pulse.silentMs(leader);
+      if (leaderSilentMs > times.heartbeatLimitMs) {
+        this.#lose(`its launcher gave no sign of life for ${Math.round(leaderSilentMs)} ms`);
+      }
+    } catch (error) {
+      this.#lose(describeError(error));
+    } finally {
+      this.#isBeating = false;
+    }
+  }
+
+  /** The first reason stays. */
+  #lose(reason: string): RoundEnd {
+    const { host, port } = this.#options.opened;
+    const node = `the host of the store ${host}:${port}`;
+    const end: RoundEnd = { kind: 'failed', failure: { node, reason } };
+    this.#isLost = true;
+    this.#lost.resolve(end);
+    return end;
+  }
+}

@@ -1,0 +1,75 @@
+import { MemoryStore } from '@shardwise/collectives/node';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decodeBatch, encodeBatch, encodeMessage } from '../src/relay/relay-batch.ts';
+import { receiveRelay } from '../src/relay/receive-relay.ts';
+import { RelaySender } from '../src/relay/relay-sender.ts';
+import type { RankMessage } from '../src/run-state/message.ts';
+import { stepReport } from './run-fixture.ts';
+
+async function relay(messages: readonly RankMessage[]): Promise<readonly RankMessage[]> {
+  const store = new MemoryStore();
+  const received: RankMessage[] = [];
+  const receiving = receiveRelay({
+    store,
+    epoch: 3,
+    node: 1,
+    firstRank: 2,
+    ranks: 2,
+    signal: new AbortController().signal,
+    onMessage: (message) => received.push(message),
+  });
+  const sender = new RelaySender({ store, epoch: 3, node: 1 });
+  for (const message of messages) sender.send(message);
+  await sender.close();
+  await receiving;
+  // What has been taken is not kept.
+  expect(await store.delete('relay/3/1/0')).toBe(false);
+  store.close();
+  return received;
+}
+
+describe('what ranks of another host say', () => {
+  it('comes in order and as it was said, also a loss that has diverged', async () => {
+    const losses = [1.5, Number.NaN, Infinity, -Infinity, 0.1 + 0.2];
+    const messages = losses.map((loss, index) => stepReport(2 + (index % 2), index + 1, { loss }));
+    expect(await relay(messages)).toEqual(messages);
+  });
+
+  it('comes in several parts where it is more than a store takes at once', async () => {
+    const events = Array.from({ length: 4000 }, (_, index) => ({
+      name: `event ${index} ${'x'.repeat(60)}`,
+      category: 'compute' as const,
+      startMs: index,
+      durationMs: 1,
+    }));
+    const messages = Array.from({ length: 5 }, (_, index) => ({
+      kind: 'timeline' as const,
+      rank: 2,
+      step: index + 1,
+      startMs: 0,
+      endMs: 1,
+      events,
+    }));
+    expect(await relay(messages)).toEqual(messages);
+  });
+
+  it('is left out where it is said in the name of a rank of another host', async () => {
+    expect(await relay([stepReport(0, 1), stepReport(2, 1), stepReport(4, 1)])).toEqual([
+      stepReport(2, 1),
+    ]);
+  });
+
+  it('is nothing where it is no batch, and leaves out what is no message', () => {
+    const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+    expect(decodeBatch(text('{'))).toBeUndefined();
+    expect(decodeBatch(text('{"messages":7,"isLast":true}'))).toBeUndefined();
+    const batch = encodeBatch(['7', encodeMessage(stepReport(1, 1)), '{"kind":"exit"}'], false);
+    expect(decodeBatch(batch)).toEqual({ messages: [stepReport(1, 1)], isLast: false });
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+        expect(decodeBatch(bytes)).toBeUndefined();
+      }),
+    );
+  });
+});

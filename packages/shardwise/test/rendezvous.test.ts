@@ -1,0 +1,234 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { openStore } from '../src/rendezvous/open-store.ts';
+import type { NextRound } from '../src/rendezvous/rendezvous.ts';
+import { decodeEnd, decodeState } from '../src/rendezvous/rendezvous-state.ts';
+import { worldSizeOf, type Round } from '../src/rendezvous/round.ts';
+import { StoreRendezvous } from '../src/rendezvous/store-rendezvous.ts';
+
+interface JobOptions {
+  readonly minNodes?: number;
+  readonly maxNodes?: number;
+  readonly maxRestarts?: number;
+  readonly lastCallMs?: number;
+  readonly joinTimeoutMs?: number;
+  readonly checkpoints?: readonly string[];
+}
+
+/** Hosts of one job, all in this process, each with its own connection to their store. */
+class Job {
+  readonly notices: string[] = [];
+  #port = 0;
+  readonly #options: JobOptions;
+  readonly #open = new Set<StoreRendezvous>();
+  #checkpoints = 0;
+
+  constructor(options: JobOptions) {
+    this.#options = options;
+  }
+
+  /** The first one is the leader. */
+  async host(name: string, { place, ranks = 1 }: { place?: number; ranks?: number } = {}) {
+    const { minNodes = 2, maxNodes = minNodes, maxRestarts = 0, checkpoints = [] } = this.#options;
+    const { lastCallMs = 150, joinTimeoutMs = 10_000 } = this.#options;
+    const opened = await openStore({
+      host: '127.0.0.1',
+      port: this.#port,
+      secret: 'secret',
+      jobId: 'job',
+      place: this.#port === 0 ? 0 : 1,
+      timeoutMs: 10_000,
+    });
+    this.#port = opened.port;
+    const rendezvous = new StoreRendezvous({
+      opened,
+      secret: 'secret',
+      own: { id: randomUUID(), name, address: name, ranks, place },
+      runDirectory: '/runs/job',
+      minNodes,
+      maxNodes,
+      maxRestarts,
+      times: { lastCallMs, joinTimeoutMs, heartbeatMs: 20, heartbeatLimitMs: 400 },
+      findResume: async () => checkpoints[this.#checkpoints++],
+      onNotice: (text) => this.notices.push(text),
+    });
+    await rendezvous.open();
+    this.#open.add(rendezvous);
+    return rendezvous;
+  }
+
+  async end(): Promise<void> {
+    for (const rendezvous of [...this.#open].toReversed()) await rendezvous.close();
+  }
+}
+
+let job: Job | undefined;
+afterEach(async () => job?.end());
+
+function start(options: JobOptions = {}): Job {
+  job = new Job(options);
+  return job;
+}
+
+const never = new AbortController().signal;
+
+function roundOf(next: NextRound | undefined): Round {
+  if (next?.kind === 'round') return next.round;
+  throw new Error(`no round: ${JSON.stringify(next)}`);
+}
+
+async function gather(hosts: readonly StoreRendezvous[]): Promise<readonly Round[]> {
+  return (await Promise.all(hosts.map((host) => host.next(never)))).map(roundOf);
+}
+
+const names = ({ nodes }: Round): readonly string[] => nodes.map(({ name }) => name);
+const failed = (rank: number) =>
+  ({ kind: 'failed', failure: { rank, node: 'node 1 (b)', reason: 'it broke' } }) as const;
+
+describe('hosts that meet', () => {
+  it('begin as soon as all have come, in one order, the leader first', async () => {
+    const hosts = start({ minNodes: 3, checkpoints: ['/runs/old'] });
+    const leader = await hosts.host('a', { ranks: 2 });
+    const last = await hosts.host('c', { place: 2, ranks: 3 });
+    const middle = await hosts.host('b', { place: 1 });
+    const rounds = await gather([last, leader, middle]);
+    for (const round of rounds) {
+      expect(names(round)).toEqual(['a', 'b', 'c']);
+      expect(worldSizeOf(round)).toBe(6);
+      expect(round).toMatchObject({ epoch: 0, restarts: 0, resumeDirectory: '/runs/old' });
+    }
+    expect(rounds.map(({ nodeRank }) => nodeRank)).toEqual([2, 0, 1]);
+  });
+
+  it('begin with the least number where no more come in the last call', async () => {
+    const hosts = start({ minNodes: 1, maxNodes: 3, lastCallMs: 50 });
+    const leader = await hosts.host('a');
+    const other = await hosts.host('b');
+    const [round] = await gather([leader, other]);
+    expect(names(round ?? roundOf(undefined))).toEqual(['a', 'b']);
+  });
+
+  it('give up where too few come in time, with their number', async () => {
+    const hosts = start({ minNodes: 2, joinTimeoutMs: 100 });
+    const leader = await hosts.host('a');
+    expect(await leader.next(never)).toMatchObject({
+      kind: 'over',
+      end: { kind: 'failed', failure: { reason: 'only 1 of 2 hosts came within 100 ms' } },
+    });
+  });
+
+  it('are not waited for by one whose user has had enough', async () => {
+    const hosts = start({ minNodes: 2 });
+    const leader = await hosts.host('a');
+    const controller = new AbortController();
+    const waiting = leader.next(controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+  });
+});
+
+describe('a round', () => {
+  it('is finished when the ranks of all hosts are', async () => {
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first, second] = await gather([a, b]);
+    if (first === undefined || second === undefined) throw new Error('no round');
+    const ends = [a.ended(first), b.ended(second)];
+    await a.finish(first);
+    expect(await Promise.race([...ends, sleep(200, 'not yet')])).toBe('not yet');
+    await b.finish(second);
+    expect(await Promise.all(ends)).toEqual([{ kind: 'finished' }, { kind: 'finished' }]);
+    expect(await b.next(never)).toEqual({ kind: 'over', end: { kind: 'finished' } });
+  });
+
+  it('ends for all hosts with what was said first, and starts again within the budget', async () => {
+    const hosts = start({ maxRestarts: 1, checkpoints: ['', '/runs/job/checkpoints/step-2'] });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    await b.end(first, failed(1));
+    await a.end(first, failed(0));
+    expect(await a.ended(first)).toEqual(failed(1));
+    const [second] = await gather([a, b]);
+    expect(second).toMatchObject({
+      epoch: 1,
+      restarts: 1,
+      resumeDirectory: '/runs/job/checkpoints/step-2',
+    });
+    await a.end(second ?? first, failed(0));
+    expect(await b.next(never)).toEqual({ kind: 'over', end: failed(0) });
+    expect(await a.next(never)).toEqual({ kind: 'over', end: failed(0) });
+  });
+
+  it('takes in a host that comes later, at no cost', async () => {
+    const hosts = start({ minNodes: 1, maxNodes: 2, lastCallMs: 50 });
+    const a = await hosts.host('a');
+    const first = roundOf(await a.next(never));
+    const b = await hosts.host('b');
+    const waiting = b.next(never);
+    expect(await a.ended(first)).toEqual({ kind: 'joined', nodes: ['b'] });
+    const second = roundOf(await a.next(never));
+    expect(names(second)).toEqual(['a', 'b']);
+    expect(second).toMatchObject({ epoch: 1, restarts: 0 });
+    expect(roundOf(await waiting).nodeRank).toBe(1);
+  });
+
+  it('goes on without a host that gives no sign of life', async () => {
+    const hosts = start({ minNodes: 1, maxNodes: 2, maxRestarts: 1, lastCallMs: 50 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    await b.close();
+    expect(await a.ended(first)).toEqual({
+      kind: 'failed',
+      failure: {
+        node: 'node 1 (b)',
+        reason: 'its launcher gave no sign of life for 400 ms',
+      },
+    });
+    const second = roundOf(await a.next(never));
+    expect(names(second)).toEqual(['a']);
+    expect(second).toMatchObject({ epoch: 1, restarts: 1 });
+  });
+
+  it('ends where the host that serves the store gives no sign of life', async () => {
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [, second] = await gather([a, b]);
+    if (second === undefined) throw new Error('no round');
+    const ended = b.ended(second);
+    const silent = a.close();
+    expect(await ended).toMatchObject({ kind: 'failed', failure: { node: /store/ } });
+    await silent;
+  });
+});
+
+describe('what is read from the store', () => {
+  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+  it.each([
+    ['no JSON', new TextEncoder().encode('{')],
+    ['another value', encode(7)],
+    ['a state without hosts', encode({ phase: 'running', leader: randomUUID(), epoch: 0 })],
+    [
+      'too many hosts',
+      encode({
+        phase: 'running',
+        leader: randomUUID(),
+        epoch: 0,
+        nodes: Array.from({ length: 2000 }, () => ({
+          id: randomUUID(),
+          name: 'x',
+          address: 'x',
+          ranks: 1,
+        })),
+        waiting: [],
+        restarts: 0,
+        runDirectory: '/x',
+      }),
+    ],
+  ])('is refused where it is %s', (_, bytes) => {
+    expect(() => decodeState(bytes)).toThrow(/not what a launcher of this version writes/);
+    expect(() => decodeEnd(bytes)).toThrow(/not what a launcher of this version writes/);
+  });
+});

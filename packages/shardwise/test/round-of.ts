@@ -1,0 +1,14 @@
+import type { Round } from '../src/rendezvous/round.ts';
+
+/** The first round of a run on this host alone. */
+export function roundOf(ranks: number, runDirectory: string): Round {
+  return {
+    epoch: 0,
+    nodes: [{ id: 'only', name: 'host', address: '127.0.0.1', ranks }],
+    nodeRank: 0,
+    restarts: 0,
+    runDirectory,
+    resumeDirectory: undefined,
+    store: undefined,
+  };
+}

@@ -1,0 +1,6 @@
+// Hosts made of network namespaces: imports no test runner.
+export { createHosts } from './hosts/create-hosts.ts';
+export type { TestHosts } from './hosts/create-hosts.ts';
+export { hostsAvailability } from './hosts/hosts-availability.ts';
+export type { HostsAvailability } from './hosts/hosts-availability.ts';
+export type { LinkRate, LinkTraffic, TestHost } from './hosts/test-host.ts';

@@ -1,0 +1,48 @@
+import { spawnSync } from 'node:child_process';
+
+export type MpiName = 'Open MPI' | 'MPICH';
+
+/** How ranks are started under an MPI of this host: `command ...arguments program ...`. */
+export interface MpiLauncher {
+  readonly name: MpiName;
+  readonly command: string;
+  readonly argumentsFor: (size: number) => readonly string[];
+  /** To be added to that of the command. */
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+export type MpiSearch =
+  | { readonly name: MpiName; readonly launcher: MpiLauncher }
+  | { readonly name: MpiName; readonly missing: string };
+
+/** Debian's names first, which tell one MPI from the other. */
+const commands: Record<MpiName, readonly string[]> = {
+  'Open MPI': ['mpiexec.openmpi', 'mpirun'],
+  MPICH: ['mpiexec.mpich', 'mpiexec.hydra'],
+};
+const marks: Record<MpiName, RegExp> = { 'Open MPI': /Open MPI|OpenRTE/, MPICH: /HYDRA/ };
+
+/** The MPIs that can start ranks here, and why the others can't. */
+export function findMpis(): readonly MpiSearch[] {
+  return names.map((name) => {
+    const command = commands[name].find((candidate) => {
+      const { stdout } = spawnSync(candidate, ['--version'], { encoding: 'utf8' });
+      return marks[name].test(stdout ?? '');
+    });
+    if (command !== undefined) return { name, launcher: launcherOf(name, command) };
+    return { name, missing: `no ${commands[name].join(' or ')} of ${name} in PATH` };
+  });
+}
+
+const names: readonly MpiName[] = ['Open MPI', 'MPICH'];
+
+function launcherOf(name: MpiName, command: string): MpiLauncher {
+  const options = name === 'MPICH' ? [] : ['--oversubscribe', '--bind-to', 'none'];
+  return {
+    name,
+    command,
+    argumentsFor: (size) => [...options, '-n', String(size)],
+    // As root Open MPI wants to be told twice.
+    environment: { OMPI_ALLOW_RUN_AS_ROOT: '1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM: '1' },
+  };
+}

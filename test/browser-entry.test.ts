@@ -1,0 +1,12 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { repository } from './support/documents.ts';
+import { importGraph } from './support/import-graph.ts';
+
+test.each([
+  ['collectives/src/index.ts', ['@shardwise/core/spec']],
+  ['core/src/spec/index.ts', []],
+])('a browser can load %s: it imports nothing of Node', (entry, outside) => {
+  const graph = importGraph(join(repository, 'packages', entry));
+  expect([...graph.outside.keys()]).toEqual(outside);
+});

@@ -1,0 +1,83 @@
+import { createHosts, type TestHosts } from '@shardwise/testing/hosts';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { slowly, titled, unavailable } from './availability.ts';
+import { HostRanks, type HostRunOptions } from './host-ranks.ts';
+
+const silence = 'no heartbeat for \\d+ ms, the limit is 1500 ms';
+
+describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, () => {
+  let made: TestHosts;
+  let ranks: HostRanks;
+
+  beforeEach(async () => {
+    made = await createHosts(2);
+    ranks = new HostRanks(made.hosts, 2);
+  });
+
+  afterEach(async () => {
+    await ranks[Symbol.asyncDispose]();
+    await made[Symbol.asyncDispose]();
+  });
+
+  /** Breaks something while all ranks reduce, and returns what each of the `survivors` says. */
+  const afterBreaking = async (
+    breakIt: () => unknown,
+    survivors: readonly number[],
+    options?: HostRunOptions,
+  ): Promise<readonly { readonly rank: number; readonly message: string }[]> => {
+    const run = await ranks.run({ kind: 'forever', elements: 1 << 16 }, options);
+    await run.ready;
+    await breakIt();
+    const outcomes = await run.outcomesOf(survivors);
+    return outcomes.map((outcome, index) => ({
+      rank: survivors[index] ?? -1,
+      message: outcome?.status === 'rejected' ? outcome.error.message : 'it did not end',
+    }));
+  };
+
+  it('a killed rank is named on both hosts', async () => {
+    const kill = (): unknown => ranks.processes[3]?.kill('SIGKILL');
+    for (const { message } of await afterBreaking(kill, [0, 1, 2])) {
+      expect(message).toMatch(/allReduce #\d+ .*rank 3 of the world/);
+    }
+  });
+
+  it('a stopped rank is named on both hosts, with the limit of its heartbeats', async () => {
+    const stop = (): unknown => ranks.processes[2]?.kill('SIGSTOP');
+    for (const { message } of await afterBreaking(stop, [0, 1, 3])) {
+      expect(message).toMatch(new RegExp(`allReduce #\\d+ .*rank 2 of the world .*${silence}`));
+    }
+  });
+
+  it.each<readonly [string, HostRunOptions]>([
+    ['shared memory inside the hosts', {}],
+    ['tcp between all ranks', { sharedMemory: false }],
+  ])('%s: when a link is cut, every rank names one of the other host', async (_, options) => {
+    const cut = (): unknown => made.hosts[1]?.cut();
+    for (const { rank, message } of await afterBreaking(cut, [0, 1, 2, 3], options)) {
+      const others = rank < 2 ? '[23]' : '[01]';
+      expect(message).toMatch(
+        new RegExp(`allReduce #\\d+ .*rank ${others} of the world .*${silence}`),
+      );
+    }
+  });
+
+  it('a link that comes back before the limit has cost nothing but time', async () => {
+    await made.hosts[1]?.setRate('100mbit');
+    const run = await ranks.run({ kind: 'reduce', dtype: 'f32', elements: 1 << 20 });
+    await run.ready;
+    await made.hosts[1]?.cut();
+    await made.hosts[1]?.restore();
+    const outcomes = await run.outcomes;
+    expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'fulfilled'));
+  });
+
+  it('ranks whose link is cut before they join are named with the time limit', async () => {
+    await made.hosts[1]?.cut();
+    const run = await ranks.run({ kind: 'forever', elements: 1 }, { joinTimeoutMs: 1000 });
+    const [first] = await run.outcomesOf([0]);
+    expect(first?.status === 'rejected' ? first.error.message : '').toMatch(
+      /ranks 2, 3 did not join within 1000 ms/,
+    );
+  });
+});

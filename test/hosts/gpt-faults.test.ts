@@ -1,0 +1,49 @@
+import type { ChildProcess } from 'node:child_process';
+import { createHosts, type TestHosts } from '@shardwise/testing/hosts';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { slowly, titled, unavailable } from './availability.ts';
+import { GptRuns } from './gpt-runs.ts';
+
+const title = titled('a run on 2 hosts x 2 ranks that would go on for ever');
+
+describe.skipIf(unavailable !== undefined)(title, slowly, () => {
+  let made: TestHosts;
+  let runs: GptRuns;
+
+  beforeEach(async () => {
+    runs = await GptRuns.create(['--steps', '1000000', '--validate-every', '1000000']);
+    made = await createHosts(2);
+  });
+
+  afterEach(async () => {
+    await made[Symbol.asyncDispose]();
+    await runs[Symbol.asyncDispose]();
+  });
+
+  const noProcesses = (host: number): Promise<void> =>
+    vi.waitFor(async () => expect(await made.hosts[host]?.processIds()).toEqual([]), {
+      timeout: 20_000,
+    });
+
+  it('when a link is cut, both hosts end and name the other one', async () => {
+    const cut = { prints: 'step 1/', act: (_: ChildProcess) => made.hosts[1]?.cut() };
+    const [first, second] = await Promise.all(runs.onHosts(made.hosts, 'run', cut));
+    expect(first?.exitCode, first?.output).toBe(1);
+    expect(first?.stderr).toMatch(/Rank [23] on node 1 \(host1\) failed: .*no heartbeat for/);
+    expect(second?.exitCode, second?.output).toBe(1);
+    expect(second?.stderr).toMatch(/store 10\.77\.0\.1:29400 failed: no answer/);
+    await noProcesses(1);
+  });
+
+  it('when the launcher of a host is killed, its ranks end with it, and the other host names it', async () => {
+    const killLauncher = async (): Promise<void> => {
+      const [launcher] = (await made.hosts[1]?.processIds()) ?? [];
+      if (launcher !== undefined) process.kill(launcher, 'SIGKILL');
+    };
+    const kill = { prints: 'step 1/', act: killLauncher };
+    const [first] = await Promise.all(runs.onHosts(made.hosts, 'run', kill));
+    expect(first?.exitCode, first?.output).toBe(1);
+    expect(first?.stderr).toMatch(/on node 1 \(host1\) failed: /);
+    await noProcesses(1);
+  });
+});
