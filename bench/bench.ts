@@ -4,7 +4,12 @@ export interface BenchResult {
   readonly record: Readonly<Record<string, unknown>>;
 }
 
+export interface BenchOptions {
+  /** Rounds that count, where contestants alternate; default: as the benchmark says. */
+  readonly rounds?: number;
+}
+
 export interface Bench {
   readonly about: string;
-  readonly run: () => Promise<BenchResult>;
+  readonly run: (options: BenchOptions) => Promise<BenchResult>;
 }

@@ -2,30 +2,37 @@ import { availableParallelism, cpus, loadavg } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { ddp } from './ddp.ts';
+import { memory } from './memory.ts';
+import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
 import { train } from './train.ts';
 
-// npm run -s bench -- NAME [--json]
+// npm run -s bench -- NAME [--json] [--rounds N]
 // Prints a table; with --json the last line is the same and more as one JSON object.
 
-const benches: Readonly<Record<string, Bench>> = { train, ddp };
+const benches: Readonly<Record<string, Bench>> = { train, ddp, memory, strategies };
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { json: { type: 'boolean', default: false } },
+  options: { json: { type: 'boolean', default: false }, rounds: { type: 'string' } },
 });
 const [name = ''] = positionals;
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
 
+const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
+
 if (bench === undefined || positionals.length !== 1) {
-  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(8)}${about}`);
+  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(12)}${about}`);
   console.error(
     `Asked for the benchmark '${positionals.join(' ')}'. Give one of these names:\n${names.join('\n')}`,
   );
   process.exitCode = 2;
+} else if (rounds !== undefined && !(Number.isSafeInteger(rounds) && rounds > 0)) {
+  console.error(`Asked for --rounds ${values.rounds}. Give an integer of at least 1`);
+  process.exitCode = 2;
 } else {
   const loadBefore = load();
-  const { rows, record } = await bench.run();
+  const { rows, record } = await bench.run(rounds === undefined ? {} : { rounds });
   const machine = {
     cpu: cpus()[0]?.model ?? 'unknown',
     cores: availableParallelism(),

@@ -3,6 +3,7 @@ import { ShardwiseError } from '@shardwise/core';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
+import { exportModel } from '../checkpoint/export-model.ts';
 import { runCommand } from './run-command.ts';
 
 /** A command line that asks for what is not there. */
@@ -37,7 +38,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       '--run-dir <directory>',
       'where logs, report and checkpoints go (default: runs/NAME-TIME)',
     )
-    .option('--resume <directory>', 'checkpoint to continue from')
+    .option('--resume <directory>', 'checkpoint to continue from; "latest": that of the latest run')
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
@@ -60,6 +61,15 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('--json', 'print the verdict as JSON', false)
     .action(async (paths: string[], raw: unknown) => {
       exitCode = await blameCommand(paths, blameOptionsSchema.parse(raw));
+    });
+  program
+    .command('export')
+    .description('write the model of a checkpoint to one safetensors file')
+    .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
+    .argument('<file>', 'the file to write, such as model.safetensors')
+    .action(async (checkpoint: string, file: string) => {
+      await exportModel(checkpoint, file);
+      process.stdout.write(`Model: ${file}\n`);
     });
   try {
     await program.parseAsync(argv);

@@ -2,7 +2,6 @@ import { mkdir, readdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { ConfigError } from '@shardwise/core';
 import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
-import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
 import { failureReport } from '../launcher/failure.ts';
 import { launch } from '../launcher/launch.ts';
 import type { LaunchResult } from '../launcher/launch-result.ts';
@@ -11,6 +10,7 @@ import { threadsTransport } from '../launcher/threads-transport.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
+import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
 import type { RunCommandOptions } from './run-options.ts';
 import { RunRecord } from './run-record.ts';
@@ -20,9 +20,10 @@ import { terminalOutput } from './terminal-output.ts';
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const { worldSize, args } = options;
   const script = await findScript(options.script);
-  if (options.resumeDirectory !== undefined) await findCheckpoint(options.resumeDirectory);
   const resumeDirectory =
-    options.resumeDirectory === undefined ? undefined : resolve(options.resumeDirectory);
+    options.resumeDirectory === undefined
+      ? undefined
+      : await findResume(options.resumeDirectory, script);
   const transport = threadsTransport(worldSize);
   const runDirectory = await makeRunDirectory(options.runDirectory, script);
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
-import { saveCheckpoint } from '../checkpoint/save-checkpoint.ts';
+import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankHost } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
@@ -16,6 +16,11 @@ export function createRankContext(parts: RankParts): RankContext {
   const { rank, device, group, mesh, runDirectory, resumeDirectory, stop, send } = parts;
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const saver = new CheckpointSaver({
+    directory: join(runDirectory, 'checkpoints'),
+    group,
+    onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
+  });
   return {
     rank,
     worldSize,
@@ -31,29 +36,15 @@ export function createRankContext(parts: RankParts): RankContext {
     get stopRequested() {
       return stop.requested;
     },
-    async saveCheckpoint(contents) {
-      const directory = join(runDirectory, 'checkpoints');
-      let folder = '';
-      if (rank === 0) {
-        folder = await saveCheckpoint(directory, { worldSize, ...contents });
-        send({ kind: 'checkpoint', rank, step: contents.step, directory: folder });
+    saveCheckpoint: (contents, options) => saver.save(contents, options),
+    async close() {
+      try {
+        await saver.close();
+      } finally {
+        recorder.close();
+        group.close();
+        parts.onClose();
       }
-      return shareText(group, folder);
-    },
-    close() {
-      recorder.close();
-      group.close();
-      parts.onClose();
     },
   };
-}
-
-/** Rank 0's text on every rank; also the moment from which on all know that it is there. */
-async function shareText(group: ProcessGroup, text: string): Promise<string> {
-  const encoded = new TextEncoder().encode(text);
-  const length = Int32Array.of(encoded.byteLength);
-  await group.broadcast({ bytes: new Uint8Array(length.buffer), dtype: 'i32' }, 0);
-  const bytes = group.rank === 0 ? encoded : new Uint8Array(length[0] ?? 0);
-  await group.broadcast({ bytes, dtype: 'u8' }, 0);
-  return new TextDecoder().decode(bytes);
 }
