@@ -1,8 +1,10 @@
 import type { Bench, BenchResult } from './bench.ts';
-import type { RankRound } from './ddp-messages.ts';
-import { startRanks, type Ranks } from './ddp-ranks.ts';
 import { startPeer, type Peer, type PeerRound } from './peer.ts';
-import { mean, median, round, summarize, tokensPerSecond, type Rounds } from './summary.ts';
+import { roundsFlag, roundsOf } from './rounds.ts';
+import type { RankRound } from './rank-messages.ts';
+import { startRanks, type Ranks } from './ranks.ts';
+import { mean, median, pairedRatio, round, tokensPerSecond } from './summary.ts';
+import { peerWall, wall } from './wall.ts';
 import { tokensPerStep, workload } from './workload.ts';
 
 const RANKS = 2;
@@ -14,12 +16,14 @@ const MODES = ['ddp', 'alone'] as const;
 export const ddp: Bench = {
   about:
     'GPT training with DDP on two ranks, tokens per second, against PyTorch DDP with gloo on two processes',
-  run: async () => {
+  flags: roundsFlag,
+  run: async (values) => {
+    const rounds = roundsOf(values, ROUNDS);
     const started = await startPeer('gpt_ddp.py');
     const peer = 'peer' in started ? started.peer : undefined;
-    const ranks = startRanks(RANKS);
+    const ranks = startRanks(RANKS, 'ddp-rank.ts');
     try {
-      return await compare(ranks, peer, 'reason' in started ? started.reason : undefined);
+      return await compare(ranks, peer, 'reason' in started ? started.reason : undefined, rounds);
     } finally {
       await ranks.close();
       await peer?.close();
@@ -31,12 +35,14 @@ async function compare(
   ranks: Ranks,
   peer: Peer | undefined,
   reason: string | undefined,
+  rounds: number,
 ): Promise<BenchResult> {
   const ours: Record<'ddp' | 'alone', RankRound[][]> = { ddp: [], alone: [] };
   const theirs: Record<'ddp' | 'alone', PeerRound[]> = { ddp: [], alone: [] };
-  for (let index = 0; index <= ROUNDS; index++) {
+  for (let index = 0; index <= rounds; index++) {
     for (const mode of MODES) {
-      ours[mode].push(await ranks.round({ mode, steps: STEPS_PER_ROUND }));
+      const ourMode = mode === 'ddp' ? 'together' : mode;
+      ours[mode].push(await ranks.round({ mode: ourMode, steps: STEPS_PER_ROUND }));
       const answer = await peer?.round({ mode, steps: STEPS_PER_ROUND, optimizer: 'default' });
       if (answer !== undefined) theirs[mode].push(answer);
     }
@@ -107,20 +113,4 @@ async function compare(
       ...(reason === undefined ? {} : { reason }),
     },
   };
-}
-
-/** A round takes as long as its slowest rank. */
-function wall(rounds: readonly (readonly RankRound[])[]): Rounds {
-  return summarize(
-    rounds.slice(1).map((ranks) => [Math.max(...ranks.map(({ msPerStep }) => msPerStep))]),
-  );
-}
-
-function peerWall(rounds: readonly PeerRound[]): Rounds {
-  return summarize(rounds.slice(1).map(({ ms }) => [mean(ms)]));
-}
-
-/** Median over rounds of a / b: neighbours in time share the machine's mood. */
-function pairedRatio(a: Rounds, b: Rounds): number {
-  return median(a.roundsMs.map((ms, index) => ms / (b.roundsMs[index] ?? Number.NaN)));
 }

@@ -16,7 +16,7 @@ export type PeerRound = z.infer<typeof answer>;
 export interface PeerRequest {
   readonly steps: number;
   readonly optimizer: 'default' | 'fused';
-  readonly mode?: 'ddp' | 'alone';
+  readonly mode?: 'ddp' | 'fsdp' | 'alone';
 }
 
 /** PyTorch in a process of its own that computes only while it is asked to, so that rounds interleave. */
@@ -29,14 +29,17 @@ export interface Peer {
 /** There may be no PyTorch here. */
 export type PeerOrReason = { readonly peer: Peer } | { readonly reason: string };
 
-/** Starts bench/peers/SCRIPT with the interpreter that SHARDWISE_PEER_PYTHON names. */
-export async function startPeer(script: string): Promise<PeerOrReason> {
+/** Starts bench/peers/SCRIPT ARGS with the interpreter that SHARDWISE_PEER_PYTHON names. */
+export async function startPeer(
+  script: string,
+  args: readonly string[] = [],
+): Promise<PeerOrReason> {
   const python = process.env['SHARDWISE_PEER_PYTHON'];
   if (python === undefined || python === '') {
     return { reason: 'SHARDWISE_PEER_PYTHON is not set to a Python interpreter that has PyTorch' };
   }
   const path = new URL(`./peers/${script}`, import.meta.url).pathname;
-  const child = spawn(python, ['-B', path], {
+  const child = spawn(python, ['-B', path, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, OMP_NUM_THREADS: '1', MKL_NUM_THREADS: '1' },
   });

@@ -3,13 +3,15 @@ import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
+import { memory } from './memory.ts';
+import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
 import { train } from './train.ts';
 
 // npm run -s bench -- NAME [--json] [options of the benchmark]
 // Prints a table; with --json the last line is the same and more as one JSON object.
 
-const benches: Readonly<Record<string, Bench>> = { train, ddp, collectives };
+const benches: Readonly<Record<string, Bench>> = { train, ddp, memory, strategies, collectives };
 
 const [name = '', ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;

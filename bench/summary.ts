@@ -26,6 +26,11 @@ export function summarize(rounds: readonly (readonly number[])[]): Rounds {
   };
 }
 
+/** Median over rounds of a / b: neighbours in time share the machine's mood. */
+export function pairedRatio(a: Rounds, b: Rounds): number {
+  return median(a.roundsMs.map((ms, index) => ms / (b.roundsMs[index] ?? Number.NaN)));
+}
+
 export function tokensPerSecond(tokens: number, ms: number): number {
   return (tokens * 1000) / ms;
 }

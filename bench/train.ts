@@ -3,6 +3,7 @@ import type { Bench, BenchResult } from './bench.ts';
 import { freshProcess } from './fresh-process.ts';
 import { matmulLimitMs } from './matmul-limit.ts';
 import { startPeer, type Peer, type PeerRound } from './peer.ts';
+import { roundsFlag, roundsOf } from './rounds.ts';
 import { mean, median, round, summarize, tokensPerSecond, type Rounds } from './summary.ts';
 import { trainAlone, type StepTimes } from './training.ts';
 import { tokensPerStep, workload } from './workload.ts';
@@ -19,24 +20,30 @@ interface PeerRounds {
 /** One rank against PyTorch eager on the same core. */
 export const train: Bench = {
   about: 'GPT training on one rank, tokens per second, against PyTorch eager on one thread',
-  run: async () => {
+  flags: roundsFlag,
+  run: async (values) => {
+    const rounds = roundsOf(values, ROUNDS);
     const started = await startPeer('gpt_train.py');
     const peer = 'peer' in started ? started.peer : undefined;
     try {
-      return await compare(peer, 'reason' in started ? started.reason : undefined);
+      return await compare(peer, 'reason' in started ? started.reason : undefined, rounds);
     } finally {
       await peer?.close();
     }
   },
 };
 
-async function compare(peer: Peer | undefined, reason: string | undefined): Promise<BenchResult> {
+async function compare(
+  peer: Peer | undefined,
+  reason: string | undefined,
+  rounds: number,
+): Promise<BenchResult> {
   const fresh = await freshProcess();
   setRank({ device: await cpu() });
   const training = trainAlone();
   const ours: StepTimes[][] = [];
   const peers: Record<'default' | 'fused', PeerRound[]> = { default: [], fused: [] };
-  for (let index = 0; index <= ROUNDS; index++) {
+  for (let index = 0; index <= rounds; index++) {
     ours.push(await training.run(STEPS_PER_ROUND));
     for (const optimizer of ['default', 'fused'] as const) {
       const answer = await peer?.round({ steps: STEPS_PER_ROUND, optimizer });

@@ -8,7 +8,7 @@ import {
   type Tensor,
 } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
-import { batchOf, workload } from './workload.ts';
+import { batchOf, type Workload, workload } from './workload.ts';
 
 export interface StepTimes {
   readonly ms: number;
@@ -23,15 +23,15 @@ export interface StepTimes {
 
 type TokenModel = Model<readonly [ids: Tensor], Tensor>;
 
-/** The model of the workload with the initial weights that PyTorch gives for the same seed. */
-export function buildModel(): GPT {
-  manualSeed(workload.seed);
+/** The model of a workload with the initial weights that PyTorch gives for the same seed. */
+export function buildModel(of: Workload = workload): GPT {
+  manualSeed(of.seed);
   return new GPT({
-    vocabularySize: workload.vocabulary,
-    contextLength: workload.context,
-    layers: workload.layers,
-    heads: workload.heads,
-    channels: workload.width,
+    vocabularySize: of.vocabulary,
+    contextLength: of.context,
+    layers: of.layers,
+    heads: of.heads,
+    channels: of.width,
   });
 }
 

@@ -1,6 +1,19 @@
 import { fromData, type Tensor } from '@shardwise/core';
 
-/** What every benchmark trains; bench/peers/gpt_model.py has the same numbers. Sizes are of one rank. */
+/** Sizes of the model, and of one rank's batch. */
+export interface Workload {
+  readonly layers: number;
+  readonly width: number;
+  readonly heads: number;
+  readonly context: number;
+  readonly batch: number;
+  readonly vocabulary: number;
+  readonly learningRate: number;
+  readonly weightDecay: number;
+  readonly seed: number;
+}
+
+/** What benchmarks train; bench/peers/gpt_model.py has the same numbers. */
 export const workload = {
   layers: 4,
   width: 256,
@@ -11,7 +24,10 @@ export const workload = {
   learningRate: 1e-3,
   weightDecay: 0.01,
   seed: 0,
-} as const;
+} as const satisfies Workload;
+
+/** The same with 25 million parameters. */
+export const largeWorkload = { ...workload, layers: 8, width: 512, heads: 8 } as const;
 
 /** Of one rank. */
 export const tokensPerStep: number = workload.batch * workload.context;

@@ -25,11 +25,13 @@ import {
   Linear,
   LineMesh,
   loadCheckpoint,
+  loadModel,
   ones,
   planFor,
   saveCheckpoint,
   setRandomState,
   setRank,
+  SGD,
   ShapeError,
   type ShardwiseError,
   singleGroup,
@@ -37,10 +39,10 @@ import {
   tensor,
   TensorStateError,
   TextDataset,
+  zeros,
 } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readOptions } from '../examples/gpt/options.ts';
-import { progressSchema } from '../examples/gpt/progress.ts';
 import type { Disagreement } from './ranks/disagree.ts';
 import type { Ended } from './support/run-command.ts';
 import { exampleScript, runShardwise } from './support/run-shardwise.ts';
@@ -415,12 +417,13 @@ describe('a checkpoint', () => {
   const model = new Linear(3, 2);
 
   beforeAll(async () => {
-    const extra = progressSchema.parse({ loader: null, random: null, optimizer: null });
-    saved = await saveCheckpoint(join(folder, 'checkpoints'), {
-      step: 7,
-      model: await model.stateDict(),
-      extra,
-    });
+    const optimizer = new SGD(model.parameters(), { momentum: 0.9 });
+    model
+      .forward(zeros([1, 3]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    saved = await saveCheckpoint(join(folder, 'checkpoints'), { step: 7, model, optimizer });
   });
 
   async function refusalOf(file: string, change: (path: string) => Promise<void>): Promise<void> {
@@ -437,7 +440,11 @@ describe('a checkpoint', () => {
     expect((await loadCheckpoint(saved)).step).toBe(7);
   });
 
-  describe.each(['model.safetensors', 'optimizer.safetensors', 'state.json'])('%s', (file) => {
+  describe.each([
+    'model-00001-of-00001.safetensors',
+    'optimizer-00001-of-00001.safetensors',
+    'state.json',
+  ])('%s', (file) => {
     it('is refused wherever it is cut', async () => {
       const { byteLength } = await readFile(join(saved, file));
       // Its last byte is a line feed in state.json, which nothing needs.
@@ -454,11 +461,11 @@ describe('a checkpoint', () => {
   });
 
   it('of another model is refused before anything changes, listing what differs', async () => {
-    const { model: arrays } = await loadCheckpoint(saved);
+    const checkpoint = await loadCheckpoint(saved);
     const other = new Linear(4, 2, { bias: false });
     const before = Array.from(await other.weight.data(), Number);
     await expectRefusal({
-      does: () => other.loadStateDict(arrays),
+      does: () => loadModel(checkpoint, other),
       error: CheckpointError,
       code: 'CHECKPOINT',
       fields: {
@@ -467,9 +474,9 @@ describe('a checkpoint', () => {
         different: ['weight (shape [2, 3], not [2, 4])'],
       },
       says: [
-        'load a state dict into Linear',
+        'into Linear',
         '1 unexpected: bias; 1 different: weight (shape [2, 3], not [2, 4])',
-        'Load the state dict of a model of the same structure',
+        'Load the checkpoint of a model of the same structure',
       ],
     });
     expect(Array.from(await other.weight.data(), Number)).toEqual(before);

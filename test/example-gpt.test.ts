@@ -90,6 +90,14 @@ async function metricsOf(runDirectory: string): Promise<readonly Metrics[]> {
     .map((line) => metricsSchema.parse(JSON.parse(line)));
 }
 
+/** The model of a run's last checkpoint as one file. */
+async function exported(runDirectory: string): Promise<Buffer> {
+  const file = `${runDirectory}.safetensors`;
+  const { exitCode, output } = await runShardwise(['export', runDirectory, file], { cwd });
+  expect(exitCode, output).toBe(0);
+  return readFile(join(cwd, file));
+}
+
 /** In nats: sum of -p log p over the bytes that occur. */
 function entropyOfBytes(bytes: Uint8Array): number {
   const counts = Map.groupBy(bytes, (byte) => byte);
@@ -166,11 +174,8 @@ describe('the GPT example on two ranks', () => {
     expect(trace.traceEvents.filter(({ name }) => name === 'allReduce').length).toBeGreaterThan(1);
   });
 
-  it("leaves a checkpoint in safetensors, with PyTorch's names and shapes", async () => {
-    const file = await readFile(
-      join(cwd, 'whole', 'checkpoints', 'step-000012', 'model.safetensors'),
-    );
-    const { tensors } = decodeSafetensors(new Uint8Array(file));
+  it("leaves a checkpoint that is exported to safetensors with PyTorch's names and shapes", async () => {
+    const { tensors } = decodeSafetensors(await exported('whole'));
     expect(
       Object.fromEntries(
         Object.entries(tensors).map(([name, { dtype, shape }]) => [
@@ -237,7 +242,10 @@ describe('a run that was interrupted', () => {
   let first: Ended;
 
   beforeAll(async () => {
-    const run = await train({ runDirectory: 'uninterrupted', options });
+    const run = await train({
+      runDirectory: 'uninterrupted',
+      options: [...options, '--checkpoint-every', '10'],
+    });
     expect(run.exitCode, run.output).toBe(0);
     whole = await metricsOf('uninterrupted');
     first = await train({ runDirectory: 'interrupted', interruptAt: 'step 1/80', options });
@@ -275,12 +283,25 @@ describe('a run that was interrupted', () => {
     ];
     for (const part of parts) expect(part.length).toBeGreaterThan(0);
     expect(parts.flat()).toEqual(whole);
-    const [resumed, uninterrupted] = await Promise.all(
-      ['rest', 'uninterrupted'].map((run) =>
-        readFile(join(cwd, run, 'checkpoints', 'step-000080', 'model.safetensors')),
-      ),
-    );
-    expect(resumed?.equals(uninterrupted ?? Buffer.of())).toBe(true);
+    const resumed = await exported('rest');
+    expect(resumed.equals(await exported('uninterrupted'))).toBe(true);
+  });
+
+  it('continues on one rank with the losses that two had', async () => {
+    const run = await train({
+      ranks: 1,
+      runDirectory: 'fewer',
+      resume: join('uninterrupted', 'checkpoints', 'step-000010'),
+      options: [...options, '--batch-size', '16'],
+    });
+    expect(run.exitCode, run.output).toBe(0);
+    // Of an epoch's last windows, one rank makes other batches than two.
+    const inEpoch = (await metricsOf('fewer')).slice(0, 10);
+    expect(inEpoch.map(({ step }) => step)).toEqual(whole.slice(10, 20).map(({ step }) => step));
+    for (const { step, loss } of inEpoch) {
+      const expected = whole[step - 1]?.loss ?? Number.NaN;
+      expect(Math.abs(loss - expected) / expected, `step ${step}`).toBeLessThan(1e-5);
+    }
   });
 
   it.each([
@@ -288,13 +309,13 @@ describe('a run that was interrupted', () => {
       'another model',
       2,
       ['--channels', '64'],
-      /^(Rank \d failed first|All ranks failed): CheckpointError: load a state dict into GPT: 17 different: tokens\.weight \(shape \[256, 32\], not \[256, 64\]\)/,
+      /^(Rank \d failed first|All ranks failed): CheckpointError: to load \S+ into GPT: 17 different: tokens\.weight \(shape \[256, 32\], not \[256, 64\]\)/,
     ],
     [
-      'another world size',
+      'batches of another size on another world',
       1,
       [],
-      /^Rank 0 failed: CheckpointError: to continue a run of 2 ranks: this one has 1\. Start it with --nproc 2/,
+      /^Rank 0 failed: CheckpointError: to continue a run of 2 ranks with batches of 8: 1 rank with batches of 8\. Pass --batch-size 16/,
     ],
     [
       'another batch size',

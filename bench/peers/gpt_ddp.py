@@ -1,7 +1,8 @@
 """PyTorch DistributedDataParallel over gloo with the benchmark GPT: two processes of one thread each.
 
-Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "mode": "ddp" | "alone"}, where
-"alone" trains the same two ranks without any communication. Answers each with one line: {"ms": [milliseconds of each step
+Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "mode": "ddp" | "fsdp" | "alone"}, where
+"fsdp" is fully_shard of each block and of the whole, and "alone" trains the same two ranks without any communication.
+The arguments LAYERS WIDTH HEADS are the sizes of another model than the benchmarks' usual one. Answers each with one line: {"ms": [milliseconds of each step
 of rank 0, between two barriers of all ranks], "losses": [rank 0's]}. The first line it writes describes itself.
 """
 
@@ -13,6 +14,8 @@ import time
 import torch
 import torch.distributed as dist
 from torch import multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from gpt_model import GPT, blas_name, make_optimizer, train_step
@@ -21,11 +24,16 @@ WORLD_SIZE = 2
 
 
 class Training:
-    def __init__(self, rank, mode, fused):
+    def __init__(self, rank, mode, fused, sizes):
         torch.manual_seed(0)
-        model = GPT()
+        model = GPT(**sizes)
         self.rank = rank
         self.model = DistributedDataParallel(model) if mode == "ddp" else model
+        if mode == "fsdp":
+            mesh = init_device_mesh("cpu", (WORLD_SIZE,))
+            for block in model.blocks:
+                fully_shard(block, mesh=mesh)
+            fully_shard(model, mesh=mesh)
         self.optimizer = make_optimizer(model, fused)
         self.step = 0
 
@@ -43,7 +51,7 @@ class Training:
         return {"ms": ms, "losses": losses}
 
 
-def serve(rank, port, requests, answers):
+def serve(rank, port, requests, answers, sizes):
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     store = dist.TCPStore("127.0.0.1", port, WORLD_SIZE, is_master=rank == 0)
@@ -52,7 +60,7 @@ def serve(rank, port, requests, answers):
     while (request := requests.get()) is not None:
         key = (request["mode"], request["optimizer"])
         if key not in trainings:
-            trainings[key] = Training(rank, key[0], True if key[1] == "fused" else None)
+            trainings[key] = Training(rank, key[0], True if key[1] == "fused" else None, sizes)
         answer = trainings[key].run(request["steps"])
         if rank == 0:
             answers.put(answer)
@@ -70,7 +78,10 @@ def main():
     port = free_port()
     requests = [context.Queue() for _ in range(WORLD_SIZE)]
     answers = context.Queue()
-    ranks = [context.Process(target=serve, args=(r, port, requests[r], answers), daemon=True) for r in range(WORLD_SIZE)]
+    sizes = dict(zip(("layers", "width", "heads"), map(int, sys.argv[1:])))
+    ranks = [
+        context.Process(target=serve, args=(r, port, requests[r], answers, sizes), daemon=True) for r in range(WORLD_SIZE)
+    ]
     for rank in ranks:
         rank.start()
     about = {"torch": torch.__version__, "threads": 1, "ranks": WORLD_SIZE, "backend": "gloo", "blas": blas_name()}

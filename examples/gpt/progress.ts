@@ -1,19 +1,38 @@
 import { type Checkpoint, CheckpointError } from 'shardwise';
 import { z } from 'zod';
 
-/** What a checkpoint keeps besides model and optimizer arrays; each part checks its own contents. */
-export const progressSchema = z.object({ loader: z.json(), random: z.json(), optimizer: z.json() });
+/** What a checkpoint keeps besides model and optimizer; each part checks its own contents. */
+export const progressSchema = z.object({
+  loader: z
+    .object({
+      batchSize: z.number(),
+      sampler: z.object({ numReplicas: z.number() }).catchall(z.json()),
+    })
+    .catchall(z.json()),
+});
+
+/** The same of each rank. */
+export const rankProgressSchema = z.object({ random: z.json() });
+
+export interface Progress {
+  /** For `loader.load`. */
+  readonly loader: unknown;
+  /** For `setRandomState`. */
+  readonly random: unknown;
+}
 
 /**
- * What a run on `worldSize` ranks continues with. Throws CheckpointError for a checkpoint of another
- * script, or of another number of ranks: these would see other batches than the run that is continued.
+ * What rank `rank` of a run continues with. On another number of ranks the batches of all ranks
+ * together must be as large as they were: then these see the same windows in the same steps. Throws
+ * CheckpointError for other batches, and for a checkpoint of another script.
  */
 export function readProgress(
-  { directory, extra, worldSize: saved }: Checkpoint,
-  worldSize: number,
-): z.infer<typeof progressSchema> {
+  { directory, extra, rankExtras, worldSize: saved }: Checkpoint,
+  run: { readonly rank: number; readonly worldSize: number; readonly batchSize: number },
+): Progress {
   const parsed = progressSchema.safeParse(extra);
-  if (!parsed.success) {
+  const own = rankProgressSchema.safeParse(rankExtras[run.rank] ?? rankExtras[0]);
+  if (!parsed.success || !own.success) {
     throw new CheckpointError(
       {
         asked: `to continue from ${directory}`,
@@ -21,18 +40,27 @@ export function readProgress(
         todo: 'Name a checkpoint of a run of this script with --resume',
       },
       { directory },
-      { cause: parsed.error },
+      { cause: parsed.error ?? own.error },
     );
   }
-  if (saved !== worldSize) {
+  const { loader } = parsed.data;
+  const { random } = own.data;
+  if (saved === run.worldSize) return { loader, random };
+  const windows = loader.batchSize * saved;
+  if (windows !== run.batchSize * run.worldSize) {
+    const ranks = (count: number): string => `${count} ${count === 1 ? 'rank' : 'ranks'}`;
     throw new CheckpointError(
       {
-        asked: `to continue a run of ${saved} ${saved === 1 ? 'rank' : 'ranks'}`,
-        found: `this one has ${worldSize}`,
-        todo: `Start it with --nproc ${saved}`,
+        asked: `to continue a run of ${ranks(saved)} with batches of ${loader.batchSize}`,
+        found: `${ranks(run.worldSize)} with batches of ${run.batchSize}`,
+        todo:
+          windows % run.worldSize === 0
+            ? `Pass --batch-size ${windows / run.worldSize}`
+            : `Start it with --nproc ${saved}`,
       },
-      { directory, saved, worldSize },
+      { directory, saved, worldSize: run.worldSize, windows },
     );
   }
-  return parsed.data;
+  const sampler = { ...loader.sampler, numReplicas: run.worldSize };
+  return { loader: { ...loader, batchSize: run.batchSize, sampler }, random };
 }

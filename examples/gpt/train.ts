@@ -3,7 +3,7 @@
  *
  *   shardwise run --nproc 2 examples/gpt/train.ts
  *   shardwise run --nproc 2 examples/gpt/train.ts --data 'docs/**\/*.md' --steps 2000
- *   shardwise run --nproc 2 --resume runs/… examples/gpt/train.ts
+ *   shardwise run --nproc 2 --resume latest examples/gpt/train.ts
  */
 import { readTextFiles } from '@shardwise/core/node';
 import {
@@ -21,15 +21,16 @@ import {
   functional,
   init,
   loadCheckpoint,
+  loadModel,
+  loadOptimizer,
   manualSeed,
+  memory,
   noGrad,
   parallelize,
   planFor,
   randomState,
-  restoreOptimizer,
   setRandomState,
   splitText,
-  storeOptimizer,
   TextDataset,
   type TextSample,
   warmupSchedule,
@@ -38,7 +39,7 @@ import { unigramEntropy } from './entropy.ts';
 import { generate } from './generate.ts';
 import { GPT } from './model.ts';
 import { readOptions } from './options.ts';
-import { progressSchema, readProgress } from './progress.ts';
+import { progressSchema, rankProgressSchema, readProgress } from './progress.ts';
 
 const options = readOptions(process.argv.slice(2));
 const context = await init();
@@ -89,14 +90,9 @@ const schedule = warmupSchedule(warmupSteps, cosineSchedule(options.steps - warm
 let step = 0;
 if (context.resumeDirectory !== undefined) {
   const checkpoint = await loadCheckpoint(context.resumeDirectory);
-  const progress = readProgress(checkpoint, worldSize);
-  await model.loadStateDict(checkpoint.model);
-  optimizer.loadStateDict(
-    restoreOptimizer(
-      { arrays: checkpoint.optimizer, groups: progress.optimizer },
-      await optimizer.stateDict(),
-    ),
-  );
+  const progress = readProgress(checkpoint, { rank, worldSize, batchSize });
+  await loadModel(checkpoint, model);
+  await loadOptimizer(checkpoint, model, optimizer);
   loader.load(progress.loader);
   setRandomState(progress.random);
   step = checkpoint.step;
@@ -147,6 +143,7 @@ while (step < options.steps && !stopped) {
       loss: await loss.item(),
       tokens: batchSize * contextLength,
       learningRate: optimizer.paramGroups[0]?.lr ?? 0,
+      memory: memory({ model, optimizer }),
       ...(validate ? { validationLoss } : {}),
     });
     stopped = await context.shouldStop(step);
@@ -166,7 +163,7 @@ if (rank === 0 && !stopped) {
     `\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`,
   );
 }
-context.close();
+await context.close();
 
 /** Weight decay shrinks matrices, not biases and norms (as GPT-2 and its successors). */
 function parameterGroups() {
@@ -198,17 +195,12 @@ async function measureValidationLoss(): Promise<number> {
 }
 
 async function save(): Promise<void> {
-  const stored = storeOptimizer(await optimizer.stateDict());
   const folder = await context.saveCheckpoint({
     step,
-    model: await model.stateDict(),
-    optimizer: stored.arrays,
-    extra: progressSchema.parse({
-      loader: loader.state(),
-      random: randomState(),
-      optimizer: stored.groups,
-    }),
-    worldSize,
+    model,
+    optimizer,
+    extra: progressSchema.parse({ loader: loader.state() }),
+    rankExtra: rankProgressSchema.parse({ random: randomState() }),
   });
   if (rank === 0) console.log(`checkpoint of step ${step} in ${folder}`);
 }

@@ -1,6 +1,10 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { LineMesh, setRank, type Mesh, type ProcessGroup } from '@shardwise/core';
+import {
+  joinThreadsWorld,
+  type SharedMemoryGroup,
+  type ThreadsWorld,
+} from '@shardwise/collectives';
+import { LineMesh, setRank, type Mesh } from '@shardwise/core';
 import { interpreter, type RankContext } from '@shardwise/testing';
 
 function isWorld(world: unknown): world is ThreadsWorld {
@@ -11,7 +15,7 @@ function isWorld(world: unknown): world is ThreadsWorld {
 export async function join(
   { rank, world }: RankContext,
   device: 'cpu' | 'interpreter' = 'cpu',
-): Promise<{ group: ProcessGroup; mesh: Mesh }> {
+): Promise<{ group: SharedMemoryGroup; mesh: Mesh }> {
   if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
   const group = joinThreadsWorld(world, rank);
   const mesh = new LineMesh('dp', group);

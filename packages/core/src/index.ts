@@ -1,6 +1,6 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
-export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { keepingIf, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,
@@ -16,6 +16,7 @@ export {
 } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { inputNode, isGradEnabled, noGrad, type GradientSink, type Node } from './graph/node.ts';
+export { activationBytes } from './autograd/activation-bytes.ts';
 export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
@@ -41,7 +42,11 @@ export {
   type SafetensorsContents,
   type SafetensorsEntry,
   type SafetensorsHeader,
+  type SafetensorsPlace,
 } from './serialization/safetensors.ts';
+export { stateMismatch, type StateDifferences } from './serialization/state-mismatch.ts';
+export { hostPages } from './paging/host-pages.ts';
+export type { Page, PageStore } from './paging/page.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export * as initializers from './random/init.ts';
@@ -82,6 +87,7 @@ export {
   type ParameterOptions,
 } from './nn/parameter.ts';
 export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
+export { convertArray } from './nn/convert-array.ts';
 export * as functional from './nn/functional.ts';
 export {
   checkpoint,
@@ -111,8 +117,10 @@ export { Sequential, type Layer } from './nn/sequential.ts';
 export { Sigmoid } from './nn/sigmoid.ts';
 export { SiLU } from './nn/silu.ts';
 export { Tanh } from './nn/tanh.ts';
+export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';
 export { AdamW } from './optim/adam-w.ts';
+export { AdamW8bit, type AdamW8bitOptions } from './optim/adam-w-8bit.ts';
 export type { AdamSettings } from './optim/adam-rule.ts';
 export {
   clipGradNorm,
@@ -125,7 +133,20 @@ export {
   type LearningRateSchedulerState,
   type ScheduledOptimizer,
 } from './optim/learning-rate-scheduler.ts';
+export {
+  DynamicLossScaler,
+  type DynamicLossScalerOptions,
+  type DynamicLossScalerState,
+} from './optim/dynamic-loss-scaler.ts';
+export { LossScaler, type ScaledOptimizer } from './optim/loss-scaler.ts';
+export { Lamb } from './optim/lamb.ts';
+export {
+  OneBitAdam,
+  type OneBitAdamOptions,
+  type OneBitAdamSettings,
+} from './optim/one-bit-adam.ts';
 export { Optimizer, type OptimizerStateDict } from './optim/optimizer.ts';
+export type { ParameterState } from './optim/parameter-state.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

@@ -51,6 +51,29 @@ export class LineMesh implements Mesh {
   }
 }
 
+/** A mesh with one more group under a name of its own; its axes stay. */
+export class ExtendedMesh implements Mesh {
+  readonly axes: readonly MeshAxis[];
+  readonly #mesh: Mesh;
+  readonly #name: string;
+  readonly #group: ProcessGroup;
+
+  constructor(mesh: Mesh, name: string, group: ProcessGroup) {
+    this.axes = mesh.axes;
+    this.#mesh = mesh;
+    this.#name = name;
+    this.#group = group;
+  }
+
+  group(axis: string): ProcessGroup {
+    return axis === this.#name ? this.#group : this.#mesh.group(axis);
+  }
+
+  coordinate(axis: string): number {
+    return axis === this.#name ? this.#group.rank : this.#mesh.coordinate(axis);
+  }
+}
+
 /** The parameters that collectives of the graph take, from a mesh. */
 export function axisOf(mesh: Mesh, axis: string): AxisParams {
   const group = mesh.group(axis);

@@ -1,2 +1,3 @@
 export { readTextFiles, type ReadTextFilesOptions } from './data/read-text-files.ts';
+export { filePages, type FilePages } from './paging/file-pages.ts';
 export { keepGenericWasmWrappers } from './worker-safety.ts';

@@ -22,6 +22,7 @@ export interface Statistics {
   readonly plansRun: number;
   readonly programsCompiled: number;
   readonly collectives: number;
+  /** Of what they take or give, whichever is larger: the whole, for gathers and reductions to parts. */
   readonly collectiveBytes: number;
 }
 

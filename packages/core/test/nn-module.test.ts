@@ -169,6 +169,7 @@ describe('the state dict', () => {
       'blocks.1.weight',
       'head.weight',
     ]);
+    expect(model.namedState().map(([name]) => name)).toEqual(Object.keys(dict));
     expect(dict['head.weight']).toBe(dict['tokens.weight']);
     expect(dict['counter']).toEqual({ dtype: 'i32', shape: [], bytes: new Uint8Array(4) });
     dict['scale']?.bytes.fill(7);

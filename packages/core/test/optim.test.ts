@@ -243,6 +243,9 @@ describe('step', () => {
     await optimizer.step();
     expect(await values(y)).toEqual([5]);
     expect(Object.keys((await optimizer.stateDict()).state)).toEqual(['0']);
+    expect(optimizer.stateOf(y)).toBeUndefined();
+    expect(optimizer.stateOf(x)?.steps).toBe(1);
+    expect([...(optimizer.stateOf(x)?.tensors.keys() ?? [])]).toEqual(['exp_avg', 'exp_avg_sq']);
   });
 
   test('computes the loss in the same run', async () => {

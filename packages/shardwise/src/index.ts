@@ -12,11 +12,13 @@ export type { RankContext } from './rank/rank-context.ts';
 export type { StepMetrics } from './rank/step-metrics.ts';
 export type { Fact } from './run-state/message.ts';
 // Checkpoints.
-export { saveCheckpoint, type CheckpointContents } from './checkpoint/save-checkpoint.ts';
+export type { CheckpointContents } from './checkpoint/checkpoint-contents.ts';
+export type { SaveOptions } from './checkpoint/checkpoint-saver.ts';
+export { exportModel } from './checkpoint/export-model.ts';
 export { loadCheckpoint, type Checkpoint } from './checkpoint/load-checkpoint.ts';
-export type { JsonValue } from './checkpoint/state-file.ts';
-export {
-  restoreOptimizer,
-  storeOptimizer,
-  type StoredOptimizer,
-} from './checkpoint/optimizer-arrays.ts';
+export { loadModel } from './checkpoint/load-model.ts';
+export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
+export type { SavedOptimizer } from './checkpoint/optimizer-holdings.ts';
+export { saveCheckpoint } from './checkpoint/save-checkpoint.ts';
+export type { JsonValue, StoredGroup, StoredTensor } from './checkpoint/state-file.ts';
+export type { StoredTensors } from './checkpoint/stored-tensors.ts';

@@ -1,15 +1,23 @@
-import { mkdtemp, readdir, readFile, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CheckpointError, decodeSafetensors, type HostArrays } from '@shardwise/core';
-import { beforeEach, describe, expect, it } from 'vitest';
-import { durableFiles, type DurableFiles } from '../src/checkpoint/durable-files.ts';
-import { findCheckpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
-  saveCheckpoint,
-  writeCheckpoint,
-  type CheckpointContents,
-} from '../src/checkpoint/save-checkpoint.ts';
+  CheckpointError,
+  ConfigError,
+  decodeSafetensors,
+  type HostArrays,
+  type ProcessGroup,
+} from '@shardwise/core';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { beginSave } from '../src/checkpoint/begin-save.ts';
+import type { CheckpointContents, Share } from '../src/checkpoint/checkpoint-contents.ts';
+import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
+import { durableFiles, type DurableFiles } from '../src/checkpoint/durable-files.ts';
+import { findCheckpoint } from '../src/checkpoint/find-checkpoint.ts';
+import { finishSave } from '../src/checkpoint/finish-save.ts';
+import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
 
 let directory = '';
 beforeEach(async () => {
@@ -21,20 +29,35 @@ function vector(...values: number[]): HostArrays[string] {
   return { dtype: 'f32', shape: [values.length], bytes };
 }
 
-function contents(step: number): CheckpointContents {
+function contents(step: number, rank = 0): CheckpointContents {
   return {
     step,
-    worldSize: 2,
     model: { 'head.weight': vector(step, 2, 3), 'head.bias': vector(-1) },
-    optimizer: { 'head.weight.exp_avg': vector(0.5, step, 0) },
     extra: { sampler: { epoch: 1, seed: 42 }, note: 'after warm-up' },
+    rankExtra: { generator: rank },
   };
 }
 
+/** Runs `body` on every rank of a world, all of them in this thread. */
+async function onRanks<T>(
+  size: number,
+  body: (group: ProcessGroup) => Promise<T>,
+): Promise<readonly PromiseSettledResult<T>[]> {
+  const world = createThreadsWorld({ size });
+  const groups = Array.from({ length: size }, (_, rank) => joinThreadsWorld(world, rank));
+  const outcomes = await Promise.allSettled(groups.map(body));
+  for (const group of groups) group.close();
+  return outcomes;
+}
+
+interface CrashingDisk {
+  readonly files: DurableFiles;
+  readonly operations: () => number;
+}
+
 /** A disk that crashes in the middle of operation number `crashAt`, counted from 0. */
-function crashingFiles(crashAt: number): { files: DurableFiles; operations: () => number } {
+function crashingDisk(crashAt: number, crash = new Error('power failure')): CrashingDisk {
   let operations = 0;
-  const crash = new Error('power failure');
   const guard = async (work: () => Promise<void>, half?: () => Promise<void>): Promise<void> => {
     operations += 1;
     if (operations - 1 > crashAt) throw crash;
@@ -50,7 +73,9 @@ function crashingFiles(crashAt: number): { files: DurableFiles; operations: () =
       guard(
         () => durableFiles.writeFile(path, chunks),
         async () => {
-          const all = Buffer.concat([...chunks]);
+          const parts: Uint8Array[] = [];
+          for await (const chunk of chunks) parts.push(chunk);
+          const all = Buffer.concat(parts);
           await writeFile(path, all.subarray(0, all.byteLength / 2));
         },
       ),
@@ -61,11 +86,24 @@ function crashingFiles(crashAt: number): { files: DurableFiles; operations: () =
   return { files, operations: () => operations };
 }
 
+const errors = (outcomes: readonly PromiseSettledResult<unknown>[]): readonly unknown[] =>
+  outcomes.flatMap((each): readonly unknown[] => (each.status === 'rejected' ? [each.reason] : []));
+
 describe('a checkpoint', () => {
-  it('comes back with every byte, the step and the extra state', async () => {
+  it('comes back with every byte, the step and the extra states', async () => {
     const folder = await saveCheckpoint(directory, contents(7));
-    const loaded = await loadCheckpoint(directory);
-    expect(loaded).toEqual({ directory: folder, ...contents(7) });
+    const { model, ...loaded } = await loadCheckpoint(directory);
+    expect(loaded).toMatchObject({
+      directory: folder,
+      step: 7,
+      worldSize: 1,
+      extra: { sampler: { epoch: 1, seed: 42 }, note: 'after warm-up' },
+      rankExtras: [{ generator: 0 }],
+    });
+    expect(model.names).toEqual(['head.weight', 'head.bias']);
+    expect(await model.read('head.weight')).toEqual(vector(7, 2, 3));
+    expect(await model.read('head.bias')).toEqual(vector(-1));
+    await expect(model.read('tail')).rejects.toThrow(/no such tensor of the model among 2/);
   });
 
   it('is read from its own folder as well as through "latest"', async () => {
@@ -87,48 +125,320 @@ describe('a checkpoint', () => {
     expect((await loadCheckpoint(directory)).directory).toBe(join(directory, 'step-000003-2'));
   });
 
-  it('holds the model as a plain safetensors file', async () => {
+  it('of one rank holds the model as a plain safetensors file', async () => {
     const folder = await saveCheckpoint(directory, contents(7));
-    const { tensors } = decodeSafetensors(await readFile(join(folder, 'model.safetensors')));
+    const file = await readFile(join(folder, 'model-00001-of-00001.safetensors'));
+    const { tensors } = decodeSafetensors(file);
     expect(tensors['head.weight']?.shape).toEqual([3]);
     expect(tensors['head.bias']?.dtype).toBe('f32');
   });
 
-  it('may lie in shared memory', async () => {
+  it('may lie in shared memory, and hold tensors of no elements', async () => {
     const bytes = new Uint8Array(new SharedArrayBuffer(8));
     bytes.set([1, 2, 3, 4, 5, 6, 7, 8]);
-    const model: HostArrays = { w: { dtype: 'i32', shape: [2], bytes } };
+    const model: HostArrays = {
+      w: { dtype: 'i32', shape: [2], bytes },
+      none: { dtype: 'f32', shape: [0, 3], bytes: new Uint8Array() },
+    };
     await saveCheckpoint(directory, { step: 0, model });
-    expect([...((await loadCheckpoint(directory)).model['w']?.bytes ?? [])]).toEqual([...bytes]);
+    const loaded = await loadCheckpoint(directory);
+    expect([...(await loaded.model.read('w')).bytes]).toEqual([...bytes]);
+    expect(await loaded.model.read('none')).toEqual(model['none']);
+  });
+
+  it('of several ranks has the arrays of rank 0, and what each rank kept for itself', async () => {
+    const outcomes = await onRanks(3, (group) =>
+      saveCheckpoint(directory, contents(5, group.rank), { group }),
+    );
+    const folder = join(directory, 'step-000005');
+    expect(outcomes).toEqual([0, 1, 2].map(() => ({ status: 'fulfilled', value: folder })));
+    const { model, worldSize, rankExtras } = await loadCheckpoint(directory);
+    expect(worldSize).toBe(3);
+    expect(rankExtras).toEqual([{ generator: 0 }, { generator: 1 }, { generator: 2 }]);
+    expect(await model.read('head.weight')).toEqual(vector(5, 2, 3));
+  });
+
+  it.each([0, -1, 1.5, Number.NaN])('is not saved to keep %d', async (keep) => {
+    await expect(saveCheckpoint(directory, contents(1), { keep })).rejects.toThrow(ConfigError);
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
+
+describe('checkpoints of which only some are kept', () => {
+  it('are those written last, whatever their steps', async () => {
+    for (const step of [300, 100, 200, 100]) {
+      await saveCheckpoint(directory, contents(step), { keep: 2 });
+    }
+    expect((await readdir(directory)).sort()).toEqual(['latest', 'step-000100-2', 'step-000200']);
+    expect((await loadCheckpoint(directory)).step).toBe(100);
+  });
+
+  it('leave other files and folders alone', async () => {
+    await writeFile(join(directory, 'notes.txt'), '');
+    await saveCheckpoint(directory, contents(1), { keep: 1 });
+    await saveCheckpoint(directory, contents(2), { keep: 1 });
+    expect((await readdir(directory)).sort()).toEqual(['latest', 'notes.txt', 'step-000002']);
+  });
+});
+
+describe('a checkpoint that is written in the background', () => {
+  const saverOf = (group: ProcessGroup, files: DurableFiles = durableFiles): CheckpointSaver =>
+    new CheckpointSaver({ directory, group, files });
+
+  it('has the values of the moment of the call, on all ranks, among other collectives', async () => {
+    const outcomes = await onRanks(2, async (group) => {
+      const saver = saverOf(group);
+      const weight = vector(1, 2, 3);
+      const model = { 'head.weight': weight };
+      await saver.save({ ...contents(1), model }, { async: true });
+      weight.bytes.fill(0);
+      for (let call = 0; call < 20; call++) await group.barrier();
+      const folder = await saver.save(contents(2), { async: true });
+      await group.barrier();
+      await saver.close();
+      return folder;
+    });
+    expect(errors(outcomes)).toEqual([]);
+    const first = await loadCheckpoint(join(directory, 'step-000001'));
+    expect(await first.model.read('head.weight')).toEqual(vector(1, 2, 3));
+    expect((await loadCheckpoint(directory)).step).toBe(2);
+  });
+
+  it('tells of its failure at the next save, and is then over with it', async () => {
+    const outcomes = await onRanks(2, async (group) => {
+      let broken = group.rank === 0;
+      const saver = saverOf(group, {
+        ...durableFiles,
+        writeFile: (path, chunks) =>
+          broken ? Promise.reject(new Error('cable out')) : durableFiles.writeFile(path, chunks),
+      });
+      await saver.save(contents(1), { async: true });
+      const failed = await saver.save(contents(2)).catch((error: unknown) => error);
+      broken = false;
+      await saver.save(contents(3));
+      return failed;
+    });
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: 'fulfilled', value: { code: 'CHECKPOINT' } });
+      if (outcome.status === 'fulfilled') expect(outcome.value).toBeInstanceOf(CheckpointError);
+    }
+    expect((await loadCheckpoint(directory)).step).toBe(3);
+    expect((await readdir(directory)).sort()).toEqual(['latest', 'step-000003']);
+  });
+
+  it('tells of its failure when the saver is closed', async () => {
+    const [outcome] = await onRanks(1, async (group) => {
+      const saver = saverOf(group, crashingDisk(3).files);
+      await saver.save(contents(1), { async: true });
+      await saver.close();
+    });
+    expect(outcome).toMatchObject({ status: 'rejected', reason: { code: 'CHECKPOINT' } });
   });
 });
 
 describe('a crash while a checkpoint is written', () => {
+  const save = (files: DurableFiles, step: number): Promise<string> =>
+    saveCheckpoint(directory, contents(step), { files });
+
   it('at any operation leaves the last good checkpoint or the new one, never less', async () => {
-    const counting = crashingFiles(Infinity);
-    await writeCheckpoint(counting.files, directory, contents(1));
-    await writeCheckpoint(crashingFiles(4).files, directory, contents(2)).catch(() => undefined);
+    const counting = crashingDisk(Infinity);
+    await save(counting.files, 1);
+    await save(crashingDisk(4).files, 2).catch(() => undefined);
     const outcomes: number[] = [];
     for (let crashAt = 0; crashAt < counting.operations(); crashAt += 1) {
-      const { files } = crashingFiles(crashAt);
-      await expect(writeCheckpoint(files, directory, contents(3))).rejects.toThrow('power failure');
-      const { step } = await loadCheckpoint(directory);
-      expect([1, 3]).toContain(step);
+      await expect(save(crashingDisk(crashAt).files, 3)).rejects.toThrow('power failure');
+      const { step, model } = await loadCheckpoint(directory);
+      expect(await model.read('head.weight')).toEqual(vector(step, 2, 3));
       outcomes.push(step);
     }
     expect(outcomes).toEqual(outcomes.toSorted((a, b) => a - b));
-    expect(outcomes[0]).toBe(1);
+    expect(new Set(outcomes)).toEqual(new Set([1, 3]));
   });
 
   it('leaves no rubbish after the next save', async () => {
-    await writeCheckpoint(crashingFiles(4).files, directory, contents(1)).catch(() => undefined);
+    await save(crashingDisk(4).files, 1).catch(() => undefined);
     expect(await readdir(directory)).toHaveLength(1);
     await saveCheckpoint(directory, contents(1));
     expect((await readdir(directory)).sort()).toEqual(['latest', 'step-000001']);
   });
+
+  it('leaves a folder that is refused where it is named itself', async () => {
+    for (let crashAt = 2; crashAt < 5; crashAt += 1) {
+      await save(crashingDisk(crashAt).files, 2).catch(() => undefined);
+      const [half = ''] = (await readdir(directory)).filter((name) => name.startsWith('.'));
+      await expect(loadCheckpoint(join(directory, half))).rejects.toThrow(CheckpointError);
+      await saveCheckpoint(directory, contents(3));
+    }
+  });
+
+  it('while old ones are removed leaves only whole ones', async () => {
+    const counting = crashingDisk(Infinity);
+    await saveCheckpoint(directory, contents(1), { files: counting.files });
+    const savedAfter = counting.operations();
+    for (const crashAt of [savedAfter, savedAfter + 1]) {
+      const { files } = crashingDisk(crashAt);
+      await saveCheckpoint(directory, contents(1), { files, keep: 1 }).catch(() => undefined);
+      for (const name of (await readdir(directory)).filter((each) => each.startsWith('step-'))) {
+        const { model } = await loadCheckpoint(join(directory, name));
+        expect(await model.read('head.bias')).toEqual(vector(-1));
+      }
+    }
+  });
+});
+
+describe('a crash of one of the ranks that write their parts', () => {
+  const sharded = (rank: number, value: number): Share => ({
+    holdings: {
+      model: [
+        {
+          name: 'w',
+          dtype: 'f32',
+          shape: [4],
+          start: 2 * rank,
+          stop: 2 * rank + 2,
+          read: async () => vector(value, value + rank).bytes,
+        },
+      ],
+      optimizer: [],
+    },
+    aliases: [],
+    groups: [],
+    extra: null,
+    rankExtra: null,
+  });
+
+  const save = async (group: ProcessGroup, step: number, files: DurableFiles): Promise<string> => {
+    const share = (): Share => sharded(group.rank, step);
+    const known = new Set<string>();
+    const request = { files, directory, step, known, keep: undefined, share, stage: false };
+    return finishSave(group, await beginSave(group, request));
+  };
+
+  it.each([0, 1])('rank %i at any operation leaves a whole checkpoint', async (crashing) => {
+    const counting = crashingDisk(Infinity);
+    await onRanks(2, (group) =>
+      save(group, 1, group.rank === crashing ? counting.files : durableFiles),
+    );
+    for (let crashAt = 0; crashAt < counting.operations(); crashAt += 1) {
+      const disk = crashingDisk(crashAt).files;
+      const outcomes = await onRanks(2, (group) =>
+        save(group, 3, group.rank === crashing ? disk : durableFiles),
+      );
+      expect(errors(outcomes).map(String)).toEqual([
+        expect.stringContaining(`rank ${crashing}: power failure`),
+        expect.stringContaining(`rank ${crashing}: power failure`),
+      ]);
+      const { step, model } = await loadCheckpoint(directory);
+      expect(crashing === 0 ? [1, 3] : [1]).toContain(step);
+      expect(await model.read('w')).toEqual(vector(step, step, step, step + 1));
+    }
+  });
+
+  it('is one error on all ranks where their parts do not fit', async () => {
+    const outcomes = await onRanks(2, (group) => {
+      const share = (): Share => sharded(0, 1);
+      const request = { files: durableFiles, directory, step: 1, known: new Set<string>() };
+      return beginSave(group, { ...request, keep: undefined, share, stage: false });
+    });
+    expect(errors(outcomes).map(String)).toEqual([
+      expect.stringMatching(/the parts do not make up w \(\[0, 2\) of 4 elements\)/),
+      expect.stringMatching(/the parts do not make up w \(\[0, 2\) of 4 elements\)/),
+    ]);
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
+
+describe('a rank that cannot write', () => {
+  const full = Object.assign(new Error('ENOSPC: no space left on device, write'), {
+    code: 'ENOSPC',
+  });
+
+  /** Rank 0 has arrays and rank 1 nothing, so rank 1 fails when it syncs its directory. */
+  const saveOn = (group: ProcessGroup, failing: number): Promise<string> =>
+    saveCheckpoint(directory, contents(2), {
+      group,
+      files:
+        group.rank === failing ? crashingDisk(group.rank === 0 ? 2 : 0, full).files : durableFiles,
+    });
+
+  it.each([0, 1])('lets all ranks fail with its reason: rank %i', async (failing) => {
+    await saveCheckpoint(directory, contents(1));
+    const outcomes = await onRanks(2, (group) => saveOn(group, failing));
+    const found = errors(outcomes);
+    expect(found).toHaveLength(2);
+    for (const error of found) {
+      expect(error).toBeInstanceOf(CheckpointError);
+      expect(String(error)).toContain(
+        `Saving a checkpoint of step 2 to ${directory}: rank ${failing}: ENOSPC: no space left on device, write. Make room on the disk`,
+      );
+    }
+    expect((await loadCheckpoint(directory)).step).toBe(1);
+    await saveCheckpoint(directory, contents(3));
+    expect((await readdir(directory)).sort()).toEqual(['latest', 'step-000001', 'step-000003']);
+  });
+});
+
+describe('two runs that save to one folder', () => {
+  const saver = (group: ProcessGroup): CheckpointSaver => new CheckpointSaver({ directory, group });
+
+  it('are told, by the one that notices first, and lose nothing', async () => {
+    const [outcome] = await onRanks(1, async (group) => {
+      const [one, other] = [saver(group), saver(group)];
+      await one.save(contents(1));
+      await other.save(contents(1));
+      await expect(one.save(contents(2))).rejects.toThrow(
+        /another run has saved step-000001-2 there since this one began to\. Give each run a folder of its own/,
+      );
+      await other.save(contents(2));
+    });
+    expect(outcome?.status).toBe('fulfilled');
+    expect((await readdir(directory)).sort()).toEqual([
+      'latest',
+      'step-000001',
+      'step-000001-2',
+      'step-000002',
+    ]);
+  });
+
+  it('are none where a save fails after its checkpoint is in force', async () => {
+    const [outcome] = await onRanks(1, async (group) => {
+      let broken = true;
+      const syncDirectory = (path: string): Promise<void> =>
+        broken && path === directory
+          ? Promise.reject(new Error('power failure'))
+          : durableFiles.syncDirectory(path);
+      const files = { ...durableFiles, syncDirectory };
+      const one = new CheckpointSaver({ directory, group, files });
+      await expect(one.save(contents(2))).rejects.toThrow('power failure');
+      expect((await loadCheckpoint(directory)).step).toBe(2);
+      broken = false;
+      await one.save(contents(3));
+    });
+    expect(outcome?.status).toBe('fulfilled');
+    expect((await loadCheckpoint(directory)).step).toBe(3);
+  });
+
+  it('at the same moment leave one whole checkpoint at least', async () => {
+    const outcomes = await Promise.all(
+      [0, 1].map(() => onRanks(1, (group) => saver(group).save(contents(1)))),
+    );
+    expect(outcomes.flat().some(({ status }) => status === 'fulfilled')).toBe(true);
+    for (const error of errors(outcomes.flat())) expect(error).toBeInstanceOf(CheckpointError);
+    const { model } = await loadCheckpoint(directory);
+    expect(await model.read('head.weight')).toEqual(vector(1, 2, 3));
+  });
+
+  it('do not remove what another process is writing', async () => {
+    const living = `.writing-${hostname()}-${process.ppid}-00000000`;
+    await mkdir(join(directory, living));
+    await saveCheckpoint(directory, contents(1));
+    expect((await readdir(directory)).sort()).toEqual([living, 'latest', 'step-000001']);
+  });
 });
 
 describe('a checkpoint that cannot be loaded', () => {
+  const modelFile = 'model-00001-of-00001.safetensors';
+
   it('is refused where the folder holds none', async () => {
     await expect(loadCheckpoint(directory)).rejects.toThrow(CheckpointError);
     await expect(loadCheckpoint(directory)).rejects.toThrow(
@@ -138,27 +448,41 @@ describe('a checkpoint that cannot be loaded', () => {
 
   it('is refused with the lengths where a file is cut', async () => {
     const folder = await saveCheckpoint(directory, contents(7));
-    await truncate(join(folder, 'model.safetensors'), 100);
+    await truncate(join(folder, modelFile), 100);
     await expect(loadCheckpoint(directory)).rejects.toThrow(/expected \d+ bytes, found 100/);
   });
 
-  it('is refused where a single bit of a weight has flipped', async () => {
+  it('is refused where a file is missing', async () => {
     const folder = await saveCheckpoint(directory, contents(7));
-    const path = join(folder, 'optimizer.safetensors');
+    await rm(join(folder, modelFile));
+    await expect(loadCheckpoint(directory)).rejects.toThrow(/it is missing\. Load an earlier/);
+  });
+
+  it('is refused where a single bit of a weight has flipped, when that weight is read', async () => {
+    const folder = await saveCheckpoint(directory, contents(7));
+    const path = join(folder, modelFile);
     const bytes = await readFile(path);
     bytes[bytes.byteLength - 1] = (bytes.at(-1) ?? 0) ^ 1;
     await writeFile(path, bytes);
-    await expect(loadCheckpoint(directory)).rejects.toThrow(/expected CRC-32 \d+, found \d+/);
+    const { model } = await loadCheckpoint(directory);
+    await expect(model.read('head.weight')).rejects.toThrow(/expected CRC-32 \d+ from byte \d+/);
+    expect(await model.read('head.bias')).toEqual(vector(-1));
   });
 
-  it('is refused where state.json is of another version', async () => {
+  it.each([
+    ['of an older version', /"version": 2/, '"version": 1', /"version" is not what version 2/],
+    ['with a hole in a tensor', /"start": 0/, '"start": 1', /the pieces of "head.weight" do not/],
+    ['with a piece too long', /"stop": 3/, '"stop": 4', /the pieces of "head.weight" do not/],
+    ['with a piece in no file', /"file": 0/, '"file": 1', /the pieces of "head.weight" do not/],
+    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 2/],
+    ['of other ranks', /"worldSize": 1/, '"worldSize": 2', /1 files of 2 ranks/],
+  ])('is refused with an index %s', async (_, text, replacement, message) => {
     const folder = await saveCheckpoint(directory, contents(7));
     const path = join(folder, 'state.json');
-    const text = await readFile(path, 'utf8');
-    await writeFile(path, text.replace('"version": 1', '"version": 2'));
-    await expect(loadCheckpoint(directory)).rejects.toThrow(
-      /"version" is not what version 1 writes/,
-    );
+    const index = await readFile(path, 'utf8');
+    expect(index).toMatch(text);
+    await writeFile(path, index.replace(text, replacement));
+    await expect(loadCheckpoint(directory)).rejects.toThrow(message);
   });
 
   it('is refused where "latest" points out of the folder', async () => {

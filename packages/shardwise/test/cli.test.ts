@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, readdir, readFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { decodeSafetensors } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { commandText } from '../src/cli/command-text.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -67,7 +68,8 @@ describe('shardwise run', () => {
       [1, 2, 3, 4, 5].map((step) => ({ step, loss: 4 / step, tokens: 200 })),
     );
     const { model } = await loadCheckpoint(join(out, 'checkpoints'));
-    expect(new Float32Array(model['weight']?.bytes.buffer ?? new ArrayBuffer())[0]).toBe(15);
+    const { bytes } = await model.read('weight');
+    expect(new DataView(bytes.buffer).getFloat32(0, true)).toBe(15);
   });
 
   it('writes no escape codes where nobody looks at a terminal', async () => {
@@ -92,6 +94,29 @@ describe('shardwise run', () => {
     expect(run.stdout).toContain('continuing after step 3 with weight 9');
     expect((await loadCheckpoint(join(directory, 'second', 'checkpoints'))).step).toBe(5);
     expect(await readdir(join(directory, 'second'))).not.toContain('report.html');
+  });
+
+  it('continues the latest run that has a checkpoint with --resume latest', async () => {
+    const runs = join(directory, 'runs');
+    await shardwise(['run', '--nproc', '2', '--no-report', train, '3']);
+    await shardwise(['run', '--nproc', '2', '--no-report', train, '4']);
+    await mkdir(join(runs, 'fixtures-29991231-235959'), { recursive: true });
+    await mkdir(join(runs, 'another-29991231-235959'));
+    const run = await shardwise(['run', '--nproc', '2', '--resume', 'latest', train, '5']);
+    expect(run.stderr).toBe('');
+    expect(run.stdout).toContain('continuing after step 4 with weight 12');
+  });
+
+  it('says what it looked for where there is nothing that --resume latest could mean', async () => {
+    const none = await shardwise(['run', '--resume', 'latest', train]);
+    expect(none.exitCode).toBe(2);
+    expect(none.stderr).toMatch(/^Continuing the latest run of \S+: no run of it in \S+runs\./);
+    await mkdir(join(directory, 'runs', 'fixtures-20260101-000000-2'), { recursive: true });
+    const empty = await shardwise(['run', '--resume', 'latest', train]);
+    expect(empty.exitCode).toBe(2);
+    expect(empty.stderr).toMatch(
+      /no checkpoint in 1 run, runs.fixtures-20260101-000000-2 being the newest\. Name a checkpoint/,
+    );
   });
 
   it('stops all ranks after one step at Ctrl-C, saves, and says how to continue', async () => {
@@ -135,6 +160,22 @@ describe('shardwise run', () => {
     expect(thrown.exitCode).toBe(1);
     expect(thrown.stderr).toContain('Rank 1 failed first: PlannedError: the plan failed\n    at ');
     expect((await shardwise(['run', '--nproc', '2', outcomes, 'exit'])).exitCode).toBe(3);
+  });
+});
+
+describe('shardwise export', () => {
+  it('writes the model of a run to one file, and says where', async () => {
+    await shardwise(['run', '--nproc', '2', '--run-dir', 'out', train, '2']);
+    const run = await shardwise(['export', 'out', 'model.safetensors']);
+    expect(run).toEqual({ exitCode: 0, stdout: 'Model: model.safetensors\n', stderr: '' });
+    const { tensors } = decodeSafetensors(await readFile(join(directory, 'model.safetensors')));
+    expect(tensors['weight']?.shape).toEqual([4]);
+  });
+
+  it('says so where there is no checkpoint', async () => {
+    const run = await shardwise(['export', 'absent', 'model.safetensors']);
+    expect(run.exitCode).toBe(2);
+    expect(run.stderr).toMatch(/^Loading a checkpoint from absent: there is no state.json/);
   });
 });
 

@@ -55,6 +55,28 @@ describe('the report', () => {
     expect(html).toContain('<span class="chip finished">finished</span>');
   });
 
+  it('shows what the memory of a rank holds, where the script tells it', () => {
+    const memory = {
+      parameterBytes: 4 * 2 ** 20,
+      gradientBytes: 4 * 2 ** 20,
+      optimizerBytes: 8 * 2 ** 20,
+      bufferBytes: 0,
+      hostBytes: 0,
+      otherBytes: 2 ** 20,
+      bytesInUse: 17 * 2 ** 20,
+      peakBytes: 20 * 2 ** 20,
+    };
+    const page = htmlReport(
+      runOf(
+        [1, 2].map((step) => stepReport(0, step, { memory })),
+        1,
+      ),
+    );
+    expect(page).toContain('<h2>What the memory of a rank holds</h2>');
+    expect(page).toContain('</i>gradients</span>');
+    expect(page).not.toMatch(/NaN|Infinity|undefined/);
+  });
+
   it('asks nothing of the network or of other files', () => {
     expect(html).not.toMatch(/\b(src|href)=|url\((?!#)|@import|https?:|fetch\(|import\(/);
   });
@@ -100,7 +122,7 @@ describe('the report', () => {
       1,
     );
     const page = htmlReport(bare);
-    expect(page).not.toMatch(/<h2>(Loss|Throughput|Memory|Learning rate|Timeline)/);
+    expect(page).not.toMatch(/<h2>(Loss|Throughput|Memory|What|Learning rate|Timeline)/);
     expect(page).toContain('<h2>Step time</h2>');
   });
 

@@ -1,29 +1,19 @@
-import { elementCount, formatShape, dtypes, type Layout, type Plan } from '@shardwise/core';
+import { type DType, dtypes, formatShape, type Layout, type Plan } from '@shardwise/core';
+import { describeFormula, memoryRows } from './memory/describe-memory.ts';
+import { describeImbalance } from './memory/describe-imbalance.ts';
+import { localElements } from './memory/local-bytes.ts';
+import { planMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 
-/** A layout as text: `replicate`, `shard(0: dp)`, `partial(dp)`. */
+/** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `only(dp: 0)`, `partial(dp)`. */
 export function formatLayout(layout: Layout): string {
   const shards = layout.dims.flatMap((axes, dim) =>
     axes.length > 0 ? [`shard(${dim}: ${axes.join('·')})`] : [],
   );
+  const { flat = [] } = layout;
+  if (flat.length > 0) shards.push(`shard(flat: ${flat.join('·')})`);
+  if (layout.only !== undefined) shards.push(`only(${layout.only.axis}: ${layout.only.rank})`);
   const partial = layout.partial.length > 0 ? [`partial(${layout.partial.join('·')})`] : [];
   return [...shards, ...partial].join(' ') || 'replicate';
-}
-
-/** Bytes of a value on one rank, rounded up where a dim does not divide. */
-function localBytes(
-  shape: readonly number[],
-  bytesPerElement: number,
-  layout: Layout,
-  sizes: ReadonlyMap<string, number>,
-): number {
-  const local = shape.map((size, dim) => {
-    const parts = (layout.dims[dim] ?? []).reduce(
-      (product, axis) => product * (sizes.get(axis) ?? 1),
-      1,
-    );
-    return Math.ceil(size / parts);
-  });
-  return elementCount(local) * bytesPerElement;
 }
 
 function table(rows: readonly (readonly string[])[]): string {
@@ -44,26 +34,22 @@ function countOf(parameters: number): string {
   return parameters === 1 ? '1 parameter' : `${parameters} parameters`;
 }
 
-/** A plan as tables: how each parameter and its gradient lie, and what a step communicates. Bytes are per rank. */
-export function explain(plan: Plan): string {
-  const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));
+/**
+ * A plan as tables: how each parameter and its gradient lie, what a step communicates, and what a
+ * rank keeps, with the formula of its states. Bytes are per rank.
+ */
+export function explain(plan: Plan, options: PlanMemoryOptions = {}): string {
+  const unitBytes = (dtype: DType): number =>
+    dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
-  let parameterBytes = 0;
-  let gradientBytes = 0;
-  const parameters = plan.parameters.map((p) => {
-    const unit = dtypes[p.dtype].bytes;
-    const bytes = localBytes(p.shape, unit, p.parameter, sizes);
-    parameterBytes += bytes;
-    if (p.requiresGrad) gradientBytes += localBytes(p.shape, unit, p.gradient, sizes);
-    return [
-      p.name,
-      p.dtype,
-      formatShape(p.shape),
-      formatLayout(p.parameter),
-      p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
-      String(bytes),
-    ];
-  });
+  const parameters = plan.parameters.map((p) => [
+    p.name,
+    p.dtype,
+    formatShape(p.shape),
+    formatLayout(p.parameter),
+    p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
+    String(localElements(p.shape, p.parameter, plan.axes) * unitBytes(p.dtype)),
+  ]);
   const collectives = plan.collectives.map((c) => [
     c.when,
     c.operation,
@@ -75,6 +61,7 @@ export function explain(plan: Plan): string {
     collectives.length === 0
       ? 'no communication'
       : table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives]);
+  const memory = planMemory(plan, options);
   return [
     `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}`,
     '',
@@ -82,6 +69,9 @@ export function explain(plan: Plan): string {
     '',
     traffic,
     '',
-    `per rank: ${parameterBytes} bytes of parameters, ${gradientBytes} bytes of gradients`,
+    table(memoryRows(memory)),
+    '',
+    describeFormula(memory),
+    ...describeImbalance(plan, options),
   ].join('\n');
 }

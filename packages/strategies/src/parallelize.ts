@@ -1,5 +1,6 @@
 import {
   currentSession,
+  dtypes,
   type Model,
   type Module,
   type ParallelModel,
@@ -15,7 +16,10 @@ export function planFor(model: Module, strategy: Strategy<Module>): Plan {
     const { shape, dtype, requiresGrad } = parameter;
     return { name, shape, dtype, requiresGrad, names: names.get(parameter) ?? [name] };
   });
-  return strategy.plan(parameters, currentSession().mesh.axes);
+  const bufferBytes = model
+    .namedBuffers()
+    .reduce((sum, [, { numel, dtype }]) => sum + numel * dtypes[dtype].bytes, 0);
+  return { ...strategy.plan(parameters, currentSession().mesh.axes), bufferBytes };
 }
 
 /** Plans and applies a strategy. A collective. */

@@ -26,7 +26,15 @@ describe('explain', () => {
       backward  allReduce   dp    2 parameters  32
       backward  allReduce   dp    1 parameter   112
 
-      per rank: 320 bytes of parameters, 144 bytes of gradients"
+      per rank          bytes
+      parameters        320
+      gradients         144
+      optimizer states  288
+      buffers           not known
+      activations       not known
+      sum               752
+
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
     `);
   });
 
@@ -43,7 +51,15 @@ describe('explain', () => {
 
       no communication
 
-      per rank: 320 bytes of parameters, 144 bytes of gradients"
+      per rank          bytes
+      parameters        320
+      gradients         144
+      optimizer states  288
+      buffers           not known
+      activations       not known
+      sum               752
+
+      states: 16Ψ = 16 × 36 = 576 bytes, Ψ = 36 trained elements; 176 bytes are frozen or padding"
     `);
   });
 
@@ -81,7 +97,15 @@ describe('explain', () => {
 
       no communication
 
-      per rank: 32 bytes of parameters, 88 bytes of gradients"
+      per rank          bytes
+      parameters        32
+      gradients         88
+      optimizer states  64
+      buffers           not known
+      activations       not known
+      sum               184
+
+      states: 184 bytes; parameters are not cut alike"
     `);
   });
 

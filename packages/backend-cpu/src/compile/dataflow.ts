@@ -1,21 +1,26 @@
 import type { Segment, Step } from './step.ts';
+import { repeatedWidenings } from './widening.ts';
 
-/** Ops that a piece repeats wherever it needs them, instead of reading their result from memory. */
-function isLazyOp(step: Step): boolean {
-  return step.op === 'constant' || step.op === 'expand' || step.op === 'reshape';
+/** Steps that a piece repeats wherever it needs them, instead of reading their result from memory. */
+function isLazy(step: Step, widenings: ReadonlySet<number>): boolean {
+  if (step.op === 'constant' || step.op === 'expand' || step.op === 'reshape') return true;
+  return widenings.has(step.output);
 }
 
 /**
- * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes) are
+ * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes,
+ * and f32 values of inputs of 16 bits) are
  * looked through, but for those in `stored`, which are computed into memory like any other step.
  */
 export class Dataflow {
   readonly #producers: ReadonlyMap<number, Step>;
   readonly #stored: ReadonlySet<number>;
+  readonly #widenings: ReadonlySet<number>;
 
   constructor(segment: Segment, stored: ReadonlySet<number>) {
     this.#producers = new Map(segment.steps.map((step) => [step.output, step]));
     this.#stored = stored;
+    this.#widenings = repeatedWidenings(segment);
   }
 
   /** undefined for an input. */
@@ -26,7 +31,9 @@ export class Dataflow {
   /** The step that a piece repeats to have the value, undefined where it reads memory. */
   lazy(id: number): Step | undefined {
     const step = this.#producers.get(id);
-    return step !== undefined && isLazyOp(step) && !this.#stored.has(id) ? step : undefined;
+    return step !== undefined && isLazy(step, this.#widenings) && !this.#stored.has(id)
+      ? step
+      : undefined;
   }
 
   /** The values in memory that a step reads, through lazy steps. */

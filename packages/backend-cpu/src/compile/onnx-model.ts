@@ -1,11 +1,16 @@
 import { GraphBuilder } from '../onnx/graph-builder.ts';
 import { lower } from '../onnx/lower/lowerings.ts';
+import { widenedInputs } from '../onnx/session-type.ts';
 import type { PieceProgram } from './piece-program.ts';
 import type { Segment } from './step.ts';
 
 /** The ONNX model of a piece; its inputs and outputs are in the piece's order. */
 export function onnxModel(segment: Segment, piece: PieceProgram): Uint8Array {
-  const graph = new GraphBuilder(segment.values, piece.inputs);
+  const graph = new GraphBuilder(
+    segment.values,
+    piece.inputs,
+    widenedInputs(piece.steps, segment.values),
+  );
   for (const step of piece.steps) lower(graph, step);
   return graph.finish(piece.outputs);
 }

@@ -1,5 +1,5 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { isOnnxOp } from '../onnx/lower/lowerings.ts';
+import { onnxComputes } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import type { PieceKind } from './schedule.ts';
@@ -22,7 +22,7 @@ export function stepKinds(
   for (const step of steps.toReversed()) {
     const reader = nextReader.get(step.output);
     const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
-    const isFree = kinds.get(step) === 'kernel' && isOnnxOp(step.op);
+    const isFree = kinds.get(step) === 'kernel' && isOnnxStep(step, values);
     if (isBeforeOnnx && isFree && gainsFromOnnx(step)) kinds.set(step, 'onnx');
     for (const source of flow.sources(step)) nextReader.set(source, step);
   }
@@ -53,9 +53,16 @@ function isCoarserInOnnx(step: Step): boolean {
 
 function ownKind(step: Step, values: readonly ValueType[], support: KernelSupport): StepKind {
   if (!support.computes(step, values)) return 'onnx';
-  if (!isOnnxOp(step.op)) return 'kernel';
+  if (!isOnnxStep(step, values)) return 'kernel';
   const sizes = [step, ...step.inputs.map((id) => valueAt(values, id))].map(({ shape }) =>
     elementCount(shape),
   );
   return Math.max(...sizes) <= smallElements ? 'either' : 'kernel';
+}
+
+function isOnnxStep(step: Step, values: readonly ValueType[]): boolean {
+  return onnxComputes(
+    step,
+    step.inputs.map((id) => valueAt(values, id)),
+  );
 }

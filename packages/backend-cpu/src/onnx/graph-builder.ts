@@ -1,5 +1,6 @@
-import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
-import { elementCount, sameShape, valueAt } from '../compile/step.ts';
+import type { DType, ValueType } from '@shardwise/core/spec';
+import { elementCount, sameShape, type Step, valueAt } from '../compile/step.ts';
+import { isWidening } from '../compile/widening.ts';
 import {
   encodeModel,
   tensorTypes,
@@ -8,12 +9,9 @@ import {
   type OnnxNode,
   type TensorType,
 } from './model.ts';
+import { constantBits } from '../wasm/constant-bits.ts';
 import type { Operand } from './operand.ts';
-
-/** The dtypes that ONNX graphs of this backend hold. */
-const onnxTypes = { f32: 'f32', i32: 'i32', bool: 'bool' } as const satisfies Partial<
-  Record<DType, TensorType>
->;
+import { sessionType } from './session-type.ts';
 
 /** Little-endian bytes of one element. */
 const scalarBytes: { readonly [T in TensorType]: (value: number) => Uint8Array } = {
@@ -22,6 +20,9 @@ const scalarBytes: { readonly [T in TensorType]: (value: number) => Uint8Array }
   i32: (value) => new Uint8Array(Int32Array.of(value).buffer),
   i64: (value) => new Uint8Array(BigInt64Array.of(BigInt(value)).buffer),
   u8: (value) => Uint8Array.of(value),
+  u16: (value) => new Uint8Array(Uint16Array.of(value).buffer),
+  f16: (value) => new Uint8Array(Float16Array.of(value).buffer),
+  bf16: (value) => new Uint8Array(Uint16Array.of(constantBits('bf16', value)).buffer),
   bool: (value) => Uint8Array.of(value),
 };
 
@@ -32,9 +33,16 @@ export class GraphBuilder {
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxInitializer>();
   readonly #operands = new Map<number, Operand>();
+  readonly #widened: ReadonlyMap<number, TensorType>;
   #names = 0;
 
-  constructor(values: readonly ValueType[], inputs: readonly number[]) {
+  /** `widened` are the inputs that are declared with another type than they are moved with. */
+  constructor(
+    values: readonly ValueType[],
+    inputs: readonly number[],
+    widened: ReadonlyMap<number, TensorType>,
+  ) {
+    this.#widened = widened;
     this.#values = values;
     this.#inputs = inputs;
     for (const [index, id] of inputs.entries()) {
@@ -44,6 +52,11 @@ export class GraphBuilder {
 
   type(id: number): ValueType {
     return valueAt(this.#values, id);
+  }
+
+  /** Whether a step makes f32 values of a 16-bit input. */
+  widens(step: Step): boolean {
+    return isWidening(step, this.#values) && step.inputs.every((id) => this.#widened.has(id));
   }
 
   define(id: number, operand: Operand): void {
@@ -101,15 +114,7 @@ export class GraphBuilder {
   }
 
   onnxType(dtype: DType): TensorType {
-    if (dtype === 'f32' || dtype === 'i32' || dtype === 'bool') return onnxTypes[dtype];
-    throw new BackendError(
-      {
-        asked: `to compute with ${dtype}`,
-        found: 'the CPU backend computes with f32, i32 and bool',
-        todo: 'Convert the tensor first',
-      },
-      { dtype },
-    );
+    return sessionType(dtype);
   }
 
   /** The encoded model; its inputs are i0, i1, … and its outputs o0, o1, … */
@@ -119,7 +124,7 @@ export class GraphBuilder {
     const rename = (name: string): string => renamed.get(name) ?? name;
     const describe = (id: number, name: string) => {
       const { shape, dtype } = this.type(id);
-      return { name, shape, type: this.onnxType(dtype) };
+      return { name, shape, type: this.#widened.get(id) ?? this.onnxType(dtype) };
     };
     return encodeModel({
       nodes: this.#nodes.map((node) => ({

@@ -5,10 +5,13 @@ import { ProtobufWriter } from './protobuf-writer.ts';
 export const tensorTypes = {
   f32: 1,
   u8: 2,
+  u16: 4,
   i32: 6,
   i64: 7,
   bool: 9,
+  f16: 10,
   f64: 11,
+  bf16: 16,
 } as const;
 
 export type TensorType = keyof typeof tensorTypes;

@@ -1,10 +1,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
+import type { ValueType } from '@shardwise/core/spec';
+import type { PieceProgram } from '../compile/piece-program.ts';
 import type { AddressOf, Stage } from '../compile/stage.ts';
 import { byteLengthOf, valueAt } from '../compile/step.ts';
 import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
-import { type ElementDType, isElementDType, Values } from './runtime/session.ts';
+import type { TensorType } from './model.ts';
+import { Values } from './runtime/session.ts';
+import { sessionType, widenedInputs } from './session-type.ts';
 import type { SessionLease } from './sessions.ts';
 
 /**
@@ -16,7 +19,7 @@ const LONG_MS = 20;
 interface Slot {
   readonly id: number;
   readonly type: ValueType;
-  readonly dtype: ElementDType;
+  readonly element: TensorType;
   address: number;
 }
 
@@ -31,12 +34,13 @@ class Bindings {
     types: readonly ValueType[],
     ids: readonly number[],
     nameOf: (index: number) => string,
+    widened: ReadonlyMap<number, TensorType>,
   ) {
     this.values = new Values(ids.map((_, index) => nameOf(index)));
     this.#base = base;
     this.#slots = ids.map((id) => {
       const type = valueAt(types, id);
-      return { id, type, dtype: elementDType(type.dtype), address: -1 };
+      return { id, type, element: widened.get(id) ?? sessionType(type.dtype), address: -1 };
     });
   }
 
@@ -49,7 +53,7 @@ class Bindings {
         this.#base + BigInt(address),
         byteLengthOf(slot.type),
         slot.type.shape,
-        slot.dtype,
+        slot.element,
       );
       slot.address = address;
     });
@@ -68,15 +72,16 @@ export class OnnxStage implements Stage {
   constructor(
     memory: WebAssembly.Memory,
     values: readonly ValueType[],
-    ids: { readonly inputs: readonly number[]; readonly outputs: readonly number[] },
+    piece: Pick<PieceProgram, 'inputs' | 'outputs' | 'steps'>,
     lease: SessionLease,
     describe: () => string,
   ) {
     const base = hostAddress(new Uint8Array(memory.buffer));
     this.#lease = lease;
     this.#describe = describe;
-    this.#inputs = new Bindings(base, values, ids.inputs, inputName);
-    this.#outputs = new Bindings(base, values, ids.outputs, outputName);
+    const widened = widenedInputs(piece.steps, values);
+    this.#inputs = new Bindings(base, values, piece.inputs, inputName, widened);
+    this.#outputs = new Bindings(base, values, piece.outputs, outputName, new Map());
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
@@ -99,13 +104,4 @@ export class OnnxStage implements Stage {
     this.#outputs.values.release();
     this.#lease.release();
   }
-}
-
-function elementDType(dtype: DType): ElementDType {
-  if (isElementDType(dtype)) return dtype;
-  throw new BackendError({
-    asked: `a tensor of ${dtype}`,
-    found: 'the CPU backend computes with f32, i32 and bool',
-    todo: 'Convert the tensor first',
-  });
 }

@@ -2,6 +2,7 @@ import type { Code } from './assembler/code.ts';
 import type { FunctionBuilder, Local } from './assembler/function-builder.ts';
 import { f32x4, f64x2, i32x4, i8x16, v128 } from './assembler/instructions.ts';
 import type { ElementwiseOp, LaneDType } from './loop-spec.ts';
+import { cast } from './cast.ts';
 import * as math from './math.ts';
 
 type V128 = Code<'v128'>;
@@ -40,17 +41,6 @@ function signFloat({ fn }: EmitContext, x: Vector): V128 {
   const one = v128.or(fn.float(1), v128.and(x, fn.int(-0x80000000)));
   const zero = fn.float(0);
   return v128.bitselect(one, x, v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero)));
-}
-
-function cast({ fn, dtype, inputDType }: EmitContext, x: Vector): V128 {
-  if (dtype === inputDType) return x;
-  if (dtype === 'bool') return inputDType === 'f32' ? f32x4.ne(x, fn.float(0)) : isNonZero(fn, x);
-  if (inputDType === 'bool') return v128.and(x, dtype === 'f32' ? fn.float(1) : fn.int(1));
-  return dtype === 'f32' ? f32x4.convertI32x4S(x) : i32x4.truncSatF32x4S(x);
-}
-
-export function isNonZero(fn: FunctionBuilder, x: V128): V128 {
-  return i32x4.ne(x, fn.int(0));
 }
 
 function mix(

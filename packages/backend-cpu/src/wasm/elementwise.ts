@@ -1,7 +1,9 @@
 import type { Code } from './assembler/code.ts';
 import { FunctionBuilder, type Local } from './assembler/function-builder.ts';
 import { i16x8, i32, i32x4, i8x16, v128 } from './assembler/instructions.ts';
-import { type EmitContext, emitters, isNonZero } from './elementwise-ops.ts';
+import { isNonZero } from './cast.ts';
+import { constantBits } from './constant-bits.ts';
+import { type EmitContext, emitters } from './elementwise-ops.ts';
 import { type LaneDType, type LoopSpec, type LoopStep, laneBytes } from './loop-spec.ts';
 
 const LANES = 4;
@@ -115,7 +117,8 @@ class LoopWriter {
   #elementAddress(base: Local<'i32'> | undefined, dtype: LaneDType): Code<'i32'> {
     if (!base) throw new RangeError('An operand of a loop has no address.');
     const index = this.#column;
-    return i32.add(base, laneBytes[dtype] === 1 ? index : i32.shl(index, i32.const(2)));
+    const bytes = laneBytes[dtype];
+    return i32.add(base, bytes === 1 ? index : i32.shl(index, i32.const(bytes === 2 ? 1 : 2)));
   }
 
   #load(
@@ -127,12 +130,12 @@ class LoopWriter {
     const fn = this.#fn;
     const address = this.#elementAddress(base, dtype);
     const byteOffset = offset * laneBytes[dtype];
-    if (dtype === 'bool') {
-      if (width === 1) return isNonZero(fn, i32x4.splat(i32.load8u(address, byteOffset)));
-      const bytes = v128.load32Zero(address, byteOffset);
-      return isNonZero(fn, i32x4.extendLowI16x8U(i16x8.extendLowI8x16U(bytes)));
-    }
-    return width === 1 ? v128.load32Splat(address, byteOffset) : v128.load(address, byteOffset);
+    if (width === 1) return splatAt(fn, dtype, address, byteOffset);
+    if (laneBytes[dtype] === 2) return v128.load16x4u(address, byteOffset);
+    if (laneBytes[dtype] === 4) return v128.load(address, byteOffset);
+    const bytes = v128.load32Zero(address, byteOffset);
+    const lanes = i32x4.extendLowI16x8U(i16x8.extendLowI8x16U(bytes));
+    return dtype === 'bool' ? isNonZero(fn, lanes) : lanes;
   }
 
   #store(
@@ -145,14 +148,22 @@ class LoopWriter {
     const fn = this.#fn;
     const address = this.#elementAddress(base, dtype);
     const byteOffset = offset * laneBytes[dtype];
-    if (dtype === 'bool') {
-      const ones = fn.let(v128.and(value, fn.int(1)));
+    if (laneBytes[dtype] === 1) {
+      const bytes = dtype === 'bool' ? fn.let(v128.and(value, fn.int(1))) : value;
       if (width === 1) {
-        fn.do(i32.store8(address, i32x4.extractLane(ones, 0), byteOffset));
+        fn.do(i32.store8(address, i32x4.extractLane(bytes, 0), byteOffset));
         return;
       }
-      const words = fn.let(i16x8.narrowI32x4S(ones, ones));
-      fn.do(v128.store32Lane0(address, i8x16.narrowI16x8S(words, words), byteOffset));
+      const words = fn.let(i16x8.narrowI32x4U(bytes, bytes));
+      fn.do(v128.store32Lane0(address, i8x16.narrowI16x8U(words, words), byteOffset));
+      return;
+    }
+    if (laneBytes[dtype] === 2) {
+      fn.do(
+        width === 1
+          ? i32.store16(address, i32x4.extractLane(value, 0), byteOffset)
+          : v128.store64Lane0(address, i16x8.narrowI32x4U(value, value), byteOffset),
+      );
       return;
     }
     fn.do(
@@ -168,11 +179,7 @@ class LoopWriter {
       const address = this.#loadAddresses[slot];
       if (load.access !== access || !address) return;
       const byteOffset = load.elementOffset * laneBytes[load.dtype];
-      const value =
-        load.dtype === 'bool'
-          ? isNonZero(fn, i32x4.splat(i32.load8u(address, byteOffset)))
-          : v128.load32Splat(address, byteOffset);
-      this.#splats.set(slot, fn.let(value));
+      this.#splats.set(slot, fn.let(splatAt(fn, load.dtype, address, byteOffset)));
     });
   }
 
@@ -195,8 +202,20 @@ class LoopWriter {
 }
 
 function constantLanes(fn: FunctionBuilder, dtype: LaneDType, value: number): Local<'v128'> {
-  if (dtype === 'f32') return fn.float(value);
-  return fn.int(dtype === 'bool' ? (value === 0 ? 0 : -1) : value);
+  return dtype === 'f32' ? fn.float(value) : fn.int(constantBits(dtype, value));
+}
+
+/** One element in all lanes. */
+function splatAt(
+  fn: FunctionBuilder,
+  dtype: LaneDType,
+  address: Code<'i32'>,
+  byteOffset: number,
+): Code<'v128'> {
+  if (laneBytes[dtype] === 4) return v128.load32Splat(address, byteOffset);
+  if (laneBytes[dtype] === 2) return i32x4.splat(i32.load16u(address, byteOffset));
+  const byte = i32x4.splat(i32.load8u(address, byteOffset));
+  return dtype === 'bool' ? isNonZero(fn, byte) : byte;
 }
 
 function at(slots: readonly Local<'v128'>[], slot: number): Local<'v128'> {

@@ -1,6 +1,6 @@
 import type { ComputeOp, Instruction, ValueType } from '@shardwise/core/spec';
 import { expandAccess } from './fuse/access.ts';
-import { type ElementwiseOp, isLaneDType } from './loop-spec.ts';
+import { type ElementwiseOp, isComputeDType, isLaneDType } from './loop-spec.ts';
 import { movesRows } from './move/moves-rows.ts';
 import { rowKernel } from './rows/row-kernel.ts';
 
@@ -44,7 +44,9 @@ export function isElementwiseOp(op: ComputeOp): op is ElementwiseOp {
 export function isFusable(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   const { op, dtype, shape } = instruction;
   if (!isLaneDType(dtype) || !inputs.every((input) => isLaneDType(input.dtype))) return false;
-  if (op === 'constant' || op === 'reshape' || isElementwiseOp(op)) return true;
+  if (op === 'constant' || op === 'reshape' || op === 'cast' || op === 'where') return true;
+  if (isElementwiseOp(op))
+    return [instruction, ...inputs].every((type) => isComputeDType(type.dtype));
   const [from] = inputs;
   return op === 'expand' && from !== undefined && expandAccess(from.shape, shape) !== undefined;
 }

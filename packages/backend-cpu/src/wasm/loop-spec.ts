@@ -1,9 +1,24 @@
 import type { ComputeOp, DType } from '@shardwise/core/spec';
 
-/** What kernels compute with; bools are lane masks in registers and bytes in memory. */
-export type LaneDType = 'f32' | 'i32' | 'bool';
+/**
+ * What lies in the lanes of kernels. Kernels compute with f32, i32 and bool (lane masks in registers
+ * and bytes in memory); the others are converted and moved only, as bits at the low end of a lane.
+ */
+export type LaneDType = 'f32' | 'i32' | 'bool' | 'f16' | 'bf16' | 'u8';
 
-export const laneBytes: Readonly<Record<LaneDType, number>> = { f32: 4, i32: 4, bool: 1 };
+export const laneBytes: Readonly<Record<LaneDType, 1 | 2 | 4>> = {
+  f32: 4,
+  i32: 4,
+  bool: 1,
+  f16: 2,
+  bf16: 2,
+  u8: 1,
+};
+
+/** Whether kernels compute with it, and not only convert it. */
+export function isComputeDType(dtype: DType): boolean {
+  return dtype === 'f32' || dtype === 'i32' || dtype === 'bool';
+}
 
 export function isLaneDType(dtype: DType): dtype is LaneDType {
   return dtype in laneBytes;

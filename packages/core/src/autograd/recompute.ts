@@ -19,6 +19,7 @@ export class RecomputeRegion implements Region {
   readonly #options: RecomputeOptions;
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
+  readonly #remakes = new WeakMap<Node, () => Node>();
 
   constructor(options: RecomputeOptions) {
     this.#options = options;
@@ -32,6 +33,11 @@ export class RecomputeRegion implements Region {
   /** Whatever `keeps` says: for what leaves the region. */
   keep(node: Node): void {
     this.#kept.add(node);
+  }
+
+  /** Backward makes `node` again as another expression of the same value. */
+  remake(node: Node, expression: () => Node): void {
+    this.#remakes.set(node, expression);
   }
 
   /** Makes nodes again ahead of their use, so that collectives among them start early. */
@@ -62,11 +68,14 @@ export class RecomputeRegion implements Region {
     if (node.value !== null || this.#kept.has(node) || this.#options.keeps(node)) return node;
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
-    const { op, params, shape, dtype } = node;
-    const copy = new Node(op, params, node.inputs.map(substituted), shape, dtype, false);
+    const copy = this.#remakes.get(node)?.() ?? copyOf(node);
     this.#copies.set(node, copy);
     return copy;
   }
+}
+
+function copyOf({ op, params, inputs, shape, dtype }: Node): Node {
+  return new Node(op, params, inputs.map(substituted), shape, dtype, false);
 }
 
 function substituted(node: Node): Node {

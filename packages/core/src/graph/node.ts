@@ -1,6 +1,7 @@
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { infer } from './infer.ts';
+import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
 
 /** Receives the gradient of a leaf during backward. */
@@ -12,6 +13,7 @@ export interface GradientSink {
 export type NodeValue =
   | { readonly kind: 'host'; readonly bytes: Uint8Array }
   | { readonly kind: 'device'; readonly storage: Storage }
+  | { readonly kind: 'paged'; readonly page: Page }
   | { readonly kind: 'freed'; readonly by: string };
 
 /** A part of a forward pass whose values backward may make again instead of having them kept. */

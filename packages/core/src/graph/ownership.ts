@@ -1,3 +1,4 @@
+import type { Page } from '../paging/page.ts';
 import type { Node } from './node.ts';
 import type { Storage } from './storage.ts';
 
@@ -20,6 +21,12 @@ export function freeNode(node: Node, by: string): void {
 export function moveToHost(node: Node, bytes: Uint8Array): void {
   releaseStorage(node);
   node.value = { kind: 'host', bytes };
+}
+
+/** Moves a leaf's contents out of the device, until a run needs them. */
+export function moveToPage(node: Node, page: Page): void {
+  releaseStorage(node);
+  node.value = { kind: 'paged', page };
 }
 
 function releaseStorage(node: Node): void {

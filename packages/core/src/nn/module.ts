@@ -66,6 +66,17 @@ export abstract class Module {
     return firstNames(this.#all((module) => module.#own((value) => value instanceof BufferTensor)));
   }
 
+  /** Parameters and persistent buffers; what is shared stands under all its names. */
+  namedState(): Named<Parameter | BufferTensor>[] {
+    const own = (module: Module): Named<Parameter | BufferTensor>[] => [
+      ...module.#own((value) => value instanceof Parameter),
+      ...module.#own((value) => value instanceof BufferTensor).filter(
+        ([, buffer]) => buffer.persistent,
+      ),
+    ];
+    return [...this.#all(own, null)];
+  }
+
   zeroGrad(): void {
     for (const parameter of this.parameters()) parameter.zeroGrad();
   }
@@ -97,7 +108,7 @@ export abstract class Module {
    * names, as in PyTorch. Computes what is pending.
    */
   stateDict(): Promise<StateDict> {
-    return readStateDict(this.#state());
+    return readStateDict(this.namedState());
   }
 
   /**
@@ -105,7 +116,7 @@ export abstract class Module {
    * listing missing and unexpected names (where strict) and differing shapes together.
    */
   loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {
-    return writeStateDict(this.constructor.name, this.#state(), dict, options);
+    return writeStateDict(this.constructor.name, this.namedState(), dict, options);
   }
 
   /** The tree of modules, as PyTorch prints it. */
@@ -145,16 +156,6 @@ export abstract class Module {
     for (const [path, module] of walk(this, '', seen)) {
       for (const [name, value] of own(module)) yield [join(path, name), value];
     }
-  }
-
-  #state(): Named<Parameter | BufferTensor>[] {
-    const own = (module: Module): Named<Parameter | BufferTensor>[] => [
-      ...module.#own((value) => value instanceof Parameter),
-      ...module.#own((value) => value instanceof BufferTensor).filter(
-        ([, buffer]) => buffer.persistent,
-      ),
-    ];
-    return [...this.#all(own, null)];
   }
 }
 

@@ -1,9 +1,9 @@
 import { inputNode } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
+import { stateMismatch } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { convertArray } from './convert-array.ts';
@@ -21,9 +21,6 @@ export interface LoadReport {
   readonly missing: readonly string[];
   readonly unexpected: readonly string[];
 }
-
-/** Most names that a message lists of each kind. */
-const LISTED = 10;
 
 /** Reads tensors to the host; what has several names is read once and shared. */
 export async function readStateDict(
@@ -69,7 +66,11 @@ export async function writeStateDict(
   }
   const strict = options.strict ?? true;
   if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
-    throw mismatch(owner, strict ? { missing, unexpected, different } : { different });
+    throw stateMismatch(
+      `load a state dict into ${owner}`,
+      strict ? { missing, unexpected, different } : { different },
+      'Load the state dict of a model of the same structure, or pass { strict: false } where only names differ',
+    );
   }
   for (const [tensor, { shape, dtype, bytes }] of values) {
     tensor.assign(new Tensor(inputNode(shape, dtype, { kind: 'host', bytes })));
@@ -85,24 +86,4 @@ function describeDifference(tensor: Tensor, array: HostArray): string | undefine
   }
   if (array.bytes.byteLength !== bytes) return `${array.bytes.byteLength} bytes, not ${bytes}`;
   return undefined;
-}
-
-function mismatch(
-  owner: string,
-  lists: Readonly<Record<string, readonly string[]>>,
-): CheckpointError {
-  const found = Object.entries(lists)
-    .filter(([, names]) => names.length > 0)
-    .map(([kind, names]) => {
-      const rest = names.length > LISTED ? ` and ${names.length - LISTED} more` : '';
-      return `${names.length} ${kind}: ${names.slice(0, LISTED).join(', ')}${rest}`;
-    });
-  return new CheckpointError(
-    {
-      asked: `load a state dict into ${owner}`,
-      found: found.join('; '),
-      todo: 'Load the state dict of a model of the same structure, or pass { strict: false } where only names differ',
-    },
-    lists,
-  );
 }

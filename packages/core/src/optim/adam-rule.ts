@@ -1,3 +1,4 @@
+import { adamMoments } from './adam-moments.ts';
 import type { UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerSettings } from './param-group.ts';
 import { Scalar } from './scalar.ts';
@@ -15,14 +16,9 @@ export interface AdamSettings extends OptimizerSettings {
  */
 export function adamRule(settings: AdamSettings, steps: number, decoupled: boolean): UpdateRule {
   const { lr, betas, weightDecay } = settings;
-  const [beta1, beta2] = betas;
+  const moments = adamMoments(settings, steps);
   const decay = new Scalar(decoupled ? 1 - lr * weightDecay : weightDecay);
-  const take1 = new Scalar(1 - beta1);
-  const keep2 = new Scalar(beta2);
-  const take2 = new Scalar(1 - beta2);
-  const correction2 = new Scalar(Math.sqrt(1 - beta2 ** steps));
-  const eps = new Scalar(settings.eps);
-  const stepSize = new Scalar(lr / (1 - beta1 ** steps));
+  const stepSize = new Scalar(lr / (1 - betas[0] ** steps));
   const decays = weightDecay !== 0;
   return (parameter, gradient, state) => {
     const { shape } = parameter;
@@ -30,12 +26,11 @@ export function adamRule(settings: AdamSettings, steps: number, decoupled: boole
     const p = decays && decoupled ? parameter.mul(decay.of(shape)) : parameter;
     const mean = state.tensor('exp_avg');
     const square = state.tensor('exp_avg_sq');
-    const m = mean.add(g.sub(mean).mul(take1.of(shape)));
-    const v = square.mul(keep2.of(shape)).add(g.mul(take2.of(shape)).mul(g));
-    const denominator = v.sqrt().div(correction2.of(shape)).add(eps.of(shape));
-    mean.assign(m);
-    square.assign(v);
-    parameter.assign(p.sub(m.mul(stepSize.of(shape)).div(denominator)));
+    const next = moments.next(mean, square, g);
+    mean.assign(next.mean);
+    square.assign(next.square);
+    const step = next.mean.mul(stepSize.of(shape)).div(moments.denominator(next.square));
+    parameter.assign(p.sub(step));
   };
 }
 

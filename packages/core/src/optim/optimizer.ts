@@ -1,6 +1,7 @@
 import { noGrad } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import type { HostArray } from '../serialization/host-array.ts';
+import type { ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
@@ -64,6 +65,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     this.paramGroups.push(...added);
   }
 
+  /** What is kept of a parameter; undefined before its first update. */
+  stateOf(parameter: Tensor): ParameterState | undefined {
+    return this.#states.get(parameter);
+  }
+
   /** Copies on the host. */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, Record<string, HostArray>> = {};
@@ -86,7 +92,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const states = Object.entries(dict.state).map(([index, arrays]) => {
       const parameter = params[Number(index)];
       if (parameter === undefined) throw unknownParameter(index, params.length);
-      return [parameter, ParameterState.from(parameter, arrays)] as const;
+      return [
+        parameter,
+        ParameterState.from((name) => this.stateType(name, parameter), arrays),
+      ] as const;
     });
     for (const [index, group] of this.paramGroups.entries()) {
       Object.assign(group, { ...dict.paramGroups[index], params: group.params });
@@ -102,12 +111,17 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** Throws ConfigError for settings out of range. */
   protected abstract checkSettings(settings: Settings): void;
 
+  /** Shape and dtype of what is kept of a parameter under a name; as the parameter's, but for few optimizers. */
+  protected stateType(_name: string, parameter: Tensor): ValueType {
+    return { shape: parameter.shape, dtype: parameter.dtype };
+  }
+
   #updateGroup(group: ParamGroup<Settings>, updates: (parameter: Tensor) => boolean): void {
     const rules = new Map<number, UpdateRule>();
     for (const parameter of group.params) {
       const gradient = parameter.grad;
       if (gradient === null || !updates(parameter)) continue;
-      const state = this.#stateOf(parameter);
+      const state = this.#keptOf(parameter);
       state.steps++;
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
@@ -115,10 +129,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     }
   }
 
-  #stateOf(parameter: Tensor): ParameterState {
+  #keptOf(parameter: Tensor): ParameterState {
     const known = this.#states.get(parameter);
     if (known !== undefined) return known;
-    const state = new ParameterState(parameter);
+    const state = new ParameterState((name) => this.stateType(name, parameter));
     this.#states.set(parameter, state);
     return state;
   }

@@ -1,7 +1,7 @@
 import { inputNode } from '../graph/node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
-import { dtypes } from '../spec/dtype.ts';
+import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
@@ -9,20 +9,26 @@ import { Tensor } from '../tensor/tensor.ts';
 /** What an optimizer keeps of one parameter: how often it was updated, and tensors of its shape. */
 export class ParameterState {
   steps = 0;
-  readonly #parameter: Tensor;
+  readonly #typeOf: (name: string) => ValueType;
   readonly #tensors = new Map<string, Tensor>();
 
-  constructor(parameter: Tensor) {
-    this.#parameter = parameter;
+  /** `typeOf` says what a tensor of a name is; by default it is as the parameter. */
+  constructor(typeOf: (name: string) => ValueType) {
+    this.#typeOf = typeOf;
   }
 
   /** The tensor of a name, zeros before it is assigned to. */
   tensor(name: string): Tensor {
     const known = this.#tensors.get(name);
     if (known !== undefined) return known;
-    const { shape, dtype } = this.#parameter;
+    const { shape, dtype } = this.#typeOf(name);
     const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
     return this.#keep(name, { shape, dtype, bytes });
+  }
+
+  /** All that have been asked for, by name. */
+  get tensors(): ReadonlyMap<string, Tensor> {
+    return this.#tensors;
   }
 
   /** Tensors on the host under PyTorch's names; `step` is an f32 scalar, as there. */
@@ -37,9 +43,12 @@ export class ParameterState {
     return arrays;
   }
 
-  /** Throws CheckpointError for a tensor that is not of the parameter's shape. */
-  static from(parameter: Tensor, arrays: Readonly<Record<string, HostArray>>): ParameterState {
-    const state = new ParameterState(parameter);
+  /** Throws CheckpointError for a tensor that is not of its type. */
+  static from(
+    typeOf: (name: string) => ValueType,
+    arrays: Readonly<Record<string, HostArray>>,
+  ): ParameterState {
+    const state = new ParameterState(typeOf);
     const { step, ...tensors } = arrays;
     for (const [name, array] of Object.entries(tensors)) state.#load(name, array);
     // PyTorch's SGD keeps no count; what has a momentum has taken a step.
@@ -53,7 +62,7 @@ export class ParameterState {
   }
 
   #load(name: string, array: HostArray): void {
-    const { shape, dtype } = this.#parameter;
+    const { shape, dtype } = this.#typeOf(name);
     const byteLength = elementCount(shape) * dtypes[dtype].bytes;
     if (
       array.dtype !== dtype ||
@@ -62,7 +71,7 @@ export class ParameterState {
     ) {
       throw new CheckpointError(
         {
-          asked: `load ${name} of a parameter of shape ${formatShape(shape)} (${dtype}, ${byteLength} bytes)`,
+          asked: `load ${name} of shape ${formatShape(shape)} (${dtype}, ${byteLength} bytes)`,
           found: `shape ${formatShape(array.shape)} (${array.dtype}, ${array.bytes.byteLength} bytes)`,
           todo: 'Load the state of an optimizer of the same model',
         },

@@ -1,4 +1,4 @@
-import type { Node } from '../graph/node.ts';
+import type { Node, NodeValue } from '../graph/node.ts';
 import { adoptStorage } from '../graph/ownership.ts';
 import { Storage } from '../graph/storage.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
@@ -13,7 +13,8 @@ interface Run {
   readonly backend: Backend;
   readonly mesh: Mesh;
   readonly plan: Plan;
-  readonly leaves: readonly DeviceBuffer[];
+  /** By number, those that are on the device now. */
+  readonly leaves: Map<number, DeviceBuffer>;
   readonly scratch: DeviceBuffer | null;
   readonly allocations: readonly Storage[];
   /** One object per place, so that an output that lies on its input is seen to do so. */
@@ -35,50 +36,87 @@ export async function execute(
   backend: Backend,
   mesh: Mesh,
 ): Promise<readonly RootResult[]> {
-  const temporary: DeviceBuffer[] = [];
+  const temporary = new Map<Node | 'scratch', DeviceBuffer>();
   const allocations: Storage[] = [];
   const started = new Map<number, Promise<void>>();
   try {
-    const bound = leaves.map((leaf) => leafBuffer(leaf, backend, temporary));
     for (const byteLength of plan.layout.allocations)
       allocations.push(Storage.allocate(backend, byteLength));
     const scratch = plan.layout.scratchBytes > 0 ? backend.alloc(plan.layout.scratchBytes) : null;
-    if (scratch !== null) temporary.push(scratch);
+    if (scratch !== null) temporary.set('scratch', scratch);
     const run: Run = {
       backend,
       mesh,
       plan,
-      leaves: bound,
+      leaves: new Map(),
       scratch,
       allocations,
       buffers: new Map(),
       started,
       inFlight: new Set(),
     };
-    for (const step of plan.steps) await runStep(run, step);
+    for (const [index, step] of plan.steps.entries()) {
+      for (const number of plan.leafUses.needed[index] ?? []) {
+        const leaf = leaves[number];
+        if (leaf === undefined || run.leaves.has(number)) continue;
+        run.leaves.set(number, await leafBuffer(leaf, backend, temporary));
+      }
+      await runStep(run, step);
+      for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
+        const leaf = leaves[number];
+        const buffer = leaf === undefined ? undefined : temporary.get(leaf);
+        if (leaf === undefined || buffer === undefined) continue;
+        if (!last && leaf.value?.kind !== 'paged') continue;
+        temporary.delete(leaf);
+        run.leaves.delete(number);
+        backend.free(buffer);
+      }
+    }
     return plan.graph.roots.map((id) => rootResult(run, id));
   } finally {
     // What was started must end before its memory is given back, also after a failure elsewhere.
     await Promise.allSettled(started.values());
-    for (const buffer of temporary) backend.free(buffer);
+    for (const buffer of temporary.values()) backend.free(buffer);
     for (const storage of allocations) storage.release();
   }
 }
 
-function leafBuffer(leaf: Node, backend: Backend, temporary: DeviceBuffer[]): DeviceBuffer {
+async function leafBuffer(
+  leaf: Node,
+  backend: Backend,
+  temporary: Map<Node | 'scratch', DeviceBuffer>,
+): Promise<DeviceBuffer> {
   const { value } = leaf;
   if (value?.kind === 'device') return value.storage.buffer;
-  if (value?.kind !== 'host') throw new RangeError('a leaf without value');
+  if (value?.kind !== 'host' && value?.kind !== 'paged') {
+    throw new RangeError('a leaf without value');
+  }
+  const { byteLength } = value.kind === 'host' ? value.bytes : value.page;
   if (leaf.resident) {
-    const storage = Storage.allocate(backend, value.bytes.byteLength);
-    backend.write(storage.buffer, value.bytes);
+    const storage = Storage.allocate(backend, byteLength);
+    await fill(backend, storage.buffer, value);
     adoptStorage(leaf, storage);
     return storage.buffer;
   }
-  const buffer = backend.alloc(value.bytes.byteLength);
-  temporary.push(buffer);
-  backend.write(buffer, value.bytes);
+  const buffer = backend.alloc(byteLength);
+  temporary.set(leaf, buffer);
+  await fill(backend, buffer, value);
   return buffer;
+}
+
+async function fill(
+  backend: Backend,
+  buffer: DeviceBuffer,
+  value: Extract<NodeValue, { kind: 'host' | 'paged' }>,
+): Promise<void> {
+  if (value.kind === 'host') {
+    backend.write(buffer, value.bytes);
+    return;
+  }
+  const mapped = backend.map(buffer);
+  const bytes = mapped ?? new Uint8Array(buffer.byteLength);
+  await value.page.read(bytes);
+  if (mapped === undefined) backend.write(buffer, bytes);
 }
 
 function placeOf(plan: Plan, id: number): Place {
@@ -89,6 +127,7 @@ function placeOf(plan: Plan, id: number): Place {
 
 function bufferOf(run: Run, id: number): DeviceBuffer {
   const place = placeOf(run.plan, id);
+  if (place.kind === 'leaf') return locate(run, place);
   let buffer = run.buffers.get(place);
   if (buffer === undefined) {
     buffer = locate(run, place);
@@ -100,7 +139,7 @@ function bufferOf(run: Run, id: number): DeviceBuffer {
 function locate(run: Run, place: Place): DeviceBuffer {
   const base =
     place.kind === 'leaf'
-      ? run.leaves[place.leaf]
+      ? run.leaves.get(place.leaf)
       : place.kind === 'scratch'
         ? run.scratch
         : run.allocations[place.allocation]?.buffer;
@@ -169,8 +208,9 @@ async function startCollective(
   const finish = async (): Promise<void> => {
     await done;
     count('collectives', 1);
-    count('collectiveBytes', output.byteLength);
-    record('collective', step.collective.op, start, `${output.byteLength} bytes`);
+    const byteLength = Math.max(input.byteLength, output.byteLength);
+    count('collectiveBytes', byteLength);
+    record('collective', step.collective.op, start, `${byteLength} bytes`);
   };
   return { done: finish() };
 }

@@ -5,6 +5,7 @@ import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph
 import { sizeAt } from '../shape.ts';
 import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
+import { computeInFloat32 } from './low-precision.ts';
 
 /** A subgraph in the ops that a backend and a process group take. */
 export interface Expanded {
@@ -78,6 +79,13 @@ function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<Compos
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
   if (isOp(node, 'allToAll')) return exchangeAlong(only(inputs), node.params);
+  return (
+    computeInFloat32(node, inputs, (wide) => compute(node, wide, native)) ??
+    compute(node, inputs, native)
+  );
+}
+
+function compute(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
   if (isComposite(node.op) && !native.has(node.op)) {
     const parts = decompose(node.op, paramsOf(node, node.op), inputs);
     return expandParts(parts, inputs, native);

@@ -3,6 +3,7 @@ import type { Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
 import { expand } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
+import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import { isCheap, segment, sourcesOf, type Stage } from './segment.ts';
 import {
   isCollective,
@@ -36,6 +37,7 @@ export interface Plan {
   readonly graph: ValueGraph;
   readonly layout: Layout;
   readonly steps: readonly PlanStep[];
+  readonly leafUses: LeafUses;
 }
 
 /** Compiles a program, or finds it compiled. */
@@ -69,7 +71,13 @@ export async function makePlan(
       });
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
-  return { words: words.slice(), graph, layout, steps };
+  return {
+    words: words.slice(),
+    graph,
+    layout,
+    steps,
+    leafUses: leafUsesOf(graph, layout, steps),
+  };
 }
 
 type Update = ValueGraph['updates'][number];

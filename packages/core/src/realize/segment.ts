@@ -1,3 +1,5 @@
+import { elementCount } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
 import { isCollective, isCompute, type CollectiveValue, type ValueGraph } from './values.ts';
 
 /** What a plan does, in order; numbers are value ids. */
@@ -6,6 +8,9 @@ export type Stage =
   /** Starts a collective, or several all-reduces as one message, without waiting. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
   | { readonly kind: 'wait'; readonly values: readonly number[] };
+
+/** Parameters that are updated in one segment before their gathers start: enough for its cost not to matter. */
+const updateBytes = 1024 * 1024;
 
 /** Values that every segment makes for itself instead of passing them through memory. */
 export function isCheap(graph: ValueGraph, id: number): boolean {
@@ -16,10 +21,16 @@ export function isCheap(graph: ValueGraph, id: number): boolean {
   return value.inputs.every((input) => isCheap(graph, input) || isView(graph, id, input));
 }
 
-/** Another shape of what lies in memory anyway. */
+/**
+ * Another shape of what lies in memory anyway, or its f32 values where those of 16 bits lie there:
+ * no f32 copy of them is kept from one segment to another.
+ */
 function isView(graph: ValueGraph, id: number, input: number): boolean {
   const source = graph.values[input];
-  if (source === undefined || graph.values[id]?.op !== 'reshape') return false;
+  const value = graph.values[id];
+  if (source === undefined || value === undefined) return false;
+  const widens = value.op === 'cast' && value.dtype === 'f32' && dtypes[source.dtype].bytes === 2;
+  if (value.op !== 'reshape' && !widens) return false;
   return source.op === 'input' || isCollective(source);
 }
 
@@ -34,8 +45,8 @@ export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
  * values, so that the collective starts as soon as its input exists, where a value needs a
- * collective's result (a reduction to parts is waited for when the next one starts, as it holds up
- * memory), and where backward begins to make a part of the forward pass again: what
+ * collective's result (a reduction to parts, or a gather of an updated parameter, is waited for when
+ * the next one starts, as it holds up memory), and where backward begins to make a part of the forward pass again: what
  * layers make again is one program then, and what is between does not outlive its segment.
  */
 export function segment(graph: ValueGraph): readonly Stage[] {
@@ -55,24 +66,63 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     for (const id of group) startedIn.delete(id);
   };
   const waitFor = (inputs: readonly number[]): void => {
+    if (inputs.some((input) => held.includes(input))) release();
     for (const input of inputs) {
       const group = startedIn.get(input);
       if (group === undefined) continue;
       close();
-      wait(group);
+      for (const each of startedWith(group)) wait(each);
     }
   };
-  // What is reduced to a part holds up the memory of the whole until it has been waited for.
-  const waitForReductions = (): void => {
+  // The parameters of a layer are collected together, and used one after another: waiting for each
+  // where it is used would cut the layer into as many segments.
+  const startedWith = (group: readonly number[]): (readonly number[])[] => {
+    const isGather = (stage: Stage | undefined): boolean =>
+      stage?.kind === 'start' && stage.values.every((id) => graph.values[id]?.op === 'allGather');
+    const at = stages.findLastIndex((stage) => stage.kind === 'start' && stage.values === group);
+    if (!isGather(stages[at])) return [group];
+    const from = stages.findLastIndex((stage, index) => index < at && !isGather(stage)) + 1;
+    const to = stages.findIndex((stage, index) => index > at && !isGather(stage));
+    const together = stages.slice(from, to < 0 ? undefined : to).map(({ values }) => values);
+    return together.filter(([first = -1]) => startedIn.has(first));
+  };
+  // Until they have been waited for, reductions to parts hold up the memory of the whole, and
+  // gathers of updated parameters that of the parts.
+  const holdsUp = (id: number): boolean => {
+    const op = graph.values[id]?.op;
+    return op === 'reduceScatter' || (op === 'allGather' && updates.has(id));
+  };
+  const start = (group: readonly number[]): void => {
+    const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
+    if (inputs.some((input) => openSet.has(input))) close();
+    if (group.some(holdsUp)) waitForEarlier();
+    stages.push({ kind: 'start', values: group });
+    for (const member of group) startedIn.set(member, group);
+  };
+  // Nobody is waiting for updated parameters, so that several are updated in one segment.
+  let held: number[] = [];
+  let heldBytes = 0;
+  const release = (): void => {
+    const ids = held;
+    held = [];
+    heldBytes = 0;
+    for (const id of ids) start([id]);
+  };
+  const hold = (id: number): void => {
+    held.push(id);
+    heldBytes += byteLengthOf(graph.values[id]);
+    if (heldBytes >= updateBytes) release();
+  };
+  const waitForEarlier = (): void => {
     const lastCompute = stages.findLastIndex(({ kind }) => kind === 'compute');
     stages.slice(0, Math.max(0, lastCompute)).forEach(({ kind, values }) => {
       const [first = -1] = values;
-      const isReduction = kind === 'start' && graph.values[first]?.op === 'reduceScatter';
-      if (isReduction && startedIn.has(first)) wait(values);
+      if (kind === 'start' && holdsUp(first) && startedIn.has(first)) wait(values);
     });
   };
 
-  const pinned = new Set([...graph.roots, ...graph.updates.map(({ value }) => value)]);
+  const updates = new Set(graph.updates.map(({ value }) => value));
+  const pinned = new Set([...graph.roots, ...updates]);
   for (let id = graph.leafCount; id < graph.values.length; id++) {
     const value = graph.values[id];
     if (value === undefined) break;
@@ -89,16 +139,23 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     const group = bucketFrom(graph, id, value);
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     waitFor(inputs);
-    if (inputs.some((input) => openSet.has(input))) close();
-    if (value.op === 'reduceScatter') waitForReductions();
-    stages.push({ kind: 'start', values: group });
-    for (const member of group) startedIn.set(member, group);
+    if (value.op === 'allGather' && updates.has(id)) {
+      hold(id);
+      continue;
+    }
+    release();
+    start(group);
     id += group.length - 1;
   }
+  release();
   close();
   const left = new Set(startedIn.values());
   for (const group of left) stages.push({ kind: 'wait', values: group });
   return stages;
+}
+
+function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
+  return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
 function feedsCollective(graph: ValueGraph, id: number): boolean {

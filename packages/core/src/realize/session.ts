@@ -1,8 +1,11 @@
 import { isOp, type Node } from '../graph/node.ts';
-import { adoptStorage, moveToHost } from '../graph/ownership.ts';
+import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
+import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, Executable, Program } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
+import type { ProcessGroup } from '../spec/process-group.ts';
+import { ExtendedMesh } from '../mesh.ts';
 import { formatShape } from '../shape.ts';
 import { count, record } from '../timeline.ts';
 import { collect, targetOf, type Subgraph } from './collect.ts';
@@ -14,7 +17,8 @@ import { sameWords, Signatures } from './signature.ts';
 /** Realizes graphs on one device; plans and compiled programs are kept by structure. */
 export class Session {
   readonly backend: Backend;
-  readonly mesh: Mesh;
+  #mesh: Mesh;
+  readonly #extensions = new Set<string>();
   readonly #plans = new Map<number, Plan[]>();
   readonly #programs = new Map<string, Executable>();
   readonly #signatures = new Signatures();
@@ -22,7 +26,18 @@ export class Session {
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
-    this.mesh = mesh;
+    this.#mesh = mesh;
+  }
+
+  get mesh(): Mesh {
+    return this.#mesh;
+  }
+
+  /** Gives the mesh one more group, that `make` returns; once for each name. A collective, where `make` is one. */
+  async extendMesh(name: string, make: () => Promise<ProcessGroup>): Promise<void> {
+    if (this.#extensions.has(name)) return;
+    this.#extensions.add(name);
+    this.#mesh = new ExtendedMesh(this.#mesh, name, await make());
   }
 
   /** Computes `nodes` and all that is pending. Calls run one after another. */
@@ -36,11 +51,31 @@ export class Session {
       if (node.value === null) await this.#realizeNow([node]);
       const { value } = node;
       if (value?.kind === 'host') return value.bytes;
+      if (value?.kind === 'paged') return pageBytes(value.page);
       if (value?.kind !== 'device') throw freedError(node);
       const bytes = await this.backend.read(value.storage.buffer);
       const holder = node.op === 'assign' ? targetOf(node) : node;
       if (!holder.resident) moveToHost(node, bytes);
       return bytes;
+    });
+  }
+
+  /**
+   * Moves a leaf's contents to a store; each run that needs them has them on the device for as long
+   * as it needs them, and an update brings them back.
+   */
+  pageOut(leaf: Node, name: string, store: PageStore): Promise<void> {
+    return this.#inOrder(async () => {
+      const { value } = leaf;
+      if (value?.kind === 'paged') return;
+      if (value?.kind !== 'host' && value?.kind !== 'device') throw freedError(leaf);
+      const { backend } = this;
+      const bytes =
+        value.kind === 'host'
+          ? value.bytes
+          : (backend.map(value.storage.buffer) ?? (await backend.read(value.storage.buffer)));
+      moveToPage(leaf, await store.write(name, bytes));
+      leaf.resident = false;
     });
   }
 
@@ -128,6 +163,12 @@ function settleAssign(assign: Node<'assign'>): void {
 function shareLeaf(root: Node, leaf: Node | undefined): void {
   if (leaf?.value?.kind === 'device') adoptStorage(root, leaf.value.storage.share());
   else root.value = leaf?.value ?? null;
+}
+
+async function pageBytes(page: Page): Promise<Uint8Array> {
+  const bytes = new Uint8Array(page.byteLength);
+  await page.read(bytes);
+  return bytes;
 }
 
 function freedError(node: Node): TensorStateError {

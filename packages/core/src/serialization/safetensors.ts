@@ -61,16 +61,24 @@ const checkEntry: Check<Entry> = object<Entry>({
   data_offsets: list(count, 2, 2),
 });
 
+/** Where one tensor's bytes go, counted from the start of the file. */
+export interface SafetensorsPlace {
+  readonly name: string;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+}
+
 /**
- * The header of a file that holds `tensors`, and the order in which their bytes follow it: by
- * dtype, then by name, which makes the file the reference writer's byte for byte.
+ * The header of a file that holds `tensors`, and where their bytes follow it: by dtype, then by
+ * name, which makes the file the reference writer's byte for byte. Throws CheckpointError for a
+ * name that the format reserves, DTypeError.
  */
 export function encodeSafetensorsHeader(
-  tensors: HostArrays,
+  tensors: Readonly<Record<string, { readonly dtype: DType; readonly shape: Shape }>>,
   metadata: Readonly<Record<string, string>> = {},
-): { readonly header: Uint8Array; readonly names: readonly string[] } {
+): { readonly header: Uint8Array<ArrayBuffer>; readonly places: readonly SafetensorsPlace[] } {
   const ordered = Object.entries(tensors)
-    .map(([name, tensor]) => ({ name, ...tensor, ...layoutOf(tensor.dtype) }))
+    .map(([name, { dtype, shape }]) => ({ name, dtype, shape, ...layoutOf(dtype) }))
     .sort((a, b) => a.position - b.position || (a.name < b.name ? -1 : 1));
   const json: string[] = [];
   const add = (name: string, entry: object): void => {
@@ -78,44 +86,45 @@ export function encodeSafetensorsHeader(
   };
   if (Object.keys(metadata).length > 0) add(METADATA_KEY, metadata);
   let end = 0;
-  for (const { name, dtype, shape, bytes, fileName } of ordered) {
-    const expected = byteLengthOf(dtype, shape);
-    if (name === METADATA_KEY || bytes.byteLength !== expected) {
-      throw new CheckpointError(
-        {
-          asked: `Writing tensor "${name}" (${dtype} [${shape.join(', ')}]) to a safetensors file`,
-          found:
-            name === METADATA_KEY
-              ? 'the name is reserved by the format'
-              : `${bytes.byteLength} bytes where dtype and shape make ${expected}`,
-          todo: 'Give the tensor another name, or bytes that fit its shape',
-        },
-        { name, expectedBytes: expected, foundBytes: bytes.byteLength },
-      );
-    }
-    add(name, { dtype: fileName, shape, data_offsets: [end, end + bytes.byteLength] });
-    end += bytes.byteLength;
-  }
+  const relative = ordered.map(({ name, dtype, shape, fileName }) => {
+    if (name === METADATA_KEY)
+      throw unwritable(name, dtype, shape, 'the name is reserved by the format');
+    const byteLength = byteLengthOf(dtype, shape);
+    const begin = end;
+    end += byteLength;
+    add(name, { dtype: fileName, shape, data_offsets: [begin, end] });
+    return { name, begin, byteLength };
+  });
   const text = new TextEncoder().encode(`{${json.join(',')}}`);
   const padded = Math.ceil(text.byteLength / LENGTH_BYTES) * LENGTH_BYTES;
   const header = new Uint8Array(LENGTH_BYTES + padded).fill(0x20);
   new DataView(header.buffer).setBigUint64(0, BigInt(padded), true);
   header.set(text, LENGTH_BYTES);
-  return { header, names: ordered.map(({ name }) => name) };
+  const places = relative.map(({ name, begin, byteLength }) => ({
+    name,
+    byteOffset: header.byteLength + begin,
+    byteLength,
+  }));
+  return { header, places };
 }
 
-/** A whole safetensors file. */
+/** A whole safetensors file. Throws CheckpointError also where bytes do not fit their shape. */
 export function encodeSafetensors(
   tensors: HostArrays,
   metadata: Readonly<Record<string, string>> = {},
 ): Uint8Array {
-  const { header, names } = encodeSafetensorsHeader(tensors, metadata);
-  const parts = [header, ...names.map((name) => tensors[name]?.bytes ?? new Uint8Array())];
-  const file = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
-  let offset = 0;
-  for (const part of parts) {
-    file.set(part, offset);
-    offset += part.byteLength;
+  for (const [name, { dtype, shape, bytes }] of Object.entries(tensors)) {
+    const expected = byteLengthOf(dtype, shape);
+    if (bytes.byteLength === expected) continue;
+    const found = `${bytes.byteLength} bytes where dtype and shape make ${expected}`;
+    throw unwritable(name, dtype, shape, found);
+  }
+  const { header, places } = encodeSafetensorsHeader(tensors, metadata);
+  const dataBytes = places.reduce((sum, { byteLength }) => sum + byteLength, 0);
+  const file = new Uint8Array(header.byteLength + dataBytes);
+  file.set(header);
+  for (const { name, byteOffset } of places) {
+    file.set(tensors[name]?.bytes ?? new Uint8Array(), byteOffset);
   }
   return file;
 }
@@ -196,6 +205,17 @@ export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
     ]),
   );
   return { tensors, metadata };
+}
+
+function unwritable(name: string, dtype: DType, shape: Shape, found: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Writing tensor "${name}" (${dtype} [${shape.join(', ')}]) to a safetensors file`,
+      found,
+      todo: 'Give the tensor another name, or bytes that fit its shape',
+    },
+    { name, dtype, shape },
+  );
 }
 
 function layoutOf(dtype: DType): { readonly fileName: string; readonly position: number } {

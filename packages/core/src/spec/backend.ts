@@ -66,6 +66,13 @@ export interface Executable {
   dispose(): void;
 }
 
+/** Of a backend's buffers, temporaries of compiled programs included. */
+export interface MemoryUsage {
+  readonly bytesInUse: number;
+  /** The most that was ever in use at once. */
+  readonly peakBytes: number;
+}
+
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
   readonly name: string;
@@ -83,4 +90,6 @@ export interface Backend {
   compile(program: Program): Promise<Executable>;
   /** Settles when everything enqueued so far has been done. */
   sync(): Promise<void>;
+  /** Where the device counts its memory. */
+  usage?(): MemoryUsage;
 }

@@ -7,6 +7,8 @@ export interface Layout {
   readonly partial: readonly string[];
   /** Axes that share out the elements in a row, whatever the dims. */
   readonly flat?: readonly string[];
+  /** The one rank of an axis that has it; the others have nothing between two steps. */
+  readonly only?: { readonly axis: string; readonly rank: number };
 }
 
 /** What a plan needs to know of a parameter. */
@@ -41,6 +43,13 @@ export interface Plan {
   readonly batch: Layout;
   readonly parameters: readonly ParameterPlan[];
   readonly collectives: readonly CollectivePlan[];
+  /** Of the model's buffers, which every rank keeps; absent where the plan was made from parameters alone. */
+  readonly bufferBytes?: number;
+  /**
+   * Mixed precision: in what parameters and gradients are stored, where an optimizer updates copies
+   * of the parameters that lie as its states.
+   */
+  readonly lowPrecision?: { readonly parameterDtype: DType; readonly gradientDtype: DType };
 }
 
 /** Something with a forward pass. */

@@ -1,9 +1,11 @@
 import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
+import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
+import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
 import { addPending, removePending } from '../realize/pending.ts';
 import { elementCount, formatShape } from '../shape.ts';
@@ -17,6 +19,22 @@ const afterBackward: (() => void)[] = [];
 /** Runs `callback` when the backward pass that is under way has visited every leaf; for hooks. */
 export function queueAfterBackward(callback: () => void): void {
   afterBackward.push(callback);
+}
+
+let keptIf: Node | null = null;
+
+/**
+ * What is assigned inside `body` keeps its old contents where `condition`, which the same run
+ * computes, turns out to be true: a step that all ranks skip alike. Shape: condition bool [].
+ */
+export function keepingIf<T>(condition: TensorHandle, body: () => T): T {
+  const before = keptIf;
+  keptIf = condition.node;
+  try {
+    return body();
+  } finally {
+    keptIf = before;
+  }
 }
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
@@ -67,7 +85,8 @@ export class TensorHandle {
 
   /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others. */
   requiresGrad_(requiresGrad = true): this {
-    if (this.#node.op !== 'input') {
+    const isUpdate = this.#node.op === 'assign';
+    if (this.#node.op !== 'input' && !isUpdate) {
       throw new TensorStateError(
         {
           asked: `requiresGrad_ on a tensor computed by ${this.#node.op}`,
@@ -77,9 +96,11 @@ export class TensorHandle {
         { op: this.#node.op },
       );
     }
-    this.#node.requiresGrad = requiresGrad;
     this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient()) : null;
-    this.#node.sink = this.#gradient;
+    for (const node of isUpdate ? [this.#node, leafOf(this.#node)] : [this.#node]) {
+      node.requiresGrad = requiresGrad;
+      node.sink = this.#gradient;
+    }
     return this;
   }
 
@@ -146,21 +167,32 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    const visited = noGrad(() =>
-      walkBackward(root, constantLike(root, 1), {
-        needs: (node) => node.requiresGrad,
-        isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-        gradientsOf: recomputing(gradientsOfNode),
-        onLeaf: (leaf, gradient) => {
-          if (gradient !== null) leaf.sink?.accumulate(gradient);
-        },
-      }),
-    );
-    for (const callback of afterBackward.splice(0)) callback();
-    endRecomputation();
+    const visited = this.#walkBackward();
     // The graph has given its gradient: once realized, nodes need not keep the step alive.
     for (const node of visited) node.requiresGrad = false;
     if (root.value === null) addPending(root, () => {});
+  }
+
+  /** Hooks of a pass that fails on its way must not reach into the next one. */
+  #walkBackward(): readonly Node[] {
+    const root = this.#node;
+    try {
+      const visited = noGrad(() =>
+        walkBackward(root, constantLike(root, 1), {
+          needs: (node) => node.requiresGrad,
+          isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+          gradientsOf: recomputing(gradientsOfNode),
+          onLeaf: (leaf, gradient) => {
+            if (gradient !== null) leaf.sink?.accumulate(gradient);
+          },
+        }),
+      );
+      for (const callback of afterBackward.splice(0)) callback();
+      return visited;
+    } finally {
+      afterBackward.length = 0;
+      endRecomputation();
+    }
   }
 
   /**
@@ -168,8 +200,15 @@ export class TensorHandle {
    * keep the old value if they are computed in the same realization. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
+    const condition = keptIf;
+    if (condition === null) return this.store(value.node);
+    return this.store(noGrad(() => where(condition, this.node, value.node)));
+  }
+
+  /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
+  store(value: Node): this {
     const target = this.#node;
-    const update = noGrad(() => createNode('assign', none, [target, value.node]));
+    const update = noGrad(() => createNode('assign', none, [target, value]));
     const leaf = leafOf(target);
     leaf.resident = true;
     update.sink = leaf.sink;
@@ -195,6 +234,15 @@ export class TensorHandle {
   retain(): this {
     if (this.#node.value === null) addPending(this.#node, () => {});
     return this;
+  }
+
+  /**
+   * Keeps the contents in a store from now on, under `name`, and not on the device: a run that reads
+   * them has them there for as long as it needs them. An update brings them back to the device.
+   */
+  async pageOut(name: string, store: PageStore): Promise<void> {
+    if (this.#node.value === null) await currentSession().realize([this.#node]);
+    await currentSession().pageOut(leafOf(this.#node), name, store);
   }
 
   /** Computes the tensor (and whatever is pending) and keeps it on the device. */

@@ -4,7 +4,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises';
 export interface DurableFiles {
   makeDirectory(path: string): Promise<void>;
   /** `chunks` are written one after the other. */
-  writeFile(path: string, chunks: Iterable<Uint8Array>): Promise<void>;
+  writeFile(path: string, chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>): Promise<void>;
   /** Atomic; the target may be a file that exists. */
   rename(from: string, to: string): Promise<void>;
   removeDirectory(path: string): Promise<void>;
@@ -22,7 +22,7 @@ export const durableFiles: DurableFiles = {
 
   async writeFile(path, chunks) {
     await using file = await open(path, 'w');
-    for (const chunk of chunks) {
+    for await (const chunk of chunks) {
       let written = 0;
       while (written < chunk.byteLength) {
         const length = Math.min(chunk.byteLength - written, MAX_WRITE_BYTES);

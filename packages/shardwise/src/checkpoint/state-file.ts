@@ -1,5 +1,6 @@
-import { CheckpointError } from '@shardwise/core';
+import { CheckpointError, type DType, dtypes, elementCount, type Shape } from '@shardwise/core';
 import { z } from 'zod';
+import type { TensorRange } from './holding.ts';
 
 export type JsonValue =
   | string
@@ -9,10 +10,37 @@ export type JsonValue =
   | JsonValue[]
   | { [key: string]: JsonValue };
 
-/** Size and CRC-32 (of zlib) of a file that was written. */
-export interface FileDigest {
-  readonly byteLength: number;
-  readonly crc32: number;
+/** Elements `start` to `stop` of a tensor, row by row, as they lie in a file. */
+export interface Piece {
+  /** Number of the rank that wrote it. */
+  readonly file: number;
+  readonly start: number;
+  readonly stop: number;
+  /** From the start of the file. */
+  readonly byteOffset: number;
+  /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the piece, the last ones fewer. */
+  readonly checksums: readonly number[];
+}
+
+export interface StoredTensor {
+  readonly name: string;
+  readonly dtype: DType;
+  readonly shape: Shape;
+  /** In the order of their elements, without holes. */
+  readonly pieces: readonly Piece[];
+}
+
+/** Tensors, and the files of all ranks in which they lie. */
+export interface StoredSection {
+  /** Length of each rank's file; 0 where the rank wrote none. */
+  readonly fileBytes: readonly number[];
+  readonly tensors: readonly StoredTensor[];
+}
+
+/** A parameter group: settings, and the names of its parameters. */
+export interface StoredGroup {
+  readonly params: readonly string[];
+  readonly settings: Readonly<Record<string, JsonValue>>;
 }
 
 /** What state.json says of a checkpoint. */
@@ -20,46 +48,130 @@ export interface CheckpointState {
   readonly step: number;
   readonly worldSize: number;
   readonly savedAt: string;
-  readonly files: { readonly model: FileDigest; readonly optimizer: FileDigest };
+  readonly model: StoredSection & {
+    /** Other names of shared parameters, and under which they are stored. */
+    readonly aliases: readonly (readonly [alias: string, name: string])[];
+  };
+  readonly optimizer: StoredSection & { readonly groups: readonly StoredGroup[] };
   readonly extra: JsonValue;
+  /** What each rank kept for itself. */
+  readonly rankExtras: readonly JsonValue[];
 }
 
-const FORMAT = 'shardwise-checkpoint';
-const VERSION = 1;
+export type SectionName = 'model' | 'optimizer';
+export const sectionNames: readonly SectionName[] = ['model', 'optimizer'];
 
-const fileSchema = z.object({ byteLength: z.int().nonnegative(), crc32: z.int().nonnegative() });
+/** How many bytes a checksum is for: what a reader of a part reads more than it needs, at most twice. */
+export const CHECKSUM_BYTES = 1_048_576;
+
+const FORMAT = 'shardwise-checkpoint';
+const VERSION = 2;
+
+const count = z.int().nonnegative();
+const dtypeNames = z.custom<DType>(
+  (value) => typeof value === 'string' && Object.hasOwn(dtypes, value),
+  'not a dtype',
+);
+
+export const rangeSchema: z.ZodType<TensorRange> = z.object({
+  name: z.string(),
+  dtype: dtypeNames,
+  shape: z.array(count).max(64),
+  start: count,
+  stop: count,
+});
+
+export const pieceSchema: z.ZodType<Piece> = z.object({
+  file: count,
+  start: count,
+  stop: count,
+  byteOffset: count,
+  checksums: z.array(count),
+});
+
+const tensorSchema = z.object({
+  name: z.string(),
+  dtype: dtypeNames,
+  shape: z.array(count).max(64),
+  pieces: z.array(pieceSchema),
+});
+
+const sectionSchema = z.object({
+  fileBytes: z.array(count),
+  tensors: z.array(tensorSchema),
+});
 
 const stateSchema = z.object({
   format: z.literal(FORMAT),
   version: z.literal(VERSION),
-  step: z.int().nonnegative(),
+  step: count,
   worldSize: z.int().positive(),
   savedAt: z.iso.datetime(),
-  files: z.object({ model: fileSchema, optimizer: fileSchema }),
+  model: sectionSchema.extend({ aliases: z.array(z.tuple([z.string(), z.string()])) }),
+  optimizer: sectionSchema.extend({
+    groups: z.array(
+      z.object({ params: z.array(z.string()), settings: z.record(z.string(), z.json()) }),
+    ),
+  }),
   extra: z.json(),
+  rankExtras: z.array(z.json()),
 });
 
-export function encodeState(state: CheckpointState): Uint8Array {
-  const text = JSON.stringify({ format: FORMAT, version: VERSION, ...state }, null, 2);
+/** `model-00002-of-00004.safetensors` for rank 1 of 4. */
+export function fileName(section: SectionName, rank: number, worldSize: number): string {
+  const five = (value: number): string => String(value).padStart(5, '0');
+  return `${section}-${five(rank + 1)}-of-${five(worldSize)}.safetensors`;
+}
+
+export function encodeState(state: CheckpointState): Uint8Array<ArrayBuffer> {
+  const text = JSON.stringify({ format: FORMAT, version: VERSION, ...state }, null, 1);
   return new TextEncoder().encode(`${text}\n`);
 }
 
 /** Throws CheckpointError, naming `path`, for anything but a state that this version wrote. */
 export function decodeState(text: string, path: string): CheckpointState {
-  try {
-    return stateSchema.parse(JSON.parse(text));
-  } catch (cause) {
-    const issue = cause instanceof z.ZodError ? cause.issues[0] : undefined;
-    throw new CheckpointError(
+  const refuse = (found: string, cause?: unknown): CheckpointError =>
+    new CheckpointError(
       {
         asked: `Reading ${path}`,
-        found: issue
-          ? `"${issue.path.join('.')}" is not what version ${VERSION} writes (${issue.message})`
-          : 'it is no JSON',
+        found,
         todo: 'Load another checkpoint, or one written by this version',
       },
       { path },
-      { cause },
+      cause === undefined ? {} : { cause },
     );
+  let state: CheckpointState;
+  try {
+    state = stateSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    const issue = cause instanceof z.ZodError ? cause.issues[0] : undefined;
+    const found = issue
+      ? `"${issue.path.join('.')}" is not what version ${VERSION} writes (${issue.message})`
+      : 'it is no JSON';
+    throw refuse(found, cause);
   }
+  for (const { fileBytes, tensors } of [state.model, state.optimizer]) {
+    if (fileBytes.length !== state.worldSize) {
+      throw refuse(`${fileBytes.length} files of ${state.worldSize} ranks`);
+    }
+    const broken = tensors.find((tensor) => !isWhole(tensor, fileBytes));
+    if (broken !== undefined) throw refuse(`the pieces of "${broken.name}" do not make it up`);
+  }
+  return state;
+}
+
+/** Whether the pieces lie in their files, follow each other, and make up the tensor. */
+function isWhole({ dtype, shape, pieces }: StoredTensor, fileBytes: readonly number[]): boolean {
+  let end = 0;
+  for (const { file, start, stop, byteOffset, checksums } of pieces) {
+    const byteLength = (stop - start) * dtypes[dtype].bytes;
+    const fits =
+      start === end &&
+      stop >= start &&
+      byteOffset + byteLength <= (fileBytes[file] ?? 0) &&
+      checksums.length === Math.ceil(byteLength / CHECKSUM_BYTES);
+    if (!fits) return false;
+    end = stop;
+  }
+  return end === elementCount(shape);
 }

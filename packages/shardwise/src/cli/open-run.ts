@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { CheckpointError, type Store } from '@shardwise/core';
-import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
+import { findCheckpoint } from '../checkpoint/find-checkpoint.ts';
 import { LoneRendezvous } from '../rendezvous/lone-rendezvous.ts';
 import { openStore } from '../rendezvous/open-store.ts';
 import type { Rendezvous } from '../rendezvous/rendezvous.ts';

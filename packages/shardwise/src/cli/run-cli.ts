@@ -11,6 +11,7 @@ import {
   parseRanks,
   parseSeconds,
 } from './parse-values.ts';
+import { exportModel } from '../checkpoint/export-model.ts';
 import { runCommand } from './run-command.ts';
 
 /** A command line that asks for what is not there. */
@@ -75,7 +76,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       '--run-dir <directory>',
       'where logs, report and checkpoints go (default: runs/NAME-TIME)',
     )
-    .option('--resume <directory>', 'checkpoint to continue from')
+    .option('--resume <directory>', 'checkpoint to continue from; "latest": that of the latest run')
     .option('--no-report', 'write no report.html and trace.json')
     .option('--plain', 'print lines instead of the live block', false)
     .passThroughOptions()
@@ -107,6 +108,15 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .option('--json', 'print the verdict as JSON', false)
     .action(async (paths: string[], raw: unknown) => {
       exitCode = await blameCommand(paths, blameOptionsSchema.parse(raw));
+    });
+  program
+    .command('export')
+    .description('write the model of a checkpoint to one safetensors file')
+    .argument('<checkpoint>', 'a checkpoint, or a run directory, whose latest one is taken')
+    .argument('<file>', 'the file to write, such as model.safetensors')
+    .action(async (checkpoint: string, file: string) => {
+      await exportModel(checkpoint, file);
+      process.stdout.write(`Model: ${file}\n`);
     });
   try {
     await program.parseAsync(argv);

@@ -3,7 +3,6 @@ import { basename, resolve } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
-import { findCheckpoint } from '../checkpoint/load-checkpoint.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { runRounds, type RoundStart } from '../launcher/run-rounds.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
@@ -13,6 +12,7 @@ import { stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import { concludeRun } from './conclude-run.ts';
+import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
 import { openRun } from './open-run.ts';
 import { recordingDesk, relayingDesk, type RoundDesk } from './round-desk.ts';
@@ -28,13 +28,16 @@ const MEMORY_INTERVAL_MS = 1000;
 /** `shardwise run`; returns the exit code. Throws ShardwiseError before any rank has started. */
 export async function runCommand(options: RunCommandOptions): Promise<number> {
   const script = await findScript(options.script);
-  if (options.resumeDirectory !== undefined) await findCheckpoint(options.resumeDirectory);
+  const resumeDirectory =
+    options.resumeDirectory === undefined
+      ? undefined
+      : await findResume(options.resumeDirectory, script);
   const plan = await planRun(options, process.env);
   checkRanks(plan.nproc);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
     plan,
-    resumeDirectory: options.resumeDirectory && resolve(options.resumeDirectory),
+    resumeDirectory,
     makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
     onNotice: (text) => output.notice(text),
   });

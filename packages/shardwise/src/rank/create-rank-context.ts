@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
-import { saveCheckpoint } from '../checkpoint/save-checkpoint.ts';
+import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
-import { shareText } from './share-text.ts';
 import { StepRecorder } from './step-recorder.ts';
 
 export interface RankParts extends RankSurroundings {
@@ -22,6 +21,11 @@ export function createRankContext(parts: RankParts): RankContext {
   const { runDirectory, resumeDirectory, stop, send } = parts;
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
+  const saver = new CheckpointSaver({
+    directory: join(runDirectory, 'checkpoints'),
+    group,
+    onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
+  });
   return {
     rank,
     worldSize,
@@ -38,19 +42,15 @@ export function createRankContext(parts: RankParts): RankContext {
     get stopRequested() {
       return stop.requested;
     },
-    async saveCheckpoint(contents) {
-      const directory = join(runDirectory, 'checkpoints');
-      let folder = '';
-      if (rank === 0) {
-        folder = await saveCheckpoint(directory, { worldSize, ...contents });
-        send({ kind: 'checkpoint', rank, step: contents.step, directory: folder });
+    saveCheckpoint: (contents, options) => saver.save(contents, options),
+    async close() {
+      try {
+        await saver.close();
+      } finally {
+        recorder.close();
+        group.close();
+        parts.onClose();
       }
-      return shareText(group, folder);
-    },
-    close() {
-      recorder.close();
-      group.close();
-      parts.onClose();
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
-import type { CheckpointContents } from '../checkpoint/save-checkpoint.ts';
+import type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
+import type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { Fact } from '../run-state/message.ts';
 import type { StepMetrics } from './step-metrics.ts';
@@ -19,7 +20,7 @@ export interface RankContext {
   readonly mesh: Mesh;
   /** For files of this run; the same on every rank. */
   readonly runDirectory: string;
-  /** What `--resume` named, for loadCheckpoint. */
+  /** The checkpoint that `--resume` named, for loadCheckpoint. */
   readonly resumeDirectory: string | undefined;
 
   /** Once an update, on every rank. Cheap. */
@@ -35,10 +36,11 @@ export interface RankContext {
   /** The user has asked for an end; ranks may see it at different steps, so shouldStop decides. */
   readonly stopRequested: boolean;
   /**
-   * A collective: rank 0 writes under `runDirectory/checkpoints`, the others wait until all of it
-   * is on the disk; what they pass is not used. Returns the folder written.
+   * A collective: all ranks write their parts under `runDirectory/checkpoints`, and return its
+   * folder when all of it is on the disk (or, with `async`, in host memory). Throws CheckpointError
+   * on all ranks alike where it fails on one; the checkpoint before is still in force then.
    */
-  saveCheckpoint(contents: CheckpointContents): Promise<string>;
-  /** Leaves the world; the last call. */
-  close(): void;
+  saveCheckpoint(contents: CheckpointContents, options?: SaveOptions): Promise<string>;
+  /** Waits for a save in the background, and throws what it failed with; leaves the world. The last call. */
+  close(): Promise<void>;
 }

@@ -29,6 +29,7 @@ export function chartCards(state: RunState): readonly string[] {
     speedCard(points, steps),
     timeCard(points, steps),
     memoryCard(points, steps, state.head.worldSize),
+    memoryKindsCard(points, steps),
     learningRateCard(points, steps),
     timelineCard(state),
   ]
@@ -102,7 +103,7 @@ function memoryCard(
   worldSize: number,
 ): Card | undefined {
   const all = points.flatMap(({ memoryBytes }) => memoryBytes.map((bytes = 0) => bytes));
-  const [unit, unitBytes] = Math.max(...all) >= 2 ** 30 ? ['GiB', 2 ** 30] : ['MiB', 2 ** 20];
+  const [unit, unitBytes] = unitOf(Math.max(...all));
   const series = Array.from({ length: worldSize }, (_, rank): LineSeries => ({
     name: `rank ${rank}`,
     colour: rankColour(rank),
@@ -115,6 +116,42 @@ function memoryCard(
     format: (value) => formatBytes(value * unitBytes),
     unit,
   });
+}
+
+/** What the memory of one rank holds, in layers. */
+function memoryKindsCard(
+  points: readonly StepSummary[],
+  steps: readonly number[],
+): Card | undefined {
+  const all = points.map(({ memory }) => memory);
+  if (all.every((memory) => memory === undefined)) return undefined;
+  const [unit, unitBytes] = unitOf(Math.max(...all.map((memory) => memory?.bytesInUse ?? 0)));
+  const layers = [
+    { name: 'parameters', colour: colours.compute, pick: 'parameterBytes' },
+    { name: 'gradients', colour: colours.communication, pick: 'gradientBytes' },
+    { name: 'optimizer', colour: colours.data, pick: 'optimizerBytes' },
+    { name: 'buffers', colour: colours.graph, pick: 'bufferBytes' },
+    { name: 'other', colour: colours.other, pick: 'otherBytes' },
+  ] as const;
+  const filled = layers.map(({ name, colour, pick }) => ({
+    name,
+    colour,
+    values: all.map((memory) => (memory?.[pick] ?? 0) / unitBytes),
+  }));
+  const chart = areaChart({
+    size: HALF,
+    label: 'What memory holds',
+    steps,
+    layers: filled,
+    format: (value) => formatBytes(value * unitBytes),
+    unit,
+  });
+  return { title: 'What the memory of a rank holds', wide: false, legend: filled, chart };
+}
+
+/** Of a chart's axis. */
+function unitOf(mostBytes: number): readonly [unit: string, unitBytes: number] {
+  return mostBytes >= 2 ** 30 ? ['GiB', 2 ** 30] : ['MiB', 2 ** 20];
 }
 
 function learningRateCard(

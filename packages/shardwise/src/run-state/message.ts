@@ -1,3 +1,4 @@
+import type { MemoryUse } from '@shardwise/strategies';
 import { z } from 'zod';
 
 /** What one rank says of one step. */
@@ -22,6 +23,8 @@ export interface StepReport {
   readonly graphMs: number;
   /** In the rank's arena; absent where the device does not count. */
   readonly memoryBytes?: number | undefined;
+  /** What the model and its optimizer keep of it, where the loop says so. */
+  readonly memory?: MemoryUse | undefined;
 }
 
 /** What one rank did when, in one step. */
@@ -87,6 +90,19 @@ const milliseconds = z.number().nonnegative();
 /** A loss may have diverged. */
 const metric = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]).optional();
 
+const bytes = z.number().nonnegative();
+
+const memoryUse = z.object({
+  parameterBytes: bytes,
+  gradientBytes: bytes,
+  optimizerBytes: bytes,
+  bufferBytes: bytes,
+  hostBytes: bytes,
+  otherBytes: bytes.nullable(),
+  bytesInUse: bytes.nullable(),
+  peakBytes: bytes.nullable(),
+}) satisfies z.ZodType<MemoryUse>;
+
 const rankMessage = z.discriminatedUnion('kind', [
   z.object({
     kind: z.literal('step'),
@@ -104,6 +120,7 @@ const rankMessage = z.discriminatedUnion('kind', [
     dataMs: milliseconds,
     graphMs: milliseconds,
     memoryBytes: z.number().nonnegative().optional(),
+    memory: memoryUse.optional(),
   }),
   z.object({
     kind: z.literal('timeline'),

@@ -1,5 +1,7 @@
+import { readdir } from 'node:fs/promises';
 import { basename, dirname, extname, join, resolve } from 'node:path';
 
+const TIME_AND_ATTEMPT = /^(\d{8}-\d{6})(?:-(\d+))?$/;
 const GENERIC_NAMES = new Set(['train', 'main', 'index']);
 
 /**
@@ -7,11 +9,31 @@ const GENERIC_NAMES = new Set(['train', 'main', 'index']);
  * script called train, main or index. In local time.
  */
 export function runDirectoryName(script: string, date: Date): string {
-  const name = basename(script, extname(script));
-  const folder = basename(dirname(resolve(script)));
-  const label = GENERIC_NAMES.has(name) && folder !== '' ? folder : name;
   const two = (value: number): string => String(value).padStart(2, '0');
   const day = `${date.getFullYear()}${two(date.getMonth() + 1)}${two(date.getDate())}`;
   const time = `${two(date.getHours())}${two(date.getMinutes())}${two(date.getSeconds())}`;
-  return join('runs', `${label}-${day}-${time}`);
+  return join('runs', `${labelOf(script)}-${day}-${time}`);
+}
+
+/**
+ * Directories of earlier runs of a script, the newest first, from their names: those that were
+ * started in this working directory, without `--run-dir`.
+ */
+export async function earlierRuns(script: string): Promise<readonly string[]> {
+  const entries = await readdir('runs').catch(() => []);
+  const label = `${labelOf(script)}-`;
+  return entries
+    .flatMap((entry) => {
+      if (!entry.startsWith(label)) return [];
+      const [, time, attempt = '1'] = TIME_AND_ATTEMPT.exec(entry.slice(label.length)) ?? [];
+      return time === undefined ? [] : [{ entry, time, attempt: Number(attempt) }];
+    })
+    .toSorted((a, b) => (a.time === b.time ? b.attempt - a.attempt : a.time < b.time ? 1 : -1))
+    .map(({ entry }) => join('runs', entry));
+}
+
+function labelOf(script: string): string {
+  const name = basename(script, extname(script));
+  const folder = basename(dirname(resolve(script)));
+  return GENERIC_NAMES.has(name) && folder !== '' ? folder : name;
 }

@@ -1,3 +1,4 @@
+import type { MemoryUse } from '@shardwise/strategies';
 import type { StepReport } from './message.ts';
 
 /** One step over all ranks, or the mean of several steps that follow each other. */
@@ -21,6 +22,8 @@ export interface StepSummary {
   readonly graphMs: number;
   /** By rank. */
   readonly memoryBytes: readonly (number | undefined)[];
+  /** Of the lowest rank that says what its memory holds. */
+  readonly memory?: MemoryUse;
 }
 
 /** `reports` are one step's, ordered by rank. */
@@ -30,6 +33,7 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
     if (values.length === 0) return undefined;
     return values.reduce((sum, value) => sum + value, 0) / values.length;
   };
+  const memory = reports.find((report) => report.memory !== undefined)?.memory;
   return {
     step: reports[0]?.step ?? 0,
     steps: 1,
@@ -44,6 +48,7 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
     dataMs: mean(({ dataMs }) => dataMs) ?? 0,
     graphMs: mean(({ graphMs }) => graphMs) ?? 0,
     memoryBytes: reports.map(({ memoryBytes }) => memoryBytes),
+    ...(memory === undefined ? {} : { memory }),
   };
 }
 
@@ -74,5 +79,6 @@ export function mergeSummaries(earlier: StepSummary, later: StepSummary): StepSu
     dataMs: mean(earlier.dataMs, later.dataMs),
     graphMs: mean(earlier.graphMs, later.graphMs),
     memoryBytes: later.memoryBytes,
+    ...(later.memory === undefined ? {} : { memory: later.memory }),
   };
 }

@@ -1,6 +1,9 @@
 import {
+  axisOf,
   broadcast,
+  ConfigError,
   currentSession,
+  isGradEnabled,
   type Model,
   type Module,
   noGrad,
@@ -8,8 +11,12 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { requireSameModel } from '../same-model.ts';
+import { allReduceHook } from './all-reduce-hook.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
+import type { CommHook } from './comm-hook.ts';
+import type { Joinable, JoinContext, JoinHook } from './join.ts';
 import { Reducer } from './reducer.ts';
+import { shareBuffers } from './shared-buffers.ts';
 
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
@@ -20,6 +27,17 @@ export interface DistributedDataParallelOptions {
   readonly broadcastBuffers?: boolean;
   /** Default: false, and a parameter without gradient is an error that names it. */
   readonly findUnusedParameters?: boolean;
+  /**
+   * Every pass uses the parameters that the first one used; others count as zero, and buckets need
+   * not wait for them. A pass that differs is an error that names what differs. Default: false.
+   */
+  readonly staticGraph?: boolean;
+  /** Gradients always are views of the message that they were averaged in; false is refused. */
+  readonly gradientAsBucketView?: boolean;
+  /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
+  readonly commHook?: CommHook;
+  /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
+  readonly gradientPredivideFactor?: number;
 }
 
 /**
@@ -27,15 +45,14 @@ export interface DistributedDataParallelOptions {
  * backward goes on. Matches torch.nn.parallel.DistributedDataParallel. Make one with
  * `DistributedDataParallel.create`, which is a collective.
  */
-export class DistributedDataParallel<
-  M extends Module,
-  Inputs extends readonly unknown[],
-  Output,
-> implements ParallelModel<M, Inputs, Output> {
+export class DistributedDataParallel<M extends Module, Inputs extends readonly unknown[], Output>
+  implements ParallelModel<M, Inputs, Output>, Joinable
+{
   readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
   readonly #axis: string;
   readonly #broadcastBuffers: boolean;
+  #join: JoinContext | null = null;
 
   private constructor(
     model: M & Model<Inputs, Output>,
@@ -55,6 +72,8 @@ export class DistributedDataParallel<
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel<M, Inputs, Output>> {
     const { axis = 'dp', broadcastBuffers = true, findUnusedParameters = false } = options;
+    const { staticGraph = false } = options;
+    const hook = hookOf(options);
     const parameters = [...model.namedParameters()];
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
@@ -67,18 +86,51 @@ export class DistributedDataParallel<
       axis,
       bucketLimitsBytes: [Math.min(firstBucketBytes, limit), limit],
       findUnusedParameters,
+      staticGraph,
+      hook,
     });
     return new DistributedDataParallel<M, Inputs, Output>(model, reducer, axis, broadcastBuffers);
   }
 
   forward(...inputs: Inputs): Output {
-    if (this.#broadcastBuffers && this.module.training && this.#reducer.enabled) {
-      noGrad(() => {
-        for (const [, buffer] of this.module.namedBuffers())
-          buffer.assign(broadcast(buffer, this.#axis));
-      });
-    }
+    const { enabled } = this.#reducer;
+    const buffers = this.#broadcastBuffers && this.module.training && enabled;
+    const gradients = enabled && isGradEnabled();
+    const join = this.#join;
+    noGrad(() => {
+      if (join !== null) {
+        join.notify(this, { gradients, buffers });
+        this.#scaleFor(join);
+      }
+      if (!buffers) return;
+      this.#share(
+        join === null
+          ? (message) => broadcast(message, this.#axis)
+          : (message) => join.fromFirstActive(message),
+      );
+    });
     return this.module.forward(...inputs);
+  }
+
+  /** See `join`. A rank without a batch gets the gradients that the others average, too. */
+  joinHook(context: JoinContext): JoinHook {
+    this.#join = context;
+    return {
+      shadow: async ({ gradients, buffers }) => {
+        noGrad(() => {
+          if (buffers) this.#share((message) => context.fromOthers(message));
+          this.#scaleFor(context);
+          if (gradients) this.#reducer.shadow();
+        });
+        await currentSession().realize([]);
+      },
+      finish: (root) =>
+        broadcastAll([...this.module.parameters(), ...this.#buffers()], this.#axis, root),
+      leave: () => {
+        this.#join = null;
+        this.#reducer.scale = null;
+      },
+    };
   }
 
   noSync<T>(body: () => T): T {
@@ -101,12 +153,58 @@ export class DistributedDataParallel<
     this.#reducer.detach();
     return this.module;
   }
+
+  #buffers(): Tensor[] {
+    return this.module.namedBuffers().map(([, buffer]) => buffer);
+  }
+
+  #share(send: (message: Tensor) => Tensor): void {
+    shareBuffers(this.#buffers(), send);
+  }
+
+  #scaleFor(join: JoinContext): void {
+    const { size } = axisOf(currentSession().mesh, this.#axis);
+    this.#reducer.scale = join.divideByInitialWorldSize ? null : join.activeRanks.pow(-1).mul(size);
+  }
 }
 
-async function broadcastAll(tensors: readonly Tensor[], axis: string): Promise<void> {
+async function broadcastAll(tensors: readonly Tensor[], axis: string, root = 0): Promise<void> {
   if (tensors.length === 0) return;
   noGrad(() => {
-    for (const tensor of tensors) tensor.assign(broadcast(tensor, axis));
+    for (const tensor of tensors) tensor.assign(broadcast(tensor, axis, root));
   });
   await currentSession().realize([]);
+}
+
+function hookOf(options: DistributedDataParallelOptions): CommHook {
+  const { commHook, gradientPredivideFactor: factor = 1, gradientAsBucketView = true } = options;
+  if (!gradientAsBucketView) {
+    throw new ConfigError({
+      asked: 'gradientAsBucketView: false',
+      found:
+        'gradients that are computed and averaged in the memory of their message, without copies',
+      todo: 'Leave the option out',
+    });
+  }
+  if (!(factor > 0 && factor < Number.POSITIVE_INFINITY)) {
+    throw new ConfigError(
+      {
+        asked: `gradientPredivideFactor: ${factor}`,
+        found: 'a factor that is not positive and finite',
+        todo: 'Use a number between 1 and the number of ranks',
+      },
+      { factor },
+    );
+  }
+  if (commHook !== undefined && factor !== 1) {
+    throw new ConfigError(
+      {
+        asked: `gradientPredivideFactor: ${factor} with a commHook`,
+        found: 'a hook that averages in its own way',
+        todo: 'Divide in the hook, or leave one of the two out',
+      },
+      { factor },
+    );
+  }
+  return commHook ?? allReduceHook(factor);
 }

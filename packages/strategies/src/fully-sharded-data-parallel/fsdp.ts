@@ -1,4 +1,5 @@
-import type { Module, Strategy } from '@shardwise/core';
+import type { Module, PageStore, Strategy } from '@shardwise/core';
+import type { MixedPrecision } from '../sharding/mixed-precision.ts';
 import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -10,14 +11,22 @@ export interface FullyShardedDataParallelOptions {
   readonly replicas?: string;
   /**
    * Whether a unit's whole parameters are freed after forward and collected again in backward
-   * (ZeRO-3) or kept until backward (ZeRO-2). Default: true, but for the unit of the whole model, of
-   * which backward needs the last layers at once.
+   * (ZeRO-3) or kept until backward (ZeRO-2). A number k that divides the ranks: each keeps 1/k of
+   * them, and backward collects them from k neighbouring ranks. Default: true, but for the unit of the
+   * whole model, of which backward needs the last layers at once.
    */
-  readonly reshardAfterForward?: boolean;
+  readonly reshardAfterForward?: boolean | number;
   /** Which module's parameters are collected together. Default: members of the outermost lists. */
   readonly unitOf?: UnitOf;
   /** How many units are collected ahead of their use, in forward and in backward. Default: 1. */
   readonly prefetch?: number;
+  /**
+   * Where parts of parameters are kept between their uses (`hostPages()`, `filePages(directory)`); an
+   * OffloadedOptimizer takes them back there after their update. Default: on the device.
+   */
+  readonly pages?: PageStore;
+  /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
+  readonly mixedPrecision?: MixedPrecision;
 }
 
 /**
@@ -25,7 +34,7 @@ export interface FullyShardedDataParallelOptions {
  * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2).
  */
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Module> {
-  const { unitOf = outermostListMember, reshardAfterForward, replicas } = options;
+  const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
   const sharding: ShardingOptions = {
     axis: options.axis ?? 'dp',
     ...(replicas === undefined ? {} : { replicas }),
@@ -35,6 +44,8 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Mo
     reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
     gradientGroupOf: unitOf,
     prefetch: options.prefetch ?? 1,
+    ...(pages === undefined ? {} : { pages }),
+    mixedPrecision: options.mixedPrecision,
   };
   return {
     name: 'fsdp',

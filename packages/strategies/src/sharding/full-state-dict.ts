@@ -10,7 +10,7 @@ export async function fullStateDict(model: Module): Promise<StateDict> {
   for (const [name, parameter] of model.namedParameters()) {
     dict[name] = await read(
       parameter instanceof ShardedParameter
-        ? new Tensor(parameter.wholeFrom(parameter.collect()))
+        ? new Tensor(parameter.wholeFrom(parameter.fullNode()))
         : parameter,
     );
   }

@@ -63,7 +63,7 @@ export class GradientGroup {
     for (const [parameter, gradient] of this.#arrived) {
       if (this.enabled)
         parameter.reduceGradient(gradient, (whole) => this.#average(parameter, whole));
-      else parameter.local.accumulate(gradient);
+      else parameter.accumulateLocal(gradient);
     }
     this.#arrived.clear();
   }

@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, Tensor, type TensorHandle } from '@shardwise/core';
+import { allGather, type Node, noGrad, Tensor } from '@shardwise/core';
 import { ShardedParameter, type Reduce } from './sharded-parameter.ts';
 
 /** Each rank keeps the whole contents, updates its part, and gives that to the others. */
@@ -28,8 +28,8 @@ abstract class ReplicatedParameter extends ShardedParameter {
   }
 
   /** Shape: value of this rank's part. */
-  override assign(value: TensorHandle): this {
-    return super.assign(noGrad(() => allGather(new Tensor(value.node), this.axis, 0)));
+  override store(value: Node): this {
+    return super.store(noGrad(() => allGather(new Tensor(value), this.axis, 0)).node);
   }
 }
 
@@ -48,7 +48,7 @@ export class StateShardedParameter extends ReplicatedParameter {
   #reduced: Node | null = null;
 
   override get gradientNode(): Node | null {
-    return this.#reduced;
+    return this.requiresGrad ? this.#reduced : null;
   }
 
   override setGradientNode(node: Node): void {

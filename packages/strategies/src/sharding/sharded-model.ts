@@ -1,11 +1,13 @@
 import {
   axisOf,
+  ConfigError,
   currentSession,
+  type DType,
   dtypes,
-  LayoutError,
   type Model,
   type Module,
   noGrad,
+  type PageStore,
   type ParallelModel,
   type Parameter,
   type Tensor,
@@ -13,14 +15,16 @@ import {
 } from '@shardwise/core';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
+import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
 import { checkInitialPart } from './construct-sharded.ts';
 import { type CutRule, cutOf, paddedBytes, partBytes } from './cut.ts';
+import type { MixedPrecision } from './mixed-precision.ts';
+import { MixedPrecisionParameter } from './mixed-precision-parameter.ts';
 import { GradientGroup } from './gradient-group.ts';
-import { interceptForward } from './intercept-forward.ts';
+import { checkUnits, installUnits } from './install-units.ts';
 import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
 import { ScatteredParameter } from './scattered-parameter.ts';
-import type { ShardedParameter } from './sharded-parameter.ts';
-import { ShardedUnit } from './sharded-unit.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
 import { commonUnit, type UnitOf } from './unit-names.ts';
 
 /** Which states the ranks share out. */
@@ -33,11 +37,15 @@ export interface ShardingOptions {
   readonly sharded: Sharded;
   readonly rule: CutRule;
   readonly unitOf: UnitOf;
-  readonly reshardAfterForward: (unit: string) => boolean;
+  /** Whether whole parameters are freed after forward; a number: of how many ranks each keeps a part then. */
+  readonly reshardAfterForward: (unit: string) => boolean | number;
   /** Which parameters are reduced together, by name, in the order of backward. */
   readonly gradientGroupOf: (parameterName: string) => string;
   /** How many units ahead of their use parameters are collected. */
   readonly prefetch: number;
+  /** Where parts of parameters are kept between their uses, if not on the device. */
+  readonly pages?: PageStore;
+  readonly mixedPrecision?: MixedPrecision | undefined;
 }
 
 /** A model whose states the ranks of an axis share out. Make one with `shardModel`. */
@@ -79,7 +87,8 @@ export class ShardedModel<
 
 /**
  * Replaces a model's parameters by parts of them and has its units collect them. A collective:
- * checks that all ranks have the same model, and gives them rank 0's values.
+ * checks that all ranks have the same model, and gives them rank 0's values. Throws ConfigError for
+ * a model that is sharded already, LayoutError for units that are no modules, before anything changes.
  */
 export async function shardModel<M extends Module, Inputs extends readonly unknown[], Output>(
   model: M & Model<Inputs, Output>,
@@ -87,28 +96,71 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
 ): Promise<ShardedModel<M, Inputs, Output>> {
   const { axis, replicas } = options;
   const { mesh } = currentSession();
+  const { size } = axisOf(mesh, axis);
   const named = model.namedParameters();
+  checkNotSharded(named);
+  const names = parameterNames(model);
+  const unitOf = new Map(
+    named.map(([name, parameter]) => {
+      return [parameter, commonUnit(names.get(parameter) ?? [name], options.unitOf)] as const;
+    }),
+  );
+  // The whole model first, then the units in the order in which the model declares them.
+  const unitNames = [...new Set(unitOf.values())];
+  const ordered = [
+    ...unitNames.filter((name) => name === ''),
+    ...unitNames.filter((name) => name !== ''),
+  ];
+  checkUnits(model, ordered);
+  const afterForward = new Map(
+    ordered.map((unit) => [unit, afterForwardOf(options.reshardAfterForward(unit), axis, size)]),
+  );
   const tensors: (readonly [string, Tensor])[] = [...named, ...model.namedBuffers()];
   for (const each of replicas === undefined ? [axis] : [axis, replicas]) {
     await requireSameModel(tensors, mesh.group(each));
   }
-  const names = parameterNames(model);
-  const units = new Map<string, ShardedParameter[]>();
+  await makeSharingGroups(afterForward.values(), axis);
+  const units = new Map(ordered.map((unit) => [unit, new Array<ShardedParameter>()]));
   const groupOf = new Map<ShardedParameter, GradientGroup>();
   const groups = new Map<string, GradientGroup>();
   const sharded: (readonly [string, ShardedParameter])[] = [];
   for (const [name, parameter] of named) {
     const part = await shardParameter(model, parameter, options);
-    const unit = commonUnit(names.get(parameter) ?? [name], options.unitOf);
-    units.set(unit, [...(units.get(unit) ?? []), part]);
+    if (options.pages !== undefined) await part.pageOut(name, options.pages);
+    units.get(unitOf.get(parameter) ?? '')?.push(part);
     const groupName = options.gradientGroupOf(name);
     const group = groups.get(groupName) ?? new GradientGroup(replicas);
     groups.set(groupName, group);
     groupOf.set(part, group);
     sharded.push([name, part]);
   }
-  installUnits(model, units, groupOf, options);
+  const plans = [...units].map(([unit, parameters]) => {
+    return [unit, { parameters, afterForward: found(afterForward.get(unit), unit) }] as const;
+  });
+  installUnits(model, new Map(plans), {
+    groupOf: (parameter) => found(groupOf.get(parameter), 'a parameter'),
+    prefetch: options.prefetch,
+  });
   return new ShardedModel<M, Inputs, Output>(model, sharded, [...groups.values()]);
+}
+
+function checkNotSharded(named: readonly (readonly [string, Parameter])[]): void {
+  const sharded = named.find(([, parameter]) => parameter instanceof ShardedParameter);
+  if (sharded === undefined) return;
+  const [name] = sharded;
+  throw new ConfigError(
+    {
+      asked: 'to share out a model over ranks',
+      found: `parameter ${name} is a part already: a strategy was applied to this model before`,
+      todo: 'Apply one strategy, once, to a model that was just built',
+    },
+    { parameter: name },
+  );
+}
+
+function found<T>(value: T | undefined, of: string): T {
+  if (value === undefined) throw new RangeError(`nothing is planned for '${of}'`);
+  return value;
 }
 
 async function shardParameter(
@@ -116,7 +168,7 @@ async function shardParameter(
   parameter: Parameter,
   options: ShardingOptions,
 ): Promise<ShardedParameter> {
-  const { axis, sharded, rule } = options;
+  const { axis, sharded, rule, mixedPrecision } = options;
   const { size, rank } = axisOf(currentSession().mesh, axis);
   const { shape, dtype, requiresGrad } = parameter;
   const cut = cutOf(shape, parameter.ndim === 0 ? 'flat' : rule, size);
@@ -127,11 +179,14 @@ async function shardParameter(
   return part;
 
   async function make(): Promise<ShardedParameter> {
+    if (dtype !== 'f32') throw notFloat32(dtype);
     const initial = parameter.initialPart;
     if (initial !== null) return scattered(checkInitialPart(initial, cut, dtype, sharded));
     const whole = await valuesOfRankZero(parameter, options);
     const { bytes: elementBytes } = dtypes[dtype];
-    if (sharded === 'parameters') return scattered(partBytes(whole, cut, rank, elementBytes));
+    if (sharded === 'parameters' || mixedPrecision !== undefined) {
+      return scattered(partBytes(whole, cut, rank, elementBytes));
+    }
     const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
     return sharded === 'gradients'
       ? new GradientShardedParameter(padded, cut.paddedShape, common)
@@ -139,8 +194,26 @@ async function shardParameter(
   }
 
   function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedParameter {
-    return new ScatteredParameter(new Float32Array(bytes.buffer), cut.partShape, common);
+    const data = new Float32Array(bytes.buffer);
+    if (mixedPrecision === undefined) return new ScatteredParameter(data, cut.partShape, common);
+    return new MixedPrecisionParameter(data, cut.partShape, {
+      ...common,
+      mixedPrecision,
+      stores: sharded === 'parameters' ? 'part' : 'whole',
+      keepsGradient: sharded === 'optimizer' ? 'whole' : 'part',
+    });
   }
+}
+
+function notFloat32(dtype: DType): ConfigError {
+  return new ConfigError(
+    {
+      asked: `to share out a parameter of ${dtype}`,
+      found: 'optimizers update f32 values',
+      todo: 'Build the model in f32, and choose mixedPrecision for what is stored and sent',
+    },
+    { dtype },
+  );
 }
 
 async function valuesOfRankZero(
@@ -154,77 +227,4 @@ async function valuesOfRankZero(
   });
   const data = await parameter.data();
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-}
-
-function installUnits(
-  model: Module,
-  parametersOf: ReadonlyMap<string, readonly ShardedParameter[]>,
-  groupOf: ReadonlyMap<ShardedParameter, GradientGroup>,
-  { reshardAfterForward, prefetch }: ShardingOptions,
-): void {
-  const modules = new Map(model.namedModules());
-  const units = new Map<string, ShardedUnit>();
-  // As in the latest forward pass; before the first one, as they were declared.
-  let order: ShardedUnit[] = [];
-  let running: ShardedUnit[] = [];
-  const neighbours = (unit: ShardedUnit, step: 1 | -1): ShardedUnit[] => {
-    const at = order.indexOf(unit);
-    if (at < 0) return [];
-    const count = Math.max(0, prefetch);
-    return Array.from({ length: count }, (_, i) => order[at + step * (i + 1)]).filter(
-      (other) => other !== undefined,
-    );
-  };
-  const names = [...parametersOf.keys()].filter((name) => name !== '');
-  for (const name of parametersOf.has('') ? ['', ...names] : names) {
-    const unit: ShardedUnit = new ShardedUnit({
-      name,
-      parameters: parametersOf.get(name) ?? [],
-      groupOf: (parameter) => found(groupOf.get(parameter), name),
-      reshardAfterForward: reshardAfterForward(name),
-      onBackward: () => {
-        unit.collectAgain();
-        for (const earlier of neighbours(unit, -1)) earlier.collectAgain();
-      },
-    });
-    units.set(name, unit);
-  }
-  order = names.flatMap((name) => units.get(name) ?? []);
-  for (const [name, unit] of units) {
-    if (name === '') continue;
-    interceptForward(moduleOf(modules, name), (forward) => {
-      running.push(unit);
-      return unit.whole(() => {
-        for (const next of neighbours(unit, 1)) next.collect();
-        return forward();
-      });
-    });
-  }
-  const root = units.get('');
-  interceptForward(model, (forward) => {
-    for (const unit of units.values()) unit.release();
-    running = [];
-    for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
-    const result = root === undefined ? forward() : root.whole(forward);
-    if (running.length > 0) order = [...new Set(running)];
-    return result;
-  });
-}
-
-function moduleOf(modules: ReadonlyMap<string, Module>, name: string): Module {
-  const module = modules.get(name);
-  if (module !== undefined) return module;
-  throw new LayoutError(
-    {
-      asked: `to shard the module '${name}' as a unit`,
-      found: `no module of this name; there are ${[...modules.keys()].slice(1, 6).join(', ')}, …`,
-      todo: 'Have unitOf return names of modules, or an empty text for the whole model',
-    },
-    { name },
-  );
-}
-
-function found(group: GradientGroup | undefined, unit: string): GradientGroup {
-  if (group === undefined) throw new RangeError(`a parameter of '${unit}' without a group`);
-  return group;
 }

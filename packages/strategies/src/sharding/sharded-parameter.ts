@@ -7,7 +7,7 @@ import {
   type Shape,
   Tensor,
 } from '@shardwise/core';
-import { type Cut, wholeOf } from './cut.ts';
+import { type Cut, rangeOf, wholeOf } from './cut.ts';
 
 /** Averages over the ranks, and leaves each its part. Shape: whole -> part. */
 export type Reduce = (whole: Node) => Node;
@@ -35,18 +35,41 @@ export abstract class ShardedParameter extends Parameter {
 
   /** `data` is what this rank keeps. */
   constructor(data: HostData, shape: Shape, options: ShardedParameterOptions) {
-    super(data, shape, { requiresGrad: options.requiresGrad });
+    super(data, shape);
     this.cut = options.cut;
     this.axis = options.axis;
     this.part = options.part;
+    if (!options.requiresGrad) this.requiresGrad_(false);
   }
 
   override get node(): Node {
     return this.#shown ?? this.partNode;
   }
 
+  /** Of the leaf, whatever expression stands for it. */
+  override get requiresGrad(): boolean {
+    return this.contents.requiresGrad;
+  }
+
+  /** Whether it trains may change between steps, on all ranks alike. */
+  override requiresGrad_(requiresGrad = true): this {
+    super.requiresGrad_(requiresGrad);
+    if (!requiresGrad) this.local.clear();
+    return this;
+  }
+
   override get shardedOver(): readonly string[] {
     return [this.axis];
+  }
+
+  /** What this rank keeps of the values that forward reads; `contents` is what is updated. */
+  get stored(): Node {
+    return this.contents;
+  }
+
+  /** The elements of the whole that are in this rank's part, row by row; the rest of it is padding. */
+  get range(): readonly [start: number, stop: number] {
+    return rangeOf(this.cut, this.part);
   }
 
   /** Has expressions read `whole` from now on; with null, this rank's part. */
@@ -60,8 +83,18 @@ export abstract class ShardedParameter extends Parameter {
   /** The parts of all ranks. Shape: -> padded. */
   abstract collect(): Node;
 
+  /** The parts as an optimizer sees them. A collective, where the ranks keep parts. Shape: -> padded. */
+  fullNode(): Node {
+    return this.collect();
+  }
+
   /** Has `reduce` average the gradient of this rank's batches over the ranks. Shape: whole. */
   abstract reduceGradient(gradient: Node, reduce: Reduce): void;
+
+  /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
+  accumulateLocal(gradient: Node): void {
+    this.local.accumulate(gradient);
+  }
 
   /** Adds what has waited in `local`. Shape: whole -> whole. */
   protected withLocal(gradient: Node): Node {

@@ -1,4 +1,13 @@
-import { type Node, noGrad, RecomputeRegion, Tensor } from '@shardwise/core';
+import {
+  allGather,
+  axisOf,
+  currentSession,
+  type Node,
+  noGrad,
+  RecomputeRegion,
+  Tensor,
+} from '@shardwise/core';
+import type { AfterForward } from './after-forward.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 
@@ -7,8 +16,8 @@ export interface ShardedUnitOptions {
   readonly parameters: readonly ShardedParameter[];
   /** Of each parameter; those of a group are reduced together. */
   readonly groupOf: (parameter: ShardedParameter) => GradientGroup;
-  /** Whether the whole parameters are given up after the forward pass, and collected again in backward. */
-  readonly reshardAfterForward: boolean;
+  /** What is not kept is collected again in backward. */
+  readonly afterForward: AfterForward;
   /** Called when backward comes to this unit. */
   readonly onBackward: () => void;
 }
@@ -18,6 +27,7 @@ export class ShardedUnit {
   readonly name: string;
   readonly parameters: readonly ShardedParameter[];
   readonly #groupOf: (parameter: ShardedParameter) => GradientGroup;
+  readonly #afterForward: AfterForward;
   readonly #region: RecomputeRegion | null;
   #collected: readonly Node[] | null = null;
   #lastCollected: readonly Node[] = [];
@@ -26,9 +36,11 @@ export class ShardedUnit {
     this.name = options.name;
     this.parameters = options.parameters;
     this.#groupOf = options.groupOf;
-    this.#region = options.reshardAfterForward
-      ? new RecomputeRegion({ keeps: () => false, onBackward: options.onBackward })
-      : null;
+    this.#afterForward = options.afterForward;
+    this.#region =
+      options.afterForward.kind === 'keep'
+        ? null
+        : new RecomputeRegion({ keeps: () => false, onBackward: options.onBackward });
   }
 
   /** Collects the parts in the program as it stands here: at their use, or ahead of it. */
@@ -51,6 +63,7 @@ export class ShardedUnit {
   whole<T>(body: () => T): T {
     const collected = this.collect();
     this.#lastCollected = collected;
+    for (const padded of collected) this.#share(padded);
     const leaves = this.#make(() =>
       this.parameters.map((parameter, index) => leafOf(parameter, collected[index])),
     );
@@ -66,6 +79,16 @@ export class ShardedUnit {
       for (const parameter of this.parameters) parameter.show(null);
       if (this.#region !== null) this.release();
     }
+  }
+
+  /** Keeps this rank's part of what was collected, from which the ranks next to it make it again. */
+  #share(padded: Node): void {
+    if (this.#region === null || this.#afterForward.kind !== 'share') return;
+    const { axis } = this.#afterForward;
+    const { size, rank } = axisOf(currentSession().mesh, axis);
+    const rows = (padded.shape[0] ?? 0) / size;
+    const part = noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows));
+    this.#region.remake(padded, () => noGrad(() => allGather(part, axis, 0)).node);
   }
 
   #make<T>(body: () => T): T {

@@ -1,5 +1,6 @@
 import {
   type CollectivePlan,
+  type DType,
   dtypes,
   elementCount,
   type Layout,
@@ -8,6 +9,7 @@ import {
   type ParameterSpec,
   type Plan,
 } from '@shardwise/core';
+import { afterForwardOf } from './after-forward.ts';
 import { type CutRule, cutOf } from './cut.ts';
 import type { Sharded, ShardingOptions } from './sharded-model.ts';
 import { commonUnit } from './unit-names.ts';
@@ -22,11 +24,19 @@ export function shardingPlan(
   const { axis, replicas, sharded, rule } = options;
   const size = sizeOf(strategy, axes, axis);
   const replicaCount = replicas === undefined ? 1 : sizeOf(strategy, axes, replicas);
-  const paddedBytes = (parameter: ParameterSpec): number =>
-    elementCount(cutOf(parameter.shape, ruleFor(parameter, rule), size).paddedShape) *
-    dtypes[parameter.dtype].bytes;
-  const bytesOf = (list: readonly ParameterSpec[]): number =>
-    list.reduce((sum, parameter) => sum + paddedBytes(parameter), 0);
+  const paddedElements = (parameter: ParameterSpec): number =>
+    elementCount(cutOf(parameter.shape, ruleFor(parameter, rule), size).paddedShape);
+  const { parameterDtype, reduceDtype = parameterDtype } = options.mixedPrecision ?? {};
+  const sentAs = (operation: string, { dtype }: ParameterSpec): DType => {
+    if (operation === 'broadcast') return dtype;
+    return (operation === 'allGather' ? parameterDtype : reduceDtype) ?? dtype;
+  };
+  const bytesOf = (operation: string, list: readonly ParameterSpec[]): number =>
+    list.reduce(
+      (sum, parameter) =>
+        sum + paddedElements(parameter) * dtypes[sentAs(operation, parameter)].bytes,
+      0,
+    );
   const step = (
     operation: string,
     when: CollectivePlan['when'],
@@ -37,7 +47,7 @@ export function shardingPlan(
     axis: over,
     when,
     parameters: list.map(({ name }) => name),
-    bytes: operation === 'allReduce' ? bytesOf(list) / size : bytesOf(list),
+    bytes: bytesOf(operation, list) / (operation === 'allReduce' ? size : 1),
   });
   const trained = parameters.filter(({ requiresGrad }) => requiresGrad);
   const collectives: CollectivePlan[] = [];
@@ -46,12 +56,15 @@ export function shardingPlan(
     const units = [
       ...groupBy(parameters, ({ name, names }) => commonUnit(names ?? [name], options.unitOf)),
     ];
-    const gathers = (when: 'forward' | 'backward'): CollectivePlan[] =>
-      units
-        .filter(([unit]) => when === 'forward' || options.reshardAfterForward(unit))
-        .map(([, list]) => step('allGather', when, list));
     if (sharded === 'parameters') {
-      collectives.push(...gathers('forward'), ...gathers('backward').toReversed());
+      collectives.push(...units.map(([, list]) => step('allGather', 'forward', list)));
+      for (const [unit, list] of units.toReversed()) {
+        const after = afterForwardOf(options.reshardAfterForward(unit), axis, size);
+        if (after.kind === 'free') collectives.push(step('allGather', 'backward', list));
+        if (after.kind === 'share') {
+          collectives.push(step('allGather', 'backward', list, after.axis));
+        }
+      }
     }
     const groups = groupBy(trained.toReversed(), ({ name }) => options.gradientGroupOf(name));
     for (const list of groups.values()) {
@@ -69,6 +82,9 @@ export function shardingPlan(
       ...layoutsOf(parameter, ruleFor(parameter, rule), axis, sharded),
     })),
     collectives: collectives.filter(({ parameters: list }) => list.length > 0),
+    ...(parameterDtype === undefined || reduceDtype === undefined
+      ? {}
+      : { lowPrecision: { parameterDtype, gradientDtype: reduceDtype } }),
   };
 }
 

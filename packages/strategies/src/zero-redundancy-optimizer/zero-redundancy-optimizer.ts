@@ -9,10 +9,12 @@ import {
   type OptimizerInput,
   type OptimizerSettings,
   type OptimizerStateDict,
+  type ParameterState,
   type ParamGroup,
   type ParamGroupInput,
   type Tensor,
 } from '@shardwise/core';
+import type { Joinable, JoinHook } from '../distributed-data-parallel/join.ts';
 import { partitionParameters } from './partition.ts';
 import { receiveState, sendState } from './state-message.ts';
 
@@ -32,7 +34,7 @@ export interface ZeroRedundancyOptions {
  * others: beside DistributedDataParallel, which averages the gradients. Matches
  * torch.distributed.optim.ZeroRedundancyOptimizer, its partition included.
  */
-export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> {
+export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> implements Joinable {
   readonly #optimizer: Optimizer<Settings>;
   readonly #axis: string;
   #owners = new Map<Tensor, number>();
@@ -72,8 +74,27 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> {
     await currentSession().realize([]);
   }
 
+  /** What this rank keeps of a parameter: undefined where another updates it. */
+  stateOf(parameter: Tensor): ParameterState | undefined {
+    return this.#optimizer.stateOf(parameter);
+  }
+
   zeroGrad(): void {
     this.#optimizer.zeroGrad();
+  }
+
+  /**
+   * See `join`, to which it is given after the model: a rank without a batch goes on updating its
+   * parameters, with the gradients that DistributedDataParallel gives it.
+   */
+  joinHook(): JoinHook {
+    return {
+      shadow: async ({ gradients }) => {
+        if (gradients) await this.step();
+      },
+      finish: () => Promise.resolve(),
+      leave: () => {},
+    };
   }
 
   /** Parameters that are there already keep their owners. */

@@ -1,5 +1,6 @@
 import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
+import type { MixedPrecision } from '../sharding/mixed-precision.ts';
 import { shardModel, type Sharded, type ShardingOptions } from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -17,6 +18,8 @@ export interface ZeroOptions {
   readonly unitOf?: UnitOf;
   /** Stage 3: how many units are collected ahead of their use. Default: 1. */
   readonly prefetch?: number;
+  /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
+  readonly mixedPrecision?: MixedPrecision;
 }
 
 const gradientBucketBytes = 4 * 1024 * 1024;
@@ -41,6 +44,7 @@ export function zero(options: ZeroOptions): Strategy<Module> {
       ? unitOptions(options.unitOf ?? outermostListMember)
       : bucketOptions(plan, options.bucketBytes ?? gradientBucketBytes)),
     prefetch: options.prefetch ?? 1,
+    mixedPrecision: options.mixedPrecision,
   });
   return {
     name,

@@ -159,6 +159,8 @@ async function traffic(): Promise<Observations['traffic']> {
       bytes: after.collectiveBytes - before.collectiveBytes,
     };
   };
+  // The first pass also tells the order in which gradients arrived.
+  await pass();
   const counted = await pass();
   const planned = planFor(model, ddp(options)).collectives.filter(
     ({ when }) => when === 'backward',
@@ -176,11 +178,15 @@ async function traffic(): Promise<Observations['traffic']> {
 
 async function timeline(): Promise<Observations['timeline']> {
   const parallel = await DistributedDataParallel.create(new Deep(), { bucketBytes: 1024 });
+  const pass = async (): Promise<void> => {
+    const loss = parallel.forward(ones([2, 16])).sum();
+    loss.backward();
+    await loss.item();
+  };
+  await pass();
   const events: TimelineEvent[] = [];
   const unsubscribe = subscribe((event) => events.push(event));
-  const loss = parallel.forward(ones([2, 16])).sum();
-  loss.backward();
-  await loss.item();
+  await pass();
   unsubscribe();
   return events
     .toSorted((a, b) => a.startMs - b.startMs)

@@ -1,18 +1,25 @@
 import { createHash } from 'node:crypto';
 import {
   AdamW,
+  broadcast,
   checkpoint,
+  currentSession,
+  hostPages,
   manualSeed,
   type Module,
+  setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
 import {
   constructSharded,
   type CutRule,
+  DataParallel,
+  dataParallel,
   ddp,
   fsdp,
   fullStateDict,
+  OffloadedOptimizer,
   parallelize,
   zero,
   ZeroRedundancyOptimizer,
@@ -20,17 +27,26 @@ import {
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
+import { gridOf } from './grid.ts';
 import { globalBatch, type Task, taskNames, tasks } from './models.ts';
 
 export const steps = 20;
 const settings = { lr: 0.01 };
 
-interface Variant {
+export interface Variant {
   readonly strategy: () => Strategy<Module>;
   readonly microbatches?: number;
   readonly checkpointed?: boolean;
   /** Whether the optimizer is a ZeroRedundancyOptimizer. */
   readonly zeroRedundancy?: boolean;
+  /** Whether rank 0 has the batch of all ranks, and alone a loss. */
+  readonly hasMaster?: boolean;
+  /** Of a second mesh axis. */
+  readonly replicas?: number;
+  /** Of how many ranks the world must be. */
+  readonly ranks?: number;
+  /** What an OffloadedOptimizer keeps in host memory. */
+  readonly offloaded?: 'states' | 'states and parameters';
   /** How the model is built, where no rank builds the whole. */
   readonly construct?: CutRule;
 }
@@ -40,6 +56,18 @@ export const variants: Readonly<Record<string, Variant>> = {
   'DDP with a ZeroRedundancyOptimizer': {
     strategy: () => ddp({ findUnusedParameters: true }),
     zeroRedundancy: true,
+  },
+  'DDP of a static graph, in buckets of one parameter': {
+    strategy: () => ddp({ staticGraph: true, bucketBytes: 1 }),
+  },
+  'DDP that divides before and after the sum': {
+    strategy: () => ddp({ findUnusedParameters: true, gradientPredivideFactor: 2 }),
+  },
+  DataParallel: { strategy: () => dataParallel(), hasMaster: true },
+  'DataParallel with accumulation': {
+    strategy: () => dataParallel(),
+    hasMaster: true,
+    microbatches: 3,
   },
   'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
   'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
@@ -51,6 +79,28 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
   'FSDP that reshards everything, without prefetch': {
     strategy: () => fsdp({ reshardAfterForward: true, prefetch: 0 }),
+  },
+  'FSDP that collects from two neighbours in backward': {
+    strategy: () => fsdp({ reshardAfterForward: 2 }),
+    ranks: 4,
+  },
+  'FSDP in two replicas': {
+    strategy: () => fsdp({ replicas: 'replicas' }),
+    replicas: 2,
+    ranks: 4,
+  },
+  'FSDP in two replicas of one rank': {
+    strategy: () => fsdp({ replicas: 'replicas' }),
+    replicas: 2,
+    ranks: 2,
+  },
+  'FSDP with states and parameters in host memory': {
+    strategy: () => fsdp({ pages: hostPages() }),
+    offloaded: 'states and parameters',
+  },
+  'ZeRO-1 with states in host memory': {
+    strategy: () => zero({ stage: 1 }),
+    offloaded: 'states',
   },
   'ZeRO-1 with accumulation': { strategy: () => zero({ stage: 1 }), microbatches: 3 },
   'ZeRO-2 with accumulation': { strategy: () => zero({ stage: 2 }), microbatches: 3 },
@@ -77,9 +127,13 @@ type Model = Module & { forward(x: Tensor): Tensor };
 
 /** Every task with every variant on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
-  await join(context);
+  const { group, mesh: line } = await join(context);
+  const { backend: device } = currentSession();
   const found: Record<string, Trained> = {};
   for (const [name, variant] of Object.entries(variants)) {
+    const { ranks = context.size, replicas } = variant;
+    if (ranks !== context.size) continue;
+    setRank({ device, mesh: replicas === undefined ? line : await gridOf(group, replicas) });
     for (const task of taskNames) {
       found[`${name}: ${task}`] = await train(variant, tasks[task], context);
     }
@@ -87,11 +141,13 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
   return found;
 }
 
-async function train(
-  { strategy, microbatches = 1, checkpointed = false, zeroRedundancy = false, construct }: Variant,
+export async function train(
+  variant: Variant,
   task: Task,
   { rank, size }: { readonly rank: number; readonly size: number },
 ): Promise<Trained> {
+  const { strategy, microbatches = 1, checkpointed = false, construct } = variant;
+  const { zeroRedundancy = false, hasMaster = false, offloaded } = variant;
   // Rank 0's values must win, but where all ranks must draw the same.
   manualSeed(construct === undefined ? rank : 0);
   const model =
@@ -101,13 +157,19 @@ async function train(
   const parallel = await parallelize(model, strategy());
   const forward = (x: Tensor): Tensor =>
     checkpointed ? checkpoint(() => parallel.forward(x)) : parallel.forward(x);
-  const share = globalBatch / size;
+  const share = hasMaster ? globalBatch : globalBatch / size;
   const optimizer = zeroRedundancy
     ? new ZeroRedundancyOptimizer(model.parameters(), AdamW, settings)
-    : new AdamW(model.parameters(), settings);
-  return run(model, optimizer, (step) => {
+    : offloaded === undefined
+      ? new AdamW(model.parameters(), settings)
+      : new OffloadedOptimizer(model, new AdamW(model.parameters(), settings), {
+          states: hostPages(),
+          ...(offloaded === 'states' ? {} : { parameters: hostPages() }),
+          chunkBytes: 256,
+        });
+  const takeStep = (step: number): Tensor => {
     const part = share / microbatches;
-    const first = rank * share;
+    const first = hasMaster ? 0 : rank * share;
     const losses = Array.from({ length: microbatches }, (_, index) => {
       const pass = (): Tensor => {
         const { x, y } = task.batch(step, first + index * part, first + (index + 1) * part);
@@ -117,8 +179,13 @@ async function train(
       };
       return index === microbatches - 1 ? pass() : parallel.noSync(pass);
     });
-    return losses.reduce((sum, loss) => sum.add(loss));
-  });
+    const loss = losses.reduce((sum, each) => sum.add(each));
+    return hasMaster ? broadcast(loss.detach(), 'dp') : loss;
+  };
+  const finish = (): void => {
+    if (parallel instanceof DataParallel) parallel.replicate();
+  };
+  return run(model, optimizer, takeStep, finish);
 }
 
 /** The same on one rank, without any strategy. */
@@ -138,6 +205,7 @@ async function run(
   model: Model,
   optimizer: { zeroGrad(): void; step(): Promise<void> },
   pass: (step: number) => Tensor,
+  finish: () => void = () => {},
 ): Promise<Trained> {
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
@@ -146,6 +214,7 @@ async function run(
     await optimizer.step();
     losses.push(await loss.item());
   }
+  finish();
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
   return { losses, hash: hash.digest('hex') };

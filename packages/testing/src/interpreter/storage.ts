@@ -1,11 +1,50 @@
 import { BackendError } from '@shardwise/core/spec';
 import type { DType, ValueType } from '@shardwise/core/spec';
-import { NdArray } from './nd-array.ts';
+import { at, NdArray } from './nd-array.ts';
 
 interface Storage {
   /** To the nearest value of the dtype. */
   readonly round: (x: number) => number;
-  readonly view: (bytes: Uint8Array) => Float64Array | Float32Array | Int32Array | Uint8Array;
+  readonly view: (
+    bytes: Uint8Array,
+  ) => Float64Array | Float32Array | Float16Array | Int32Array | Uint8Array | BrainFloats;
+}
+
+/** bf16 as the upper halves of f32. */
+class BrainFloats implements Iterable<number> {
+  readonly #bits: Uint16Array;
+
+  constructor(bytes: Uint8Array) {
+    this.#bits = new Uint16Array(bytes.buffer, bytes.byteOffset, bytes.length / 2);
+  }
+
+  *[Symbol.iterator](): Generator<number> {
+    for (const bits of this.#bits) yield fromBits(bits << 16);
+  }
+
+  /** Values are bf16 already. */
+  set(values: ArrayLike<number>): void {
+    for (let i = 0; i < values.length; i++) this.#bits[i] = toBits(at(values, i)) >>> 16;
+  }
+}
+
+const scratch = new DataView(new ArrayBuffer(4));
+
+function fromBits(bits: number): number {
+  scratch.setInt32(0, bits);
+  return scratch.getFloat32(0);
+}
+
+function toBits(value: number): number {
+  scratch.setFloat32(0, value);
+  return scratch.getUint32(0);
+}
+
+/** The nearest bf16 of the nearest f32, ties to even. */
+function roundToBrain(x: number): number {
+  if (!Number.isFinite(x)) return x;
+  const bits = toBits(x);
+  return fromBits((bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000);
 }
 
 /** How the dtypes that the interpreter computes with lie in memory. */
@@ -20,6 +59,13 @@ export const storages: ReadonlyMap<DType, Storage> = new Map<DType, Storage>([
     // Truncates towards zero, and wraps around.
     { round: (x) => x | 0, view: (b) => new Int32Array(b.buffer, b.byteOffset, b.length / 4) },
   ],
+  [
+    'f16',
+    { round: Math.f16round, view: (b) => new Float16Array(b.buffer, b.byteOffset, b.length / 2) },
+  ],
+  ['bf16', { round: roundToBrain, view: (b) => new BrainFloats(b) }],
+  // Truncates towards zero, and wraps around.
+  ['u8', { round: (x) => x & 0xff, view: (b) => b }],
   ['bool', { round: (x) => (x === 0 ? 0 : 1), view: (b) => b }],
 ]);
 

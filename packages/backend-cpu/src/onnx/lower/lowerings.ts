@@ -1,4 +1,4 @@
-import type { ComputeOp } from '@shardwise/core/spec';
+import { BackendError, type ComputeOp, type DType, type ValueType } from '@shardwise/core/spec';
 import type { Step, StepMap } from '../../compile/step.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { convolution } from './convolution.ts';
@@ -41,6 +41,26 @@ export function isOnnxOp(op: ComputeOp): op is OnnxOp {
   return op in lowerings;
 }
 
+const moving: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
+  'constant',
+  'reshape',
+  'expand',
+  'permute',
+  'slice',
+  'pad',
+  'concat',
+  'gather',
+  'indexSelect',
+]);
+
+const computedHere: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
+
+/** Whether a session can run a step: f16, bf16 and u8 are only moved there. `inputs` are its types. */
+export function onnxComputes(step: Step, inputs: readonly ValueType[]): boolean {
+  if (!isOnnxOp(step.op)) return false;
+  return moving.has(step.op) || [step, ...inputs].every(({ dtype }) => computedHere.has(dtype));
+}
+
 function lowerStep<K extends OnnxOp>(
   table: Lowerings<K>,
   graph: GraphBuilder,
@@ -49,9 +69,20 @@ function lowerStep<K extends OnnxOp>(
   graph.define(step.output, table[step.op](graph, step));
 }
 
-/** Adds a step to a graph; throws for a step that only WebAssembly kernels compute. */
+/** Adds a step to a graph; throws BackendError for a step that it cannot compute. */
 export function lower(graph: GraphBuilder, step: Step): void {
-  if (!isOnnxStep(step)) throw new RangeError(`${step.op} has no lowering to ONNX`);
+  const types = step.inputs.map((id) => graph.type(id));
+  const takes = onnxComputes(step, types) || graph.widens(step);
+  if (!isOnnxStep(step) || !takes) {
+    throw new BackendError(
+      {
+        asked: `to compute with ${[...new Set([...types, step].map(({ dtype }) => dtype))].join(', ')} in ${step.op}`,
+        found: 'the CPU backend computes with f32, i32 and bool, and converts f16, bf16 and u8',
+        todo: 'Convert to f32 first',
+      },
+      { op: step.op, dtype: step.dtype },
+    );
+  }
   lowerStep(lowerings, graph, step);
 }
 

@@ -1,4 +1,5 @@
 import { elementCount } from '../../compile/step.ts';
+import { elementOf } from './element-of.ts';
 import { exactOf, operandOf, type Lowerings } from './lowering.ts';
 
 export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'pad' | 'concat'> = {
@@ -26,10 +27,17 @@ export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'p
   },
   pad: (graph, step) => {
     const { before, after, value } = step.params;
-    const fill = graph.scalar(graph.onnxType(step.dtype), value);
+    const type = graph.onnxType(step.dtype);
     const pads = graph.int64s([...before, ...after]);
-    const name = graph.emit('Pad', [exactOf(graph, step, 0), pads, fill]);
-    return { name, shape: step.shape };
+    const x = exactOf(graph, step, 0);
+    const { shape } = step;
+    if (type !== 'u16') {
+      return { name: graph.emit('Pad', [x, pads, graph.scalar(type, value)]), shape };
+    }
+    // ORT has no Pad for 16 bits.
+    const fill = graph.scalar('i32', elementOf(step.dtype, value));
+    const padded = graph.emit('Pad', [graph.cast(x, 'i32'), pads, fill]);
+    return { name: graph.cast(padded, type), shape };
   },
   concat: (graph, step) => {
     const parts = step.inputs

@@ -1,14 +1,5 @@
-import type { DType } from '@shardwise/core/spec';
+import { type TensorType, tensorTypes } from '../model.ts';
 import { type Address, addressOf, addressArray, runtime } from './api.ts';
-
-/** Element types of the C API that programs use. */
-const elementTypes: { readonly [D in ElementDType]: number } = { f32: 1, i32: 6, bool: 9 };
-
-export type ElementDType = 'f32' | 'i32' | 'bool';
-
-export function isElementDType(dtype: DType): dtype is ElementDType {
-  return dtype in elementTypes;
-}
 
 export interface SessionOptions {
   readonly threads: number;
@@ -132,13 +123,13 @@ export class Values {
     });
   }
 
-  /** Puts a tensor over memory in place of the one before. Shape: dims of the tensor. */
+  /** Puts a tensor over memory in place of the one before; the C API has the numbers of the types of models. Shape: dims of the tensor. */
   set(
     index: number,
     data: Address,
     byteLength: number,
     shape: readonly number[],
-    dtype: ElementDType,
+    type: TensorType,
   ): void {
     const { functions, cpuMemory, check } = runtime();
     const out = addressArray(1);
@@ -154,7 +145,7 @@ export class Values {
         byteLength,
         dims,
         dims.length,
-        elementTypes[dtype],
+        tensorTypes[type],
         out,
       ),
     );

@@ -64,12 +64,16 @@ function lane<R extends ValueKind>(result: R, opcode: number): (a: V128, lane: n
 export const i32: {
   const: (value: number) => I32;
   load8u: Load<'i32'>;
+  load16u: Load<'i32'>;
   store8: Store<'i32'>;
+  store16: Store<'i32'>;
 } & Record<'eqz', Unary<'i32', 'i32'>> &
   Record<'ltU' | 'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'i32', 'i32'>> = {
   const: (value) => code('i32', 0x41, signed(value)),
   load8u: load('i32', 0x2d),
+  load16u: load('i32', 0x2f),
   store8: store(0x3a),
+  store16: store(0x3b),
   eqz: unary('i32', 0x45),
   ltU: binary('i32', 0x49),
   add: binary('i32', 0x6a),
@@ -105,6 +109,10 @@ export const v128: {
   load32Zero: Load<'v128'>;
   store: Store<'v128'>;
   store32Lane0: Store<'v128'>;
+  /** The low 64 bits. */
+  store64Lane0: Store<'v128'>;
+  /** Four 16-bit values as 32-bit lanes. */
+  load16x4u: Load<'v128'>;
   /** Four 32-bit lanes. */
   constInt: (lanes: readonly [number, number, number, number]) => V128;
   bitselect: (whenOne: V128, whenZero: V128, mask: V128) => V128;
@@ -116,6 +124,9 @@ export const v128: {
   store: store(...simd(0x0b)),
   store32Lane0: (address, value, byteOffset = 0) =>
     code('nothing', address.bytes, value.bytes, ...simd(0x5a), 0, unsigned(byteOffset), 0),
+  store64Lane0: (address, value, byteOffset = 0) =>
+    code('nothing', address.bytes, value.bytes, ...simd(0x5b), 0, unsigned(byteOffset), 0),
+  load16x4u: load('v128', ...simd(0x04)),
   constInt: (lanes) => code('v128', ...simd(0x0c), ...lanes.flatMap(int32Bytes)),
   not: vectorUnary(0x4d),
   and: vectorBinary(0x4e),
@@ -220,15 +231,21 @@ export const i32x4: {
 export const i16x8: {
   extendLowI8x16U: Unary<'v128', 'v128'>;
   narrowI32x4S: Binary<'v128', 'v128'>;
+  /** Of signed lanes; values of 16 bits keep them. */
+  narrowI32x4U: Binary<'v128', 'v128'>;
 } = {
   extendLowI8x16U: vectorUnary(0x89),
   narrowI32x4S: vectorBinary(0x85),
+  narrowI32x4U: vectorBinary(0x86),
 };
 
 export const i8x16: {
   narrowI16x8S: Binary<'v128', 'v128'>;
+  /** Of signed lanes; values of 8 bits keep them. */
+  narrowI16x8U: Binary<'v128', 'v128'>;
   shuffle: (a: V128, b: V128, lanes: readonly number[]) => V128;
 } = {
   narrowI16x8S: vectorBinary(0x65),
+  narrowI16x8U: vectorBinary(0x66),
   shuffle: (a, b, lanes) => code('v128', a.bytes, b.bytes, ...simd(0x0d), ...lanes),
 };

@@ -3,7 +3,7 @@ import { assertAllclose } from '../../compare/allclose.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import type { ContractTest } from './contract-test.ts';
 import { evaluate, pick } from './device.ts';
-import { bool, f32, i32 } from './host-value.ts';
+import { bool, f32, hostValue, i32 } from './host-value.ts';
 import { ProgramBuilder } from './program-builder.ts';
 
 const ADD = { op: 'add', params: {} } as const;
@@ -69,6 +69,43 @@ export const programTests: readonly ContractTest[] = [
     const x = b.op({ op: 'constant', params }, [], [2]);
     return [b.build(b.op(ADD, [x, x], [2])), { inputs: [], outputs: [f32([2], 6)] }];
   }),
+  ...(['f16', 'bf16', 'u8'] as const).map((dtype) =>
+    test(`${dtype} values are moved and chosen`, () => {
+      const b = new ProgramBuilder();
+      const [x, condition, index] = [
+        b.input([2, 3], dtype),
+        b.input([4, 3], 'bool'),
+        b.input([2], 'i32'),
+      ];
+      const turned = b.op({ op: 'permute', params: { order: [1, 0] } }, [x], [3, 2], dtype);
+      const cut = { starts: [0, 1], stops: [2, 3], steps: [1, 1] };
+      const slice = b.op({ op: 'slice', params: cut }, [x], [2, 2], dtype);
+      const around = { before: [1, 0], after: [1, 0], value: 2 };
+      const padded = b.op({ op: 'pad', params: around }, [x], [4, 3], dtype);
+      const joined = b.op({ op: 'concat', params: { dim: 0 } }, [x, x], [4, 3], dtype);
+      const chosen = b.op({ op: 'where', params: {} }, [condition, padded, joined], [4, 3], dtype);
+      const rows = b.op({ op: 'indexSelect', params: { dim: 0 } }, [x, index], [2, 3], dtype);
+      const value = (shape: readonly number[], elements: readonly number[]): NdArray =>
+        hostValue(shape, dtype, elements);
+      return [
+        b.build(turned, slice, padded, chosen, rows),
+        {
+          inputs: [
+            value([2, 3], [1, 2, 3, 4, 5, 6]),
+            bool([4, 3], [1, 1, 1, 0, 0, 0, 1, 0, 1, 0, 1, 0]),
+            i32([2], [1, 1]),
+          ],
+          outputs: [
+            value([3, 2], [1, 4, 2, 5, 3, 6]),
+            value([2, 2], [2, 3, 5, 6]),
+            value([4, 3], [2, 2, 2, 1, 2, 3, 4, 5, 6, 2, 2, 2]),
+            value([4, 3], [2, 2, 2, 4, 5, 6, 4, 2, 6, 4, 2, 6]),
+            value([2, 3], [4, 5, 6, 4, 5, 6]),
+          ],
+        },
+      ];
+    }),
+  ),
   test('a program that does nothing', () => [new ProgramBuilder().build(), { inputs: [] }]),
   test('inputs and instructions that nothing reads', () => {
     const b = new ProgramBuilder();

@@ -5,6 +5,7 @@ import { at } from '../../../interpreter/nd-array.ts';
 import { bool, f32, hostValue, i32, integers, uniform } from '../host-value.ts';
 import { SHAPES, label } from '../op-case.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
+import { narrowCastCases } from './narrow-casts.ts';
 import type { Operation } from '../program-builder.ts';
 
 type Unary = 'neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'sin' | 'cos' | 'tanh' | 'erf';
@@ -348,6 +349,7 @@ function castCases(): OpCase[] {
       convert(`f32 ${label(shape)} to i32`, f32(shape, -2.5), i32(shape, -2)),
     ),
     ...SHAPES.map((shape) => convert(`bool ${label(shape)} to f32`, bool(shape, 1), f32(shape, 1))),
+    ...narrowCastCases(convert),
   ];
 }
 

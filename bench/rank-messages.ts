@@ -3,16 +3,21 @@ import type { ThreadsWorld } from 'shardwise';
 export interface RankData {
   readonly rank: number;
   readonly world: ThreadsWorld;
+  /** Which training, where a script has several. */
+  readonly contestant: string;
 }
 
+/** What a rank trains; `alone`: each rank a model of its own, and sends nothing. */
 export type RankRequest =
-  /** `alone`: each rank trains a model of its own and sends nothing. */
-  { readonly mode: 'ddp' | 'alone'; readonly steps: number } | { readonly mode: 'close' };
+  | { readonly mode: 'together' | 'alone'; readonly steps: number }
+  | { readonly mode: 'close' };
 
 /** What a rank measured between two barriers of all ranks. */
 export interface RankRound {
   readonly msPerStep: number;
   /** Waiting for collectives, per step. */
   readonly communicationMs: number;
+  /** Of a step's messages; an all-reduce counts twice, as a reduction to parts and a gather. */
+  readonly communicationBytes: number;
   readonly losses: readonly number[];
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { createThreadsWorld } from 'shardwise';
-import type { RankData, RankRequest, RankRound } from './ddp-messages.ts';
+import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 
 export interface Ranks {
   /** All ranks' measurements of one round, in rank order. */
@@ -9,12 +9,12 @@ export interface Ranks {
   close(): Promise<void>;
 }
 
-/** Starts the ranks as threads of this process. */
-export function startRanks(size: number): Ranks {
+/** Starts the ranks of a world of their own as threads of this process, which run bench/SCRIPT. */
+export function startRanks(size: number, script: string, contestant = ''): Ranks {
   const world = createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
-    const data: RankData = { rank, world };
-    return new Worker(new URL('./ddp-rank.ts', import.meta.url), { workerData: data });
+    const data: RankData = { rank, world, contestant };
+    return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
     const answered = once(worker, 'message');

@@ -1,0 +1,101 @@
+import { once } from 'node:events';
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  activationBytes,
+  AdamW,
+  constructSharded,
+  cpu,
+  type DType,
+  dtypes,
+  elementCount,
+  joinThreadsWorld,
+  Linear,
+  LineMesh,
+  manualSeed,
+  memory,
+  ones,
+  outermostListMember,
+  parallelize,
+  type Plan,
+  planFor,
+  planMemory,
+  setRank,
+} from 'shardwise';
+import type { MemoryOfRank, MemoryRankData } from './memory-messages.ts';
+import { type MemoryModel, memoryModels } from './memory-models.ts';
+import { strategyOf } from './memory-strategies.ts';
+
+// One rank of the memory benchmark: says when it is ready to build its model, then trains and counts.
+
+const STEPS = 3;
+
+const { rank, world, model: modelName, strategy: strategyName }: MemoryRankData = workerData;
+const group = joinThreadsWorld(world, rank);
+const region = world.regions[rank];
+if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+const mesh = new LineMesh('dp', group);
+
+// Libraries are loaded and code is compiled before anything is counted.
+setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+await new Linear(8, 8).forward(ones([2, 8])).data();
+setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+
+await turn('ready');
+
+const task: MemoryModel = memoryModels[modelName];
+const { strategy: makeStrategy, construct } = strategyOf(strategyName);
+manualSeed(0);
+const model =
+  construct === undefined ? task.build() : constructSharded(task.build, { rule: construct });
+const strategy = makeStrategy();
+const plan = planFor(model, strategy);
+const planned = planMemory(plan, {
+  activationBytes: activationBytes(task.loss((x) => model.forward(x), 0, rank)),
+});
+const parallel = await parallelize(model, strategy);
+const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+for (let step = 0; step < STEPS; step++) {
+  if (step === 1) {
+    // The garbage of building the model: what steps take is measured without it.
+    globalThis.gc?.();
+    await turn('warm');
+  }
+  optimizer.zeroGrad();
+  const loss = task.loss((x) => parallel.forward(x), step, rank);
+  loss.backward();
+  await optimizer.step();
+  await loss.item();
+}
+const { parameterBytes, gradientBytes, optimizerBytes, peakBytes } = memory({ model, optimizer });
+const { formula } = planned;
+if (formula === null || peakBytes === null) throw new TypeError('the plan has a formula');
+await group.barrier();
+parentPort?.postMessage({
+  formula: formula.text,
+  theoryStatesBytes: formula.bytes,
+  unitBytes: largestUnitBytes(plan),
+  activationBytes: planned.activationBytes ?? 0,
+  allGradientsBytes: bytesOf(plan.parameters, plan.lowPrecision?.gradientDtype),
+  parameterBytes,
+  gradientBytes,
+  optimizerBytes,
+  peakBytes,
+} satisfies MemoryOfRank);
+group.close();
+
+/** Tells the main thread, and waits for its word. */
+async function turn(message: string): Promise<void> {
+  const word = parentPort && once(parentPort, 'message');
+  parentPort?.postMessage(message);
+  await word;
+}
+
+function bytesOf(parameters: Plan['parameters'], dtype: DType = 'f32'): number {
+  return parameters.reduce((sum, { shape }) => sum + elementCount(shape) * dtypes[dtype].bytes, 0);
+}
+
+function largestUnitBytes(of: Plan): number {
+  const units = Map.groupBy(of.parameters, ({ name }) => outermostListMember(name));
+  const { parameterDtype } = of.lowPrecision ?? {};
+  return Math.max(...[...units.values()].map((unit) => bytesOf(unit, parameterDtype)));
+}

@@ -1,0 +1,64 @@
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { createThreadsWorld } from 'shardwise';
+import { type MemoryOfRun, memoryOfRank, type MemoryRankData } from './memory-messages.ts';
+import { type MemoryModelName, memoryModels } from './memory-models.ts';
+import { memoryStrategies, type MemoryStrategyName } from './memory-strategies.ts';
+
+// node bench/memory-run.ts MODEL STRATEGY RANKS
+// Trains for some steps in a process of its own, whose resident memory is that of this training.
+
+const [model = '', strategy = '', size = ''] = process.argv.slice(2);
+const world = createThreadsWorld({ size: Number(size) });
+if (!isModel(model) || !isStrategy(strategy)) throw new TypeError(`${model} with ${strategy}`);
+const workers = Array.from(world.regions, (_, rank) => {
+  const data: MemoryRankData = { rank, world, model, strategy };
+  return new Worker(new URL('./memory-rank.ts', import.meta.url), { workerData: data });
+});
+const messages = (): Promise<unknown[][]> =>
+  Promise.all(workers.map((worker) => once(worker, 'message')));
+
+await messages();
+const before = residentBytes('VmRSS');
+const built = messages();
+for (const worker of workers) worker.postMessage('build and train a step');
+await built;
+const highest = residentBytes('VmHWM');
+const forgets = forgetHighest();
+const found = messages();
+for (const worker of workers) worker.postMessage('train');
+const ranks = (await found).map(([message]) => memoryOfRank.parse(message));
+const run: MemoryOfRun = {
+  ranks,
+  residentGrowthBytes: Math.max(highest, residentBytes('VmHWM')) - before,
+  residentOfStepsBytes: forgets ? residentBytes('VmHWM') - before : null,
+};
+console.log(JSON.stringify(run));
+await Promise.all(workers.map((worker) => worker.terminate()));
+
+/** Of this process: now, or at its highest. Where the system has no /proc, highest for both. */
+function residentBytes(line: 'VmRSS' | 'VmHWM'): number {
+  if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1024;
+  const status = readFileSync('/proc/self/status', 'utf8');
+  const [, kibibytes = ''] = new RegExp(`^${line}:\\s+(\\d+) kB$`, 'm').exec(status) ?? [];
+  return Number(kibibytes) * 1024;
+}
+
+/** Begins to look for the highest resident memory anew; false where the system does not. */
+function forgetHighest(): boolean {
+  try {
+    writeFileSync('/proc/self/clear_refs', '5');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function isModel(name: string): name is MemoryModelName {
+  return Object.hasOwn(memoryModels, name);
+}
+
+function isStrategy(name: string): name is MemoryStrategyName {
+  return Object.hasOwn(memoryStrategies, name);
+}

@@ -1,0 +1,27 @@
+import { type CutRule, ddp, fsdp, type Module, type Strategy, zero } from 'shardwise';
+
+interface MemoryStrategy {
+  readonly strategy: () => Strategy<Module>;
+  /** Where no rank builds the whole model. */
+  readonly construct?: CutRule;
+}
+
+const mixedPrecision = { parameterDtype: 'bf16' } as const;
+
+export const memoryStrategies = {
+  ddp: { strategy: () => ddp() },
+  'zero-1': { strategy: () => zero({ stage: 1 }) },
+  'zero-2': { strategy: () => zero({ stage: 2 }) },
+  'zero-3': { strategy: () => zero({ stage: 3 }), construct: 'flat' },
+  fsdp: { strategy: () => fsdp(), construct: 'rows' },
+  'zero-1 bf16': { strategy: () => zero({ stage: 1, mixedPrecision }) },
+  'zero-2 bf16': { strategy: () => zero({ stage: 2, mixedPrecision }) },
+  'zero-3 bf16': { strategy: () => zero({ stage: 3, mixedPrecision }), construct: 'flat' },
+  'fsdp bf16': { strategy: () => fsdp({ mixedPrecision }), construct: 'rows' },
+} as const satisfies Record<string, MemoryStrategy>;
+
+export type MemoryStrategyName = keyof typeof memoryStrategies;
+
+export function strategyOf(name: MemoryStrategyName): MemoryStrategy {
+  return memoryStrategies[name];
+}

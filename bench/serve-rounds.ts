@@ -1,0 +1,67 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  cpu,
+  joinThreadsWorld,
+  LineMesh,
+  type ProcessGroup,
+  setRank,
+  statistics,
+  subscribe,
+} from 'shardwise';
+import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
+import type { Training } from './training.ts';
+
+interface JoinedRank {
+  readonly rank: number;
+  readonly group: ProcessGroup;
+  readonly contestant: string;
+}
+
+/** Makes this thread the rank that its worker data say. */
+export async function joinBenchWorld(): Promise<JoinedRank> {
+  const { rank, world, contestant }: RankData = workerData;
+  const group = joinThreadsWorld(world, rank);
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+  setRank({
+    device: await cpu({ memory: world.memory, ...region }),
+    mesh: new LineMesh('dp', group),
+  });
+  return { rank, group, contestant };
+}
+
+/** Trains when told to, and answers with what it took. */
+export function serveRounds(
+  group: ProcessGroup,
+  trainings: Readonly<Partial<Record<'together' | 'alone', Training>>>,
+): void {
+  parentPort?.on('message', (request: RankRequest) => {
+    if (request.mode === 'close') group.close();
+    else void answer(request);
+  });
+
+  /** A rejection ends the thread, which the benchmark's main thread hears. */
+  async function answer({ mode, steps }: Exclude<RankRequest, { mode: 'close' }>): Promise<void> {
+    const training = trainings[mode];
+    if (training === undefined) throw new RangeError(`no training ${mode}`);
+    let communicationBytes = 0;
+    const before = statistics();
+    const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+      if (category !== 'collective') return;
+      communicationBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
+    });
+    await group.barrier();
+    const start = performance.now();
+    const times = await training.run(steps);
+    await group.barrier();
+    const after = statistics();
+    unsubscribe();
+    const round: RankRound = {
+      msPerStep: (performance.now() - start) / steps,
+      communicationMs: (after.communicationMs - before.communicationMs) / steps,
+      communicationBytes: communicationBytes / steps,
+      losses: times.map(({ loss }) => loss),
+    };
+    parentPort?.postMessage(round);
+  }
+}

@@ -1,0 +1,43 @@
+import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
+import { isWidening } from '../compile/widening.ts';
+import { type Step, valueAt } from '../compile/step.ts';
+import type { TensorType } from './model.ts';
+
+/** f16 and bf16 are moved as integers: few operators take them as what they are. */
+const types: Readonly<Partial<Record<DType, TensorType>>> = {
+  f32: 'f32',
+  i32: 'i32',
+  bool: 'bool',
+  u8: 'u8',
+  f16: 'u16',
+  bf16: 'u16',
+};
+
+/** The element type of a value in a session. Throws BackendError for what sessions do not hold. */
+export function sessionType(dtype: DType): TensorType {
+  const type = types[dtype];
+  if (type !== undefined) return type;
+  throw new BackendError(
+    {
+      asked: `to compute with ${dtype}`,
+      found: 'the CPU backend computes with f32, i32 and bool, and converts f16, bf16 and u8',
+      todo: 'Convert the tensor first',
+    },
+    { dtype },
+  );
+}
+
+/** Inputs of a session of which it makes f32 values itself; they are declared as what they are. */
+export function widenedInputs(
+  steps: readonly Step[],
+  values: readonly ValueType[],
+): ReadonlyMap<number, TensorType> {
+  const found = new Map<number, TensorType>();
+  for (const step of steps) {
+    if (!isWidening(step, values)) continue;
+    for (const id of step.inputs) {
+      found.set(id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16');
+    }
+  }
+  return found;
+}

@@ -1,0 +1,47 @@
+import { constantLike } from '../graph/build/leaf.ts';
+import { noGrad, type Node } from '../graph/node.ts';
+import { elementCount } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import type { TensorHandle } from '../tensor/handle.ts';
+import { endRecomputation, recomputing } from './recompute.ts';
+import { gradientsOfNode } from './rules.ts';
+import { walkBackward } from './walk.ts';
+
+/** Other shapes of what they read. */
+const views: ReadonlySet<string> = new Set(['reshape', 'expand', 'detach']);
+
+/** Made where they are read. */
+const constants: ReadonlySet<string> = new Set(['input', 'constant', 'iota']);
+
+/**
+ * Bytes that a backward pass from `loss` would read of what forward computes: its activations. An
+ * estimate, as a backend may keep fewer by fusing operations. Computes nothing and leaves no
+ * gradient; build `loss` of a model before a strategy is applied to it.
+ */
+export function activationBytes(loss: TensorHandle): number {
+  const root = loss.node;
+  const gradients: Node[] = [];
+  const firstId = noGrad(() => {
+    const seed = constantLike(root, 1);
+    walkBackward(root, seed, {
+      needs: (node) => node.requiresGrad,
+      isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+      gradientsOf: recomputing(gradientsOfNode),
+      onLeaf: (_, gradient) => {
+        if (gradient !== null) gradients.push(gradient);
+      },
+    });
+    return seed.id;
+  });
+  endRecomputation();
+  let bytes = 0;
+  const seen = new Set<Node>(gradients);
+  for (const node of seen) {
+    if (node.id >= firstId || views.has(node.op)) {
+      for (const input of node.inputs) seen.add(input);
+    } else if (!constants.has(node.op) && node.value === null) {
+      bytes += elementCount(node.shape) * dtypes[node.dtype].bytes;
+    }
+  }
+  return bytes;
+}

@@ -1,0 +1,53 @@
+import { noGrad } from '../graph/node.ts';
+import { axisOf } from '../mesh.ts';
+import { currentSession } from '../rank.ts';
+import { DataError } from '../spec/errors.ts';
+import { allReduce } from '../tensor/collectives.ts';
+import { fromData } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+export interface TokenLossScaleOptions {
+  /** Mesh axes whose ranks have other parts of the batch. Default: `dp`, where the mesh has it. */
+  readonly axes?: readonly string[];
+}
+
+/**
+ * The factor of each microbatch's sum of token losses, so that the gradients are those of the mean
+ * over all tokens of all microbatches and ranks; a mean of means weighs tokens of short batches
+ * more. `tokenCounts` are this rank's, one for each microbatch of the step, without tokens that the
+ * loss ignores. Strategies average gradients over ranks, so it is ranks / tokens. A collective.
+ * Shape: -> []. Throws DataError for numbers that count nothing.
+ *
+ * ```ts
+ * const scale = tokenLossScale(microbatches.map(({ tokens }) => tokens));
+ * for (const { x, y } of microbatches) {
+ *   functional.crossEntropy(model.forward(x), y, { reduction: 'sum' }).mul(scale).backward();
+ * }
+ * ```
+ */
+export function tokenLossScale(
+  tokenCounts: readonly number[],
+  options: TokenLossScaleOptions = {},
+): Tensor {
+  const { mesh } = currentSession();
+  const { axes = mesh.axes.filter(({ name }) => name === 'dp').map(({ name }) => name) } = options;
+  const own = tokenCounts.reduce((sum, count) => sum + count, 0);
+  const counts = tokenCounts.every((count) => Number.isSafeInteger(count) && count >= 0);
+  if (!counts || own >= 2 ** 31) {
+    throw new DataError(
+      {
+        asked: `a loss over ${tokenCounts.join(' + ')} tokens`,
+        found: 'numbers that are no counts, or more than an i32 holds',
+        todo: 'Give the number of tokens of each microbatch',
+      },
+      { tokenCounts },
+    );
+  }
+  const ranks = axes.reduce((product, axis) => product * axisOf(mesh, axis).size, 1);
+  return noGrad(() => {
+    const local = fromData(Int32Array.of(own), [], 'i32');
+    const all = axes.reduce((sum, axis) => allReduce(sum, axis), local);
+    // Where no rank has a token, all losses are sums of nothing.
+    return fromData(Float32Array.of(ranks), [], 'f32').div(all.maximum(1).to('f32'));
+  });
+}

@@ -1,0 +1,83 @@
+import type { ValueType } from '../spec/dtype.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { adamMoments } from './adam-moments.ts';
+import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { dequantize, quantize, quantizedShapes } from './block-quantization.ts';
+import { type DynamicMap, signedMap, unsignedMap } from './dynamic-map.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import type { OptimizerInput } from './param-group.ts';
+import type { ParameterState } from './parameter-state.ts';
+import { Scalar } from './scalar.ts';
+
+export interface AdamW8bitOptions {
+  /** States of parameters of fewer elements stay f32. Default: 4096. */
+  readonly minElements?: number;
+}
+
+/** Which numbers a running mean is stored as, and where its scales are. */
+const stored = {
+  exp_avg: { map: signedMap, scales: 'exp_avg_scales' },
+  exp_avg_sq: { map: unsignedMap, scales: 'exp_avg_sq_scales' },
+} as const satisfies Record<string, { map: DynamicMap; scales: string }>;
+
+/**
+ * AdamW whose running means take one byte an element each, in blocks of 256 with a scale of their own
+ * (Dettmers et al. 2022). A step computes with f32 values of one update, and stores their codes.
+ */
+export class AdamW8bit extends Optimizer<AdamSettings> {
+  readonly #minElements: number;
+
+  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
+  constructor(
+    params: OptimizerInput<AdamSettings>,
+    settings: Partial<AdamSettings> = {},
+    { minElements = 4096 }: AdamW8bitOptions = {},
+  ) {
+    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2, ...settings });
+    this.#minElements = minElements;
+  }
+
+  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+    const { lr, betas, weightDecay } = settings;
+    const whole = adamRule(settings, steps, true);
+    const moments = adamMoments(settings, steps);
+    const stepSize = new Scalar(lr / (1 - betas[0] ** steps));
+    const decay = new Scalar(1 - lr * weightDecay);
+    return (parameter, gradient, state) => {
+      if (parameter.numel < this.#minElements) {
+        whole(parameter, gradient, state);
+        return;
+      }
+      const { shape } = parameter;
+      const [mean, square] = [read(state, 'exp_avg', shape), read(state, 'exp_avg_sq', shape)];
+      const next = moments.next(mean, square, gradient);
+      write(state, 'exp_avg', next.mean);
+      write(state, 'exp_avg_sq', next.square);
+      const step = next.mean.mul(stepSize.of(shape)).div(moments.denominator(next.square));
+      const kept = weightDecay === 0 ? parameter : parameter.mul(decay.of(shape));
+      parameter.assign(kept.sub(step));
+    };
+  }
+
+  protected override stateType(name: string, parameter: Tensor): ValueType {
+    if (parameter.numel < this.#minElements) return super.stateType(name, parameter);
+    const { codes, scales } = quantizedShapes(parameter.shape);
+    return name in stored ? { shape: codes, dtype: 'u8' } : { shape: scales, dtype: 'f32' };
+  }
+
+  protected override checkSettings(settings: AdamSettings): void {
+    checkAdamSettings(settings);
+  }
+}
+
+function read(state: ParameterState, name: keyof typeof stored, shape: Tensor['shape']): Tensor {
+  const { map, scales } = stored[name];
+  return dequantize({ codes: state.tensor(name), scales: state.tensor(scales) }, map, shape);
+}
+
+function write(state: ParameterState, name: keyof typeof stored, value: Tensor): void {
+  const { map, scales } = stored[name];
+  const quantized = quantize(value, map);
+  state.tensor(name).assign(quantized.codes);
+  state.tensor(scales).assign(quantized.scales);
+}

@@ -1,0 +1,145 @@
+import { CheckpointError, ConfigError, TensorStateError } from '../spec/errors.ts';
+import { LossScaler } from './loss-scaler.ts';
+
+/** DeepSpeed's names are in brackets. */
+export interface DynamicLossScalerOptions {
+  /** [2 ** initial_scale_power] Default: 2 ** 16. */
+  readonly initialScale?: number;
+  /** [scale_factor] By what the scale grows and shrinks; default 2. */
+  readonly scaleFactor?: number;
+  /** [loss_scale_window] Steps without overflow until the scale grows; default 1000. */
+  readonly scaleWindow?: number;
+  /** [hysteresis] Which overflow, counted since the scale last grew, first shrinks it; default 2. */
+  readonly hysteresis?: number;
+  /** [consecutive_hysteresis] Whether a step without overflow starts that count again; default false. */
+  readonly consecutiveHysteresis?: boolean;
+  /** [min_loss_scale] Default 1. */
+  readonly minScale?: number;
+  /** [raise_error_at_min_scale] Whether an overflow at the smallest scale throws; default true. */
+  readonly throwAtMinScale?: boolean;
+}
+
+/** Plain data. */
+export interface DynamicLossScalerState {
+  readonly scale: number;
+  readonly iteration: number;
+  /** -1 before the first. */
+  readonly lastOverflowIteration: number;
+  readonly hysteresisLeft: number;
+}
+
+/**
+ * Halves the scale where gradients overflow, after as many overflows as `hysteresis` tolerates, and
+ * doubles it after each `scaleWindow` steps without (DeepSpeed's rule, in its order).
+ */
+export class DynamicLossScaler extends LossScaler {
+  readonly #options: Required<DynamicLossScalerOptions>;
+  #iteration = 0;
+  #lastOverflowIteration = -1;
+  #hysteresisLeft: number;
+
+  /** Throws ConfigError for settings out of range. */
+  constructor(options: DynamicLossScalerOptions = {}) {
+    const settings = {
+      initialScale: 2 ** 16,
+      scaleFactor: 2,
+      scaleWindow: 1000,
+      hysteresis: 2,
+      consecutiveHysteresis: false,
+      minScale: 1,
+      throwAtMinScale: true,
+      ...options,
+    };
+    super(settings.initialScale);
+    const { scaleFactor, scaleWindow, hysteresis, minScale, initialScale } = settings;
+    check('scaleFactor', scaleFactor, scaleFactor > 1 && Number.isFinite(scaleFactor));
+    check('scaleWindow', scaleWindow, Number.isSafeInteger(scaleWindow) && scaleWindow > 0);
+    check('hysteresis', hysteresis, Number.isSafeInteger(hysteresis) && hysteresis > 0);
+    check('minScale', minScale, minScale > 0 && minScale <= initialScale);
+    this.#options = settings;
+    this.#hysteresisLeft = hysteresis;
+  }
+
+  /**
+   * The rule: what a step with or without overflow makes of the scale. step() calls it. Throws
+   * TensorStateError for an overflow at the smallest scale, where that is not tolerated.
+   */
+  override update(overflow: boolean): void {
+    const { scaleFactor, scaleWindow, hysteresis, consecutiveHysteresis } = this.#options;
+    const iteration = this.#iteration++;
+    if (overflow) {
+      this.#lastOverflowIteration = iteration;
+      if (this.#hysteresisLeft === 1) this.#shrink();
+      else this.#hysteresisLeft--;
+      return;
+    }
+    if (consecutiveHysteresis) this.#hysteresisLeft = hysteresis;
+    const stable = iteration - this.#lastOverflowIteration - 1;
+    if (stable === 0 || stable % scaleWindow !== 0) return;
+    this.#hysteresisLeft = hysteresis;
+    this.lossScale = this.lossScale * scaleFactor;
+  }
+
+  stateDict(): DynamicLossScalerState {
+    return {
+      scale: this.lossScale,
+      iteration: this.#iteration,
+      lastOverflowIteration: this.#lastOverflowIteration,
+      hysteresisLeft: this.#hysteresisLeft,
+    };
+  }
+
+  /** Throws CheckpointError, before anything changes, for numbers that no scaler has. */
+  loadStateDict(state: DynamicLossScalerState): void {
+    const { scale, iteration, lastOverflowIteration, hysteresisLeft } = state;
+    const counts =
+      Number.isSafeInteger(iteration) &&
+      iteration >= 0 &&
+      Number.isSafeInteger(lastOverflowIteration) &&
+      lastOverflowIteration >= -1 &&
+      lastOverflowIteration < iteration + 1 &&
+      Number.isSafeInteger(hysteresisLeft) &&
+      hysteresisLeft >= 1;
+    if (!counts || !(scale > 0 && Number.isFinite(scale))) {
+      throw new CheckpointError(
+        {
+          asked: 'to load the state of a loss scaler',
+          found: JSON.stringify(state),
+          todo: 'Load what stateDict() of a DynamicLossScaler gave',
+        },
+        { state },
+      );
+    }
+    this.lossScale = scale;
+    this.#iteration = iteration;
+    this.#lastOverflowIteration = lastOverflowIteration;
+    this.#hysteresisLeft = hysteresisLeft;
+  }
+
+  #shrink(): void {
+    const { scaleFactor, minScale, throwAtMinScale } = this.#options;
+    if (this.lossScale <= minScale && throwAtMinScale) {
+      throw new TensorStateError(
+        {
+          asked: `to make a loss scale of ${this.lossScale} smaller`,
+          found: `it is the smallest that is allowed, and gradients are not finite`,
+          todo: 'Look for NaN and infinities in the data and in the model, or lower the learning rate',
+        },
+        { scale: this.lossScale, minScale },
+      );
+    }
+    this.lossScale = Math.max(this.lossScale / scaleFactor, minScale);
+  }
+}
+
+function check(name: string, value: number, fits: boolean): void {
+  if (fits) return;
+  throw new ConfigError(
+    {
+      asked: `a loss scaler with ${name} ${value}`,
+      found: 'a number out of range',
+      todo: 'Use a factor above 1, counts of at least 1, and a smallest scale in (0, initialScale]',
+    },
+    { name, value },
+  );
+}

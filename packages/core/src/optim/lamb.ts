@@ -1,0 +1,59 @@
+import { allReduce } from '../tensor/collectives.ts';
+import { stack } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { adamMoments } from './adam-moments.ts';
+import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import type { OptimizerInput } from './param-group.ts';
+import { Scalar } from './scalar.ts';
+
+/**
+ * LAMB (You et al. 2020, algorithm 2): Adam's direction, with decoupled weight decay, whose length
+ * for each parameter is the learning rate times that of the parameter. Norms are those of whole
+ * parameters, also where ranks have parts of them; where one is 0, the direction keeps its length.
+ */
+export class Lamb extends Optimizer<AdamSettings> {
+  /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-6, weightDecay 1e-2. Throws ConfigError. */
+  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
+    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2, ...settings });
+  }
+
+  protected override rule(settings: AdamSettings, steps: number): UpdateRule {
+    const moments = adamMoments(settings, steps);
+    const correction = new Scalar(1 - settings.betas[0] ** steps);
+    const rate = new Scalar(settings.lr);
+    const decay = new Scalar(settings.weightDecay);
+    return (parameter, gradient, state) => {
+      const [mean, square] = [state.tensor('exp_avg'), state.tensor('exp_avg_sq')];
+      const next = moments.next(mean, square, gradient);
+      const { shape } = parameter;
+      const direction = next.mean
+        .div(correction.of(shape))
+        .div(moments.denominator(next.square))
+        .add(parameter.mul(decay.of(shape)));
+      const step = direction.mul(trustRatio(parameter, direction).mul(rate.of([])));
+      mean.assign(next.mean);
+      square.assign(next.square);
+      parameter.assign(parameter.sub(step));
+    };
+  }
+
+  protected override checkSettings(settings: AdamSettings): void {
+    checkAdamSettings(settings);
+  }
+}
+
+/** Shape: N, N -> []. */
+function trustRatio(parameter: Tensor, direction: Tensor): Tensor {
+  const own = stack([parameter.square().sum(), direction.square().sum()]);
+  const squares = parameter.shardedOver.reduce((sum, axis) => allReduce(sum, axis), own);
+  const [length, stepLength] = [0, 1].map((i) =>
+    squares
+      .slice(0, i, i + 1)
+      .sqrt()
+      .reshape([]),
+  );
+  if (length === undefined || stepLength === undefined) throw new RangeError('two norms');
+  const known = length.gt(0).logicalAnd(stepLength.gt(0));
+  return known.where(length.div(stepLength), 1);
+}

@@ -1,0 +1,109 @@
+import { axisOf } from '../mesh.ts';
+import { currentSession } from '../rank.ts';
+import type { ValueType } from '../spec/dtype.ts';
+import { ConfigError } from '../spec/errors.ts';
+import type { AxisParams } from '../spec/op.ts';
+import { allReduce } from '../tensor/collectives.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { adamMoments } from './adam-moments.ts';
+import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
+import { oneBitMean, oneBitPartElements } from './one-bit-mean.ts';
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import { checkSetting, type OptimizerInput } from './param-group.ts';
+import type { ParameterState } from './parameter-state.ts';
+import { Scalar } from './scalar.ts';
+
+export interface OneBitAdamSettings extends AdamSettings {
+  /** Steps of Adam before communication is compressed; from there `exp_avg_sq` stays as it is. */
+  freezeStep: number;
+}
+
+export interface OneBitAdamOptions {
+  /** The mesh axis whose ranks have other batches. Default: `dp`. */
+  readonly axis?: string;
+}
+
+/**
+ * 1-bit Adam (Tang et al. 2021). It averages over the ranks by itself, so it takes gradients of this
+ * rank's batch: call backward() inside `noSync` of a model that is whole on every rank. Up to
+ * `freezeStep` gradients are averaged in f32 and it is Adam; then momenta are, in one bit an element.
+ * Unlike DeepSpeed's, it corrects the running means for their start at zero, as Adam does.
+ */
+export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
+  readonly #axis: AxisParams;
+
+  /**
+   * Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0 (decoupled), freezeStep 100000.
+   * Throws ConfigError, also for parameters of which ranks have parts.
+   */
+  constructor(
+    params: OptimizerInput<OneBitAdamSettings>,
+    settings: Partial<OneBitAdamSettings> = {},
+    { axis = 'dp' }: OneBitAdamOptions = {},
+  ) {
+    super(params, {
+      lr: 1e-3,
+      betas: [0.9, 0.999],
+      eps: 1e-8,
+      weightDecay: 0,
+      freezeStep: 100_000,
+      ...settings,
+    });
+    this.#axis = axisOf(currentSession().mesh, axis);
+    const sharded = this.paramGroups.some(({ params: list }) =>
+      list.some(({ shardedOver }) => shardedOver.includes(axis)),
+    );
+    if (sharded) throw notWhole(axis);
+  }
+
+  protected override rule(settings: OneBitAdamSettings, steps: number): UpdateRule {
+    const { lr, betas, weightDecay, freezeStep } = settings;
+    const isFrozen = steps > freezeStep;
+    const moments = adamMoments(settings, Math.min(steps, freezeStep));
+    const take = new Scalar(1 - betas[0]);
+    const stepSize = new Scalar(lr / (1 - betas[0] ** steps));
+    const decay = new Scalar(1 - lr * weightDecay);
+    const { axis } = this.#axis;
+    return (parameter, gradient, state) => {
+      const { shape } = parameter;
+      const [mean, square] = [state.tensor('exp_avg'), state.tensor('exp_avg_sq')];
+      const next = isFrozen
+        ? {
+            mean: this.#compressed(mean.add(gradient.sub(mean).mul(take.of(shape))), state),
+            square,
+          }
+        : moments.next(mean, square, allReduce(gradient, axis, { reduce: 'avg' }));
+      const step = next.mean.mul(stepSize.of(shape)).div(moments.denominator(next.square));
+      mean.assign(next.mean);
+      if (!isFrozen) square.assign(next.square);
+      const kept = weightDecay === 0 ? parameter : parameter.mul(decay.of(shape));
+      parameter.assign(kept.sub(step));
+    };
+  }
+
+  #compressed(momentum: Tensor, state: ParameterState): Tensor {
+    const errors = { worker: state.tensor('worker_error'), server: state.tensor('server_error') };
+    return oneBitMean(momentum, errors, this.#axis);
+  }
+
+  protected override stateType(name: string, parameter: Tensor): ValueType {
+    if (name !== 'server_error') return super.stateType(name, parameter);
+    return { shape: [oneBitPartElements(parameter.numel, this.#axis.size)], dtype: 'f32' };
+  }
+
+  protected override checkSettings(settings: OneBitAdamSettings): void {
+    checkAdamSettings(settings);
+    checkSetting('freezeStep', settings.freezeStep, 1);
+  }
+}
+
+function notWhole(axis: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `OneBitAdam over the mesh axis '${axis}'`,
+      found: 'parameters of which each of its ranks has a part',
+      todo: 'Use it with a model that is whole on every rank, as with ddp()',
+    },
+    { axis },
+  );
+}

@@ -1,0 +1,64 @@
+import type { Layout } from './layout.ts';
+import type { PlanStep } from './plan.ts';
+import type { ValueGraph } from './values.ts';
+
+/** When the steps of a plan need its leaves, which may be elsewhere meanwhile. */
+export interface LeafUses {
+  /** By step: leaves that must be there when it begins. */
+  readonly needed: readonly (readonly number[])[];
+  /** By step: leaves that are not in use when it has ended; `last` where no later step needs them. */
+  readonly unused: readonly (readonly { readonly leaf: number; readonly last: boolean }[])[];
+}
+
+interface Use {
+  readonly leaf: number;
+  /** Steps. */
+  readonly from: number;
+  to: number;
+}
+
+export function leafUsesOf(
+  graph: ValueGraph,
+  layout: Layout,
+  steps: readonly PlanStep[],
+): LeafUses {
+  const uses = new Map<number, Use[]>();
+  const use = (ids: readonly number[], from: number, to: number): void => {
+    for (const id of ids) {
+      const place = layout.places.get(id);
+      if (place?.kind !== 'leaf') continue;
+      const { leaf } = place;
+      const known = uses.get(leaf) ?? [];
+      uses.set(leaf, known);
+      const latest = known.at(-1);
+      // Steps are visited in order, so a use can only meet the latest one.
+      if (latest !== undefined && latest.to >= from - 1) latest.to = Math.max(latest.to, to);
+      else known.push({ leaf, from, to });
+    }
+  };
+  steps.forEach((step, index) => {
+    if (step.kind === 'compute') use([...step.inputs, ...step.outputs], index, index);
+    else if (step.kind === 'copy') use([step.from, step.leaf], index, index);
+    else if (step.kind === 'start') {
+      const inputs = step.values.flatMap((id) => graph.values[id]?.inputs ?? []);
+      use([...step.values, ...inputs], index, endOf(steps, step.values, index));
+    }
+  });
+  const needed = steps.map((): number[] => []);
+  const unused = steps.map((): { leaf: number; last: boolean }[] => []);
+  for (const list of uses.values()) {
+    list.forEach(({ leaf, from, to }, index) => {
+      needed[from]?.push(leaf);
+      unused[to]?.push({ leaf, last: index === list.length - 1 });
+    });
+  }
+  return { needed, unused };
+}
+
+/** The step that waits for a collective. */
+function endOf(steps: readonly PlanStep[], values: readonly number[], start: number): number {
+  const end = steps.findIndex(
+    (step, index) => index > start && step.kind === 'wait' && step.values[0] === values[0],
+  );
+  return end < 0 ? steps.length - 1 : end;
+}

@@ -1,0 +1,60 @@
+import {
+  activationBytes,
+  checkpoint,
+  Linear,
+  Module,
+  ones,
+  setRank,
+  type Tensor,
+} from '@shardwise/core';
+import { interpreter } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+
+const batch = 5;
+const width = 3;
+const f32 = Float32Array.BYTES_PER_ELEMENT;
+
+class TwoLayers extends Module {
+  readonly first = new Linear(width, 7);
+  readonly second = new Linear(7, 2);
+
+  /** Shape: x [B, 3] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    return this.second.forward(this.first.forward(x).tanh());
+  }
+}
+
+beforeAll(() => setRank({ device: interpreter() }));
+
+describe('activationBytes', () => {
+  it('counts what backward reads of forward, and neither inputs nor parameters', () => {
+    const model = new TwoLayers();
+    const loss = model.forward(ones([batch, width])).sum();
+    // The tanh, whose gradient and the second layer's weight gradient read it.
+    expect(activationBytes(loss)).toBe(batch * 7 * f32);
+  });
+
+  it('counts nothing for a sum of products with constants', () => {
+    const model = new Linear(width, 2);
+    expect(activationBytes(model.forward(ones([batch, width])).sum())).toBe(0);
+  });
+
+  it('counts what goes in and out of a checkpoint, and not what is inside', () => {
+    const thrice = (x: Tensor): Tensor => x.tanh().tanh().tanh();
+    const start = (): Tensor => new Linear(width, 7).forward(ones([batch, width]));
+    // Each tanh keeps its result; the checkpoint keeps what the first one begins with, and the last.
+    expect(activationBytes(thrice(start()).square().sum())).toBe(3 * batch * 7 * f32);
+    const x = start();
+    const checkpointed = checkpoint(() => thrice(x));
+    expect(activationBytes(checkpointed.square().sum())).toBe(2 * batch * 7 * f32);
+  });
+
+  it('leaves no gradient and nothing to compute', async () => {
+    const model = new TwoLayers();
+    const loss = model.forward(ones([batch, width])).sum();
+    activationBytes(loss);
+    expect(model.first.weight.grad).toBeNull();
+    loss.backward();
+    expect(await model.second.bias?.grad?.data()).toEqual(Float32Array.of(batch, batch));
+  });
+});

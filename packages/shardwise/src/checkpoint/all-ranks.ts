@@ -1,0 +1,79 @@
+import { CheckpointError, type ProcessGroup, ShardwiseError } from '@shardwise/core';
+import { z } from 'zod';
+import { SaveFailure } from './save-failure.ts';
+
+const TODO = 'See to the cause and save again; the checkpoint before this one is still in force';
+
+const failureSchema = z.object({ found: z.string(), todo: z.string() });
+
+/**
+ * A collective: does `work` on every rank, and returns what it gave on each. Where it fails on any,
+ * all ranks throw a CheckpointError that names the ranks and their reasons.
+ */
+export async function onAllRanks<T>(
+  group: ProcessGroup,
+  asked: string,
+  schema: z.ZodType<T>,
+  work: () => Promise<T>,
+): Promise<readonly T[]> {
+  const outcomeSchema = z.union([
+    z.object({ value: schema }),
+    z.object({ failure: failureSchema }),
+  ]);
+  let cause: unknown;
+  let own: { readonly value: T } | { readonly failure: z.infer<typeof failureSchema> };
+  try {
+    own = { value: await work() };
+  } catch (error) {
+    cause = error;
+    own = { failure: describe(error) };
+  }
+  const texts = await allGatherTexts(group, JSON.stringify(own));
+  const values: T[] = [];
+  const failures: { readonly rank: number; readonly found: string; readonly todo: string }[] = [];
+  for (const [rank, text] of texts.entries()) {
+    const outcome = outcomeSchema.parse(JSON.parse(text));
+    if ('failure' in outcome) failures.push({ rank, ...outcome.failure });
+    else values.push(outcome.value);
+  }
+  const [first] = failures;
+  if (first === undefined) return values;
+  throw new CheckpointError(
+    {
+      asked,
+      found: failures
+        .map(({ rank, found }) => (group.size === 1 ? found : `rank ${rank}: ${found}`))
+        .join('; '),
+      todo: first.todo,
+    },
+    { ranks: failures.map(({ rank }) => rank) },
+    cause === undefined ? {} : { cause },
+  );
+}
+
+function describe(error: unknown): z.infer<typeof failureSchema> {
+  if (error instanceof SaveFailure) return { found: error.message, todo: error.todo };
+  if (ShardwiseError.isInstance(error)) return { found: error.message, todo: TODO };
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  const found = error instanceof Error ? error.message : String(error);
+  if (code === 'ENOSPC') return { found, todo: `Make room on the disk. ${TODO}` };
+  return { found, todo: TODO };
+}
+
+/** Each rank's text, on every rank. */
+async function allGatherTexts(group: ProcessGroup, text: string): Promise<readonly string[]> {
+  const own = new TextEncoder().encode(text);
+  const lengths = new Int32Array(group.size);
+  await group.allGather(
+    { bytes: new Uint8Array(Int32Array.of(own.byteLength).buffer), dtype: 'i32' },
+    { bytes: new Uint8Array(lengths.buffer), dtype: 'i32' },
+  );
+  const longest = Math.max(...lengths);
+  const input = new Uint8Array(longest);
+  input.set(own);
+  const output = new Uint8Array(longest * group.size);
+  await group.allGather({ bytes: input, dtype: 'u8' }, { bytes: output, dtype: 'u8' });
+  return Array.from(lengths, (length, rank) =>
+    new TextDecoder().decode(output.subarray(rank * longest, rank * longest + length)),
+  );
+}

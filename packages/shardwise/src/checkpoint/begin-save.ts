@@ -1,0 +1,130 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ProcessGroup } from '@shardwise/core';
+import { z } from 'zod';
+import { onAllRanks } from './all-ranks.ts';
+import type { Share } from './checkpoint-contents.ts';
+import { freeName, temporaryName } from './checkpoint-folders.ts';
+import type { DurableFiles } from './durable-files.ts';
+import type { Holding, TensorRange } from './holding.ts';
+import { planPieces } from './plan-pieces.ts';
+import { SaveFailure } from './save-failure.ts';
+import { rangeSchema, type SectionName } from './state-file.ts';
+import { type OwnPiece, ownPieces, stagePieces } from './write-pieces.ts';
+
+export interface SaveRequest {
+  readonly files: DurableFiles;
+  readonly directory: string;
+  readonly step: number;
+  /** Checkpoints that this run found there or began to write; grows on rank 0. */
+  readonly known: Set<string>;
+  /** How many checkpoints stay; undefined for all. */
+  readonly keep: number | undefined;
+  /** What this rank saves. May throw. */
+  readonly share: () => Share;
+  /** Copies everything first, as the model may change before all is written. */
+  readonly stage: boolean;
+}
+
+/** A save that all ranks have agreed on. */
+export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
+  readonly share: Share;
+  /** For errors. */
+  readonly asked: string;
+  /** Folder in which the ranks write, until it gets its name. */
+  readonly temporary: string;
+  readonly name: string;
+  /** What all ranks together have. */
+  readonly tensors: Readonly<Record<SectionName, readonly TensorRange[]>>;
+  /** What this rank writes. */
+  readonly pieces: Readonly<Record<SectionName, readonly OwnPiece[]>>;
+}
+
+const placeSchema = z.object({ temporary: z.string(), name: z.string() });
+const heldSchema = z.object({ model: z.array(rangeSchema), optimizer: z.array(rangeSchema) });
+
+/**
+ * A collective: agrees on who writes what, and where. Throws CheckpointError, on all ranks alike,
+ * and then leaves nothing behind.
+ */
+export async function beginSave(group: ProcessGroup, request: SaveRequest): Promise<BegunSave> {
+  const { share: makeShare, stage, ...common } = request;
+  const { directory, files } = common;
+  const asked = `Saving a checkpoint of step ${common.step} to ${directory}`;
+  const shares: Share[] = [];
+  const held = await onAllRanks(group, asked, heldSchema, async () => {
+    const share = makeShare();
+    shares.push(share);
+    const { model, optimizer } = share.holdings;
+    return { model: model.map(rangeOf), optimizer: optimizer.map(rangeOf) };
+  });
+  const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
+    group.rank === 0 ? makePlace(common) : null,
+  );
+  const { temporary, name } = placeSchema.parse(place);
+  const tensors = {
+    model: held.flatMap(({ model }) => model),
+    optimizer: held.flatMap(({ optimizer }) => optimizer),
+  };
+  const begun: BegunSave[] = [];
+  try {
+    await onAllRanks(group, asked, z.null(), async () => {
+      for (const share of shares) {
+        const take = async (section: SectionName): Promise<readonly OwnPiece[]> => {
+          const ranges = planPieces(held.map((each) => each[section]))[group.rank] ?? [];
+          const own = ownPieces(ranges, share.holdings[section]);
+          return stage ? stagePieces(own) : own;
+        };
+        const pieces = { model: await take('model'), optimizer: await take('optimizer') };
+        begun.push({ ...common, asked, temporary, name, share, tensors, pieces });
+      }
+      return null;
+    });
+  } catch (error) {
+    if (group.rank === 0) await files.removeDirectory(temporary).catch(() => undefined);
+    throw error;
+  }
+  const [first] = begun;
+  if (first === undefined) throw new RangeError('a save that did not begin');
+  return first;
+}
+
+/** Throws SaveFailure where another run writes to the folder too. */
+export async function checkSoleWriter(
+  directory: string,
+  known: ReadonlySet<string>,
+): Promise<void> {
+  const latest = await latestIn(directory);
+  if (latest === undefined || known.has(latest)) return;
+  throw new SaveFailure(
+    `another run has saved ${latest} there since this one began to`,
+    'Give each run a folder of its own; both have whole checkpoints there',
+  );
+}
+
+async function latestIn(directory: string): Promise<string | undefined> {
+  const latest = await readFile(join(directory, 'latest'), 'utf8').catch(() => undefined);
+  return latest?.trim();
+}
+
+async function makePlace({
+  files,
+  directory,
+  step,
+  known,
+}: Pick<SaveRequest, 'files' | 'directory' | 'step' | 'known'>): Promise<
+  z.infer<typeof placeSchema>
+> {
+  await files.makeDirectory(directory);
+  if (known.size === 0) known.add((await latestIn(directory)) ?? '');
+  await checkSoleWriter(directory, known);
+  const name = freeName(step, await readdir(directory));
+  known.add(name);
+  const temporary = join(directory, temporaryName());
+  await files.makeDirectory(temporary);
+  return { temporary, name };
+}
+
+function rangeOf({ name, dtype, shape, start, stop }: Holding): TensorRange {
+  return { name, dtype, shape, start, stop };
+}

@@ -1,0 +1,67 @@
+import { ConfigError, type HostArrays, Module, type ProcessGroup } from '@shardwise/core';
+import type { Holding } from './holding.ts';
+import { aliasesOf, modelHoldings } from './model-holdings.ts';
+import { optimizerGroups, optimizerHoldings, type SavedOptimizer } from './optimizer-holdings.ts';
+import type { CheckpointState, JsonValue, SectionName } from './state-file.ts';
+
+/** What a run needs to continue. */
+export interface CheckpointContents {
+  /** Updates done so far. */
+  readonly step: number;
+  /** On every rank, whatever its strategy; or plain arrays, of which rank 0's are written. */
+  readonly model: Module | HostArrays;
+  /** Of the parameters of `model`. */
+  readonly optimizer?: SavedOptimizer;
+  /** States of the schedule and the loss scaler, and whatever else the script keeps; rank 0's. */
+  readonly extra?: JsonValue;
+  /** What differs from rank to rank, such as the states of generators. */
+  readonly rankExtra?: JsonValue;
+}
+
+/** What a rank gives to a checkpoint. */
+export interface Share {
+  readonly holdings: Readonly<Record<SectionName, readonly Holding[]>>;
+  /** As rank 0 writes it. */
+  readonly aliases: CheckpointState['model']['aliases'];
+  readonly groups: CheckpointState['optimizer']['groups'];
+  readonly extra: JsonValue;
+  readonly rankExtra: JsonValue;
+}
+
+/** Throws CheckpointError for an optimizer of another model. */
+export function shareOf(contents: CheckpointContents, { rank }: ProcessGroup): Share {
+  const { model, optimizer, extra = null, rankExtra = null } = contents;
+  const saved = optimizer === undefined ? undefined : { optimizer, model: moduleOf(model) };
+  return {
+    holdings: {
+      model: modelHoldings(model, rank),
+      optimizer: saved === undefined ? [] : optimizerHoldings(saved.model, saved.optimizer),
+    },
+    aliases: [...aliasesOf(model)],
+    groups: saved === undefined ? [] : optimizerGroups(saved.model, saved.optimizer),
+    extra,
+    rankExtra,
+  };
+}
+
+function moduleOf(model: Module | HostArrays): Module {
+  if (model instanceof Module) return model;
+  throw new ConfigError({
+    asked: 'Saving an optimizer',
+    found: 'a model of plain arrays, which names no parameters',
+    todo: 'Pass the model itself beside its optimizer',
+  });
+}
+
+/** Throws ConfigError. */
+export function checkStep(step: number, directory: string): void {
+  if (Number.isSafeInteger(step) && step >= 0) return;
+  throw new ConfigError(
+    {
+      asked: `Saving a checkpoint to ${directory}`,
+      found: `step is ${step}`,
+      todo: 'Give the number of updates done so far',
+    },
+    { step },
+  );
+}

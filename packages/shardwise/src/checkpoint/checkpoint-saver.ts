@@ -1,0 +1,110 @@
+import { join } from 'node:path';
+import { currentSession, ConfigError, Module, type ProcessGroup } from '@shardwise/core';
+import { beginSave, type BegunSave } from './begin-save.ts';
+import { type CheckpointContents, checkStep, shareOf } from './checkpoint-contents.ts';
+import { type DurableFiles, durableFiles } from './durable-files.ts';
+import { finishSave } from './finish-save.ts';
+
+export interface SaveOptions {
+  /**
+   * Writes while training goes on: returns when all is copied to host memory. The next save waits
+   * for this one, and throws what it failed with. Default false.
+   */
+  readonly async?: boolean;
+  /** Leaves this many checkpoints in the folder, those written last. Default: all. */
+  readonly keep?: number;
+}
+
+export interface CheckpointSaverOptions {
+  readonly directory: string;
+  /** The ranks that save together. */
+  readonly group: ProcessGroup;
+  /** Told on rank 0, when a checkpoint is on the disk. */
+  readonly onSaved?: (saved: { readonly step: number; readonly directory: string }) => void;
+  /** Default: the disk. */
+  readonly files?: DurableFiles;
+}
+
+/** Saves the checkpoints of a run to one folder, one after the other. */
+export class CheckpointSaver {
+  readonly #options: CheckpointSaverOptions;
+  /** Calls of a save in the background do not get among those of the training. */
+  #background: ProcessGroup | undefined;
+  readonly #known = new Set<string>();
+  #running: Promise<void> = Promise.resolve();
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(options: CheckpointSaverOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * A collective. Returns the checkpoint's folder, `step-N` in the directory, or `step-N-2` where
+   * that exists. Throws CheckpointError, also for the save before if that failed in the background;
+   * ConfigError for options out of range. Whatever happens, `latest` names a whole checkpoint.
+   */
+  async save(contents: CheckpointContents, options: SaveOptions = {}): Promise<string> {
+    const { directory, group, files = durableFiles } = this.#options;
+    const { step, model } = contents;
+    checkStep(step, directory);
+    checkKeep(options.keep);
+    await this.finish();
+    // What is pending may hold collectives, and some ranks read nothing.
+    if (model instanceof Module) await currentSession().realize([]);
+    const begun = await beginSave(group, {
+      files,
+      directory,
+      step,
+      known: this.#known,
+      keep: options.keep,
+      share: () => shareOf(contents, group),
+      stage: options.async ?? false,
+    });
+    const folder = join(directory, begun.name);
+    if (options.async !== true) {
+      await this.#complete(group, begun);
+      return folder;
+    }
+    this.#background ??= await group.split(0, group.rank);
+    const background = this.#background ?? group;
+    this.#running = this.#complete(background, begun).catch((error: unknown) => {
+      this.#failure = { error };
+    });
+    return folder;
+  }
+
+  /** Waits for a save in the background, and throws what it failed with. */
+  async finish(): Promise<void> {
+    await this.#running;
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) throw failure.error;
+  }
+
+  /** As finish; the last call. */
+  async close(): Promise<void> {
+    try {
+      await this.finish();
+    } finally {
+      this.#background?.close();
+      this.#background = undefined;
+    }
+  }
+
+  async #complete(group: ProcessGroup, begun: BegunSave): Promise<void> {
+    const directory = await finishSave(group, begun);
+    if (group.rank === 0) this.#options.onSaved?.({ step: begun.step, directory });
+  }
+}
+
+function checkKeep(keep: number | undefined): void {
+  if (keep === undefined || (Number.isSafeInteger(keep) && keep >= 1)) return;
+  throw new ConfigError(
+    {
+      asked: `Saving a checkpoint and keeping ${keep}`,
+      found: 'no number from 1',
+      todo: 'Give the number of checkpoints that shall stay, this one included',
+    },
+    { keep },
+  );
+}

@@ -1,0 +1,136 @@
+import { stat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { ProcessGroup } from '@shardwise/core';
+import { z } from 'zod';
+import { onAllRanks } from './all-ranks.ts';
+import { type BegunSave, checkSoleWriter } from './begin-save.ts';
+import { prune, removeLeftovers, temporaryName } from './checkpoint-folders.ts';
+import { SaveFailure } from './save-failure.ts';
+import {
+  encodeState,
+  fileName,
+  pieceSchema,
+  type SectionName,
+  sectionNames,
+  type StoredSection,
+} from './state-file.ts';
+import { type WrittenFile, writePieces } from './write-pieces.ts';
+
+const fileSchema: z.ZodType<WrittenFile> = z.object({
+  byteLength: z.int(),
+  pieces: z.array(z.object({ name: z.string(), piece: pieceSchema })),
+});
+const writtenSchema = z.object({ model: fileSchema, optimizer: fileSchema, rankExtra: z.json() });
+type Written = z.infer<typeof writtenSchema>;
+
+/**
+ * A collective: every rank writes and syncs its files, then rank 0 the index, and gives the folder
+ * its name. Returns it. Throws CheckpointError, on all ranks alike; the checkpoint before is still
+ * in force then.
+ */
+export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<string> {
+  const { asked, files, temporary, directory, name } = save;
+  try {
+    const written = await onAllRanks(group, asked, writtenSchema, () => writeOwn(group, save));
+    await onAllRanks(group, asked, z.null(), async () => {
+      if (group.rank === 0) await publish(save, written);
+      return null;
+    });
+  } catch (error) {
+    if (group.rank === 0) await files.removeDirectory(temporary).catch(() => undefined);
+    throw error;
+  }
+  return join(directory, name);
+}
+
+async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<Written> {
+  const { files, temporary, pieces, share } = save;
+  const write = async (section: SectionName): Promise<WrittenFile> => {
+    if (pieces[section].length === 0) return { byteLength: 0, pieces: [] };
+    const path = join(temporary, fileName(section, rank, size));
+    return writePieces(files, path, rank, pieces[section]);
+  };
+  const model = await write('model');
+  const optimizer = await write('optimizer');
+  await files.syncDirectory(temporary);
+  return { model, optimizer, rankExtra: share.rankExtra };
+}
+
+async function publish(save: BegunSave, written: readonly Written[]): Promise<void> {
+  const { files, directory, temporary, name, step, share, keep } = save;
+  const state = encodeState({
+    step,
+    worldSize: written.length,
+    savedAt: new Date().toISOString(),
+    model: { ...sectionOf('model', save, written), aliases: share.aliases },
+    optimizer: { ...sectionOf('optimizer', save, written), groups: share.groups },
+    extra: share.extra,
+    rankExtras: written.map(({ rankExtra }) => rankExtra),
+  });
+  await checkPresence(temporary, written);
+  await files.writeFile(join(temporary, 'state.json'), [state]);
+  await files.syncDirectory(temporary);
+
+  await checkSoleWriter(directory, save.known);
+  await rename(save);
+  const pointer = join(directory, temporaryName());
+  await files.writeFile(pointer, [new TextEncoder().encode(`${name}\n`)]);
+  await files.rename(pointer, join(directory, 'latest'));
+  await files.syncDirectory(directory);
+
+  await removeLeftovers(files, directory);
+  if (keep !== undefined) await prune(files, directory, keep, name);
+}
+
+function sectionOf(
+  section: SectionName,
+  { tensors }: BegunSave,
+  written: readonly Written[],
+): StoredSection {
+  const pieces = Map.groupBy(
+    written.flatMap((each) => each[section].pieces),
+    ({ name }) => name,
+  );
+  const different = new Map(tensors[section].map((tensor) => [tensor.name, tensor]));
+  return {
+    fileBytes: written.map((each) => each[section].byteLength),
+    tensors: [...different.values()].map(({ name, dtype, shape }) => ({
+      name,
+      dtype,
+      shape,
+      pieces: (pieces.get(name) ?? [])
+        .map(({ piece }) => piece)
+        .toSorted((a, b) => a.start - b.start),
+    })),
+  };
+}
+
+/** Ranks on other hosts may write to a folder of theirs that has the same name. */
+async function checkPresence(temporary: string, written: readonly Written[]): Promise<void> {
+  for (const [rank, each] of written.entries()) {
+    for (const section of sectionNames) {
+      const { byteLength } = each[section];
+      if (byteLength === 0) continue;
+      const name = fileName(section, rank, written.length);
+      const found = await stat(join(temporary, name)).catch(() => undefined);
+      if (found?.size === byteLength) continue;
+      throw new SaveFailure(
+        `rank ${rank} has written ${name} with ${byteLength} bytes, and rank 0 finds ${found === undefined ? 'no such file' : `${found.size} bytes`}`,
+        'Save to a folder that all hosts share',
+      );
+    }
+  }
+}
+
+async function rename({ files, temporary, directory, name }: BegunSave): Promise<void> {
+  try {
+    await files.rename(temporary, join(directory, name));
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error;
+    throw new SaveFailure(
+      `another run has saved ${basename(name)} there meanwhile`,
+      'Give each run a folder of its own; that checkpoint is whole',
+    );
+  }
+}

@@ -1,0 +1,132 @@
+import {
+  convertArray,
+  currentSession,
+  elementCount,
+  dtypes,
+  formatShape,
+  type HostArray,
+  inputNode,
+  type LoadOptions,
+  type LoadReport,
+  type Module,
+  noGrad,
+  sameShape,
+  stateMismatch,
+  Tensor,
+} from '@shardwise/core';
+import type { Checkpoint } from './load-checkpoint.ts';
+import { type Extent, extentOf, modelTensors } from './model-tensors.ts';
+import { damaged, type PieceFiles } from './piece-files.ts';
+import type { StoredTensor } from './state-file.ts';
+
+/** What is copied to the device at a time. */
+const BATCH_BYTES = 64 * 1024 * 1024;
+
+interface Target extends Extent {
+  readonly tensor: Tensor;
+  readonly stored: StoredTensor;
+}
+
+/**
+ * Overwrites a model's parameters and buffers, in place, whatever strategy has been applied to it:
+ * each rank reads the parts that it keeps. A collective for models whose states are sharded. Throws
+ * CheckpointError, before anything changes, that lists missing and unexpected names (where strict)
+ * and differing shapes together, and for a damaged file.
+ */
+export async function loadModel(
+  checkpoint: Checkpoint,
+  model: Module,
+  { strict = true }: LoadOptions = {},
+): Promise<LoadReport> {
+  const { targets, ...report } = match(checkpoint, model);
+  const { missing, unexpected, different } = report;
+  if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
+    throw stateMismatch(
+      `to load ${checkpoint.directory} into ${model.constructor.name}`,
+      strict ? report : { different },
+      'Load the checkpoint of a model of the same structure, or pass { strict: false } where only names differ',
+    );
+  }
+  await using files = checkpoint.model.open();
+  const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
+  for (const target of targets) {
+    const { dtype } = target.tensor;
+    const array = convertArray(await readHeld(files, target.stored, target), dtype);
+    if (array === undefined) {
+      throw damaged(
+        checkpoint.directory,
+        `${target.stored.name} has numbers that ${dtype} has not`,
+      );
+    }
+    arrays.push({ tensor: target.tensor, array });
+  }
+  let waitingBytes = 0;
+  for (const { tensor, array } of arrays) {
+    const { shape, dtype, bytes } = array;
+    const value = new Tensor(inputNode(shape, dtype, { kind: 'host', bytes }));
+    noGrad(() => tensor.assign(value));
+    waitingBytes += bytes.byteLength;
+    if (waitingBytes < BATCH_BYTES) continue;
+    await currentSession().realize([]);
+    waitingBytes = 0;
+  }
+  await currentSession().realize([]);
+  return { missing, unexpected };
+}
+
+/** What this rank keeps of a tensor, with zeros for padding. Shape: -> heldShape. */
+export async function readHeld(
+  files: PieceFiles,
+  stored: StoredTensor,
+  { start, stop, heldShape }: Extent,
+): Promise<HostArray> {
+  const { dtype } = stored;
+  const range = await files.readRange(stored, start, stop);
+  const byteLength = elementCount(heldShape) * dtypes[dtype].bytes;
+  if (range.byteLength === byteLength) return { dtype, shape: heldShape, bytes: range };
+  const bytes = new Uint8Array(byteLength);
+  bytes.set(range);
+  return { dtype, shape: heldShape, bytes };
+}
+
+function match(
+  { model: stored, aliases }: Checkpoint,
+  model: Module,
+): {
+  readonly targets: readonly Target[];
+  readonly missing: readonly string[];
+  readonly unexpected: readonly string[];
+  readonly different: readonly string[];
+} {
+  const targets: Target[] = [];
+  const missing: string[] = [];
+  const different: string[] = [];
+  const used = new Set<string>();
+  for (const { names, tensor } of modelTensors(model)) {
+    const found = names
+      .map((name) => stored.get(name) ?? stored.get(aliases.get(name) ?? ''))
+      .find((each) => each !== undefined);
+    if (found === undefined) {
+      missing.push(names[0]);
+      continue;
+    }
+    used.add(found.name);
+    const extent = extentOf(tensor);
+    if (!sameShape(found.shape, extent.shape)) {
+      const shapes = `shape ${formatShape(found.shape)}, not ${formatShape(extent.shape)}`;
+      different.push(`${names[0]} (${shapes})`);
+    } else if (!converts(found, tensor)) {
+      different.push(`${names[0]} (${found.dtype}, not ${tensor.dtype})`);
+    } else targets.push({ ...extent, tensor, stored: found });
+  }
+  return {
+    targets,
+    missing,
+    unexpected: stored.names.filter((name) => !used.has(name)),
+    different,
+  };
+}
+
+function converts({ dtype }: StoredTensor, tensor: Tensor): boolean {
+  return convertArray({ dtype, shape: [0], bytes: new Uint8Array() }, tensor.dtype) !== undefined;
+}

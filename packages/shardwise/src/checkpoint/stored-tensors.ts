@@ -1,0 +1,55 @@
+import { CheckpointError, type HostArray } from '@shardwise/core';
+import { PieceFiles } from './piece-files.ts';
+import type { SectionName, StoredTensor } from './state-file.ts';
+
+/** The tensors of a checkpoint's model or optimizer, which are read when they are asked for. */
+export class StoredTensors {
+  readonly #directory: string;
+  readonly #section: SectionName;
+  readonly #worldSize: number;
+  readonly #tensors: ReadonlyMap<string, StoredTensor>;
+
+  constructor(
+    directory: string,
+    section: SectionName,
+    worldSize: number,
+    tensors: readonly StoredTensor[],
+  ) {
+    this.#directory = directory;
+    this.#section = section;
+    this.#worldSize = worldSize;
+    this.#tensors = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  }
+
+  /** In the order of the model. */
+  get names(): readonly string[] {
+    return [...this.#tensors.keys()];
+  }
+
+  /** Dtype, whole shape, and where the elements lie; undefined for an unknown name. */
+  get(name: string): StoredTensor | undefined {
+    return this.#tensors.get(name);
+  }
+
+  /** A whole tensor. Throws CheckpointError. */
+  async read(name: string): Promise<HostArray> {
+    const tensor = this.get(name);
+    if (tensor === undefined) {
+      throw new CheckpointError(
+        {
+          asked: `Reading ${name} from ${this.#directory}`,
+          found: `no such tensor of the ${this.#section} among ${this.#tensors.size}`,
+          todo: 'Ask for one of its names',
+        },
+        { name },
+      );
+    }
+    await using files = this.open();
+    return await files.read(tensor);
+  }
+
+  /** For reading many. */
+  open(): PieceFiles {
+    return new PieceFiles(this.#directory, this.#section, this.#worldSize);
+  }
+}

@@ -1,0 +1,239 @@
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cpu } from '@shardwise/backend-cpu';
+import {
+  AdamW,
+  CheckpointError,
+  encodeSafetensors,
+  fromData,
+  type HostArrays,
+  Linear,
+  Module,
+  Parameter,
+  type ParamGroup,
+  SGD,
+  setRank,
+  type Tensor,
+} from '@shardwise/core';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { exportModel } from '../src/checkpoint/export-model.ts';
+import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { loadModel } from '../src/checkpoint/load-model.ts';
+import { loadOptimizer } from '../src/checkpoint/load-optimizer.ts';
+import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
+
+class Tied extends Module {
+  readonly first = new Linear(3, 3, { bias: false });
+  readonly second = new Linear(3, 3);
+
+  constructor() {
+    super();
+    this.second.weight = this.first.weight;
+  }
+}
+
+class Untied extends Module {
+  readonly first = new Linear(3, 3, { bias: false });
+  readonly second = new Linear(3, 3);
+}
+
+let directory = '';
+beforeAll(async () => setRank({ device: await cpu() }));
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-load-'));
+});
+
+async function numbers(tensor: Tensor): Promise<readonly number[]> {
+  return Array.from(await tensor.data(), Number);
+}
+
+/** One update by gradients of ones. */
+async function update(model: Linear, optimizer: AdamW | SGD): Promise<void> {
+  optimizer.zeroGrad();
+  model
+    .forward(fromData(Float32Array.of(1, 1, 1), [1, 3], 'f32'))
+    .sum()
+    .backward();
+  await optimizer.step();
+}
+
+describe('loadModel', () => {
+  it('gives shared parameters to a model that shares them, whatever name they are stored under', async () => {
+    const saved = new Tied();
+    const checkpoint = await loadCheckpoint(
+      await saveCheckpoint(directory, { step: 1, model: saved }),
+    );
+    expect(checkpoint.model.names).toEqual(['first.weight', 'second.bias']);
+    const [tied, untied] = [new Tied(), new Untied()];
+    await loadModel(checkpoint, tied);
+    await loadModel(checkpoint, untied);
+    const expected = await numbers(saved.first.weight);
+    expect(await numbers(tied.second.weight)).toEqual(expected);
+    expect(await numbers(untied.first.weight)).toEqual(expected);
+    expect(await numbers(untied.second.weight)).toEqual(expected);
+  });
+
+  it('lists all that is missing, unexpected and different, and changes nothing', async () => {
+    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const other = new Scaled();
+    const before = await numbers(other.weight);
+    const error: unknown = await loadModel(await loadCheckpoint(folder), other).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(error).toBeInstanceOf(CheckpointError);
+    expect(error).toMatchObject({
+      fields: {
+        missing: ['scale'],
+        unexpected: ['bias'],
+        different: ['weight (shape [2, 3], not [4])'],
+      },
+    });
+    expect(await numbers(other.weight)).toEqual(before);
+  });
+
+  it('lets names differ where it is told to', async () => {
+    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const other = new Linear(3, 2, { bias: false });
+    const report = await loadModel(await loadCheckpoint(folder), other, { strict: false });
+    expect(report).toEqual({ missing: [], unexpected: ['bias'] });
+  });
+
+  it('converts smaller floats, and refuses what it cannot convert', async () => {
+    const bf16 = new Uint8Array(Uint16Array.of(0x3f80, 0x4000, 0xbf00).buffer);
+    const model: HostArrays = { weight: { dtype: 'bf16', shape: [3], bytes: bf16 } };
+    const halves = await loadCheckpoint(await saveCheckpoint(directory, { step: 1, model }));
+    const target = new Weight();
+    await loadModel(halves, target);
+    expect(await numbers(target.weight)).toEqual([1, 2, -0.5]);
+    const counts: HostArrays = {
+      weight: { dtype: 'u8', shape: [3], bytes: Uint8Array.of(1, 2, 3) },
+    };
+    const integers = await loadCheckpoint(
+      await saveCheckpoint(directory, { step: 2, model: counts }),
+    );
+    await expect(loadModel(integers, target)).rejects.toThrow(
+      /1 different: weight \(u8, not f32\)/,
+    );
+  });
+
+  it('changes nothing where a byte is damaged', async () => {
+    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const path = join(folder, 'model-00001-of-00001.safetensors');
+    const file = await readFile(path);
+    file[file.byteLength - 1] = (file.at(-1) ?? 0) ^ 128;
+    await writeFile(path, file);
+    const other = new Linear(3, 2);
+    const before = await numbers(other.bias ?? other.weight);
+    await expect(loadModel(await loadCheckpoint(folder), other)).rejects.toThrow(/CRC-32/);
+    expect(await numbers(other.bias ?? other.weight)).toEqual(before);
+  });
+});
+
+class Weight extends Module {
+  readonly weight = new Parameter(Float32Array.of(0, 0, 0), [3]);
+}
+
+class Scaled extends Module {
+  readonly weight = new Parameter(Float32Array.of(1, 2, 3, 4), [4]);
+  readonly scale = new Parameter(Float32Array.of(1), [1]);
+}
+
+describe('loadOptimizer', () => {
+  async function saved(): Promise<{ model: Linear; optimizer: AdamW }> {
+    const model = new Linear(3, 2);
+    const optimizer = new AdamW(groupsOf(model), { lr: 0.1 });
+    await update(model, optimizer);
+    await saveCheckpoint(directory, { step: 1, model, optimizer });
+    return { model, optimizer };
+  }
+
+  const groupsOf = (model: Linear): { params: Tensor[]; weightDecay: number }[] => [
+    { params: [model.weight], weightDecay: 0.5 },
+    { params: model.bias === null ? [] : [model.bias], weightDecay: 0 },
+  ];
+
+  it('continues as if nothing had happened, also with groups in another order', async () => {
+    const { model, optimizer } = await saved();
+    const checkpoint = await loadCheckpoint(directory);
+    const again = new Linear(3, 2);
+    const restored = new AdamW(groupsOf(again).toReversed(), { lr: 7 });
+    await loadModel(checkpoint, again);
+    await loadOptimizer(checkpoint, again, restored);
+    const settings = ({ params: _, ...rest }: ParamGroup<{ lr: number }>): object => rest;
+    expect(restored.paramGroups.map(settings)).toEqual(
+      optimizer.paramGroups.map(settings).toReversed(),
+    );
+    for (const [each, its] of [
+      [model, optimizer],
+      [again, restored],
+    ] as const) {
+      await update(each, its);
+    }
+    expect(await numbers(again.weight)).toEqual(await numbers(model.weight));
+  });
+
+  it('lists parameters that are missing, unexpected and different', async () => {
+    await saved();
+    const other = new Linear(3, 4);
+    const optimizer = new AdamW([other.weight]);
+    await expect(loadOptimizer(await loadCheckpoint(directory), other, optimizer)).rejects.toThrow(
+      /1 unexpected: bias; 2 different: weight\.exp_avg \(shape \[2, 3\], not \[4, 3\]\), weight\.exp_avg_sq/,
+    );
+    const model = new Tied();
+    await expect(
+      loadOptimizer(await loadCheckpoint(directory), model, new AdamW(model.parameters())),
+    ).rejects.toThrow(/2 missing: first\.weight, second\.bias; 2 unexpected: weight, bias/);
+  });
+
+  it('refuses settings of another kind, and groups that would have to be cut', async () => {
+    await saved();
+    const checkpoint = await loadCheckpoint(directory);
+    const model = new Linear(3, 2);
+    const one = new AdamW(model.parameters());
+    await expect(loadOptimizer(checkpoint, model, one)).rejects.toThrow(
+      /parameter group 0: its parameters were saved in 2 groups of other settings/,
+    );
+    const path = join(checkpoint.directory, 'state.json');
+    const text = await readFile(path, 'utf8');
+    await writeFile(path, text.replaceAll('"lr": 0.1', '"lr": "fast"'));
+    const two = new AdamW(groupsOf(model));
+    await expect(loadOptimizer(await loadCheckpoint(directory), model, two)).rejects.toThrow(
+      /a lr that is a string, not a number/,
+    );
+  });
+
+  it('is not saved with parameters of another model', async () => {
+    const optimizer = new SGD(new Linear(3, 2).parameters());
+    await expect(
+      saveCheckpoint(directory, { step: 1, model: new Linear(3, 2), optimizer }),
+    ).rejects.toThrow(/a parameter of shape \[2, 3\] that the model does not have/);
+    expect(await readdir(directory)).toEqual([]);
+  });
+});
+
+describe('exportModel', () => {
+  it('writes one file with all names, byte for byte what encodeSafetensors writes', async () => {
+    const model = new Tied();
+    await saveCheckpoint(directory, { step: 1, model });
+    const path = join(directory, 'model.safetensors');
+    await exportModel(directory, path);
+    const expected = await model.stateDict();
+    expect(Object.keys(expected)).toEqual(['first.weight', 'second.weight', 'second.bias']);
+    const file = await readFile(path);
+    expect(file.equals(encodeSafetensors(expected, { format: 'pt' }))).toBe(true);
+  });
+
+  it('leaves nothing where it cannot write or the checkpoint is damaged', async () => {
+    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    await expect(exportModel(folder, join(directory, 'absent', 'm'))).rejects.toThrow(
+      /Exporting .* ENOENT.*Give a file in a folder that is there/,
+    );
+    const path = join(folder, 'model-00001-of-00001.safetensors');
+    const file = await readFile(path);
+    file[file.byteLength - 1] = (file.at(-1) ?? 0) ^ 128;
+    await writeFile(path, file);
+    await expect(exportModel(folder, join(directory, 'm'))).rejects.toThrow(/CRC-32/);
+    expect((await readdir(directory)).sort()).toEqual(['latest', 'step-000001']);
+  });
+});

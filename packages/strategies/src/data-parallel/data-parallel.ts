@@ -1,0 +1,147 @@
+import {
+  type AxisParams,
+  axisOf,
+  broadcast,
+  currentSession,
+  LayoutError,
+  type Model,
+  type Module,
+  noGrad,
+  type ParallelModel,
+  type Parameter,
+  reduce,
+  type Tensor,
+} from '@shardwise/core';
+import { shareBuffers } from '../distributed-data-parallel/shared-buffers.ts';
+import { requireSameModel } from '../same-model.ts';
+import { mapTensors } from './map-tensors.ts';
+import { outputParts, type RowPart, rowParts } from './row-parts.ts';
+import { gatherRows, master, runForOthers, scatterRows } from './scatter-gather.ts';
+
+export interface DataParallelOptions {
+  /** The mesh axis over which the batch is split. Default: `dp`. */
+  readonly axis?: string;
+}
+
+/**
+ * Rank 0 holds the model, the batch and the optimizer; in each forward pass it gives all ranks its
+ * parameters and a part of the batch, and gets their outputs, in backward their gradients. Matches
+ * torch.nn.DataParallel, with ranks in the place of threads. All ranks run the same program: what the
+ * others pass as a batch gives only its shape, their outputs are zeros, their parameters have no
+ * gradient, and so their optimizers do nothing and keep nothing. Make one with
+ * `DataParallel.create`, which is a collective.
+ */
+export class DataParallel<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+> implements ParallelModel<M, Inputs, Output> {
+  readonly module: M & Model<Inputs, Output>;
+  readonly #axis: string;
+  readonly #removeHooks: readonly (() => void)[];
+
+  private constructor(model: M & Model<Inputs, Output>, axis: string) {
+    this.module = model;
+    this.#axis = axis;
+    this.#removeHooks = model
+      .parameters()
+      .filter(({ requiresGrad }) => requiresGrad)
+      .map((parameter) =>
+        parameter.registerPostAccumulateGradHook(() => this.#sumOnMaster(parameter)),
+      );
+  }
+
+  /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
+  static async create<M extends Module, Inputs extends readonly unknown[], Output>(
+    model: M & Model<Inputs, Output>,
+    { axis = 'dp' }: DataParallelOptions = {},
+  ): Promise<DataParallel<M, Inputs, Output>> {
+    const tensors: (readonly [string, Tensor])[] = [
+      ...model.namedParameters(),
+      ...model.namedBuffers(),
+    ];
+    await requireSameModel(tensors, currentSession().mesh.group(axis));
+    const parallel = new DataParallel<M, Inputs, Output>(model, axis);
+    parallel.replicate();
+    await currentSession().realize([]);
+    return parallel;
+  }
+
+  /**
+   * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
+   * passed on), those of the output are put together along it; scalars become a row each. Shape:
+   * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows.
+   */
+  forward(...inputs: Inputs): Output {
+    this.replicate();
+    const params = this.#params;
+    const batch = batchOf(inputs, params.size);
+    const mine = mapTensors(inputs, (x) =>
+      x.ndim === 0 ? x : scatterRows(x, rowParts(x.shape, params.size), params),
+    );
+    return mapTensors(this.module.forward(...mine), (y) => {
+      const rows = y.ndim === 0 ? y.reshape([1]) : y;
+      const parts =
+        y.ndim === 0
+          ? batch.map((_, rank) => ({ start: rank, stop: rank + 1 }))
+          : outputParts(y.shape, batch, params.rank);
+      return gatherRows(rows, parts, params);
+    });
+  }
+
+  /** Gives all ranks rank 0's parameters and buffers, which they otherwise have as of the latest forward pass. */
+  replicate(): void {
+    const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, master);
+    noGrad(() => {
+      for (const parameter of this.module.parameters()) parameter.assign(send(parameter));
+      shareBuffers(
+        this.module.namedBuffers().map(([, buffer]) => buffer),
+        send,
+      );
+    });
+  }
+
+  /** Gradients go to rank 0 in every pass and accumulate there, inside `body` too. */
+  noSync<T>(body: () => T): T {
+    return body();
+  }
+
+  /** Ends the sharing of work: the module is an ordinary one again. */
+  detach(): M {
+    for (const remove of this.#removeHooks) remove();
+    return this.module;
+  }
+
+  get #params(): AxisParams {
+    return axisOf(currentSession().mesh, this.#axis);
+  }
+
+  #sumOnMaster(parameter: Parameter): void {
+    const { grad } = parameter;
+    if (grad === null) return;
+    noGrad(() => {
+      const sum = reduce(grad, this.#axis, master);
+      if (this.#params.rank === master) {
+        parameter.setGradientNode(sum.node);
+        return;
+      }
+      runForOthers(sum);
+      parameter.zeroGrad();
+    });
+  }
+}
+
+/** How the ranks share the rows of the first tensor that has rows. */
+function batchOf(inputs: readonly unknown[], ranks: number): readonly RowPart[] {
+  let parts: readonly RowPart[] | null = null;
+  mapTensors(inputs, (x) => {
+    if (x.ndim > 0) parts ??= rowParts(x.shape, ranks);
+    return x;
+  });
+  if (parts !== null) return parts;
+  throw new LayoutError({
+    asked: 'to share out a batch among ranks',
+    found: 'inputs without a tensor that has rows',
+    todo: 'Pass the batch to forward as a tensor of shape [B, ..]',
+  });
+}

@@ -1,0 +1,18 @@
+import { Tensor } from '@shardwise/core';
+
+/** Puts another tensor in the place of each in arrays and plain objects; other values stay. */
+export function mapTensors<T>(value: T, map: (tensor: Tensor) => Tensor): T;
+export function mapTensors(value: unknown, map: (tensor: Tensor) => Tensor): unknown {
+  if (value instanceof Tensor) return map(value);
+  if (Array.isArray(value)) return value.map((each: unknown) => mapTensors(each, map));
+  if (!isPlainObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [key, mapTensors<unknown>(each, map)]),
+  );
+}
+
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

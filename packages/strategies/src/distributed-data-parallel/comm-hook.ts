@@ -1,0 +1,37 @@
+import { formatShape, sameShape, ShapeError, DTypeError, type Tensor } from '@shardwise/core';
+import type { GradBucket } from './grad-bucket.ts';
+
+/**
+ * Gives a bucket's gradients as all ranks shall have them, as expressions: one for each parameter,
+ * of its shape and dtype. All ranks must build the same collectives.
+ */
+export type CommHook = (bucket: GradBucket) => readonly Tensor[];
+
+/** Throws ShapeError or DTypeError where a hook's gradients are not those of the bucket's parameters. */
+export function runHook(hook: CommHook, bucket: GradBucket): readonly Tensor[] {
+  const { gradients, index } = bucket;
+  const averaged = hook(bucket);
+  if (averaged.length !== gradients.length) {
+    throw new ShapeError(
+      {
+        asked: `${gradients.length} gradients of the communication hook for bucket ${index}`,
+        found: `${averaged.length} of them`,
+        todo: 'Return one gradient for each of bucket.gradients, in their order',
+      },
+      { bucket: index, gradients: gradients.length, found: averaged.length },
+    );
+  }
+  averaged.forEach((found, position) => {
+    const asked = gradients[position];
+    if (asked === undefined) return;
+    const message = {
+      asked: `gradient ${position} of bucket ${index} as ${asked.dtype} ${formatShape(asked.shape)}`,
+      found: `${found.dtype} ${formatShape(found.shape)} of the communication hook`,
+      todo: 'Return gradients of the shapes and dtypes of bucket.gradients',
+    };
+    const fields = { bucket: index, position };
+    if (!sameShape(found.shape, asked.shape)) throw new ShapeError(message, fields);
+    if (found.dtype !== asked.dtype) throw new DTypeError(message, fields);
+  });
+  return averaged;
+}

@@ -1,0 +1,55 @@
+import { axisOf, concat, currentSession, type Tensor } from '@shardwise/core';
+
+export interface GradBucketOptions {
+  readonly index: number;
+  readonly isLast: boolean;
+  readonly axis: string;
+  readonly parameters: readonly Tensor[];
+  readonly gradients: readonly Tensor[];
+}
+
+/** Gradients of one dtype that leave together: what a communication hook gets (PyTorch's GradBucket). */
+export class GradBucket {
+  /** Buckets leave in the order of their numbers; also the number by which all-reduces share a message. */
+  readonly index: number;
+  /** Whether it is the last one of this backward pass. */
+  readonly isLast: boolean;
+  /** The mesh axis over which gradients are averaged. */
+  readonly axis: string;
+  readonly parameters: readonly Tensor[];
+  /** Of this rank's batch, and of earlier passes inside noSync. Shapes: those of the parameters. */
+  readonly gradients: readonly Tensor[];
+  #buffer: Tensor | null = null;
+
+  constructor({ index, isLast, axis, parameters, gradients }: GradBucketOptions) {
+    this.index = index;
+    this.isLast = isLast;
+    this.axis = axis;
+    this.parameters = parameters;
+    this.gradients = gradients;
+  }
+
+  /** How many ranks average. */
+  get ranks(): number {
+    return axisOf(currentSession().mesh, this.axis).size;
+  }
+
+  /** All gradients in a row, as a copy. Shape: -> [elements of the bucket]. */
+  get buffer(): Tensor {
+    this.#buffer ??= concat(
+      this.gradients.map((gradient) => gradient.reshape([gradient.numel])),
+      0,
+    );
+    return this.#buffer;
+  }
+
+  /** Cuts what `buffer` became into gradients. Shape: [elements of the bucket] -> those of the parameters. */
+  split(buffer: Tensor): Tensor[] {
+    let start = 0;
+    return this.gradients.map(({ numel, shape }) => {
+      const part = buffer.slice(0, start, start + numel).reshape(shape);
+      start += numel;
+      return part;
+    });
+  }
+}

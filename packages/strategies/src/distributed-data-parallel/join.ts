@@ -1,0 +1,181 @@
+import {
+  allReduce,
+  axisOf,
+  currentSession,
+  DataError,
+  fromData,
+  noGrad,
+  type Tensor,
+  zeros,
+} from '@shardwise/core';
+import { bytesNow } from './arrival-order.ts';
+
+export interface JoinOptions {
+  /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
+  readonly axis?: string;
+  /** Gradients of the steps that not all ranks take are still divided by all; else by those that take part. Default: true. */
+  readonly divideByInitialWorldSize?: boolean;
+  /** When a rank runs out of batches all stop, after that step, with a DataError. Default: false. */
+  readonly throwOnEarlyTermination?: boolean;
+}
+
+/** What the ranks that have a batch do in a step, and others must do with them. */
+export interface JoinedStep {
+  readonly gradients: boolean;
+  readonly buffers: boolean;
+}
+
+/** How something takes part in steps for which this rank has no batch. */
+export interface JoinHook {
+  /** All collectives of one step, in order. */
+  shadow(step: JoinedStep): Promise<void>;
+  /** All ranks are out of batches; `root` was among the last ones. A collective. */
+  finish(root: number): Promise<void>;
+  /** Back to training on all ranks. */
+  leave(): void;
+}
+
+/** Something whose steps are collectives (PyTorch's Joinable). */
+export interface Joinable {
+  /** Ranks may run out of batches from now on. */
+  joinHook(context: JoinContext): JoinHook;
+}
+
+/** Which ranks still have batches, as the program of each step knows it. */
+export class JoinContext {
+  readonly divideByInitialWorldSize: boolean;
+  readonly #axis: string;
+  readonly #throws: boolean;
+  readonly #stopped: DataError;
+  readonly #leader: Joinable | undefined;
+  #latest: Tensor | null = null;
+
+  constructor(
+    joinables: readonly Joinable[],
+    {
+      axis = 'dp',
+      divideByInitialWorldSize = true,
+      throwOnEarlyTermination = false,
+    }: JoinOptions = {},
+  ) {
+    this.#leader = joinables[0];
+    this.#axis = axis;
+    this.divideByInitialWorldSize = divideByInitialWorldSize;
+    this.#throws = throwOnEarlyTermination;
+    this.#stopped = new DataError({
+      asked: `as many batches on each of ${this.#size} ranks`,
+      found: 'a rank that has run out of them while others had more',
+      todo: 'Give all ranks as many (DistributedSampler pads), or leave throwOnEarlyTermination false',
+    });
+  }
+
+  /**
+   * Says in the program that this rank has a batch; only the first joinable's word counts. Throws
+   * DataError where another rank has run out and that shall end the training.
+   */
+  notify(joinable: Joinable, { gradients, buffers }: JoinedStep): void {
+    if (joinable !== this.#leader) return;
+    if (this.#throws && this.#someoneIsOut()) throw this.#stopped;
+    const flags = new Float32Array(this.#size + 2);
+    flags.set([gradients ? 1 : 0, buffers ? 1 : 0], this.#size);
+    flags[this.#rank] = 1;
+    this.#latest = this.#add(flags).retain();
+  }
+
+  /** How many ranks have a batch in this step. Shape: -> []. */
+  get activeRanks(): Tensor {
+    return this.#flags().slice(0, 0, this.#size).sum();
+  }
+
+  /** The value of the first rank that has a batch. Shape: N -> N. */
+  fromFirstActive(value: Tensor): Tensor {
+    if (this.#rank === 0) return allReduce(value, this.#axis);
+    const isFirst = this.#flags().slice(0, 0, this.#rank).sum().eq(0);
+    return allReduce(isFirst.where(value, zeros(value.shape, value.dtype)), this.#axis);
+  }
+
+  /** The same on a rank that has none. */
+  fromOthers(value: Tensor): Tensor {
+    return allReduce(zeros(value.shape, value.dtype), this.#axis);
+  }
+
+  /** Runs the training of this rank, then takes part in the others' steps until all are out. */
+  async run<T>(hooks: readonly JoinHook[], body: () => Promise<T>): Promise<T> {
+    const outcome = await this.#outcomeOf(body);
+    await currentSession().realize([]);
+    let wasLast = true;
+    for (;;) {
+      this.#latest = noGrad(() => this.#add(new Float32Array(this.#size + 2)));
+      const flags = Array.from(await this.#latest.data(), Number).map((flag) => flag > 0);
+      if (!flags.slice(0, this.#size).includes(true)) break;
+      wasLast = false;
+      const [gradients = false, buffers = false] = flags.slice(this.#size);
+      for (const hook of hooks) await hook.shadow({ gradients, buffers });
+    }
+    const last = new Int32Array(this.#size);
+    const mine = Int32Array.of(wasLast ? 1 : 0);
+    await currentSession()
+      .mesh.group(this.#axis)
+      .allGather(
+        { bytes: new Uint8Array(mine.buffer), dtype: 'i32' },
+        { bytes: new Uint8Array(last.buffer), dtype: 'i32' },
+      );
+    if (outcome === null || (this.#throws && last.includes(0))) throw this.#stopped;
+    for (const hook of hooks) await hook.finish(last.lastIndexOf(1));
+    return outcome.value;
+  }
+
+  /** Null where it was ended because another rank has run out. */
+  async #outcomeOf<T>(body: () => Promise<T>): Promise<{ readonly value: T } | null> {
+    try {
+      return { value: await body() };
+    } catch (error) {
+      if (error !== this.#stopped) throw error;
+      return null;
+    }
+  }
+
+  get #size(): number {
+    return axisOf(currentSession().mesh, this.#axis).size;
+  }
+
+  get #rank(): number {
+    return axisOf(currentSession().mesh, this.#axis).rank;
+  }
+
+  #add(flags: Float32Array<ArrayBuffer>): Tensor {
+    return allReduce(fromData(flags, [flags.length], 'f32'), this.#axis);
+  }
+
+  #flags(): Tensor {
+    if (this.#latest === null) throw new RangeError('a step that nobody announced');
+    return this.#latest;
+  }
+
+  /** As far as the steps have been computed. */
+  #someoneIsOut(): boolean {
+    const bytes = this.#latest === null ? undefined : bytesNow(this.#latest);
+    if (bytes === undefined) return false;
+    return new Float32Array(bytes.slice().buffer).subarray(0, this.#size).includes(0);
+  }
+}
+
+/**
+ * Trains on ranks that have different numbers of batches (PyTorch's Join): a rank whose `body` has
+ * ended takes part in the others' collectives with zeros until all have ended; then every rank gets
+ * the model of one that ended last. Each forward pass with gradients must have its backward pass
+ * and be computed before the next. The first of `joinables` announces the steps.
+ */
+export async function join<T>(
+  joinables: readonly Joinable[],
+  body: () => Promise<T>,
+  options: JoinOptions = {},
+): Promise<T> {
+  const context = new JoinContext(joinables, options);
+  const hooks = joinables.map((joinable) => joinable.joinHook(context));
+  try {
+    return await context.run(hooks, body);
+  } finally {
+    for (const hook of hooks) hook.leave();
+  }
+}

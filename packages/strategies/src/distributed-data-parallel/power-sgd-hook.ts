@@ -1,0 +1,56 @@
+import type { Tensor } from '@shardwise/core';
+import { averages } from './all-reduce-hook.ts';
+import type { CommHook } from './comm-hook.ts';
+import type { GradBucket } from './grad-bucket.ts';
+import { orthogonalize } from './orthogonalize.ts';
+import { PowerSgdState, type PowerSgdOptions } from './power-sgd-state.ts';
+
+/**
+ * Sends two thin factors of each gradient instead of the gradient: Vogels et al. 2019, "PowerSGD:
+ * practical low-rank gradient compression for distributed optimization", algorithms 1 and 2. Matches
+ * PyTorch's powerSGD_hook, but that first factors share their message with gradients that are not
+ * compressed, and that a column of zeros stays zero instead of becoming NaN. One hook belongs to one
+ * model; throws ConfigError for options out of range.
+ */
+export function powerSgdHook(options: PowerSgdOptions = {}): CommHook {
+  const state = new PowerSgdState(options);
+  return (bucket) =>
+    state.startsBucket(bucket.isLast)
+      ? compressed(bucket, state)
+      : averages(bucket, bucket.gradients);
+}
+
+/** Two messages: what is sent whole with the first factors P, then the second factors Q. */
+function compressed(bucket: GradBucket, state: PowerSgdState): readonly Tensor[] {
+  const epsilon = state.orthogonalizationEpsilon;
+  const parts = bucket.parameters.flatMap((parameter, index) => {
+    const { [index]: gradient } = bucket.gradients;
+    if (gradient === undefined) return [];
+    const part = state.compress(parameter, gradient);
+    const first = part?.matrix.matmul(orthogonalize(part.factor, epsilon)) ?? gradient;
+    return [{ gradient, part, first }];
+  });
+  const firsts = averages(
+    bucket,
+    parts.map(({ first }) => first),
+  );
+  const factors = parts.flatMap(({ gradient, part }, index) => {
+    const { [index]: first } = firsts;
+    if (part === null || first === undefined) return [];
+    const p = orthogonalize(first, epsilon);
+    return [{ index, gradient, part, p, q: part.matrix.matmul(p, { transposeA: true }) }];
+  });
+  const seconds = averages(
+    bucket,
+    factors.map(({ q }) => q),
+  );
+  const averaged = [...firsts];
+  factors.forEach(({ index, gradient, part, p }, position) => {
+    const { [position]: q } = seconds;
+    if (q === undefined) return;
+    const approximation = p.matmul(q, { transposeB: true });
+    part.keep(part.matrix.sub(approximation), q);
+    averaged[index] = approximation.reshape(gradient.shape);
+  });
+  return averaged;
+}

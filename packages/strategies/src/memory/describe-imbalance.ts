@@ -1,0 +1,19 @@
+import type { Plan } from '@shardwise/core';
+import { planMemory, type PlanMemoryOptions } from './plan-memory.ts';
+
+/** What one rank keeps that the others do not; nothing where all keep as much. */
+export function describeImbalance(plan: Plan, options: PlanMemoryOptions): readonly string[] {
+  const states = ['parameter', 'gradient', 'optimizer'] as const;
+  const alone = states.map((state) => plan.parameters.find((each) => each[state].only)?.[state]);
+  const only = alone.find((layout) => layout !== undefined)?.only;
+  const size = plan.axes.find(({ name }) => name === only?.axis)?.size ?? 1;
+  if (only === undefined || size === 1) return [];
+  const { statesBytes, parameterBytes, gradientBytes, optimizerBytes } = planMemory(plan, options);
+  const shared = [parameterBytes, gradientBytes, optimizerBytes].filter(
+    (_, state) => alone[state] === undefined,
+  );
+  const others = shared.reduce((sum, bytes) => sum + bytes, 0);
+  return [
+    `imbalance: rank ${only.rank} of ${only.axis} keeps ${statesBytes} bytes of states, each of the ${size - 1} others ${others}`,
+  ];
+}

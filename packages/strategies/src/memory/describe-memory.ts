@@ -1,0 +1,34 @@
+import type { PlanMemory } from './plan-memory.ts';
+import type { StatesFormula } from './states-formula.ts';
+
+/** A table's rows: what a rank keeps, in bytes. */
+export function memoryRows(memory: PlanMemory): readonly (readonly string[])[] {
+  const { parameterBytes, gradientBytes, optimizerBytes, bufferBytes, activationBytes } = memory;
+  const cell = (bytes: number | null): string => (bytes === null ? 'not known' : String(bytes));
+  const sum = memory.statesBytes + (bufferBytes ?? 0) + (activationBytes ?? 0);
+  return [
+    ['per rank', 'bytes'],
+    ['parameters', cell(parameterBytes)],
+    ['gradients', cell(gradientBytes)],
+    ['optimizer states', cell(optimizerBytes)],
+    ['buffers', cell(bufferBytes)],
+    ['activations', cell(activationBytes)],
+    ['sum', cell(sum)],
+  ];
+}
+
+/** One line: the formula, with the numbers put in, and what it does not count. */
+export function describeFormula({ formula, statesBytes }: PlanMemory): string {
+  if (formula === null) return `states: ${statesBytes} bytes; parameters are not cut alike`;
+  const { text, elements, parts, bytes } = formula;
+  const where = [`Ψ = ${elements} trained elements`, ...(parts > 1 ? [`N = ${parts}`] : [])];
+  const rest = statesBytes - bytes;
+  const others = rest === 0 ? '' : `; ${Number(rest.toFixed(2))} bytes are frozen or padding`;
+  return `states: ${text} = ${numbersOf(formula)} = ${Number(bytes.toFixed(2))} bytes, ${where.join(', ')}${others}`;
+}
+
+function numbersOf({ wholeBytes, sharedBytes, elements, parts }: StatesFormula): string {
+  const whole = wholeBytes === 0 ? [] : [`${wholeBytes} × ${elements}`];
+  const shared = sharedBytes === 0 ? [] : [`${sharedBytes} × ${elements} / ${parts}`];
+  return [...whole, ...shared].join(' + ') || '0';
+}

@@ -1,0 +1,28 @@
+import { checkCounts, type Cluster, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+
+export interface Zero2EstimateOptions extends Cluster {
+  /** Elements of the model's parameters. */
+  readonly elements: number;
+  /** Whether optimizer states and gradients are kept on the host. */
+  readonly offload: boolean;
+}
+
+/**
+ * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a
+ * device. (Its documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
+ */
+export function estimateZero2(options: Zero2EstimateOptions): StatesEstimate {
+  const { elements, nodes, ranksPerNode, offload } = options;
+  checkCounts({ elements, nodes, ranksPerNode });
+  const ranks = nodes * ranksPerNode;
+  if (offload) {
+    return {
+      deviceBytes: 2 * elements,
+      hostBytes: elements * Math.max(4 * ranks, 16) * hostBufferFactor,
+    };
+  }
+  return {
+    deviceBytes: 2 * elements + Math.trunc((18 * elements) / ranks),
+    hostBytes: elements * 4 * ranksPerNode * hostBufferFactor,
+  };
+}

@@ -1,0 +1,33 @@
+import { checkCounts, type Cluster, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+
+export interface Zero3EstimateOptions extends Cluster {
+  /** Elements of the model's parameters. */
+  readonly elements: number;
+  /** Elements of the layer that has most, which is whole while it runs. */
+  readonly largestLayerElements: number;
+  /** What is kept on the host. */
+  readonly offload: 'nothing' | 'optimizer' | 'optimizer and parameters';
+  /** Whether the model is built in parts (DeepSpeed's zero.Init) and not whole on each rank. Default: true. */
+  readonly constructSharded?: boolean;
+}
+
+/** DeepSpeed's estimate_zero3_model_states_mem_needs. */
+export function estimateZero3(options: Zero3EstimateOptions): StatesEstimate {
+  const { elements, largestLayerElements, nodes, ranksPerNode, offload } = options;
+  checkCounts({ elements, largestLayerElements, nodes, ranksPerNode });
+  const ranks = nodes * ranksPerNode;
+  // A node's share of the states, and the whole model of each of its ranks while that is built.
+  const kept = { nothing: 0, optimizer: 16, 'optimizer and parameters': 18 }[offload] / nodes;
+  const built = 4 * ranksPerNode;
+  const { constructSharded = true } = options;
+  const whileBuilt = constructSharded
+    ? offload === 'nothing'
+      ? largestLayerElements * built
+      : elements * kept
+    : elements * Math.max(built, kept);
+  const onDevice = { nothing: 18, optimizer: 2, 'optimizer and parameters': 0 }[offload];
+  return {
+    deviceBytes: 4 * largestLayerElements + Math.trunc((onDevice * elements) / ranks),
+    hostBytes: whileBuilt * hostBufferFactor,
+  };
+}

@@ -1,0 +1,102 @@
+import {
+  currentSession,
+  type DeviceBuffer,
+  Gradient,
+  type Module,
+  type Node,
+  type Parameter,
+  type ParameterState,
+  type Tensor,
+} from '@shardwise/core';
+import { ShardedParameter } from '../sharding/sharded-parameter.ts';
+
+/** What this rank keeps now, in bytes of its device. */
+export interface MemoryUse {
+  readonly parameterBytes: number;
+  readonly gradientBytes: number;
+  readonly optimizerBytes: number;
+  readonly bufferBytes: number;
+  /** States that lie in memory of the host, and are not among those above. */
+  readonly hostBytes: number;
+  /** The rest of what is in use: activations and temporaries; null where the device does not count. */
+  readonly otherBytes: number | null;
+  /** Null where the device does not count. */
+  readonly bytesInUse: number | null;
+  /** The most that was ever in use at once. */
+  readonly peakBytes: number | null;
+}
+
+export interface MemoryOptions {
+  readonly model: Module;
+  /** Whose states count; default: none. */
+  readonly optimizer?: {
+    stateOf(parameter: Tensor): Pick<ParameterState, 'tensors'> | undefined;
+  };
+}
+
+/**
+ * Asks model and optimizer what they keep on this rank's device, and the device what is in use. What
+ * is pending, such as gradients between backward() and step(), is not there yet.
+ */
+export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
+  const seen = new Set<DeviceBuffer | Uint8Array>();
+  let hostBytes = 0;
+  const count = (nodes: Iterable<Node | null>): number => {
+    let bytes = 0;
+    for (const node of nodes) {
+      const memoryOfNode = memoryOf(node);
+      if (memoryOfNode === null || seen.has(memoryOfNode)) continue;
+      seen.add(memoryOfNode);
+      if (memoryOfNode instanceof Uint8Array) hostBytes += memoryOfNode.byteLength;
+      else bytes += memoryOfNode.byteLength;
+    }
+    return bytes;
+  };
+  const parameters = model.parameters();
+  const states = {
+    parameterBytes: count(parameters.map(storedOf)),
+    bufferBytes: count(model.namedBuffers().map(([, { contents }]) => contents)),
+    optimizerBytes: count(
+      parameters.flatMap((parameter) => [
+        // With mixed precision, an f32 copy of what forward reads.
+        parameter.contents,
+        ...statesOf(optimizer, parameter),
+      ]),
+    ),
+    gradientBytes: count(parameters.flatMap(gradientsOf)),
+  };
+  const { bytesInUse = null, peakBytes = null } = currentSession().backend.usage?.() ?? {};
+  const known = Object.values(states).reduce((sum, bytes) => sum + bytes, 0);
+  return {
+    ...states,
+    hostBytes,
+    otherBytes: bytesInUse === null ? null : bytesInUse - known,
+    bytesInUse,
+    peakBytes,
+  };
+}
+
+function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Node[] {
+  const tensors = optimizer?.stateOf(parameter)?.tensors.values() ?? [];
+  return Array.from(tensors, ({ contents }) => contents);
+}
+
+function storedOf(parameter: Parameter): Node {
+  return parameter instanceof ShardedParameter ? parameter.stored : parameter.contents;
+}
+
+/** What is kept, with what waits to be reduced over the ranks. */
+function gradientsOf(parameter: Parameter): (Node | null)[] {
+  const { sink } = parameter.contents;
+  const own = sink instanceof Gradient ? sink.node : null;
+  return parameter instanceof ShardedParameter ? [own, parameter.local.node] : [own];
+}
+
+/** Where a node's contents lie; an update that has not run will write where its target lies. */
+function memoryOf(node: Node | null): DeviceBuffer | Uint8Array | null {
+  const target = node?.op === 'assign' ? node.inputs[0] : undefined;
+  if (node === null || target !== undefined) return target === undefined ? null : memoryOf(target);
+  const { value } = node;
+  if (value?.kind === 'device') return value.storage.buffer;
+  return value?.kind === 'host' ? value.bytes : null;
+}

@@ -1,0 +1,61 @@
+import { elementCount, type ParameterPlan, type Plan } from '@shardwise/core';
+import { partsOf } from './local-bytes.ts';
+
+/** Bytes that a rank keeps of one element of a parameter, were it not shared out. */
+export interface ElementBytes {
+  readonly parameter: number;
+  readonly gradient: number;
+  readonly optimizer: number;
+}
+
+/** States of a rank as Rajbhandari et al. 2020 ("ZeRO", section 3) write them, of the parameters that train. */
+export interface StatesFormula {
+  /** As `4Ψ + 12Ψ/N`. */
+  readonly text: string;
+  /** Ψ: elements of the parameters that train. */
+  readonly elements: number;
+  /** N: parts in which states are shared out. */
+  readonly parts: number;
+  /** Of an element, kept on every rank; and shared out. */
+  readonly wholeBytes: number;
+  readonly sharedBytes: number;
+  /** What the formula gives. */
+  readonly bytes: number;
+}
+
+/** Null where parameters are cut in different ways, or are of different dtypes. */
+export function statesFormula(
+  { parameters, axes }: Plan,
+  elementBytes: (parameter: ParameterPlan) => ElementBytes,
+): StatesFormula | null {
+  const trained = parameters.filter(({ requiresGrad }) => requiresGrad);
+  const alike = new Map<string, { whole: number; shared: number; parts: number }>();
+  for (const parameter of trained) {
+    const element = elementBytes(parameter);
+    const sums = { whole: 0, shared: 0, parts: 1 };
+    for (const state of ['parameter', 'gradient', 'optimizer'] as const) {
+      const parts = partsOf(parameter[state], axes);
+      if (parts > 1 && sums.parts > 1 && parts !== sums.parts) return null;
+      if (parts > 1) sums.shared += element[state];
+      else sums.whole += element[state];
+      sums.parts = Math.max(sums.parts, parts);
+    }
+    alike.set(JSON.stringify(sums), sums);
+  }
+  const [sums] = alike.values();
+  if (sums === undefined || alike.size > 1) return null;
+  const elements = trained.reduce((sum, { shape }) => sum + elementCount(shape), 0);
+  const { whole, shared, parts } = sums;
+  return {
+    text: [...term(whole, 'Ψ'), ...term(shared, 'Ψ/N')].join(' + ') || '0',
+    elements,
+    parts,
+    wholeBytes: whole,
+    sharedBytes: shared,
+    bytes: (whole + shared / parts) * elements,
+  };
+}
+
+function term(bytes: number, of: string): string[] {
+  return bytes === 0 ? [] : [`${bytes}${of}`];
+}

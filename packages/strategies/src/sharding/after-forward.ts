@@ -1,0 +1,52 @@
+import { currentSession, LayoutError } from '@shardwise/core';
+
+/**
+ * What becomes of a unit's whole parameters between forward and backward: they are kept, freed, or
+ * shared out over an axis of fewer ranks than those that share out the model.
+ */
+export type AfterForward =
+  | { readonly kind: 'keep' }
+  | { readonly kind: 'free' }
+  | { readonly kind: 'share'; readonly axis: string; readonly ranks: number };
+
+/**
+ * PyTorch's reshard_after_forward: true, false, or of how many neighbouring ranks each keeps a part.
+ * Throws LayoutError for a number of ranks that does not divide `size`, which is that of `axis`.
+ */
+export function afterForwardOf(
+  reshard: boolean | number,
+  axis: string,
+  size: number,
+): AfterForward {
+  if (reshard === true || reshard === size) return { kind: 'free' };
+  if (reshard === false || reshard === 1) return { kind: 'keep' };
+  if (Number.isInteger(reshard) && reshard > 0 && size % reshard === 0) {
+    return { kind: 'share', axis: `${axis}/${reshard}`, ranks: reshard };
+  }
+  throw new LayoutError(
+    {
+      asked: `reshardAfterForward: ${reshard} over the mesh axis '${axis}'`,
+      found: `${size} ranks, which is not a multiple of it`,
+      todo: `Choose a divisor of ${size}, or true or false`,
+    },
+    { reshardAfterForward: reshard, axis, size },
+  );
+}
+
+/** Makes the groups of neighbouring ranks known to the mesh. A collective. */
+export async function makeSharingGroups(
+  plans: Iterable<AfterForward>,
+  axis: string,
+): Promise<void> {
+  const session = currentSession();
+  const group = session.mesh.group(axis);
+  for (const plan of plans) {
+    if (plan.kind !== 'share') continue;
+    const { ranks } = plan;
+    await session.extendMesh(plan.axis, async () => {
+      const neighbours = await group.split(Math.floor(group.rank / ranks), group.rank);
+      if (neighbours !== undefined) return neighbours;
+      throw new TypeError('a rank with a colour is in a group');
+    });
+  }
+}

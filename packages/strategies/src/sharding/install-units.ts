@@ -1,0 +1,89 @@
+import { LayoutError, type Module } from '@shardwise/core';
+import type { AfterForward } from './after-forward.ts';
+import type { GradientGroup } from './gradient-group.ts';
+import { forwardOf, interceptForward } from './intercept-forward.ts';
+import type { ShardedParameter } from './sharded-parameter.ts';
+import { ShardedUnit } from './sharded-unit.ts';
+
+export interface UnitPlan {
+  readonly parameters: readonly ShardedParameter[];
+  readonly afterForward: AfterForward;
+}
+
+export interface InstallOptions {
+  readonly groupOf: (parameter: ShardedParameter) => GradientGroup;
+  /** How many units ahead of their use parameters are collected. */
+  readonly prefetch: number;
+}
+
+/** Throws LayoutError for a unit that is no module, ConfigError for one without forward pass. */
+export function checkUnits(model: Module, names: Iterable<string>): void {
+  const modules = new Map(model.namedModules());
+  for (const name of names) forwardOf(moduleOf(modules, name));
+}
+
+/** Has the units of a model collect their parameters. `plans` by the name of the unit's module. */
+export function installUnits(
+  model: Module,
+  plans: ReadonlyMap<string, UnitPlan>,
+  { groupOf, prefetch }: InstallOptions,
+): void {
+  const modules = new Map(model.namedModules());
+  const units = new Map<string, ShardedUnit>();
+  // As in the latest forward pass; before the first one, as they were declared.
+  let order: ShardedUnit[] = [];
+  let running: ShardedUnit[] = [];
+  const neighbours = (unit: ShardedUnit, step: 1 | -1): ShardedUnit[] => {
+    const at = order.indexOf(unit);
+    if (at < 0) return [];
+    const count = Math.max(0, prefetch);
+    return Array.from({ length: count }, (_, i) => order[at + step * (i + 1)]).filter(
+      (other) => other !== undefined,
+    );
+  };
+  for (const [name, { parameters, afterForward }] of plans) {
+    const unit: ShardedUnit = new ShardedUnit({
+      name,
+      parameters,
+      groupOf,
+      afterForward,
+      onBackward: () => {
+        unit.collectAgain();
+        for (const earlier of neighbours(unit, -1)) earlier.collectAgain();
+      },
+    });
+    units.set(name, unit);
+    if (name !== '') order.push(unit);
+  }
+  for (const unit of order) {
+    interceptForward(moduleOf(modules, unit.name), (forward) => {
+      running.push(unit);
+      return unit.whole(() => {
+        for (const next of neighbours(unit, 1)) next.collect();
+        return forward();
+      });
+    });
+  }
+  const root = units.get('');
+  interceptForward(model, (forward) => {
+    for (const unit of units.values()) unit.release();
+    running = [];
+    for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
+    const result = root === undefined ? forward() : root.whole(forward);
+    if (running.length > 0) order = [...new Set(running)];
+    return result;
+  });
+}
+
+function moduleOf(modules: ReadonlyMap<string, Module>, name: string): Module {
+  const module = modules.get(name);
+  if (module !== undefined) return module;
+  throw new LayoutError(
+    {
+      asked: `to shard the module '${name}' as a unit`,
+      found: `no module of this name; there are ${[...modules.keys()].slice(1, 6).join(', ')}, …`,
+      todo: 'Have unitOf return names of modules, or an empty text for the whole model',
+    },
+    { name },
+  );
+}

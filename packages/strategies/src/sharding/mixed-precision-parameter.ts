@@ -1,0 +1,125 @@
+import {
+  allGather,
+  elementCount,
+  fromData,
+  type HostData,
+  type Node,
+  noGrad,
+  type Shape,
+  Tensor,
+} from '@shardwise/core';
+import type { MixedPrecision } from './mixed-precision.ts';
+import {
+  type Reduce,
+  ShardedParameter,
+  type ShardedParameterOptions,
+} from './sharded-parameter.ts';
+
+export interface MixedPrecisionParameterOptions extends ShardedParameterOptions {
+  readonly mixedPrecision: MixedPrecision;
+  /** Whether each rank stores its part of the low-precision values, or all of them. */
+  readonly stores: 'part' | 'whole';
+  /** Whether each rank keeps its part of the gradient, or its own whole one until the step. */
+  readonly keepsGradient: 'part' | 'whole';
+}
+
+/**
+ * Its f32 part is what an optimizer, clipping and checkpoints see; what forward and backward read,
+ * and what they leave, is stored and sent in fewer bits.
+ */
+export class MixedPrecisionParameter extends ShardedParameter {
+  readonly #low: Tensor;
+  readonly #options: MixedPrecisionParameterOptions;
+  /** What stands for the gradient in the step's program: a reduction, or the kept one scaled. */
+  #gradient: Node | null = null;
+
+  /** `data` is this rank's part, of shape `shape`, in f32. The first realization is a collective. */
+  constructor(data: HostData, shape: Shape, options: MixedPrecisionParameterOptions) {
+    super(data, shape, options);
+    this.#options = options;
+    const { cut, stores, mixedPrecision } = options;
+    const storedShape = stores === 'part' ? shape : cut.paddedShape;
+    const bits = new Uint16Array(elementCount(storedShape));
+    this.#low = fromData(bits, storedShape, mixedPrecision.parameterDtype).makeResident();
+    this.#storeLow(new Tensor(this.contents));
+  }
+
+  override get stored(): Node {
+    return this.#low.contents;
+  }
+
+  override get partNode(): Node {
+    return this.contents;
+  }
+
+  override collect(): Node {
+    if (this.#options.stores === 'whole') return this.#low.node;
+    return noGrad(() => allGather(this.#low, this.axis, 0)).node;
+  }
+
+  override fullNode(): Node {
+    return noGrad(() => allGather(new Tensor(this.contents), this.axis, 0)).node;
+  }
+
+  /** In f32. Shape: padded -> whole. */
+  override wholeFrom(padded: Node): Node {
+    return super.wholeFrom(noGrad(() => new Tensor(padded).to('f32')).node);
+  }
+
+  /** In f32, of the part. */
+  override get gradientNode(): Node | null {
+    if (!this.requiresGrad) return null;
+    const kept = this.#gradient ?? super.gradientNode;
+    return kept === null ? null : noGrad(() => new Tensor(kept).to('f32')).node;
+  }
+
+  /** Is not computed until the step reads it, so that no f32 gradient is kept. */
+  override setGradientNode(node: Node): void {
+    this.#gradient = node;
+  }
+
+  override reduceGradient(gradient: Node, reduce: Reduce): void {
+    const low = this.#narrow(gradient);
+    if (this.#options.keepsGradient === 'whole') {
+      this.local.accumulate(low);
+      this.#gradient = reduce(this.local.node ?? low);
+      return;
+    }
+    this.contents.sink?.accumulate(reduce(this.withLocal(low)));
+    this.#gradient = null;
+  }
+
+  override accumulateLocal(gradient: Node): void {
+    super.accumulateLocal(this.#narrow(gradient));
+  }
+
+  /** Shape: value of this rank's part. */
+  override store(value: Node): this {
+    super.store(value);
+    this.#storeLow(new Tensor(value));
+    return this;
+  }
+
+  override zeroGrad(): void {
+    super.zeroGrad();
+    this.#gradient = null;
+  }
+
+  override dispose(): void {
+    super.dispose();
+    this.#low.dispose();
+  }
+
+  #narrow(gradient: Node): Node {
+    const { parameterDtype, reduceDtype = parameterDtype } = this.#options.mixedPrecision;
+    return noGrad(() => new Tensor(gradient).to(reduceDtype)).node;
+  }
+
+  #storeLow(part: Tensor): void {
+    noGrad(() => {
+      const low = part.to(this.#low.dtype);
+      const { node } = this.#options.stores === 'part' ? low : allGather(low, this.axis, 0);
+      this.#low.store(node);
+    });
+  }
+}

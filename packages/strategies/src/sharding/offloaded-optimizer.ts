@@ -1,0 +1,96 @@
+import {
+  ConfigError,
+  currentSession,
+  dtypes,
+  elementCount,
+  type Module,
+  type Optimizer,
+  type OptimizerSettings,
+  type PageStore,
+  type Parameter,
+} from '@shardwise/core';
+
+export interface OffloadedOptimizerOptions {
+  /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
+  readonly states: PageStore;
+  /** Where parameters are kept between their uses. Default: on the device. */
+  readonly parameters?: PageStore;
+  /** Of this rank's parts of parameters, updated in one run: their states are on the device at once. Default: 64 MiB. */
+  readonly chunkBytes?: number;
+}
+
+const defaultChunkBytes = 64 * 1024 * 1024;
+
+/**
+ * Has an optimizer keep its states outside the device (Ren et al. 2021, "ZeRO-Offload"): a step
+ * updates some parameters at a time, each time in a run of its own.
+ */
+export class OffloadedOptimizer<Settings extends OptimizerSettings> {
+  readonly optimizer: Optimizer<Settings>;
+  readonly #names: ReadonlyMap<Parameter, string>;
+  readonly #options: OffloadedOptimizerOptions;
+  readonly #chunks: readonly ReadonlySet<unknown>[];
+
+  /** `optimizer` updates parameters of `model`. Throws ConfigError for a chunk of no bytes. */
+  constructor(model: Module, optimizer: Optimizer<Settings>, options: OffloadedOptimizerOptions) {
+    const { chunkBytes = defaultChunkBytes } = options;
+    if (!(chunkBytes > 0)) {
+      throw new ConfigError(
+        {
+          asked: `an optimizer step in chunks of ${chunkBytes} bytes`,
+          found: 'not a positive number',
+          todo: 'Choose at least the bytes of the largest part of a parameter',
+        },
+        { chunkBytes },
+      );
+    }
+    const named = model.namedParameters();
+    this.optimizer = optimizer;
+    this.#options = options;
+    this.#names = new Map(named.map(([name, parameter]) => [parameter, name]));
+    this.#chunks = chunksOf(
+      named.map(([, parameter]) => parameter),
+      chunkBytes,
+    );
+  }
+
+  zeroGrad(): void {
+    this.optimizer.zeroGrad();
+  }
+
+  /** Computes what is pending (loss, gradients), then the updates. */
+  async step(): Promise<void> {
+    const session = currentSession();
+    await session.realize([]);
+    for (const chunk of this.#chunks) {
+      this.optimizer.buildStep((parameter) => chunk.has(parameter));
+      await session.realize([]);
+      for (const [parameter, name] of this.#names) {
+        if (chunk.has(parameter)) await this.#pageOut(parameter, name);
+      }
+    }
+  }
+
+  async #pageOut(parameter: Parameter, name: string): Promise<void> {
+    const { states, parameters } = this.#options;
+    const kept = this.optimizer.stateOf(parameter)?.tensors ?? [];
+    for (const [kind, tensor] of kept) await tensor.pageOut(`${name} ${kind}`, states);
+    if (parameters !== undefined) await parameter.pageOut(name, parameters);
+  }
+}
+
+function chunksOf(parameters: readonly Parameter[], limitBytes: number): Set<unknown>[] {
+  const chunks: Set<unknown>[] = [];
+  let bytes = limitBytes;
+  for (const parameter of parameters) {
+    const { shape, dtype } = parameter;
+    const own = elementCount(shape) * dtypes[dtype].bytes;
+    if (bytes + own > limitBytes) {
+      chunks.push(new Set());
+      bytes = 0;
+    }
+    bytes += own;
+    chunks.at(-1)?.add(parameter);
+  }
+  return chunks;
+}

@@ -1,0 +1,34 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { cases, counts, modelBytes } from './ranks/communication.ts';
+
+describe.each([2, 3, 4])('bytes that a step of %i ranks communicates', (size) => {
+  let ranks: readonly z.infer<typeof counts>[] = [];
+
+  beforeAll(async () => {
+    const found = await spawnRanks(size, new URL('./ranks/communication.ts', import.meta.url), {
+      world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
+      timeoutMs: 120_000,
+    });
+    ranks = z.array(counts).length(size).parse(found);
+  }, 130_000);
+
+  const possible = Object.entries(cases).filter(([, { ranks: only = size }]) => only === size);
+
+  it.each(possible)('are those of the paper: %s', (name, { expected }) => {
+    for (const rank of ranks) {
+      const found = (rank[name]?.volumeBytes ?? NaN) / modelBytes;
+      expect(Math.abs(found / expected - 1)).toBeLessThan(0.02);
+    }
+  });
+
+  it.each(
+    possible.filter(([, { microbatches = 1, ofData = false }]) => microbatches === 1 && !ofData),
+  )('are those of the plan: %s', (name) => {
+    for (const rank of ranks) {
+      expect(rank[name]?.messageBytes).toBe(rank[name]?.plannedBytes);
+    }
+  });
+});

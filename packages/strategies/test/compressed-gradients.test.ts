@@ -1,0 +1,41 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { setRank } from '@shardwise/core';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { hooks } from './ranks/compressed-gradients.ts';
+import { taskNames } from './ranks/models.ts';
+import { results, steps, trainAlone, type Trained } from './ranks/strategy-table.ts';
+
+/** Of the loss. Rounded gradients give nearly the same steps; PowerSGD takes steps of its own. */
+const tolerances: Readonly<Record<keyof typeof hooks, number>> = {
+  f16CompressHook: 2e-2,
+  bf16CompressHook: 2e-2,
+  'powerSgdHook of two columns': 0.25,
+};
+const size = 3;
+const alone = new Map<string, Trained>();
+let ranks: readonly z.infer<typeof results>[] = [];
+
+beforeAll(async () => {
+  setRank({ device: await cpu() });
+  for (const task of taskNames) alone.set(task, await trainAlone(task));
+  const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
+  const url = new URL('./ranks/compressed-gradients.ts', import.meta.url);
+  ranks = z.array(results).parse(await spawnRanks(size, url, { world, timeoutMs: 240_000 }));
+}, 300_000);
+
+describe.each(Object.entries(tolerances))('DDP with %s', (hook, tolerance) => {
+  it.each(taskNames)('trains %s nearly as one rank does, with the same bits on all', (task) => {
+    const each = ranks.flatMap((rank) => rank[`${hook}: ${task}`] ?? []);
+    expect(each).toHaveLength(size);
+    const expected = alone.get(task)?.losses ?? [];
+    expect(expected).toHaveLength(steps);
+    expected.forEach((loss, step) => {
+      const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
+      expect(Math.abs(mean - loss) / loss, `step ${step}`).toBeLessThan(tolerance);
+    });
+    expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
+  });
+});

@@ -1,0 +1,66 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { setRank } from '@shardwise/core';
+import { describeDifference, spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { alone, freezeStep, lambStrategies, outcome } from './ranks/large-batch-optimizers.ts';
+
+const expected = { lamb: new Array<number>(), adam: new Array<number>() };
+
+beforeAll(async () => {
+  setRank({ device: await cpu() });
+  expected.lamb = await alone('lamb');
+  expected.adam = await alone('adam');
+}, 60_000);
+
+describe.each([2, 3])('on %i ranks', (size) => {
+  let ranks: readonly z.infer<typeof outcome>[] = [];
+
+  beforeAll(async () => {
+    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
+    const url = new URL('./ranks/large-batch-optimizers.ts', import.meta.url);
+    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
+  }, 130_000);
+
+  const meanLosses = (of: (rank: z.infer<typeof outcome>) => readonly number[]): number[] => {
+    const lists = ranks.map(of);
+    return (lists[0] ?? []).map(
+      (_, step) => lists.reduce((sum, losses) => sum + (losses[step] ?? NaN), 0) / size,
+    );
+  };
+
+  it.each(Object.keys(lambStrategies))(
+    'Lamb takes the norms of whole parameters under %s',
+    (name) => {
+      const found = meanLosses(({ lamb }) => lamb[name]?.losses ?? []);
+      expect(describeDifference(found, expected.lamb, { rtol: 1e-4 })).toBeUndefined();
+      expect(new Set(ranks.map(({ lamb }) => lamb[name]?.hash)).size).toBe(1);
+    },
+  );
+
+  it('OneBitAdam is Adam before its freeze step', () => {
+    const found = meanLosses(({ oneBit }) => oneBit.losses).slice(0, freezeStep);
+    const wanted = expected.adam.slice(0, freezeStep);
+    expect(describeDifference(found, wanted, { rtol: 1e-4 })).toBeUndefined();
+  });
+
+  it('OneBitAdam goes on learning after it, with the same bits on every rank', () => {
+    const found = meanLosses(({ oneBit }) => oneBit.losses);
+    // Batches repeat every four steps.
+    const worst = (losses: readonly number[]): number => Math.max(...losses);
+    const atEnd = worst(found.slice(-4));
+    expect(atEnd).toBeLessThan(0.9 * worst(found.slice(freezeStep - 4, freezeStep)));
+    expect(atEnd).toBeLessThan(1.02 * worst(expected.adam.slice(-4)));
+    expect(new Set(ranks.map(({ oneBit }) => oneBit.hash)).size).toBe(1);
+  });
+
+  it('OneBitAdam then sends about a 32nd of the bytes', () => {
+    for (const { oneBit } of ranks) {
+      const [warm = NaN, cold = NaN] = [oneBit.bytes[freezeStep - 2], oneBit.bytes.at(-1)];
+      // An all-reduce of n bytes sends n on the way to the means and n on the way back.
+      expect((cold / (2 * warm)) * 32).toBeGreaterThan(0.9);
+      expect((cold / (2 * warm)) * 32).toBeLessThan(1.4);
+    }
+  });
+});

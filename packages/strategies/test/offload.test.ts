@@ -1,0 +1,54 @@
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { type Options, results } from './ranks/offload.ts';
+
+const size = 2;
+const layers = 24;
+const width = 128;
+/** Of this rank's parts of a layer. */
+const layerBytes = ((width * width + width) * Float32Array.BYTES_PER_ELEMENT) / size;
+const partBytes = layers * layerBytes;
+
+describe('FSDP whose states are outside the device', () => {
+  let directory = '';
+  let ranks: readonly z.infer<typeof results>[] = [];
+  let left: readonly string[] = [];
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'shardwise-offload-'));
+    const data: Options = { directory, layers, width, kinds: ['none', 'host', 'disk'] };
+    const found = await spawnRanks(size, new URL('./ranks/offload.ts', import.meta.url), {
+      world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
+      data,
+      timeoutMs: 120_000,
+    });
+    ranks = z.array(results).length(size).parse(found);
+    left = await readdir(directory);
+  }, 130_000);
+
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  it.each(['host', 'disk'])('has the same losses, bit for bit: %s', (kind) => {
+    for (const rank of ranks) expect(rank[kind]?.losses).toEqual(rank['none']?.losses);
+  });
+
+  it('has parameters, gradients and both moments on the device without it', () => {
+    for (const rank of ranks) expect(rank['none']?.peakBytes).toBeGreaterThan(4 * partBytes);
+  });
+
+  it.each(['host', 'disk'])('has on the device only gradients and a few layers: %s', (kind) => {
+    for (const rank of ranks) {
+      // Parts of one layer, and two layers and their gradients whole.
+      expect(rank[kind]?.peakBytes).toBeLessThan(partBytes + 12 * layerBytes);
+    }
+  });
+
+  it('removes its files', () => {
+    expect(left).toEqual([]);
+  });
+});

@@ -1,0 +1,49 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { batch, layers, memories, strategies } from './ranks/peak-memory.ts';
+
+const size = 4;
+const width = 512;
+/** Ψ of the papers, in bytes of f32. */
+const layerBytes = (width * width + width) * Float32Array.BYTES_PER_ELEMENT;
+const modelBytes = layers * layerBytes;
+const activationBytes = (layers + 1) * batch * width * Float32Array.BYTES_PER_ELEMENT;
+
+/** Parameters, gradients and two moments on one rank, in models. */
+const statesOf: Readonly<Record<string, number>> = {
+  DDP: 4,
+  'ZeRO-1': 2 + 2 / size,
+  'ZeRO-2': 1 + 3 / size,
+  'ZeRO-3': 4 / size,
+  FSDP: 4 / size,
+};
+
+describe(`memory of ${size} ranks`, () => {
+  let ranks: readonly z.infer<typeof memories>[] = [];
+
+  beforeAll(async () => {
+    const found = await spawnRanks(size, new URL('./ranks/peak-memory.ts', import.meta.url), {
+      world: createThreadsWorld({ size, arenaBytes: 6 * modelBytes }),
+      data: { width },
+      timeoutMs: 240_000,
+    });
+    ranks = z.array(memories).length(size).parse(found);
+  }, 250_000);
+
+  it.each(Object.keys(strategies))('%s keeps the states of the papers', (name) => {
+    const expected = (statesOf[name] ?? NaN) * modelBytes;
+    for (const rank of ranks) {
+      expect(Math.abs((rank[name]?.statesBytes ?? NaN) / expected - 1)).toBeLessThan(0.01);
+    }
+  });
+
+  it.each(Object.keys(strategies))(
+    '%s never has more than 1.2 times its states, activations and one layer',
+    (name) => {
+      const bytes = (statesOf[name] ?? NaN) * modelBytes + activationBytes + layerBytes;
+      for (const rank of ranks) expect((rank[name]?.peakBytes ?? NaN) / bytes).toBeLessThan(1.2);
+    },
+  );
+});

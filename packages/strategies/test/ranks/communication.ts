@@ -1,0 +1,170 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import {
+  AdamW,
+  fromData,
+  LineMesh,
+  Linear,
+  type Module,
+  Sequential,
+  setRank,
+  statistics,
+  type Strategy,
+  subscribe,
+} from '@shardwise/core';
+import { ddp, fsdp, parallelize, planFor, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { gridOf } from './grid.ts';
+
+interface Case {
+  readonly strategy: () => Strategy<Module>;
+  /** In models (Ψ): what a step communicates, an all-reduce counted as gather and reduction to parts. */
+  readonly expected: number;
+  readonly microbatches?: number;
+  /** Whether only the last microbatch communicates gradients. */
+  readonly noSync?: boolean;
+  /** Of a second mesh axis. */
+  readonly replicas?: number;
+  readonly ranks?: number;
+  /** Whether the input is data: then backward does not read the first weight. */
+  readonly ofData?: boolean;
+}
+
+const layers = 5;
+
+/** Rajbhandari et al. 2020, "ZeRO", section 7: 2Ψ for data parallelism and stages 1 and 2, 3Ψ for stage 3. */
+export const cases: Readonly<Record<string, Case>> = {
+  DDP: { strategy: () => ddp(), expected: 2 },
+  'ZeRO-1': { strategy: () => zero({ stage: 1 }), expected: 2 },
+  'ZeRO-2': { strategy: () => zero({ stage: 2 }), expected: 2 },
+  'ZeRO-3': { strategy: () => zero({ stage: 3 }), expected: 3 },
+  FSDP: { strategy: () => fsdp(), expected: 3 },
+  'FSDP that keeps parameters until backward': {
+    strategy: () => fsdp({ reshardAfterForward: false }),
+    expected: 2,
+  },
+  'DDP, three passes without noSync': { strategy: () => ddp(), expected: 6, microbatches: 3 },
+  'DDP, three passes': { strategy: () => ddp(), expected: 2, microbatches: 3, noSync: true },
+  // The step reads the reduction of the sum alone.
+  'ZeRO-1, three passes without noSync': {
+    strategy: () => zero({ stage: 1 }),
+    expected: 2,
+    microbatches: 3,
+  },
+  'ZeRO-2, three passes without noSync': {
+    strategy: () => zero({ stage: 2 }),
+    expected: 3 + 1,
+    microbatches: 3,
+  },
+  'ZeRO-2, three passes': {
+    strategy: () => zero({ stage: 2 }),
+    expected: 2,
+    microbatches: 3,
+    noSync: true,
+  },
+  'FSDP, three passes without noSync': {
+    strategy: () => fsdp(),
+    expected: 3 * 3,
+    microbatches: 3,
+  },
+  'FSDP, three passes': {
+    strategy: () => fsdp(),
+    expected: 3 * 2 + 1,
+    microbatches: 3,
+    noSync: true,
+  },
+  'FSDP that collects from two neighbours in backward': {
+    strategy: () => fsdp({ reshardAfterForward: 2 }),
+    expected: 3,
+    ranks: 4,
+  },
+  // Parts of a half are averaged over the two replicas.
+  'FSDP in two replicas': {
+    strategy: () => fsdp({ replicas: 'replicas' }),
+    expected: 3 + 2 / 2,
+    replicas: 2,
+    ranks: 4,
+  },
+  'FSDP, of whose first layer backward reads nothing': {
+    strategy: () => fsdp(),
+    expected: 3 - 1 / layers,
+    ofData: true,
+  },
+};
+
+export const counted = z.object({
+  /** Bytes of a step, as the paper counts. */
+  volumeBytes: z.number(),
+  /** Of all messages of a step, by the statistics and by the plan. */
+  messageBytes: z.number(),
+  plannedBytes: z.number(),
+});
+export const counts = z.record(z.string(), counted);
+
+const width = 48;
+/** Ψ, in bytes. */
+export const modelBytes: number = layers * width * width * Float32Array.BYTES_PER_ELEMENT;
+
+export async function main({
+  rank,
+  size,
+  world,
+}: RankContext<ThreadsWorld>): Promise<z.infer<typeof counts>> {
+  const group = joinThreadsWorld(world, rank);
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  const device = await cpu({ memory: world.memory, ...region });
+  const found: Record<string, z.infer<typeof counted>> = {};
+  for (const [name, each] of Object.entries(cases)) {
+    if ((each.ranks ?? size) !== size) continue;
+    const mesh =
+      each.replicas === undefined ? new LineMesh('dp', group) : await gridOf(group, each.replicas);
+    setRank({ device, mesh });
+    found[name] = await countStep(each);
+  }
+  return found;
+}
+
+async function countStep({
+  strategy,
+  microbatches = 1,
+  noSync = false,
+  ofData = false,
+}: Case): Promise<z.infer<typeof counted>> {
+  const model = new Sequential(
+    ...Array.from({ length: layers }, () => new Linear(width, width, { bias: false })),
+  );
+  const plan = planFor(model, strategy());
+  const parallel = await parallelize(model, strategy());
+  const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+  const step = async (): Promise<void> => {
+    optimizer.zeroGrad();
+    for (let index = 0; index < microbatches; index++) {
+      const pass = (): void => {
+        const x = fromData(new Float32Array(2 * width).fill(1), [2, width], 'f32');
+        x.requiresGrad_(!ofData);
+        parallel.forward(x).mean().backward();
+      };
+      if (noSync && index < microbatches - 1) parallel.noSync(pass);
+      else pass();
+    }
+    await optimizer.step();
+  };
+  await step();
+  let volumeBytes = 0;
+  const before = statistics();
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category !== 'collective') return;
+    volumeBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
+  });
+  await step();
+  unsubscribe();
+  return {
+    volumeBytes,
+    messageBytes: statistics().collectiveBytes - before.collectiveBytes,
+    plannedBytes: plan.collectives
+      .filter(({ when }) => when !== 'start')
+      .reduce((sum, { bytes }) => sum + bytes, 0),
+  };
+}

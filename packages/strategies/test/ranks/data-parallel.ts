@@ -1,0 +1,161 @@
+import {
+  AdamW,
+  BufferTensor,
+  fromData,
+  Linear,
+  manualSeed,
+  Module,
+  noGrad,
+  Parameter,
+  ShardwiseError,
+  type Tensor,
+  zeros,
+} from '@shardwise/core';
+import { DataParallel } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const numbers = z.array(z.number());
+
+/** What one rank has seen. */
+export const observations = z.object({
+  /** Output of a batch of the rows 1, 2, ..., times 10; and how many rows the model saw. */
+  output: z.object({ rows: z.number(), shape: numbers, values: numbers }),
+  /** Of a model that returns several tensors. */
+  outputs: z.object({ doubled: numbers, means: numbers, note: z.string() }),
+  /** After a step; null for none. */
+  gradients: z.record(z.string(), numbers.nullable()),
+  /** How many parameters the optimizer keeps states of. */
+  states: z.number(),
+  /** The weight after a step, before and after it has been replicated. */
+  weight: z.object({ before: numbers, after: numbers }),
+  /** Of two passes. */
+  accumulated: numbers.nullable(),
+  /** That counts training passes. */
+  buffer: z.number(),
+  refusals: z.record(z.string(), z.object({ code: z.string(), message: z.string() })),
+});
+
+export type Observations = z.infer<typeof observations>;
+
+/** Multiplies by its weight. */
+class Times extends Module {
+  readonly weight: Parameter;
+  readonly passes = new BufferTensor(Float32Array.of(0), [1]);
+  rows = 0;
+
+  constructor(weight: number) {
+    super();
+    this.weight = new Parameter(Float32Array.of(weight), [1]);
+  }
+
+  /** Shape: x [B, 1] -> [B, 1]. */
+  forward(x: Tensor): Tensor {
+    [this.rows = 0] = x.shape;
+    noGrad(() => this.passes.assign(this.passes.add(1)));
+    return x.mul(this.weight);
+  }
+}
+
+/** Takes and returns more than one tensor. */
+class Several extends Module {
+  /** Shape: x [B, 1] -> doubled [B, 1], mean []. */
+  forward(
+    { x }: { readonly x: Tensor },
+    factor: number,
+  ): {
+    readonly doubled: readonly Tensor[];
+    readonly mean: Tensor;
+    readonly note: string;
+  } {
+    return { doubled: [x.mul(factor)], mean: x.mean(), note: 'as it is' };
+  }
+}
+
+class Squeezed extends Module {
+  readonly linear = new Linear(1, 1);
+
+  /** Shape: x [B, 1] -> [5, 1]. */
+  forward(x: Tensor): Tensor {
+    return this.linear.forward(x).sum().expand([5, 1]);
+  }
+}
+
+const read = async (tensor: Tensor): Promise<number[]> => Array.from(await tensor.data(), Number);
+
+/** On the master; the others know the shape alone. */
+const batchOf = (rank: number, rows: number): Tensor =>
+  rank === 0
+    ? fromData(
+        Float32Array.from({ length: rows }, (_, row) => row + 1),
+        [rows, 1],
+        'f32',
+      )
+    : zeros([rows, 1]);
+
+export async function main(context: RankContext): Promise<Observations> {
+  await join(context);
+  const { rank, data } = context;
+  const rows = Number(data);
+  manualSeed(rank);
+  // Rank 0's weight must win.
+  const parallel = await DataParallel.create(new Times(rank === 0 ? 10 : -1));
+  const { module } = parallel;
+  const optimizer = new AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
+  const y = parallel.forward(batchOf(rank, rows));
+  y.mean().backward();
+  y.retain();
+  await optimizer.step();
+  const output = { rows: module.rows, shape: [...y.shape], values: await read(y) };
+  const gradients: Observations['gradients'] = {};
+  for (const [name, { grad }] of module.namedParameters())
+    gradients[name] = grad === null ? null : await read(grad);
+  const states = module.parameters().filter((each) => optimizer.stateOf(each) !== undefined).length;
+  const before = await read(module.weight);
+  parallel.replicate();
+  const after = await read(module.weight);
+
+  optimizer.zeroGrad();
+  parallel.noSync(() => parallel.forward(batchOf(rank, rows)).sum().backward());
+  await module.weight.realize();
+  parallel.forward(batchOf(rank, rows)).sum().backward();
+  await module.weight.realize();
+  const { grad } = module.weight;
+
+  const several = await DataParallel.create(new Several());
+  const { doubled, mean, note } = several.forward({ x: batchOf(rank, rows) }, 2);
+  const [first = mean] = doubled;
+  first.retain();
+  const outputs = { means: await read(mean), doubled: await read(first), note };
+  return {
+    output,
+    outputs,
+    gradients,
+    states,
+    weight: { before, after },
+    accumulated: grad === null ? null : await read(grad),
+    buffer: Number((await module.passes.data())[0]),
+    refusals: await refusals(context),
+  };
+}
+
+async function refusals({ size }: RankContext): Promise<Observations['refusals']> {
+  const times = await DataParallel.create(new Times(1));
+  const squeezed = await DataParallel.create(new Squeezed());
+  const cases: Readonly<Record<string, () => unknown>> = {
+    'fewer rows than ranks': () => times.forward(zeros([size - 1, 1])),
+    'no rows': () => times.forward(zeros([])),
+    'outputs of other rows': () => squeezed.forward(zeros([2 * size, 1])),
+  };
+  const found: Observations['refusals'] = {};
+  for (const [name, run] of Object.entries(cases)) {
+    try {
+      run();
+    } catch (error) {
+      if (!ShardwiseError.isInstance(error)) throw error;
+      found[name] = { code: error.code, message: error.message };
+    }
+  }
+  return found;
+}

@@ -1,0 +1,78 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import {
+  AdamW,
+  fromData,
+  LineMesh,
+  Linear,
+  type Module,
+  Sequential,
+  setRank,
+  statistics,
+  type Strategy,
+} from '@shardwise/core';
+import { fsdp, parallelize, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+
+export const layers = 8;
+export const width = 256;
+/** Ψ. */
+export const elements = layers * (width * width + width);
+const batch = 4;
+const mixedPrecision = { parameterDtype: 'bf16' } as const;
+
+export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+  'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
+  'ZeRO-2': () => zero({ stage: 2, mixedPrecision }),
+  'ZeRO-3': () => zero({ stage: 3, mixedPrecision }),
+  FSDP: () => fsdp({ mixedPrecision }),
+};
+
+const measured = z.object({
+  /** Of the allocator: in use after a step. */
+  statesBytes: z.number(),
+  /** What the collectives of a step carry, as they are counted for a plan. */
+  stepBytes: z.number(),
+  planBytes: z.number(),
+});
+export const measurements = z.record(z.string(), measured);
+
+export async function main({
+  rank,
+  world,
+}: RankContext<ThreadsWorld>): Promise<z.infer<typeof measurements>> {
+  const group = joinThreadsWorld(world, rank);
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  const found: Record<string, z.infer<typeof measured>> = {};
+  for (const [name, strategy] of Object.entries(strategies)) {
+    const device = await cpu({ memory: world.memory, ...region });
+    setRank({ device, mesh: new LineMesh('dp', group) });
+    const model = new Sequential(...Array.from({ length: layers }, () => new Linear(width, width)));
+    const specs = model.namedParameters().map(([parameterName, { shape, dtype, requiresGrad }]) => {
+      return { name: parameterName, shape, dtype, requiresGrad };
+    });
+    const plan = strategy().plan(specs, [{ name: 'dp', size: group.size }]);
+    const parallel = await parallelize(model, strategy());
+    const optimizer = new AdamW(model.parameters());
+    let stepBytes = 0;
+    for (let step = 0; step < 3; step++) {
+      const before = statistics().collectiveBytes;
+      optimizer.zeroGrad();
+      const x = fromData(new Float32Array(batch * width).fill(step + rank), [batch, width], 'f32');
+      const loss = parallel.forward(x).mean();
+      loss.backward();
+      await optimizer.step();
+      await loss.item();
+      stepBytes = statistics().collectiveBytes - before;
+    }
+    const planBytes = plan.collectives
+      .filter(({ when }) => when !== 'start')
+      .reduce((sum, { bytes }) => sum + bytes, 0);
+    found[name] = { statesBytes: device.usage().bytesInUse, stepBytes, planBytes };
+    await group.barrier();
+  }
+  group.close();
+  return found;
+}

@@ -1,0 +1,44 @@
+import { fsdp, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import type { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { taskNames, tasks } from './models.ts';
+import { type results, train, type Trained, type Variant } from './strategy-table.ts';
+
+const bf16 = { parameterDtype: 'bf16' } as const;
+const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
+
+export const variants: Readonly<Record<string, Variant>> = {
+  'ZeRO-1 in bf16': { strategy: () => zero({ stage: 1, mixedPrecision: bf16 }) },
+  'ZeRO-2 in bf16': { strategy: () => zero({ stage: 2, mixedPrecision: bf16 }) },
+  'ZeRO-3 in bf16': { strategy: () => zero({ stage: 3, mixedPrecision: bf16 }) },
+  'FSDP in bf16': { strategy: () => fsdp({ mixedPrecision: bf16 }) },
+  'FSDP in bf16 that keeps parameters until backward': {
+    strategy: () => fsdp({ mixedPrecision: bf16, reshardAfterForward: false }),
+  },
+  'FSDP in f16, reduced in f32': { strategy: () => fsdp({ mixedPrecision: f16 }) },
+  'ZeRO-1 in bf16 with accumulation': {
+    strategy: () => zero({ stage: 1, mixedPrecision: bf16 }),
+    microbatches: 3,
+  },
+  'FSDP in bf16 with accumulation': {
+    strategy: () => fsdp({ mixedPrecision: bf16 }),
+    microbatches: 3,
+  },
+  'FSDP in bf16 with activation checkpointing': {
+    strategy: () => fsdp({ mixedPrecision: bf16 }),
+    checkpointed: true,
+  },
+};
+
+/** Every task with every variant on this rank. */
+export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  await join(context);
+  const found: Record<string, Trained> = {};
+  for (const [name, variant] of Object.entries(variants)) {
+    for (const task of taskNames) {
+      found[`${name}: ${task}`] = await train(variant, tasks[task], context);
+    }
+  }
+  return found;
+}

@@ -1,0 +1,171 @@
+import {
+  BufferTensor,
+  fromData,
+  Linear,
+  Module,
+  ones,
+  SGD,
+  ShardwiseError,
+  statistics,
+  type Tensor,
+} from '@shardwise/core';
+import { DistributedDataParallel } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join as joinWorld } from '../../../../test/ranks/join.ts';
+
+/** What one rank has seen. */
+export const passObservations = z.object({
+  /** Names of parameters by bucket: as made, and after one, two and three steps. */
+  buckets: z.record(z.string(), z.array(z.array(z.array(z.string())))),
+  /** Gradients of the third step, by parameter: all elements are equal. */
+  gradients: z.record(z.string(), z.number()),
+  /** Where every pass uses one of two parameters; and what passes that differ threw. */
+  staticGraph: z.object({
+    gradients: z.record(z.string(), z.number().nullable()),
+    errors: z.array(z.object({ code: z.string(), message: z.string() })),
+  }),
+  /** Of one forward pass. */
+  buffers: z.object({
+    collectives: z.number(),
+    values: z.record(z.string(), z.array(z.number())),
+  }),
+});
+
+export type PassObservations = z.infer<typeof passObservations>;
+
+/** Uses its layers in another order than that of their declaration. */
+class Tangled extends Module {
+  readonly last = new Linear(2, 2, { bias: false });
+  readonly first = new Linear(2, 2, { bias: false });
+  readonly middle = new Linear(2, 2, { bias: false });
+  readonly spare = new Linear(2, 2, { bias: false });
+
+  constructor() {
+    super();
+    this.apply((module) => {
+      if (module instanceof Linear)
+        module.weight.assign(fromData(Float32Array.of(1, 0, 0, 1), [2, 2], 'f32'));
+    });
+    this.spare.requiresGrad_(false);
+  }
+
+  /** Shape: x [B, 2] -> [B, 2]. */
+  forward(x: Tensor, alternative = false): Tensor {
+    const [one, two] = alternative ? [this.middle, this.last] : [this.last, this.middle];
+    return one.forward(two.forward(this.first.forward(x)));
+  }
+}
+
+async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' | 'gradients'>> {
+  const found: PassObservations['buckets'] = {};
+  const gradients: PassObservations['gradients'] = {};
+  for (const findUnusedParameters of [false, true]) {
+    const parallel = await DistributedDataParallel.create(new Tangled(), {
+      bucketBytes: 1,
+      findUnusedParameters,
+    });
+    const optimizer = new SGD(parallel.module.parameters(), { lr: 0 });
+    const seen = [parallel.buckets];
+    for (let step = 0; step < 3; step++) {
+      optimizer.zeroGrad();
+      // Rank 0 decides, whatever order the others have.
+      parallel
+        .forward(ones([1, 2]).mul(rank + 1), rank > 0)
+        .sum()
+        .backward();
+      await optimizer.step();
+      seen.push(parallel.buckets);
+    }
+    found[`findUnusedParameters: ${findUnusedParameters}`] = seen.map((each) =>
+      each.map((names) => [...names]),
+    );
+    for (const [name, { grad }] of parallel.module.namedParameters()) {
+      if (grad !== null) gradients[name] = Number((await grad.data())[0]);
+    }
+  }
+  return { buckets: found, gradients };
+}
+
+/** Adds the sums of two weights, or one of them. */
+class Pair extends Module {
+  readonly a = new Linear(2, 2, { bias: false });
+  readonly b = new Linear(2, 2, { bias: false });
+
+  /** Shape: -> []. */
+  forward(uses: 'a' | 'b' | 'both'): Tensor {
+    const a = this.a.weight.sum();
+    const b = this.b.weight.sum();
+    return uses === 'a' ? a : uses === 'b' ? b : a.add(b);
+  }
+}
+
+async function staticGraph(rank: number): Promise<PassObservations['staticGraph']> {
+  const create = (): Promise<DistributedDataParallel<Pair, ['a' | 'b' | 'both'], Tensor>> =>
+    DistributedDataParallel.create(new Pair(), { staticGraph: true, bucketBytes: 1 });
+  const parallel = await create();
+  const gradients: PassObservations['staticGraph']['gradients'] = {};
+  for (let step = 0; step < 3; step++) {
+    parallel.module.zeroGrad();
+    parallel.forward('a').mul(rank).backward();
+    for (const [name, { grad }] of parallel.module.namedParameters())
+      gradients[`${name} in step ${step}`] = grad === null ? null : Number((await grad.data())[0]);
+  }
+  const errors: PassObservations['staticGraph']['errors'] = [];
+  for (const [before, after] of [
+    ['a', 'both'],
+    ['both', 'a'],
+  ] as const) {
+    const other = await create();
+    other.forward(before).backward();
+    await other.module.a.weight.grad?.data();
+    try {
+      other.forward(after).backward();
+    } catch (error) {
+      if (!ShardwiseError.isInstance(error)) throw error;
+      errors.push({ code: error.code, message: error.message });
+    }
+  }
+  return { gradients, errors };
+}
+
+/** Buffers of two dtypes. */
+class Buffers extends Module {
+  readonly linear = new Linear(2, 2);
+  readonly mean = new BufferTensor(Float32Array.of(0, 0), [2]);
+  readonly variance = new BufferTensor(Float32Array.of(0, 0, 0, 0), [2, 2]);
+  readonly count = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly epoch = new BufferTensor(Int32Array.of(0, 0), [2], { dtype: 'i32' });
+
+  /** Shape: x [B, 2] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    return this.linear.forward(x).add(this.mean);
+  }
+}
+
+async function buffers(rank: number): Promise<PassObservations['buffers']> {
+  const parallel = await DistributedDataParallel.create(new Buffers());
+  const { module } = parallel;
+  for (const [, buffer] of module.namedBuffers()) {
+    buffer.assign(buffer.add(rank + 1));
+    await buffer.data();
+  }
+  const before = statistics().collectives;
+  const y = parallel.forward(ones([1, 2]));
+  await y.data();
+  const values: Record<string, number[]> = {};
+  const { collectives } = statistics();
+  for (const [name, buffer] of module.namedBuffers())
+    values[name] = Array.from(await buffer.data(), Number);
+  return { collectives: collectives - before, values };
+}
+
+export async function main(context: RankContext): Promise<PassObservations> {
+  await joinWorld(context);
+  const { rank } = context;
+  return {
+    ...(await buckets(rank)),
+    staticGraph: await staticGraph(rank),
+    buffers: await buffers(rank),
+  };
+}

@@ -1,0 +1,106 @@
+import { AdamW, manualSeed, type Module, type Strategy, type Tensor } from '@shardwise/core';
+import { ddp, fsdp, parallelize, zero, ZeroRedundancyOptimizer } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { globalBatch, type Task, type TaskName, taskNames, tasks } from './models.ts';
+
+/** Updates before the checkpoint, and after it. */
+export const half = 10;
+
+const strategies = {
+  DDP: () => ddp({ findUnusedParameters: true }),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+  // Beside an optimizer that shares out whole parameters.
+  ZeroRedundancyOptimizer: () => ddp({ findUnusedParameters: true }),
+} as const satisfies Record<string, () => Strategy<Module>>;
+
+export type StrategyName = keyof typeof strategies;
+export const strategyNames: readonly StrategyName[] = Object.keys(strategies).filter(
+  (name): name is StrategyName => Object.hasOwn(strategies, name),
+);
+
+const jobSchema = z.object({
+  task: z.custom<TaskName>((value) => taskNames.some((name) => name === value)),
+  strategy: z.custom<StrategyName>((value) => strategyNames.some((name) => name === value)),
+  /** Folder to continue from, or to save to. */
+  from: z.string().optional(),
+  to: z.string().optional(),
+});
+/** Half of a training: the first one, which ends with a save, or the second one. */
+export type Job = z.infer<typeof jobSchema>;
+
+/** By job, the losses of this rank's part of each batch. */
+export const lossesSchema = z.array(z.array(z.number()));
+
+export async function main(context: RankContext): Promise<z.infer<typeof lossesSchema>> {
+  const { group } = await join(context);
+  const results: number[][] = [];
+  for (const { task, strategy, from, to } of z.array(jobSchema).parse(context.data)) {
+    // What is not loaded must show.
+    manualSeed(from === undefined ? 0 : 1);
+    const model = tasks[task].build();
+    const parallel = await parallelize(model, strategies[strategy]());
+    const groups = groupsOf(model, from !== undefined);
+    const settings = { lr: from === undefined ? 0.01 : 1 };
+    const optimizer =
+      strategy === 'ZeroRedundancyOptimizer'
+        ? new ZeroRedundancyOptimizer(groups, AdamW, settings)
+        : new AdamW(groups, settings);
+    if (from !== undefined) {
+      const checkpoint = await loadCheckpoint(from);
+      await loadModel(checkpoint, model);
+      await loadOptimizer(checkpoint, model, optimizer);
+    }
+    const share = globalBatch / context.size;
+    const part = [context.rank * share, (context.rank + 1) * share] as const;
+    const first = from === undefined ? 0 : half;
+    results.push(
+      await train(tasks[task], optimizer, (x) => parallel.forward(x), [first, first + half], part),
+    );
+    if (to !== undefined) await saveCheckpoint(to, { step: half, model, optimizer }, { group });
+  }
+  return results;
+}
+
+/** Both halves on one rank, without any strategy or checkpoint. */
+export async function trainAlone(name: TaskName): Promise<readonly number[]> {
+  manualSeed(0);
+  const task: Task = tasks[name];
+  const model = task.build();
+  const optimizer = new AdamW(groupsOf(model, false), { lr: 0.01 });
+  return train(task, optimizer, (x) => model.forward(x), [0, 2 * half], [0, globalBatch]);
+}
+
+/** With `other`, they stand in another order and have settings that must be overwritten. */
+function groupsOf(model: Module, other: boolean): { params: Tensor[]; weightDecay: number }[] {
+  const parameters = model.parameters();
+  const groups = [
+    { params: parameters.filter(({ ndim }) => ndim >= 2), weightDecay: other ? 1 : 0.1 },
+    { params: parameters.filter(({ ndim }) => ndim < 2), weightDecay: 0 },
+  ];
+  return other ? groups.toReversed() : groups;
+}
+
+async function train(
+  task: Task,
+  optimizer: Pick<AdamW, 'zeroGrad' | 'step'>,
+  forward: (x: Tensor) => Tensor,
+  [first, stop]: readonly [number, number],
+  [firstItem, stopItem]: readonly [number, number],
+): Promise<number[]> {
+  const losses: number[] = [];
+  for (let step = first; step < stop; step++) {
+    optimizer.zeroGrad();
+    const { x, y } = task.batch(step, firstItem, stopItem);
+    const loss = task.loss(forward(x), y);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}

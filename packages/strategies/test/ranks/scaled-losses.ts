@@ -1,0 +1,161 @@
+import { createHash } from 'node:crypto';
+import {
+  Adam,
+  DynamicLossScaler,
+  Embedding,
+  fromData,
+  functional,
+  Linear,
+  manualSeed,
+  Module,
+  SGD,
+  type Strategy,
+  type Tensor,
+  tokenLossScale,
+} from '@shardwise/core';
+import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const f16 = { parameterDtype: 'f16' } as const;
+
+export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-1 in f16': () => zero({ stage: 1, mixedPrecision: f16 }),
+  'ZeRO-2 in f16': () => zero({ stage: 2, mixedPrecision: f16 }),
+  'ZeRO-3 in f16': () => zero({ stage: 3, mixedPrecision: f16 }),
+  FSDP: () => fsdp(),
+  'FSDP in f16': () => fsdp({ mixedPrecision: f16 }),
+};
+
+/** Of the step in which a rank's gradients overflow, and of the one after it. */
+const skipped = z.object({
+  taken: z.array(z.boolean()),
+  /** Of parameters and optimizer states after each step. */
+  hashes: z.array(z.string()),
+  scale: z.number(),
+});
+export const outcome = z.object({
+  skipped: z.record(z.string(), skipped),
+  /** Parameters after a step on sequences of different lengths. */
+  weights: z.record(z.string(), z.array(z.number())),
+});
+
+export async function main(context: RankContext): Promise<z.infer<typeof outcome>> {
+  await join(context);
+  const found: z.infer<typeof outcome> = { skipped: {}, weights: {} };
+  for (const [name, strategy] of Object.entries(strategies)) {
+    found.skipped[name] = await overflowOnOneRank(strategy, context);
+    if (!name.endsWith('f16')) found.weights[name] = await unevenTokens(strategy, context);
+  }
+  return found;
+}
+
+async function overflowOnOneRank(
+  strategy: () => Strategy<Module>,
+  { rank, size }: RankContext,
+): Promise<z.infer<typeof skipped>> {
+  manualSeed(0);
+  const model = new Linear(5, 3);
+  const parallel = await parallelize(model, strategy());
+  const optimizer = new Adam(model.parameters());
+  const scaler = new DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
+  const taken: boolean[] = [];
+  const hashes: string[] = [];
+  for (let step = 0; step < 4; step++) {
+    const overflows = step === 2 && rank === size - 1;
+    optimizer.zeroGrad();
+    const x = fromData(
+      new Float32Array(10).fill(overflows ? Infinity : (step + rank) / 8),
+      [2, 5],
+      'f32',
+    );
+    const loss = parallel.forward(x).square().mean();
+    scaler.scale(loss).backward();
+    taken.push(await scaler.step(optimizer));
+    const hash = createHash('sha256');
+    for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+    // Steps and moments of this rank's parts.
+    const { state } = await optimizer.stateDict();
+    const own = createHash('sha256');
+    for (const arrays of Object.values(state)) {
+      for (const { bytes } of Object.values(arrays)) own.update(bytes);
+    }
+    hashes.push(`${hash.digest('hex')} ${own.digest('hex')}`);
+  }
+  return { taken, hashes, scale: scaler.lossScale };
+}
+
+/** Tokens of each microbatch of each rank; the rest of its 8 is padding. */
+const lengths = [
+  [8, 1],
+  [3, 5],
+  [2, 7],
+] as const;
+const ignoreIndex = -100;
+
+class Bigram extends Module {
+  readonly table = new Embedding(6, 4);
+  readonly head = new Linear(4, 6);
+
+  /** Shape: x i32 [T] -> [T, 6]. */
+  forward(x: Tensor): Tensor {
+    return this.head.forward(this.table.forward(x));
+  }
+}
+
+function sequence(rank: number, microbatch: number): { x: Int32Array; y: Int32Array } {
+  const x = Int32Array.from({ length: 8 }, (_, i) => (i * 5 + rank * 2 + microbatch) % 6);
+  const tokens = lengths[rank]?.[microbatch] ?? 0;
+  const y = Int32Array.from(x, (token, i) => (i < tokens ? (token * 2 + 1) % 6 : ignoreIndex));
+  return { x, y };
+}
+
+async function unevenTokens(
+  strategy: () => Strategy<Module>,
+  { rank }: RankContext,
+): Promise<number[]> {
+  manualSeed(0);
+  const model = new Bigram();
+  const parallel = await parallelize(model, strategy());
+  const optimizer = new SGD(model.parameters(), { lr: 1 });
+  const scale = tokenLossScale(lengths[rank] ?? []);
+  const pass = (microbatch: number): void => {
+    const { x, y } = sequence(rank, microbatch);
+    const logits = parallel.forward(fromData(x, [8], 'i32'));
+    const options = { reduction: 'sum', ignoreIndex } as const;
+    functional
+      .crossEntropy(logits, fromData(y, [8], 'i32'), options)
+      .mul(scale)
+      .backward();
+  };
+  parallel.noSync(() => pass(0));
+  pass(1);
+  await optimizer.step();
+  return weightsOf(model);
+}
+
+/** The same step on one batch of all sequences, whose loss is the mean over its tokens. */
+export async function oneBigBatch(ranks: number): Promise<number[]> {
+  manualSeed(0);
+  const model = new Bigram();
+  const optimizer = new SGD(model.parameters(), { lr: 1 });
+  const all = lengths
+    .slice(0, ranks)
+    .flatMap((counts, rank) => counts.map((_, i) => sequence(rank, i)));
+  const joined = (of: 'x' | 'y'): Tensor => {
+    const data = Int32Array.from(all.flatMap((each) => [...each[of]]));
+    return fromData(data, [data.length], 'i32');
+  };
+  functional.crossEntropy(model.forward(joined('x')), joined('y'), { ignoreIndex }).backward();
+  await optimizer.step();
+  return weightsOf(model);
+}
+
+async function weightsOf(model: Module): Promise<number[]> {
+  return Object.values(await fullStateDict(model)).flatMap(({ bytes }) =>
+    Array.from(new Float32Array(bytes.slice().buffer)),
+  );
+}

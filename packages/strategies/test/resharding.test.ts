@@ -1,0 +1,42 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { setRank } from '@shardwise/core';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { strategyNames, trainAlone } from './ranks/reshard.ts';
+import { largestDifference, type Resharding, secondHalves } from './resharding.ts';
+
+// Every strategy is saved and loaded on every number of ranks; all combinations are in the slow test.
+const worlds = [
+  [2, 2],
+  [3, 2],
+  [2, 4],
+  [4, 1],
+  [1, 3],
+] as const;
+
+const reshardings: readonly Resharding[] = worlds.flatMap(([savedOn, loadedOn], shift) =>
+  strategyNames.map((saved, index) => ({
+    task: shift === 1 ? 'a GPT' : 'an odd MLP',
+    saved,
+    savedOn,
+    loaded: strategyNames[(index + shift) % strategyNames.length] ?? saved,
+    loadedOn,
+  })),
+);
+
+describe('a training that is saved and continued', () => {
+  const alone = new Map<string, readonly number[]>();
+  let losses: readonly (readonly number[])[] = [];
+
+  beforeAll(async () => {
+    setRank({ device: await cpu() });
+    for (const task of ['a GPT', 'an odd MLP'] as const) alone.set(task, await trainAlone(task));
+    losses = await secondHalves(reshardings);
+  }, 600_000);
+
+  it.each(reshardings.map((each, index) => ({ ...each, index })))(
+    'with $saved on $savedOn ranks, then $loaded on $loadedOn, goes on as one rank does: $task',
+    ({ task, index }) => {
+      expect(largestDifference(losses[index] ?? [], alone.get(task) ?? [])).toBeLessThan(1e-5);
+    },
+  );
+});

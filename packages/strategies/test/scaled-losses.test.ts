@@ -1,0 +1,43 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { setRank } from '@shardwise/core';
+import { describeDifference, spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { oneBigBatch, outcome, strategies } from './ranks/scaled-losses.ts';
+
+describe.each([2, 3])('on %i ranks', (size) => {
+  let ranks: readonly z.infer<typeof outcome>[] = [];
+  let expected: readonly number[] = [];
+
+  beforeAll(async () => {
+    setRank({ device: await cpu() });
+    expected = await oneBigBatch(size);
+    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
+    const url = new URL('./ranks/scaled-losses.ts', import.meta.url);
+    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
+  }, 130_000);
+
+  describe.each(Object.keys(strategies))('%s', (name) => {
+    it('skips a step on all ranks where one of them overflows, and changes nothing', () => {
+      const each = ranks.flatMap(({ skipped }) => skipped[name] ?? []);
+      expect(each).toHaveLength(size);
+      for (const { taken, hashes, scale } of each) {
+        expect(taken).toEqual([true, true, false, true]);
+        expect(scale).toBe(2 ** 7);
+        expect(hashes[2]).toBe(hashes[1]);
+        expect(new Set(hashes).size).toBe(3);
+      }
+    });
+  });
+
+  it.each(Object.keys(strategies).filter((name) => !name.endsWith('f16')))(
+    '%s on microbatches of different lengths gives the step of one big batch',
+    (name) => {
+      for (const { weights } of ranks) {
+        const found = weights[name] ?? [];
+        expect(describeDifference(found, expected, { rtol: 1e-5, atol: 1e-6 })).toBeUndefined();
+      }
+    },
+  );
+});

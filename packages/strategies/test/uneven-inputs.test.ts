@@ -1,0 +1,55 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { cases, ended, type Ended } from './ranks/uneven-inputs.ts';
+
+const size = 3;
+let ranks: readonly Record<string, Ended>[] = [];
+
+beforeAll(async () => {
+  const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
+  const found = await spawnRanks(size, new URL('./ranks/uneven-inputs.ts', import.meta.url), {
+    world,
+    timeoutMs: 120_000,
+  });
+  ranks = z.array(z.record(z.string(), ended)).length(size).parse(found);
+}, 130_000);
+
+describe('ranks with different numbers of batches', () => {
+  // A batch of rank r has the gradient r + 1; the learning rate is 1.
+  it.each([
+    ['later ranks have more', [1, 2, 3], (1 + 2 + 3 + 2 + 3 + 3) / 3],
+    ['rank 0 has more', [3, 2, 1], (1 + 2 + 3 + 1 + 2 + 1) / 3],
+    ['all have as many', [2, 2, 2], 2 * 2],
+    ['one rank has none', [3, 0, 3], (3 * (1 + 3)) / 3],
+    ['divided by those that take part', [1, 2, 3], 2 + 2.5 + 3],
+    ['with a ZeroRedundancyOptimizer', [1, 2, 3], (1 + 2 + 3 + 2 + 3 + 3) / 3],
+  ] as const)('end with one model: %s', (name, steps, distance) => {
+    expect(ranks.map((rank) => rank[name]?.steps)).toEqual(steps);
+    for (const rank of ranks) {
+      expect(rank[name]?.error).toBeNull();
+      expect(rank[name]?.weight).toHaveLength(3);
+      for (const value of rank[name]?.weight ?? []) expect(value).toBeCloseTo(-distance, 5);
+      expect(rank[name]?.weight).toEqual(ranks[0]?.[name]?.weight);
+    }
+  });
+
+  it('share the buffers of a rank that has batches', () => {
+    for (const name of Object.keys(cases)) {
+      const most = Math.max(...ranks.map((rank) => rank[name]?.steps ?? NaN));
+      if (name === 'stopping with the first') continue;
+      for (const rank of ranks) expect(rank[name]?.seen, name).toBe(most);
+    }
+  });
+
+  it('stop with an error on all of them when the first has run out, where that is asked for', () => {
+    const all = ranks.map((rank) => rank['stopping with the first']);
+    // The step that was under way when rank 0 ended is taken by the others.
+    expect(all.map((each) => each?.steps)).toEqual([2, 3, 3]);
+    for (const each of all) {
+      expect(each?.error?.code).toBe('DATA');
+      expect(each?.error?.message).toContain('as many batches on each of 3 ranks');
+    }
+  });
+});
