@@ -28,7 +28,10 @@ describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, 
     const run = await ranks.run({ kind: 'forever', elements: 1 << 16 }, options);
     await run.ready;
     await breakIt();
+    const brokenMs = performance.now();
     const outcomes = await run.outcomesOf(survivors);
+    const passedMs = Math.round(performance.now() - brokenMs);
+    console.log(`ranks ${survivors.join(', ')} have heard of it after ${passedMs} ms`);
     return outcomes.map((outcome, index) => ({
       rank: survivors[index] ?? -1,
       message: outcome?.status === 'rejected' ? outcome.error.message : 'it did not end',

@@ -26,8 +26,19 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     });
 
   it('when a link is cut, both hosts end and name the other one', async () => {
-    const cut = { prints: 'step 1/', act: (_: ChildProcess) => made.hosts[1]?.cut() };
-    const [first, second] = await Promise.all(runs.onHosts(made.hosts, 'run', cut));
+    let cutMs = 0;
+    const cutLink = async (_: ChildProcess): Promise<void> => {
+      cutMs = performance.now();
+      await made.hosts[1]?.cut();
+    };
+    const cut = { prints: 'step 1/', act: cutLink };
+    const [first, second] = await Promise.all(
+      runs.onHosts(made.hosts, 'run', cut).map(async (run, node) => {
+        const ended = await run;
+        console.log(`node ${node} ended ${Math.round(performance.now() - cutMs)} ms after the cut`);
+        return ended;
+      }),
+    );
     expect(first?.exitCode, first?.output).toBe(1);
     expect(first?.stderr).toMatch(/Rank [23] on node 1 \(host1\) failed: .*no heartbeat for/);
     expect(second?.exitCode, second?.output).toBe(1);

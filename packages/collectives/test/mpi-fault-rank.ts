@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { mpiGroup } from '@shardwise/collectives/node';
 import type { ProcessGroup } from '@shardwise/core/spec';
 
@@ -50,6 +51,8 @@ try {
   await play(group);
 } catch (error) {
   say(String(error));
+  // A launcher may end all ranks as soon as one has failed: the others are to speak first.
+  if (fault !== 'throws' || rank !== 1) await delay(1000);
   throw error;
 }
 

@@ -2,7 +2,8 @@ import { abortThreadsWorld, createThreadsWorld, joinThreadsWorld } from '@shardw
 import { ConfigError } from '@shardwise/core/spec';
 import { settleRanks, spawnRanks } from '@shardwise/testing';
 import * as fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { Control } from '../src/shared-memory/control.ts';
 
 const rankUrl = new URL('./threads-rank.ts', import.meta.url);
 const PAGE_BYTES = 65536;
@@ -102,6 +103,8 @@ describe('a threads world', () => {
 });
 
 describe('many ranks on one thread', () => {
+  afterEach(() => vi.restoreAllMocks());
+
   it('meet without waiting for each other, as far ahead as there are slots', async () => {
     const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
     const groups = [0, 1, 2].map((rank) => joinThreadsWorld(world, rank));
@@ -151,6 +154,24 @@ describe('many ranks on one thread', () => {
       `"CollectiveAbortedError: barrier #0 on rank 1: rank 0 of the world ended the group (CollectiveTimeoutError: barrier #0 on rank 0, barrier(): after 20 ms rank 2 has not arrived. Check that they run and make the same calls, or raise timeoutMs). Look for the first failure on rank 0 of the world"`,
     );
   });
+
+  it.each(['barrier', 'recv'] as const)(
+    'hear the reason of one that ends the world and leaves, also while they look (%s)',
+    async (operation) => {
+      const world = createThreadsWorld({ size: 2, arenaBytes: PAGE_BYTES });
+      const [first, second] = [0, 1].map((rank) => joinThreadsWorld(world, rank));
+      // Rank 0 fails between two looks of rank 1: whether the world has ended, and who has left.
+      vi.spyOn(Control.prototype, 'abortCause').mockImplementationOnce(() => {
+        first!.close(new Error('the disk is full'));
+        first!.close();
+        return undefined;
+      });
+      const buffer = { bytes: new Uint8Array(4), dtype: 'f32' } as const;
+      const call = operation === 'recv' ? second!.recv(buffer, 0) : second!.barrier();
+      await expect(call).rejects.toThrow(/rank 0 .*the disk is full/);
+      await expect(second!.barrier()).rejects.toThrow(/rank 0 .*the disk is full/);
+    },
+  );
 
   it('run out of channels after 64 groups that stay open, and not if they are closed', async () => {
     const world = createThreadsWorld({ size: 1, arenaBytes: PAGE_BYTES });

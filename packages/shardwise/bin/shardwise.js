@@ -1,6 +1,10 @@
 #!/usr/bin/env node
 import { existsSync } from 'node:fs';
 
+// Ranks that are threads share Node's pool, in which they compute while they communicate; 4 threads are
+// too few. Its size is read when it is used first, by the import below at the earliest.
+process.env.UV_THREADPOOL_SIZE ??= '128';
+
 // Committed, so that npm can link the command before the first build.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 24 || (major === 24 && minor < 9)) {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -211,6 +211,25 @@ describe('a command line that cannot be run', () => {
 });
 
 describe('the rest of the command', () => {
+  it.each([
+    [undefined, '128'],
+    ['16', '16'],
+  ])('gives rank threads a pool for all: of %s threads, %s', async (asked, expected) => {
+    const sees = 'process.on("exit", () => console.log(process.env.UV_THREADPOOL_SIZE))';
+    const command = join(import.meta.dirname, '..', 'bin', 'shardwise.js');
+    const { UV_THREADPOOL_SIZE: _, ...environment } = process.env;
+    // Whether or not the command is built, it says so before it ends.
+    const { stdout } = spawnSync(
+      process.execPath,
+      ['--import', `data:text/javascript,${encodeURIComponent(sees)}`, command, '--version'],
+      {
+        env: asked === undefined ? environment : { ...environment, UV_THREADPOOL_SIZE: asked },
+        encoding: 'utf8',
+      },
+    );
+    expect(stdout.trim().split('\n').at(-1)).toBe(expected);
+  });
+
   it('has a version and help', async () => {
     expect((await shardwise(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     const help = await shardwise(['run', '--help']);

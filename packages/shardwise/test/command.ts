@@ -37,6 +37,12 @@ export class Command {
     this.#closed = once(this.#child, 'close');
   }
 
+  get pid(): number {
+    const { pid } = this.#child;
+    if (pid === undefined) throw new Error('the command did not start');
+    return pid;
+  }
+
   get stdout(): string {
     return this.#stdout;
   }

@@ -50,6 +50,7 @@ describe('ranks with the variables of torchrun', () => {
     const [first, second] = await Promise.all(ranks);
     expect(first?.exitCode, first?.output).toBe(0);
     expect(second?.exitCode, second?.output).toBe(0);
+    expect(first?.output).toMatch(/^transport: tcp \(2 ranks that torchrun started\)$/m);
     expect(first?.output).toMatch(/^step 4\/4 {2}loss /m);
     expect(second?.output).toMatch(/^rank 1 of 2, .*, tcp, /m);
     expect(second?.output).not.toMatch(/^step/m);

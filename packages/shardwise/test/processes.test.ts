@@ -1,6 +1,13 @@
 import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import {
+  createGroup,
+  createLoopbackTransports,
+  hostedTransport,
+  joinThreadsWorld,
+} from '@shardwise/collectives';
+import { MemoryStore, startStoreServer, tcpTransport } from '@shardwise/collectives/node';
 import { ConfigError } from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { describeError } from '../src/launcher/failure.ts';
@@ -8,6 +15,8 @@ import { launch } from '../src/launcher/launch.ts';
 import { decodeError, encodeError } from '../src/launcher/processes/error-data.ts';
 import { chooseTransport } from '../src/launcher/transports/transport-choice.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
+import { abortReason } from '../src/rank/abort-reason.ts';
+import type { Round } from '../src/rendezvous/round.ts';
 import { Command, fixture } from './command.ts';
 import { roundOf } from './round-of.ts';
 
@@ -183,6 +192,58 @@ describe('an error that a process tells its launcher', () => {
   it('is nothing where it is not what a rank says', () => {
     expect(decodeError({ name: 'Error' })).toBeUndefined();
     expect(decodeError({ name: 'E', message: 'm'.repeat(10_000), stack: '' })).toBeUndefined();
+  });
+});
+
+describe('the end of a round on a host of several', () => {
+  it.each([
+    [3, 'rank 3 of the world ended the group (it broke)'],
+    [0, 'rank 0 of the world ended the group (it broke)'],
+  ])('names rank %i by its number in the world', async (culprit, expected) => {
+    const store = new MemoryStore();
+    const secret = 'a secret of this test';
+    const host = { id: 'a', name: 'a', address: '127.0.0.1', ranks: 2 };
+    const server = await startStoreServer({ secret });
+    const round: Round = {
+      ...roundOf(2, cwd),
+      nodes: [host, { ...host, id: 'b', name: 'b' }],
+      nodeRank: 1,
+      store: { host: server.host, port: server.port, secret },
+    };
+    const transport = await createRankTransport(round, 'threads');
+    if (transport.way.kind !== 'hosted' || transport.way.local.kind !== 'threads') {
+      throw new Error(`hosts of two threads talk by ${transport.way.kind}`);
+    }
+    const { hosts, local } = transport.way;
+    const remotes = await Promise.all(
+      hosts.map((_, rank) => tcpTransport({ store, rank, size: hosts.length, secret })),
+    );
+    const world = joinThreadsWorld(local.world, 0);
+    const [, , remote] = remotes;
+    if (remote === undefined) throw new Error('rank 2 has not joined');
+    const group = createGroup(hostedTransport({ local: world, remote, hosts }), { hosts });
+    const barrier = group.barrier();
+    transport.abort(culprit, 'it broke');
+    await expect(barrier).rejects.toThrow(expected);
+    for (const end of remotes) end.close();
+    transport.close();
+    server.close();
+  });
+});
+
+describe('the word of a launcher that the group is over', () => {
+  it('names the rank that failed, not the one that is told', async () => {
+    const [, second] = createLoopbackTransports(2).map((transport) => createGroup(transport));
+    second?.close(abortReason({ rank: 0, reason: 'it broke' }));
+    await expect(second?.barrier()).rejects.toThrow(
+      'rank 0 of the world ended the group (it broke)',
+    );
+  });
+
+  it('names the launcher where no rank failed', async () => {
+    const [, second] = createLoopbackTransports(2).map((transport) => createGroup(transport));
+    second?.close(abortReason({ rank: undefined, reason: 'host-b joined' }));
+    await expect(second?.barrier()).rejects.toThrow('the launcher ended the group (host-b joined)');
   });
 });
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../src/rendezvous/open-store.ts';
 import type { NextRound } from '../src/rendezvous/rendezvous.ts';
 import { decodeEnd, decodeState } from '../src/rendezvous/rendezvous-state.ts';
@@ -190,6 +190,25 @@ describe('a round', () => {
     const second = roundOf(await a.next(never));
     expect(names(second)).toEqual(['a']);
     expect(second).toMatchObject({ epoch: 1, restarts: 1 });
+  });
+
+  it('waits for a host that has not come again, and says for which one, why, and how long', async () => {
+    const hosts = start({ maxRestarts: 1 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    await b.end(first, failed(1));
+    const next = a.next(never);
+    await vi.waitFor(
+      () =>
+        expect(hosts.notices).toContain(
+          'Rank 1 on node 1 (b) failed: it broke. Waiting up to 10 s for node 1 (b) or others in their place: ' +
+            '1 of 2 hosts have come.',
+        ),
+      { timeout: 5000 },
+    );
+    await gather([b]);
+    expect(roundOf(await next)).toMatchObject({ epoch: 1, restarts: 1 });
   });
 
   it('ends where the host that serves the store gives no sign of life', async () => {

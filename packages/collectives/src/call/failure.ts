@@ -130,9 +130,8 @@ export function peerClosedError(rank: number, reason: Error | undefined): Collec
 export function causeOf(error: unknown, rank: number): AbortCause {
   if (error instanceof CollectiveAbortedError) {
     const { abortedBy, reason } = error.fields;
-    if (typeof abortedBy === 'number' && typeof reason === 'string') {
-      return { rank: abortedBy, reason };
-    }
+    const isKnown = typeof abortedBy === 'number' || abortedBy === undefined;
+    if (isKnown && typeof reason === 'string') return { rank: abortedBy, reason };
   }
   return { rank, reason: reasonText(error) };
 }

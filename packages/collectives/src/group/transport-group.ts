@@ -10,7 +10,6 @@ import {
   callsDifferError,
   causeOf,
   mismatchError,
-  reasonText,
   timeoutError,
   type AbortCause,
   type CallSite,
@@ -69,8 +68,10 @@ export class TransportGroup extends CheckedGroup {
 
   override close(reason?: Error): void {
     const { transport, id } = this.#membership;
-    const text = reason === undefined ? 'it closed the group' : reasonText(reason);
-    this.#ended ??= { rank: transport.rank, reason: text };
+    this.#ended ??=
+      reason === undefined
+        ? { rank: transport.rank, reason: 'it closed the group' }
+        : causeOf(reason, transport.rank);
     // The transport is the world's; a part of it only ends it where it fails.
     if (id === 0 || reason !== undefined) transport.close(reason);
   }
@@ -209,7 +210,7 @@ export class TransportGroup extends CheckedGroup {
 
   #fail(error: Error): void {
     const { transport } = this.#membership;
-    this.#ended ??= { rank: transport.rank, reason: reasonText(error) };
+    this.#ended ??= causeOf(error, transport.rank);
     transport.close(error);
   }
 }

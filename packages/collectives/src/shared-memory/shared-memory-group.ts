@@ -33,7 +33,8 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#context = context;
     this.#lanes = lanes;
     const owner = {
-      end: (cause: AbortCause) => this.#end(cause),
+      // A rank that fails ends the world and then leaves: both may come between two looks.
+      end: (cause: AbortCause) => this.#end(lanes.control.abortCause() ?? cause),
       abort: (reason: unknown) => this.#abort(reason),
     };
     this.#collectives = new CollectiveQueue(lanes, context.memory, owner);

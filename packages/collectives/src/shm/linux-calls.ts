@@ -1,5 +1,6 @@
 import { closeSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { getSystemErrorName } from 'node:util';
 import { ConfigError } from '@shardwise/core/spec';
 import type koffi from 'koffi';
 
@@ -123,7 +124,7 @@ function refusedError(call: string, errno: number): ConfigError {
   return new ConfigError(
     {
       asked: 'Memory that processes share',
-      found: `the kernel refuses ${call} with errno ${errno}`,
+      found: `the kernel refuses ${call} with ${getSystemErrorName(-errno)}`,
       todo: 'Raise the limits of memory and descriptors, or use another transport',
     },
     { call, errno },

@@ -49,7 +49,7 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
 }
 
 async function reportOf({
-  run: { result, end },
+  run: { result, end, restarts },
   plan,
   localDirectory,
   interrupts,
@@ -66,7 +66,8 @@ async function reportOf({
       ? failureReport(result, verdict)
       : failureElsewhere(end.failure, result, verdict);
   const { maxRestarts } = plan;
-  return maxRestarts === 0
+  // A host that has lost the others can't start again, whatever the budget.
+  return maxRestarts === 0 || restarts < maxRestarts
     ? report
     : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
 }

@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { ShardwiseError } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
@@ -80,11 +81,11 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
     if (culprit === undefined || (!blamed && !isAborted(error))) culprit = rank;
     blamed ||= !isAborted(error);
     options.onFailure?.(rank, end);
-    release({ rank, reason: describeEnd(end) });
+    release(causeOf(rank, end));
   };
 
   const word = transport.choice.kind === 'threads' ? new StopWord() : undefined;
-  const starts = startsOf(options, word, logDirectory, onEnd);
+  const starts = startsOf(options, word, logDirectory, { onDoomed: release, onEnd });
   const create = { threads: RankWorker, processes: RankProcess }[form];
   for (const start of starts) handles.push(new create(start));
 
@@ -110,11 +111,16 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   }
 }
 
+interface RankEndListeners {
+  readonly onDoomed: (end: LaunchEnd) => void;
+  readonly onEnd: (rank: number, end: RankEnd) => void;
+}
+
 function startsOf(
   options: LaunchOptions,
   word: StopWord | undefined,
   logDirectory: string,
-  onEnd: (rank: number, end: RankEnd) => void,
+  { onDoomed, onEnd }: RankEndListeners,
 ): readonly RankStart[] {
   const { script, args, round, transport, onMessage, onLine } = options;
   const { nodes, nodeRank, runDirectory, resumeDirectory } = round;
@@ -151,9 +157,22 @@ function startsOf(
       },
       onMessage,
       onLine: (line, stream) => onLine(rank, line, stream),
+      onDoomed: (reason) => onDoomed({ rank, reason }),
       onEnd: (end) => onEnd(rank, end),
     } satisfies RankStart;
   });
+}
+
+/** A rank that failed for want of another one passes on what it knows of that one. */
+function causeOf(rank: number, end: RankEnd): LaunchEnd {
+  const { error } = end;
+  if (ShardwiseError.isInstance(error) && isAborted(error)) {
+    const { abortedBy, reason } = error.fields;
+    if (typeof abortedBy === 'number' && typeof reason === 'string') {
+      return { rank: abortedBy, reason };
+    }
+  }
+  return { rank, reason: describeEnd(end) };
 }
 
 /** Whether a rank failed for want of another one. */

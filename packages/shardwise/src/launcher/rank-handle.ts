@@ -27,6 +27,8 @@ export interface RankStart {
   readonly data: RankData;
   readonly onMessage: (message: RankMessage) => void;
   readonly onLine: (line: string, stream: OutputStream) => void;
+  /** The rank is about to be ended for this reason: the others are to hear it first. */
+  readonly onDoomed: (reason: string) => void;
   /** The moment the rank is gone; its last output may still be under way. */
   readonly onEnd: (end: RankEnd) => void;
 }

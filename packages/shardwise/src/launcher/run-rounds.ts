@@ -35,6 +35,8 @@ export interface RunEnd {
   /** Of this host's last ranks; undefined where none were started. */
   readonly result: LaunchResult | undefined;
   readonly end: RoundEnd;
+  /** How much of the restart budget has been used up. */
+  readonly restarts: number;
 }
 
 /** Starts this host's ranks, round after round, until the run is over. */
@@ -42,9 +44,11 @@ export async function runRounds(options: RunRoundsOptions): Promise<RunEnd> {
   const { rendezvous, signal, stop } = options;
   let result: LaunchResult | undefined;
   let before: RoundEnd | undefined;
+  let restarts = 0;
   for (;;) {
     const next = await nextRound(rendezvous, AbortSignal.any([signal, stop]));
-    if (next.kind === 'over') return { result, end: next.end };
+    if (next.kind === 'over') return { result, end: next.end, restarts };
+    restarts = next.round.restarts;
     const ran = await runRound(options, next.round, before);
     result = ran.result;
     before = ran.end;
@@ -108,7 +112,7 @@ async function runRound(
       onFailure,
     });
     if (result.culprit === undefined && !isEnded && !signal.aborted) await rendezvous.finish(round);
-    return { result, end: await over };
+    return { result, end: await over, restarts: round.restarts };
   } catch (error) {
     // Others are not to wait for ranks that have never started.
     const reason = error instanceof Error ? error.message : String(error);

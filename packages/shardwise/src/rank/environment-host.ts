@@ -25,7 +25,12 @@ export function environmentHost(launch: RankLaunch, environment: NodeJS.ProcessE
       const own = resolve(runDirectoryName(process.argv[1] ?? 'script', new Date()));
       const runDirectory = await shareText(group, own);
       const stop = new AgreedStop(group);
-      const metrics = printedMetrics({ runDirectory, rank, onStop: () => stop.request() });
+      const metrics = printedMetrics({
+        runDirectory,
+        rank,
+        transport,
+        onStop: () => stop.request(),
+      });
       return { runDirectory, resumeDirectory: undefined, stop, ...metrics };
     },
   };

@@ -1,4 +1,5 @@
 import { StopWord } from '../launcher/stop-word.ts';
+import { abortReason } from './abort-reason.ts';
 import { AgreedStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
@@ -9,17 +10,26 @@ import type { RankHost } from './rank-host.ts';
 export function launchedHost(link: LauncherLink): RankHost {
   const { data } = link;
   const { rank, localRank, runDirectory, resumeDirectory, transport } = data;
+  const stopped = Promise.withResolvers<void>();
+  const aborted = Promise.withResolvers<never>();
+  // Told to nobody where the rank has joined and makes no call.
+  aborted.promise.catch(() => undefined);
+  // From the start: a rank that waits for one that has failed is not to wait on.
+  link.listen((order) => {
+    if (order.kind === 'stop') stopped.resolve();
+    else aborted.reject(abortReason(order));
+  });
   return {
     rank,
     localRank,
     transport,
     isRecorded: true,
-    join: () => joinWorld(data),
-    enter: async (joined: JoinedRank) => {
-      const agreed = new AgreedStop(joined.group);
-      link.listen((order) => {
-        if (order.kind === 'stop') agreed.request();
-        else joined.abort(order.reason);
+    join: () => Promise.race([joinWorld(data), aborted.promise]),
+    enter: async ({ group }: JoinedRank) => {
+      const agreed = new AgreedStop(group);
+      void stopped.promise.then(() => agreed.request());
+      aborted.promise.catch((reason: unknown) => {
+        if (reason instanceof Error) group.close(reason);
       });
       return {
         runDirectory,

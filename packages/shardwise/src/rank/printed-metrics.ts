@@ -1,4 +1,8 @@
 import { basename } from 'node:path';
+import {
+  describeTransport,
+  type TransportChoice,
+} from '../launcher/transports/transport-choice.ts';
 import type { RankMessage } from '../run-state/message.ts';
 import { initialRunState, reduceRun } from '../run-state/run-state.ts';
 import { PlainOutput } from '../terminal/plain-output.ts';
@@ -12,9 +16,11 @@ export interface PrintedMetrics {
 export function printedMetrics(options: {
   readonly runDirectory: string;
   readonly rank: number;
+  /** How it reaches the others; undefined: there are none. */
+  readonly transport?: TransportChoice;
   readonly onStop: () => void;
 }): PrintedMetrics {
-  const { runDirectory, rank, onStop } = options;
+  const { runDirectory, rank, transport, onStop } = options;
   const script = process.argv[1] ?? 'script';
   const output = rank === 0 ? new PlainOutput(process) : undefined;
   let state = initialRunState({
@@ -24,6 +30,7 @@ export function printedMetrics(options: {
     worldSize: 1,
     startMs: Date.now(),
     nodeVersion: process.version,
+    ...(transport === undefined ? {} : { transport: describeTransport(transport) }),
   });
   const onInterrupt = (): void => {
     onStop();

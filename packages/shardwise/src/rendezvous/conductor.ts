@@ -4,7 +4,7 @@ import type { Pulse } from './pulse.ts';
 import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
 import type { RendezvousTimes } from './rendezvous-times.ts';
 import { endKey, finishedKey } from './round-keys.ts';
-import { nodeLabel, type RoundEnd } from './round.ts';
+import { describeFailure, nodeLabel, type RoundEnd } from './round.ts';
 import type { SharedState } from './shared-state.ts';
 
 export interface ConductorOptions {
@@ -78,7 +78,7 @@ export class Conductor {
     if (!waiting.some(({ id }) => id === leader)) return;
     if (waiting.length < minNodes) {
       this.#lastCallSince = undefined;
-      this.#announce(`Waiting for hosts: ${waiting.length} of ${minNodes} have come.`);
+      this.#announce(waitingText(state, minNodes, times.joinTimeoutMs));
       if (now - this.#gatheringSince > times.joinTimeoutMs) await this.#giveUp(state);
       return;
     }
@@ -176,6 +176,20 @@ export class Conductor {
     const silences = await Promise.all(others.map((node) => pulse.silentMs(node.id)));
     return others.filter((_, index) => (silences[index] ?? 0) > times.heartbeatLimitMs);
   }
+}
+
+/** Why the last round ended, who of it has not come again, and how long that is waited for. */
+function waitingText(
+  { nodes, waiting, end }: RendezvousState,
+  minNodes: number,
+  joinTimeoutMs: number,
+): string {
+  const come = new Set(waiting.map(({ id }) => id));
+  const missing = nodes.flatMap(({ id }, place) => (come.has(id) ? [] : [nodeLabel(nodes, place)]));
+  const whom = missing.length === 0 ? 'hosts' : `${missing.join(', ')} or others in their place`;
+  const seconds = Math.ceil(joinTimeoutMs / 1000);
+  const why = end?.kind === 'failed' ? `${describeFailure(end.failure).replace(/\.$/, '')}. ` : '';
+  return `${why}Waiting up to ${seconds} s for ${whom}: ${waiting.length} of ${minNodes} hosts have come.`;
 }
 
 /** Before a wait is worth a line. */

@@ -22,6 +22,8 @@ export interface StoreRendezvousOptions extends Omit<
 const POLL_MS = 50;
 /** For hosts that learn that the run is over. */
 const LEAVE_MS = 1000;
+/** A host that has missed so many signs of life is not waited for where there is nothing left to do. */
+const QUIET_BEATS = 4;
 
 /** Hosts that agree through a store, which one of them serves. */
 export class StoreRendezvous implements Rendezvous {
@@ -52,7 +54,7 @@ export class StoreRendezvous implements Rendezvous {
             ...options,
             store,
             shared: this.#shared,
-            pulse: new Pulse(store),
+            pulse: this.#pulse,
             id: own.id,
           });
     this.#beating = setInterval(() => void this.#beat(), times.heartbeatMs);
@@ -110,7 +112,11 @@ export class StoreRendezvous implements Rendezvous {
     await this.#conductor?.stop();
     const leaving =
       server === undefined
-        ? Promise.race([store.add(LEFT_KEY, 1), delay(LEAVE_MS), this.#lost.promise])
+        ? Promise.race([
+            store.add(LEFT_KEY, 1),
+            delay(LEAVE_MS, undefined, { ref: false }),
+            this.#lost.promise,
+          ])
         : this.#dismiss();
     // Where the store is gone there is nobody to take leave of.
     await leaving.catch(() => undefined);
@@ -119,9 +125,9 @@ export class StoreRendezvous implements Rendezvous {
     server?.close();
   }
 
-  /** Tells the others that it is over, if they don't know, and waits until they have left. */
+  /** Tells the others that it is over, if they don't know, and waits until those that live have left. */
   async #dismiss(): Promise<void> {
-    const { opened, own } = this.#options;
+    const { opened, own, times } = this.#options;
     const { nodes, waiting } = await this.#shared.update((state) =>
       state.phase === 'over'
         ? undefined
@@ -131,7 +137,11 @@ export class StoreRendezvous implements Rendezvous {
       [...nodes, ...waiting].map(({ id }) => id).filter((id) => id !== own.id),
     );
     const deadline = performance.now() + LEAVE_MS;
-    while (performance.now() < deadline && (await opened.store.add(LEFT_KEY, 0)) < others.size) {
+    while (performance.now() < deadline) {
+      const silences = await Promise.all([...others].map((id) => this.#pulse.silentMs(id)));
+      const living = silences.filter((silentMs) => silentMs <= QUIET_BEATS * times.heartbeatMs);
+      const left = await opened.store.add(LEFT_KEY, 0);
+      if (left >= others.size || living.length === 0) return;
       await delay(POLL_MS);
     }
   }
@@ -201,6 +211,8 @@ export class StoreRendezvous implements Rendezvous {
     const end: RoundEnd = { kind: 'failed', failure: { node, reason } };
     this.#isLost = true;
     this.#lost.resolve(end);
+    // What waits for an answer waits in vain; the host that serves the store has yet to dismiss the others.
+    if (this.#conductor === undefined) this.#options.opened.store.close();
     return end;
   }
 }

@@ -11,6 +11,7 @@ import { watchStopped } from './watch-stopped.ts';
 
 /** As long as a host of which nothing is heard. */
 const STOPPED_MS = 1500;
+const STOPPED = `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
 
 /** One rank as a process of its own: what ends it ends nobody else. */
 export class RankProcess implements RankHandle {
@@ -50,7 +51,7 @@ export class RankProcess implements RankHandle {
   }
 
   #fateOf({ signal }: Exit): string | undefined {
-    if (this.#wasStopped) return `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
+    if (this.#wasStopped) return STOPPED;
     return signal === null ? undefined : `its process was ended by ${signal}`;
   }
 
@@ -70,6 +71,7 @@ export class RankProcess implements RankHandle {
     logPath,
     onMessage,
     onLine,
+    onDoomed,
     onEnd,
   }: RankStart): Promise<RankOutcome> {
     const { stdout, stderr } = this.#child;
@@ -91,6 +93,7 @@ export class RankProcess implements RankHandle {
         ? undefined
         : watchStopped(pid, STOPPED_MS, () => {
             this.#wasStopped = true;
+            onDoomed(STOPPED);
             this.#kill();
           });
     const closed = once(this.#child, 'close').then(() => undefined);

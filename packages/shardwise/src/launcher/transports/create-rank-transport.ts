@@ -4,7 +4,7 @@ import {
   startStoreServer,
   type ShmAvailability,
 } from '@shardwise/collectives/node';
-import { hostsOf, type Round } from '../../rendezvous/round.ts';
+import { firstRankOf, hostsOf, type Round } from '../../rendezvous/round.ts';
 import type { TcpMeeting } from '../rank-data.ts';
 import { localTransport } from './local-transport.ts';
 import type { RankTransport } from './rank-transport.ts';
@@ -60,11 +60,15 @@ async function hosted(
 ): Promise<RankTransport> {
   const { meeting, close } = await meetingOf(round);
   const local = localTransport(form, size);
+  const first = firstRankOf(round, round.nodeRank);
+  // As hostedTransport numbers them: this host's from 0, behind them those of the world.
+  const inLocalWorld = (rank: number): number =>
+    rank >= first && rank < first + size ? rank - first : size + rank;
   return {
     choice,
     way: { kind: 'hosted', local: local.way, hosts: hostsOf(round), meeting },
     abort: (rank, reason) => {
-      local.abort(rank, reason);
+      local.abort(rank === undefined ? undefined : inLocalWorld(rank), reason);
       return false;
     },
     close: () => {

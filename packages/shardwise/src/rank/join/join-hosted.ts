@@ -18,5 +18,5 @@ export async function joinHosted(way: HostedWay, rank: number): Promise<JoinedRa
       : joinShm(localWay.world, localRank);
   const remote = await meetByTcp(meeting, { rank, size, peers });
   const group = createGroup(hostedTransport({ local, remote, hosts }), { hosts });
-  return { group, arena, abort: (reason) => group.close(new Error(reason)) };
+  return { group, arena };
 }

@@ -16,5 +16,5 @@ export async function joinMpi({ rank, size }: TcpPlace): Promise<JoinedRank> {
       { rank, size, mpiRank: group.rank, mpiSize: group.size },
     );
   }
-  return { group, arena: undefined, abort: (reason) => group.close(new Error(reason)) };
+  return { group, arena: undefined };
 }

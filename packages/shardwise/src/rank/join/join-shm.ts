@@ -4,9 +4,5 @@ import type { SharedMemoryRank } from './joined-rank.ts';
 /** Throws ConfigError. */
 export function joinShm(world: ShmWorld, rank: number): SharedMemoryRank {
   const { group, memory, region } = joinShmWorld(world, rank);
-  return {
-    group,
-    arena: { memory, ...region },
-    abort: (reason) => group.close(new Error(reason)),
-  };
+  return { group, arena: { memory, ...region } };
 }

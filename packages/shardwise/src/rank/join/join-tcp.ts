@@ -18,11 +18,7 @@ export async function joinTcp(
 ): Promise<JoinedRank> {
   const transport = await meetByTcp(meeting, place);
   const group = createGroup(transport, hosts === undefined ? {} : { hosts });
-  return {
-    group,
-    arena: undefined,
-    abort: (reason) => group.close(new Error(reason)),
-  };
+  return { group, arena: undefined };
 }
 
 /** Connects this rank with all others; the store is needed no longer. */

@@ -16,9 +16,5 @@ export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank
     );
   }
   const group = joinThreadsWorld(world, rank);
-  return {
-    group,
-    arena: { memory: world.memory, ...region },
-    abort: (reason) => group.close(new Error(reason)),
-  };
+  return { group, arena: { memory: world.memory, ...region } };
 }

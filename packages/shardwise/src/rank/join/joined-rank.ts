@@ -7,8 +7,6 @@ export interface JoinedRank {
   readonly group: ProcessGroup;
   /** Memory for this rank's tensors that other ranks reach without a copy; undefined: there is none. */
   readonly arena: (MemoryRegion & { readonly memory: ThreadsWorld['memory'] }) | undefined;
-  /** Fails all calls of the group, here and on the ranks that it reaches. */
-  abort(reason: string): void;
 }
 
 /** Of ranks that share memory. */

@@ -1,0 +1,3 @@
+import { mpiContract } from './mpi-contract.ts';
+
+mpiContract({ sizes: [1, 2, 3, 4] });

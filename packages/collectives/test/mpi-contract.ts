@@ -1,0 +1,38 @@
+import {
+  findMpis,
+  processGroupContract,
+  type MpiLauncher,
+  type ProcessGroupContract,
+} from '@shardwise/testing';
+import { afterAll, describe } from 'vitest';
+import { MpiPool } from './mpi-pool.ts';
+
+const scenarioUrl = new URL('./mpi-scenario.ts', import.meta.url);
+
+/** The contract under every MPI that is here, and what `more` adds to it. */
+export function mpiContract(
+  options: Pick<ProcessGroupContract, 'sizes' | 'randomCalls'>,
+  more?: (pool: MpiPool) => void,
+): void {
+  for (const found of findMpis()) {
+    const title = 'missing' in found ? `${found.name} is not here: ${found.missing}` : found.name;
+    describe.skipIf('missing' in found)(title, () => {
+      if ('launcher' in found) conforms(found.launcher, options, more);
+    });
+  }
+}
+
+function conforms(
+  launcher: MpiLauncher,
+  options: Pick<ProcessGroupContract, 'sizes' | 'randomCalls'>,
+  more?: (pool: MpiPool) => void,
+): void {
+  const pool = new MpiPool(launcher);
+  afterAll(() => pool.end());
+  processGroupContract({
+    name: `processes under ${launcher.name}`,
+    run: (size, scenario) => pool.run(size, scenarioUrl, { name: 'main', data: scenario }),
+    ...options,
+  });
+  more?.(pool);
+}

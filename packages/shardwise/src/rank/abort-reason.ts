@@ -1,0 +1,14 @@
+import { CollectiveAbortedError } from '@shardwise/core';
+import type { LaunchEnd } from '../launcher/launch.ts';
+
+/** With what a group is to be closed, so that its calls name the rank that failed, not the one that was told. */
+export function abortReason({ rank, reason }: LaunchEnd): Error {
+  return new CollectiveAbortedError(
+    {
+      asked: 'Working in the group',
+      found: `${rank === undefined ? 'the launcher' : `rank ${rank}`} ended it (${reason})`,
+      todo: 'Look for the first failure',
+    },
+    { abortedBy: rank, reason },
+  );
+}

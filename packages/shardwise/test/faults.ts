@@ -1,0 +1,81 @@
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { shmAvailability } from '@shardwise/collectives/node';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { Command, fixture, freePort } from './command.ts';
+
+/** What the others must hear of each, beside rank 1. */
+const heard = {
+  'killed-early': /SIGKILL|exit code 9/,
+  'killed-before': /ended the group \(/,
+  'killed-inside': /ended the group \(/,
+  'killed-after': /ended the group \(/,
+  stopped: /its process (was|is) stopped/,
+  throws: /ended the group \(/,
+  operation: /allReduce\(sum, .*broadcast\(root 0, /,
+  size: /f32 \[1048576\].*f32 \[524288\]/,
+  dtype: /f32 \[1048576\].*i32 \[1048576\]/,
+  'one-call-fewer': /allReduce\(sum, .*barrier\(\)/,
+  leaves: /closed the (group|transport)/,
+} as const;
+export type Fault = keyof typeof heard;
+const isFault = (name: string): name is Fault => name in heard;
+export const allFaults: readonly Fault[] = Object.keys(heard).filter(isFault);
+
+/** `hosts` times `nproc` ranks. */
+const worlds = {
+  threads: { hosts: 1, nproc: 3, more: ['--ranks', 'threads'] },
+  shm: { hosts: 1, nproc: 3, more: ['--ranks', 'processes'] },
+  tcp: { hosts: 3, nproc: 1, more: [] },
+  hosted: { hosts: 2, nproc: 2, more: [] },
+} as const;
+
+const shm = shmAvailability();
+
+/** One run whose restarts each end by the next fault, and the last one well. */
+export function ranksThatFail(transport: keyof typeof worlds, committed: readonly Fault[]): void {
+  const isHere = shm.available || transport === 'threads' || transport === 'tcp';
+  const title = `ranks on ${transport}${isHere ? '' : ' (not here: no shared memory)'}`;
+  describe.skipIf(!isHere)(title, () => hearOfFaults(transport, committed));
+}
+
+function hearOfFaults(transport: keyof typeof worlds, committed: readonly Fault[]): void {
+  const { hosts, nproc, more } = worlds[transport];
+  let output = '';
+
+  beforeAll(async () => {
+    const cwd = await mkdtemp(join(tmpdir(), 'shardwise-faults-'));
+    const env = { SHARDWISE_SECRET: 'a secret of this test alone' };
+    const meeting = ['--nnodes', String(hosts), '--rdzv', `127.0.0.1:${await freePort()}`];
+    const runs = Array.from({ length: hosts }, (_, place) => {
+      const own = hosts === 1 ? [] : [...meeting, '--node-rank', String(place)];
+      const restarts = ['--max-restarts', String(committed.length), '--run-dir', `run-${place}`];
+      const options = ['--nproc', String(nproc), ...own, ...more, ...restarts];
+      const args = ['run', ...options, fixture('faults.ts'), ...committed];
+      return new Command(args, { cwd, env });
+    });
+    const codes = await Promise.all(runs.map((run) => run.ended()));
+    output = runs.map((run) => run.output).join('\n');
+    expect(codes, output).toEqual(codes.map(() => 0));
+    // How long it took is for whoever reads the log of the tests.
+    for (const [line] of output.matchAll(/rank \d+ hears of \S+ after \d+ ms/g)) {
+      console.log(`${transport}: ${line}`);
+    }
+  }, 300_000);
+
+  it(`are joined by ${transport}`, () => {
+    expect(output).toMatch(new RegExp(`^transport: ${transport} `, 'm'));
+  });
+
+  it.each(committed)('all name rank 1 where it is one of "%s"', (fault) => {
+    for (let rank = 0; rank < hosts * nproc; rank += 1) {
+      if (rank === 1) continue;
+      const [, message = ''] =
+        new RegExp(`rank ${rank} hears of ${fault} after \\d+ ms: (.*)$`, 'm').exec(output) ?? [];
+      expect(message, output).toMatch(/rank 1\b/);
+      expect(message).toMatch(heard[fault]);
+      expect(message).not.toContain('has not arrived');
+    }
+  });
+}
