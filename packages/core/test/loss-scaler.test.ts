@@ -34,7 +34,10 @@ describe('the scale follows DeepSpeed’s rule', () => {
 
   test('with nothing but overflows it halves down to the smallest', () => {
     const options = { initialScale: 2 ** 4, hysteresis: 1, throwAtMinScale: false };
-    const found = scales(options, Array.from({ length: 8 }, () => true));
+    const found = scales(
+      options,
+      Array.from({ length: 8 }, () => true),
+    );
     expect(found).toEqual([8, 4, 2, 1, 1, 1, 1, 1]);
   });
 
