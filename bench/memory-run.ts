@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout } from 'node:timers/promises';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import { createThreadsWorld } from 'shardwise';
@@ -24,6 +25,8 @@ const before = residentBytes('VmRSS');
 const built = messages();
 for (const worker of workers) worker.postMessage('build and train a step');
 await built;
+// Freed array buffers are given back by another thread.
+await setTimeout(500);
 const highest = residentBytes('VmHWM');
 const forgets = forgetHighest();
 const found = messages();

@@ -9,5 +9,7 @@ export function roundsOf({ rounds }: Readonly<Record<string, unknown>>, usual: n
   if (rounds === undefined) return usual;
   const count = Number(rounds);
   if (Number.isSafeInteger(count) && count > 0) return count;
-  throw new RangeError(`Asked for --rounds ${JSON.stringify(rounds)}. Give an integer of at least 1`);
+  throw new RangeError(
+    `Asked for --rounds ${JSON.stringify(rounds)}. Give an integer of at least 1`,
+  );
 }

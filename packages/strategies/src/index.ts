@@ -1,6 +1,5 @@
 export { dataParallel } from './data-parallel/data-parallel-strategy.ts';
 export { DataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
-export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/all-reduce-hook.ts';
 export {
   assignBuckets,
   bucketBytes,
@@ -9,6 +8,7 @@ export {
   type BucketItem,
 } from './distributed-data-parallel/buckets.ts';
 export type { CommHook } from './distributed-data-parallel/comm-hook.ts';
+export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/compress-hooks.ts';
 export { ddp } from './distributed-data-parallel/ddp.ts';
 export {
   DistributedDataParallel,

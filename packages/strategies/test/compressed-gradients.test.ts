@@ -4,7 +4,7 @@ import { setRank } from '@shardwise/core';
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { hooks } from './ranks/compressed-gradients.ts';
+import type { hooks } from './ranks/compressed-gradients.ts';
 import { taskNames } from './ranks/models.ts';
 import { results, steps, trainAlone, type Trained } from './ranks/strategy-table.ts';
 

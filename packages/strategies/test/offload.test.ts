@@ -43,8 +43,8 @@ describe('FSDP whose states are outside the device', () => {
 
   it.each(['host', 'disk'])('has on the device only gradients and a few layers: %s', (kind) => {
     for (const rank of ranks) {
-      // Parts of one layer, and two layers and their gradients whole.
-      expect(rank[kind]?.peakBytes).toBeLessThan(partBytes + 12 * layerBytes);
+      // Three layers and two gradients whole, of two parts each, and what the ranks next reduce or collect.
+      expect(rank[kind]?.peakBytes).toBeLessThan(partBytes + 14 * layerBytes);
     }
   });
 

@@ -19,7 +19,8 @@ export interface Expanded {
 
 /**
  * Rewrites a subgraph: composites that are not native become primitives, collectives work along
- * dim 0 only, those of one rank disappear, and an update's readers read the value that it stores.
+ * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32, and an update's readers
+ * read the value that it stores.
  */
 export function expand(
   subgraph: Subgraph,

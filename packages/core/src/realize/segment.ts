@@ -46,8 +46,9 @@ export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
  * values, so that the collective starts as soon as its input exists, where a value needs a
  * collective's result (a reduction to parts, or a gather of an updated parameter, is waited for when
- * the next one starts, as it holds up memory), and where backward begins to make a part of the forward pass again: what
- * layers make again is one program then, and what is between does not outlive its segment.
+ * the next one starts, as it holds up memory), and where backward begins to make a part of the
+ * forward pass again: what layers make again is one program then, and what is between does not
+ * outlive its segment.
  */
 export function segment(graph: ValueGraph): readonly Stage[] {
   const stages: Stage[] = [];
@@ -77,14 +78,16 @@ export function segment(graph: ValueGraph): readonly Stage[] {
   // The parameters of a layer are collected together, and used one after another: waiting for each
   // where it is used would cut the layer into as many segments.
   const startedWith = (group: readonly number[]): (readonly number[])[] => {
-    const isGather = (stage: Stage | undefined): boolean =>
-      stage?.kind === 'start' && stage.values.every((id) => graph.values[id]?.op === 'allGather');
-    const at = stages.findLastIndex((stage) => stage.kind === 'start' && stage.values === group);
-    if (!isGather(stages[at])) return [group];
-    const from = stages.findLastIndex((stage, index) => index < at && !isGather(stage)) + 1;
-    const to = stages.findIndex((stage, index) => index > at && !isGather(stage));
-    const together = stages.slice(from, to < 0 ? undefined : to).map(({ values }) => values);
-    return together.filter(([first = -1]) => startedIn.has(first));
+    const isGather = (id: number): boolean => graph.values[id]?.op === 'allGather';
+    let [first = -1] = group;
+    if (!isGather(first)) return [group];
+    while (isGather(first - 1)) first--;
+    const together: (readonly number[])[] = [];
+    for (let id = first; isGather(id); id++) {
+      const each = startedIn.get(id);
+      if (each !== undefined) together.push(each);
+    }
+    return together;
   };
   // Until they have been waited for, reductions to parts hold up the memory of the whole, and
   // gathers of updated parameters that of the parts.

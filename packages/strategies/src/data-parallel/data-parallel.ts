@@ -12,7 +12,7 @@ import {
   reduce,
   type Tensor,
 } from '@shardwise/core';
-import { shareBuffers } from '../distributed-data-parallel/shared-buffers.ts';
+import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
 import { requireSameModel } from '../same-model.ts';
 import { mapTensors } from './map-tensors.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';

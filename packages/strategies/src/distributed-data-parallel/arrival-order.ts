@@ -1,10 +1,5 @@
-import {
-  broadcast,
-  CollectiveMismatchError,
-  currentSession,
-  fromData,
-  type Tensor,
-} from '@shardwise/core';
+import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core';
+import { bytesNow } from './bytes-now.ts';
 
 /**
  * The order in which gradients arrive, as rank 0 sees it in its first pass; other ranks may see
@@ -58,11 +53,4 @@ export class ArrivalOrder {
       { count: this.#count },
     );
   }
-}
-
-/** Of a value that has been computed, where they can be seen without waiting. */
-export function bytesNow({ node: { value } }: Tensor): Uint8Array | undefined {
-  if (value?.kind === 'host') return value.bytes;
-  if (value?.kind === 'device') return currentSession().backend.map(value.storage.buffer);
-  return undefined;
 }

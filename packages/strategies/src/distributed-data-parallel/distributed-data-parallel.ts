@@ -16,7 +16,7 @@ import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
 import type { Joinable, JoinContext, JoinHook } from './join.ts';
 import { Reducer } from './reducer.ts';
-import { shareBuffers } from './shared-buffers.ts';
+import { shareBuffers } from './share-buffers.ts';
 
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */

@@ -1,9 +1,9 @@
 import type { Tensor } from '@shardwise/core';
-import { averages } from './all-reduce-hook.ts';
 import type { CommHook } from './comm-hook.ts';
 import type { GradBucket } from './grad-bucket.ts';
 import { orthogonalize } from './orthogonalize.ts';
 import { PowerSgdState, type PowerSgdOptions } from './power-sgd-state.ts';
+import { reduceBucket } from './reduce-bucket.ts';
 
 /**
  * Sends two thin factors of each gradient instead of the gradient: Vogels et al. 2019, "PowerSGD:
@@ -17,7 +17,7 @@ export function powerSgdHook(options: PowerSgdOptions = {}): CommHook {
   return (bucket) =>
     state.startsBucket(bucket.isLast)
       ? compressed(bucket, state)
-      : averages(bucket, bucket.gradients);
+      : reduceBucket(bucket, bucket.gradients, 'avg');
 }
 
 /** Two messages: what is sent whole with the first factors P, then the second factors Q. */
@@ -30,9 +30,10 @@ function compressed(bucket: GradBucket, state: PowerSgdState): readonly Tensor[]
     const first = part?.matrix.matmul(orthogonalize(part.factor, epsilon)) ?? gradient;
     return [{ gradient, part, first }];
   });
-  const firsts = averages(
+  const firsts = reduceBucket(
     bucket,
     parts.map(({ first }) => first),
+    'avg',
   );
   const factors = parts.flatMap(({ gradient, part }, index) => {
     const { [index]: first } = firsts;
@@ -40,9 +41,10 @@ function compressed(bucket: GradBucket, state: PowerSgdState): readonly Tensor[]
     const p = orthogonalize(first, epsilon);
     return [{ index, gradient, part, p, q: part.matrix.matmul(p, { transposeA: true }) }];
   });
-  const seconds = averages(
+  const seconds = reduceBucket(
     bucket,
     factors.map(({ q }) => q),
+    'avg',
   );
   const averaged = [...firsts];
   factors.forEach(({ index, gradient, part, p }, position) => {

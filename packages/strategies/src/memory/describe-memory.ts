@@ -18,7 +18,8 @@ export function memoryRows(memory: PlanMemory): readonly (readonly string[])[] {
 }
 
 /** One line: the formula, with the numbers put in, and what it does not count. */
-export function describeFormula({ formula, statesBytes }: PlanMemory): string {
+export function describeFormula(memory: PlanMemory): string {
+  const { formula, statesBytes } = memory;
   if (formula === null) return `states: ${statesBytes} bytes; parameters are not cut alike`;
   const { text, elements, parts, bytes } = formula;
   const where = [`Ψ = ${elements} trained elements`, ...(parts > 1 ? [`N = ${parts}`] : [])];

@@ -33,13 +33,14 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
       bytes[state] += elements * element[state];
     }
   }
+  const statesBytes = bytes.parameter + bytes.gradient + bytes.optimizer;
   return {
     parameterBytes: bytes.parameter,
     gradientBytes: bytes.gradient,
     optimizerBytes: bytes.optimizer,
     bufferBytes: plan.bufferBytes ?? null,
     activationBytes: options.activationBytes ?? null,
-    statesBytes: bytes.parameter + bytes.gradient + bytes.optimizer,
+    statesBytes,
     formula: statesFormula(plan, (parameter) => elementBytes(parameter, plan, options)),
   };
 }

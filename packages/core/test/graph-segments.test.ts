@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest';
+import { segment } from '../src/realize/segment.ts';
+import type { Value, ValueGraph } from '../src/realize/values.ts';
+
+const shape = [256, 256];
+const axis = { axis: 'dp', size: 2, rank: 0 };
+
+const input: Value = { op: 'input', params: {}, inputs: [], shape, dtype: 'f32' };
+const add = (...inputs: number[]): Value => ({
+  op: 'add',
+  params: {},
+  inputs,
+  shape,
+  dtype: 'f32',
+});
+const gather = (of: number): Value => ({
+  op: 'allGather',
+  params: { ...axis, dim: 0, to: 'replicate' },
+  inputs: [of],
+  shape: [512, 256],
+  dtype: 'f32',
+});
+
+function stagesOf(graph: Omit<ValueGraph, 'eras'>): string[] {
+  const stages = segment({ ...graph, eras: graph.values.map(() => 0) });
+  return stages.map(({ kind, values }) => `${kind} ${values.join(' ')}`);
+}
+
+describe('segments', () => {
+  it('are not cut between parameters that were collected together', () => {
+    const values = [input, input, gather(0), gather(1), add(2, 2), add(4, 3)];
+    expect(stagesOf({ values, leafCount: 2, roots: [5], updates: [] })).toEqual([
+      'start 2',
+      'start 3',
+      'wait 2',
+      'wait 3',
+      'compute 4 5',
+    ]);
+  });
+
+  it('wait for what was collected ahead only where it is used', () => {
+    const values = [input, input, gather(0), add(0, 0), gather(1), add(3, 2), add(5, 4)];
+    expect(stagesOf({ values, leafCount: 2, roots: [6], updates: [] })).toEqual([
+      'start 2',
+      'start 4',
+      'compute 3',
+      'wait 2',
+      'compute 5',
+      'wait 4',
+      'compute 6',
+    ]);
+  });
+
+  it('update several parameters before the gathers of these start', () => {
+    const values = [input, input, add(0, 0), gather(2), add(1, 1), gather(4), add(3, 5)];
+    const updates = [
+      { target: 0, value: 3 },
+      { target: 1, value: 5 },
+    ];
+    expect(stagesOf({ values: values.slice(0, 6), leafCount: 2, roots: [], updates })).toEqual([
+      'compute 2 4',
+      'start 3',
+      'start 5',
+      'wait 3',
+      'wait 5',
+    ]);
+    expect(stagesOf({ values, leafCount: 2, roots: [6], updates }).at(-1)).toBe('compute 6');
+  });
+});

@@ -1,0 +1,112 @@
+import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
+import { interpreter } from '@shardwise/testing';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  CheckpointError,
+  fromData,
+  hostPages,
+  type PageStore,
+  Parameter,
+  setRank,
+} from '../src/index.ts';
+import { filePages } from '../src/node.ts';
+
+const values = Float32Array.from({ length: 1024 }, (_, index) => index);
+const doubled = values.map((value) => 2 * value);
+const bytes = values.byteLength;
+
+let device: CpuBackend;
+let directory = '';
+
+beforeEach(async () => {
+  device = await cpu();
+  setRank({ device });
+  directory = await mkdtemp(join(tmpdir(), 'shardwise-pages-'));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+const stores: Readonly<Record<string, () => Promise<PageStore>>> = {
+  'host memory': async () => hostPages(),
+  files: () => filePages(directory),
+};
+
+describe.each(Object.entries(stores))('a parameter paged out to %s', (_, makeStore) => {
+  it('is on the device only while a run reads it', async () => {
+    const parameter = new Parameter(values.slice(), [1024]);
+    await parameter.realize();
+    await parameter.mul(1).data();
+    expect(device.usage().bytesInUse).toBeGreaterThanOrEqual(bytes);
+    await parameter.pageOut('a/b', await makeStore());
+    const before = device.usage().bytesInUse;
+    expect(before).toBeLessThan(bytes);
+    expect(await parameter.mul(2).data()).toEqual(doubled);
+    expect(device.usage().bytesInUse - before).toBeLessThan(bytes);
+    expect(await parameter.data()).toEqual(values);
+  });
+
+  it('is back on the device after an update, and may be paged out again', async () => {
+    const store = await makeStore();
+    const parameter = new Parameter(values.slice(), [1024]);
+    await parameter.pageOut('weight', store);
+    parameter.assign(parameter.mul(2));
+    await parameter.pageOut('weight', store);
+    expect(await parameter.data()).toEqual(doubled);
+    expect(device.usage().bytesInUse).toBeLessThan(bytes);
+  });
+
+  it('is read between two runs of one program, by a device that is not in host memory, too', async () => {
+    setRank({ device: interpreter() });
+    const parameter = new Parameter(values.slice(), [1024]);
+    await parameter.pageOut('weight', await makeStore());
+    for (const factor of [2, 3]) {
+      const scalar = fromData(Float32Array.of(factor), [], 'f32');
+      expect(await parameter.mul(scalar).data()).toEqual(values.map((value) => factor * value));
+    }
+  });
+});
+
+describe('pages in files', () => {
+  it('are removed together', async () => {
+    const pages = await filePages(directory);
+    await pages.write('layers.0.weight', new Uint8Array(8));
+    expect(await readdir(pages.directory)).toHaveLength(1);
+    await pages[Symbol.asyncDispose]();
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('of two stores in one directory are apart', async () => {
+    const [one, two] = [await filePages(directory), await filePages(directory)];
+    const page = await one.write('weight', Uint8Array.of(1));
+    await two.write('weight', Uint8Array.of(2));
+    const target = new Uint8Array(1);
+    await page.read(target);
+    expect(target).toEqual(Uint8Array.of(1));
+  });
+
+  it('that are shorter than they were written are refused', async () => {
+    const pages = await filePages(directory);
+    const page = await pages.write('weight', new Uint8Array(8));
+    await truncate(join(pages.directory, 'weight'), 3);
+    await expect(page.read(new Uint8Array(8))).rejects.toThrow(CheckpointError);
+    await expect(page.read(new Uint8Array(8))).rejects.toThrow(/ends after 3 bytes/);
+  });
+
+  it('that cannot be written leave the contents where they are', async () => {
+    const pages = await filePages(directory);
+    await pages[Symbol.asyncDispose]();
+    const parameter = new Parameter(values.slice(), [1024]);
+    await expect(parameter.pageOut('weight', pages)).rejects.toThrow(CheckpointError);
+    expect(await parameter.data()).toEqual(values);
+  });
+});
+
+it('a parameter with a pending update may be frozen', async () => {
+  const parameter = new Parameter(values.slice(), [1024]);
+  parameter.assign(parameter.mul(2)).requiresGrad_(false);
+  expect(parameter.requiresGrad).toBe(false);
+  expect(await parameter.data()).toEqual(doubled);
+  expect(parameter.requiresGrad).toBe(false);
+});

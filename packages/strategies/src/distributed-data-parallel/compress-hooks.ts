@@ -1,0 +1,18 @@
+import type { DType } from '@shardwise/core';
+import type { CommHook } from './comm-hook.ts';
+import { reduceBucket } from './reduce-bucket.ts';
+
+/** Gradients travel as f16: half the bytes (PyTorch's fp16_compress_hook). */
+export const f16CompressHook: CommHook = compressHook('f16');
+
+/** Gradients travel as bf16: half the bytes, the range of f32 (PyTorch's bf16_compress_hook). */
+export const bf16CompressHook: CommHook = compressHook('bf16');
+
+/** Divides before it rounds, so that a sum of f16 stays in range. */
+function compressHook(dtype: DType): CommHook {
+  return (bucket) => {
+    const narrow = bucket.gradients.map((gradient) => gradient.div(bucket.ranks).to(dtype));
+    const sums = reduceBucket(bucket, narrow, 'sum');
+    return sums.map((sum, index) => sum.to(bucket.gradients[index]?.dtype ?? 'f32'));
+  };
+}

@@ -1,0 +1,14 @@
+import { allReduce, type Tensor } from '@shardwise/core';
+import type { GradBucket } from './grad-bucket.ts';
+
+/**
+ * All-reduces values as one message. Their nodes follow each other in the program, so what they read
+ * must have been written before. Shapes: N -> N each.
+ */
+export function reduceBucket(
+  { axis, index }: GradBucket,
+  values: readonly Tensor[],
+  reduce: 'sum' | 'avg',
+): Tensor[] {
+  return values.map((value) => allReduce(value, axis, { reduce, bucket: index }));
+}
