@@ -1,6 +1,6 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { isCheap, sourcesOf, type Stage } from './segment.ts';
+import { sourcesOf, type Stage } from './segment.ts';
 import { isCollective, isCompute, type ValueGraph } from './values.ts';
 
 /** Where a value's bytes are while a plan runs. */
@@ -121,7 +121,8 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
     }
     for (const id of stage.values) {
       producedIn.set(id, index);
-      for (const input of inputsThroughCheap(graph, id, producedIn)) read(input, index);
+      // A segment remakes cheap values, so it reads what they are made of.
+      for (const input of sourcesOf(graph, id)) read(input, index);
     }
   });
   for (const root of graph.roots) read(root, stages.length);
@@ -130,21 +131,6 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
     if (born !== undefined) lives.set(id, { from: born, to: stages.length });
   }
   return lives;
-}
-
-/** A segment remakes cheap values, so it reads what they are made of. */
-function inputsThroughCheap(
-  graph: ValueGraph,
-  id: number,
-  produced: ReadonlyMap<number, number>,
-): number[] {
-  const value = graph.values[id];
-  if (value === undefined) return [];
-  return value.inputs.flatMap((input) =>
-    isCheap(graph, input) && !produced.has(input)
-      ? inputsThroughCheap(graph, input, produced)
-      : [input],
-  );
 }
 
 function inPlaceCollectives(

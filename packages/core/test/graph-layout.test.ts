@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest';
+import { layOut, type Place } from '../src/realize/layout.ts';
+import { segment } from '../src/realize/segment.ts';
+import type { Value, ValueGraph } from '../src/realize/values.ts';
+
+const shape = [64, 4];
+const base = { params: {}, shape, dtype: 'f32' } as const;
+const input: Value = { ...base, op: 'input', inputs: [] };
+const add = (...inputs: number[]): Value => ({ ...base, op: 'add', inputs });
+const reduced = (of: number): Value => ({
+  ...base,
+  op: 'allReduce',
+  params: { axis: 'dp', size: 2, rank: 0, reduce: 'sum', to: 'replicate', bucket: -1 },
+  inputs: [of],
+});
+const flat = (of: number): Value => ({
+  ...base,
+  op: 'reshape',
+  params: { shape: [256] },
+  inputs: [of],
+  shape: [256],
+});
+
+function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyMap<number, Place> {
+  const eras = values.map(() => 0);
+  const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [] };
+  return layOut(graph, segment(graph), { alignment: 64, arriving: new Map() }).places;
+}
+
+function overlap(a: Place | undefined, b: Place | undefined): boolean {
+  if (a?.kind !== 'scratch' || b?.kind !== 'scratch') return false;
+  return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
+}
+
+describe('the memory of a plan', () => {
+  it('keeps what a segment makes another shape of, also where that shape is a result of its own', () => {
+    const values = [
+      input,
+      add(0, 0),
+      reduced(1),
+      // A root, and remade by the segment of the last value.
+      flat(2),
+      add(0, 0),
+      reduced(4),
+      add(5, 0),
+      reduced(6),
+      flat(7),
+      { ...add(3, 8), shape: [256] },
+    ];
+    const places = placesOf(values, [3, 9]);
+    expect(places.get(2)?.kind).toBe('scratch');
+    expect(places.get(7)?.kind).toBe('scratch');
+    expect(overlap(places.get(2), places.get(7))).toBe(false);
+  });
+});
