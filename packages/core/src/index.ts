@@ -149,5 +149,6 @@ export {
   nextKey,
   randomState,
   setRandomState,
+  withCoordinateKeys,
   type RandomState,
 } from './random/keys.ts';
