@@ -6,18 +6,26 @@ import { ddp } from './ddp.ts';
 import { memory } from './memory.ts';
 import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
+import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
 import { train } from './train.ts';
 
 // npm run -s bench -- NAME [--json] [options of the benchmark]
 // Prints a table; with --json the last line is the same and more as one JSON object.
 
-const benches: Readonly<Record<string, Bench>> = { train, ddp, memory, strategies, collectives };
+const benches: Readonly<Record<string, Bench>> = {
+  train,
+  ddp,
+  memory,
+  strategies,
+  collectives,
+  'tensor-parallel': tensorParallel,
+};
 
 const [name = '', ...args] = process.argv.slice(2);
 const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
 
 if (bench === undefined) {
-  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(13)}${about}`);
+  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(17)}${about}`);
   console.error(`Asked for the benchmark '${name}'. Give one of these names:\n${names.join('\n')}`);
   process.exitCode = 2;
 } else {

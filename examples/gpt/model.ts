@@ -22,29 +22,28 @@ export interface GPTOptions {
 class CausalSelfAttention extends Module {
   readonly qkv: Linear;
   readonly projection: Linear;
-  readonly #heads: number;
+  readonly #headWidth: number;
 
   constructor({ channels, heads }: GPTOptions) {
     super();
-    this.#heads = heads;
+    this.#headWidth = channels / heads;
     this.qkv = new Linear(channels, 3 * channels);
     this.projection = new Linear(channels, channels);
   }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
-    const [B = 0, T = 0, C = 0] = x.shape;
-    const H = this.#heads;
+    const qkv = this.qkv.forward(x); // [B, T, 3HD]
+    // The product says how many tokens and heads there are: a rank may hold a part of either.
+    const [B = 0, T = 0, width = 0] = qkv.shape;
+    const H = width / 3 / this.#headWidth;
     // Query, key and value heads stand one after the other.
-    const heads = this.qkv
-      .forward(x)
-      .reshape([B, T, 3 * H, C / H])
-      .transpose(1, 2); // [B, 3H, T, D]
+    const heads = qkv.reshape([B, T, 3 * H, this.#headWidth]).transpose(1, 2); // [B, 3H, T, D]
     const [query, key, value] = heads.split(H, 1); // each [B, H, T, D]
     if (query === undefined || key === undefined || value === undefined)
       throw new RangeError('three parts');
     const attended = functional.scaledDotProductAttention(query, key, value, { causal: true });
-    return this.projection.forward(attended.transpose(1, 2).reshape([B, T, C]));
+    return this.projection.forward(attended.transpose(1, 2).flatten(2));
   }
 }
 

@@ -170,5 +170,6 @@ export {
   nextKey,
   randomState,
   setRandomState,
+  withCoordinateKeys,
   type RandomState,
 } from './random/keys.ts';

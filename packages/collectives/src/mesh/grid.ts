@@ -1,43 +1,24 @@
-import type { CallOptions, MeshAxis, ProcessGroup } from '@shardwise/core/spec';
+import type { CallOptions, ProcessGroup } from '@shardwise/core/spec';
+import type { MeshRanks } from './mesh-ranks.ts';
 
-/** The grid that all meshes of one world are cut from: row-major, the last axis fastest. */
+/** The grid that all meshes of one world are cut from. */
 export interface Grid {
   readonly world: ProcessGroup;
-  readonly axes: readonly MeshAxis[];
+  readonly ranks: MeshRanks;
 }
 
 /** The ranks that differ from this one along these axes of the grid only. */
 export async function groupAlong(
-  { world, axes }: Grid,
+  { world, ranks }: Grid,
   names: readonly string[],
   options?: CallOptions,
 ): Promise<ProcessGroup> {
-  const coordinates = coordinatesOf(world.rank, axes);
-  const indexAlong = (chosen: readonly MeshAxis[]): number =>
-    chosen.reduce((index, { name, size }) => index * size + (coordinates.get(name) ?? 0), 0);
-  const along = names.flatMap((name) => axes.filter((axis) => axis.name === name));
-  const across = axes.filter(({ name }) => !names.includes(name));
-  const isInOrder = axes
-    .filter(({ name }) => names.includes(name))
-    .every((axis, index) => axis === along[index]);
-  if (isInOrder && sizeOf(along) === world.size) return world;
-  const group = await world.split(indexAlong(across), indexAlong(along), options);
+  const groups = ranks.groups(...names);
+  const color = groups.findIndex((members) => members.includes(world.rank));
+  const members = groups[color] ?? [];
+  const isWorld = groups.length === 1 && members.every((rank, index) => rank === index);
+  if (isWorld) return world;
+  const group = await world.split(color, members.indexOf(world.rank), options);
   if (group !== undefined) return group;
   throw new TypeError('A rank with a colour is in a group');
-}
-
-function coordinatesOf(rank: number, axes: readonly MeshAxis[]): ReadonlyMap<string, number> {
-  let rest = rank;
-  return new Map(
-    axes.toReversed().map(({ name, size }) => {
-      const coordinate = rest % size;
-      rest = Math.floor(rest / size);
-      return [name, coordinate];
-    }),
-  );
-}
-
-/** Number of ranks along all of them. */
-export function sizeOf(axes: readonly MeshAxis[]): number {
-  return axes.reduce((product, { size }) => product * size, 1);
 }

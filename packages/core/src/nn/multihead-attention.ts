@@ -44,8 +44,11 @@ export class MultiheadAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   outProj: Linear;
-  readonly numHeads: number;
-  readonly keyHeads: number;
+  /** Those whose rows this module holds: where heads are shared out over ranks, this rank's. */
+  numHeads: number;
+  keyHeads: number;
+  /** Features of a head. */
+  readonly headWidth: number;
   readonly dropout: number;
 
   /** Throws ConfigError where heads do not divide. */
@@ -62,7 +65,8 @@ export class MultiheadAttention extends Module {
     // PyTorch draws the output projection first, then the input projection, and zeroes the biases.
     this.outProj = new Linear(embedDim, embedDim, { bias, generator });
     if (bias) this.outProj.bias = new Parameter(init.zeros([embedDim]), [embedDim]);
-    const rows = embedDim + 2 * keyHeads * (embedDim / numHeads);
+    this.headWidth = embedDim / numHeads;
+    const rows = embedDim + 2 * keyHeads * this.headWidth;
     const weight = init.xavierUniform(generator, [rows, embedDim]);
     this.inProjWeight = new Parameter(weight, [rows, embedDim]);
     this.inProjBias = bias ? new Parameter(init.zeros([rows]), [rows]) : null;
@@ -83,8 +87,8 @@ export class MultiheadAttention extends Module {
 
   /** Cross-attention. Shape: query [B, T, E], key [B, S, E], value [B, S, E] -> [B, T, E]. */
   attend(query: Tensor, key: Tensor, value: Tensor, call: MultiheadAttentionCall = {}): Tensor {
-    const width = sizeAt(this.inProjWeight.shape, 1);
-    const keyRows = (sizeAt(this.inProjWeight.shape, 0) - width) / 2;
+    const width = this.numHeads * this.headWidth;
+    const keyRows = this.keyHeads * this.headWidth;
     const project = (x: Tensor, start: number, stop: number): Tensor => {
       const weight = this.inProjWeight.slice(0, start, stop);
       return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
@@ -98,8 +102,7 @@ export class MultiheadAttention extends Module {
   /** Shape: [B, T, heads*D] -> [B, heads, T, D]. */
   #heads(x: Tensor): Tensor {
     const [batch = 0, length = 0] = x.shape;
-    const width = sizeAt(this.inProjWeight.shape, 1) / this.numHeads;
-    return x.reshape([batch, length, -1, width]).permute([0, 2, 1, 3]);
+    return x.reshape([batch, length, -1, this.headWidth]).permute([0, 2, 1, 3]);
   }
 
   #attend(q: Tensor, k: Tensor, v: Tensor, call: MultiheadAttentionCall): Tensor {

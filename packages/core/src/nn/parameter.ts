@@ -41,7 +41,7 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
   /** All that there is of its contents, where it was made inside constructParts. */
-  readonly initialPart: Uint8Array | null;
+  initialPart: Uint8Array | null;
 
   constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
     const { dtype = 'f32' } = options;

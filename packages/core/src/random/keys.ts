@@ -24,6 +24,8 @@ class RandomStreams {
   readonly generator = new Generator();
   seed = wrap(this.generator.initialSeed());
   counter = 0;
+  /** This rank's coordinates in the regions that work on parts, outermost first. */
+  coordinates: readonly number[] = [];
 }
 
 const streams = new RandomStreams();
@@ -54,9 +56,35 @@ export function defaultGenerator(): Generator {
  * draw new numbers run one plan. Shape: -> i32 [2].
  */
 export function nextKey(): Tensor {
-  const key = fromData(Int32Array.of(streams.seed, streams.counter), [2], 'i32');
+  const seed = streams.coordinates.reduce(foldSeed, streams.seed);
+  const key = fromData(Int32Array.of(seed, streams.counter), [2], 'i32');
   streams.counter = (streams.counter + 1) | 0;
   return key;
+}
+
+/**
+ * Keys drawn inside `body` depend on this rank's coordinate along a mesh axis: ranks of one seed
+ * draw different numbers for their parts of a value there, and go on with equal keys after it.
+ */
+export function withCoordinateKeys<T>(coordinate: number, body: () => T): T {
+  const before = streams.coordinates;
+  streams.coordinates = [...before, coordinate];
+  try {
+    return body();
+  } finally {
+    streams.coordinates = before;
+  }
+}
+
+/**
+ * The first half of the keys of a coordinate: different for any two coordinates (in 32 bits), as
+ * each step is one to one. The steps are the finaliser of MurmurHash3 (Appleby 2011).
+ */
+function foldSeed(seed: number, coordinate: number): number {
+  let bits = seed ^ Math.imul(coordinate + 1, 0x9e3779b1);
+  bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return bits ^ (bits >>> 16);
 }
 
 export function randomState(): RandomState {

@@ -1,4 +1,11 @@
-import { type HostArray, type Module, type StateDict, Tensor } from '@shardwise/core';
+import {
+  type HostArray,
+  type Module,
+  type Parameter,
+  type StateDict,
+  Tensor,
+} from '@shardwise/core';
+import { PartitionedParameter } from '../tensor-parallel/partitioned-parameter.ts';
 import { ShardedParameter } from './sharded-parameter.ts';
 
 /**
@@ -8,16 +15,22 @@ import { ShardedParameter } from './sharded-parameter.ts';
 export async function fullStateDict(model: Module): Promise<StateDict> {
   const dict: Record<string, HostArray> = {};
   for (const [name, parameter] of model.namedParameters()) {
-    dict[name] = await read(
-      parameter instanceof ShardedParameter
-        ? new Tensor(parameter.wholeFrom(parameter.fullNode()))
-        : parameter,
-    );
+    dict[name] = await read(wholeOf(parameter));
   }
   for (const [name, buffer] of model.namedBuffers()) {
     if (buffer.persistent) dict[name] = await read(buffer);
   }
   return dict;
+}
+
+/** Undoes one cut after the other, the last one first. */
+function wholeOf(parameter: Parameter): Tensor {
+  if (!(parameter instanceof ShardedParameter)) {
+    return parameter instanceof PartitionedParameter ? parameter.whole() : parameter;
+  }
+  const collected = new Tensor(parameter.wholeFrom(parameter.fullNode()));
+  const { original } = parameter;
+  return original instanceof PartitionedParameter ? original.whole(collected) : collected;
 }
 
 async function read(tensor: Tensor): Promise<HostArray> {

@@ -172,9 +172,10 @@ async function shardParameter(
   const { size, rank } = axisOf(currentSession().mesh, axis);
   const { shape, dtype, requiresGrad } = parameter;
   const cut = cutOf(shape, parameter.ndim === 0 ? 'flat' : rule, size);
-  const common = { cut, axis, part: rank, requiresGrad };
+  const common = { cut, axis, part: rank, requiresGrad, original: parameter };
   const part = await make();
   parameter.dispose();
+  parameter.initialPart = null;
   model.replaceParameter(parameter, part);
   return part;
 

@@ -19,6 +19,8 @@ export interface ShardedParameterOptions {
   /** Which part this rank updates. */
   readonly part: number;
   readonly requiresGrad: boolean;
+  /** The parameter that is cut, which may be a part itself. */
+  readonly original: Parameter;
 }
 
 /**
@@ -29,6 +31,8 @@ export abstract class ShardedParameter extends Parameter {
   readonly cut: Cut;
   readonly axis: string;
   readonly part: number;
+  /** What it was cut from; its contents are freed. */
+  readonly original: Parameter;
   /** Of the whole parameter, of this rank's batches alone. */
   readonly local: Gradient = new Gradient();
   #shown: Node | null = null;
@@ -39,6 +43,7 @@ export abstract class ShardedParameter extends Parameter {
     this.cut = options.cut;
     this.axis = options.axis;
     this.part = options.part;
+    this.original = options.original;
     if (!options.requiresGrad) this.requiresGrad_(false);
   }
 
@@ -59,7 +64,7 @@ export abstract class ShardedParameter extends Parameter {
   }
 
   override get shardedOver(): readonly string[] {
-    return [this.axis];
+    return [...this.original.shardedOver, this.axis];
   }
 
   /** What this rank keeps of the values that forward reads; `contents` is what is updated. */

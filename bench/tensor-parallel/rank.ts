@@ -1,0 +1,81 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  AdamW,
+  cpu,
+  functional,
+  gptTensorParallel,
+  joinThreadsWorld,
+  LineMesh,
+  parallelize,
+  setRank,
+  statistics,
+  subscribe,
+  tensorParallel,
+  vocabParallelCrossEntropy,
+} from 'shardwise';
+import type { RankData, RankRequest, RankRound } from './messages.ts';
+import { batchOf, buildModel, tokensPerStep, workload } from './workload.ts';
+
+// One rank of the tensor-parallel benchmark: a thread that trains when told to.
+
+const { mode, rank, world }: RankData = workerData;
+const group = joinThreadsWorld(world, rank);
+const region = world.regions[rank];
+if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+const device = await cpu({ memory: world.memory, ...region, threads: mode === 'alone' ? 2 : 1 });
+setRank({ device, mesh: new LineMesh('tp', group) });
+
+const styles = gptTensorParallel({
+  heads: workload.heads,
+  sequenceParallel: mode === 'sequence',
+  logits: 'parts',
+});
+const model = buildModel();
+const parallel = mode === 'alone' ? model : await parallelize(model, tensorParallel(styles));
+const loss = mode === 'alone' ? functional.crossEntropy : vocabParallelCrossEntropy;
+const parameters = model.parameters();
+const optimizer = new AdamW(parameters, { lr: 1e-3 });
+const activationBytes = tokensPerStep * workload.channels * 4;
+let step = 0;
+
+parentPort?.on('message', (request: RankRequest) => {
+  if (request === 'close') group.close();
+  else void answer(request.steps);
+});
+
+async function trainStep(): Promise<number> {
+  const { ids, targets } = batchOf(step++);
+  optimizer.zeroGrad();
+  const value = loss(parallel.forward(ids), targets);
+  value.backward();
+  await optimizer.step();
+  return value.item();
+}
+
+/** A rejection ends the thread, which the benchmark's main thread hears. */
+async function answer(steps: number): Promise<void> {
+  const messages: Record<string, number> = {};
+  const stop = subscribe(({ category, name, detail = '' }) => {
+    if (category !== 'collective') return;
+    const outputBytes = Number.parseInt(detail, 10);
+    const bytes = name === 'reduceScatter' ? outputBytes * group.size : outputBytes;
+    if (bytes === activationBytes) messages[name] = (messages[name] ?? 0) + 1 / steps;
+  });
+  const before = statistics();
+  await group.barrier();
+  const start = performance.now();
+  let last = 0;
+  for (let index = 0; index < steps; index++) last = await trainStep();
+  await group.barrier();
+  const msPerStep = (performance.now() - start) / steps;
+  stop();
+  const round: RankRound = {
+    msPerStep,
+    communicationMs: (statistics().communicationMs - before.communicationMs) / steps,
+    activationMessages: messages,
+    loss: last,
+    parameterBytes: parameters.reduce((sum, { numel }) => sum + 4 * numel, 0),
+    peakBytes: device.usage().peakBytes,
+  };
+  parentPort?.postMessage(round);
+}

@@ -1,0 +1,34 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { createThreadsWorld } from 'shardwise';
+import type { Mode, RankData, RankRequest, RankRound } from './messages.ts';
+
+export interface Ranks {
+  /** All ranks' measurements of one round, in rank order. */
+  round(steps: number): Promise<RankRound[]>;
+  close(): Promise<void>;
+}
+
+/** Starts the ranks of a mode as threads of this process. */
+export function startRanks(mode: Mode): Ranks {
+  const size = mode === 'alone' ? 1 : 2;
+  const world = createThreadsWorld({ size });
+  const workers = Array.from({ length: size }, (_, rank) => {
+    const data: RankData = { mode, rank, world };
+    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
+  });
+  const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
+    const answered = once(worker, 'message');
+    worker.postMessage(request);
+    const [answer]: RankRound[] = await answered;
+    if (answer === undefined) throw new Error('a rank answered nothing');
+    return answer;
+  };
+  return {
+    round: (steps) => Promise.all(workers.map((worker) => ask(worker, { steps }))),
+    close: async () => {
+      for (const worker of workers) worker.postMessage('close' satisfies RankRequest);
+      await Promise.all(workers.map((worker) => worker.terminate()));
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { fromData, manualSeed, type Tensor } from 'shardwise';
+import { GPT } from '../../examples/gpt/model.ts';
+
+/** A GPT of 25.6 million parameters; the batch is that of all ranks. */
+export const workload = {
+  layers: 8,
+  channels: 512,
+  heads: 8,
+  context: 128,
+  batch: 4,
+  vocabulary: 256,
+} as const;
+
+export const tokensPerStep: number = workload.batch * workload.context;
+
+export function buildModel(): GPT {
+  manualSeed(0);
+  return new GPT({
+    vocabularySize: workload.vocabulary,
+    contextLength: workload.context,
+    layers: workload.layers,
+    heads: workload.heads,
+    channels: workload.channels,
+  });
+}
+
+/** Shape: ids and targets i32 [batch, context]. */
+export function batchOf(step: number): { ids: Tensor; targets: Tensor } {
+  const { batch, context, vocabulary } = workload;
+  const at = (shift: number): Tensor =>
+    fromData(
+      Int32Array.from({ length: batch * context }, (_, index) => {
+        const [row, column] = [Math.floor(index / context), (index % context) + shift];
+        return (row * 31 + step * 17 + column * (3 + (row % 5))) % vocabulary;
+      }),
+      [batch, context],
+      'i32',
+    );
+  return { ids: at(0), targets: at(1) };
+}

@@ -1,0 +1,67 @@
+import { ConfigError } from '@shardwise/core/spec';
+import type { MeshAxis } from '@shardwise/core/spec';
+
+export interface HostMeshOptions {
+  /** The axis inside a host; default 'tp'. */
+  readonly inner?: string;
+  /** The axis that crosses hosts; default 'dp'. */
+  readonly outer?: string;
+  /** Ranks along the inner axis; default the most that no host divides: of hosts with 4 and 6 ranks, 2. */
+  readonly innerSize?: number;
+}
+
+/**
+ * The axes of a mesh whose inner axis never leaves a host, as tensor parallelism wants it. `hosts`
+ * names the host of each rank, as the option of createGroup; the ranks of a host follow each other.
+ * Throws ConfigError where a group of the inner axis would lie on two hosts.
+ */
+export function meshFromHosts(
+  hosts: readonly number[],
+  options: HostMeshOptions = {},
+): readonly MeshAxis[] {
+  const { inner = 'tp', outer = 'dp' } = options;
+  const perHost = ranksPerHost(hosts);
+  const innerSize = options.innerSize ?? perHost.reduce(greatestCommonDivisor, 0);
+  const fits =
+    Number.isInteger(innerSize) &&
+    innerSize > 0 &&
+    perHost.length > 0 &&
+    perHost.every((count) => count % innerSize === 0);
+  if (!fits) {
+    throw new ConfigError(
+      {
+        asked: `the axis '${inner}' of ${innerSize} ranks inside a host`,
+        found: `hosts with ${perHost.join(', ') || 'no'} ranks`,
+        todo: `Use a size that divides the ranks of every host, such as ${perHost.reduce(greatestCommonDivisor, 0) || 1}`,
+      },
+      { inner, innerSize, ranksPerHost: perHost },
+    );
+  }
+  return [
+    { name: outer, size: hosts.length / innerSize },
+    { name: inner, size: innerSize },
+  ];
+}
+
+/** In the order of the ranks. */
+function ranksPerHost(hosts: readonly number[]): readonly number[] {
+  const counts = new Map<number, number>();
+  hosts.forEach((host, rank) => {
+    if (counts.has(host) && hosts[rank - 1] !== host) {
+      throw new ConfigError(
+        {
+          asked: `a mesh over the hosts ${hosts.join(', ')}`,
+          found: `rank ${rank} on host ${host} apart from that host's other ranks`,
+          todo: 'Number the ranks host by host',
+        },
+        { hosts, rank },
+      );
+    }
+    counts.set(host, (counts.get(host) ?? 0) + 1);
+  });
+  return [...counts.values()];
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}

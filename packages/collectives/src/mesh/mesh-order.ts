@@ -1,0 +1,40 @@
+import { ConfigError } from '@shardwise/core/spec';
+import type { MeshAxis } from '@shardwise/core/spec';
+
+/** Megatron's default: ranks of one tp group are neighbours, those of one pp group furthest apart. */
+export const megatronOrder = 'tp-cp-ep-dp-pp';
+
+/**
+ * The axes of a mesh from an order as Megatron-LM writes it, the first name fastest (createMesh has
+ * the last axis fastest). Axes without a size have one rank. Throws ConfigError for a name twice,
+ * and for a size of more than one of an axis that the order lacks.
+ */
+export function meshOrder(
+  order: string,
+  sizes: Readonly<Record<string, number>>,
+): readonly MeshAxis[] {
+  const names = order.split('-');
+  if (new Set(names).size < names.length || names.includes('')) {
+    throw new ConfigError(
+      {
+        asked: `the rank order '${order}'`,
+        found: 'a name that is empty or there twice',
+        todo: `Name each axis once, as in '${megatronOrder}'`,
+      },
+      { order },
+    );
+  }
+  const missing = Object.entries(sizes).filter(([name, size]) => !names.includes(name) && size > 1);
+  if (missing.length > 0) {
+    const list = missing.map(([name, size]) => `${name} ${size}`).join(', ');
+    throw new ConfigError(
+      {
+        asked: `the rank order '${order}'`,
+        found: `sizes of axes that it does not name: ${list}`,
+        todo: 'Add them to the order, or give them size 1',
+      },
+      { order, sizes },
+    );
+  }
+  return names.toReversed().map((name) => ({ name, size: sizes[name] ?? 1 }));
+}

@@ -1,0 +1,94 @@
+import { MeshRanks } from '@shardwise/collectives';
+import type { MeshAxis } from '@shardwise/core/spec';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+
+/** DeepSpeed's test_topology. */
+const pipeDataModel = new MeshRanks([
+  { name: 'pipe', size: 2 },
+  { name: 'data', size: 2 },
+  { name: 'model', size: 2 },
+]);
+
+const meshes: fc.Arbitrary<readonly MeshAxis[]> = fc
+  .array(fc.integer({ min: 1, max: 4 }), { minLength: 1, maxLength: 4 })
+  .map((sizes) => sizes.map((size, index) => ({ name: `axis${index}`, size })));
+
+describe('the ranks of a mesh', () => {
+  it("has DeepSpeed's groups along each axis", () => {
+    expect(pipeDataModel.groups('pipe')).toEqual([
+      [0, 4],
+      [1, 5],
+      [2, 6],
+      [3, 7],
+    ]);
+    expect(pipeDataModel.groups('data')).toEqual([
+      [0, 2],
+      [1, 3],
+      [4, 6],
+      [5, 7],
+    ]);
+    expect(pipeDataModel.groups('model')).toEqual([
+      [0, 1],
+      [2, 3],
+      [4, 5],
+      [6, 7],
+    ]);
+  });
+
+  it('finds the ranks at coordinates, and the coordinates of a rank', () => {
+    expect(pipeDataModel.ranksAt({ pipe: 0, data: 1 })).toEqual([2, 3]);
+    expect(pipeDataModel.ranksAt({})).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+    expect([...pipeDataModel.coordinatesOf(6)]).toEqual([
+      ['pipe', 1],
+      ['data', 1],
+      ['model', 0],
+    ]);
+  });
+
+  it('flattens axes in the order they are named in, the last one fastest', () => {
+    expect(pipeDataModel.groups('pipe', 'model')).toEqual([
+      [0, 1, 4, 5],
+      [2, 3, 6, 7],
+    ]);
+    expect(pipeDataModel.groups('model', 'pipe')[0]).toEqual([0, 4, 1, 5]);
+  });
+
+  it('has each rank in one group along an axis, at its coordinate', () => {
+    fc.assert(
+      fc.property(meshes, (axes) => {
+        const grid = new MeshRanks(axes);
+        for (const { name, size } of axes) {
+          const groups = grid.groups(name);
+          expect(groups.flat().sort((a, b) => a - b)).toEqual(
+            Array.from({ length: grid.size }, (_, rank) => rank),
+          );
+          for (const group of groups) {
+            expect(group.map((rank) => grid.coordinatesOf(rank).get(name))).toEqual(
+              Array.from({ length: size }, (_, coordinate) => coordinate),
+            );
+          }
+        }
+      }),
+    );
+  });
+
+  it('finds exactly one rank at the coordinates of a rank', () => {
+    fc.assert(
+      fc.property(meshes, fc.nat(), (axes, seed) => {
+        const grid = new MeshRanks(axes);
+        const rank = seed % grid.size;
+        expect(grid.ranksAt(Object.fromEntries(grid.coordinatesOf(rank)))).toEqual([rank]);
+      }),
+    );
+  });
+
+  it('refuses unknown axes, coordinates and ranks with the sizes of the mesh', () => {
+    expect(() => pipeDataModel.groups('expert')).toThrow(
+      "the axis 'expert': a mesh of pipe 2 x data 2 x model 2",
+    );
+    expect(() => pipeDataModel.groups('data', 'data')).toThrow('Name each axis once');
+    expect(() => pipeDataModel.ranksAt({ data: 2 })).toThrow('Use a coordinate from 0 to 1');
+    expect(() => pipeDataModel.coordinatesOf(8)).toThrow('Use a rank from 0 to 7');
+  });
+});

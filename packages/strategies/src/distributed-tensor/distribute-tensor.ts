@@ -1,0 +1,25 @@
+import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core';
+import { DistributedTensor } from './distributed-tensor.ts';
+import { axisSize } from './shard-range.ts';
+
+/**
+ * Each rank keeps its part of a tensor that all ranks have alike; nothing travels, but the gradient
+ * of the whole is collected from the parts. Of a partial layout the first rank of the axis keeps the values.
+ */
+export function distributeTensor(tensor: Tensor, layout: Layout): DistributedTensor {
+  const dims = tensor.shape.map(() => []);
+  const whole = { shape: tensor.shape, layout: { dims, partial: [] }, local: tensor };
+  return new DistributedTensor(whole).redistribute(layout);
+}
+
+/**
+ * A distributed tensor of the ranks' parts, as they are. `shape` is of the whole; without it all
+ * parts are as large as this one. What ranks have alike by the layout must be alike.
+ */
+export function fromLocal(local: Tensor, layout: Layout, shape?: Shape): DistributedTensor {
+  const { axes } = currentSession().mesh;
+  const even = local.shape.map((size, dim) =>
+    (layout.dims[dim] ?? []).reduce((product, axis) => product * axisSize(axes, axis), size),
+  );
+  return new DistributedTensor({ shape: shape ?? even, layout, local });
+}

@@ -1,0 +1,33 @@
+import { reinterpret, type Mesh, type Tensor } from '@shardwise/core';
+import { applyRedistribution } from './apply-redistribution.ts';
+import { localOp } from './local-op.ts';
+import type { OpCall } from './op-call.ts';
+import { propagateLayouts, type PlacedShape } from './propagate-layouts.ts';
+import { axisSize, shardRange } from './shard-range.ts';
+
+/** This rank's part of a tensor, and how all parts lie. */
+export interface Placed extends PlacedShape {
+  readonly local: Tensor;
+}
+
+/**
+ * An op on this rank's parts, after the redistributions that its rule asks for. What an axis has
+ * alike but its ranks use differently is replicate there (Megatron's f), so that its gradient is summed.
+ */
+export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Placed {
+  const { inputs: plans, output, axes } = propagateLayouts(call, inputs, mesh.axes);
+  const parts = inputs.map(({ local }, index) => {
+    const plan = plans[index];
+    if (plan === undefined) throw new RangeError(`no plan for input ${index}`);
+    const moved = applyRedistribution(local, plan, mesh);
+    const own = new Set([...plan.to.dims.flat(), ...plan.to.partial]);
+    return axes
+      .filter((axis) => !own.has(axis) && axisSize(mesh.axes, axis) > 1)
+      .reduce((part, axis) => reinterpret(part, axis, 'invariant', 'replicate'), moved);
+  });
+  const last = plans.at(-1);
+  const rows = shardRange(last?.shape[0] ?? 0, last?.to.dims[0] ?? [], mesh.axes, (axis) =>
+    mesh.coordinate(axis),
+  );
+  return { ...output, local: localOp(call, parts, rows) };
+}

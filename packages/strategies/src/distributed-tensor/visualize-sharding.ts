@@ -1,0 +1,98 @@
+import { formatShape, LayoutError, type Layout, type MeshAxis, type Shape } from '@shardwise/core';
+import { formatLayout } from '../explain.ts';
+import { checkLayout } from './check-layout.ts';
+import { drawBlocks } from './draw-blocks.ts';
+import { shardRange, type ElementRange } from './shard-range.ts';
+import type { Block, ShardingPicture } from './sharding-picture.ts';
+import { tabulateBlocks } from './tabulate-blocks.ts';
+
+export interface VisualizeOptions {
+  /** Default 'text'. */
+  readonly format?: 'text' | 'svg';
+}
+
+/**
+ * Who holds what of a tensor in a layout, as a table or as a picture (PyTorch's visualize_sharding).
+ * Ranks are those of the mesh, row-major. Of a tensor with more than two dims, shows the sharded
+ * ones; throws LayoutError where more than two are.
+ */
+export function visualizeSharding(
+  layout: Layout,
+  shape: Shape,
+  axes: readonly MeshAxis[],
+  options: VisualizeOptions = {},
+): string {
+  checkLayout(layout, shape, axes);
+  const [rowDim, columnDim] = shownDims(layout, shape);
+  const rowCount = rowDim === undefined ? 1 : (shape[rowDim] ?? 1);
+  const columnCount = columnDim === undefined ? 1 : (shape[columnDim] ?? 1);
+  const rangeOf = (dim: number | undefined, rank: number): ElementRange => {
+    if (dim === undefined) return { start: 0, stop: 1 };
+    const place = coordinates(rank, axes);
+    return shardRange(
+      shape[dim] ?? 1,
+      layout.dims[dim] ?? [],
+      axes,
+      (axis) => place.get(axis) ?? 0,
+    );
+  };
+  const blocks = new Map<string, Block>();
+  const idle: number[] = [];
+  const worldSize = axes.reduce((product, { size }) => product * size, 1);
+  for (let rank = 0; rank < worldSize; rank++) {
+    const rows = rangeOf(rowDim, rank);
+    const columns = rangeOf(columnDim, rank);
+    if (rows.start === rows.stop || columns.start === columns.stop) {
+      idle.push(rank);
+      continue;
+    }
+    const key = `${rows.start} ${columns.start}`;
+    blocks.set(key, { rows, columns, ranks: [...(blocks.get(key)?.ranks ?? []), rank] });
+  }
+  const mesh = axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
+  const picture: ShardingPicture = {
+    title: `${formatShape(shape)} ${formatLayout(layout)} on ${mesh}`,
+    blocks: [...blocks.values()].sort(
+      (a, b) => a.rows.start - b.rows.start || a.columns.start - b.columns.start,
+    ),
+    idle,
+    rowDim: rowDim === undefined ? '' : `dim ${rowDim}`,
+    columnDim: columnDim === undefined ? '' : `dim ${columnDim}`,
+    rowCount,
+    columnCount,
+  };
+  return options.format === 'svg' ? drawBlocks(picture) : tabulateBlocks(picture);
+}
+
+/** Row and column; a vector is a row. */
+function shownDims(
+  layout: Layout,
+  shape: Shape,
+): readonly [number | undefined, number | undefined] {
+  if (shape.length <= 1) return [undefined, shape.length === 1 ? 0 : undefined];
+  const sharded = shape.flatMap((_, dim) => ((layout.dims[dim] ?? []).length > 0 ? [dim] : []));
+  if (sharded.length > 2) {
+    throw new LayoutError(
+      {
+        asked: `a picture of ${formatShape(shape)} ${formatLayout(layout)}`,
+        found: `${sharded.length} dims that are sharded`,
+        todo: 'Show a layout that shards two dims at most',
+      },
+      { layout, shape },
+    );
+  }
+  const others = shape.map((_, dim) => dim).filter((dim) => !sharded.includes(dim));
+  const [row, column] = [...sharded, ...others].slice(0, 2).sort((a, b) => a - b);
+  return [row, column];
+}
+
+function coordinates(rank: number, axes: readonly MeshAxis[]): ReadonlyMap<string, number> {
+  let rest = rank;
+  return new Map(
+    axes.toReversed().map(({ name, size }) => {
+      const coordinate = rest % size;
+      rest = Math.floor(rest / size);
+      return [name, coordinate];
+    }),
+  );
+}

@@ -1,0 +1,65 @@
+import { Linear } from '@shardwise/core';
+import { activationCollectives } from './activation-collectives.ts';
+import { changePlacement } from './change-placement.ts';
+import { requireModule, requireParameter } from './module-spec.ts';
+import type { ParallelStyle } from './parallel-style.ts';
+import { partitionOf } from './partition.ts';
+import { type Placement, shard } from './placement.ts';
+import { requireTensor, wrapMethod } from './wrap-method.ts';
+
+export interface ColwiseParallelOptions {
+  /** What the module is called with; it computes with all features on every rank. Default: invariant. */
+  readonly input?: Placement;
+  /** Default: shard(-1), each rank has its features. */
+  readonly output?: Placement;
+  /**
+   * For fused projections: how many heads stand in each section of the output features, for example
+   * [H, G, G] for queries, keys and values. Each rank has its share of each section, in whole heads.
+   */
+  readonly heads?: readonly number[];
+}
+
+const name = 'colwiseParallel';
+
+/**
+ * A Linear of which each rank has a part of the output features (PyTorch's ColwiseParallel,
+ * Megatron's ColumnParallelLinear). Planning throws LayoutError where they do not divide.
+ */
+export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
+  const { input = 'invariant', output = shard(-1), heads } = options;
+  return {
+    name,
+    partitions(module, size) {
+      const weight = requireParameter(module, 'weight', 2, name);
+      const bias = module.parameters.get('bias');
+      return new Map(
+        [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => [
+          parameter === weight ? 'weight' : 'bias',
+          partitionOf({
+            name: parameter.name,
+            shape: parameter.shape,
+            dim: 0,
+            size,
+            ...(heads === undefined ? {} : { heads }),
+          }),
+        ]),
+      );
+    },
+    collectives(module, tokens) {
+      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+      const [features = 0, inputs = 0] = shape;
+      return [
+        ...activationCollectives(input, 'replicate', tokens * inputs, dtype),
+        ...activationCollectives(shard(-1), output, tokens * features, dtype),
+      ];
+    },
+    install(module, { axis }, path) {
+      const linear = requireModule(module, Linear, path, name);
+      wrapMethod(linear, 'forward', ([x], forward) => {
+        const copied = changePlacement(requireTensor(x, path), axis, input, 'replicate');
+        const product = requireTensor(forward([copied]), path);
+        return changePlacement(product, axis, shard(-1), output);
+      });
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import { colwiseParallel } from './colwise-parallel.ts';
+import { shard } from './placement.ts';
+import { rowwiseParallel } from './rowwise-parallel.ts';
+import { sequenceParallel } from './sequence-parallel.ts';
+import type { StylePlan } from './tensor-parallel-plan.ts';
+import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
+
+export interface GptTensorParallelOptions {
+  /** Of the attention, as the model was built. */
+  readonly heads: number;
+  /** Whether norms and residuals are shared out by tokens too. Default: false. */
+  readonly sequenceParallel?: boolean;
+  /**
+   * Whether the model returns all logits on every rank, or each rank's part of the vocabulary, for
+   * vocabParallelCrossEntropy. Default: all.
+   */
+  readonly logits?: 'all' | 'parts';
+}
+
+/**
+ * Styles for a GPT with the modules `tokens`, `positions`, `blocks.*.{norm1, attention.{qkv, projection},
+ * norm2, up, down}`, `norm` and `head`: Megatron's, with two all-reduces per block and pass, or as
+ * much in all-gathers and reduce-scatters.
+ */
+export function gptTensorParallel(options: GptTensorParallelOptions): StylePlan {
+  const { heads, logits = 'all' } = options;
+  const isSequenceParallel = options.sequenceParallel ?? false;
+  const between = isSequenceParallel ? shard(1) : 'invariant';
+  return {
+    tokens: vocabParallelEmbedding({ output: between }),
+    'blocks.*.attention.qkv': colwiseParallel({ input: between, heads: [heads, heads, heads] }),
+    'blocks.*.attention.projection': rowwiseParallel({ output: between }),
+    'blocks.*.up': colwiseParallel({ input: between }),
+    'blocks.*.down': rowwiseParallel({ output: between }),
+    head: colwiseParallel({
+      input: between,
+      output: logits === 'all' ? 'invariant' : shard(-1),
+    }),
+    ...(isSequenceParallel
+      ? {
+          positions: sequenceParallel({ dim: 0, input: 'invariant' }),
+          'blocks.*.norm1': sequenceParallel(),
+          'blocks.*.norm2': sequenceParallel(),
+          norm: sequenceParallel(),
+        }
+      : {}),
+  };
+}

@@ -1,0 +1,107 @@
+import { LayoutError, MultiheadAttention, withCoordinateKeys } from '@shardwise/core';
+import { activationCollectives } from './activation-collectives.ts';
+import { changePlacement } from './change-placement.ts';
+import { requireModule, requireParameter } from './module-spec.ts';
+import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
+import { partitionOf } from './partition.ts';
+import type { Placement } from './placement.ts';
+import { rowwiseParallel } from './rowwise-parallel.ts';
+import { requireTensor, wrapMethod } from './wrap-method.ts';
+
+export interface HeadParallelOptions {
+  /** As the module was built. */
+  readonly numHeads: number;
+  /** Heads of keys and values. Default: numHeads. */
+  readonly keyHeads?: number;
+  /** What queries, keys and values are. Default: invariant. */
+  readonly input?: Placement;
+  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  readonly output?: Exclude<Placement, 'partial'>;
+}
+
+const name = 'headParallel';
+
+/**
+ * A MultiheadAttention of which each rank computes some of the heads (Shoeybi et al. 2019). Planning
+ * throws LayoutError where the ranks do not divide the heads of queries, or of keys and values.
+ */
+export function headParallel(options: HeadParallelOptions): ParallelStyle {
+  const { numHeads, keyHeads = numHeads, input = 'invariant', output = 'invariant' } = options;
+  const heads = [numHeads, keyHeads, keyHeads];
+  const projection = rowwiseParallel({ output });
+  return {
+    name,
+    partitions(module, size) {
+      const weight = requireParameter(module, 'in_proj_weight', 2, name);
+      const bias = module.parameters.get('in_proj_bias');
+      const out = requireParameter(module, 'out_proj.weight', 2, name);
+      const rows = (parameter: typeof weight): ReturnType<typeof partitionOf> =>
+        partitionOf({ name: parameter.name, shape: parameter.shape, dim: 0, size, heads });
+      return new Map([
+        ['in_proj_weight', rows(weight)],
+        ...(bias === undefined ? [] : [['in_proj_bias', rows(bias)] as const]),
+        [
+          'out_proj.weight',
+          partitionOf({
+            name: out.name,
+            shape: out.shape,
+            dim: 1,
+            size,
+            heads: [numHeads],
+          }),
+        ],
+      ]);
+    },
+    collectives(module, tokens) {
+      const { shape, dtype } = requireParameter(module, 'in_proj_weight', 2, name);
+      return [
+        ...activationCollectives(input, 'replicate', tokens * (shape[1] ?? 0), dtype),
+        ...projection.collectives(projectionOf(module), tokens),
+      ];
+    },
+    install(module, place, path) {
+      const attention = requireModule(module, MultiheadAttention, path, name);
+      const { axis, size, rank } = place;
+      if (attention.numHeads !== numHeads || attention.keyHeads !== keyHeads) {
+        throw new LayoutError(
+          {
+            asked: `${name}() of '${path}' with ${numHeads} heads over ${keyHeads} key heads`,
+            found: `a module of ${attention.numHeads} heads over ${attention.keyHeads} key heads`,
+            todo: 'Give the numbers of heads that the module was built with',
+          },
+          { path, numHeads, keyHeads },
+        );
+      }
+      attention.numHeads = numHeads / size;
+      attention.keyHeads = keyHeads / size;
+      projection.install(attention.outProj, place, `${path}.out_proj`);
+      for (const [method, tensors] of [
+        ['forward', 1],
+        ['attend', 3],
+      ] as const) {
+        wrapMethod(attention, method, (inputs, attend) => {
+          const copied = copiesOf(inputs.slice(0, tensors), (x) =>
+            changePlacement(requireTensor(x, path), axis, input, 'replicate'),
+          );
+          // Each rank drops weights of other heads.
+          return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
+        });
+      }
+    },
+  };
+}
+
+/** One copy of what is given more than once, as the same keys and values. */
+function copiesOf<T>(values: readonly unknown[], copy: (value: unknown) => T): T[] {
+  const copies = new Map([...new Set(values)].map((value) => [value, copy(value)]));
+  return values.flatMap((value) => copies.get(value) ?? []);
+}
+
+function projectionOf({ path, parameters }: ModuleSpec): ModuleSpec {
+  const prefix = 'out_proj.';
+  const own = [...parameters].filter(([key]) => key.startsWith(prefix));
+  return {
+    path: `${path}.out_proj`,
+    parameters: new Map(own.map(([key, value]) => [key.slice(prefix.length), value])),
+  };
+}

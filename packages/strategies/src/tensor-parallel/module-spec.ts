@@ -1,0 +1,43 @@
+import { formatShape, LayoutError, type Module, type ParameterSpec } from '@shardwise/core';
+import type { ModuleSpec } from './parallel-style.ts';
+
+/** A parameter that a style can't do without. Throws LayoutError where the module has none of this name and rank. */
+export function requireParameter(
+  { path, parameters }: ModuleSpec,
+  name: string,
+  ndim: number,
+  style: string,
+): ParameterSpec {
+  const parameter = parameters.get(name);
+  if (parameter?.shape.length === ndim) return parameter;
+  const found =
+    parameter === undefined
+      ? `the parameters ${[...parameters.keys()].join(', ') || '(none)'}`
+      : `'${name}' of shape ${formatShape(parameter.shape)}`;
+  throw new LayoutError(
+    {
+      asked: `${style}() of the module '${path}', by its '${name}' of ${ndim} dims`,
+      found,
+      todo: 'Use a style for modules of this kind',
+    },
+    { path, name, style },
+  );
+}
+
+/** Throws LayoutError for a module that is no `kind`. */
+export function requireModule<M extends Module>(
+  module: Module,
+  kind: abstract new (...args: never) => M,
+  path: string,
+  style: string,
+): M {
+  if (module instanceof kind) return module;
+  throw new LayoutError(
+    {
+      asked: `${style}() of the module '${path}'`,
+      found: `a ${module.constructor.name}, and the style is for ${kind.name}`,
+      todo: 'Use a style for modules of this kind',
+    },
+    { path, style, kind: module.constructor.name },
+  );
+}

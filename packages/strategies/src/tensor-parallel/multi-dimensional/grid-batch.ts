@@ -1,0 +1,21 @@
+import { allReduce, type Tensor } from '@shardwise/core';
+import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
+import { takeBlock } from './grid-parameter.ts';
+import type { RankGrid } from './rank-grid.ts';
+
+/** This rank's rows of a batch that all ranks have. Shape: [B, ..] -> [B', ..]. */
+export function ownRows(batch: Tensor, grid: RankGrid): Tensor {
+  return takeBlock(batch, [grid.rows]);
+}
+
+/**
+ * The mean cross-entropy over the batch of all ranks, the same on each; logits are never gathered.
+ * Shape: logits [B', .., V'] as they lie on `grid`, targets i32 [B', ..] -> [].
+ */
+export function gridCrossEntropy(logits: Tensor, targets: Tensor, grid: RankGrid): Tensor {
+  const own = vocabParallelCrossEntropy(logits, targets, { axis: grid.features });
+  return grid.rows.reduce(
+    (mean, axis) => allReduce(mean, axis, { reduce: 'avg', to: 'invariant' }),
+    own,
+  );
+}

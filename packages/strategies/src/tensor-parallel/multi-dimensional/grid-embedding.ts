@@ -1,0 +1,42 @@
+import {
+  allGather,
+  type Embedding,
+  functional,
+  Module,
+  type Parameter,
+  type Tensor,
+} from '@shardwise/core';
+import { gridParameter } from './grid-parameter.ts';
+import type { RankGrid } from './rank-grid.ts';
+
+/**
+ * Rows of a table of which each rank has a block; the vocabulary of a rank's features is gathered
+ * for the look-up, and its gradient scattered.
+ */
+export class GridEmbedding extends Module {
+  weight: Parameter;
+  readonly #grid: RankGrid;
+
+  private constructor(grid: RankGrid, weight: Parameter) {
+    super();
+    this.#grid = grid;
+    this.weight = weight;
+  }
+
+  /** Cuts a layer that all ranks hold alike. Throws LayoutError where its sizes do not divide. */
+  static async from(embedding: Embedding, grid: RankGrid): Promise<GridEmbedding> {
+    return new GridEmbedding(
+      grid,
+      await gridParameter(embedding.weight, [grid.rows, [grid.features]]),
+    );
+  }
+
+  /** Shape: indices i32 N', this rank's rows -> [N'.., F']. */
+  forward(indices: Tensor): Tensor {
+    const table = this.#grid.rows.reduceRight(
+      (part: Tensor, axis) => allGather(part, axis, 0),
+      this.weight,
+    );
+    return functional.embedding(indices, table);
+  }
+}

@@ -1,0 +1,48 @@
+import {
+  allReduce,
+  currentSession,
+  type LayerNorm,
+  Module,
+  type Parameter,
+  type Tensor,
+} from '@shardwise/core';
+import { gridParameter, shared } from './grid-parameter.ts';
+import type { RankGrid } from './rank-grid.ts';
+
+/** Layer normalisation over features that the ranks of an axis share out: they exchange mean and variance. */
+export class GridLayerNorm extends Module {
+  weight: Parameter;
+  bias: Parameter;
+  readonly #grid: RankGrid;
+  readonly #eps: number;
+
+  private constructor(grid: RankGrid, weight: Parameter, bias: Parameter, eps: number) {
+    super();
+    this.#grid = grid;
+    this.weight = weight;
+    this.bias = bias;
+    this.#eps = eps;
+  }
+
+  /** Cuts a layer that all ranks hold alike. */
+  static async from(norm: LayerNorm, grid: RankGrid): Promise<GridLayerNorm> {
+    const cut = [[grid.features]];
+    return new GridLayerNorm(
+      grid,
+      await gridParameter(norm.weight, cut),
+      await gridParameter(norm.bias, cut),
+      norm.eps,
+    );
+  }
+
+  /** Shape: x [B', .., F'] -> [B', .., F']. */
+  forward(x: Tensor): Tensor {
+    const { features, rows } = this.#grid;
+    const count = (x.shape.at(-1) ?? 0) * currentSession().mesh.group(features).size;
+    const meanOf = (y: Tensor): Tensor =>
+      allReduce(y.sum(-1, { keepDim: true }), features).div(count);
+    const centered = x.sub(meanOf(x));
+    const normal = centered.mul(meanOf(centered.square()).add(this.#eps).rsqrt());
+    return normal.mul(shared(this.weight, rows)).add(shared(this.bias, rows));
+  }
+}

@@ -1,0 +1,17 @@
+import { currentSession, LayoutError } from '@shardwise/core';
+
+/** Ranks of each of the axes. Throws LayoutError where they differ. */
+export function gridSize(name: string, axes: readonly string[]): number {
+  const { mesh } = currentSession();
+  const sizes = axes.map((axis) => mesh.group(axis).size);
+  const [size = 1] = sizes;
+  if (sizes.every((each) => each === size)) return size;
+  throw new LayoutError(
+    {
+      asked: `${name} tensor parallelism over the axes ${axes.join(', ')}`,
+      found: `${sizes.join(' × ')} ranks`,
+      todo: 'Give these axes of the mesh one size',
+    },
+    { axes, sizes },
+  );
+}

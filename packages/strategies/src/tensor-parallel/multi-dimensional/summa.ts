@@ -1,0 +1,23 @@
+import { broadcast, functional, type Tensor } from '@shardwise/core';
+
+export interface SummaAxes {
+  /** Along which ranks have other rows of x, and other input features of the weight. */
+  readonly row: string;
+  /** Along which ranks have other features. */
+  readonly column: string;
+  /** Ranks of each axis. */
+  readonly size: number;
+}
+
+/**
+ * x Wᵀ on q × q ranks (van de Geijn & Watts 1997, "SUMMA"): in step k the k-th blocks of x go along
+ * the rows and those of W along the columns of the grid, and each rank adds a product. Backward is
+ * that of the broadcasts: sums to the ranks that the blocks came from (Xu et al. 2021, "Optimus").
+ * Shape: x [B/q, .., I/q], weight [O/q, I/q] -> [B/q, .., O/q].
+ */
+export function summa(x: Tensor, weight: Tensor, { row, column, size }: SummaAxes): Tensor {
+  const products = Array.from({ length: size }, (_, step) =>
+    functional.linear(broadcast(x, column, step), broadcast(weight, row, step)),
+  );
+  return products.reduce((sum, product) => sum.add(product));
+}

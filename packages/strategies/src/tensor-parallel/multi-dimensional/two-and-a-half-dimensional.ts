@@ -1,0 +1,31 @@
+import { gridSize } from './grid-size.ts';
+import type { RankGrid } from './rank-grid.ts';
+import { summa } from './summa.ts';
+
+export interface TwoAndAHalfDimensionalOptions {
+  /** Mesh axes. Default: `depth`, `row` and `column`. */
+  readonly depth?: string;
+  readonly row?: string;
+  readonly column?: string;
+}
+
+/**
+ * d layers of q × q ranks (Wang et al. 2021, "Tesseract"): each layer has its part of the batch and all
+ * weights, whose gradients are summed over the layers. Throws LayoutError where row and column differ in size.
+ */
+export function twoAndAHalfDimensional(options: TwoAndAHalfDimensionalOptions = {}): RankGrid {
+  const { depth = 'depth', row = 'row', column = 'column' } = options;
+  const size = gridSize('2.5D', [row, column]);
+  const grid: RankGrid = {
+    name: '2.5D',
+    rows: [depth, row],
+    features: column,
+    weight: [[column], [row]],
+    replicas: [depth],
+    get next() {
+      return grid;
+    },
+    multiply: (x, weight) => summa(x, weight, { row, column, size }),
+  };
+  return grid;
+}

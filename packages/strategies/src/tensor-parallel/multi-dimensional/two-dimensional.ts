@@ -1,0 +1,27 @@
+import { gridSize } from './grid-size.ts';
+import type { RankGrid } from './rank-grid.ts';
+import { summa } from './summa.ts';
+
+export interface TwoDimensionalOptions {
+  /** Mesh axes of the grid's rows and columns. Default: `row` and `column`. */
+  readonly row?: string;
+  readonly column?: string;
+}
+
+/** q × q ranks, products by SUMMA (Xu et al. 2021). Throws LayoutError where the axes differ in size. */
+export function twoDimensional(options: TwoDimensionalOptions = {}): RankGrid {
+  const { row = 'row', column = 'column' } = options;
+  const size = gridSize('2D', [row, column]);
+  const grid: RankGrid = {
+    name: '2D',
+    rows: [row],
+    features: column,
+    weight: [[column], [row]],
+    replicas: [],
+    get next() {
+      return grid;
+    },
+    multiply: (x, weight) => summa(x, weight, { row, column, size }),
+  };
+  return grid;
+}

@@ -1,0 +1,29 @@
+import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core';
+import type { Partition } from './partition.ts';
+
+/** A module as a plan sees it. */
+export interface ModuleSpec {
+  readonly path: string;
+  /** Those of the module and of all below it, by their names within it. */
+  readonly parameters: ReadonlyMap<string, ParameterSpec>;
+}
+
+/** Where a rank stands on the tensor-parallel axis. */
+export interface AxisPlace {
+  readonly axis: string;
+  readonly size: number;
+  readonly rank: number;
+}
+
+export type StyleCollective = Pick<CollectivePlan, 'operation' | 'when' | 'bytes'>;
+
+/** How a module of some kind runs on many ranks. */
+export interface ParallelStyle {
+  readonly name: string;
+  /** Which of the parameters are cut, by their names within the module. Pure. Throws LayoutError. */
+  partitions(module: ModuleSpec, size: number): ReadonlyMap<string, Partition>;
+  /** Communication of one step whose batch has `tokens` tokens on a rank. Pure. */
+  collectives(module: ModuleSpec, tokens: number): readonly StyleCollective[];
+  /** Has the module compute with its parts. Throws LayoutError for a module of another kind. */
+  install(module: Module, place: AxisPlace, path: string): void;
+}

@@ -1,0 +1,57 @@
+import {
+  allGather,
+  type DType,
+  type HostData,
+  noGrad,
+  Parameter,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core';
+import { type DimRange, type Partition, partRanges, wholeOf } from './partition.ts';
+
+export interface PartitionedParameterOptions {
+  readonly partition: Partition;
+  readonly wholeShape: Shape;
+  /** The mesh axis whose ranks hold one part each. */
+  readonly axis: string;
+  /** Number of parts. */
+  readonly size: number;
+  /** Which of them this rank holds. */
+  readonly part: number;
+  readonly dtype: DType;
+  readonly requiresGrad: boolean;
+}
+
+/** A parameter of which this rank computes with one part, and never holds the whole. */
+export class PartitionedParameter extends Parameter {
+  readonly partition: Partition;
+  readonly wholeShape: Shape;
+  readonly axis: string;
+  readonly size: number;
+  readonly part: number;
+
+  /** Shape: data part. */
+  constructor(data: HostData, shape: Shape, options: PartitionedParameterOptions) {
+    super(data, shape, { dtype: options.dtype, requiresGrad: options.requiresGrad });
+    this.partition = options.partition;
+    this.wholeShape = options.wholeShape;
+    this.axis = options.axis;
+    this.size = options.size;
+    this.part = options.part;
+  }
+
+  override get shardedOver(): readonly string[] {
+    return [this.axis];
+  }
+
+  /** What this rank holds of the whole, along `partition.dim`; a checkpoint writes these. */
+  get ranges(): readonly DimRange[] {
+    return partRanges(this.partition, this.size, this.part);
+  }
+
+  /** The whole of something that lies as this parameter does, such as its gradient. A collective. Shape: part -> wholeShape. */
+  whole(part: Tensor = this): Tensor {
+    const { axis, partition, size } = this;
+    return noGrad(() => wholeOf(allGather(part, axis, partition.dim), partition, size));
+  }
+}

@@ -1,0 +1,59 @@
+import { functional, Linear, reinterpret } from '@shardwise/core';
+import { activationCollectives } from './activation-collectives.ts';
+import { changePlacement } from './change-placement.ts';
+import { requireModule, requireParameter } from './module-spec.ts';
+import type { ParallelStyle } from './parallel-style.ts';
+import { partitionOf } from './partition.ts';
+import { type Placement, shard } from './placement.ts';
+import { sharedGradients } from './shared-gradients.ts';
+import { requireTensor, wrapMethod } from './wrap-method.ts';
+
+export interface RowwiseParallelOptions {
+  /** What the module is called with; it computes with a part of the features. Default: shard(-1). */
+  readonly input?: Placement;
+  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  readonly output?: Exclude<Placement, 'partial'>;
+}
+
+const name = 'rowwiseParallel';
+
+/**
+ * A Linear of which each rank has a part of the input features (PyTorch's RowwiseParallel, Megatron's
+ * RowParallelLinear). The bias is added once, to the sum. Planning throws LayoutError where they do
+ * not divide.
+ */
+export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelStyle {
+  const { input = shard(-1), output = 'invariant' } = options;
+  return {
+    name,
+    partitions(module, size) {
+      const weight = requireParameter(module, 'weight', 2, name);
+      return new Map([
+        ['weight', partitionOf({ name: weight.name, shape: weight.shape, dim: 1, size })],
+      ]);
+    },
+    collectives(module, tokens) {
+      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+      const [features = 0, inputs = 0] = shape;
+      const bias = module.parameters.get('bias');
+      return [
+        ...activationCollectives(input, shard(-1), tokens * inputs, dtype),
+        ...activationCollectives('partial', output, tokens * features, dtype),
+        ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
+      ];
+    },
+    install(module, { axis }, path) {
+      const linear = requireModule(module, Linear, path, name);
+      wrapMethod(linear, 'forward', ([x]) => {
+        const own = changePlacement(requireTensor(x, path), axis, input, shard(-1));
+        const product = functional.linear(own, linear.weight);
+        const sum = changePlacement(product, axis, 'partial', output);
+        const { bias } = linear;
+        if (bias === null) return sum;
+        return sum.add(
+          output === 'invariant' ? bias : reinterpret(bias, axis, 'invariant', 'replicate'),
+        );
+      });
+    },
+  };
+}

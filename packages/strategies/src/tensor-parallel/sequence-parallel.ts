@@ -1,0 +1,42 @@
+import { withCoordinateKeys } from '@shardwise/core';
+import { changePlacement } from './change-placement.ts';
+import type { ParallelStyle } from './parallel-style.ts';
+import { type Placement, shard } from './placement.ts';
+import { sharedGradients } from './shared-gradients.ts';
+import { shareParameters } from './share-parameters.ts';
+import { requireTensor, wrapMethod } from './wrap-method.ts';
+
+export interface SequenceParallelOptions {
+  /** Along which the ranks have parts. Default: 1, the tokens of [B, T, C]. */
+  readonly dim?: number;
+  /** What the module is called with. Default: shard(dim). */
+  readonly input?: Placement;
+  /** Default: shard(dim). */
+  readonly output?: Placement;
+}
+
+/**
+ * A module that computes each token by itself (a norm, a dropout, an embedding of positions), of
+ * which each rank has a part of the tokens (Korthikanti et al. 2022; PyTorch's SequenceParallel). Its
+ * parameters are whole on every rank, their gradients are summed; random numbers differ between ranks.
+ */
+export function sequenceParallel(options: SequenceParallelOptions = {}): ParallelStyle {
+  const { dim = 1 } = options;
+  const own = shard(dim);
+  const { input = own, output = own } = options;
+  return {
+    name: 'sequenceParallel',
+    partitions: () => new Map(),
+    collectives: ({ parameters }) => sharedGradients(parameters.values()),
+    install(module, { axis, rank }, path) {
+      const parameters = module.parameters.bind(module);
+      wrapMethod(module, 'forward', ([x, ...rest], forward) => {
+        const part = changePlacement(requireTensor(x, path), axis, input, own);
+        const result = withCoordinateKeys(rank, () =>
+          shareParameters(parameters(), axis, () => forward([part, ...rest])),
+        );
+        return changePlacement(requireTensor(result, path), axis, own, output);
+      });
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import { type Node, type Parameter, reinterpret } from '@shardwise/core';
+
+/**
+ * Runs `body` with parameters that all ranks have, in a region where each works on its own part of
+ * the activations: what a parameter owes is summed over the axis. Works on the parameters of any
+ * strategy, whatever they show at that time.
+ */
+export function shareParameters<T>(
+  parameters: readonly Parameter[],
+  axis: string,
+  body: () => T,
+): T {
+  const shared = parameters.map(
+    (parameter) =>
+      [parameter, reinterpret(parameter, axis, 'invariant', 'replicate').node] as const,
+  );
+  for (const [parameter, node] of shared) show(parameter, node);
+  try {
+    return body();
+  } finally {
+    for (const parameter of parameters) Reflect.deleteProperty(parameter, 'node');
+  }
+}
+
+function show(parameter: Parameter, node: Node): void {
+  Object.defineProperty(parameter, 'node', { value: node, configurable: true });
+}

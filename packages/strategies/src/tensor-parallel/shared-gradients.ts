@@ -1,0 +1,13 @@
+import { dtypes, elementCount, type ParameterSpec } from '@shardwise/core';
+import type { StyleCollective } from './parallel-style.ts';
+
+/** Gradients of parameters that all ranks have are summed, where each rank works on a part of the tokens. */
+export function sharedGradients(parameters: Iterable<ParameterSpec>): StyleCollective[] {
+  return [...parameters]
+    .filter(({ requiresGrad }) => requiresGrad)
+    .map(({ shape, dtype }) => ({
+      operation: 'allReduce',
+      when: 'backward',
+      bytes: elementCount(shape) * dtypes[dtype].bytes,
+    }));
+}

@@ -1,0 +1,161 @@
+import {
+  axisOf,
+  broadcast,
+  currentSession,
+  LayoutError,
+  type Model,
+  type Module,
+  noGrad,
+  type ParallelModel,
+  type Parameter,
+  type ParameterSpec,
+  type Plan,
+  type ProcessGroup,
+  randomState,
+  setRandomState,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { requireSameModel } from '../same-model.ts';
+import { matchesModule } from './module-pattern.ts';
+import type { AxisPlace } from './parallel-style.ts';
+import { takePart, type Partition } from './partition.ts';
+import { PartitionedParameter } from './partitioned-parameter.ts';
+import { partitionsOf, type StylePlan, tensorParallelPlan } from './tensor-parallel-plan.ts';
+
+export interface TensorParallelOptions {
+  /** The mesh axis whose ranks share out each layer; they are given the same batch. Default: `tp`. */
+  readonly axis?: string;
+  /** Tokens of a rank's batch, for the bytes in the plan. Default: 1. */
+  readonly tokens?: number;
+}
+
+/**
+ * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy: a
+ * style for each module that a pattern names, as PyTorch's parallelize_module. Between styled modules
+ * activations are the same on all ranks of the axis, unless the styles say otherwise.
+ *
+ *     tensorParallel({ 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() })
+ *
+ * Applying it makes rank 0's parameters, buffers and keys of random numbers those of all ranks of the axis.
+ */
+export function tensorParallel(
+  styles: StylePlan,
+  options: TensorParallelOptions = {},
+): Strategy<Module> {
+  const { axis = 'tp', tokens = 1 } = options;
+  return {
+    name: 'tensor-parallel',
+    plan: (parameters, axes): Plan =>
+      tensorParallelPlan(styles, parameters, axes, { axis, tokens }),
+    async apply(plan, model) {
+      await partitionModel(model, styles, plan.parameters, axis);
+      return new TensorParallelModel(model);
+    },
+  };
+}
+
+/** A model whose layers the ranks of an axis share out. */
+class TensorParallelModel<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+> implements ParallelModel<M, Inputs, Output> {
+  readonly module: M & Model<Inputs, Output>;
+
+  constructor(module: M & Model<Inputs, Output>) {
+    this.module = module;
+  }
+
+  forward(...inputs: Inputs): Output {
+    return this.module.forward(...inputs);
+  }
+
+  /** All communication is part of the passes themselves: there is none to leave out. */
+  noSync<T>(body: () => T): T {
+    return body();
+  }
+}
+
+async function partitionModel(
+  model: Module,
+  styles: StylePlan,
+  specs: readonly ParameterSpec[],
+  axis: string,
+): Promise<void> {
+  const { mesh } = currentSession();
+  const place = axisOf(mesh, axis);
+  const styled = modulesOf(model, styles);
+  const partitions = partitionsOf(styles, specs, place.size);
+  const named = model.namedParameters();
+  const buffers = model.namedBuffers();
+  const tensors: (readonly [string, Tensor])[] = [...named, ...buffers];
+  const group = mesh.group(axis);
+  await requireSameModel(tensors, group);
+  await shareKeys(group);
+  for (const [name, parameter] of named) {
+    const partition = partitions.get(name);
+    if (partition === undefined) shareValues(parameter, axis);
+    else model.replaceParameter(parameter, await partOf(parameter, partition, place));
+  }
+  for (const [, buffer] of buffers) shareValues(buffer, axis);
+  for (const { path, module, style } of styled) style.install(module, place, path);
+}
+
+/** Throws LayoutError for a pattern that names no module. */
+function modulesOf(
+  model: Module,
+  styles: StylePlan,
+): { path: string; module: Module; style: StylePlan[string] }[] {
+  const modules = model.namedModules();
+  return Object.entries(styles).flatMap(([pattern, style]) => {
+    const matching = modules.filter(([path]) => matchesModule(pattern, path));
+    if (matching.length > 0) return matching.map(([path, module]) => ({ path, module, style }));
+    throw new LayoutError(
+      {
+        asked: `${style.name}() of '${pattern}'`,
+        found: `no module of this name; there are ${modules
+          .slice(1, 8)
+          .map(([path]) => path)
+          .join(', ')}, …`,
+        todo: 'Name modules of the model; * stands for one name',
+      },
+      { pattern },
+    );
+  });
+}
+
+function shareValues(tensor: Tensor, axis: string): void {
+  noGrad(() => tensor.assign(broadcast(tensor, axis)));
+}
+
+async function partOf(
+  parameter: Parameter,
+  partition: Partition,
+  { axis, size, rank }: AxisPlace,
+): Promise<Parameter> {
+  const { shape, dtype, requiresGrad } = parameter;
+  const part = noGrad(() => takePart(broadcast(parameter, axis), partition, size, rank));
+  const data = (await part.data()).slice();
+  const replacement = new PartitionedParameter(data, part.shape, {
+    partition,
+    wholeShape: shape,
+    axis,
+    size,
+    part: rank,
+    dtype,
+    requiresGrad,
+  });
+  part.dispose();
+  parameter.dispose();
+  return replacement;
+}
+
+/** What ranks draw for values that all have must be equal. */
+async function shareKeys(group: ProcessGroup): Promise<void> {
+  const state = randomState();
+  const keys = Int32Array.of(state.seed, state.counter);
+  await group.broadcast({ bytes: new Uint8Array(keys.buffer), dtype: 'i32' }, 0);
+  const [seed = 0, counter = 0] = keys;
+  setRandomState({ ...state, seed, counter });
+}

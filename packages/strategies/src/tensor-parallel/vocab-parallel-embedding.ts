@@ -1,0 +1,52 @@
+import { Embedding, functional, type Tensor } from '@shardwise/core';
+import { activationCollectives } from './activation-collectives.ts';
+import { changePlacement } from './change-placement.ts';
+import { requireModule, requireParameter } from './module-spec.ts';
+import type { ParallelStyle } from './parallel-style.ts';
+import { partitionOf } from './partition.ts';
+import type { Placement } from './placement.ts';
+import { requireTensor, wrapMethod } from './wrap-method.ts';
+
+export interface VocabParallelEmbeddingOptions {
+  /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
+  readonly output?: Exclude<Placement, 'partial'>;
+}
+
+const name = 'vocabParallelEmbedding';
+
+/**
+ * An Embedding of which rank r of t has the rows [rV/t, (r+1)V/t) (Megatron's
+ * VocabParallelEmbedding). Planning throws LayoutError for a vocabulary that t does not divide: pad
+ * the model's vocabulary.
+ */
+export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = {}): ParallelStyle {
+  const { output = 'invariant' } = options;
+  return {
+    name,
+    partitions(module, size) {
+      const { name: parameter, shape } = requireParameter(module, 'weight', 2, name);
+      return new Map([['weight', partitionOf({ name: parameter, shape, dim: 0, size })]]);
+    },
+    collectives(module, tokens) {
+      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+      return activationCollectives('partial', output, tokens * (shape[1] ?? 0), dtype);
+    },
+    install(module, { axis, rank }, path) {
+      const embedding = requireModule(module, Embedding, path, name);
+      wrapMethod(embedding, 'forward', ([indices]) => {
+        const rows = ownRows(requireTensor(indices, path), embedding, rank);
+        return changePlacement(rows, axis, 'partial', output);
+      });
+    },
+  };
+}
+
+/** Zeros for tokens whose rows other ranks have. Shape: indices i32 N -> [N.., D]. */
+function ownRows(indices: Tensor, { weight, paddingIdx }: Embedding, rank: number): Tensor {
+  const [rows = 0] = weight.shape;
+  const own = indices.sub(rank * rows);
+  const isOwn = own.ge(0).logicalAnd(own.lt(rows));
+  const padding = paddingIdx === undefined ? undefined : paddingIdx - rank * rows;
+  const found = functional.embedding(isOwn.where(own, 0), weight, padding);
+  return isOwn.unsqueeze(-1).where(found, 0);
+}

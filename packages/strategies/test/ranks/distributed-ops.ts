@@ -1,0 +1,153 @@
+import {
+  currentSession,
+  fromData,
+  LayoutError,
+  type Layout,
+  type Mesh,
+  type MeshAxis,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  distributeTensor,
+  formatLayout,
+  fromLocal,
+  shardRange,
+  type DistributedTensor,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import * as fc from 'fast-check';
+import { opCases, type OpCase, type Sizes } from './distributed-op-cases.ts';
+import { difference, joinMesh, values } from './distributed-tensor-values.ts';
+
+export interface Outcome {
+  readonly name: string;
+  readonly refused: boolean;
+  readonly valueError: number;
+  readonly gradientError: number;
+}
+
+interface Drawn {
+  readonly sizes: Sizes;
+  /** For each input and axis: a dim, or partial, or nowhere. */
+  readonly places: readonly (readonly number[])[];
+}
+
+const size = fc.integer({ min: 1, max: 5 });
+const drawn: fc.Arbitrary<Drawn> = fc.record({
+  sizes: fc.record({ b: size, m: size, k: size, n: fc.integer({ min: 2, max: 6 }) }),
+  places: fc.array(fc.array(fc.nat({ max: 59 }), { minLength: 2, maxLength: 2 }), {
+    minLength: 3,
+    maxLength: 3,
+  }),
+});
+
+/** Ops on inputs in random layouts, the same on all ranks, against the op on whole tensors. */
+export async function main(context: RankContext): Promise<readonly Outcome[]> {
+  const group = await joinMesh(context);
+  const outcomes: Outcome[] = [];
+  for (const [name, spec] of Object.entries(opCases)) {
+    for (const sample of fc.sample(drawn, { numRuns: 4, seed: name.length * 31 + 7 }))
+      outcomes.push(await check(name, spec, sample));
+  }
+  group.close();
+  return outcomes;
+}
+
+async function check(name: string, spec: OpCase, { sizes, places }: Drawn): Promise<Outcome> {
+  const { mesh } = currentSession();
+  const inputs = [];
+  for (const [index, { shape, below }] of spec.inputs(sizes).entries()) {
+    const whole = wholeInput(shape, below, index);
+    const layout = layoutAt(shape.length, places[index] ?? [], mesh.axes, below === undefined);
+    inputs.push({ whole, layout, local: await localInput(whole, layout, mesh) });
+  }
+  const title = `${name}: ${inputs
+    .map(({ whole, layout }) => `[${whole.shape.join(', ')}] ${formatLayout(layout)}`)
+    .join(' and ')}`;
+  const expected = spec.whole(inputs.map(({ whole }) => whole));
+  let found: DistributedTensor;
+  try {
+    found = spec.distributed(
+      inputs.map(({ whole, layout, local }) => fromLocal(local, layout, whole.shape)),
+    );
+  } catch (error) {
+    if (!(error instanceof LayoutError)) throw error;
+    return { name: title, refused: true, valueError: 0, gradientError: 0 };
+  }
+  const valueError = await difference(found.fullTensor(), expected);
+  const weights = fromData(values(expected.numel, 77), expected.shape, 'f32');
+  expected.mul(weights).sum().backward();
+  const spread = distributeTensor(weights, {
+    dims: weights.shape.map(() => []),
+    partial: [],
+  });
+  found.mul(spread).sum().fullTensor().backward();
+  let gradientError = 0;
+  for (const { whole, layout, local } of inputs) {
+    if (!whole.requiresGrad) continue;
+    if (whole.grad === null || local.grad === null) throw new TypeError(`${title}: no gradient`);
+    const wanted = partOf(whole.grad, layout, mesh);
+    gradientError = Math.max(gradientError, await difference(local.grad, wanted));
+  }
+  return { name: title, refused: false, valueError, gradientError };
+}
+
+function wholeInput(shape: Shape, below: number | undefined, seed: number): Tensor {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const random = values(count, seed + 1);
+  if (below === undefined) {
+    return fromData(
+      random.map((value) => value + 2),
+      shape,
+      'f32',
+    ).requiresGrad_();
+  }
+  const indices = Int32Array.from(random, (value) => Math.floor(((value + 1) / 2) * below));
+  return fromData(indices, shape, 'i32');
+}
+
+function layoutAt(
+  ndim: number,
+  places: readonly number[],
+  axes: readonly MeshAxis[],
+  mayBePartial: boolean,
+): Layout {
+  return axes.reduce<Layout>(
+    ({ dims, partial }, { name }, index) => {
+      const place = (places[index] ?? 0) % (ndim + 2);
+      const own = dims[place];
+      if (own !== undefined) return { dims: dims.with(place, [...own, name]), partial };
+      return place === ndim && mayBePartial
+        ? { dims, partial: [...partial, name] }
+        : { dims, partial };
+    },
+    { dims: Array.from({ length: ndim }, () => []), partial: [] },
+  );
+}
+
+function partOf(whole: Tensor, layout: Layout, mesh: Mesh): Tensor {
+  return whole.shape.reduce((part, size, dim) => {
+    const { start, stop } = shardRange(size, layout.dims[dim] ?? [], mesh.axes, (axis) =>
+      mesh.coordinate(axis),
+    );
+    return part.slice(dim, start, stop);
+  }, whole.detach());
+}
+
+/** A leaf; of partial layouts, one of terms that add up to the whole. */
+async function localInput(whole: Tensor, layout: Layout, mesh: Mesh): Promise<Tensor> {
+  const part = partOf(whole, layout, mesh);
+  if (!whole.requiresGrad) return part;
+  const terms = layout.partial.reduce((product, axis) => product * mesh.group(axis).size, 1);
+  const place = layout.partial.reduce(
+    (index, axis) => index * mesh.group(axis).size + mesh.coordinate(axis),
+    0,
+  );
+  const sign = place % 2 === 0 ? 1 : -1;
+  // 1 - 1 + 1 - 1 ... of an offset, and the values on the first place.
+  const offset = terms > 1 ? sign * 1.25 : 0;
+  const data = Array.from(await part.data(), Number);
+  const term = Float32Array.from(data, (value) => (place === 0 ? value : 0) + offset);
+  return fromData(term, part.shape, 'f32').requiresGrad_();
+}

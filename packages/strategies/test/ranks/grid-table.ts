@@ -1,0 +1,175 @@
+import { createMesh } from '@shardwise/collectives';
+import {
+  AdamW,
+  arange,
+  clipGradNorm,
+  currentSession,
+  Embedding,
+  fromData,
+  functional,
+  LayerNorm,
+  Linear,
+  manualSeed,
+  Module,
+  ModuleList,
+  MultiheadAttention,
+  setRank,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  GridBlock,
+  gridCrossEntropy,
+  GridEmbedding,
+  GridLayerNorm,
+  GridLinear,
+  ownRows,
+  type RankGrid,
+  threeDimensional,
+  twoAndAHalfDimensional,
+  twoDimensional,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+export const steps = 20;
+const sizes = { batch: 8, tokens: 8, channels: 8, heads: 2, hidden: 32, vocabulary: 16 };
+
+const axes = z.array(z.object({ name: z.string(), size: z.number() }));
+export const gridTask = z.object({ grid: z.enum(['2D', '2.5D', '3D']), axes });
+export type GridTask = z.infer<typeof gridTask>;
+
+export const run = z.object({ losses: z.array(z.number()), norms: z.array(z.number()) });
+export type Run = z.infer<typeof run>;
+
+export const grids: Readonly<Record<GridTask['grid'], () => RankGrid>> = {
+  '2D': () => twoDimensional(),
+  '2.5D': () => twoAndAHalfDimensional(),
+  '3D': () => threeDimensional(),
+};
+
+class Block extends Module {
+  readonly norm1 = new LayerNorm(sizes.channels);
+  readonly attention = new MultiheadAttention(sizes.channels, sizes.heads);
+  readonly norm2 = new LayerNorm(sizes.channels);
+  readonly up = new Linear(sizes.channels, sizes.hidden);
+  readonly down = new Linear(sizes.hidden, sizes.channels);
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    const y = x.add(this.attention.forward(this.norm1.forward(x), { causal: true }));
+    return y.add(this.down.forward(this.up.forward(this.norm2.forward(y)).gelu()));
+  }
+}
+
+class Gpt extends Module {
+  readonly tokens = new Embedding(sizes.vocabulary, sizes.channels);
+  readonly positions = new Embedding(sizes.tokens, sizes.channels);
+  readonly blocks = new ModuleList([new Block(), new Block()]);
+  readonly norm = new LayerNorm(sizes.channels);
+  readonly head = new Linear(sizes.channels, sizes.vocabulary);
+
+  /** Shape: ids i32 [B, T] -> [B, T, V]. */
+  forward(ids: Tensor): Tensor {
+    let x = this.tokens.forward(ids).add(this.positions.forward(arange(sizes.tokens)));
+    for (const block of this.blocks) x = block.forward(x);
+    return this.head.forward(this.norm.forward(x));
+  }
+}
+
+class GridGpt extends Module {
+  readonly tokens: GridEmbedding;
+  readonly positions: GridEmbedding;
+  readonly blocks: ModuleList<GridBlock>;
+  readonly norm: GridLayerNorm;
+  readonly head: GridLinear;
+
+  constructor(
+    embeddings: readonly [GridEmbedding, GridEmbedding],
+    blocks: readonly GridBlock[],
+    norm: GridLayerNorm,
+    head: GridLinear,
+  ) {
+    super();
+    [this.tokens, this.positions] = embeddings;
+    this.blocks = new ModuleList([...blocks]);
+    this.norm = norm;
+    this.head = head;
+  }
+
+  static async from(model: Gpt, grid: RankGrid): Promise<GridGpt> {
+    const blocks: GridBlock[] = [];
+    for (const block of model.blocks) blocks.push(await GridBlock.from(block, grid));
+    return new GridGpt(
+      [
+        await GridEmbedding.from(model.tokens, grid),
+        await GridEmbedding.from(model.positions, grid),
+      ],
+      blocks,
+      await GridLayerNorm.from(model.norm, grid),
+      await GridLinear.from(model.head, grid),
+    );
+  }
+
+  /** Shape: ids i32 [B', T] -> [B'', T, V']. */
+  forward(ids: Tensor): Tensor {
+    let x = this.tokens.forward(ids).add(this.positions.forward(arange(sizes.tokens)));
+    for (const block of this.blocks) x = block.forward(x);
+    return this.head.forward(this.norm.forward(x));
+  }
+}
+
+function batchOf(step: number): { ids: Tensor; targets: Tensor } {
+  const at = (shift: number): Tensor =>
+    fromData(
+      Int32Array.from({ length: sizes.batch * sizes.tokens }, (_, index) => {
+        const [row, column] = [Math.floor(index / sizes.tokens), (index % sizes.tokens) + shift];
+        return (row * 5 + step * 7 + column * (3 + (row % 3))) % sizes.vocabulary;
+      }),
+      [sizes.batch, sizes.tokens],
+      'i32',
+    );
+  return { ids: at(0), targets: at(1) };
+}
+
+async function train(model: Module, pass: (step: number) => Tensor): Promise<Run> {
+  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  const norms: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const loss = pass(step);
+    loss.backward();
+    const norm = clipGradNorm(model.parameters(), 0.5);
+    await optimizer.step();
+    losses.push(await loss.item());
+    norms.push(await norm.item());
+  }
+  return { losses, norms };
+}
+
+/** The training on this rank's part of a grid. */
+export async function main(context: RankContext): Promise<Run> {
+  const { grid: name, axes: list } = gridTask.parse(context.data);
+  const { group } = await join(context);
+  const mesh = await createMesh(group, list);
+  setRank({ device: currentSession().backend, mesh });
+  const grid = grids[name]();
+  manualSeed(0);
+  const model = await GridGpt.from(new Gpt(), grid);
+  return train(model, (step) => {
+    const { ids, targets } = batchOf(step);
+    const logits = model.forward(ownRows(ids, grid));
+    return gridCrossEntropy(logits, ownRows(targets, grid.next), grid.next);
+  });
+}
+
+/** The same on one rank. */
+export async function trainAlone(): Promise<Run> {
+  manualSeed(0);
+  const model = new Gpt();
+  return train(model, (step) => {
+    const { ids, targets } = batchOf(step);
+    return functional.crossEntropy(model.forward(ids), targets);
+  });
+}

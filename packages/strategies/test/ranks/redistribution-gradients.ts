@@ -1,0 +1,152 @@
+import {
+  currentSession,
+  fromData,
+  noGrad,
+  stack,
+  type Layout,
+  type Mesh,
+  type Tensor,
+} from '@shardwise/core';
+import { formatLayout, fromLocal, localShape, shardRange } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { axesOf, joinMesh, sumOverRanks, values } from './distributed-tensor-values.ts';
+
+export interface Outcome {
+  readonly name: string;
+  /** Of the whole tensor, before and after. */
+  readonly valueError: number;
+  readonly analytic: number;
+  readonly numeric: number;
+}
+
+/** All layouts of a matrix on a mesh: each axis on a dim, in either order, partial or nowhere. */
+export function allLayouts(axes: readonly string[]): readonly Layout[] {
+  return axes.reduce<readonly Layout[]>(
+    (layouts, axis) =>
+      layouts.flatMap(({ dims, partial }) => [
+        { dims, partial },
+        { dims, partial: [...partial, axis] },
+        ...dims.flatMap((own, dim) =>
+          own.length === 0
+            ? [{ dims: dims.with(dim, [axis]), partial }]
+            : [
+                { dims: dims.with(dim, [...own, axis]), partial },
+                { dims: dims.with(dim, [axis, ...own]), partial },
+              ],
+        ),
+      ]),
+    [{ dims: [[], []], partial: [] }],
+  );
+}
+
+const shape = [5, 3];
+
+/** Directional derivatives of a function of the whole tensor, by the graph and by central differences. */
+export async function main(context: RankContext): Promise<readonly Outcome[]> {
+  const group = await joinMesh(context);
+  const layouts = allLayouts(axesOf(group.size).map(({ name }) => name));
+  const seen = new Set<string>();
+  const terms: Terms[] = [];
+  for (const from of layouts) {
+    for (const to of layouts) {
+      // Both axes have two ranks, so what differs in their names only is one case.
+      if (seen.has(JSON.stringify([swapped(from), swapped(to)]))) continue;
+      seen.add(JSON.stringify([from, to]));
+      terms.push(await termsOf(from, to));
+    }
+  }
+  const analytic = await sumOverRanks(
+    terms.map((term) => term.analytic),
+    group,
+  );
+  const numeric = await sumOverRanks(
+    terms.map((term) => term.numeric),
+    group,
+  );
+  group.close();
+  return terms.map(({ name, valueError }, index) => {
+    return {
+      name,
+      valueError,
+      analytic: analytic[index] ?? Number.NaN,
+      numeric: numeric[index] ?? Number.NaN,
+    };
+  });
+}
+
+/** With the names of the two axes exchanged. */
+function swapped({ dims, partial }: Layout): Layout {
+  const other = (axis: string): string => (axis === 'a' ? 'b' : 'a');
+  return { dims: dims.map((own) => own.map(other)), partial: partial.map(other) };
+}
+
+/** This rank's terms of an outcome's sums. */
+type Terms = Outcome;
+
+/** The same for ranks that have the same by the layout: those at one place of its axes. */
+function placeOf({ dims, partial }: Layout, mesh: Mesh): number {
+  return [...dims.flat(), ...partial].reduce(
+    (place, axis) => place * 7 + mesh.coordinate(axis) + 1,
+    1,
+  );
+}
+
+/** Ranks with the same part. */
+function copies({ dims, partial }: Layout, mesh: Mesh): number {
+  const used = new Set([...dims.flat(), ...partial]);
+  return mesh.axes.reduce(
+    (product, { name, size }) => (used.has(name) ? product : product * size),
+    1,
+  );
+}
+
+async function termsOf(from: Layout, to: Layout): Promise<Terms> {
+  const { mesh } = currentSession();
+  const own = localShape(shape, from, mesh.axes, (axis) => mesh.coordinate(axis));
+  const count = own.reduce((product, size) => product * size, 1);
+  const place = placeOf(from, mesh);
+  const base = values(count, 10 + place);
+  const direction = values(count, 1000 + place);
+
+  /** This rank's term of a function of the whole that is linear where the result is a partial sum. */
+  const loss = (local: Tensor): Tensor => {
+    const y = fromLocal(local, from, shape).redistribute(to).toLocal();
+    const weights = partOf(values(15, 3), to, mesh);
+    const terms = to.partial.length > 0 ? y : y.add(y.mul(y).mul(0.3));
+    return terms.mul(weights).sum();
+  };
+  const moved = (step: number): Tensor => {
+    const x = Float32Array.from(base, (value, index) => value + step * (direction[index] ?? 0));
+    return noGrad(() => loss(fromData(x, own, 'f32')));
+  };
+  const step = 1e-2;
+  const [ahead = 0, behind = 0] = await stack([moved(step), moved(-step)]).data();
+
+  const x = fromData(base, own, 'f32').requiresGrad_();
+  loss(x).backward();
+  if (x.grad === null) throw new TypeError('no gradient');
+  const gradient = await x.grad.data();
+  const analytic = direction.reduce((sum, value, i) => sum + value * Number(gradient[i]), 0);
+
+  const before = fromLocal(fromData(base, own, 'f32'), from, shape);
+  const change = before.redistribute(to).fullTensor().sub(before.fullTensor());
+  return {
+    name: `${formatLayout(from)} to ${formatLayout(to)}`,
+    valueError: await change.abs().max().item(),
+    numeric: (Number(ahead) - Number(behind)) / (2 * step) / copies(to, mesh),
+    analytic: analytic / copies(from, mesh),
+  };
+}
+
+/** This rank's part of weights of the whole. */
+function partOf(whole: Float32Array, layout: Layout, mesh: Mesh): Tensor {
+  return shape.reduce(
+    (part, size, dim) => {
+      const { start, stop } = shardRange(size, layout.dims[dim] ?? [], mesh.axes, (axis) =>
+        mesh.coordinate(axis),
+      );
+      return part.slice(dim, start, stop);
+    },
+    fromData(whole, shape, 'f32'),
+  );
+}

@@ -1,0 +1,199 @@
+import {
+  currentSession,
+  Dropout,
+  fromData,
+  LineMesh,
+  manualSeed,
+  Module,
+  ones,
+  setRank,
+  subscribe,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  changePlacement,
+  gptTensorParallel,
+  parallelize,
+  PartitionedParameter,
+  planFor,
+  sequenceParallel,
+  shard,
+  tensorParallel,
+  vocabParallelCrossEntropy,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { batchOf, TiedGpt, tiedSequenceStyles, trainings } from './tensor-parallel-models.ts';
+
+const traffic = z.record(z.string(), z.number());
+
+export const observations = z.object({
+  /** Losses of Megatron's test, and their gradient on this rank. */
+  crossEntropy: z.object({ losses: z.array(z.number()), gradientSum: z.number() }),
+  smoothed: z.array(z.number()),
+  /** Of the rank's number, by what it is changed to. */
+  placements: z.record(z.string(), z.array(z.number())),
+  dropout: z.object({ parts: z.array(z.number()), whole: z.array(z.number()) }),
+  /** Same bits of what all ranks hold, with dropout on. */
+  logits: z.array(z.number()),
+  /** Bytes of messages of at least one activation, by collective, of a forward and a backward pass. */
+  plain: traffic,
+  sequence: traffic,
+  planned: traffic,
+  ranges: z.array(z.object({ start: z.number(), stop: z.number() })),
+});
+export type Observations = z.infer<typeof observations>;
+
+export async function main(context: RankContext): Promise<Observations> {
+  const { group } = await join(context);
+  setRank({ device: currentSession().backend, mesh: new LineMesh('tp', group) });
+  const { rank } = context;
+  return {
+    crossEntropy: await crossEntropyOfMegatron(rank),
+    smoothed: await smoothed(rank),
+    placements: await placements(rank),
+    dropout: await dropouts(rank),
+    logits: await logitsWithDropout(rank),
+    plain: await trafficOf('a GPT'),
+    sequence: await trafficOf('a sequence-parallel GPT'),
+    planned: planned(),
+    ranges: await rangesOfQkv(),
+  };
+}
+
+/** Rows of 0 … 7 over and over, 32 classes a rank; targets 0, 2, … 30. */
+function megatronRows(): { logits: Tensor; targets: Tensor } {
+  const rows = Float32Array.from({ length: 16 * 32 }, (_, index) => index % 8);
+  return {
+    logits: fromData(rows, [16, 32], 'f32').requiresGrad_(),
+    targets: fromData(
+      Int32Array.from({ length: 16 }, (_, row) => 2 * row),
+      [16],
+      'i32',
+    ),
+  };
+}
+
+async function crossEntropyOfMegatron(rank: number): Promise<Observations['crossEntropy']> {
+  const { logits, targets } = megatronRows();
+  const losses = vocabParallelCrossEntropy(logits, targets, { reduction: 'none' });
+  losses.sum().backward();
+  const gradient = logits.grad;
+  if (gradient === null) throw new RangeError(`no gradient on rank ${rank}`);
+  return {
+    losses: [...(await losses.data())].map(Number),
+    gradientSum: await gradient.sum().item(),
+  };
+}
+
+async function smoothed(rank: number): Promise<number[]> {
+  const logits = Float32Array.from({ length: 3 * 2 }, (_, index) => {
+    const row = Math.floor(index / 2);
+    return Math.sin(row * 8 + rank * 2 + (index % 2));
+  });
+  const losses = vocabParallelCrossEntropy(
+    fromData(logits, [3, 2], 'f32'),
+    fromData(Int32Array.of(5, -100, 0), [3], 'i32'),
+    { reduction: 'none', labelSmoothing: 0.2 },
+  );
+  return [...(await losses.data())].map(Number);
+}
+
+async function placements(rank: number): Promise<Record<string, number[]>> {
+  const own = fromData(new Float32Array(4).fill(rank), [4], 'f32');
+  const changed = {
+    invariant: changePlacement(own, 'tp', 'partial', 'invariant'),
+    shard: changePlacement(own, 'tp', 'partial', shard(0)),
+    gathered: changePlacement(own, 'tp', shard(0), 'invariant'),
+  };
+  const found: Record<string, number[]> = {};
+  for (const [name, tensor] of Object.entries(changed)) {
+    found[name] = [...(await tensor.data())].map(Number);
+  }
+  return found;
+}
+
+class TwoDropouts extends Module {
+  readonly whole = new Dropout(0.5);
+  readonly parts = new Dropout(0.5);
+
+  /** Shape: x N -> N, N. */
+  forward(x: Tensor): readonly [Tensor, Tensor] {
+    const parts = this.parts.forward(x);
+    return [this.whole.forward(x), parts];
+  }
+}
+
+async function dropouts(rank: number): Promise<Observations['dropout']> {
+  manualSeed(rank);
+  const parallel = await parallelize(
+    new TwoDropouts(),
+    tensorParallel({ parts: sequenceParallel({ dim: 0 }) }),
+  );
+  const [whole, parts] = parallel.forward(ones([64]));
+  return {
+    whole: [...(await whole.data())].map(Number),
+    parts: [...(await parts.data())].map(Number),
+  };
+}
+
+async function logitsWithDropout(rank: number): Promise<number[]> {
+  manualSeed(rank);
+  const styles = { ...tiedSequenceStyles };
+  const parallel = await parallelize(new TiedGpt(0.2), tensorParallel(styles));
+  const part = parallel.forward(batchOf(0).ids);
+  const all = changePlacement(part, 'tp', shard(-1), 'invariant');
+  return [...(await all.data())].map(Number);
+}
+
+/** B · T · C elements of 4 bytes. */
+export const activationBytes: number = 4 * 8 * 16 * 4;
+
+async function trafficOf(name: string): Promise<Record<string, number>> {
+  const training = trainings[name];
+  if (training === undefined) throw new RangeError(name);
+  const model = training.build();
+  const parallel = await parallelize(model, tensorParallel(training.styles));
+  const { ids, targets } = batchOf(0);
+  const loss = training.loss(parallel.forward(ids), targets);
+  loss.backward();
+  const found: Record<string, number> = {};
+  const stop = subscribe(({ category, name: operation, detail = '' }) => {
+    if (category !== 'collective') return;
+    // Of the output: a reduce-scatter's is a part.
+    const output = Number.parseInt(detail, 10);
+    const { size } = currentSession().mesh.group('tp');
+    const bytes = operation === 'reduceScatter' ? output * size : output;
+    if (bytes === activationBytes) found[operation] = (found[operation] ?? 0) + 1;
+  });
+  await loss.item();
+  stop();
+  return found;
+}
+
+/** The same as the plan says, without the logits. */
+function planned(): Record<string, number> {
+  const training = trainings['a GPT'];
+  if (training === undefined) throw new RangeError('a GPT');
+  const styles = gptTensorParallel({ heads: 4, logits: 'parts' });
+  const plan = planFor(training.build(), tensorParallel(styles, { tokens: 4 * 8 }));
+  const found: Record<string, number> = {};
+  for (const { operation, bytes, when } of plan.collectives) {
+    if (bytes !== activationBytes || when === 'start') continue;
+    found[operation] = (found[operation] ?? 0) + 1;
+  }
+  return found;
+}
+
+async function rangesOfQkv(): Promise<Observations['ranges']> {
+  const training = trainings['a GPT'];
+  if (training === undefined) throw new RangeError('a GPT');
+  const model = training.build();
+  await parallelize(model, tensorParallel(training.styles));
+  const weight = model
+    .namedParameters()
+    .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
+  if (!(weight instanceof PartitionedParameter)) throw new TypeError('a part is expected');
+  return [...weight.ranges];
+}

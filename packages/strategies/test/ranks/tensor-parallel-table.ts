@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { createMesh } from '@shardwise/collectives';
+import {
+  AdamW,
+  clipGradNorm,
+  currentSession,
+  manualSeed,
+  type Module,
+  type Strategy,
+  setRank,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  compose,
+  ddp,
+  fsdp,
+  fullStateDict,
+  parallelize,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { batchOf, sequences, type Training, trainings } from './tensor-parallel-models.ts';
+
+export const steps = 20;
+const maxNorm = 0.5;
+
+/** How a training went on one rank. */
+export const trained = z.object({
+  losses: z.array(z.number()),
+  /** Of all gradients together, before they were clipped. */
+  norms: z.array(z.number()),
+  /** SHA-256 of all whole parameters, at the end. */
+  hash: z.string(),
+});
+export type Trained = z.infer<typeof trained>;
+export const results = z.record(z.string(), trained);
+
+/** What shares out the batch, where the mesh has an axis for it. */
+export const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
+
+const meshes = z.object({ dp: z.number(), tp: z.number() });
+
+/** Every training on this rank, on the mesh of the task. */
+export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  const { dp, tp } = meshes.parse(context.data);
+  const { group } = await join(context);
+  const mesh = await createMesh(group, [
+    { name: 'dp', size: dp },
+    { name: 'tp', size: tp },
+  ]);
+  setRank({ device: currentSession().backend, mesh });
+  const found: Record<string, Trained> = {};
+  const share = sequences / dp;
+  const first = mesh.coordinate('dp') * share;
+  for (const [name, training] of Object.entries(trainings)) {
+    const only = tensorParallel(training.styles);
+    const strategies =
+      dp === 1
+        ? [[name, only] as const]
+        : Object.entries(dataParallel).map(
+            ([over, build]) => [`${over}: ${name}`, compose(only, build())] as const,
+          );
+    for (const [key, strategy] of strategies) {
+      // Rank 0's values must win.
+      manualSeed(context.rank);
+      const model = training.build();
+      const parallel = await parallelize(model, strategy);
+      found[key] = await run(model, (step) => {
+        const { ids, targets } = batchOf(step, first, first + share);
+        return training.loss(parallel.forward(ids), targets);
+      });
+    }
+  }
+  return found;
+}
+
+/** The same on one rank, without any strategy. */
+export async function trainAlone({ build, reference }: Training): Promise<Trained> {
+  manualSeed(0);
+  const model = build();
+  return run(model, (step) => {
+    const { ids, targets } = batchOf(step);
+    return reference(model.forward(ids), targets);
+  });
+}
+
+async function run(model: Module, pass: (step: number) => Tensor): Promise<Trained> {
+  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  const norms: number[] = [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const loss = pass(step);
+    loss.backward();
+    const norm = clipGradNorm(model.parameters(), maxNorm);
+    await optimizer.step();
+    losses.push(await loss.item());
+    norms.push(await norm.item());
+  }
+  const hash = createHash('sha256');
+  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  return { losses, norms, hash: hash.digest('hex') };
+}

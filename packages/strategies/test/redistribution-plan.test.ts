@@ -1,0 +1,199 @@
+import type { Layout, MeshAxis } from '@shardwise/core';
+import {
+  chunkRange,
+  formatRedistribution,
+  layoutOf,
+  localShape,
+  planRedistribution,
+  shardRange,
+} from '@shardwise/strategies';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+
+const axes: readonly MeshAxis[] = [
+  { name: 'dp', size: 2 },
+  { name: 'tp', size: 3 },
+];
+
+function operations(from: Layout, to: Layout, shape: readonly number[] = [6, 12]): string[] {
+  return planRedistribution(from, to, shape, axes).steps.map(({ move }) => move.operation);
+}
+
+describe('shards of a dim', () => {
+  it.each([
+    [5, 3, [2, 2, 1]],
+    [4, 3, [2, 2, 0]],
+    [6, 4, [2, 2, 2, 0]],
+  ])("are torch.chunk's: %i elements over %i ranks", (size, parts, sizes) => {
+    const chunks = sizes.map((_, index) => chunkRange(size, parts, index));
+    expect(chunks.map(({ start, stop }) => stop - start)).toEqual(sizes);
+  });
+
+  it('over two axes are chunks of chunks, in the order of the axes', () => {
+    const at = (dp: number, tp: number, order: readonly string[]): readonly [number, number] => {
+      const { start, stop } = shardRange(9, order, axes, (axis) => (axis === 'dp' ? dp : tp));
+      return [start, stop];
+    };
+    expect([at(0, 0, ['dp', 'tp']), at(0, 2, ['dp', 'tp']), at(1, 0, ['dp', 'tp'])]).toEqual([
+      [0, 2],
+      [4, 5],
+      [5, 7],
+    ]);
+    expect([at(0, 0, ['tp', 'dp']), at(1, 0, ['tp', 'dp']), at(0, 1, ['tp', 'dp'])]).toEqual([
+      [0, 2],
+      [2, 3],
+      [3, 5],
+    ]);
+  });
+
+  it('cover the dim, whatever its size and axes', () => {
+    fc.assert(
+      fc.property(
+        fc.nat({ max: 40 }),
+        fc.constantFrom(['dp'], ['tp', 'dp'], ['dp', 'tp'], []),
+        (size, order) => {
+          const seen = new Set<number>();
+          for (const dp of [0, 1]) {
+            for (const tp of [0, 1, 2]) {
+              const range = shardRange(size, order, axes, (axis) => (axis === 'dp' ? dp : tp));
+              for (let index = range.start; index < range.stop; index++) seen.add(index);
+            }
+          }
+          expect(seen.size).toBe(size);
+        },
+      ),
+    );
+  });
+
+  it('give the shape of a part', () => {
+    expect(localShape([5, 4], layoutOf(['tp', 'dp']), axes, () => 0)).toEqual([2, 2]);
+    expect(localShape([5, 4], layoutOf(['tp', null]), axes, () => 2)).toEqual([1, 4]);
+  });
+});
+
+describe('the plan of a redistribution', () => {
+  const replicate = layoutOf([null, null]);
+
+  it.each<[string, Layout, Layout, readonly string[], number]>([
+    ['shard to replicate', layoutOf(['dp', null]), replicate, ['allGather'], 144],
+    ['partial to replicate', layoutOf([null, null], ['dp']), replicate, ['allReduce'], 288],
+    [
+      'partial to shard',
+      layoutOf([null, null], ['dp']),
+      layoutOf(['dp', null]),
+      ['reduceScatter'],
+      144,
+    ],
+    [
+      'shard to shard of another dim',
+      layoutOf(['dp', null]),
+      layoutOf([null, 'dp']),
+      ['allToAll'],
+      72,
+    ],
+    ['replicate to shard', replicate, layoutOf(['dp', null]), ['slice'], 0],
+    ['replicate to partial', replicate, layoutOf([null, null], ['dp']), ['keepOnFirst'], 0],
+    ['nothing to do', layoutOf(['dp', 'tp']), layoutOf(['dp', 'tp']), [], 0],
+    [
+      'what a dim begins with stays',
+      layoutOf([['dp', 'tp'], null]),
+      layoutOf(['dp', null]),
+      ['allGather'],
+      96,
+    ],
+  ])('is one collective or none: %s', (_, from, to, expected, bytes) => {
+    const plan = planRedistribution(from, to, [6, 12], axes);
+    expect(plan.steps.map(({ move }) => move.operation)).toEqual(expected);
+    expect(plan.bytes).toBe(bytes);
+  });
+
+  it('reduces what is small before it gathers', () => {
+    expect(operations(layoutOf(['dp', null], ['tp']), replicate)).toEqual([
+      'allReduce',
+      'allGather',
+    ]);
+  });
+
+  it('reduces into shards where they are wanted, and leaves partial sums that stay', () => {
+    expect(
+      operations(layoutOf([null, null], ['dp', 'tp']), layoutOf(['dp', null], ['tp'])),
+    ).toEqual(['reduceScatter']);
+  });
+
+  it('counts padding: 5 rows over 3 ranks travel as 6', () => {
+    const plan = planRedistribution(layoutOf(['tp', null]), replicate, [5, 4], axes);
+    expect(plan.bytes).toBe(2 * 2 * 4 * 4);
+  });
+
+  it('counts the bytes of the dtype', () => {
+    expect(planRedistribution(layoutOf(['dp', null]), replicate, [6, 12], axes, 'f16').bytes).toBe(
+      72,
+    );
+  });
+
+  it('prints, with the bytes that a rank receives', () => {
+    const plan = planRedistribution(
+      layoutOf(['dp', null], ['tp']),
+      layoutOf([null, 'tp']),
+      [6, 12],
+      axes,
+    );
+    expect(formatRedistribution(plan)).toBe(
+      [
+        '[6, 12] shard(0: dp) partial(tp) -> shard(1: tp): 144 bytes',
+        '  reduceScatter tp, dim 1 -> shard(0: dp) shard(1: tp): 96 bytes',
+        '  allGather dp, dim 0 -> shard(1: tp): 48 bytes',
+      ].join('\n'),
+    );
+  });
+
+  it('is never dearer than to replicate and slice', () => {
+    const axis = fc.constantFrom<readonly number[]>(
+      [0, 0],
+      [0, 1],
+      [1, 0],
+      [1, 1],
+      [2, 0],
+      [3, 2],
+      [2, 3],
+      [3, 3],
+    );
+    const layout = axis.map((places): Layout => {
+      const on = (place: number): string[] =>
+        axes.flatMap(({ name }, index) => (places[index] === place ? [name] : []));
+      return { dims: [on(0), on(1)], partial: on(2) };
+    });
+    fc.assert(
+      fc.property(
+        layout,
+        layout,
+        fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 1, max: 9 })),
+        (from, to, shape) => {
+          const direct = planRedistribution(from, to, shape, axes);
+          const whole = planRedistribution(from, replicate, shape, axes);
+          expect(direct.bytes).toBeLessThanOrEqual(whole.bytes);
+          expect(direct.steps.at(-1)?.layout ?? from).toEqual(
+            direct.steps.length === 0 ? from : { dims: to.dims, partial: expect.any(Array) },
+          );
+        },
+      ),
+    );
+  });
+
+  it.each<[string, Layout, string]>([
+    ['an axis twice', layoutOf(['dp', 'dp']), "the axis 'dp' 2 times"],
+    ['an axis as shard and as sum', layoutOf(['tp', null], ['tp']), "the axis 'tp' 2 times"],
+    ['an unknown axis', layoutOf(['pp', null]), "the axis 'pp' on a mesh of dp 2 x tp 3"],
+    ['too many dims', layoutOf([null, null, 'dp']), 'axes for 3 dims, and the tensor has 2'],
+    [
+      'elements in a row',
+      { ...layoutOf([null, null]), flat: ['dp'] },
+      'shared out in a row over dp',
+    ],
+  ])('refuses %s', (_, layout, message) => {
+    expect(() => planRedistribution(replicate, layout, [6, 12], axes)).toThrow(message);
+    expect(() => planRedistribution(layout, replicate, [6, 12], axes)).toThrow(
+      expect.objectContaining({ code: 'LAYOUT' }),
+    );
+  });
+});

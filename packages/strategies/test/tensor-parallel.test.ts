@@ -1,0 +1,252 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import {
+  fromData,
+  functional,
+  LayoutError,
+  Linear,
+  Module,
+  setRank,
+  type MeshAxis,
+  type Strategy,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  explain,
+  fsdp,
+  gptTensorParallel,
+  headParallel,
+  rowwiseParallel,
+  type StylePlan,
+  tensorParallel,
+  vocabParallelEmbedding,
+} from '@shardwise/strategies';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { observations, type Observations } from './ranks/tensor-parallel-behaviour.ts';
+import { TiedGpt, tiedStyles, trainings } from './ranks/tensor-parallel-models.ts';
+
+beforeAll(async () => {
+  setRank({ device: await cpu() });
+});
+
+function specsOf(model: Module): Parameters<Strategy<Module>['plan']>[0] {
+  const names = new Map<unknown, string[]>();
+  for (const [path, module] of model.namedModules()) {
+    for (const [name, parameter] of module.ownParameters()) {
+      const full = path === '' ? name : `${path}.${name}`;
+      names.set(parameter, [...(names.get(parameter) ?? []), full]);
+    }
+  }
+  return model.namedParameters().map(([name, parameter]) => ({
+    name,
+    shape: parameter.shape,
+    dtype: parameter.dtype,
+    requiresGrad: parameter.requiresGrad,
+    names: names.get(parameter) ?? [name],
+  }));
+}
+
+const tp = (size: number): MeshAxis[] => [{ name: 'tp', size }];
+
+function planned(model: Module, styles: StylePlan, axes: readonly MeshAxis[]): unknown {
+  return tensorParallel(styles).plan(specsOf(model), axes);
+}
+
+class Pair extends Module {
+  readonly up = new Linear(6, 9);
+  readonly down = new Linear(9, 6);
+}
+
+describe('the plan of tensor parallelism', () => {
+  it('says which dim of each parameter is cut, and nothing of the others', () => {
+    const plan = tensorParallel({ up: colwiseParallel(), down: rowwiseParallel() }).plan(
+      specsOf(new Pair()),
+      tp(3),
+    );
+    const layouts = plan.parameters.map(({ name, parameter }) => [name, parameter.dims]);
+    expect(layouts).toEqual([
+      ['up.weight', [['tp'], []]],
+      ['up.bias', [['tp']]],
+      ['down.weight', [[], ['tp']]],
+      ['down.bias', [[]]],
+    ]);
+  });
+
+  it('prints as a table', () => {
+    const plan = tensorParallel({ up: colwiseParallel() }).plan(specsOf(new Pair()), tp(3));
+    expect(explain(plan)).toContain('shard(0: tp)');
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      'features that the axis does not divide',
+      () => planned(new Pair(), { up: colwiseParallel() }, tp(2)),
+      /'up\.weight' of shape \[9, 6\] over 2 ranks along dim 0: 9 elements, 1 more than a multiple of 2\. Pad it to 10/,
+    ],
+    [
+      'heads that the axis does not divide',
+      () =>
+        planned(
+          new TiedGpt(),
+          { 'blocks.*.attention': headParallel({ numHeads: 8, keyHeads: 4 }) },
+          tp(8),
+        ),
+      /4 heads, 4 more than a multiple of 8\. Use a number of ranks that divides 4/,
+    ],
+    [
+      'a vocabulary that the axis does not divide',
+      () => planned(new TiedGpt(), { tokens: vocabParallelEmbedding() }, tp(5)),
+      /24 elements, 4 more than a multiple of 5\. Pad it to 25/,
+    ],
+    [
+      'an axis that the mesh has not',
+      () => planned(new Pair(), { up: colwiseParallel() }, [{ name: 'dp', size: 2 }]),
+      /over the mesh axis 'tp': the axes dp/,
+    ],
+    [
+      'a shared weight that two styles cut otherwise',
+      () => planned(new TiedGpt(), { ...tiedStyles, head: rowwiseParallel() }, tp(2)),
+      /'tokens\.weight' cut along dim 1 .* by rowwiseParallel\(\) of 'head': it is cut along dim 0 .* by vocabParallelEmbedding\(\) of 'tokens'/,
+    ],
+    [
+      'a style of another kind of module',
+      () => planned(new TiedGpt(), { norm: colwiseParallel() }, tp(2)),
+      /colwiseParallel\(\) of the module 'norm', by its 'weight' of 2 dims: 'weight' of shape \[16\]/,
+    ],
+    [
+      'two strategies over one axis',
+      () =>
+        compose(tensorParallel({ up: colwiseParallel() }), ddp({ axis: 'tp' })).plan(
+          specsOf(new Pair()),
+          tp(3),
+        ),
+      /both use the 3 ranks of the axis 'tp'/,
+    ],
+  ])('refuses %s', (_, plan, message) => {
+    expect(plan).toThrow(LayoutError);
+    expect(plan).toThrow(message);
+  });
+
+  it('composes: the second strategy lays out what the first leaves on a rank', () => {
+    const axes = [{ name: 'dp', size: 2 }, ...tp(3)];
+    const plan = compose(tensorParallel({ up: colwiseParallel() }), fsdp()).plan(
+      specsOf(new Pair()),
+      axes,
+    );
+    const [weight, bias, down] = plan.parameters;
+    expect(weight?.parameter.dims).toEqual([['tp', 'dp'], []]);
+    expect(bias?.parameter.dims).toEqual([['tp', 'dp']]);
+    expect(down?.parameter.dims).toEqual([['dp'], []]);
+    expect(plan.batch.dims).toEqual([['dp']]);
+    // [3, 6] + [3, padded to 4] on the up side, [6, 9] and [6] on the other.
+    const gathered = plan.collectives.find(({ operation }) => operation === 'allGather');
+    expect(gathered?.bytes).toBe(4 * (4 * 6 + 4 + 6 * 9 + 6));
+  });
+
+  it('cuts queries, keys and values each alone', () => {
+    const training = trainings['a GPT'];
+    const plan = tensorParallel(gptTensorParallel({ heads: 4 })).plan(
+      specsOf(training?.build() ?? new Pair()),
+      tp(2),
+    );
+    const cut = plan.parameters.filter(({ parameter }) => parameter.dims.flat().length > 0);
+    expect(cut.map(({ name }) => name).filter((name) => !name.startsWith('blocks.1'))).toEqual([
+      'tokens.weight',
+      'blocks.0.attention.qkv.weight',
+      'blocks.0.attention.qkv.bias',
+      'blocks.0.attention.projection.weight',
+      'blocks.0.up.weight',
+      'blocks.0.up.bias',
+      'blocks.0.down.weight',
+      'head.weight',
+    ]);
+  });
+});
+
+describe('tensor parallelism on 4 ranks', () => {
+  const size = 4;
+  let ranks: readonly Observations[] = [];
+
+  beforeAll(async () => {
+    const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
+    const url = new URL('./ranks/tensor-parallel-behaviour.ts', import.meta.url);
+    const found = await spawnRanks(size, url, { world, timeoutMs: 240_000 });
+    ranks = z.array(observations).length(size).parse(found);
+  }, 250_000);
+
+  it("has the cross-entropy of Megatron's test, and its gradient, without gathered logits", () => {
+    for (const { crossEntropy } of ranks) {
+      crossEntropy.losses.forEach((loss, row) =>
+        expect(loss).toBeCloseTo([10.2309, 8.2309, 6.2309, 4.2309][row % 4] ?? NaN, 4),
+      );
+    }
+    // Softmax less one for the target sums to 0 over all classes; all targets are on rank 0.
+    const sums = ranks.map(({ crossEntropy }) => crossEntropy.gradientSum);
+    expect(sums.reduce((sum, each) => sum + each)).toBeCloseTo(0, 4);
+    for (const sum of sums.slice(1)) expect(sum).toBeCloseTo(16 / size, 4);
+  });
+
+  it('smooths labels and ignores targets as the cross-entropy of one rank', async () => {
+    const logits = Float32Array.from({ length: 3 * 8 }, (_, index) => Math.sin(index));
+    const expected = await functional
+      .crossEntropy(
+        fromData(logits, [3, 8], 'f32'),
+        fromData(Int32Array.of(5, -100, 0), [3], 'i32'),
+        { reduction: 'none', labelSmoothing: 0.2 },
+      )
+      .data();
+    for (const { smoothed } of ranks) {
+      smoothed.forEach((loss, row) => expect(loss).toBeCloseTo(Number(expected[row]), 5));
+    }
+  });
+
+  it("reduces and gathers as Megatron's mappings", () => {
+    ranks.forEach(({ placements }) => {
+      expect(placements['invariant']).toEqual([6, 6, 6, 6]);
+      expect(placements['shard']).toEqual([6]);
+      expect(placements['gathered']).toEqual([0, 1, 2, 3].flatMap((r) => [r, r, r, r]));
+    });
+  });
+
+  it('drops the same elements of what all ranks have, and others of their own parts', () => {
+    const [first, ...others] = ranks.map(({ dropout }) => dropout);
+    for (const { whole } of others) expect(whole).toEqual(first?.whole);
+    const parts = new Set(ranks.map(({ dropout }) => dropout.parts.join()));
+    expect(parts.size).toBe(size);
+  });
+
+  it('has the same bits of the logits on all ranks, with dropout, whatever their seeds', () => {
+    const [first, ...others] = ranks.map(({ logits }) => logits);
+    expect(first?.length).toBe(4 * 8 * 24);
+    for (const logits of others) expect(logits).toEqual(first);
+  });
+
+  it('communicates two all-reduces a layer and pass, one for the embedding, one for the head', () => {
+    for (const { plain, planned: planOf } of ranks) {
+      expect(plain).toEqual({ allReduce: 2 * (2 + 2) + 1 + 1 });
+      expect(planOf).toEqual(plain);
+    }
+  });
+
+  it('communicates as much with sequence parallelism, in gathers and scatters', () => {
+    // Forward 2 + 2 of each layer, in backward the same; the embedding's scatter and the head's gather.
+    for (const { sequence } of ranks) {
+      expect(sequence).toEqual({ allGather: 2 * (2 + 2) + 2, reduceScatter: 2 * (2 + 2) + 2 });
+    }
+  });
+
+  it('says which rows of the whole a rank holds', () => {
+    ranks.forEach(({ ranges }, rank) =>
+      expect(ranges).toEqual(
+        [0, 16, 32].map((section) => ({
+          start: section + 4 * rank,
+          stop: section + 4 * (rank + 1),
+        })),
+      ),
+    );
+  });
+});
