@@ -104,16 +104,18 @@ async function leafBuffer(
   return buffer;
 }
 
+/** At once where the device computes in host memory: the next step may read it without the device's queue. */
 async function fill(
   backend: Backend,
   buffer: DeviceBuffer,
   value: Extract<NodeValue, { kind: 'host' | 'paged' }>,
 ): Promise<void> {
+  const mapped = backend.map(buffer);
   if (value.kind === 'host') {
-    backend.write(buffer, value.bytes);
+    if (mapped === undefined) backend.write(buffer, value.bytes);
+    else mapped.set(value.bytes);
     return;
   }
-  const mapped = backend.map(buffer);
   const bytes = mapped ?? new Uint8Array(buffer.byteLength);
   await value.page.read(bytes);
   if (mapped === undefined) backend.write(buffer, bytes);
@@ -247,7 +249,11 @@ function inputOf(plan: Plan, id: number): number {
 }
 
 async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Promise<void> {
-  backend.write(to, backend.map(from) ?? (await backend.read(from)));
+  const bytes = backend.map(from) ?? (await backend.read(from));
+  const target = backend.map(to);
+  // At once, as `fill`: a collective may be next.
+  if (target === undefined) backend.write(to, bytes);
+  else target.set(bytes);
 }
 
 /** From the first member's first byte to the last member's last, alignment gaps included. */
