@@ -57,8 +57,7 @@ async function answer(steps: number): Promise<void> {
   const messages: Record<string, number> = {};
   const stop = subscribe(({ category, name, detail = '' }) => {
     if (category !== 'collective') return;
-    const outputBytes = Number.parseInt(detail, 10);
-    const bytes = name === 'reduceScatter' ? outputBytes * group.size : outputBytes;
+    const bytes = Number.parseInt(detail, 10);
     if (bytes === activationBytes) messages[name] = (messages[name] ?? 0) + 1 / steps;
   });
   const before = statistics();

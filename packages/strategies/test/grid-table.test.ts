@@ -27,7 +27,7 @@ beforeAll(async () => {
   alone = await trainAlone();
 }, 60_000);
 
-/** Elements that a product's collectives leave on a rank, forward and backward, on q = 2. */
+/** Elements of a rank's collectives in a product, forward and backward, on q = 2; a scatter counts what it scatters. */
 function elementsOf({ grid, axes }: GridTask): number {
   const { rows, inputs, outputs } = matrix;
   const [x, weight, y] = [rows * inputs, inputs * outputs, rows * outputs];
@@ -40,7 +40,7 @@ function elementsOf({ grid, axes }: GridTask): number {
     // The gradient of the weight is summed over the layers, where they are several.
     '2.5D': summa + (d === 1 ? 0 : weight / q ** 2),
     // Gathers of x, W and dy, scatters of y, dx and dW.
-    '3D': (x + weight + y) / q ** 2 + (x + weight + y) / q ** 3,
+    '3D': (2 * (x + weight + y)) / q ** 2,
   }[grid];
 }
 

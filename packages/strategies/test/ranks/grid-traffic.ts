@@ -15,7 +15,7 @@ import { grids, gridTask } from './grid-table.ts';
 
 export const matrix = { rows: 16, inputs: 8, outputs: 32 };
 
-/** Bytes that collectives leave on this rank in a product's forward and backward pass. */
+/** Bytes of this rank's collectives in a product's forward and backward pass. */
 export async function main(context: RankContext): Promise<number> {
   const { grid: name, axes } = gridTask.parse(context.data);
   const { group } = await join(context);

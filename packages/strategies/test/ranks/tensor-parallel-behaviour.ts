@@ -161,10 +161,8 @@ async function trafficOf(name: string): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   const stop = subscribe(({ category, name: operation, detail = '' }) => {
     if (category !== 'collective') return;
-    // Of the output: a reduce-scatter's is a part.
-    const output = Number.parseInt(detail, 10);
-    const { size } = currentSession().mesh.group('tp');
-    const bytes = operation === 'reduceScatter' ? output * size : output;
+    // Of the input or the output, whichever is larger: the whole of what is gathered or scattered.
+    const bytes = Number.parseInt(detail, 10);
     if (bytes === activationBytes) found[operation] = (found[operation] ?? 0) + 1;
   });
   await loss.item();
