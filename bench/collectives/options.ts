@@ -11,7 +11,7 @@ export const collectivesFlags = {
   operations: { type: 'string', default: operationNames.join() },
   sizes: { type: 'string', default: '1KiB,64KiB,1MiB,64MiB' },
   world: { type: 'string', default: '2,4' },
-  rounds: { type: 'string', default: '25' },
+  rounds: { type: 'string', default: '15' },
   peers: { type: 'string', default: 'gloo,openMpi' },
   /** Instead of all this: a file for the table of algorithms. */
   tune: { type: 'string', default: '' },

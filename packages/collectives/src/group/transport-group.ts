@@ -85,14 +85,13 @@ export class TransportGroup extends CheckedGroup {
         ? meet(this.#records, call.record, numberOf(algorithm))
         : undefined;
     const done = this.#carryOut(call, algorithm, site, meeting, this.#tail);
-    const tail = done
-      .catch(() => {})
-      .finally(() => {
-        if (this.#tail === tail) this.#tail = undefined;
-      });
+    const settle = (): void => {
+      if (this.#tail === tail) this.#tail = undefined;
+    };
+    const tail = done.then(settle, settle);
     this.#tail = tail;
     const missing = meeting?.missing ?? (() => []);
-    return this.#limit(done, site, describeCall(call.record), missing, limits);
+    return this.#limit(done, site, () => describeCall(call.record), missing, limits);
   }
 
   protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
@@ -102,7 +101,7 @@ export class TransportGroup extends CheckedGroup {
     const wire = groupWire(this.#membership, { tag });
     const done =
       operation === 'send' ? wire.send(peer, buffer.bytes) : wire.recv(peer, buffer.bytes);
-    const call = `${operation}(peer ${peer}, tag ${tag}, ${describeBuffer(buffer)})`;
+    const call = (): string => `${operation}(peer ${peer}, tag ${tag}, ${describeBuffer(buffer)})`;
     return this.#limit(done, site, call, () => [peer], limits);
   }
 
@@ -169,7 +168,7 @@ export class TransportGroup extends CheckedGroup {
   #limit(
     done: Promise<void>,
     site: CallSite,
-    call: string,
+    call: () => string,
     missing: Missing,
     limits: Limits,
   ): Promise<void> {
@@ -177,7 +176,7 @@ export class TransportGroup extends CheckedGroup {
     const { timeoutMs } = settlement;
     const timer = setTimeout(
       () => {
-        const error = timeoutError(site, call, timeoutMs, { missing: missing(), slow: [] });
+        const error = timeoutError(site, call(), timeoutMs, { missing: missing(), slow: [] });
         settlement.reject(error);
         this.#fail(error);
       },

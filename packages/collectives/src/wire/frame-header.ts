@@ -22,11 +22,15 @@ export interface FrameHeader {
 /** The kinds that a connection may carry, and how long the body of each may be, in bytes. */
 export type FrameLimits = ReadonlyMap<number, number>;
 
-export function writeHeader(view: DataView, { kind, tag, length }: FrameHeader): void {
-  view.setUint32(0, MAGIC, true);
-  view.setUint32(4, kind, true);
-  view.setFloat64(8, tag, true);
-  view.setFloat64(16, length, true);
+export function writeHeader(
+  view: DataView,
+  { kind, tag, length }: FrameHeader,
+  byteOffset = 0,
+): void {
+  view.setUint32(byteOffset, MAGIC, true);
+  view.setUint32(byteOffset + 4, kind, true);
+  view.setFloat64(byteOffset + 8, tag, true);
+  view.setFloat64(byteOffset + 16, length, true);
 }
 
 /** Throws CollectiveError for what is no header, and for bodies over the limit of their kind. */

@@ -1,6 +1,7 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
 import { limitMessage } from './limit-message.ts';
 import { messageLengthError, type MessageSite } from './peer-errors.ts';
+import type { Wakefulness } from './wakefulness.ts';
 
 /** What a message that nobody awaits yet counts besides its bytes. */
 const MESSAGE_BYTES = 64;
@@ -31,6 +32,7 @@ export interface InboxOptions {
   readonly peer: number;
   /** How much may lie here that nobody awaits. */
   readonly maxUnexpectedBytes: number;
+  readonly wakefulness: Wakefulness;
   /** Ends the transport: the memory of a receiver that gave up is being written. */
   readonly interrupt: (error: CollectiveError) => void;
 }
@@ -71,6 +73,7 @@ export class Inbox {
     const receiver: Receiver = { site, bytes, resolve, reject };
     this.#mailbox(tag).receivers.push(receiver);
     this.onRoom();
+    this.#options.wakefulness.wait();
     if (options === undefined) return promise;
     return limitMessage(promise, site, options, (error) => this.#giveUp(tag, receiver, error));
   }

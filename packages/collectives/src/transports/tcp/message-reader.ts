@@ -2,6 +2,7 @@ import type { StreamReader } from '../../wire/connect.ts';
 import { HEADER_BYTES, readHeader, type FrameHeader } from '../../wire/frame-header.ts';
 import type { Inbox, Sink } from './inbox.ts';
 import { messageKinds, messageLimits } from './message-frame.ts';
+import type { Wakefulness } from './wakefulness.ts';
 
 const SPARE_BYTES = 16 * 1024;
 /** Below this, the next header is read together with the end of a body. */
@@ -34,6 +35,7 @@ export class MessageReader implements StreamReader {
   /** Called when reading goes on. */
   onResume: () => void = () => {};
   readonly #inbox: Inbox;
+  readonly #wakefulness: Wakefulness;
   readonly #events: ReaderEvents;
   readonly #head = new Uint8Array(HEADER_BYTES);
   readonly #headView = new DataView(this.#head.buffer);
@@ -46,8 +48,9 @@ export class MessageReader implements StreamReader {
   #isDirect = false;
   #isDiscarding = false;
 
-  constructor(inbox: Inbox, events: ReaderEvents) {
+  constructor(inbox: Inbox, wakefulness: Wakefulness, events: ReaderEvents) {
     this.#inbox = inbox;
+    this.#wakefulness = wakefulness;
     this.#events = events;
     inbox.onRoom = () => this.#retry();
   }
@@ -64,6 +67,7 @@ export class MessageReader implements StreamReader {
   }
 
   read(bytes: Uint8Array): boolean {
+    this.#wakefulness.arrive();
     if (this.#isDiscarding) return true;
     if (this.#waiting !== undefined) {
       // TLS hands on what it has decrypted, although it was told to stop.

@@ -10,6 +10,7 @@ import { controlLimits, encodeCause, messageKinds } from './message-frame.ts';
 import { MessageReader } from './message-reader.ts';
 import { Outbox } from './outbox.ts';
 import { abortedByError, peerLostError } from './peer-errors.ts';
+import type { Wakefulness } from './wakefulness.ts';
 
 /** After one connection of a peer has broken, the other may still bring the reason. */
 const VERDICT_MS = 100;
@@ -20,6 +21,7 @@ export interface LinkOptions {
   readonly rank: number;
   readonly peer: number;
   readonly maxUnexpectedBytes: number;
+  readonly wakefulness: Wakefulness;
   /** Ends the transport. */
   readonly fail: (error: CollectiveError) => void;
 }
@@ -48,11 +50,11 @@ export class PeerLink {
   #verdict: NodeJS.Timeout | undefined;
 
   constructor(options: LinkOptions) {
-    const { rank, peer, maxUnexpectedBytes, fail } = options;
+    const { rank, peer, maxUnexpectedBytes, wakefulness, fail } = options;
     this.peer = peer;
     this.#options = options;
-    this.inbox = new Inbox({ rank, peer, maxUnexpectedBytes, interrupt: fail });
-    this.reader = new MessageReader(this.inbox, {
+    this.inbox = new Inbox({ rank, peer, maxUnexpectedBytes, wakefulness, interrupt: fail });
+    this.reader = new MessageReader(this.inbox, wakefulness, {
       onGoodbye: () => this.#lastMessage(),
       onAbort: (cause, reason) => this.#abort(cause, reason),
     });

@@ -6,6 +6,7 @@ import type { WatchedTransport } from '../watched-transport.ts';
 import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
 import { peerLostError, peerRangeError } from './peer-errors.ts';
 import { PeerLink } from './peer-link.ts';
+import { Wakefulness } from './wakefulness.ts';
 
 export interface TcpEndOptions {
   readonly rank: number;
@@ -38,9 +39,8 @@ export class TcpEnd implements WatchedTransport {
     promise.catch(() => {});
     this.#end = reject;
     const fail = (error: CollectiveError): void => this.#fail(error);
-    this.#links = new Map(
-      this.peers.map((peer) => [peer, new PeerLink({ rank, peer, maxUnexpectedBytes, fail })]),
-    );
+    const shared = { rank, maxUnexpectedBytes, wakefulness: new Wakefulness(), fail };
+    this.#links = new Map(this.peers.map((peer) => [peer, new PeerLink({ ...shared, peer })]));
     this.#monitor = new HeartbeatMonitor(heartbeat, (peer, silentMs) =>
       this.#hearNothing(peer, silentMs, heartbeat.limitMs),
     );

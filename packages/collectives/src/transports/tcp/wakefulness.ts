@@ -1,0 +1,55 @@
+import { nextTurn } from '../../call/next-turn.ts';
+
+/** Twice what waking a sleeping thread costs. */
+const AWAKE_MS = 0.05;
+const MAX_SKIPPED = 63;
+
+/**
+ * Keeps the event loop turning for a moment while a message is awaited, as waking a thread that
+ * sleeps takes longer than a short message does. Where that does not help, as the peer is late or
+ * needs this core, it is done for fewer and fewer of the waits.
+ */
+export class Wakefulness {
+  readonly #onTurn = (): void => this.#turn();
+  #isTurning = false;
+  #isAwaited = false;
+  #until = 0;
+  /** Waits to sleep through after one in which turning did not help, and how many are left. */
+  #penalty = 0;
+  #toSkip = 0;
+
+  /** A message is awaited that has not come. */
+  wait(): void {
+    if (this.#isTurning) this.#extend();
+    else if (this.#toSkip > 0) this.#toSkip -= 1;
+    else {
+      this.#isTurning = true;
+      this.#extend();
+      nextTurn(this.#onTurn);
+    }
+    this.#isAwaited = true;
+  }
+
+  /** A message has come, or a part of one. */
+  arrive(): void {
+    this.#isAwaited = false;
+    if (!this.#isTurning) return;
+    this.#extend();
+    this.#penalty >>= 1;
+  }
+
+  #extend(): void {
+    this.#until = performance.now() + AWAKE_MS;
+  }
+
+  #turn(): void {
+    if (performance.now() < this.#until) {
+      nextTurn(this.#onTurn);
+      return;
+    }
+    this.#isTurning = false;
+    if (!this.#isAwaited) return;
+    this.#penalty = Math.min(2 * this.#penalty + 1, MAX_SKIPPED);
+    this.#toSkip = this.#penalty;
+  }
+}

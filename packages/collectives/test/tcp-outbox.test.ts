@@ -1,0 +1,80 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { afterEach, expect, test, vi } from 'vitest';
+import { Outbox } from '../src/transports/tcp/outbox.ts';
+import { messageLimits } from '../src/transports/tcp/message-frame.ts';
+import { FrameParser } from '../src/wire/frame-parser.ts';
+
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0)) close();
+});
+
+async function connectedSockets(): Promise<{ readonly near: Socket; readonly far: Socket }> {
+  const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const accepted = once(server, 'connection');
+  const { port } = server.address() as AddressInfo;
+  const near = connect({ host: '127.0.0.1', port, noDelay: true });
+  await once(near, 'connect');
+  const [far]: Socket[] = await accepted;
+  if (far === undefined) throw new Error('Nobody has connected');
+  closing.push(
+    () => near.destroy(),
+    () => far.destroy(),
+    () => server.close(),
+  );
+  return { near, far };
+}
+
+/** The first `count` messages: their tags, and the byte that each is full of. */
+async function messagesOf(far: Socket, count: number): Promise<readonly (readonly number[])[]> {
+  const parser = new FrameParser(messageLimits);
+  const messages: (readonly number[])[] = [];
+  for await (const chunk of far) {
+    for (const { tag, body } of parser.push(new Uint8Array(chunk))) {
+      expect(new Set(body).size).toBeLessThanOrEqual(1);
+      messages.push([tag, body.byteLength, body[0] ?? -1]);
+    }
+    if (messages.length >= count) return messages;
+  }
+  return messages;
+}
+
+test('short messages that are sent in one go leave with one write', async () => {
+  const { near, far } = await connectedSockets();
+  const write = vi.spyOn(near, 'write');
+  const outbox = new Outbox(near);
+  await Promise.all([1, 2, 3].map((tag) => outbox.send(tag, new Uint8Array(100).fill(tag))));
+  await messagesOf(far, 3);
+  expect(write).toHaveBeenCalledTimes(1);
+  await outbox.send(4, new Uint8Array(0));
+  await Promise.resolve();
+  expect(write).toHaveBeenCalledTimes(2);
+});
+
+test('a short message may be overwritten as soon as it is sent', async () => {
+  const { near, far } = await connectedSockets();
+  const bytes = new Uint8Array(8).fill(1);
+  const sent = new Outbox(near).send(0, bytes);
+  bytes.fill(2);
+  await sent;
+  expect(await messagesOf(far, 1)).toEqual([[0, 8, 1]]);
+});
+
+test('messages of all lengths arrive in order, however late the peer reads', async () => {
+  const { near, far } = await connectedSockets();
+  const outbox = new Outbox(near);
+  const lengths = [0, 3, 16 * 1024, 16 * 1024 + 1, 1 << 20, 40_000, 7];
+  const expected: (readonly number[])[] = [];
+  const sent: Promise<void>[] = [];
+  for (let tag = 0; tag < 300; tag++) {
+    const length = lengths[tag % lengths.length] ?? 0;
+    expected.push([tag, length, length === 0 ? -1 : tag % 251]);
+    sent.push(outbox.send(tag, new Uint8Array(length).fill(tag % 251)));
+    // Some in one go, some not; most find what was sent before still waiting.
+    if (tag % 5 === 0) await new Promise<void>((resolve) => void setImmediate(resolve));
+  }
+  expect(await messagesOf(far, expected.length)).toEqual(expected);
+  await Promise.all(sent);
+});
