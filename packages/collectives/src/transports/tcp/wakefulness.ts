@@ -1,7 +1,7 @@
 import { nextTurn } from '../../call/next-turn.ts';
 
-/** Twice what waking a sleeping thread costs. */
-const AWAKE_MS = 0.05;
+/** Longer than an exchange takes when the other rank sleeps, or ranks would keep each other asleep. */
+const AWAKE_MS = 0.1;
 const MAX_SKIPPED = 63;
 
 /**
