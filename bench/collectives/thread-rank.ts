@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { coreYielder } from '@shardwise/collectives/node';
 import { LimitWork } from './limit-work.ts';
 import type { Job } from './job.ts';
 import { MAX_BYTES, RankWork } from './rank-work.ts';
@@ -22,7 +23,7 @@ const work =
   kind === 'limit'
     ? new LimitWork(memory, regions, (regions[0]?.byteOffset ?? 0) + 2 * MAX_BYTES, rank)
     : new RankWork(
-        joinThreadsWorld(world, rank),
+        joinThreadsWorld(world, rank, { yieldCore: coreYielder() }),
         new Uint8Array(memory.buffer, region.byteOffset, 2 * MAX_BYTES),
       );
 

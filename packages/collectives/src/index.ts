@@ -1,6 +1,6 @@
 export { createThreadsWorld, type ThreadsWorld } from './threads/world.ts';
 export type { MemoryRegion } from './shared-memory/world-size.ts';
-export { joinThreadsWorld } from './threads/join-threads-world.ts';
+export { joinThreadsWorld, type JoinThreadsOptions } from './threads/join-threads-world.ts';
 export { abortThreadsWorld } from './threads/abort-threads-world.ts';
 export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';
 export type { CountedOperation, Counters, OperationCount } from './call/counters.ts';

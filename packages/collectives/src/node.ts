@@ -9,6 +9,7 @@ export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-tra
 export { closeShmWorld, createShmWorld, type ShmWorld } from './shm/world.ts';
 export { joinShmWorld, type ShmRank } from './shm/join-shm-world.ts';
 export { abortShmWorld } from './shm/abort-shm-world.ts';
+export { coreYielder } from './shm/core-yielder.ts';
 export { endWithParent } from './shm/end-with-parent.ts';
 export { shmAvailability, type ShmAvailability } from './shm/shm-availability.ts';
 export { mpiGroup } from './mpi/mpi-group.ts';

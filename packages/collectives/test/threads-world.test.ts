@@ -69,6 +69,25 @@ describe('a threads world', () => {
     await expect(group.barrier()).rejects.toThrow(ended);
   });
 
+  it('gives its core away while it waits, where ranks outnumber the cores and nowhere else', async () => {
+    const cores = 2;
+    vi.spyOn(navigator, 'hardwareConcurrency', 'get').mockReturnValue(cores);
+    for (const size of [cores, cores + 1]) {
+      const world = createThreadsWorld({ size, arenaBytes: PAGE_BYTES });
+      const yieldCore = vi.fn<() => void>();
+      const groups = Array.from({ length: size }, (_, rank) =>
+        joinThreadsWorld(world, rank, { yieldCore }),
+      );
+      const [first, ...others] = groups;
+      const waiting = first?.barrier();
+      await Promise.resolve();
+      const yields = yieldCore.mock.calls.length;
+      if (size > cores) expect(yields).toBeGreaterThan(0);
+      else expect(yields).toBe(0);
+      await Promise.all([waiting, ...others.map((group) => group.barrier())]);
+    }
+  });
+
   it('cuts causes that are too long for the control block', async () => {
     const world = createThreadsWorld({ size: 1, arenaBytes: PAGE_BYTES });
     const group = joinThreadsWorld(world, 0);

@@ -9,6 +9,7 @@ import { decodeParts, requestLimits } from '../src/stores/store-message.ts';
 import { Inbox } from '../src/transports/tcp/inbox.ts';
 import { controlLimits, messageKinds } from '../src/transports/tcp/message-frame.ts';
 import { MessageReader } from '../src/transports/tcp/message-reader.ts';
+import { Wakefulness } from '../src/transports/tcp/wakefulness.ts';
 import { decodeAddress } from '../src/transports/tcp/rank-address.ts';
 import { encodeFrame } from '../src/wire/frame-header.ts';
 import { FrameParser } from '../src/wire/frame-parser.ts';
@@ -63,9 +64,11 @@ const parsers: Readonly<Record<string, () => (frame: Uint8Array) => void>> = {
     return (frame) => void parser.push(frame);
   },
   messages: () => {
+    const wakefulness = new Wakefulness();
     const limit = { rank: 0, peer: 1, maxUnexpectedBytes: 4096, interrupt: () => {} };
-    const inbox = new Inbox(limit);
-    const reader = new MessageReader(inbox, { onGoodbye: () => {}, onAbort: () => {} });
+    const inbox = new Inbox({ ...limit, wakefulness });
+    const events = { onGoodbye: () => {}, onAbort: () => {} };
+    const reader = new MessageReader(inbox, wakefulness, events);
     return (frame) => {
       inbox.receive(0, new Uint8Array(16)).catch(() => {});
       const target = reader.target();

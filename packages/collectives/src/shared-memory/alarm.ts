@@ -11,6 +11,8 @@ export interface Alarm {
  * and ranks that are processes.
  */
 export interface Presence extends Alarm {
+  /** Gives this core to others for at most `limitMs`, or until a rank wakes this one. */
+  nap(limitMs: number): void;
   /** From now on `onWake` is called when a rank wakes this one, or sometimes without cause. */
   listen(onWake: () => void): void;
   /** Ends listening; must be called before listening again. */

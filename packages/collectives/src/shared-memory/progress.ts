@@ -18,16 +18,18 @@ export interface Waiting {
 const BRIEF_TURNS = 48;
 const SPIN_MS = 0.005;
 const SPIN_TURNS_PER_CLOCK = 16;
+const NAP_MS = 0.2;
 const POLL_MS = 0.1;
 const POLLS = 100;
 const POLLS_OVERSUBSCRIBED = 4;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when
- * one is issued, which may spin for less than a microsecond; then a microtask spins for a few; then the event loop is polled for
- * a tenth of a millisecond; then the rank sleeps until a peer rings. Where ranks outnumber cores
- * a spinning rank would hold up the one it waits for, so it goes to sleep sooner.
+ * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when one
+ * is issued, which may spin for less than a microsecond; then a microtask spins for a few; then the
+ * event loop is polled for a tenth of a millisecond; then the rank sleeps until a peer rings. Where
+ * ranks outnumber cores a spinning rank would hold up the one it waits for, so it gives its core away
+ * instead.
  */
 export class Progress {
   readonly #control: Control;
@@ -94,16 +96,8 @@ export class Progress {
 
   #spin(): void {
     this.#advance();
-    if (!this.#oversubscribed) {
-      let end = Number.POSITIVE_INFINITY;
-      for (let turn = 1; this.#isPending(); turn++) {
-        this.#advance();
-        if (turn % SPIN_TURNS_PER_CLOCK !== 0) continue;
-        const now = performance.now();
-        if (now > end) break;
-        end = Math.min(end, now + SPIN_MS);
-      }
-    }
+    if (this.#oversubscribed) this.#nap();
+    else this.#spinForAWhile();
     if (!this.#isPending()) {
       this.#state = 'idle';
       return;
@@ -111,6 +105,30 @@ export class Progress {
     this.#state = 'polling';
     this.#startPolling();
     nextTurn(this.#onPoll);
+  }
+
+  #spinForAWhile(): void {
+    let end = Number.POSITIVE_INFINITY;
+    for (let turn = 1; this.#isPending(); turn++) {
+      this.#advance();
+      if (turn % SPIN_TURNS_PER_CLOCK !== 0) continue;
+      const now = performance.now();
+      if (now > end) return;
+      end = Math.min(end, now + SPIN_MS);
+    }
+  }
+
+  /** Blocks the thread, which wakes sooner than its event loop does. */
+  #nap(): void {
+    const { words } = this.#control;
+    const end = performance.now() + NAP_MS;
+    for (let leftMs = NAP_MS; leftMs > 0 && this.#isPending(); leftMs = end - performance.now()) {
+      Atomics.store(words, this.#bell, 1);
+      // A peer that came before it could see the bell has not rung.
+      if (!this.#advance()) this.#presence.nap(leftMs);
+      Atomics.store(words, this.#bell, 0);
+      this.#advance();
+    }
   }
 
   #startPolling(): void {

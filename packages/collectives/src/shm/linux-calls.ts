@@ -17,6 +17,8 @@ export interface LinuxCalls {
   mapOver(memory: WebAssembly.Memory, file: number): void;
   /** Lets the kernel end this process, whatever it does, when the thread that started it ends. */
   dieWithParent(): void;
+  /** Lets other threads that are ready run on this core first. */
+  yieldCore(): void;
 }
 
 const MFD_CLOEXEC = 1;
@@ -43,6 +45,7 @@ export function linuxCalls(): LinuxCalls {
   const fcntl = library.func('int fcntl(int fd, int command, ...)');
   const pipe2 = library.func('int pipe2(void *ends, int flags)');
   const prctl = library.func('int prctl(int option, ...)');
+  const schedYield = library.func('int sched_yield()');
   const mmap = library.func(
     'void *mmap(void *address, size_t length, int protection, int flags, int fd, int64_t offset)',
   );
@@ -83,6 +86,9 @@ export function linuxCalls(): LinuxCalls {
       );
       if (mapped !== address)
         throw refusedError(`mmap of ${bytes.byteLength} bytes`, koffi.errno());
+    },
+    yieldCore: () => {
+      schedYield();
     },
     dieWithParent: () => {
       check('prctl(PR_SET_PDEATHSIG)', prctl(PR_SET_PDEATHSIG, 'unsigned long', SIGKILL));

@@ -4,7 +4,7 @@ import { ConfigError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
 import type { Presence } from '../shared-memory/alarm.ts';
 import { Bell, BellNumbers, type Layout } from '../shared-memory/layout.ts';
-import { linuxCalls } from './linux-calls.ts';
+import { linuxCalls, type LinuxCalls } from './linux-calls.ts';
 import { ProcessAlarm } from './process-alarm.ts';
 import { identityOf, isAlive, type ProcessIdentity } from './process-identity.ts';
 
@@ -18,6 +18,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
   readonly #rank: number;
   readonly #size: number;
   readonly #launcher: ProcessIdentity;
+  readonly #calls: LinuxCalls;
   readonly #pipe: Socket;
   readonly #writeEnd: number;
   #onWake: (() => void) | undefined;
@@ -29,13 +30,18 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
     this.#size = layout.size;
     this.#launcher = launcher;
     this.#claim();
-    const { readEnd, writeEnd } = linuxCalls().createPipe();
+    this.#calls = linuxCalls();
+    const { readEnd, writeEnd } = this.#calls.createPipe();
     // As long as this process has an end to write to, the other end is not at its end.
     this.#writeEnd = writeEnd;
     this.#pipe = new Socket({ fd: readEnd, readable: true, writable: false });
     this.#pipe.on('data', () => this.#onWake?.());
     this.#pipe.unref();
     this.#publish();
+  }
+
+  nap(): void {
+    this.#calls.yieldCore();
   }
 
   listen(onWake: () => void): void {

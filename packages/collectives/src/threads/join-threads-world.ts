@@ -6,11 +6,23 @@ import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts'
 import { ThreadPresence } from './thread-presence.ts';
 import type { ThreadsWorld } from './world.ts';
 
+export interface JoinThreadsOptions {
+  /**
+   * Lets other threads run on this core, which ranks that wait do where they outnumber the cores; on
+   * Node `coreYielder()` has it. Default: they sleep until they are woken, which takes longer.
+   */
+  readonly yieldCore?: (() => void) | undefined;
+}
+
 /** The group of all ranks of a world; to be called once on each rank's thread. */
-export function joinThreadsWorld(world: ThreadsWorld, rank: number): SharedMemoryGroup {
+export function joinThreadsWorld(
+  world: ThreadsWorld,
+  rank: number,
+  { yieldCore }: JoinThreadsOptions = {},
+): SharedMemoryGroup {
   const { memory, size } = world;
   checkRank('joinThreadsWorld', 'rank', rank, size);
   const layout = new Layout(size);
-  const presence = new ThreadPresence(memory, layout, rank);
+  const presence = new ThreadPresence(memory, layout, rank, yieldCore);
   return joinWorld(memory, new Control(memory, layout, presence), presence, rank);
 }

@@ -8,10 +8,22 @@ import { ThreadAlarm } from './thread-alarm.ts';
 export class ThreadPresence extends ThreadAlarm implements Presence {
   readonly lookEveryMs: number = Number.POSITIVE_INFINITY;
   readonly #rank: number;
+  readonly #yieldCore: (() => void) | undefined;
 
-  constructor(memory: WebAssembly.Memory, layout: Layout, rank: number) {
+  constructor(
+    memory: WebAssembly.Memory,
+    layout: Layout,
+    rank: number,
+    yieldCore: (() => void) | undefined,
+  ) {
     super(memory, layout);
     this.#rank = rank;
+    this.#yieldCore = yieldCore;
+  }
+
+  nap(limitMs: number): void {
+    if (this.#yieldCore === undefined) Atomics.wait(this.words, this.bell(this.#rank), 1, limitMs);
+    else this.#yieldCore();
   }
 
   listen(onWake: () => void): void {

@@ -1,4 +1,5 @@
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import { coreYielder } from '@shardwise/collectives/node';
 import { ConfigError } from '@shardwise/core';
 import type { SharedMemoryRank } from './joined-rank.ts';
 
@@ -15,6 +16,6 @@ export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank
       { rank, size: world.size },
     );
   }
-  const group = joinThreadsWorld(world, rank);
+  const group = joinThreadsWorld(world, rank, { yieldCore: coreYielder() });
   return { group, arena: { memory: world.memory, ...region } };
 }
