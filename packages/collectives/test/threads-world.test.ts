@@ -8,6 +8,8 @@ import { Control } from '../src/shared-memory/control.ts';
 const rankUrl = new URL('./threads-rank.ts', import.meta.url);
 const PAGE_BYTES = 65536;
 
+afterEach(() => vi.restoreAllMocks());
+
 describe('a threads world', () => {
   it('has one arena for each rank, in whole pages, apart from each other and the control block', () => {
     fc.assert(
@@ -122,8 +124,6 @@ describe('a threads world', () => {
 });
 
 describe('many ranks on one thread', () => {
-  afterEach(() => vi.restoreAllMocks());
-
   it('meet without waiting for each other, as far ahead as there are slots', async () => {
     const world = createThreadsWorld({ size: 3, arenaBytes: PAGE_BYTES });
     const groups = [0, 1, 2].map((rank) => joinThreadsWorld(world, rank));
