@@ -1,6 +1,17 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
 export { keepingIf, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export {
+  type Block,
+  blockOf,
+  blockShape,
+  type DimRange,
+  type Extent,
+  extentOfBlocks,
+  partOfExtent,
+  type Region,
+  sameBlock,
+} from './tensor/extent.ts';
 export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,

@@ -1,20 +1,20 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { dtypes, elementCount } from '@shardwise/core';
+import { blockOf, dtypes, elementCount, type Region } from '@shardwise/core';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { TensorRange } from '../src/checkpoint/holding.ts';
+import type { TensorRegion } from '../src/checkpoint/holding.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
 import { planPieces } from '../src/checkpoint/plan-pieces.ts';
 import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
 import { CHECKSUM_BYTES } from '../src/checkpoint/state-file.ts';
 
-function range(name: string, start: number, stop: number, total: number): TensorRange {
-  return { name, dtype: 'f32', shape: [total], start, stop };
+function range(name: string, start: number, stop: number, total: number): TensorRegion {
+  return { name, dtype: 'f32', shape: [total], block: blockOf([total]), start, stop };
 }
 
-const bytesOf = (ranges: readonly TensorRange[]): number =>
+const bytesOf = (ranges: readonly TensorRegion[]): number =>
   ranges.reduce((sum, { dtype, start, stop }) => sum + (stop - start) * dtypes[dtype].bytes, 0);
 
 describe('the plan of who writes what', () => {
@@ -76,7 +76,7 @@ describe('the plan of who writes what', () => {
     [
       'leave elements out',
       [[range('w', 0, 2, 5)], [range('w', 3, 5, 5)]],
-      /w \(\[0, 2\), \[3, 5\)/,
+      /w \(\[0:2\], \[3:5\] of 5/,
     ],
     ['overlap', [[range('w', 0, 4, 5)], [range('w', 3, 5, 5)]], /do not make up w \(/],
     ['end early', [[range('w', 0, 4, 5)], []], /of 5 elements/],
@@ -93,6 +93,12 @@ describe('the plan of who writes what', () => {
 describe('a range of a stored tensor', () => {
   const total = 5 * 262_144 + 100;
   const values = Float32Array.from({ length: total }, (_, index) => index);
+
+  const elements = (start: number, stop: number): Region => ({
+    block: blockOf([total]),
+    start,
+    stop,
+  });
 
   async function save(): Promise<string> {
     const directory = await mkdtemp(join(tmpdir(), 'shardwise-pieces-'));
@@ -115,7 +121,7 @@ describe('a range of a stored tensor', () => {
     const stored = model.get('w');
     if (stored === undefined) throw new RangeError('no w');
     await using files = model.open();
-    const { buffer } = await files.readRange(stored, start, stop);
+    const { buffer } = await files.readRegions(stored, [elements(start, stop)]);
     expect(new Float32Array(buffer)).toEqual(values.slice(start, stop));
   });
 
@@ -130,15 +136,17 @@ describe('a range of a stored tensor', () => {
     const stored = model.get('w');
     if (stored === undefined) throw new RangeError('no w');
     await using files = model.open();
-    const elements = CHECKSUM_BYTES / 4;
+    const perChecksum = CHECKSUM_BYTES / 4;
     for (const [start, stop] of [
-      [0, 3 * elements],
-      [4 * elements, total],
+      [0, 3 * perChecksum],
+      [4 * perChecksum, total],
     ] as const) {
-      const { buffer } = await files.readRange(stored, start, stop);
+      const { buffer } = await files.readRegions(stored, [elements(start, stop)]);
       expect(new Float32Array(buffer)).toEqual(values.slice(start, stop));
     }
-    await expect(files.readRange(stored, 3 * elements - 1, 3 * elements + 1)).rejects.toThrow(
+    await expect(
+      files.readRegions(stored, [elements(3 * perChecksum - 1, 3 * perChecksum + 1)]),
+    ).rejects.toThrow(
       /expected CRC-32 \d+ from byte \d+ on, found \d+\. Load an earlier checkpoint/,
     );
   });

@@ -294,6 +294,7 @@ describe('a crash of one of the ranks that write their parts', () => {
           name: 'w',
           dtype: 'f32',
           shape: [4],
+          block: [{ start: 0, stop: 4 }],
           start: 2 * rank,
           stop: 2 * rank + 2,
           read: async () => vector(value, value + rank).bytes,
@@ -341,8 +342,8 @@ describe('a crash of one of the ranks that write their parts', () => {
       return beginSave(group, { ...request, keep: undefined, share, stage: false });
     });
     expect(errors(outcomes).map(String)).toEqual([
-      expect.stringMatching(/the parts do not make up w \(\[0, 2\) of 4 elements\)/),
-      expect.stringMatching(/the parts do not make up w \(\[0, 2\) of 4 elements\)/),
+      expect.stringMatching(/the parts do not make up w \(\[0:2\] of 4 elements\)/),
+      expect.stringMatching(/the parts do not make up w \(\[0:2\] of 4 elements\)/),
     ]);
     expect(await readdir(directory)).toEqual([]);
   });

@@ -103,7 +103,7 @@ export type {
   ParallelStyle,
   StyleCollective,
 } from './tensor-parallel/parallel-style.ts';
-export type { DimRange, Partition } from './tensor-parallel/partition.ts';
+export type { Partition } from './tensor-parallel/partition.ts';
 export {
   PartitionedParameter,
   type PartitionedParameterOptions,

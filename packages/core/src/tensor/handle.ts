@@ -11,6 +11,7 @@ import { addPending, removePending } from '../realize/pending.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import { blockOf, type Extent, extentOfBlocks } from './extent.ts';
 import { Gradient, type GradientHook } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
@@ -77,6 +78,12 @@ export class TensorHandle {
   /** Mesh axes whose ranks hold other parts of this tensor. */
   get shardedOver(): readonly string[] {
     return [];
+  }
+
+  /** Where this rank's contents lie in the whole tensor: all of it, where ranks do not share it out. */
+  get extent(): Extent {
+    const { shape } = this.contents;
+    return extentOfBlocks(shape, [blockOf(shape)]);
   }
 
   get requiresGrad(): boolean {

@@ -6,10 +6,10 @@ import { onAllRanks } from './all-ranks.ts';
 import type { Share } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from './checkpoint-folders.ts';
 import type { DurableFiles } from './durable-files.ts';
-import type { Holding, TensorRange } from './holding.ts';
+import type { Holding, TensorRegion } from './holding.ts';
 import { planPieces } from './plan-pieces.ts';
 import { SaveFailure } from './save-failure.ts';
-import { rangeSchema, type SectionName } from './state-file.ts';
+import { regionSchema, type SectionName } from './state-file.ts';
 import { type OwnPiece, ownPieces, stagePieces } from './write-pieces.ts';
 
 export interface SaveRequest {
@@ -35,13 +35,13 @@ export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
   readonly temporary: string;
   readonly name: string;
   /** What all ranks together have. */
-  readonly tensors: Readonly<Record<SectionName, readonly TensorRange[]>>;
+  readonly tensors: Readonly<Record<SectionName, readonly TensorRegion[]>>;
   /** What this rank writes. */
   readonly pieces: Readonly<Record<SectionName, readonly OwnPiece[]>>;
 }
 
 const placeSchema = z.object({ temporary: z.string(), name: z.string() });
-const heldSchema = z.object({ model: z.array(rangeSchema), optimizer: z.array(rangeSchema) });
+const heldSchema = z.object({ model: z.array(regionSchema), optimizer: z.array(regionSchema) });
 
 /**
  * A collective: agrees on who writes what, and where. Throws CheckpointError, on all ranks alike,
@@ -56,7 +56,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
     const share = makeShare();
     shares.push(share);
     const { model, optimizer } = share.holdings;
-    return { model: model.map(rangeOf), optimizer: optimizer.map(rangeOf) };
+    return { model: model.map(regionOf), optimizer: optimizer.map(regionOf) };
   });
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
@@ -71,8 +71,8 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
     await onAllRanks(group, asked, z.null(), async () => {
       for (const share of shares) {
         const take = async (section: SectionName): Promise<readonly OwnPiece[]> => {
-          const ranges = planPieces(held.map((each) => each[section]))[group.rank] ?? [];
-          const own = ownPieces(ranges, share.holdings[section]);
+          const regions = planPieces(held.map((each) => each[section]))[group.rank] ?? [];
+          const own = ownPieces(regions, share.holdings[section]);
           return stage ? stagePieces(own) : own;
         };
         const pieces = { model: await take('model'), optimizer: await take('optimizer') };
@@ -125,6 +125,6 @@ async function makePlace({
   return { temporary, name };
 }
 
-function rangeOf({ name, dtype, shape, start, stop }: Holding): TensorRange {
-  return { name, dtype, shape, start, stop };
+function regionOf({ name, dtype, shape, block, start, stop }: Holding): TensorRegion {
+  return { name, dtype, shape, block, start, stop };
 }

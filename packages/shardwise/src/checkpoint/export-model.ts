@@ -50,6 +50,6 @@ async function* contents(
   await using pieces = checkpoint.model.open();
   for (const { name } of places) {
     const tensor = tensors.get(name);
-    if (tensor !== undefined) yield* pieces.blocks(tensor, 0, tensor.pieces.at(-1)?.stop ?? 0);
+    if (tensor !== undefined) yield* pieces.blocks(tensor);
   }
 }

@@ -15,14 +15,14 @@ import {
   Tensor,
 } from '@shardwise/core';
 import type { Checkpoint } from './load-checkpoint.ts';
-import { type Extent, extentOf, modelTensors } from './model-tensors.ts';
+import { modelTensors } from './model-tensors.ts';
 import { damaged, type PieceFiles } from './piece-files.ts';
 import type { StoredTensor } from './state-file.ts';
 
 /** What is copied to the device at a time. */
 const BATCH_BYTES = 64 * 1024 * 1024;
 
-interface Target extends Extent {
+interface Target {
   readonly tensor: Tensor;
   readonly stored: StoredTensor;
 }
@@ -51,7 +51,7 @@ export async function loadModel(
   const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
   for (const target of targets) {
     const { dtype } = target.tensor;
-    const array = convertArray(await readHeld(files, target.stored, target), dtype);
+    const array = convertArray(await readHeld(files, target.stored, target.tensor), dtype);
     if (array === undefined) {
       throw damaged(
         checkpoint.directory,
@@ -74,19 +74,19 @@ export async function loadModel(
   return { missing, unexpected };
 }
 
-/** What this rank keeps of a tensor, with zeros for padding. Shape: -> heldShape. */
+/** What this rank keeps of a tensor that lies as `tensor`, with zeros for padding. Shape: -> tensor's. */
 export async function readHeld(
   files: PieceFiles,
   stored: StoredTensor,
-  { start, stop, heldShape }: Extent,
+  { shape, extent }: Pick<Tensor, 'shape' | 'extent'>,
 ): Promise<HostArray> {
   const { dtype } = stored;
-  const range = await files.readRange(stored, start, stop);
-  const byteLength = elementCount(heldShape) * dtypes[dtype].bytes;
-  if (range.byteLength === byteLength) return { dtype, shape: heldShape, bytes: range };
+  const held = await files.readRegions(stored, extent.regions);
+  const byteLength = elementCount(shape) * dtypes[dtype].bytes;
+  if (held.byteLength === byteLength) return { dtype, shape, bytes: held };
   const bytes = new Uint8Array(byteLength);
-  bytes.set(range);
-  return { dtype, shape: heldShape, bytes };
+  bytes.set(held);
+  return { dtype, shape, bytes };
 }
 
 function match(
@@ -111,13 +111,13 @@ function match(
       continue;
     }
     used.add(found.name);
-    const extent = extentOf(tensor);
-    if (!sameShape(found.shape, extent.shape)) {
-      const shapes = `shape ${formatShape(found.shape)}, not ${formatShape(extent.shape)}`;
+    const { shape } = tensor.extent;
+    if (!sameShape(found.shape, shape)) {
+      const shapes = `shape ${formatShape(found.shape)}, not ${formatShape(shape)}`;
       different.push(`${names[0]} (${shapes})`);
     } else if (!converts(found, tensor)) {
       different.push(`${names[0]} (${found.dtype}, not ${tensor.dtype})`);
-    } else targets.push({ ...extent, tensor, stored: found });
+    } else targets.push({ tensor, stored: found });
   }
   return {
     targets,

@@ -12,7 +12,7 @@ import {
 } from '@shardwise/core';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { readHeld } from './load-model.ts';
-import { type Extent, extentOf, modelTensors } from './model-tensors.ts';
+import { modelTensors } from './model-tensors.ts';
 import { STEP } from './optimizer-holdings.ts';
 import type { JsonValue, StoredGroup, StoredTensor } from './state-file.ts';
 
@@ -28,7 +28,7 @@ const TODO =
 interface Slot {
   /** Of the parameter, in the checkpoint. */
   readonly name: string;
-  readonly extent: Extent;
+  readonly parameter: Tensor;
   readonly states: readonly (readonly [state: string, stored: StoredTensor])[];
 }
 
@@ -57,7 +57,7 @@ export async function loadOptimizer<Settings extends OptimizerSettings>(
     params.map((parameter): Slot => {
       const name = names.get(parameter) ?? '';
       if (!savedGroups.has(name)) missing.push(name === '' ? describe(parameter) : name);
-      const extent = extentOf(parameter);
+      const { extent } = parameter;
       const states = (statesOf.get(name) ?? []).flatMap((full) => {
         const stored = checkpoint.optimizer.get(full);
         return stored === undefined ? [] : [[full.slice(name.length + 1), stored] as const];
@@ -68,7 +68,7 @@ export async function loadOptimizer<Settings extends OptimizerSettings>(
           `${name}.${state} (shape ${formatShape(shape)}, not ${formatShape(extent.shape)})`,
         );
       }
-      return { name, extent, states };
+      return { name, parameter, states };
     }),
   );
   const own = new Set(slots.map(({ name }) => name));
@@ -87,10 +87,11 @@ export async function loadOptimizer<Settings extends OptimizerSettings>(
 
   await using files = checkpoint.optimizer.open();
   const state: Record<string, Record<string, HostArray>> = {};
-  for (const [index, { states, extent }] of slots.entries()) {
+  for (const [index, { states, parameter }] of slots.entries()) {
     const arrays: Record<string, HostArray> = {};
     for (const [key, stored] of states) {
-      arrays[key] = key === STEP ? await files.read(stored) : await readHeld(files, stored, extent);
+      arrays[key] =
+        key === STEP ? await files.read(stored) : await readHeld(files, stored, parameter);
     }
     if (states.length > 0) state[index] = arrays;
   }

@@ -1,7 +1,15 @@
-import { dtypes, elementCount, type HostArrays, Module, Parameter, Tensor } from '@shardwise/core';
-import { ShardedParameter } from '@shardwise/strategies';
+import {
+  dtypes,
+  type Extent,
+  extentOfBlocks,
+  blockOf,
+  type HostArrays,
+  Module,
+  Parameter,
+  type Tensor,
+} from '@shardwise/core';
 import type { Holding } from './holding.ts';
-import { extentOf, modelTensors } from './model-tensors.ts';
+import { modelTensors } from './model-tensors.ts';
 
 /**
  * What rank `rank` saves of a model: its parts of sharded parameters, and whole parameters, which
@@ -12,11 +20,7 @@ export function modelHoldings(model: Module | HostArrays, rank: number): readonl
   if (!(model instanceof Module)) return rank === 0 ? arrayHoldings(model) : [];
   return modelTensors(model)
     .filter(({ tensor }) => rank === 0 || tensor instanceof Parameter)
-    .map(({ names: [name], tensor }) => {
-      const part = tensor instanceof ShardedParameter ? new Tensor(tensor.partNode) : tensor;
-      const { shape, start, stop } = extentOf(tensor);
-      return tensorHolding(name, part, { shape, start, stop });
-    });
+    .flatMap(({ names: [name], tensor }) => tensorHoldings(name, tensor, tensor.extent));
 }
 
 /** The names of shared parameters besides the first, to which they lead. */
@@ -29,24 +33,31 @@ export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, strin
   );
 }
 
-/** A tensor that begins with the elements `start` to `stop` of a whole. */
-export function tensorHolding(
+/** A tensor that has, behind each other, the regions of a whole. */
+export function tensorHoldings(
   name: string,
   tensor: Tensor,
-  { shape, start, stop }: Pick<Holding, 'shape' | 'start' | 'stop'>,
-): Holding {
+  { shape, regions }: Extent,
+): readonly Holding[] {
   const { dtype } = tensor;
-  const byteLength = (stop - start) * dtypes[dtype].bytes;
-  const read = async (): Promise<Uint8Array> => {
-    const data = await tensor.data();
-    return new Uint8Array(data.buffer, data.byteOffset, byteLength);
-  };
-  return { name, dtype, shape, start, stop, read };
+  const elementBytes = dtypes[dtype].bytes;
+  let offset = 0;
+  return regions.map((region) => {
+    const first = offset;
+    const byteLength = (region.stop - region.start) * elementBytes;
+    offset += byteLength;
+    const read = async (): Promise<Uint8Array> => {
+      const data = await tensor.data();
+      return new Uint8Array(data.buffer, data.byteOffset + first, byteLength);
+    };
+    return { name, dtype, shape, ...region, read };
+  });
 }
 
 function arrayHoldings(arrays: HostArrays): readonly Holding[] {
-  return Object.entries(arrays).map(([name, { dtype, shape, bytes }]) => {
+  return Object.entries(arrays).flatMap(([name, { dtype, shape, bytes }]) => {
     const read = async (): Promise<Uint8Array> => bytes;
-    return { name, dtype, shape, start: 0, stop: elementCount(shape), read };
+    const { regions } = extentOfBlocks(shape, [blockOf(shape)]);
+    return regions.map((region) => ({ name, dtype, shape, ...region, read }));
   });
 }

@@ -1,5 +1,4 @@
-import { type Module, type Shape, type Tensor } from '@shardwise/core';
-import { ShardedParameter } from '@shardwise/strategies';
+import type { Module, Tensor } from '@shardwise/core';
 
 /** A parameter or buffer of a model. */
 export interface ModelTensor {
@@ -17,22 +16,4 @@ export function modelTensors(model: Module): readonly ModelTensor[] {
     else known.push(name);
   }
   return [...names].map(([tensor, all]) => ({ names: all, tensor }));
-}
-
-/** Where this rank's contents of a tensor lie in the whole. */
-export interface Extent {
-  /** Of the whole tensor. */
-  readonly shape: Shape;
-  readonly start: number;
-  readonly stop: number;
-  /** Of what the rank has: the range, and padding behind it. */
-  readonly heldShape: Shape;
-}
-
-export function extentOf(tensor: Tensor): Extent {
-  if (tensor instanceof ShardedParameter) {
-    const [start, stop] = tensor.range;
-    return { shape: tensor.cut.shape, start, stop, heldShape: tensor.cut.partShape };
-  }
-  return { shape: tensor.shape, start: 0, stop: tensor.numel, heldShape: tensor.shape };
 }

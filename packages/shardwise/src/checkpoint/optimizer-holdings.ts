@@ -8,8 +8,8 @@ import {
 } from '@shardwise/core';
 import { z } from 'zod';
 import type { Holding } from './holding.ts';
-import { tensorHolding } from './model-holdings.ts';
-import { extentOf, modelTensors } from './model-tensors.ts';
+import { tensorHoldings } from './model-holdings.ts';
+import { modelTensors } from './model-tensors.ts';
 import type { StoredGroup } from './state-file.ts';
 
 /** What an optimizer must have so that its states can be saved. */
@@ -30,22 +30,22 @@ export function optimizerHoldings(model: Module, optimizer: SavedOptimizer): rea
       const state = optimizer.stateOf(parameter);
       if (state === undefined) return [];
       const name = nameOf(parameter);
-      const { heldShape, ...extent } = extentOf(parameter);
+      const { extent } = parameter;
       const { steps } = state;
       const count: Holding = {
         name: `${name}.${STEP}`,
         dtype: 'f32',
         shape: [],
+        block: [],
         start: 0,
         stop: 1,
         read: async () => new Uint8Array(Float32Array.of(steps).buffer),
       };
-      const tensors = [...state.tensors].map(([key, tensor]) => {
+      const tensors = [...state.tensors].flatMap(([key, tensor]) => {
         const full = `${name}.${key}`;
-        if (sameShape(tensor.shape, heldShape)) return tensorHolding(full, tensor, extent);
-        const { shape, numel } = tensor;
-        if (sameShape(heldShape, extent.shape)) {
-          return tensorHolding(full, tensor, { shape, start: 0, stop: numel });
+        if (sameShape(tensor.shape, parameter.shape)) return tensorHoldings(full, tensor, extent);
+        if (sameShape(parameter.shape, extent.shape)) {
+          return tensorHoldings(full, tensor, tensor.extent);
         }
         throw uncutError(full, tensor, parameter);
       });

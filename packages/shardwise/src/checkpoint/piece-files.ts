@@ -1,7 +1,15 @@
 import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { CheckpointError, dtypes, type HostArray } from '@shardwise/core';
+import {
+  blockOf,
+  CheckpointError,
+  dtypes,
+  elementCount,
+  type HostArray,
+  type Region,
+} from '@shardwise/core';
+import { commonRuns } from './common-runs.ts';
 import {
   CHECKSUM_BYTES,
   fileName,
@@ -10,12 +18,13 @@ import {
   type StoredTensor,
 } from './state-file.ts';
 
-/** What is in memory of a tensor that is read in blocks. */
+/** What is read at once, and what is in memory of a tensor that is read in blocks. */
 const BLOCK_BYTES = 16 * CHECKSUM_BYTES;
 
 /**
- * Reads tensors of a checkpoint, or ranges of them, from the files of the ranks that saved it.
- * Every byte that it gives has been checked; it reads up to two checksums' lengths more.
+ * Reads tensors of a checkpoint, or regions of them, from the files of the ranks that saved it.
+ * Every byte that it gives has been checked; it reads up to two checksums' lengths more of each
+ * piece.
  */
 export class PieceFiles implements AsyncDisposable {
   readonly #pathOf: (file: number) => string;
@@ -27,47 +36,59 @@ export class PieceFiles implements AsyncDisposable {
 
   /** Shape: -> that of the whole tensor. Throws CheckpointError. */
   async read(tensor: StoredTensor): Promise<HostArray> {
-    const { dtype, shape, pieces } = tensor;
-    const bytes = await this.readRange(tensor, 0, pieces.at(-1)?.stop ?? 0);
+    const { dtype, shape } = tensor;
+    const bytes = await this.readRegions(tensor, [wholeOf(tensor)]);
     return { dtype, shape, bytes };
   }
 
-  /** The bytes of elements `start` to `stop`. Throws CheckpointError. */
-  async readRange(
-    tensor: StoredTensor,
-    start: number,
-    stop: number,
+  /** The elements of regions, one region behind the other. Throws CheckpointError. */
+  async readRegions(
+    { dtype, pieces }: StoredTensor,
+    regions: readonly Region[],
   ): Promise<Uint8Array<ArrayBuffer>> {
-    const bytes = new Uint8Array((stop - start) * dtypes[tensor.dtype].bytes);
-    let offset = 0;
-    for await (const block of this.blocks(tensor, start, stop)) {
-      bytes.set(block, offset);
-      offset += block.byteLength;
+    const elementBytes = dtypes[dtype].bytes;
+    const elements = regions.reduce((sum, { start, stop }) => sum + stop - start, 0);
+    const bytes = new Uint8Array(elements * elementBytes);
+    for (const piece of pieces) {
+      let offset = 0;
+      for (const region of regions) {
+        await this.#copy(piece, region, elementBytes, bytes.subarray(offset));
+        offset += (region.stop - region.start) * elementBytes;
+      }
     }
     return bytes;
   }
 
-  /** The same, one block after the other. Throws CheckpointError. */
-  async *blocks(
-    { dtype, pieces }: StoredTensor,
-    start: number,
-    stop: number,
-  ): AsyncGenerator<Uint8Array> {
-    const elementBytes = dtypes[dtype].bytes;
-    for (const piece of pieces) {
-      const first = (Math.max(start, piece.start) - piece.start) * elementBytes;
-      const end = (Math.min(stop, piece.stop) - piece.start) * elementBytes;
-      const pieceBytes = (piece.stop - piece.start) * elementBytes;
-      if (first >= end) continue;
-      const firstBlock = Math.floor(first / CHECKSUM_BYTES) * CHECKSUM_BYTES;
-      for (let at = firstBlock; at < end; at += BLOCK_BYTES) {
-        const until = Math.min(
-          at + BLOCK_BYTES,
-          pieceBytes,
-          Math.ceil(end / CHECKSUM_BYTES) * CHECKSUM_BYTES,
-        );
-        const block = await this.#readChecked(piece, at, until);
-        yield block.subarray(Math.max(0, first - at), Math.min(until, end) - at);
+  /** All of a tensor, some of it in memory at a time. Throws CheckpointError. */
+  async *blocks(tensor: StoredTensor): AsyncGenerator<Uint8Array> {
+    const { block, stop: total } = wholeOf(tensor);
+    const step = BLOCK_BYTES / dtypes[tensor.dtype].bytes;
+    for (let start = 0; start < total; start += step) {
+      const region = { block, start, stop: Math.min(total, start + step) };
+      yield await this.readRegions(tensor, [region]);
+    }
+  }
+
+  /** Copies what a piece has of a region to where the region is. */
+  async #copy(piece: Piece, region: Region, elementBytes: number, to: Uint8Array): Promise<void> {
+    const pieceBytes = (piece.stop - piece.start) * elementBytes;
+    // What has been read of the piece: from `first` on.
+    let first = 0;
+    let read = new Uint8Array(0);
+    for (const run of commonRuns(piece, region)) {
+      let at = run.first * elementBytes;
+      const end = at + run.count * elementBytes;
+      const shift = run.second * elementBytes - at;
+      while (at < end) {
+        if (at >= first + read.byteLength) {
+          first = Math.floor(at / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+          const until = Math.ceil(end / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+          const length = Math.min(first + BLOCK_BYTES, pieceBytes, until) - first;
+          read = await this.#readChecked(piece, first, first + length);
+        }
+        const stop = Math.min(end, first + read.byteLength);
+        to.set(read.subarray(at - first, stop - first), at + shift);
+        at = stop;
       }
     }
   }
@@ -78,7 +99,7 @@ export class PieceFiles implements AsyncDisposable {
   }
 
   /** Bytes `first` to `end` of a piece, where checksums begin and end. */
-  async #readChecked(piece: Piece, first: number, end: number): Promise<Uint8Array> {
+  async #readChecked(piece: Piece, first: number, end: number): Promise<Uint8Array<ArrayBuffer>> {
     const path = this.#pathOf(piece.file);
     const bytes = await this.#readBytes(piece.file, path, piece.byteOffset + first, end - first);
     for (let at = 0; at < bytes.byteLength; at += CHECKSUM_BYTES) {
@@ -96,7 +117,7 @@ export class PieceFiles implements AsyncDisposable {
     path: string,
     byteOffset: number,
     byteLength: number,
-  ): Promise<Uint8Array> {
+  ): Promise<Uint8Array<ArrayBuffer>> {
     const handle = this.#handles.get(file) ?? (await openFile(path));
     this.#handles.set(file, handle);
     const bytes = new Uint8Array(byteLength);
@@ -110,6 +131,10 @@ export class PieceFiles implements AsyncDisposable {
     }
     return bytes;
   }
+}
+
+function wholeOf({ shape }: StoredTensor): Region {
+  return { block: blockOf(shape), start: 0, stop: elementCount(shape) };
 }
 
 async function openFile(path: string): Promise<FileHandle> {

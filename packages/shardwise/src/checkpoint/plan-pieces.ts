@@ -1,59 +1,62 @@
 import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core';
-import type { TensorRange } from './holding.ts';
+import { covers } from './covers.ts';
+import { formatRegion } from './format-region.ts';
+import type { TensorRegion } from './holding.ts';
 
-/** Smaller ranges are written whole by one rank. */
+/** Smaller regions are written whole by one rank. */
 const MIN_CUT_BYTES = 65_536;
 
 /**
- * Which ranges each rank writes, from what each has: every element once, and ranks that have the
- * same share it out so that each writes about as many bytes. Ranges of a rank lie within those it
+ * Which regions each rank writes, from what each has: every element once, and ranks that have the
+ * same share it out so that each writes about as many bytes. Regions of a rank lie within those it
  * has. Throws CheckpointError where the parts of a tensor overlap or leave elements out.
  */
 export function planPieces(
-  held: readonly (readonly TensorRange[])[],
-): readonly (readonly TensorRange[])[] {
-  const ranges = new Map<string, { readonly range: TensorRange; readonly ranks: number[] }>();
+  held: readonly (readonly TensorRegion[])[],
+): readonly (readonly TensorRegion[])[] {
+  const regions = new Map<string, { readonly region: TensorRegion; readonly ranks: number[] }>();
   for (const [rank, list] of held.entries()) {
-    for (const range of list) {
-      if (range.stop === range.start && elementCount(range.shape) > 0) continue;
-      const key = JSON.stringify([range.name, range.start, range.stop]);
-      const known = ranges.get(key);
-      if (known === undefined) ranges.set(key, { range, ranks: [rank] });
+    for (const region of list) {
+      const { name, shape, block, start, stop } = region;
+      if (stop === start && elementCount(shape) > 0) continue;
+      const key = JSON.stringify([name, block, start, stop]);
+      const known = regions.get(key);
+      if (known === undefined) regions.set(key, { region, ranks: [rank] });
       else known.ranks.push(rank);
     }
   }
-  checkCoverage([...ranges.values()].map(({ range }) => range));
-  const written: TensorRange[][] = held.map(() => []);
-  for (const group of Map.groupBy(ranges.values(), ({ ranks }) => ranks.join()).values()) {
+  checkCoverage([...regions.values()].map(({ region }) => region));
+  const written: TensorRegion[][] = held.map(() => []);
+  for (const group of Map.groupBy(regions.values(), ({ ranks }) => ranks.join()).values()) {
     const [first] = group;
     if (first === undefined) continue;
     shareOut(
-      group.map(({ range }) => range),
+      group.map(({ region }) => region),
       first.ranks.map((rank) => written[rank] ?? []),
     );
   }
   return written;
 }
 
-/** Cuts the ranges, one behind the other, into stretches of equal length. */
-function shareOut(ranges: readonly TensorRange[], shares: readonly TensorRange[][]): void {
-  const total = ranges.reduce((sum, range) => sum + bytesOf(range), 0);
+/** Cuts the regions, one behind the other, into stretches of equal length. */
+function shareOut(regions: readonly TensorRegion[], shares: readonly TensorRegion[][]): void {
+  const total = regions.reduce((sum, region) => sum + bytesOf(region), 0);
   const shareBytes = total / shares.length;
   let offset = 0;
-  for (const range of ranges) {
-    const byteLength = bytesOf(range);
-    const elementBytes = dtypes[range.dtype].bytes;
+  for (const region of regions) {
+    const byteLength = bytesOf(region);
+    const elementBytes = dtypes[region.dtype].bytes;
     const lastShare = shares.length - 1;
     const shareAt = (byte: number): number =>
       shareBytes === 0 ? 0 : Math.min(lastShare, Math.floor(byte / shareBytes));
     if (byteLength < MIN_CUT_BYTES || shareAt(offset) === shareAt(offset + byteLength - 1)) {
-      shares[shareAt(offset + byteLength / 2)]?.push(range);
+      shares[shareAt(offset + byteLength / 2)]?.push(region);
     } else {
-      let { start } = range;
-      for (let share = shareAt(offset); start < range.stop; share++) {
+      let { start } = region;
+      for (let share = shareAt(offset); start < region.stop; share++) {
         const end = Math.ceil(((share + 1) * shareBytes - offset) / elementBytes);
-        const stop = share >= lastShare ? range.stop : Math.min(range.stop, range.start + end);
-        if (stop > start) shares[share]?.push({ ...range, start, stop });
+        const stop = share >= lastShare ? region.stop : Math.min(region.stop, region.start + end);
+        if (stop > start) shares[share]?.push({ ...region, start, stop });
         start = Math.max(start, stop);
       }
     }
@@ -61,27 +64,21 @@ function shareOut(ranges: readonly TensorRange[], shares: readonly TensorRange[]
   }
 }
 
-function bytesOf({ dtype, start, stop }: TensorRange): number {
+function bytesOf({ dtype, start, stop }: TensorRegion): number {
   return (stop - start) * dtypes[dtype].bytes;
 }
 
-function checkCoverage(ranges: readonly TensorRange[]): void {
+function checkCoverage(regions: readonly TensorRegion[]): void {
   const broken: string[] = [];
-  for (const [name, parts] of Map.groupBy(ranges, (range) => range.name)) {
+  for (const [name, parts] of Map.groupBy(regions, (region) => region.name)) {
     const [first] = parts;
     if (first === undefined) continue;
     const { dtype, shape } = first;
-    const total = elementCount(shape);
     const differing = parts.find((part) => part.dtype !== dtype || !sameShape(part.shape, shape));
-    let end = 0;
-    for (const { start, stop } of parts.toSorted((a, b) => a.start - b.start)) {
-      if (start === end) end = stop;
-      else if (start < end) end = Number.NaN;
-    }
     if (differing !== undefined) broken.push(`${name} (its shapes or dtypes differ)`);
-    else if (end !== total) {
-      const list = parts.map(({ start, stop }) => `[${start}, ${stop})`).join(', ');
-      broken.push(`${name} (${list} of ${total} elements)`);
+    else if (!covers(shape, parts)) {
+      const list = parts.slice(0, 10).map((part) => formatRegion(shape, part) || 'all');
+      broken.push(`${name} (${list.join(', ')} of ${elementCount(shape)} elements)`);
     }
   }
   if (broken.length === 0) return;

@@ -1,6 +1,16 @@
-import { CheckpointError, type DType, dtypes, elementCount, type Shape } from '@shardwise/core';
+import {
+  type Block,
+  blockOf,
+  CheckpointError,
+  type DType,
+  dtypes,
+  type Region,
+  sameBlock,
+  type Shape,
+} from '@shardwise/core';
 import { z } from 'zod';
-import type { TensorRange } from './holding.ts';
+import { covers } from './covers.ts';
+import type { TensorRegion } from './holding.ts';
 
 export type JsonValue =
   | string
@@ -10,12 +20,10 @@ export type JsonValue =
   | JsonValue[]
   | { [key: string]: JsonValue };
 
-/** Elements `start` to `stop` of a tensor, row by row, as they lie in a file. */
-export interface Piece {
+/** Elements of a tensor, as they lie in a file. */
+export interface Piece extends Region {
   /** Number of the rank that wrote it. */
   readonly file: number;
-  readonly start: number;
-  readonly stop: number;
   /** From the start of the file. */
   readonly byteOffset: number;
   /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the piece, the last ones fewer. */
@@ -26,7 +34,7 @@ export interface StoredTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: Shape;
-  /** In the order of their elements, without holes. */
+  /** Each element is in one of them. */
   readonly pieces: readonly Piece[];
 }
 
@@ -73,28 +81,32 @@ const dtypeNames = z.custom<DType>(
   'not a dtype',
 );
 
-export const rangeSchema: z.ZodType<TensorRange> = z.object({
+const shapeSchema = z.array(count).max(64);
+const blockSchema: z.ZodType<Block> = z.array(z.object({ start: count, stop: count })).max(64);
+const region = { block: blockSchema, start: count, stop: count };
+const place = { file: count, byteOffset: count, checksums: z.array(count) };
+
+export const regionSchema: z.ZodType<TensorRegion> = z.object({
   name: z.string(),
   dtype: dtypeNames,
-  shape: z.array(count).max(64),
-  start: count,
-  stop: count,
+  shape: shapeSchema,
+  ...region,
 });
 
-export const pieceSchema: z.ZodType<Piece> = z.object({
-  file: count,
-  start: count,
-  stop: count,
-  byteOffset: count,
-  checksums: z.array(count),
-});
+export const pieceSchema: z.ZodType<Piece> = z.object({ ...place, ...region });
 
-const tensorSchema = z.object({
-  name: z.string(),
-  dtype: dtypeNames,
-  shape: z.array(count).max(64),
-  pieces: z.array(pieceSchema),
-});
+/** In the file a piece without a block has elements of the whole tensor. */
+const tensorSchema = z
+  .object({
+    name: z.string(),
+    dtype: dtypeNames,
+    shape: shapeSchema,
+    pieces: z.array(z.object({ ...place, ...region, block: blockSchema.optional() })),
+  })
+  .transform(({ pieces, ...tensor }): StoredTensor => {
+    const whole = blockOf(tensor.shape);
+    return { ...tensor, pieces: pieces.map(({ block = whole, ...rest }) => ({ ...rest, block })) };
+  });
 
 const sectionSchema = z.object({
   fileBytes: z.array(count),
@@ -124,8 +136,29 @@ export function fileName(section: SectionName, rank: number, worldSize: number):
 }
 
 export function encodeState(state: CheckpointState): Uint8Array<ArrayBuffer> {
-  const text = JSON.stringify({ format: FORMAT, version: VERSION, ...state }, null, 1);
+  const { model, optimizer } = state;
+  const text = JSON.stringify(
+    {
+      format: FORMAT,
+      version: VERSION,
+      ...state,
+      model: { ...model, tensors: model.tensors.map(withoutWholeBlocks) },
+      optimizer: { ...optimizer, tensors: optimizer.tensors.map(withoutWholeBlocks) },
+    },
+    null,
+    1,
+  );
   return new TextEncoder().encode(`${text}\n`);
+}
+
+function withoutWholeBlocks({ pieces, ...tensor }: StoredTensor): object {
+  const whole = blockOf(tensor.shape);
+  return {
+    ...tensor,
+    pieces: pieces.map(({ block, ...piece }) =>
+      sameBlock(block, whole) ? piece : { ...piece, block },
+    ),
+  };
 }
 
 /** Throws CheckpointError, naming `path`, for anything but a state that this version wrote. */
@@ -160,18 +193,14 @@ export function decodeState(text: string, path: string): CheckpointState {
   return state;
 }
 
-/** Whether the pieces lie in their files, follow each other, and make up the tensor. */
+/** Whether the pieces lie in their files and make up the tensor. */
 function isWhole({ dtype, shape, pieces }: StoredTensor, fileBytes: readonly number[]): boolean {
-  let end = 0;
-  for (const { file, start, stop, byteOffset, checksums } of pieces) {
+  const fits = pieces.every(({ file, start, stop, byteOffset, checksums }) => {
     const byteLength = (stop - start) * dtypes[dtype].bytes;
-    const fits =
-      start === end &&
-      stop >= start &&
+    return (
       byteOffset + byteLength <= (fileBytes[file] ?? 0) &&
-      checksums.length === Math.ceil(byteLength / CHECKSUM_BYTES);
-    if (!fits) return false;
-    end = stop;
-  }
-  return end === elementCount(shape);
+      checksums.length === Math.ceil(byteLength / CHECKSUM_BYTES)
+    );
+  });
+  return fits && covers(shape, pieces);
 }

@@ -1,11 +1,19 @@
 import { crc32 } from 'node:zlib';
-import { dtypes, elementCount, encodeSafetensorsHeader, type Shape } from '@shardwise/core';
+import {
+  blockShape,
+  dtypes,
+  elementCount,
+  encodeSafetensorsHeader,
+  sameBlock,
+  type Shape,
+} from '@shardwise/core';
 import type { DurableFiles } from './durable-files.ts';
-import type { Holding, TensorRange } from './holding.ts';
+import { formatRegion } from './format-region.ts';
+import type { Holding, TensorRegion } from './holding.ts';
 import { CHECKSUM_BYTES, type Piece } from './state-file.ts';
 
-/** A range that this rank writes, and where its bytes come from. */
-export interface OwnPiece extends TensorRange {
+/** A region that this rank writes, and where its bytes come from. */
+export interface OwnPiece extends TensorRegion {
   read(): Promise<Uint8Array>;
 }
 
@@ -20,24 +28,27 @@ export interface WrittenFile {
   readonly pieces: readonly WrittenPiece[];
 }
 
-/** The ranges that a rank writes, as views of what it holds. */
+/** The regions that a rank writes, as views of what it holds. */
 export function ownPieces(
-  ranges: readonly TensorRange[],
+  regions: readonly TensorRegion[],
   holdings: readonly Holding[],
 ): readonly OwnPiece[] {
   const held = Map.groupBy(holdings, ({ name }) => name);
-  return ranges.map((range) => {
+  return regions.map((region) => {
     const holding = held
-      .get(range.name)
-      ?.find(({ start, stop }) => start <= range.start && range.stop <= stop);
-    if (holding === undefined) throw new RangeError(`no part of ${range.name} to write`);
-    const elementBytes = dtypes[range.dtype].bytes;
+      .get(region.name)
+      ?.find(
+        ({ block, start, stop }) =>
+          sameBlock(block, region.block) && start <= region.start && region.stop <= stop,
+      );
+    if (holding === undefined) throw new RangeError(`no part of ${region.name} to write`);
+    const elementBytes = dtypes[region.dtype].bytes;
     const read = async (): Promise<Uint8Array> =>
       (await holding.read()).subarray(
-        (range.start - holding.start) * elementBytes,
-        (range.stop - holding.start) * elementBytes,
+        (region.start - holding.start) * elementBytes,
+        (region.stop - holding.start) * elementBytes,
       );
-    return { ...range, read };
+    return { ...region, read };
   });
 }
 
@@ -53,7 +64,7 @@ export async function stagePieces(pieces: readonly OwnPiece[]): Promise<readonly
 
 /**
  * Writes pieces as a safetensors file of rank `rank`, one in memory at a time: whole tensors under
- * their names, others as `name[start:stop]`.
+ * their names, others as formatRegion names them.
  */
 export async function writePieces(
   files: DurableFiles,
@@ -76,14 +87,14 @@ export async function writePieces(
     for (const place of places) {
       const piece = byEntry.get(place.name);
       if (piece === undefined) continue;
-      const { name, start, stop } = piece;
+      const { name, block, start, stop } = piece;
       const bytes = await piece.read();
       if (bytes.byteLength !== place.byteLength) {
         throw new RangeError(`${bytes.byteLength} bytes of ${place.name}, not ${place.byteLength}`);
       }
       const { byteOffset } = place;
       const checksums = checksumsOf(bytes);
-      written.push({ name, piece: { file: rank, start, stop, byteOffset, checksums } });
+      written.push({ name, piece: { file: rank, block, start, stop, byteOffset, checksums } });
       byteLength += bytes.byteLength;
       yield bytes;
     }
@@ -98,19 +109,14 @@ function checksumsOf(bytes: Uint8Array): readonly number[] {
   );
 }
 
-function isWhole({ shape, start, stop }: TensorRange): boolean {
-  return start === 0 && stop === elementCount(shape);
+function entryName(piece: TensorRegion): string {
+  return `${piece.name}${formatRegion(piece.shape, piece)}`;
 }
 
-function entryName(piece: TensorRange): string {
-  const { name, start, stop } = piece;
-  return isWhole(piece) ? name : `${name}[${start}:${stop}]`;
-}
-
-/** Rows where the piece has whole ones. */
-function pieceShape(piece: TensorRange): Shape {
-  const { shape, start, stop } = piece;
-  if (isWhole(piece)) return shape;
+/** That of the block, or rows of it where the piece has whole ones. */
+function pieceShape({ block, start, stop }: TensorRegion): Shape {
+  const shape = blockShape(block);
+  if (start === 0 && stop === elementCount(shape)) return shape;
   const [, ...rest] = shape;
   const rowElements = elementCount(rest);
   const hasRows = start % rowElements === 0 && stop % rowElements === 0;

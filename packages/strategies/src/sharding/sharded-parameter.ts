@@ -1,9 +1,11 @@
 import {
+  type Extent,
   Gradient,
   type HostData,
   type Node,
   noGrad,
   Parameter,
+  partOfExtent,
   type Shape,
   Tensor,
 } from '@shardwise/core';
@@ -72,9 +74,10 @@ export abstract class ShardedParameter extends Parameter {
     return this.contents;
   }
 
-  /** The elements of the whole that are in this rank's part, row by row; the rest of it is padding. */
-  get range(): readonly [start: number, stop: number] {
-    return rangeOf(this.cut, this.part);
+  /** The rest of this rank's part is padding. */
+  override get extent(): Extent {
+    const [start, stop] = rangeOf(this.cut, this.part);
+    return partOfExtent(this.original.extent, start, stop);
   }
 
   /** Has expressions read `whole` from now on; with null, this rank's part. */

@@ -1,10 +1,15 @@
-import { concat, formatShape, LayoutError, type Shape, type Tensor } from '@shardwise/core';
-
-/** Elements start to stop - 1 along a dim. */
-export interface DimRange {
-  readonly start: number;
-  readonly stop: number;
-}
+import {
+  type Block,
+  blockOf,
+  concat,
+  type DimRange,
+  type Extent,
+  extentOfBlocks,
+  formatShape,
+  LayoutError,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core';
 
 /**
  * How the ranks of an axis share out a parameter: along `dim`, in sections of which each rank has an
@@ -69,8 +74,35 @@ export function partitionOf({ name, shape, dim, size, heads }: PartitionRequest)
   return { dim, sections: units.map((each) => (each * total) / count) };
 }
 
+/** What a part has of the whole. */
+export function partExtent(partition: Partition, shape: Shape, size: number, part: number): Extent {
+  const { dim } = partition;
+  const whole = blockOf(shape);
+  const ranges = partRanges(partition, size, part);
+  // Several sections lie side by side in each row of the dims before.
+  const isBlock = ranges.length === 1;
+  const before = whole
+    .slice(0, dim)
+    .reduce<Block[]>(
+      (rows, { start, stop }) =>
+        rows.flatMap((row) =>
+          isBlock ? [[...row, { start, stop }]] : unitRanges(stop).map((index) => [...row, index]),
+        ),
+      [[]],
+    );
+  const after = whole.slice(dim + 1);
+  return extentOfBlocks(
+    shape,
+    before.flatMap((row) => ranges.map((range) => [...row, range, ...after])),
+  );
+}
+
+function unitRanges(count: number): DimRange[] {
+  return Array.from({ length: count }, (_, start) => ({ start, stop: start + 1 }));
+}
+
 /** Of the whole, in the order in which the part holds them. */
-export function partRanges({ sections }: Partition, size: number, part: number): DimRange[] {
+function partRanges({ sections }: Partition, size: number, part: number): DimRange[] {
   let offset = 0;
   return sections.map((section) => {
     const own = section / size;

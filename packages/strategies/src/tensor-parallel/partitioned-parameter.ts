@@ -1,13 +1,14 @@
 import {
   allGather,
   type DType,
+  type Extent,
   type HostData,
   noGrad,
   Parameter,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
-import { type DimRange, type Partition, partRanges, wholeOf } from './partition.ts';
+import { partExtent, type Partition, wholeOf } from './partition.ts';
 
 export interface PartitionedParameterOptions {
   readonly partition: Partition;
@@ -44,9 +45,8 @@ export class PartitionedParameter extends Parameter {
     return [this.axis];
   }
 
-  /** What this rank holds of the whole, along `partition.dim`; a checkpoint writes these. */
-  get ranges(): readonly DimRange[] {
-    return partRanges(this.partition, this.size, this.part);
+  override get extent(): Extent {
+    return partExtent(this.partition, this.wholeShape, this.size, this.part);
   }
 
   /** The whole of something that lies as this parameter does, such as its gradient. A collective. Shape: part -> wholeShape. */

@@ -41,6 +41,7 @@ export const observations = z.object({
   plain: traffic,
   sequence: traffic,
   planned: traffic,
+  /** First dim of each block of a fused projection. */
   ranges: z.array(z.object({ start: z.number(), stop: z.number() })),
 });
 export type Observations = z.infer<typeof observations>;
@@ -193,5 +194,5 @@ async function rangesOfQkv(): Promise<Observations['ranges']> {
     .namedParameters()
     .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
   if (!(weight instanceof PartitionedParameter)) throw new TypeError('a part is expected');
-  return [...weight.ranges];
+  return weight.extent.regions.flatMap(({ block }) => block.slice(0, 1));
 }
