@@ -1,0 +1,93 @@
+import {
+  functional,
+  LayoutError,
+  Module,
+  type MultiheadAttention,
+  type Parameter,
+  type Tensor,
+} from '@shardwise/core';
+import { GridLinear } from './grid-linear.ts';
+import { gridParameter } from './grid-parameter.ts';
+import { gridProduct } from './grid-product.ts';
+import { gridSize } from './grid-size.ts';
+import type { RankGrid } from './rank-grid.ts';
+
+/** Those of MultiheadAttention, so that a checkpoint of either is one of the other. */
+const names: Readonly<Record<string, string>> = {
+  inProjWeight: 'in_proj_weight',
+  inProjBias: 'in_proj_bias',
+  outProj: 'out_proj',
+};
+
+/** Causal attention on a grid: each rank has some of the sequences and of the heads. */
+export class GridAttention extends Module {
+  inProjWeight: Parameter;
+  inProjBias: Parameter | null;
+  readonly outProj: GridLinear;
+  readonly #grid: RankGrid;
+  readonly #headWidth: number;
+
+  private constructor(
+    grid: RankGrid,
+    headWidth: number,
+    [weight, bias]: readonly [Parameter, Parameter | null],
+    outProj: GridLinear,
+  ) {
+    super();
+    this.#grid = grid;
+    this.#headWidth = headWidth;
+    this.inProjWeight = weight;
+    this.inProjBias = bias;
+    this.outProj = outProj;
+  }
+
+  /** Cuts a layer that all ranks hold alike. Throws LayoutError where sizes or heads do not divide. */
+  static async from(attention: MultiheadAttention, grid: RankGrid): Promise<GridAttention> {
+    requireHeads(attention, grid);
+    const { inProjWeight, inProjBias, outProj, headWidth } = attention;
+    const weight = await gridParameter(inProjWeight, grid.weight, sections);
+    const bias =
+      inProjBias === null
+        ? null
+        : await gridParameter(inProjBias, [[grid.next.features]], sections);
+    return new GridAttention(
+      grid,
+      headWidth,
+      [weight, bias],
+      await GridLinear.from(outProj, grid.next),
+    );
+  }
+
+  /** Shape: x [B', T, C'] -> [B', T, C']. */
+  forward(x: Tensor): Tensor {
+    const projection = { weight: this.inProjWeight, bias: this.inProjBias };
+    const qkv = gridProduct(x, projection, this.#grid);
+    const [B = 0, T = 0, width = 0] = qkv.shape;
+    const heads = width / sections / this.#headWidth;
+    const all = qkv.reshape([B, T, sections * heads, this.#headWidth]).transpose(1, 2);
+    const [q, k, v] = all.split(heads, 1);
+    if (q === undefined || k === undefined || v === undefined) throw new RangeError('three parts');
+    const attended = functional.scaledDotProductAttention(q, k, v, { causal: true });
+    return this.outProj.forward(attended.transpose(1, 2).flatten(2));
+  }
+
+  protected override nameOf(field: string): string {
+    return names[field] ?? field;
+  }
+}
+
+/** Queries, keys and values. */
+const sections = 3;
+
+function requireHeads({ numHeads, keyHeads }: MultiheadAttention, grid: RankGrid): void {
+  const size = gridSize(grid.name, [grid.next.features]);
+  if (numHeads % size === 0 && keyHeads === numHeads) return;
+  throw new LayoutError(
+    {
+      asked: `attention of ${numHeads} heads over ${keyHeads} key heads on a ${grid.name} grid`,
+      found: `${size} ranks share out the heads`,
+      todo: `Use as many key heads as heads, and a multiple of ${size}`,
+    },
+    { numHeads, keyHeads, size },
+  );
+}
