@@ -3,12 +3,13 @@ import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { taskNames } from './ranks/models.ts';
 import { strategyNames, trainAlone } from './ranks/reshard.ts';
-import { largestDifference, type Resharding, secondHalves } from './resharding.ts';
+import { largestDifference, secondHalves } from './resharding.ts';
+import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
 
 const sizes = [1, 2, 3, 4];
 
 describe.each(taskNames)('%s that is saved and continued', (task) => {
-  const reshardings: readonly Resharding[] = sizes.flatMap((savedOn) =>
+  const reshardings: readonly StrategyResharding[] = sizes.flatMap((savedOn) =>
     sizes.flatMap((loadedOn) =>
       strategyNames.flatMap((saved) =>
         strategyNames.map((loaded) => ({ task, saved, savedOn, loaded, loadedOn })),
@@ -21,7 +22,7 @@ describe.each(taskNames)('%s that is saved and continued', (task) => {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     alone = await trainAlone(task);
-    losses = await secondHalves(reshardings);
+    ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
   }, 3_600_000);
 
   it.each(strategyNames)(

@@ -2,7 +2,8 @@ import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { strategyNames, trainAlone } from './ranks/reshard.ts';
-import { largestDifference, type Resharding, secondHalves } from './resharding.ts';
+import { largestDifference, secondHalves } from './resharding.ts';
+import { reshardingOf, type StrategyResharding, url } from './strategy-resharding.ts';
 
 // Every strategy is saved and loaded on every number of ranks; all combinations are in the slow test.
 const worlds = [
@@ -13,7 +14,7 @@ const worlds = [
   [1, 3],
 ] as const;
 
-const reshardings: readonly Resharding[] = worlds.flatMap(([savedOn, loadedOn], shift) =>
+const reshardings: readonly StrategyResharding[] = worlds.flatMap(([savedOn, loadedOn], shift) =>
   strategyNames.map((saved, index) => ({
     task: shift === 1 ? 'a GPT' : 'an odd MLP',
     saved,
@@ -30,7 +31,7 @@ describe('a training that is saved and continued', () => {
   beforeAll(async () => {
     setRank({ device: await cpu() });
     for (const task of ['a GPT', 'an odd MLP'] as const) alone.set(task, await trainAlone(task));
-    losses = await secondHalves(reshardings);
+    ({ losses } = await secondHalves(url, reshardings.map(reshardingOf)));
   }, 600_000);
 
   it.each(reshardings.map((each, index) => ({ ...each, index })))(

@@ -4,28 +4,30 @@ import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing';
 import { z } from 'zod';
-import type { TaskName } from './ranks/models.ts';
-import { half, type Job, lossesSchema, type StrategyName } from './ranks/reshard.ts';
+import { half, lossesSchema } from './ranks/reshard.ts';
 
-/** A training whose first half has other ranks and another strategy than its second. */
+/** Half of a training, on some ranks; `job` is what the ranks are told besides the folder. */
+export interface Half {
+  readonly ranks: number;
+  readonly job: Readonly<Record<string, unknown>>;
+}
+
+/** A training whose first half has other ranks or another strategy than its second. */
 export interface Resharding {
-  readonly task: TaskName;
-  readonly saved: StrategyName;
-  readonly savedOn: number;
-  readonly loaded: StrategyName;
-  readonly loadedOn: number;
+  readonly saved: Half;
+  readonly loaded: Half;
 }
 
 /** Does the jobs on `size` ranks, and returns the mean losses of each. */
 async function onRanks(
   size: number,
-  jobs: readonly Job[],
+  url: URL,
+  jobs: readonly unknown[],
 ): Promise<readonly (readonly number[])[]> {
-  if (jobs.length === 0) return [];
-  const found = await spawnRanks(size, new URL('./ranks/reshard.ts', import.meta.url), {
+  const found = await spawnRanks(size, url, {
     world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
     data: jobs,
-    timeoutMs: 500_000,
+    timeoutMs: 3_000_000,
   });
   const ranks = z.array(lossesSchema).parse(found);
   return jobs.map((_, job) =>
@@ -36,33 +38,35 @@ async function onRanks(
   );
 }
 
-/** The losses of the second halves, in the order of `reshardings`. */
+/**
+ * The losses of the second halves, in the order of `reshardings`, and the folders that the first
+ * halves ended in. The ranks' file at `url` takes a list of jobs, each with a folder `to` or `from`.
+ */
 export async function secondHalves(
+  url: URL,
   reshardings: readonly Resharding[],
-): Promise<readonly (readonly number[])[]> {
+): Promise<{
+  readonly losses: readonly (readonly number[])[];
+  readonly folderOf: (saved: Half) => string;
+}> {
   const directory = await mkdtemp(join(tmpdir(), 'shardwise-reshard-'));
-  const folderOf = ({ task, saved, savedOn }: Resharding): string =>
-    join(directory, `${saved}-${savedOn}-${task}`.replaceAll(' ', '-'));
-  for (const [size, list] of Map.groupBy(reshardings, ({ savedOn }) => savedOn)) {
-    const jobs = new Map(
-      list.map((each) => [
-        folderOf(each),
-        { task: each.task, strategy: each.saved, to: folderOf(each) },
-      ]),
+  const folderOf = (saved: Half): string =>
+    join(directory, JSON.stringify(saved).replaceAll(/[^\w]+/g, '-'));
+  for (const [size, list] of Map.groupBy(reshardings, ({ saved }) => saved.ranks)) {
+    const folders = new Map(list.map(({ saved }) => [folderOf(saved), saved.job]));
+    await onRanks(
+      size,
+      url,
+      [...folders].map(([to, job]) => ({ ...job, to })),
     );
-    await onRanks(size, [...jobs.values()]);
   }
   const losses = new Map<Resharding, readonly number[]>();
-  for (const [size, list] of Map.groupBy(reshardings, ({ loadedOn }) => loadedOn)) {
-    const jobs = list.map((each) => ({
-      task: each.task,
-      strategy: each.loaded,
-      from: folderOf(each),
-    }));
-    const found = await onRanks(size, jobs);
+  for (const [size, list] of Map.groupBy(reshardings, ({ loaded }) => loaded.ranks)) {
+    const jobs = list.map(({ saved, loaded }) => ({ ...loaded.job, from: folderOf(saved) }));
+    const found = await onRanks(size, url, jobs);
     list.forEach((each, index) => losses.set(each, found[index] ?? []));
   }
-  return reshardings.map((each) => losses.get(each) ?? []);
+  return { losses: reshardings.map((each) => losses.get(each) ?? []), folderOf };
 }
 
 /** The largest relative difference from what one rank has without a checkpoint. */

@@ -33,7 +33,7 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
 export const steps = 20;
-const sizes = { batch: 8, tokens: 8, channels: 8, heads: 2, hidden: 32, vocabulary: 16 };
+export const sizes = { batch: 8, tokens: 8, channels: 8, heads: 2, hidden: 32, vocabulary: 16 };
 
 const axes = z.array(z.object({ name: z.string(), size: z.number() }));
 export const gridTask = z.object({ grid: z.enum(['2D', '2.5D', '3D']), axes });
@@ -62,7 +62,7 @@ class Block extends Module {
   }
 }
 
-class Gpt extends Module {
+export class Gpt extends Module {
   readonly tokens = new Embedding(sizes.vocabulary, sizes.channels);
   readonly positions = new Embedding(sizes.tokens, sizes.channels);
   readonly blocks = new ModuleList([new Block(), new Block()]);
@@ -77,7 +77,8 @@ class Gpt extends Module {
   }
 }
 
-class GridGpt extends Module {
+/** The same, with the same names of parameters, on a grid. */
+export class GridGpt extends Module {
   readonly tokens: GridEmbedding;
   readonly positions: GridEmbedding;
   readonly blocks: ModuleList<GridBlock>;
@@ -119,7 +120,7 @@ class GridGpt extends Module {
   }
 }
 
-function batchOf(step: number): { ids: Tensor; targets: Tensor } {
+export function batchOf(step: number): { ids: Tensor; targets: Tensor } {
   const at = (shift: number): Tensor =>
     fromData(
       Int32Array.from({ length: sizes.batch * sizes.tokens }, (_, index) => {

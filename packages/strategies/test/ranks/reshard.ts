@@ -77,7 +77,10 @@ export async function trainAlone(name: TaskName): Promise<readonly number[]> {
 }
 
 /** With `other`, they stand in another order and have settings that must be overwritten. */
-function groupsOf(model: Module, other: boolean): { params: Tensor[]; weightDecay: number }[] {
+export function groupsOf(
+  model: Module,
+  other: boolean,
+): { params: Tensor[]; weightDecay: number }[] {
   const parameters = model.parameters();
   const groups = [
     { params: parameters.filter(({ ndim }) => ndim >= 2), weightDecay: other ? 1 : 0.1 },

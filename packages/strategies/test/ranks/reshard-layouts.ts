@@ -1,0 +1,201 @@
+import { createMesh } from '@shardwise/collectives';
+import {
+  AdamW,
+  currentSession,
+  functional,
+  manualSeed,
+  type MeshAxis,
+  type Module,
+  setRank,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  gridCrossEntropy,
+  headParallel,
+  ownRows,
+  parallelize,
+  type RankGrid,
+  rowwiseParallel,
+  tensorParallel,
+  threeDimensional,
+  twoAndAHalfDimensional,
+  twoDimensional,
+  vocabParallelEmbedding,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { batchOf, Gpt, GridGpt, sizes } from './grid-table.ts';
+import { groupsOf, half, type lossesSchema } from './reshard.ts';
+
+/** What trains: the ranks' part of the model, and the loss of this rank's part of a step's batch. */
+interface Training {
+  readonly model: Module;
+  readonly loss: (step: number) => Tensor;
+}
+
+interface LayoutCase {
+  readonly axes: readonly MeshAxis[];
+  readonly prepare: (model: Gpt) => Promise<Training>;
+}
+
+const tp = tensorParallel({
+  tokens: vocabParallelEmbedding(),
+  'blocks.*.attention': headParallel({ numHeads: sizes.heads }),
+  'blocks.*.up': colwiseParallel(),
+  'blocks.*.down': rowwiseParallel(),
+  head: colwiseParallel({ output: 'invariant' }),
+});
+
+function axesOf(ranks: Readonly<Record<string, number>>): MeshAxis[] {
+  return Object.entries(ranks).map(([name, size]) => ({ name, size }));
+}
+
+/** Each rank along `replicas` and `dp` has its part of the batch. */
+function over(ranks: Readonly<Record<string, number>>, strategy: Strategy<Module>): LayoutCase {
+  return {
+    axes: axesOf(ranks),
+    async prepare(model) {
+      const parallel = await parallelize(model, strategy);
+      const { mesh } = currentSession();
+      const axes = mesh.axes.filter(({ name }) => name !== 'tp');
+      const parts = axes.reduce((product, { size }) => product * size, 1);
+      const part = axes.reduce((at, { name, size }) => at * size + mesh.coordinate(name), 0);
+      const rows = sizes.batch / parts;
+      const own = (x: Tensor): Tensor => x.slice(0, part * rows, (part + 1) * rows);
+      return {
+        model,
+        loss: (step) => {
+          const { ids, targets } = batchOf(step);
+          return functional.crossEntropy(parallel.forward(own(ids)), own(targets));
+        },
+      };
+    },
+  };
+}
+
+function onGrid(ranks: Readonly<Record<string, number>>, gridOf: () => RankGrid): LayoutCase {
+  return {
+    axes: axesOf(ranks),
+    async prepare(whole) {
+      const grid = gridOf();
+      const model = await GridGpt.from(whole, grid);
+      return {
+        model,
+        loss: (step) => {
+          const { ids, targets } = batchOf(step);
+          const logits = model.forward(ownRows(ids, grid));
+          return gridCrossEntropy(logits, ownRows(targets, grid.next), grid.next);
+        },
+      };
+    },
+  };
+}
+
+const layouts = {
+  'one rank': {
+    axes: axesOf({ dp: 1 }),
+    prepare: async (model) => ({ model, loss: (step) => lossOf(model, step) }),
+  },
+  DDP: over({ dp: 2 }, ddp()),
+  FSDP: over({ dp: 4 }, fsdp()),
+  TP: over({ tp: 2 }, tp),
+  'TP × DDP': over({ dp: 2, tp: 2 }, compose(tp, ddp())),
+  'TP × FSDP': over({ dp: 2, tp: 2 }, compose(tp, fsdp())),
+  'TP × ZeRO-1': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 1 }))),
+  'TP × ZeRO-2': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 2 }))),
+  'TP × ZeRO-3': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 3 }))),
+  'TP × HSDP': over({ replicas: 2, dp: 1, tp: 2 }, compose(tp, fsdp({ replicas: 'replicas' }))),
+  '2D': onGrid({ row: 2, column: 2 }, twoDimensional),
+  '2.5D': onGrid({ depth: 1, row: 2, column: 2 }, twoAndAHalfDimensional),
+  'TP × HSDP on 8': over(
+    { replicas: 2, dp: 2, tp: 2 },
+    compose(tp, fsdp({ replicas: 'replicas' })),
+  ),
+  '2.5D on 8': onGrid({ depth: 2, row: 2, column: 2 }, twoAndAHalfDimensional),
+  '3D on 8': onGrid({ input: 2, weight: 2, output: 2 }, threeDimensional),
+} as const satisfies Record<string, LayoutCase>;
+
+export type LayoutName = keyof typeof layouts;
+export const layoutNames: readonly LayoutName[] = Object.keys(layouts).filter(
+  (name): name is LayoutName => Object.hasOwn(layouts, name),
+);
+
+export function ranksOf(layout: LayoutName): number {
+  return layouts[layout].axes.reduce((product, { size }) => product * size, 1);
+}
+
+const jobSchema = z.object({
+  layout: z.custom<LayoutName>((value) => layoutNames.some((name) => name === value)),
+  /** Folder to continue from, or to save to. */
+  from: z.string().optional(),
+  to: z.string().optional(),
+});
+
+/** By job, the losses of this rank's part of each batch. */
+export async function main(context: RankContext): Promise<z.infer<typeof lossesSchema>> {
+  const { group } = await join(context);
+  const device = currentSession().backend;
+  const results: number[][] = [];
+  for (const { layout, from, to } of z.array(jobSchema).parse(context.data)) {
+    const { axes, prepare }: LayoutCase = layouts[layout];
+    setRank({ device, mesh: await createMesh(group, axes) });
+    // What is not loaded must show.
+    manualSeed(from === undefined ? 0 : 1);
+    const { model, loss } = await prepare(new Gpt());
+    const optimizer = new AdamW(groupsOf(model, from !== undefined), {
+      lr: from === undefined ? 0.01 : 1,
+    });
+    if (from !== undefined) {
+      const checkpoint = await loadCheckpoint(from);
+      await loadModel(checkpoint, model);
+      await loadOptimizer(checkpoint, model, optimizer);
+    }
+    if (to !== undefined) await saveCheckpoint(initialOf(to), { step: 0, model }, { group });
+    results.push(await train(optimizer, loss, from === undefined ? 0 : half, half));
+    if (to !== undefined) await saveCheckpoint(to, { step: half, model, optimizer }, { group });
+  }
+  return results;
+}
+
+/** Where the model is before its first update. */
+export function initialOf(folder: string): string {
+  return `${folder}-initial`;
+}
+
+/** Both halves on one rank, without any strategy or checkpoint. */
+export async function trainAlone(): Promise<readonly number[]> {
+  manualSeed(0);
+  const model = new Gpt();
+  const optimizer = new AdamW(groupsOf(model, false), { lr: 0.01 });
+  return train(optimizer, (step) => lossOf(model, step), 0, 2 * half);
+}
+
+function lossOf(model: Gpt, step: number): Tensor {
+  const { ids, targets } = batchOf(step);
+  return functional.crossEntropy(model.forward(ids), targets);
+}
+
+async function train(
+  optimizer: AdamW,
+  lossOfStep: (step: number) => Tensor,
+  first: number,
+  steps: number,
+): Promise<number[]> {
+  const losses: number[] = [];
+  for (let step = first; step < first + steps; step++) {
+    optimizer.zeroGrad();
+    const loss = lossOfStep(step);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}

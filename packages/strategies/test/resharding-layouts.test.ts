@@ -1,0 +1,55 @@
+import { readFile } from 'node:fs/promises';
+import { cpu } from '@shardwise/backend-cpu';
+import { setRank } from '@shardwise/core';
+import { exportModel } from 'shardwise';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { halfOn, url } from './layout-resharding.ts';
+import {
+  initialOf,
+  type LayoutName,
+  layoutNames,
+  ranksOf,
+  trainAlone,
+} from './ranks/reshard-layouts.ts';
+import { largestDifference, secondHalves } from './resharding.ts';
+
+// Each is saved and loaded once; all combinations, and those on 8 ranks, are in the slow test.
+const quick = layoutNames.filter((name) => ranksOf(name) <= 4);
+const stride = 5;
+const pairs = quick.map((saved, index): readonly [LayoutName, LayoutName] => [
+  saved,
+  quick[(index + stride) % quick.length] ?? saved,
+]);
+
+describe('a training that is saved in one layout and continued in another', () => {
+  let alone: readonly number[] = [];
+  let losses: readonly (readonly number[])[] = [];
+  const exported = new Map<LayoutName, Buffer>();
+
+  beforeAll(async () => {
+    setRank({ device: await cpu() });
+    alone = await trainAlone();
+    const found = await secondHalves(
+      url,
+      pairs.map(([saved, loaded]) => ({ saved: halfOn(saved), loaded: halfOn(loaded) })),
+    );
+    losses = found.losses;
+    for (const layout of quick) {
+      const folder = initialOf(found.folderOf(halfOn(layout)));
+      const path = `${folder}.safetensors`;
+      await exportModel(folder, path);
+      exported.set(layout, await readFile(path));
+    }
+  }, 900_000);
+
+  it.each(pairs.map(([saved, loaded], index) => ({ saved, loaded, index })))(
+    'goes on as one rank does: $saved, then $loaded',
+    ({ index }) => expect(largestDifference(losses[index] ?? [], alone)).toBeLessThan(1e-5),
+  );
+
+  it.each(quick)('is exported byte for byte as an uncut model is: %s', (layout) => {
+    const whole = exported.get('one rank');
+    expect(whole?.byteLength).toBeGreaterThan(0);
+    expect(whole?.equals(exported.get(layout) ?? Buffer.of())).toBe(true);
+  });
+});
