@@ -129,7 +129,8 @@ export const layoutNames: readonly LayoutName[] = Object.keys(layouts).filter(
 );
 
 export function ranksOf(layout: LayoutName): number {
-  return layouts[layout].axes.reduce((product, { size }) => product * size, 1);
+  const { axes }: LayoutCase = layouts[layout];
+  return axes.reduce((product, { size }) => product * size, 1);
 }
 
 const jobSchema = z.object({
