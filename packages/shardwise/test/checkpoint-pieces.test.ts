@@ -51,6 +51,30 @@ describe('the plan of who writes what', () => {
     ]);
   });
 
+  it('shares blocks of columns among the ranks that have the same (tensor and data parallelism)', () => {
+    const columns = (start: number, stop: number): TensorRegion => ({
+      name: 'w',
+      dtype: 'f32',
+      shape: [20_000, 4],
+      block: [
+        { start: 0, stop: 20_000 },
+        { start, stop },
+      ],
+      start: 0,
+      stop: 40_000,
+    });
+    const [left, right] = [columns(0, 2), columns(2, 4)];
+    expect(planPieces([[left], [right], [left], [right]])).toEqual([
+      [{ ...left, stop: 20_000 }],
+      [{ ...right, stop: 20_000 }],
+      [{ ...left, start: 20_000 }],
+      [{ ...right, start: 20_000 }],
+    ]);
+    expect(() => planPieces([[left], [columns(1, 3)]])).toThrow(
+      /w \(\[0:20000, 0:2\], \[0:20000, 1:3\] of 80000 elements\)/,
+    );
+  });
+
   it('has every element written once, by a rank that has it, and ranks write about equally', () => {
     const sizes = array(integer({ min: 0, max: 200_000 }), { maxLength: 12 });
     assert(

@@ -476,6 +476,12 @@ describe('a checkpoint that cannot be loaded', () => {
     ['with a piece too long', /"stop": 3/, '"stop": 4', /the pieces of "head.weight" do not/],
     ['with a piece in no file', /"file": 0/, '"file": 1', /the pieces of "head.weight" do not/],
     ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 2/],
+    [
+      'with a block that the tensor has not',
+      /"start": 0,\n\s+"stop": 3/,
+      '"block": [{ "start": 1, "stop": 4 }], "start": 0, "stop": 3',
+      /the pieces of "head.weight" do not/,
+    ],
     ['of other ranks', /"worldSize": 1/, '"worldSize": 2', /1 files of 2 ranks/],
   ])('is refused with an index %s', async (_, text, replacement, message) => {
     const folder = await saveCheckpoint(directory, contents(7));

@@ -16,9 +16,10 @@ import {
   setRank,
   type Tensor,
 } from '@shardwise/core';
+import { PartitionedParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/export-model.ts';
-import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
+import { type Checkpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
 import { loadModel } from '../src/checkpoint/load-model.ts';
 import { loadOptimizer } from '../src/checkpoint/load-optimizer.ts';
 import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
@@ -138,6 +139,77 @@ class Scaled extends Module {
   readonly weight = new Parameter(Float32Array.of(1, 2, 3, 4), [4]);
   readonly scale = new Parameter(Float32Array.of(1), [1]);
 }
+
+/** One of two parts of a fused projection [6, 2]: rows of three sections, or columns of two. */
+class FusedPart extends Module {
+  readonly weight: PartitionedParameter;
+
+  constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
+    super();
+    const shape = wholeShape.map((size, at) => (at === dim ? size / 2 : size));
+    const [rows = 0, columns = 0] = shape;
+    this.weight = new PartitionedParameter(new Float32Array(rows * columns), shape, {
+      partition: { dim, sections: dim === 0 ? [2, 2, 2] : [wholeShape[1]] },
+      wholeShape,
+      axis: 'tp',
+      size: 2,
+      part,
+      dtype: 'f32',
+      requiresGrad: true,
+    });
+  }
+}
+
+class Fused extends Module {
+  readonly weight = new Parameter(
+    Float32Array.from({ length: 12 }, (_, index) => index),
+    [6, 2],
+  );
+}
+
+describe('loadModel of a part of a parameter', () => {
+  async function savedFused(): Promise<Checkpoint> {
+    return loadCheckpoint(await saveCheckpoint(directory, { step: 1, model: new Fused() }));
+  }
+
+  it.each([
+    [0, 0, [0, 1, 4, 5, 8, 9]],
+    [0, 1, [2, 3, 6, 7, 10, 11]],
+    [1, 0, [0, 2, 4, 6, 8, 10]],
+    [1, 1, [1, 3, 5, 7, 9, 11]],
+  ] as const)('along dim %i reads what part %i has', async (dim, part, expected) => {
+    const model = new FusedPart(dim, part);
+    await loadModel(await savedFused(), model);
+    expect(await numbers(model.weight)).toEqual(expected);
+  });
+
+  it('is refused with both shapes where the whole has another one', async () => {
+    const checkpoint = await savedFused();
+    // The part has as many elements as a part of what is stored.
+    const model = new FusedPart(1, 0, [2, 6]);
+    await expect(loadModel(checkpoint, model)).rejects.toThrow(CheckpointError);
+    await expect(loadModel(checkpoint, model)).rejects.toThrow(
+      /weight \(shape \[6, 2\], not \[2, 6\]\)/,
+    );
+    await expect(
+      loadOptimizer(await savedMoments(), model, new AdamW(model.parameters())),
+    ).rejects.toThrow(/weight\.exp_avg \(shape \[6, 2\], not \[2, 6\]\)/);
+  });
+
+  async function savedMoments(): Promise<Checkpoint> {
+    const model = new Fused();
+    const optimizer = new AdamW(model.parameters());
+    model.weight.sum().backward();
+    await optimizer.step();
+    return loadCheckpoint(await saveCheckpoint(directory, { step: 2, model, optimizer }));
+  }
+
+  it('is not saved by one rank of two, which has half of it', async () => {
+    await expect(
+      saveCheckpoint(directory, { step: 1, model: new FusedPart(1, 0) }),
+    ).rejects.toThrow(/the parts do not make up weight \(\[0:6, 0:1\] of 12 elements\)/);
+  });
+});
 
 describe('loadOptimizer', () => {
   async function saved(): Promise<{ model: Linear; optimizer: AdamW }> {
