@@ -14,13 +14,15 @@ import {
 /**
  * Two strategies on one mesh, over different axes: `compose(tensorParallel(...), fsdp())`. The first
  * lays out the model; the second lays out what each rank then has, and averages over its batches.
- * Planning throws LayoutError where both use one axis.
+ * Planning throws LayoutError where both use one axis, where the first shares out the batch, and where
+ * both cut a parameter to compute with parts of it.
  */
 export function compose(first: Strategy<Module>, second: Strategy<Module>): Strategy<Module> {
   return {
     name: `${first.name} × ${second.name}`,
     plan(parameters, axes) {
       const outer = first.plan(parameters, axes);
+      requireSameBatch(outer, second.name);
       return merge(outer, second.plan(localSpecs(outer), axes));
     },
     async apply<M extends Module, Inputs extends readonly unknown[], Output>(
@@ -52,6 +54,8 @@ function localSpecs({ parameters, axes }: Plan): ParameterSpec[] {
 
 function merge(outer: Plan, inner: Plan): Plan {
   requireDifferentAxes(outer, inner);
+  requireOneCut(outer, inner);
+  const lowPrecision = outer.lowPrecision ?? inner.lowPrecision;
   return {
     strategy: `${outer.strategy} × ${inner.strategy}`,
     axes: outer.axes,
@@ -67,12 +71,14 @@ function merge(outer: Plan, inner: Plan): Plan {
       };
     }),
     collectives: [...outer.collectives, ...inner.collectives],
+    ...(lowPrecision === undefined ? {} : { lowPrecision }),
   };
 }
 
 function mergeLayouts(outer: Layout, inner: Layout): Layout {
   const count = Math.max(outer.dims.length, inner.dims.length);
   const flat = [...(outer.flat ?? []), ...(inner.flat ?? [])];
+  const only = outer.only ?? inner.only;
   return {
     dims: Array.from({ length: count }, (_, dim) => [
       ...(outer.dims[dim] ?? []),
@@ -80,7 +86,51 @@ function mergeLayouts(outer: Layout, inner: Layout): Layout {
     ]),
     partial: [...outer.partial, ...inner.partial],
     ...(flat.length === 0 ? {} : { flat }),
+    ...(only === undefined ? {} : { only }),
   };
+}
+
+/** What averages gradients over batches has to see the parameters that an optimizer will update. */
+function requireSameBatch(outer: Plan, second: string): void {
+  const batchAxes = outer.batch.dims.flat();
+  if (batchAxes.length === 0) return;
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
+      found: `${outer.strategy} comes first, and shares out the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
+      todo: 'Put what shares out the batch last, as in compose(tensorParallel(styles), fsdp())',
+    },
+    { batchAxes, axes: outer.axes },
+  );
+}
+
+/** Strategies that share out the batch collect their parts; what others cut stays cut. */
+function requireOneCut(outer: Plan, inner: Plan): void {
+  if (inner.batch.dims.flat().length > 0) return;
+  const index = outer.parameters.findIndex(
+    ({ parameter }, at) =>
+      parameter.dims.flat().length > 0 &&
+      (inner.parameters[at]?.parameter.dims.flat() ?? []).length > 0,
+  );
+  const [own, other] = [outer.parameters[index], inner.parameters[index]];
+  if (own === undefined || other === undefined) return;
+  const cut = ({ parameter }: ParameterPlan): string => {
+    const names = parameter.dims.flat();
+    const dim = parameter.dims.findIndex((each) => each.length > 0);
+    return `dim ${dim} over the ${ranksOf(names, outer.axes)} ranks of '${names.join("' × '")}'`;
+  };
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${inner.strategy} on a mesh of ${formatMesh(outer)}`,
+      found: `the first cuts '${own.name}' along ${cut(own)}, the second along ${cut(other)}`,
+      todo: 'Give the two strategies styles for different modules',
+    },
+    { parameter: own.name, axes: outer.axes },
+  );
+}
+
+function formatMesh({ axes }: Plan): string {
+  return axes.map(({ name, size }) => `${name}=${size}`).join(', ');
 }
 
 function requireDifferentAxes(outer: Plan, inner: Plan): void {
@@ -88,10 +138,9 @@ function requireDifferentAxes(outer: Plan, inner: Plan): void {
   const shared = [...new Set(axesOf(inner))].find((axis) => used.has(axis));
   if (shared === undefined) return;
   const size = outer.axes.find(({ name }) => name === shared)?.size ?? 1;
-  const mesh = outer.axes.map(({ name, size: ranks }) => `${name}=${ranks}`).join(', ');
   throw new LayoutError(
     {
-      asked: `${outer.strategy} composed with ${inner.strategy} on a mesh of ${mesh}`,
+      asked: `${outer.strategy} composed with ${inner.strategy} on a mesh of ${formatMesh(outer)}`,
       found: `both use the ${size} ranks of the axis '${shared}'`,
       todo: 'Give each its own axis of the mesh',
     },

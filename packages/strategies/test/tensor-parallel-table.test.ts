@@ -1,76 +1,10 @@
-import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld } from '@shardwise/collectives';
-import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { trainings } from './ranks/tensor-parallel-models.ts';
-import {
-  dataParallel,
-  results,
-  steps,
-  trainAlone,
-  type Trained,
-} from './ranks/tensor-parallel-table.ts';
+import { tensorParallelTable } from './tensor-parallel-meshes.ts';
 
-/** Sums in another order differ by rounding. */
-const TOLERANCE = 1e-5;
-
-const alone = new Map<string, Trained>();
-
-beforeAll(async () => {
-  setRank({ device: await cpu() });
-  for (const [name, training] of Object.entries(trainings)) {
-    alone.set(name, await trainAlone(training));
-  }
-}, 120_000);
-
-describe.each([
-  { dp: 1, tp: 1 },
-  { dp: 1, tp: 2 },
-  { dp: 1, tp: 4 },
-  { dp: 2, tp: 2 },
-])('tensor parallelism on a mesh of dp $dp, tp $tp', ({ dp, tp }) => {
-  const size = dp * tp;
-  let ranks: readonly z.infer<typeof results>[] = [];
-
-  beforeAll(async () => {
-    const world = createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 });
-    const found = await spawnRanks(
-      size,
-      new URL('./ranks/tensor-parallel-table.ts', import.meta.url),
-      { world, data: { dp, tp }, timeoutMs: 240_000 },
-    );
-    ranks = z.array(results).parse(found);
-  }, 250_000);
-
-  const over = dp === 1 ? [''] : Object.keys(dataParallel).map((name) => `${name}: `);
-
-  it.each(over.flatMap((each) => Object.keys(trainings).map((name) => [`${each}${name}`, name])))(
-    'trains %s as one rank does',
-    (key, name) => {
-      const each = ranks.flatMap((rank) => rank[key] ?? []);
-      expect(each).toHaveLength(size);
-      const expected = alone.get(name);
-      expect(expected?.losses).toHaveLength(steps);
-      expected?.losses.forEach((loss, step) => {
-        // All ranks along tp say the same.
-        const mean = each.reduce((sum, { losses }) => sum + (losses[step] ?? NaN), 0) / size;
-        expect(Math.abs(mean - loss) / loss, `loss of step ${step}`).toBeLessThan(TOLERANCE);
-      });
-      for (let first = 0; first < size; first += tp) {
-        for (const { losses } of each.slice(first, first + tp)) {
-          expect(losses).toEqual(each[first]?.losses);
-        }
-      }
-      expected?.norms.forEach((norm, step) => {
-        for (const { norms } of each) {
-          expect(Math.abs((norms[step] ?? NaN) - norm) / norm, `norm of step ${step}`).toBeLessThan(
-            1e-4,
-          );
-        }
-      });
-      expect(new Set(each.map(({ hash }) => hash)).size).toBe(1);
-    },
-  );
-});
+tensorParallelTable([
+  { replicas: 1, dp: 1, tp: 1 },
+  { replicas: 1, dp: 1, tp: 2 },
+  { replicas: 1, dp: 1, tp: 4 },
+  { replicas: 1, dp: 2, tp: 2 },
+  { replicas: 2, dp: 1, tp: 2 },
+  { replicas: 2, dp: 2, tp: 1 },
+]);

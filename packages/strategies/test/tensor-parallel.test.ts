@@ -22,6 +22,7 @@ import {
   type StylePlan,
   tensorParallel,
   vocabParallelEmbedding,
+  zero,
 } from '@shardwise/strategies';
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -125,6 +126,61 @@ describe('the plan of tensor parallelism', () => {
           tp(3),
         ),
       /both use the 3 ranks of the axis 'tp'/,
+    ],
+    ...(['ddp', 'fsdp', 'zero'] as const).map((name): [string, () => unknown, RegExp] => [
+      `tensor parallelism after ${name}`,
+      () =>
+        compose(
+          { ddp: ddp(), fsdp: fsdp(), zero: zero({ stage: 1 }) }[name],
+          tensorParallel({ up: colwiseParallel() }),
+        ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
+      /on a mesh of dp=2, tp=3: \S+ comes first, and shares out the batch over the 2 ranks of 'dp'\. Put what shares out the batch last, as in compose\(tensorParallel\(styles\), fsdp\(\)\)/,
+    ]),
+    [
+      'two strategies that share out the batch',
+      () =>
+        compose(
+          compose(tensorParallel({ up: colwiseParallel() }), ddp()),
+          fsdp({ axis: 'replicas' }),
+        ).plan(specsOf(new Pair()), [
+          { name: 'replicas', size: 2 },
+          { name: 'dp', size: 2 },
+          ...tp(3),
+        ]),
+      /tensor-parallel × ddp comes first, and shares out the batch over the 2 ranks of 'dp'/,
+    ],
+    [
+      'a weight that tensor parallelism over two axes cuts twice',
+      () =>
+        compose(
+          tensorParallel({ up: colwiseParallel() }),
+          tensorParallel({ up: rowwiseParallel() }, { axis: 'tp2' }),
+        ).plan(specsOf(new Pair()), [...tp(3), { name: 'tp2', size: 2 }]),
+      /the first cuts 'up\.weight' along dim 0 over the 3 ranks of 'tp', the second along dim 1 over the 2 ranks of 'tp2'\. Give the two/,
+    ],
+    [
+      'hybrid sharding beside it that names one axis twice',
+      () =>
+        compose(
+          tensorParallel({ up: colwiseParallel() }),
+          fsdp({ axis: 'dp', replicas: 'dp' }),
+        ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
+      /fsdp with parts and replicas over the mesh axis 'dp': one axis of 2 ranks, named twice\. Give the parts and the replicas an axis/,
+    ],
+    [
+      'hybrid sharding beside it whose replicas are the ranks of tensor parallelism',
+      () =>
+        compose(tensorParallel({ up: colwiseParallel() }), fsdp({ replicas: 'tp' })).plan(
+          specsOf(new Pair()),
+          [{ name: 'dp', size: 2 }, ...tp(3)],
+        ),
+      /on a mesh of dp=2, tp=3: both use the 3 ranks of the axis 'tp'\. Give each its own axis of the mesh/,
+    ],
+    [
+      'an axis of another strategy that the mesh has not',
+      () =>
+        compose(tensorParallel({ up: colwiseParallel() }), fsdp()).plan(specsOf(new Pair()), tp(3)),
+      /fsdp over the mesh axis 'dp': the axes tp\. Name an axis of the mesh/,
     ],
   ])('refuses %s', (_, plan, message) => {
     expect(plan).toThrow(LayoutError);

@@ -39,7 +39,7 @@ export type Trained = z.infer<typeof trained>;
 export const results = z.record(z.string(), trained);
 
 /** What shares out the batch, where the mesh has an axis for it. */
-export const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
+const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -47,28 +47,38 @@ export const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
   FSDP: () => fsdp(),
 };
 
-const meshes = z.object({ dp: z.number(), tp: z.number() });
+/** Hybrid sharding, where the mesh has an axis for that, too. */
+const hybrid: typeof dataParallel = { HSDP: () => fsdp({ replicas: 'replicas' }) };
+
+const meshes = z.object({ replicas: z.number(), dp: z.number(), tp: z.number() });
+export type MeshSizes = z.infer<typeof meshes>;
+
+/** Strategies that share out the batch on a mesh, by name; none where nothing does. */
+export function batchStrategies({ replicas, dp }: MeshSizes): typeof dataParallel {
+  if (replicas > 1) return hybrid;
+  return dp > 1 ? dataParallel : {};
+}
 
 /** Every training on this rank, on the mesh of the task. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
-  const { dp, tp } = meshes.parse(context.data);
+  const sizes = meshes.parse(context.data);
+  const { replicas, dp, tp } = sizes;
   const { group } = await join(context);
   const mesh = await createMesh(group, [
+    { name: 'replicas', size: replicas },
     { name: 'dp', size: dp },
     { name: 'tp', size: tp },
   ]);
   setRank({ device: currentSession().backend, mesh });
   const found: Record<string, Trained> = {};
-  const share = sequences / dp;
-  const first = mesh.coordinate('dp') * share;
+  const share = sequences / (replicas * dp);
+  const first = (mesh.coordinate('replicas') * dp + mesh.coordinate('dp')) * share;
   for (const [name, training] of Object.entries(trainings)) {
     const only = tensorParallel(training.styles);
-    const strategies =
-      dp === 1
-        ? [[name, only] as const]
-        : Object.entries(dataParallel).map(
-            ([over, build]) => [`${over}: ${name}`, compose(only, build())] as const,
-          );
+    const over = Object.entries(batchStrategies(sizes)).map(
+      ([each, build]) => [`${each}: ${name}`, compose(only, build())] as const,
+    );
+    const strategies = over.length === 0 ? [[name, only] as const] : over;
     for (const [key, strategy] of strategies) {
       // Rank 0's values must win.
       manualSeed(context.rank);
