@@ -4,6 +4,7 @@ import {
   currentSession,
   functional,
   manualSeed,
+  type Mesh,
   type MeshAxis,
   type Module,
   setRank,
@@ -144,10 +145,15 @@ const jobSchema = z.object({
 export async function main(context: RankContext): Promise<z.infer<typeof lossesSchema>> {
   const { group } = await join(context);
   const device = currentSession().backend;
+  const meshes = new Map<string, Mesh>();
   const results: number[][] = [];
   for (const { layout, from, to } of z.array(jobSchema).parse(context.data)) {
     const { axes, prepare }: LayoutCase = layouts[layout];
-    setRank({ device, mesh: await createMesh(group, axes) });
+    // A world has room for so many groups only.
+    const key = JSON.stringify(axes);
+    const mesh = meshes.get(key) ?? (await createMesh(group, axes));
+    meshes.set(key, mesh);
+    setRank({ device, mesh });
     // What is not loaded must show.
     manualSeed(from === undefined ? 0 : 1);
     const { model, loss } = await prepare(new Gpt());
