@@ -1,8 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createHosts, type TestHosts } from '@shardwise/testing/hosts';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { slowly, titled, unavailable } from './availability.ts';
 import { GptRuns } from './gpt-runs.ts';
+
+/** Beyond every limit of heartbeats. */
+const CUT_MS = 5000;
 
 const title = titled('a run on 2 hosts x 2 ranks that would go on for ever');
 
@@ -33,7 +37,7 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     };
     const cut = { prints: 'step 1/', act: cutLink };
     const [first, second] = await Promise.all(
-      runs.onHosts(made.hosts, 'run', cut).map(async (run, node) => {
+      runs.onHosts(made.hosts, 'run', { when: cut }).map(async (run, node) => {
         const ended = await run;
         console.log(`node ${node} ended ${Math.round(performance.now() - cutMs)} ms after the cut`);
         return ended;
@@ -42,7 +46,8 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
     expect(first?.exitCode, first?.output).toBe(1);
     expect(first?.stderr).toMatch(/Rank [23] on node 1 \(host1\) failed: .*no heartbeat for/);
     expect(second?.exitCode, second?.output).toBe(1);
-    expect(second?.stderr).toMatch(/store 10\.77\.0\.1:29400 failed: no answer/);
+    expect(second?.stderr).toMatch(/Rank [01] on node 0 \(host0\) failed: .*no heartbeat for/);
+    expect(second?.stderr).toMatch(/store 10\.77\.0\.1:29400 failed as well: no answer for \d+ ms/);
     await noProcesses(1);
   });
 
@@ -52,9 +57,29 @@ describe.skipIf(unavailable !== undefined)(title, slowly, () => {
       if (launcher !== undefined) process.kill(launcher, 'SIGKILL');
     };
     const kill = { prints: 'step 1/', act: killLauncher };
-    const [first] = await Promise.all(runs.onHosts(made.hosts, 'run', kill));
+    const [first] = await Promise.all(runs.onHosts(made.hosts, 'run', { when: kill }));
     expect(first?.exitCode, first?.output).toBe(1);
     expect(first?.stderr).toMatch(/on node 1 \(host1\) failed: /);
     await noProcesses(1);
+  });
+});
+
+describe.skipIf(unavailable !== undefined)(titled('a run on 2 hosts x 2 ranks'), slowly, () => {
+  it('whose link is cut until both hosts have given up the other starts again when it is whole', async () => {
+    const script = ['--steps', '30', '--validate-every', '1000000'];
+    await using runs = await GptRuns.create(script);
+    await using made = await createHosts(2);
+    const cutForAWhile = async (): Promise<void> => {
+      await made.hosts[1]?.cut();
+      await sleep(CUT_MS);
+      await made.hosts[1]?.restore();
+    };
+    const when = { prints: 'step 1/', act: cutForAWhile };
+    const ended = await Promise.all(runs.onHosts(made.hosts, 'run', { when, maxRestarts: 1 }));
+    for (const { exitCode, output, stderr } of ended) {
+      expect(exitCode, output).toBe(0);
+      expect(stderr).toMatch(/no heartbeat for .* Starting again \(restart 1 of 1\) with 4 ranks/);
+    }
+    expect(ended[1]?.stderr).toMatch(/The store 10\.77\.0\.1:29400 gives no answer for \d+ ms\./);
   });
 });

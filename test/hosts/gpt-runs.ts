@@ -15,6 +15,11 @@ const model =
     ' ',
   );
 
+export interface HostsRunOptions {
+  readonly when?: RunShardwiseOptions['when'];
+  readonly maxRestarts?: number;
+}
+
 /** Runs of the GPT example, small enough for a test, in a folder of their own. */
 export class GptRuns implements AsyncDisposable {
   readonly directory: string;
@@ -36,13 +41,17 @@ export class GptRuns implements AsyncDisposable {
     return this.#run(['--nproc', '4', '--run-dir', runDirectory], {});
   }
 
-  /** Two ranks on each host; node 0 has the run directory that counts. `when` is of node 0. */
+  /**
+   * Two ranks on each host; node 0 has the run directory that counts. `when` is of node 0,
+   * `maxRestarts` is 0 by default.
+   */
   onHosts(
     hosts: readonly TestHost[],
     runDirectory: string,
-    when?: RunShardwiseOptions['when'],
+    { when, maxRestarts = 0 }: HostsRunOptions = {},
   ): readonly Promise<Ended>[] {
-    const rendezvous = ['--nnodes', String(hosts.length), '--rdzv', `${hosts[0]?.address}:29400`];
+    const meeting = ['--nnodes', String(hosts.length), '--rdzv', `${hosts[0]?.address}:29400`];
+    const rendezvous = [...meeting, '--max-restarts', String(maxRestarts)];
     const variables = { SHARDWISE_SECRET: 'the secret of a test' };
     return hosts.map((host, node) => {
       const place = ['--nproc', '2', ...rendezvous, '--node-rank', String(node)];

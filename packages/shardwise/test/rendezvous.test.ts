@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Store } from '@shardwise/core';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { openStore } from '../src/rendezvous/open-store.ts';
 import type { NextRound } from '../src/rendezvous/rendezvous.ts';
@@ -16,6 +17,46 @@ interface JobOptions {
   readonly checkpoints?: readonly string[];
 }
 
+/** A link to the store that can be cut: what is called meanwhile goes through when it is whole again. */
+class Link {
+  #whole: Promise<void> = Promise.resolve();
+  #mend: () => void = () => undefined;
+
+  cut(): void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#whole = promise;
+    this.#mend = resolve;
+  }
+
+  mend(): void {
+    this.#mend();
+  }
+
+  to(store: Store): Store {
+    const later = async <T>(call: () => Promise<T>): Promise<T> => {
+      await this.#whole;
+      const answer = await call();
+      await this.#whole;
+      return answer;
+    };
+    return {
+      set: (...call) => later(() => store.set(...call)),
+      get: (...call) => later(() => store.get(...call)),
+      add: (...call) => later(() => store.add(...call)),
+      compareSet: (...call) => later(() => store.compareSet(...call)),
+      wait: (...call) => later(() => store.wait(...call)),
+      delete: (...call) => later(() => store.delete(...call)),
+      close: () => store.close(),
+    };
+  }
+}
+
+interface HostOptions {
+  readonly place?: number;
+  readonly ranks?: number;
+  readonly link?: Link;
+}
+
 /** Hosts of one job, all in this process, each with its own connection to their store. */
 class Job {
   readonly notices: string[] = [];
@@ -29,7 +70,7 @@ class Job {
   }
 
   /** The first one is the leader. */
-  async host(name: string, { place, ranks = 1 }: { place?: number; ranks?: number } = {}) {
+  async host(name: string, { place, ranks = 1, link = new Link() }: HostOptions = {}) {
     const { minNodes = 2, maxNodes = minNodes, maxRestarts = 0, checkpoints = [] } = this.#options;
     const { lastCallMs = 150, joinTimeoutMs = 10_000 } = this.#options;
     const opened = await openStore({
@@ -42,7 +83,7 @@ class Job {
     });
     this.#port = opened.port;
     const rendezvous = new StoreRendezvous({
-      opened,
+      opened: { ...opened, store: link.to(opened.store) },
       secret: 'secret',
       own: { id: randomUUID(), name, address: name, ranks, place },
       runDirectory: '/runs/job',
@@ -220,6 +261,68 @@ describe('a round', () => {
     const silent = a.close();
     expect(await ended).toMatchObject({ kind: 'failed', failure: { node: /store/ } });
     await silent;
+  });
+});
+
+describe('a host that is cut off', () => {
+  it('ends its round, comes again when it hears of the store, and takes part in the next one', async () => {
+    const link = new Link();
+    const hosts = start({ maxRestarts: 1 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
+    const [first, second] = await gather([a, b]);
+    if (first === undefined || second === undefined) throw new Error('no round');
+    link.cut();
+    expect(await b.ended(second)).toMatchObject({
+      kind: 'failed',
+      failure: {
+        node: expect.stringMatching(/^the host of the store/),
+        reason: expect.stringMatching(/^no answer for \d+ ms$/),
+      },
+    });
+    expect(await a.ended(first)).toMatchObject({
+      kind: 'failed',
+      failure: { node: 'node 1 (b)', reason: expect.stringMatching(/no sign of life/) },
+    });
+    const next = gather([a, b]);
+    await vi.waitFor(() => expect(hosts.notices.join()).toMatch(/The store .* Waiting up to 10 s/));
+    link.mend();
+    for (const round of await next) expect(round).toMatchObject({ epoch: 1, restarts: 1 });
+  });
+
+  it('names the rank that its own ranks have named, and says that it could tell nobody', async () => {
+    const link = new Link();
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
+    const [, second] = await gather([a, b]);
+    if (second === undefined) throw new Error('no round');
+    link.cut();
+    await b.end(second, failed(0));
+    const end = {
+      kind: 'failed',
+      failure: {
+        rank: 0,
+        reason: expect.stringMatching(
+          /^it broke; the host of the store \S+ failed as well: no answer/,
+        ),
+      },
+    };
+    expect(await b.ended(second)).toMatchObject(end);
+    expect(await b.next(never)).toMatchObject({ kind: 'over', end });
+    link.mend();
+  });
+
+  it('is quiet before it is lost, and not once it is heard again', async () => {
+    const link = new Link();
+    const hosts = start();
+    const [a, b] = [await hosts.host('a'), await hosts.host('b', { link })];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    expect(a.isQuiet(first, 1)).toBe(false);
+    link.cut();
+    await vi.waitFor(() => expect(a.isQuiet(first, 1)).toBe(true), { interval: 5 });
+    link.mend();
+    await vi.waitFor(() => expect(a.isQuiet(first, 1)).toBe(false), { interval: 5 });
+    expect(a.isQuiet(first, 0)).toBe(false);
   });
 });
 

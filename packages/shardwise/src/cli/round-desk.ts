@@ -16,12 +16,17 @@ export interface RoundDesk {
 /** What other hosts' ranks have said before their end may still be under way. */
 const DRAIN_MS = 750;
 
+export interface RecordingDeskOptions {
+  readonly record: RunRecord;
+  readonly round: Round;
+  /** Undefined where there are no other hosts. */
+  readonly store: Store | undefined;
+  /** Whether nothing is heard of the host at a place. */
+  readonly isQuiet: (place: number) => boolean;
+}
+
 /** On the host that shows the run: its record, which takes in what the other hosts send. */
-export function recordingDesk(
-  record: RunRecord,
-  round: Round,
-  store: Store | undefined,
-): RoundDesk {
+export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOptions): RoundDesk {
   const controller = new AbortController();
   const relays =
     store === undefined
@@ -32,17 +37,19 @@ export function recordingDesk(
           const { epoch } = round;
           const { signal } = controller;
           const onMessage = (message: RunMessage): void => record.add(message);
-          return [receiveRelay({ store, epoch, node, firstRank, ranks, signal, onMessage })];
+          const ended = receiveRelay({ store, epoch, node, firstRank, ranks, signal, onMessage });
+          return [{ node, ended }];
         });
   return {
     add: (message) => record.add(message),
     close: async () => {
+      const awaited = relays.filter(({ node }) => !isQuiet(node));
       const drained = new AbortController();
       const limit = delay(DRAIN_MS, undefined, { signal: drained.signal }).catch(() => undefined);
-      await Promise.race([Promise.all(relays), limit]);
+      await Promise.race([Promise.all(awaited.map(({ ended }) => ended)), limit]);
       drained.abort();
       controller.abort();
-      await Promise.all(relays);
+      await Promise.all(relays.map(({ ended }) => ended));
     },
   };
 }

@@ -71,7 +71,13 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     if (notice !== undefined) output.notice(notice.text);
     desk =
       record !== undefined || store === undefined
-        ? record && recordingDesk(record, round, store)
+        ? record &&
+          recordingDesk({
+            record,
+            round,
+            store,
+            isQuiet: (place) => rendezvous.isQuiet(round, place),
+          })
         : relayingDesk(round, store);
     record?.add({
       kind: 'round',

@@ -71,7 +71,7 @@ async function nextRound(
 
 /**
  * A rank that fails for want of another one may be noticed first: so long its host waits for the one
- * where the failure began.
+ * where the failure began, unless nothing is heard of that one anyway.
  */
 const CONSEQUENCE_MS = 700;
 
@@ -93,8 +93,9 @@ async function runRound(
   });
   let consequence: NodeJS.Timeout | undefined;
   const onFailure = (rank: number, end: RankEnd): void => {
-    const failed: RoundEnd = { kind: 'failed', failure: failureOf(round, rank, end) };
-    if (!isAborted(end.error)) say(failed);
+    const { failure, place } = failureOf(round, rank, end);
+    const failed: RoundEnd = { kind: 'failed', failure };
+    if (!isAborted(end.error) || rendezvous.isQuiet(round, place)) say(failed);
     else consequence ??= setTimeout(() => say(failed), CONSEQUENCE_MS);
   };
   const onForced = (): void => say({ kind: 'stopped', node });
@@ -142,15 +143,19 @@ function launchEndOf(end: RoundEnd): LaunchEnd {
   }
 }
 
-/** Of a rank that was ended for want of another one, that other one, as far as it says so. */
-function failureOf(round: Round, rank: number, end: RankEnd): RoundFailure {
+/**
+ * Of a rank that was ended for want of another one, that other one, as far as it says so; and the
+ * place of its host.
+ */
+function failureOf(
+  round: Round,
+  rank: number,
+  end: RankEnd,
+): { readonly failure: RoundFailure; readonly place: number } {
   const culprit = isAborted(end.error) ? abortedBy(end.error) : undefined;
-  const host = hostsOf(round)[culprit ?? rank] ?? round.nodeRank;
-  return {
-    rank: culprit ?? rank,
-    node: nodeLabel(round.nodes, host),
-    reason: describeEnd(end),
-  };
+  const place = hostsOf(round)[culprit ?? rank] ?? round.nodeRank;
+  const node = nodeLabel(round.nodes, place);
+  return { failure: { rank: culprit ?? rank, node, reason: describeEnd(end) }, place };
 }
 
 function abortedBy(error: unknown): number | undefined {

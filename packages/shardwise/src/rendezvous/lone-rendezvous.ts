@@ -54,5 +54,9 @@ export class LoneRendezvous implements Rendezvous {
     return this.#end.promise;
   }
 
+  isQuiet(): boolean {
+    return false;
+  }
+
   async close(): Promise<void> {}
 }

@@ -15,5 +15,5 @@ export const defaultTimes: RendezvousTimes = {
   lastCallMs: 30_000,
   joinTimeoutMs: 600_000,
   heartbeatMs: 250,
-  heartbeatLimitMs: 3000,
+  heartbeatLimitMs: 2000,
 };

@@ -18,6 +18,11 @@ export interface Rendezvous {
   end(round: Round, end: RoundEnd): Promise<void>;
   /** Settles when the round is over for all hosts. */
   ended(round: Round): Promise<RoundEnd>;
+  /**
+   * Whether the host at `place` has given no sign of life for so long that its word is not worth
+   * waiting for; it may yet come back, so this alone ends nothing.
+   */
+  isQuiet(round: Round, place: number): boolean;
   /** Takes leave of the other hosts. */
   close(): Promise<void>;
 }

@@ -22,7 +22,7 @@ export interface StoreRendezvousOptions extends Omit<
 const POLL_MS = 50;
 /** For hosts that learn that the run is over. */
 const LEAVE_MS = 1000;
-/** A host that has missed so many signs of life is not waited for where there is nothing left to do. */
+/** A host that has missed so many signs of life is quiet. */
 const QUIET_BEATS = 4;
 
 /** Hosts that agree through a store, which one of them serves. */
@@ -32,21 +32,29 @@ export class StoreRendezvous implements Rendezvous {
   readonly #pulse: Pulse;
   readonly #conductor: Conductor | undefined;
   readonly #beating: NodeJS.Timeout;
-  /** Settles with what cut this host off from the others. */
+  /** Settles when this host has lost the others for good. */
   readonly #lost = Promise.withResolvers<RoundEnd>();
   #isLost = false;
+  /** Settles when this host is cut off in a round: the others may yet come within reach again. */
+  #cut = Promise.withResolvers<RoundEnd>();
+  /** Of the round that this host takes part in. */
+  #canRestart = false;
+  /** Whether the user knows what is waited for. */
+  #isTold = false;
   #leader: string | undefined;
   #epoch = -1;
   #isBeating = false;
   /** Since the store last answered: a host that was halted itself has not been cut off. */
   #beatsWithoutAnswer = 0;
+  /** What this host said of a round, until the store has it. */
+  #unheard: RoundEnd | undefined;
 
   constructor(options: StoreRendezvousOptions) {
     const { opened, own, times } = options;
     const { store } = opened;
     this.#options = options;
     this.#shared = new SharedState(store);
-    this.#pulse = new Pulse(store);
+    this.#pulse = new Pulse(store, times.heartbeatMs);
     this.#conductor =
       opened.server === undefined
         ? undefined
@@ -77,14 +85,20 @@ export class StoreRendezvous implements Rendezvous {
   }
 
   async next(signal: AbortSignal): Promise<NextRound> {
+    const aborted = Promise.withResolvers<never>();
+    const onAbort = (): void => aborted.reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
     try {
       return await Promise.race([
         this.#take(signal),
         this.#lost.promise.then((end) => ({ kind: 'over', end }) as const),
+        aborted.promise,
       ]);
     } catch (error) {
       signal.throwIfAborted();
       return { kind: 'over', end: this.#lose(describeError(error)) };
+    } finally {
+      signal.removeEventListener('abort', onAbort);
     }
   }
 
@@ -95,7 +109,11 @@ export class StoreRendezvous implements Rendezvous {
 
   async end({ epoch }: Round, end: RoundEnd): Promise<void> {
     const { store } = this.#options.opened;
-    await this.#answered(store.compareSet(endKey(epoch), undefined, encodeJson(end)));
+    this.#unheard ??= end;
+    const told = store.compareSet(endKey(epoch), undefined, encodeJson(end)).then(() => {
+      this.#unheard = undefined;
+    });
+    await this.#answered(told);
   }
 
   async ended({ epoch }: Round): Promise<RoundEnd> {
@@ -104,7 +122,16 @@ export class StoreRendezvous implements Rendezvous {
       .get(endKey(epoch), { timeoutMs: Infinity })
       .then(decodeEnd)
       .catch((error: unknown) => this.#lose(describeError(error)));
-    return Promise.race([said, this.#lost.promise]);
+    return Promise.race([said, this.#cut.promise, this.#lost.promise]);
+  }
+
+  isQuiet({ nodes }: Round, place: number): boolean {
+    const id = nodes[place]?.id;
+    const { own, times } = this.#options;
+    if (id === undefined || id === own.id) return false;
+    // One that serves the store and does not answer can't show how it is either.
+    if (id === this.#leader && this.#beatsWithoutAnswer > QUIET_BEATS) return true;
+    return this.#pulse.lastSilentMs(id) > QUIET_BEATS * times.heartbeatMs;
   }
 
   async close(): Promise<void> {
@@ -162,6 +189,10 @@ export class StoreRendezvous implements Rendezvous {
       const nodeRank = state.nodes.findIndex(isOwn);
       if (state.phase === 'running' && state.epoch > this.#epoch && nodeRank !== -1) {
         this.#epoch = state.epoch;
+        this.#cut = Promise.withResolvers();
+        this.#isTold = false;
+        this.#unheard = undefined;
+        this.#canRestart = state.restarts < this.#options.maxRestarts;
         return { kind: 'round', round: this.#roundOf(state, nodeRank) };
       }
       await delay(POLL_MS);
@@ -177,7 +208,7 @@ export class StoreRendezvous implements Rendezvous {
 
   /** A call of the store that is given up where this host is cut off. */
   async #answered(call: Promise<unknown>): Promise<void> {
-    await Promise.race([call, this.#lost.promise]).catch((error: unknown) => {
+    await Promise.race([call, this.#cut.promise, this.#lost.promise]).catch((error: unknown) => {
       this.#lose(describeError(error));
     });
   }
@@ -186,7 +217,7 @@ export class StoreRendezvous implements Rendezvous {
     const { own, opened, times } = this.#options;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
-    if (silentMs > times.heartbeatLimitMs) this.#lose(`no answer for ${silentMs} ms`);
+    if (silentMs > times.heartbeatLimitMs) this.#hearNothing(silentMs);
     if (this.#isBeating || this.#isLost) return;
     this.#isBeating = true;
     try {
@@ -204,15 +235,41 @@ export class StoreRendezvous implements Rendezvous {
     }
   }
 
+  /** The store's host has not closed its connection: it may be busy, or the link to it cut for a while. */
+  #hearNothing(silentMs: number): void {
+    const { times, opened, onNotice } = this.#options;
+    const reason = `no answer for ${silentMs} ms`;
+    if (!this.#canRestart || silentMs > times.joinTimeoutMs) {
+      this.#lose(reason);
+      return;
+    }
+    this.#cut.resolve(this.#failure(reason));
+    if (this.#isTold) return;
+    this.#isTold = true;
+    const seconds = Math.ceil(times.joinTimeoutMs / 1000);
+    const where = `${opened.host}:${opened.port}`;
+    onNotice(`The store ${where} gives ${reason}. Waiting up to ${seconds} s for it.`);
+  }
+
   /** The first reason stays. */
   #lose(reason: string): RoundEnd {
-    const { host, port } = this.#options.opened;
-    const node = `the host of the store ${host}:${port}`;
-    const end: RoundEnd = { kind: 'failed', failure: { node, reason } };
+    const end = this.#failure(reason);
     this.#isLost = true;
     this.#lost.resolve(end);
     // What waits for an answer waits in vain; the host that serves the store has yet to dismiss the others.
     if (this.#conductor === undefined) this.#options.opened.store.close();
     return end;
+  }
+
+  /** What this host knows of a rank says more than that it could not tell anybody. */
+  #failure(reason: string): RoundEnd {
+    const { host, port } = this.#options.opened;
+    const node = `the host of the store ${host}:${port}`;
+    const said = this.#unheard?.kind === 'failed' ? this.#unheard.failure : undefined;
+    const failure =
+      said === undefined
+        ? { node, reason }
+        : { ...said, reason: `${said.reason}; ${node} failed as well: ${reason}` };
+    return { kind: 'failed', failure };
   }
 }
