@@ -4,6 +4,11 @@ import { describeImbalance } from './memory/describe-imbalance.ts';
 import { localElements } from './memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 
+export interface ExplainOptions extends PlanMemoryOptions {
+  /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
+  readonly transport?: { readonly kind: string; readonly reason: string };
+}
+
 /** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `only(dp: 0)`, `partial(dp)`. */
 export function formatLayout(layout: Layout): string {
   const shards = layout.dims.flatMap((axes, dim) =>
@@ -35,10 +40,10 @@ function countOf(parameters: number): string {
 }
 
 /**
- * A plan as tables: how each parameter and its gradient lie, what a step communicates, and what a
- * rank keeps, with the formula of its states. Bytes are per rank.
+ * A plan as tables: how each parameter and its gradient lie, what a step communicates (and by what,
+ * where `transport` tells), and what a rank keeps, with the formula of its states. Bytes are per rank.
  */
-export function explain(plan: Plan, options: PlanMemoryOptions = {}): string {
+export function explain(plan: Plan, options: ExplainOptions = {}): string {
   const unitBytes = (dtype: DType): number =>
     dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
@@ -61,6 +66,8 @@ export function explain(plan: Plan, options: PlanMemoryOptions = {}): string {
     collectives.length === 0
       ? 'no communication'
       : table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives]);
+  const { transport } = options;
+  const way = transport && `transport: ${transport.kind} (${transport.reason})`;
   const memory = planMemory(plan, options);
   return [
     `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}`,
@@ -68,6 +75,7 @@ export function explain(plan: Plan, options: PlanMemoryOptions = {}): string {
     table([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',
     traffic,
+    ...(way === undefined ? [] : [way]),
     '',
     table(memoryRows(memory)),
     '',

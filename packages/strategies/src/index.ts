@@ -72,7 +72,7 @@ export { ShardedModel } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';
 export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
-export { explain, formatLayout } from './explain.ts';
+export { explain, formatLayout, type ExplainOptions } from './explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
 export { estimateZero2, type Zero2EstimateOptions } from './memory/estimate-zero-2.ts';
 export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero-3.ts';

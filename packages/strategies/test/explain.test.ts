@@ -10,6 +10,15 @@ const parameters: readonly ParameterSpec[] = [
 ];
 
 describe('explain', () => {
+  it('says by what the ranks communicate, and why so, where it is told', () => {
+    const plan = ddp().plan(parameters, [{ name: 'dp', size: 4 }]);
+    const transport = { kind: 'shm', reason: '4 processes of one host' };
+    const text = explain(plan, { transport });
+    const line = '\ntransport: shm (4 processes of one host)';
+    expect(text).toContain(line);
+    expect(text.replace(line, '')).toBe(explain(plan));
+  });
+
   it('prints how a model lies on the ranks and what a step communicates', () => {
     const plan = ddp({ bucketBytes: 32 }).plan(parameters, [{ name: 'dp', size: 4 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`

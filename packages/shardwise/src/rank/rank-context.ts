@@ -11,7 +11,7 @@ export interface RankContext {
   readonly worldSize: number;
   /** The rank's number on its host. */
   readonly localRank: number;
-  /** How the ranks reach each other, and why so. */
+  /** How the ranks reach each other, and why so; `explain(plan, { transport })` prints it with a plan. */
   readonly transport: TransportChoice;
   readonly device: Backend;
   /** All ranks. */

@@ -110,10 +110,11 @@ export class StoreRendezvous implements Rendezvous {
   async end({ epoch }: Round, end: RoundEnd): Promise<void> {
     const { store } = this.#options.opened;
     this.#unheard ??= end;
-    const told = store.compareSet(endKey(epoch), undefined, encodeJson(end)).then(() => {
+    const tell = async (): Promise<void> => {
+      await store.compareSet(endKey(epoch), undefined, encodeJson(end));
       this.#unheard = undefined;
-    });
-    await this.#answered(told);
+    };
+    await this.#answered(tell());
   }
 
   async ended({ epoch }: Round): Promise<RoundEnd> {
