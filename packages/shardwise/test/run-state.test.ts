@@ -10,7 +10,17 @@ describe('the state of a run', () => {
   it('counts a step once every rank has reported it', () => {
     const early = runOf([stepReport(0, 1), stepReport(0, 2), stepReport(1, 1)]);
     expect(early.latest?.step).toBe(1);
-    expect(early.pending.map(({ rank, step }) => [rank, step])).toEqual([[0, 2]]);
+    expect([...early.pending.keys()]).toEqual([2]);
+  });
+
+  it('misses none where one rank is heard long after the other', () => {
+    const steps = Array.from({ length: 1000 }, (_, index) => index + 1);
+    const { history, pending } = runOf([
+      ...steps.map((step) => stepReport(0, step)),
+      ...steps.map((step) => stepReport(1, step)),
+    ]);
+    expect(history.points.map(({ step }) => step)).toEqual(steps);
+    expect(pending.size).toBe(0);
   });
 
   it('takes the mean loss, the sum of tokens and the slowest rank of a step', () => {
@@ -65,7 +75,7 @@ describe('the state of a run', () => {
       [3, 7],
     ]);
     expect(state.timelines.map(({ step }) => step)).toEqual([1]);
-    expect(state.pending).toEqual([]);
+    expect(state.pending.size).toBe(0);
     expect(state.exitCodes).toEqual([undefined]);
     expect(state.head).toMatchObject({ worldSize: 1, transport: 'shm (1 process)' });
     expect(state.restarts).toEqual([

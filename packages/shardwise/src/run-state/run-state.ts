@@ -41,14 +41,17 @@ export interface RunState {
   readonly exitCodes: readonly (number | undefined)[];
   /** Steps of which some rank has recorded what it did when. */
   readonly timelines: readonly Timeline[];
-  /** Reports of steps that other ranks have yet to report. */
-  readonly pending: readonly StepReport[];
+  /** By step, the reports of steps that other ranks have yet to report. */
+  readonly pending: ReadonlyMap<number, readonly StepReport[]>;
 }
 
 /** What a new step adds to the smoothed figures. */
 const SMOOTHING = 0.1;
-/** Ranks that differ by more steps than this do not run in step. */
-const MAX_PENDING_STEPS = 64;
+/**
+ * What a launcher that was halted finds of one rank before it reads the next: what a channel holds.
+ * Ranks that differ by more steps do not run in step.
+ */
+const MAX_PENDING_STEPS = 4096;
 
 export function initialRunState(head: RunHead): RunState {
   return {
@@ -64,7 +67,7 @@ export function initialRunState(head: RunHead): RunState {
     restarts: [],
     exitCodes: Array.from({ length: head.worldSize }, () => undefined),
     timelines: [],
-    pending: [],
+    pending: new Map(),
   };
 }
 
@@ -97,7 +100,7 @@ function reduceRound(state: RunState, message: RoundMessage): RunState {
     ...state,
     head: { ...state.head, worldSize, transport },
     exitCodes: Array.from({ length: worldSize }, () => undefined),
-    pending: [],
+    pending: new Map(),
     restarts:
       reason === undefined
         ? state.restarts
@@ -107,13 +110,17 @@ function reduceRound(state: RunState, message: RoundMessage): RunState {
 
 function reduceStep(state: RunState, report: StepReport): RunState {
   const { worldSize } = state.head;
-  const sameStep = state.pending.filter(({ step }) => step === report.step);
-  const ofStep = [...sameStep, report].sort((a, b) => a.rank - b.rank);
+  const ofStep = [...(state.pending.get(report.step) ?? []), report].sort(
+    (a, b) => a.rank - b.rank,
+  );
   const totalSteps = report.totalSteps ?? state.totalSteps;
+  const pending = new Map(state.pending);
   if (ofStep.length < worldSize) {
-    const pending = [...state.pending, report].slice(-worldSize * MAX_PENDING_STEPS);
+    pending.set(report.step, ofStep);
+    if (pending.size > MAX_PENDING_STEPS) pending.delete(Math.min(...pending.keys()));
     return { ...state, totalSteps, pending };
   }
+  pending.delete(report.step);
   const latest = summarize(ofStep);
   // A run that goes on from a checkpoint does the steps after it once more.
   const isAgain = state.latest !== undefined && latest.step <= state.latest.step;
@@ -125,7 +132,7 @@ function reduceStep(state: RunState, report: StepReport): RunState {
     history: appendStep(history, latest),
     timelines: isAgain ? state.timelines.filter(({ step }) => step < latest.step) : state.timelines,
     recent: smooth(state, latest),
-    pending: state.pending.filter(({ step }) => step !== report.step),
+    pending,
   };
 }
 
