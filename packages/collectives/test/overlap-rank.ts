@@ -59,6 +59,10 @@ export async function onTcp(context: RankContext<TcpWorld, Task>): Promise<unkno
   }
 }
 
+export function onMpi(group: ProcessGroup, data: Task): Promise<unknown> {
+  return perform(data, group, {});
+}
+
 async function perform(task: Task, group: ProcessGroup, memory: CpuOptions): Promise<unknown> {
   const device = await cpu(memory);
   const answer =

@@ -5,9 +5,10 @@ import {
   shmAvailability,
   startStoreServer,
 } from '@shardwise/collectives/node';
-import { settleRanks, type RankOutcome } from '@shardwise/testing';
+import { findMpis, settleRanks, type RankOutcome } from '@shardwise/testing';
 import { afterAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
+import { MpiPool } from './mpi-pool.ts';
 import { ProcessPool } from './process-pool.ts';
 
 const moduleUrl = new URL('./overlap-rank.ts', import.meta.url);
@@ -15,9 +16,13 @@ const size = 2;
 const arenaBytes = 256 << 20;
 const secret = 'the secret of a test';
 const pool = new ProcessPool();
+const mpis = findMpis().map((found) => ({
+  ...found,
+  pool: 'launcher' in found ? new MpiPool(found.launcher) : undefined,
+}));
 let epoch = 0;
 
-afterAll(() => pool.end());
+afterAll(() => Promise.all([pool.end(), ...mpis.map((mpi) => mpi.pool?.end())]));
 
 type Start = (data: 'message' | 'training') => Promise<readonly RankOutcome[]>;
 
@@ -47,6 +52,11 @@ const onTcp: Start = async (data) => {
     server.close();
   }
 };
+
+const onMpi =
+  (mpi: MpiPool | undefined): Start =>
+  async (data) =>
+    (await mpi?.run(size, moduleUrl, { name: 'onMpi', data })) ?? [];
 
 const event = z.object({
   category: z.enum(['compute', 'collective', 'data', 'graph']),
@@ -78,6 +88,11 @@ describe.each([
   { name: 'threads', start: onThreads, available: true },
   { name: 'processes that share memory', start: onShm, available: shmAvailability().available },
   { name: 'processes over tcp', start: onTcp, available: true },
+  ...mpis.map((mpi) => ({
+    name: `processes under ${mpi.name}${'missing' in mpi ? ` (not here: ${mpi.missing})` : ''}`,
+    start: onMpi(mpi.pool),
+    available: mpi.pool !== undefined,
+  })),
 ])('communication between $name', ({ start, available }) => {
   it.skipIf(!available)(
     'of 64 MiB has ended when a long computation that began after it has',

@@ -1,9 +1,8 @@
-import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { isMainThread } from 'node:worker_threads';
 import { ConfigError } from '@shardwise/core/spec';
-import type koffi from 'koffi';
 import type { LibraryHandle } from 'koffi';
+import { loadKoffi } from '../native/load-koffi.ts';
 import { mpichAbi, openMpiAbi, type MpiAbi } from './mpi-abi.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -13,6 +12,7 @@ const OPEN_MPI = ['libmpi.so.40'];
 const MPICH = ['libmpich.so.12', 'libmpi.so.12'];
 
 const VERSION_BYTES = 8192;
+const ASKED = 'A group over MPI';
 
 /** An MPI library in this process. */
 export interface MpiLibrary {
@@ -36,7 +36,7 @@ export function loadMpiLibrary(environment: Environment = process.env): MpiLibra
     throw unavailableError('this is a worker thread', 'Join from the main thread of each process');
   }
   prepareEnvironment(environment);
-  const koffi = loadKoffi();
+  const koffi = loadKoffi(ASKED);
   const reasons: string[] = [];
   for (const name of mpiLibraryNames(environment)) {
     try {
@@ -97,22 +97,6 @@ function abiOf(version: string, symbol: (name: string) => bigint): MpiAbi {
   );
 }
 
-function loadKoffi(): typeof koffi {
-  if (process.platform !== 'linux') {
-    throw unavailableError(`this is ${process.platform}`, 'Use another transport');
-  }
-  try {
-    return createRequire(import.meta.url)('koffi');
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
-    throw unavailableError(
-      `the package koffi can't be loaded (${reason})`,
-      'Install koffi, or use another transport',
-      cause,
-    );
-  }
-}
-
-function unavailableError(found: string, todo: string, cause?: unknown): ConfigError {
-  return new ConfigError({ asked: 'A group over MPI', found, todo }, {}, { cause });
+function unavailableError(found: string, todo: string): ConfigError {
+  return new ConfigError({ asked: ASKED, found, todo }, {});
 }

@@ -1,8 +1,7 @@
 import { closeSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { getSystemErrorName } from 'node:util';
 import { ConfigError } from '@shardwise/core/spec';
-import type koffi from 'koffi';
+import { loadKoffi } from '../native/load-koffi.ts';
 
 /** System calls that Node has no function for. Each throws ConfigError where the kernel refuses. */
 export interface LinuxCalls {
@@ -31,13 +30,11 @@ const PROT_READ_WRITE = 1 | 2;
 const MAP_SHARED_FIXED = 0x01 | 0x10;
 const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
-/** What native code that other parts of this thread call needs on koffi's threads; koffi gives 128 KiB. */
-const CALL_STACK_BYTES = 4 << 20;
+const ASKED = 'Memory that processes share';
 
 /** Throws ConfigError where this is not Linux or the optional package koffi can't be loaded. */
 export function linuxCalls(): LinuxCalls {
-  const koffi = loadKoffi();
-  growCallStacks(koffi);
+  const koffi = loadKoffi(ASKED);
   // The program itself: it has the C library, whatever that is called here.
   const library = koffi.load(null);
   const memfdCreate = library.func('int memfd_create(const char *name, unsigned int flags)');
@@ -96,40 +93,10 @@ export function linuxCalls(): LinuxCalls {
   };
 }
 
-function loadKoffi(): typeof koffi {
-  if (process.platform !== 'linux') {
-    throw unavailableError(`this is ${process.platform}`, 'Use another transport');
-  }
-  try {
-    return createRequire(import.meta.url)('koffi');
-  } catch (cause) {
-    const reason = cause instanceof Error ? cause.message.split('\n', 1)[0] : String(cause);
-    throw unavailableError(
-      `the package koffi can't be loaded (${reason})`,
-      'Install koffi, or use another transport',
-      cause,
-    );
-  }
-}
-
-/** Whoever loads the first library of a thread decides for all. */
-function growCallStacks({ config }: typeof koffi): void {
-  try {
-    config({ async_stack_size: CALL_STACK_BYTES });
-  } catch {
-    // A library has been loaded before.
-  }
-}
-
-function unavailableError(found: string, todo: string, cause?: unknown): ConfigError {
-  const asked = 'Memory that processes share';
-  return new ConfigError({ asked, found, todo }, { platform: process.platform }, { cause });
-}
-
 function refusedError(call: string, errno: number): ConfigError {
   return new ConfigError(
     {
-      asked: 'Memory that processes share',
+      asked: ASKED,
       found: `the kernel refuses ${call} with ${getSystemErrorName(-errno)}`,
       todo: 'Raise the limits of memory and descriptors, or use another transport',
     },
