@@ -102,13 +102,22 @@ export const variants: Readonly<Record<string, Variant>> = {
     strategy: () => zero({ stage: 1 }),
     offloaded: 'states',
   },
+  'DDP with accumulation': {
+    strategy: () => ddp({ findUnusedParameters: true }),
+    microbatches: 3,
+  },
   'ZeRO-1 with accumulation': { strategy: () => zero({ stage: 1 }), microbatches: 3 },
   'ZeRO-2 with accumulation': { strategy: () => zero({ stage: 2 }), microbatches: 3 },
+  'ZeRO-3 with accumulation': { strategy: () => zero({ stage: 3 }), microbatches: 3 },
   'FSDP with accumulation': { strategy: () => fsdp(), microbatches: 3 },
   'FSDP of a model that is built in parts': { strategy: () => fsdp(), construct: 'rows' },
   'ZeRO-3 of a model that is built in parts': {
     strategy: () => zero({ stage: 3 }),
     construct: 'flat',
+  },
+  'ZeRO-2 with activation checkpointing': {
+    strategy: () => zero({ stage: 2 }),
+    checkpointed: true,
   },
   'FSDP with activation checkpointing': { strategy: () => fsdp(), checkpointed: true },
 };
