@@ -4,6 +4,7 @@ import {
   allToAll,
   broadcast,
   fromData,
+  localChunk,
   noGrad,
   reduce,
   reduceScatter,
@@ -113,6 +114,16 @@ export const cases: Readonly<Record<string, Case>> = {
         'dp',
         Array.from({ length: size }, (_, rank) => (rank + 1 < size ? rank + 1 : -1)),
       ),
+  },
+  'own part of dim 0': {
+    input: 'invariant',
+    result: 'perRank',
+    build: (x) => localChunk(x, 'dp', 0),
+  },
+  'own part of dim 1, and the whole again': {
+    input: 'invariant',
+    result: 'shared',
+    build: (x) => allGather(localChunk(x, 'dp', 1).sin(), 'dp', 1, 'invariant'),
   },
   "invariant to replicate (Megatron's f)": {
     input: 'invariant',

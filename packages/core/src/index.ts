@@ -40,6 +40,7 @@ export {
   broadcast,
   reduce,
   reduceScatter,
+  localChunk,
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';

@@ -283,6 +283,7 @@ const elsewhere = {
   broadcast: true,
   reduce: true,
   sendRecv: true,
+  localChunk: true,
   reinterpret: true,
 } satisfies Record<GraphOp | CollectiveOp, true>;
 

@@ -87,7 +87,7 @@ export {
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
 export { compose } from './compose.ts';
-export { changePlacement } from './tensor-parallel/change-placement.ts';
+export { changeCollectives, changePlacement } from './tensor-parallel/change-placement.ts';
 export {
   colwiseParallel,
   type ColwiseParallelOptions,

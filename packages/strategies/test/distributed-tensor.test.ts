@@ -11,7 +11,8 @@ const found = z.object({
   whole: numbers,
   fromParts: numbers,
   refusal: z.string(),
-  counts: z.object({ forward: counts, training: counts, loss: counts }),
+  shardGradient: numbers,
+  counts: z.object({ forward: counts, training: counts, loss: counts, shard: counts }),
 });
 
 describe('a distributed tensor on a 2 x 2 mesh', () => {
@@ -59,6 +60,13 @@ describe('a distributed tensor on a 2 x 2 mesh', () => {
     for (const { counts } of ranks) {
       expect(counts.forward).toEqual({ allReduce: 1 });
       expect(counts.training).toEqual({ allReduce: 2 });
+    }
+  });
+
+  it('shards what all ranks have for nothing, and gathers its gradient once', () => {
+    for (const { counts, shardGradient } of ranks) {
+      expect(counts.shard).toEqual({ allGather: 1 });
+      expect(shardGradient).toEqual([0, 2, 4, 6, 8, 10, 12, 14, 16, 18]);
     }
   });
 

@@ -4,14 +4,12 @@ import {
   allReduce,
   allToAll,
   broadcast,
+  localChunk,
   reduceScatter,
   reduceToRoot,
   reinterpret,
   sendRecv,
 } from '../graph/build/collective.ts';
-import { sliceDim } from '../graph/build/movement.ts';
-import type { Node } from '../graph/node.ts';
-import { sizeAt } from '../shape.ts';
 import type { AxisType, CollectiveOp } from '../spec/op.ts';
 import type { GradientRule } from './gradient-rule.ts';
 
@@ -33,8 +31,9 @@ function reversed(destination: readonly number[]): number[] {
 
 /**
  * Rows of the gradient table for collectives, keyed by the types on both ends and not by the name:
- * all-gather to replicate owes a reduce-scatter, to invariant only a slice (Megatron's f and g are
- * `reinterpret` invariant -> replicate and `allReduce` partial -> invariant).
+ * all-gather to replicate owes a reduce-scatter, to invariant only the own part, which in turn owes
+ * an all-gather (Megatron's f and g are `reinterpret` invariant -> replicate and `allReduce` partial
+ * -> invariant).
  */
 export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } = {
   allReduce: (node, gradient) => {
@@ -44,10 +43,9 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
     return [reduce === 'avg' ? scale(same, 1 / size) : same];
   },
   allGather: (node, gradient) => {
-    const { dim, to, rank } = node.params;
+    const { dim, to } = node.params;
     if (to === 'replicate') return [reduceScatter(gradient, node.params, dim)];
-    const shard = sizeAt(shapeOfInput(node), dim);
-    return [sliceDim(gradient, dim, rank * shard, (rank + 1) * shard)];
+    return [localChunk(gradient, node.params, dim)];
   },
   reduceScatter: (node, gradient) => {
     const { dim, reduce, size } = node.params;
@@ -62,6 +60,7 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
   sendRecv: (node, gradient) => [
     sendRecv(gradient, node.params, reversed(node.params.destination)),
   ],
+  localChunk: (node, gradient) => [allGather(gradient, node.params, node.params.dim, 'invariant')],
   reinterpret: (node, gradient) => {
     const { from, to } = node.params;
     // The gradient arrives with the type owed to `to` and leaves with the type owed to `from`.
@@ -70,9 +69,3 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
     return [reinterpret(gradient, node.params, gradientType[to], gradientType[from])];
   },
 };
-
-function shapeOfInput(node: Node): readonly number[] {
-  const [input] = node.inputs;
-  if (input === undefined) throw new RangeError(`${node.op} without input`);
-  return input.shape;
-}

@@ -294,6 +294,10 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   broadcast: same,
   reduce: same,
   sendRecv: same,
+  localChunk: (params, inputs) => {
+    const { shape, dtype } = first(inputs);
+    return { shape: divided('localChunk', inputs, params.dim, params.size, shape), dtype };
+  },
   reinterpret: same,
 };
 

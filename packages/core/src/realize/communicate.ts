@@ -78,8 +78,9 @@ async function communicate(
     case 'sendRecv':
       await sendRecv(group, params.destination, source.typed, target.typed);
       break;
+    case 'localChunk':
     case 'reinterpret':
-      throw new TypeError('reinterpret moves no data');
+      throw new TypeError(`${op} moves no data`);
     default:
       collective satisfies never;
   }

@@ -1,9 +1,9 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
-import { permute, reshape } from '../graph/build/movement.ts';
+import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { decompose, isComposite } from '../graph/decompose.ts';
 import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
-import type { CompositeOp } from '../spec/op.ts';
+import type { CompositeOp, Op } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
 import { computeInFloat32 } from './low-precision.ts';
 
@@ -77,6 +77,7 @@ function assign(
 function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
   if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
   if (isAxisOp(node) && node.params.size === 1) return only(inputs);
+  if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
   if (isOp(node, 'allToAll')) return exchangeAlong(only(inputs), node.params);
@@ -123,11 +124,20 @@ function isAxisOp(
   | Node<'reduceScatter'>
   | Node<'allToAll'>
   | Node<'broadcast'>
-  | Node<'reduce'> {
-  return ['allReduce', 'allGather', 'reduceScatter', 'allToAll', 'broadcast', 'reduce'].includes(
-    node.op,
-  );
+  | Node<'reduce'>
+  | Node<'localChunk'> {
+  return axisOps.has(node.op);
 }
+
+const axisOps: ReadonlySet<Op> = new Set<Op>([
+  'allReduce',
+  'allGather',
+  'reduceScatter',
+  'allToAll',
+  'broadcast',
+  'reduce',
+  'localChunk',
+]);
 
 /** Dim `from` becomes dim `to`; the others keep their order. */
 function moveDim(x: Node, from: number, to: number): Node {
@@ -151,6 +161,11 @@ function splitDim(x: Node, dim: number, parts: number): Node {
     sizeAt(x.shape, dim) / parts,
     ...x.shape.slice(dim + 1),
   ]);
+}
+
+function chunkAlong(x: Node, { dim, size, rank }: Node<'localChunk'>['params']): Node {
+  const part = sizeAt(x.shape, dim) / size;
+  return sliceDim(x, dim, rank * part, (rank + 1) * part);
 }
 
 function gatherAlong(x: Node, params: Node<'allGather'>['params']): Node {

@@ -35,6 +35,7 @@ const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
   'broadcast',
   'reduce',
   'sendRecv',
+  'localChunk',
   'reinterpret',
 ]);
 

@@ -184,6 +184,8 @@ export interface CollectiveParams {
   reduce: AxisParams & { readonly root: number };
   /** varying -> varying: rank r's value goes to rank destination[r] (-1: nowhere); zeros where nothing arrives. Shape: N -> N. */
   sendRecv: AxisParams & { readonly destination: readonly number[] };
+  /** invariant -> varying: this rank's part along `dim`; moves no data. Shape: [.., size*D, ..] -> [.., D, ..]. */
+  localChunk: AxisParams & { readonly dim: number };
   /** A change of type that moves no data: invariant -> replicate, replicate -> varying, varying -> partial. */
   reinterpret: AxisParams & { readonly from: AxisType; readonly to: AxisType };
 }

@@ -77,6 +77,16 @@ export function sendRecv(x: Tensor, axis: string, destination: readonly number[]
   return new Tensor(build.sendRecv(x.node, axisParams(axis), destination));
 }
 
+/**
+ * invariant -> varying: this rank's part of what all have alike. Its gradient is gathered, at half
+ * the bytes of the all-reduce that a slice of a `reinterpret` value owes. Shape: [.., size*D, ..] -> [.., D, ..].
+ */
+export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
+  return new Tensor(
+    build.localChunk(x.node, axisParams(axis), normalizeDim('localChunk', dim, x.ndim)),
+  );
+}
+
 /** Says how a value lies without moving data; invariant -> replicate is Megatron's f. Shape: N -> N. */
 export function reinterpret(x: Tensor, axis: string, from: AxisType, to: AxisType): Tensor {
   return new Tensor(build.reinterpret(x.node, axisParams(axis), from, to));

@@ -3,6 +3,7 @@ import {
   allReduce,
   allToAll,
   full,
+  localChunk,
   reduceScatter,
   reinterpret,
   type Layout,
@@ -71,8 +72,11 @@ function applyMove(x: Tensor, move: RedistributionMove, stage: Stage): Tensor {
       return keep(keep(moved, move.dim, rows), move.toDim, stop - start);
     }
     case 'slice': {
-      const { start, stop } = chunkRange(sizeOf(stage, stage.before, move.dim), parts, mine);
-      return reinterpret(x, axis, 'invariant', 'replicate').slice(move.dim, start, stop);
+      const rows = sizeOf(stage, stage.before, move.dim);
+      const { start, stop } = chunkRange(rows, parts, mine);
+      const padded = padTo(x, move.dim, Math.ceil(rows / parts) * parts);
+      if (padded.numel === 0) return keep(x, move.dim, stop - start);
+      return keep(localChunk(padded, axis, move.dim), move.dim, stop - start);
     }
     case 'keepOnFirst':
       return full([], mine === 0 ? 1 : 0, 'bool').where(

@@ -5,6 +5,7 @@ import {
   currentSession,
   formatShape,
   LayoutError,
+  localChunk,
   reduceScatter,
   reinterpret,
   ShapeError,
@@ -32,8 +33,8 @@ const changes = {
   'invariant to replicate': { forward: null, backward: 'allReduce', build: copy },
   'invariant to shard': {
     forward: null,
-    backward: 'allReduce',
-    build: (x, axis, _, to) => ownPart(copy(x, axis), axis, to),
+    backward: 'allGather',
+    build: (x, axis, _, to) => localChunk(x, axis, to),
   },
   'replicate to shard': {
     forward: null,

@@ -15,7 +15,9 @@ export interface Found {
   readonly whole: readonly number[];
   readonly fromParts: readonly number[];
   readonly refusal: string;
-  readonly counts: Readonly<Record<'forward' | 'training' | 'loss', CollectiveCounts>>;
+  /** Of the sum of squares of the whole. */
+  readonly shardGradient: readonly number[];
+  readonly counts: Readonly<Record<'forward' | 'training' | 'loss' | 'shard', CollectiveCounts>>;
 }
 
 /** What a rank of a 2 x 2 mesh sees of distributed tensors. */
@@ -50,7 +52,18 @@ export async function main(context: RankContext): Promise<Found> {
       .matmul(fromLocal(down.slice(0, 0, 4), layoutOf(['a', null])))
       .redistribute(layoutOf([null, null]));
   };
+  const shared = fromData((await rows.data()).slice(), [5, 2], 'f32').requiresGrad_();
+  const shardGradient: number[] = [];
   const counts = {
+    // Uneven parts of 3 and 2 rows.
+    shard: await countCollectives(async () => {
+      distributeTensor(shared, layoutOf(['a', null]))
+        .square()
+        .toLocal()
+        .sum()
+        .backward();
+      shardGradient.push(...Array.from((await shared.grad?.data()) ?? [], Number));
+    }),
     forward: await countCollectives(() => forward().toLocal().data()),
     training: await countCollectives(async () => {
       forward().square().sum().toLocal().backward();
@@ -69,6 +82,7 @@ export async function main(context: RankContext): Promise<Found> {
     whole: Array.from(await distributed.fullTensor().data(), Number),
     fromParts: Array.from(await parts.fullTensor().data(), Number),
     refusal,
+    shardGradient,
     counts,
   };
   group.close();

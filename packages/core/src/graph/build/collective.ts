@@ -69,6 +69,11 @@ export function sendRecv(x: Node, axis: AxisParams, destination: readonly number
   );
 }
 
+/** invariant -> varying: this rank's part along `dim`. Moves no data; its gradient is gathered. */
+export function localChunk(x: Node, axis: AxisParams, dim: number): Node {
+  return createNode('localChunk', { axis: axis.axis, size: axis.size, rank: axis.rank, dim }, [x]);
+}
+
 /** Moves no data; what changes is how the gradient comes back. */
 export function reinterpret(x: Node, axis: AxisParams, from: AxisType, to: AxisType): Node {
   return createNode(

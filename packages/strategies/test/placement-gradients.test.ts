@@ -1,0 +1,33 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { outcomes, type Outcomes } from './ranks/placement-gradients.ts';
+
+/** Changes of an activation's placement; on 2 x 2 ranks one along each axis. */
+describe.each([2, 4])('changes of placement on %i ranks', (size) => {
+  let ranks: readonly Outcomes[] = [];
+
+  beforeAll(async () => {
+    const found = await spawnRanks(
+      size,
+      new URL('./ranks/placement-gradients.ts', import.meta.url),
+      {
+        world: createThreadsWorld({ size }),
+        timeoutMs: 300_000,
+      },
+    );
+    ranks = z.array(outcomes.length(15)).length(size).parse(found);
+  }, 320_000);
+
+  it('have the derivatives of what they compute as gradients', () => {
+    for (const { name, analytic, numeric } of ranks.flat()) {
+      const error = Math.abs(analytic - numeric) / Math.max(1, Math.abs(numeric));
+      expect(error, `${name}: ${analytic} and ${numeric}`).toBeLessThan(2e-3);
+    }
+  });
+
+  it('run the collectives that their plans name, and no others', () => {
+    for (const { name, counted, promised } of ranks.flat()) expect(counted, name).toEqual(promised);
+  });
+});

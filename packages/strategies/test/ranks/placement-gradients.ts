@@ -1,0 +1,240 @@
+import {
+  currentSession,
+  fromData,
+  LayoutError,
+  type Mesh,
+  Module,
+  noGrad,
+  stack,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  changeCollectives,
+  changePlacement,
+  countCollectives,
+  type ParallelStyle,
+  type Placement,
+  prepareModuleInput,
+  prepareModuleOutput,
+  shard,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { axesOf, joinMesh, sumOverRanks, values } from './distributed-tensor-values.ts';
+
+const counts = z.object({ forward: z.array(z.string()), all: z.array(z.string()) });
+
+export const outcomes = z.array(
+  z.object({
+    name: z.string(),
+    analytic: z.number(),
+    numeric: z.number(),
+    /** Collectives that ran, and those that there should be. */
+    counted: counts,
+    promised: counts,
+  }),
+);
+export type Outcomes = z.infer<typeof outcomes>;
+
+/** A change of placement along one axis. */
+interface Change {
+  readonly axis: string;
+  readonly from: Placement;
+  readonly to: Placement;
+}
+
+interface Case {
+  readonly name: string;
+  /** One for each axis of the mesh, carried out in order. */
+  readonly changes: readonly Change[];
+  readonly build: (x: Tensor) => Tensor;
+}
+
+const placements: readonly Placement[] = ['invariant', 'replicate', 'partial', shard(0), shard(-1)];
+const wholeShape = [4, 8];
+
+/** Directional derivatives of what changes of placement give, by the graph and by central differences. */
+export async function main(context: RankContext): Promise<Outcomes> {
+  const group = await joinMesh(context);
+  const axes = axesOf(group.size).map(({ name }) => name);
+  const cases = axes.length === 1 ? casesOfOneAxis(axes[0] ?? '') : casesOfTwoAxes(axes);
+  const found: Outcomes = [];
+  for (const each of cases) found.push(await outcomeOf(each));
+  const analytic = await sumOverRanks(
+    found.map((each) => each.analytic),
+    group,
+  );
+  const numeric = await sumOverRanks(
+    found.map((each) => each.numeric),
+    group,
+  );
+  group.close();
+  return found.map((each, index) => ({
+    ...each,
+    analytic: analytic[index] ?? Number.NaN,
+    numeric: numeric[index] ?? Number.NaN,
+  }));
+}
+
+function casesOfOneAxis(axis: string): Case[] {
+  return changesOf(axis).map((change) => ({
+    name: nameOf([change]),
+    changes: [change],
+    build: (x) => changePlacement(x, axis, change.from, change.to),
+  }));
+}
+
+/** Every change of a module's input along one axis, and of its output along the other. */
+function casesOfTwoAxes([first = '', second = '']: readonly string[]): Case[] {
+  const outputs = changesOf(second);
+  return changesOf(first).flatMap((input, index) => {
+    const output = outputs[(index + 4) % outputs.length];
+    if (output === undefined) return [];
+    return {
+      name: nameOf([input, output]),
+      changes: [input, output],
+      build: (x: Tensor) =>
+        around(x, [
+          [prepareModuleOutput(output), second],
+          [prepareModuleInput(input), first],
+        ]),
+    };
+  });
+}
+
+/** All changes that there are. */
+function changesOf(axis: string): Change[] {
+  return placements.flatMap((from) =>
+    placements
+      .filter((to) => from !== to && exists(from, to))
+      .map((to): Change => ({ axis, from, to })),
+  );
+}
+
+function exists(from: Placement, to: Placement): boolean {
+  try {
+    changeCollectives(from, to);
+    return true;
+  } catch (error) {
+    if (error instanceof LayoutError) return false;
+    throw error;
+  }
+}
+
+class Double extends Module {
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.mul(2);
+  }
+}
+
+function around(x: Tensor, styles: readonly (readonly [ParallelStyle, string])[]): Tensor {
+  const module = new Double();
+  for (const [style, axis] of styles) {
+    const { size, rank } = currentSession().mesh.group(axis);
+    style.install(module, { axis, size, rank }, 'double');
+  }
+  return module.forward(x);
+}
+
+async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[number]> {
+  const { mesh } = currentSession();
+  const shape = changes.reduce((sizes, { axis, from }) => partShape(sizes, axis, from), wholeShape);
+  const count = shape.reduce((product, size) => product * size, 1);
+  const place = placeOf(changes, mesh, ({ from }) => isAlike(from));
+  const base = values(count, 10 + place);
+  const direction = values(count, 1000 + place);
+  const weightSeed = 3 + placeOf(changes, mesh, ({ to }) => to === 'invariant');
+
+  /** This rank's term of the loss; where the result is the same on all ranks, so is the loss. */
+  const loss = (x: Tensor): Tensor => {
+    const y = build(x);
+    const weights = fromData(values(y.numel, weightSeed), y.shape, 'f32');
+    return y.add(y.mul(y).mul(0.3)).mul(weights).sum();
+  };
+  const moved = (step: number): Tensor => {
+    const x = Float32Array.from(base, (value, index) => value + step * (direction[index] ?? 0));
+    return noGrad(() => loss(fromData(x, shape, 'f32')));
+  };
+  const step = 1e-2;
+  const kinds: { forward: string[]; all: string[] } = { forward: [], all: [] };
+  let sides: readonly (number | bigint)[] = [];
+  kinds.forward = namesOf(
+    await countCollectives(async () => {
+      sides = [...(await stack([moved(step), moved(-step)]).data())];
+    }),
+    2,
+  );
+  const x = fromData(base, shape, 'f32').requiresGrad_();
+  let gradient: readonly number[] = [];
+  kinds.all = namesOf(
+    await countCollectives(async () => {
+      loss(x).backward();
+      if (x.grad === null) throw new TypeError('no gradient');
+      gradient = Array.from(await x.grad.data(), Number);
+    }),
+    1,
+  );
+  const [ahead = 0, behind = 0] = sides.map(Number);
+  const analytic = direction.reduce((sum, value, i) => sum + value * (gradient[i] ?? NaN), 0);
+  const promised = changes.map(({ from, to }) => changeCollectives(from, to));
+  const present = (names: readonly (string | null)[]): string[] =>
+    names.filter((each) => each !== null).toSorted();
+  return {
+    name,
+    analytic: analytic / copies(changes, mesh, ({ from }) => from === 'invariant'),
+    numeric: (ahead - behind) / (2 * step) / copies(changes, mesh, ({ to }) => to === 'invariant'),
+    counted: kinds,
+    promised: {
+      forward: present(promised.map(({ forward }) => forward)),
+      all: present(promised.flatMap(({ forward, backward }) => [forward, backward])),
+    },
+  };
+}
+
+/** Each as often as it ran in one of `passes`. */
+function namesOf(found: Readonly<Record<string, number>>, passes: number): string[] {
+  return Object.entries(found)
+    .flatMap(([name, times]) => Array.from({ length: times / passes }, () => name))
+    .toSorted();
+}
+
+function isAlike(placement: Placement): boolean {
+  return placement === 'invariant' || placement === 'replicate';
+}
+
+/** The same for ranks at one place of the other axes. */
+function placeOf(
+  changes: readonly Change[],
+  mesh: Mesh,
+  isSame: (change: Change) => boolean,
+): number {
+  return changes.reduce(
+    (place, change) => place * 7 + (isSame(change) ? 0 : mesh.coordinate(change.axis) + 1),
+    1,
+  );
+}
+
+function copies(
+  changes: readonly Change[],
+  mesh: Mesh,
+  isOne: (change: Change) => boolean,
+): number {
+  return changes.filter(isOne).reduce((product, { axis }) => product * mesh.group(axis).size, 1);
+}
+
+function partShape(
+  shape: readonly number[],
+  axis: string,
+  placement: Placement,
+): readonly number[] {
+  if (typeof placement === 'string') return shape;
+  const dim = placement.shard < 0 ? placement.shard + shape.length : placement.shard;
+  return shape.with(dim, (shape[dim] ?? 0) / currentSession().mesh.group(axis).size);
+}
+
+function nameOf(changes: readonly Change[]): string {
+  return changes
+    .map(({ axis, from, to }) => `${axis}: ${JSON.stringify(from)} to ${JSON.stringify(to)}`)
+    .join(', ');
+}
