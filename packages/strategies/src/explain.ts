@@ -3,6 +3,7 @@ import { describeFormula, memoryRows } from './memory/describe-memory.ts';
 import { describeImbalance } from './memory/describe-imbalance.ts';
 import { localElements } from './memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
+import { redistributionRows } from './redistribution-rows.ts';
 
 export interface ExplainOptions extends PlanMemoryOptions {
   /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
@@ -40,8 +41,10 @@ function countOf(parameters: number): string {
 }
 
 /**
- * A plan as tables: how each parameter and its gradient lie, what a step communicates (and by what,
- * where `transport` tells), and what a rank keeps, with the formula of its states. Bytes are per rank.
+ * A plan as tables: how each parameter and its gradient lie, what a step communicates for parameters
+ * and to redistribute the activations of each layer (and by what, where `transport` tells), and what a
+ * rank keeps, with the formula of its states. Bytes are per rank; those of a redistribution are of the
+ * whole activation.
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
   const unitBytes = (dtype: DType): number =>
@@ -55,17 +58,23 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
     String(localElements(p.shape, p.parameter, plan.axes) * unitBytes(p.dtype)),
   ]);
-  const collectives = plan.collectives.map((c) => [
-    c.when,
-    c.operation,
-    c.axis,
-    countOf(c.parameters.length),
-    String(c.bytes),
-  ]);
-  const traffic =
-    collectives.length === 0
-      ? 'no communication'
-      : table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives]);
+  const collectives = plan.collectives
+    .filter(({ redistribution }) => redistribution === undefined)
+    .map((c) => [c.when, c.operation, c.axis, countOf(c.parameters.length), String(c.bytes)]);
+  const redistributions = redistributionRows(plan.collectives);
+  const traffic = [
+    ...(collectives.length === 0
+      ? []
+      : [table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives])]),
+    ...(redistributions.length === 0
+      ? []
+      : [
+          table([
+            ['layer', 'layers', 'activation', 'axis', 'forward', 'backward', 'bytes'],
+            ...redistributions,
+          ]),
+        ]),
+  ];
   const { transport } = options;
   const way = transport && `transport: ${transport.kind} (${transport.reason})`;
   const memory = planMemory(plan, options);
@@ -74,7 +83,7 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     table([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',
-    traffic,
+    traffic.join('\n\n') || 'no communication',
     ...(way === undefined ? [] : [way]),
     '',
     table(memoryRows(memory)),

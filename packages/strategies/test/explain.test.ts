@@ -1,5 +1,16 @@
-import { LayoutError, type ParameterSpec } from '@shardwise/core';
-import { ddp, explain } from '@shardwise/strategies';
+import { LayoutError, type Module, type ParameterSpec, type Strategy } from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  explain,
+  prepareModuleOutput,
+  rowwiseParallel,
+  sequenceParallel,
+  shard,
+  tensorParallel,
+  vocabParallelEmbedding,
+} from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
 
 const parameters: readonly ParameterSpec[] = [
@@ -122,5 +133,65 @@ describe('explain', () => {
     const plan = (): unknown => ddp({ axis: 'tp' }).plan(parameters, [{ name: 'dp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow("ddp over the mesh axis 'tp': the axes dp. Name an axis of the mesh");
+  });
+});
+
+describe('explain of tensor parallelism', () => {
+  const spec = (name: string, ...shape: number[]): ParameterSpec => ({
+    name,
+    shape,
+    dtype: 'f32',
+    requiresGrad: true,
+  });
+  const block = (name: string): ParameterSpec[] => [
+    spec(`${name}.norm.weight`, 4),
+    spec(`${name}.up.weight`, 16, 4),
+    spec(`${name}.down.weight`, 4, 16),
+  ];
+  const model = [spec('tokens.weight', 10, 4), ...block('blocks.0'), ...block('blocks.1')];
+  const redistributions = (strategy: Strategy<Module>): string => {
+    const plan = strategy.plan(model, [
+      { name: 'dp', size: 2 },
+      { name: 'tp', size: 2 },
+    ]);
+    const [table = ''] = /^layer[^]*?(?=\n\n)/m.exec(explain(plan)) ?? [];
+    return table;
+  };
+
+  it('prints what each layer redistributes, in bytes of the whole activation', () => {
+    const styles = {
+      tokens: vocabParallelEmbedding(),
+      'blocks.*.up': colwiseParallel(),
+      'blocks.*.down': rowwiseParallel(),
+    };
+    const strategy = compose(tensorParallel(styles, { tokens: 6 }), ddp());
+    expect(redistributions(strategy)).toMatchInlineSnapshot(`
+      "layer          layers  activation              axis  forward    backward   bytes
+      tokens         1       partial to invariant    tp    allReduce  nothing    96
+      blocks.*.up    2       invariant to replicate  tp    nothing    allReduce  96
+      blocks.*.down  2       partial to invariant    tp    allReduce  nothing    96"
+    `);
+  });
+
+  it('prints the gathers and scatters of sequence parallelism, and changes around modules', () => {
+    const strategy = tensorParallel(
+      {
+        tokens: vocabParallelEmbedding({ output: shard(1) }),
+        'blocks.*.norm': sequenceParallel(),
+        'blocks.*.up': colwiseParallel({ input: shard(1) }),
+        'blocks.0.down': rowwiseParallel({ output: shard(1) }),
+        'blocks.1.down': rowwiseParallel({ output: 'invariant' }),
+        'blocks.1': prepareModuleOutput({ from: 'invariant', to: shard(-1), features: 4 }),
+      },
+      { tokens: 6 },
+    );
+    expect(redistributions(strategy)).toMatchInlineSnapshot(`
+      "layer          layers  activation              axis  forward        backward       bytes
+      tokens         1       partial to shard(1)     tp    reduceScatter  allGather      96
+      blocks.*.up    2       shard(1) to replicate   tp    allGather      reduceScatter  96
+      blocks.0.down  1       partial to shard(1)     tp    reduceScatter  allGather      96
+      blocks.1       1       invariant to shard(-1)  tp    nothing        allGather      96
+      blocks.1.down  1       partial to invariant    tp    allReduce      nothing        96"
+    `);
   });
 });

@@ -34,6 +34,16 @@ export interface CollectivePlan {
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
   readonly bytes: number;
+  /** For an activation that lies otherwise after it; absent for what concerns parameters. */
+  readonly redistribution?: RedistributionSpec;
+}
+
+/** How an activation of a layer lies before and after, as text. */
+export interface RedistributionSpec {
+  /** The module's path. */
+  readonly module: string;
+  readonly from: string;
+  readonly to: string;
 }
 
 /** How a model's states lie on the ranks, and what is communicated; data that prints as a table. */

@@ -49,8 +49,20 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
       const { shape, dtype } = requireParameter(module, 'weight', 2, name);
       const [features = 0, inputs = 0] = shape;
       return [
-        ...activationCollectives(input, 'replicate', tokens * inputs, dtype),
-        ...activationCollectives(shard(-1), output, tokens * features, dtype),
+        ...activationCollectives({
+          module: module.path,
+          from: input,
+          to: 'replicate',
+          elements: tokens * inputs,
+          dtype,
+        }),
+        ...activationCollectives({
+          module: module.path,
+          from: shard(-1),
+          to: output,
+          elements: tokens * features,
+          dtype,
+        }),
       ];
     },
     install(module, { axis }, path) {

@@ -55,7 +55,13 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
     collectives(module, tokens) {
       const { shape, dtype } = requireParameter(module, 'in_proj_weight', 2, name);
       return [
-        ...activationCollectives(input, 'replicate', tokens * (shape[1] ?? 0), dtype),
+        ...activationCollectives({
+          module: module.path,
+          from: input,
+          to: 'replicate',
+          elements: tokens * (shape[1] ?? 0),
+          dtype,
+        }),
         ...projection.collectives(projectionOf(module), tokens),
       ];
     },

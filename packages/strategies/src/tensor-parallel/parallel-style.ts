@@ -15,7 +15,7 @@ export interface AxisPlace {
   readonly rank: number;
 }
 
-export type StyleCollective = Pick<CollectivePlan, 'operation' | 'when' | 'bytes'>;
+export type StyleCollective = Omit<CollectivePlan, 'axis' | 'parameters'>;
 
 /** How a module of some kind runs on many ranks. */
 export interface ParallelStyle {

@@ -1,5 +1,6 @@
+import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
-import type { ParallelStyle } from './parallel-style.ts';
+import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
 import type { Placement } from './placement.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
@@ -8,12 +9,14 @@ export interface PlacementChange {
   readonly from: Placement;
   /** What it is to be. */
   readonly to: Placement;
+  /** Elements of the whole activation for each token, for the bytes in the plan. Default: not known, and not listed. */
+  readonly features?: number;
 }
 
 /**
  * Changes how the inputs of a module lie, before its forward pass: one change for each, undefined for
- * those that stay (PyTorch's PrepareModuleInput). A plan does not know the sizes of these, and lists
- * no communication.
+ * those that stay (PyTorch's PrepareModuleInput). Of modules with parameters a plan lists what the
+ * changes communicate, where they say the sizes.
  */
 export function prepareModuleInput(
   ...changes: readonly (PlacementChange | undefined)[]
@@ -21,7 +24,10 @@ export function prepareModuleInput(
   return {
     name: 'prepareModuleInput',
     partitions: () => new Map(),
-    collectives: () => [],
+    collectives: ({ path }, tokens) =>
+      changes.flatMap((change) =>
+        change === undefined ? [] : collectivesOf(change, path, tokens),
+      ),
     install(module, { axis }, path) {
       wrapMethod(module, 'forward', (inputs, forward) =>
         forward(
@@ -38,15 +44,25 @@ export function prepareModuleInput(
 }
 
 /** Changes how the output of a module lies (PyTorch's PrepareModuleOutput). */
-export function prepareModuleOutput({ from, to }: PlacementChange): ParallelStyle {
+export function prepareModuleOutput(change: PlacementChange): ParallelStyle {
+  const { from, to } = change;
   return {
     name: 'prepareModuleOutput',
     partitions: () => new Map(),
-    collectives: () => [],
+    collectives: ({ path }, tokens) => collectivesOf(change, path, tokens),
     install(module, { axis }, path) {
       wrapMethod(module, 'forward', (inputs, forward) =>
         changePlacement(requireTensor(forward(inputs), path), axis, from, to),
       );
     },
   };
+}
+
+function collectivesOf(
+  { from, to, features }: PlacementChange,
+  module: string,
+  tokens: number,
+): StyleCollective[] {
+  if (features === undefined) return [];
+  return activationCollectives({ module, from, to, elements: tokens * features, dtype: 'f32' });
 }

@@ -37,8 +37,20 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       const [features = 0, inputs = 0] = shape;
       const bias = module.parameters.get('bias');
       return [
-        ...activationCollectives(input, shard(-1), tokens * inputs, dtype),
-        ...activationCollectives('partial', output, tokens * features, dtype),
+        ...activationCollectives({
+          module: module.path,
+          from: input,
+          to: shard(-1),
+          elements: tokens * inputs,
+          dtype,
+        }),
+        ...activationCollectives({
+          module: module.path,
+          from: 'partial',
+          to: output,
+          elements: tokens * features,
+          dtype,
+        }),
         ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
       ];
     },

@@ -1,4 +1,5 @@
 import { withCoordinateKeys } from '@shardwise/core';
+import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { type Placement, shard } from './placement.ts';
@@ -19,6 +20,8 @@ export interface SequenceParallelOptions {
  * A module that computes each token by itself (a norm, a dropout, an embedding of positions), of
  * which each rank has a part of the tokens (Korthikanti et al. 2022; PyTorch's SequenceParallel). Its
  * parameters are whole on every rank, their gradients are summed; random numbers differ between ranks.
+ * A plan lists what changes of a norm's input and output communicate; of other modules it does not
+ * know the sizes.
  */
 export function sequenceParallel(options: SequenceParallelOptions = {}): ParallelStyle {
   const { dim = 1 } = options;
@@ -27,7 +30,27 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
   return {
     name: 'sequenceParallel',
     partitions: () => new Map(),
-    collectives: ({ parameters }) => sharedGradients(parameters.values()),
+    collectives({ path, parameters }, tokens) {
+      const weight = parameters.get('weight');
+      const isNorm = weight?.shape.length === 1;
+      const changes = isNorm
+        ? [
+            { from: input, to: own },
+            { from: own, to: output },
+          ]
+        : [];
+      return [
+        ...changes.flatMap((change) =>
+          activationCollectives({
+            ...change,
+            module: path,
+            elements: tokens * (weight?.shape[0] ?? 0),
+            dtype: weight?.dtype ?? 'f32',
+          }),
+        ),
+        ...sharedGradients(parameters.values()),
+      ];
+    },
     install(module, { axis, rank }, path) {
       const parameters = module.parameters.bind(module);
       wrapMethod(module, 'forward', ([x, ...rest], forward) => {

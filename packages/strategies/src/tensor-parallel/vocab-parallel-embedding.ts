@@ -29,7 +29,13 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
     },
     collectives(module, tokens) {
       const { shape, dtype } = requireParameter(module, 'weight', 2, name);
-      return activationCollectives('partial', output, tokens * (shape[1] ?? 0), dtype);
+      return activationCollectives({
+        module: module.path,
+        from: 'partial',
+        to: output,
+        elements: tokens * (shape[1] ?? 0),
+        dtype,
+      });
     },
     install(module, { axis, rank }, path) {
       const embedding = requireModule(module, Embedding, path, name);
