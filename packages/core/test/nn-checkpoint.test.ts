@@ -1,5 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { activationBytes } from '../src/autograd/activation-bytes.ts';
 import { checkpoint, keepProducts, type CheckpointPolicy } from '../src/nn/checkpoint.ts';
 import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
 import { dropout } from '../src/nn/functional/dropout.ts';
@@ -54,6 +55,15 @@ describe('checkpoint', () => {
   test('may be nested', async () => {
     const wrap: Wrap = (forward) => checkpoint(() => checkpoint(forward).mul(1));
     expect(await gradients(wrap)).toEqual(await gradients(plain));
+  });
+
+  test('makes again, within another, what the inner one keeps', () => {
+    const x = fromData(new Float32Array(5), [5], 'f32').requiresGrad_();
+    const keepExp: CheckpointPolicy = ({ op }) => (op === 'exp' ? 'keep' : 'recompute');
+    const inner = (): Tensor => checkpoint(() => x.exp().sin().exp(), { policy: keepExp });
+    // Two exponentials of 5 elements of 4 bytes, or the result alone.
+    expect(activationBytes(inner().sum())).toBe(2 * 5 * 4);
+    expect(activationBytes(checkpoint(inner).sum())).toBe(5 * 4);
   });
 
   test('compiles one program for what equal layers make again', async () => {

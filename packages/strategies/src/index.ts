@@ -92,6 +92,7 @@ export {
   colwiseParallel,
   type ColwiseParallelOptions,
 } from './tensor-parallel/colwise-parallel.ts';
+export type { GatherAgainOptions } from './tensor-parallel/gather-again.ts';
 export {
   gptTensorParallel,
   type GptTensorParallelOptions,

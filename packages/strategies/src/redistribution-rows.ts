@@ -45,7 +45,8 @@ function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Red
       forward: none,
       backward: none,
     };
-    found.set(key, { ...known, [when]: operation });
+    const others = when === 'backward' && known.backward !== none ? `${known.backward}, ` : '';
+    found.set(key, { ...known, [when]: `${others}${operation}` });
   }
   return [...found.values()];
 }

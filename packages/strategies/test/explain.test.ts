@@ -178,7 +178,7 @@ describe('explain of tensor parallelism', () => {
       {
         tokens: vocabParallelEmbedding({ output: shard(1) }),
         'blocks.*.norm': sequenceParallel(),
-        'blocks.*.up': colwiseParallel({ input: shard(1) }),
+        'blocks.*.up': colwiseParallel({ input: shard(1), gatherAgain: true }),
         'blocks.0.down': rowwiseParallel({ output: shard(1) }),
         'blocks.1.down': rowwiseParallel({ output: 'invariant' }),
         'blocks.1': prepareModuleOutput({ from: 'invariant', to: shard(-1), features: 4 }),
@@ -186,12 +186,12 @@ describe('explain of tensor parallelism', () => {
       { tokens: 6 },
     );
     expect(redistributions(strategy)).toMatchInlineSnapshot(`
-      "layer          layers  activation              axis  forward        backward       bytes
-      tokens         1       partial to shard(1)     tp    reduceScatter  allGather      96
-      blocks.*.up    2       shard(1) to replicate   tp    allGather      reduceScatter  96
-      blocks.0.down  1       partial to shard(1)     tp    reduceScatter  allGather      96
-      blocks.1       1       invariant to shard(-1)  tp    nothing        allGather      96
-      blocks.1.down  1       partial to invariant    tp    allReduce      nothing        96"
+      "layer          layers  activation              axis  forward        backward                  bytes
+      tokens         1       partial to shard(1)     tp    reduceScatter  allGather                 96
+      blocks.*.up    2       shard(1) to replicate   tp    allGather      allGather, reduceScatter  96
+      blocks.0.down  1       partial to shard(1)     tp    reduceScatter  allGather                 96
+      blocks.1       1       invariant to shard(-1)  tp    nothing        allGather                 96
+      blocks.1.down  1       partial to invariant    tp    allReduce      nothing                   96"
     `);
   });
 });

@@ -295,6 +295,12 @@ describe('tensor parallelism on 4 ranks', () => {
     }
   });
 
+  it('gathers once more in backward, before each product, where it keeps parts only', () => {
+    for (const { sequence, gathersAgain } of ranks) {
+      expect(gathersAgain).toEqual({ ...sequence, allGather: 3 * (2 + 2) + 2 + 1 });
+    }
+  });
+
   it('says which rows of the whole a rank holds', () => {
     ranks.forEach(({ ranges }, rank) =>
       expect(ranges).toEqual(

@@ -1,7 +1,10 @@
-import { currentEra, inRegion, Node, setEra, type Region } from '../graph/node.ts';
+import { currentEra, currentRegion, inRegion, Node, setEra, type Region } from '../graph/node.ts';
 
 export interface RecomputeOptions {
-  /** Whether forward's value is kept for backward; nodes of which it says no are made again. */
+  /**
+   * Whether forward's value is kept for backward; nodes of which it says no are made again. A region
+   * within another says it first: what the inner one keeps, the outer one may make again.
+   */
   readonly keeps: (node: Node) => boolean;
   /** Called when backward comes to this region, before anything of it is made again. */
   readonly onBackward?: () => void;
@@ -20,6 +23,7 @@ export class RecomputeRegion implements Region {
   readonly #kept = new WeakSet<Node>();
   readonly #copies = new Map<Node, Node>();
   readonly #remakes = new WeakMap<Node, () => Node>();
+  #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
     this.#options = options;
@@ -27,6 +31,7 @@ export class RecomputeRegion implements Region {
 
   /** Nodes made inside `body` belong to this region. */
   run<T>(body: () => T): T {
+    this.#outer = currentRegion();
     return inRegion(this, body);
   }
 
@@ -65,7 +70,10 @@ export class RecomputeRegion implements Region {
   #isOpen = false;
 
   #copyOf(node: Node): Node {
-    if (node.value !== null || this.#kept.has(node) || this.#options.keeps(node)) return node;
+    if (node.value !== null) return node;
+    if (this.#kept.has(node) || this.#options.keeps(node)) {
+      return this.#outer?.substitute(node) ?? node;
+    }
     const known = this.#copies.get(node);
     if (known !== undefined) return known;
     const copy = this.#remakes.get(node)?.() ?? copyOf(node);

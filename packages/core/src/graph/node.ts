@@ -26,6 +26,11 @@ let nextId = 1;
 let region: Region | null = null;
 let era = 0;
 
+/** What nodes made now belong to. */
+export function currentRegion(): Region | null {
+  return region;
+}
+
 /** Nodes made inside `body` belong to `inside`. */
 export function inRegion<T>(inside: Region | null, body: () => T): T {
   const before = region;

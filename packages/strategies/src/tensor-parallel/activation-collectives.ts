@@ -11,16 +11,22 @@ export interface ActivationChange {
   /** Of the whole activation. */
   readonly elements: number;
   readonly dtype: DType;
+  /** Whether backward does again what forward did. */
+  readonly again?: boolean;
 }
 
 /** What changing the placement of an activation communicates; bytes are of the whole activation. */
 export function activationCollectives(change: ActivationChange): StyleCollective[] {
-  const { module, from, to, elements, dtype } = change;
+  const { module, from, to, elements, dtype, again = false } = change;
   const found = changeCollectives(from, to);
   const redistribution = { module, from: formatPlacement(from), to: formatPlacement(to) };
-  return (['forward', 'backward'] as const).flatMap((when) => {
-    const operation = found[when];
-    const bytes = elements * dtypes[dtype].bytes;
-    return operation === null ? [] : [{ operation, when, bytes, redistribution }];
-  });
+  const bytes = elements * dtypes[dtype].bytes;
+  const passes = [
+    ['forward', found.forward],
+    ['backward', again ? found.forward : null],
+    ['backward', found.backward],
+  ] as const;
+  return passes.flatMap(([when, operation]) =>
+    operation === null ? [] : [{ operation, when, bytes, redistribution }],
+  );
 }

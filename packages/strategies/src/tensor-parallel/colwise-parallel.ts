@@ -1,13 +1,14 @@
 import { Linear } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
+import { gatheringAgain, type GatherAgainOptions } from './gather-again.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
 import { type Placement, shard } from './placement.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
-export interface ColwiseParallelOptions {
+export interface ColwiseParallelOptions extends GatherAgainOptions {
   /** What the module is called with; it computes with all features on every rank. Default: invariant. */
   readonly input?: Placement;
   /** Default: shard(-1), each rank has its features. */
@@ -26,7 +27,7 @@ const name = 'colwiseParallel';
  * Megatron's ColumnParallelLinear). Planning throws LayoutError where they do not divide.
  */
 export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
-  const { input = 'invariant', output = shard(-1), heads } = options;
+  const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
   return {
     name,
     partitions(module, size) {
@@ -55,6 +56,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
           to: 'replicate',
           elements: tokens * inputs,
           dtype,
+          again: gatherAgain,
         }),
         ...activationCollectives({
           module: module.path,
@@ -68,9 +70,10 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x], forward) => {
-        const copied = changePlacement(requireTensor(x, path), axis, input, 'replicate');
-        const product = requireTensor(forward([copied]), path);
-        return changePlacement(product, axis, shard(-1), output);
+        const product = gatheringAgain(gatherAgain, () =>
+          forward([changePlacement(requireTensor(x, path), axis, input, 'replicate')]),
+        );
+        return changePlacement(requireTensor(product, path), axis, shard(-1), output);
       });
     },
   };

@@ -1,11 +1,12 @@
 import { colwiseParallel } from './colwise-parallel.ts';
+import type { GatherAgainOptions } from './gather-again.ts';
 import { shard } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sequenceParallel } from './sequence-parallel.ts';
 import type { StylePlan } from './tensor-parallel-plan.ts';
 import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
 
-export interface GptTensorParallelOptions {
+export interface GptTensorParallelOptions extends GatherAgainOptions {
   /** Of the attention, as the model was built. */
   readonly heads: number;
   /** Whether norms and residuals are shared out by tokens too. Default: false. */
@@ -23,17 +24,22 @@ export interface GptTensorParallelOptions {
  * much in all-gathers and reduce-scatters.
  */
 export function gptTensorParallel(options: GptTensorParallelOptions): StylePlan {
-  const { heads, logits = 'all' } = options;
+  const { heads, logits = 'all', gatherAgain = false } = options;
   const isSequenceParallel = options.sequenceParallel ?? false;
   const between = isSequenceParallel ? shard(1) : 'invariant';
   return {
     tokens: vocabParallelEmbedding({ output: between }),
-    'blocks.*.attention.qkv': colwiseParallel({ input: between, heads: [heads, heads, heads] }),
+    'blocks.*.attention.qkv': colwiseParallel({
+      input: between,
+      heads: [heads, heads, heads],
+      gatherAgain,
+    }),
     'blocks.*.attention.projection': rowwiseParallel({ output: between }),
-    'blocks.*.up': colwiseParallel({ input: between }),
+    'blocks.*.up': colwiseParallel({ input: between, gatherAgain }),
     'blocks.*.down': rowwiseParallel({ output: between }),
     head: colwiseParallel({
       input: between,
+      gatherAgain,
       output: logits === 'all' ? 'invariant' : shard(-1),
     }),
     ...(isSequenceParallel

@@ -1,6 +1,7 @@
 import { LayoutError, MultiheadAttention, withCoordinateKeys } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
+import { gatheringAgain, type GatherAgainOptions } from './gather-again.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
@@ -8,7 +9,7 @@ import type { Placement } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
-export interface HeadParallelOptions {
+export interface HeadParallelOptions extends GatherAgainOptions {
   /** As the module was built. */
   readonly numHeads: number;
   /** Heads of keys and values. Default: numHeads. */
@@ -26,7 +27,13 @@ const name = 'headParallel';
  * throws LayoutError where the ranks do not divide the heads of queries, or of keys and values.
  */
 export function headParallel(options: HeadParallelOptions): ParallelStyle {
-  const { numHeads, keyHeads = numHeads, input = 'invariant', output = 'invariant' } = options;
+  const {
+    numHeads,
+    keyHeads = numHeads,
+    input = 'invariant',
+    output = 'invariant',
+    gatherAgain = false,
+  } = options;
   const heads = [numHeads, keyHeads, keyHeads];
   const projection = rowwiseParallel({ output });
   return {
@@ -61,6 +68,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
           to: 'replicate',
           elements: tokens * (shape[1] ?? 0),
           dtype,
+          again: gatherAgain,
         }),
         ...projection.collectives(projectionOf(module), tokens),
       ];
@@ -86,11 +94,13 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         ['attend', 3],
       ] as const) {
         wrapMethod(attention, method, (inputs, attend) => {
-          const copied = copiesOf(inputs.slice(0, tensors), (x) =>
-            changePlacement(requireTensor(x, path), axis, input, 'replicate'),
-          );
-          // Each rank drops weights of other heads.
-          return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
+          return gatheringAgain(gatherAgain, () => {
+            const copied = copiesOf(inputs.slice(0, tensors), (x) =>
+              changePlacement(requireTensor(x, path), axis, input, 'replicate'),
+            );
+            // Each rank drops weights of other heads.
+            return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
+          });
         });
       }
     },

@@ -40,6 +40,7 @@ export const observations = z.object({
   /** Bytes of messages of at least one activation, by collective, of a forward and a backward pass. */
   plain: traffic,
   sequence: traffic,
+  gathersAgain: traffic,
   planned: traffic,
   /** First dim of each block of a fused projection. */
   ranges: z.array(z.object({ start: z.number(), stop: z.number() })),
@@ -58,6 +59,9 @@ export async function main(context: RankContext): Promise<Observations> {
     logits: await logitsWithDropout(rank),
     plain: await trafficOf('a GPT'),
     sequence: await trafficOf('a sequence-parallel GPT'),
+    gathersAgain: await trafficOf(
+      'a sequence-parallel GPT that gathers again, whose logits stay in parts',
+    ),
     planned: planned(),
     ranges: await rangesOfQkv(),
   };

@@ -143,9 +143,14 @@ export const trainings: Readonly<Record<string, Training>> = {
     loss: plain,
     reference: plain,
   },
-  'a sequence-parallel GPT whose logits stay in parts': {
+  'a sequence-parallel GPT that gathers again, whose logits stay in parts': {
     build: gpt,
-    styles: gptTensorParallel({ heads: sizes.heads, sequenceParallel: true, logits: 'parts' }),
+    styles: gptTensorParallel({
+      heads: sizes.heads,
+      sequenceParallel: true,
+      gatherAgain: true,
+      logits: 'parts',
+    }),
     loss: (logits, targets) => vocabParallelCrossEntropy(logits, targets),
     reference: plain,
   },
