@@ -104,6 +104,7 @@ export * as functional from './nn/functional.ts';
 export {
   checkpoint,
   keepProducts,
+  offloadProducts,
   type CheckpointOptions,
   type CheckpointPolicy,
 } from './nn/checkpoint.ts';

@@ -1,7 +1,7 @@
 /** One stretch of work of this rank. */
 export interface TimelineEvent {
   readonly name: string;
-  readonly category: 'compute' | 'collective' | 'data' | 'graph';
+  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph';
   /** Milliseconds since the epoch, with a fraction (performance.timeOrigin + performance.now()). */
   readonly startMs: number;
   readonly durationMs: number;
@@ -12,7 +12,7 @@ export interface TimelineEvent {
 export interface Statistics {
   /** In compiled programs. */
   readonly computeMs: number;
-  /** Waiting for collectives that compute did not hide. */
+  /** Waiting for collectives and transfers that compute did not hide. */
   readonly communicationMs: number;
   /** Collecting the graph, its signature and the plan's look-up. */
   readonly graphMs: number;

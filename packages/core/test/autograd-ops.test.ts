@@ -6,7 +6,7 @@ import { createNode, type Node } from '../src/graph/node.ts';
 import { setRank } from '../src/rank.ts';
 import { elementCount } from '../src/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
-import type { CollectiveOp, ComputeOp, GraphOp, OpParams } from '../src/spec/op.ts';
+import type { CollectiveOp, ComputeOp, GraphOp, OpParams, TransferOp } from '../src/spec/op.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 
@@ -271,7 +271,7 @@ const cases = {
   ],
 } satisfies Record<ComputeOp, Case>;
 
-/** Rows of the table that other tests hold: collectives need ranks, and these never reach a program. */
+/** Rows of the table that other tests hold: collectives need ranks, transfers a plan, and these never reach a program. */
 const elsewhere = {
   input: true,
   detach: true,
@@ -285,7 +285,9 @@ const elsewhere = {
   sendRecv: true,
   localChunk: true,
   reinterpret: true,
-} satisfies Record<GraphOp | CollectiveOp, true>;
+  pageOut: true,
+  pageIn: true,
+} satisfies Record<GraphOp | CollectiveOp | TransferOp, true>;
 
 beforeEach(() => setRank({ device: interpreter() }));
 

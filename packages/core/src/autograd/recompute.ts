@@ -91,16 +91,15 @@ function substituted(node: Node): Node {
 }
 
 /** A node's gradients, of values that are made again where its region or those of its inputs say so. */
-export function recomputing<T>(gradientsOf: (node: Node, gradient: Node) => T) {
+export function recomputing<T>(gradientsOf: (node: Node, gradient: Node, output: Node) => T) {
   return (node: Node, gradient: Node): T => {
-    const seen = substituted(node);
-    const { inputs } = seen;
-    // A node that is kept gives its own value to its gradient, and may read inputs that are not.
-    seen.inputs = seen === node ? inputs.map(substituted) : inputs;
+    const output = substituted(node);
+    const { inputs } = node;
+    node.inputs = inputs.map(substituted);
     try {
-      return gradientsOf(seen, gradient);
+      return gradientsOf(node, gradient, output);
     } finally {
-      seen.inputs = inputs;
+      node.inputs = inputs;
     }
   };
 }

@@ -130,10 +130,10 @@ function spreadSteps(x: Node, steps: readonly number[], limit: Shape): Node {
   return spread;
 }
 
-function maxGradient(node: Node<'max'>, gradient: Node): Node {
+function maxGradient(node: Node<'max'>, gradient: Node, output: Node): Node {
   const x = inputAt(node, 0);
   const { dims } = node.params;
-  const chosen = cast(equal(x, expandReduced(node, dims, x.shape)), x.dtype);
+  const chosen = cast(equal(x, expandReduced(output, dims, x.shape)), x.dtype);
   const count = sum(chosen, dims);
   return mul(chosen, expandReduced(div(gradient, count), dims, x.shape));
 }
@@ -149,12 +149,12 @@ function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
   });
 }
 
-function powGradient(node: Node, gradient: Node): Node[] {
+function powGradient(node: Node, gradient: Node, output: Node): Node[] {
   const [base, exponent] = [inputAt(node, 0), inputAt(node, 1)];
   const lower = sub(exponent, constantLike(exponent, 1));
   const zeroExponent = equal(exponent, zeros(exponent));
   const byBase = where(zeroExponent, zeros(base), mul(exponent, pow(base, lower)));
-  const byExponent = where(equal(base, zeros(base)), zeros(base), mul(node, log(base)));
+  const byExponent = where(equal(base, zeros(base)), zeros(base), mul(output, log(base)));
   return [mul(gradient, byBase), mul(gradient, byExponent)];
 }
 
@@ -206,12 +206,12 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   neg: (_, gy) => [neg(gy)],
   abs: (node, gy) => [mul(gy, sign(inputAt(node, 0)))],
   sign: noGradient,
-  exp: (node, gy) => [mul(gy, node)],
+  exp: (_, gy, y) => [mul(gy, y)],
   log: (node, gy) => [div(gy, inputAt(node, 0))],
-  sqrt: (node, gy) => [div(scale(gy, 0.5), node)],
+  sqrt: (_, gy, y) => [div(scale(gy, 0.5), y)],
   sin: (node, gy) => [mul(gy, cos(inputAt(node, 0)))],
   cos: (node, gy) => [neg(mul(gy, sin(inputAt(node, 0))))],
-  tanh: (node, gy) => [mul(gy, sub(constantLike(node, 1), square(node)))],
+  tanh: (_, gy, y) => [mul(gy, sub(constantLike(y, 1), square(y)))],
   erf: (node, gy) => [mul(gy, scale(exp(neg(square(inputAt(node, 0)))), 2 / Math.sqrt(Math.PI)))],
   floor: noGradient,
   ceil: noGradient,
@@ -227,9 +227,9 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   add: (_, gy) => [gy, gy],
   sub: (_, gy) => [gy, neg(gy)],
   mul: (node, gy) => [mul(gy, inputAt(node, 1)), mul(gy, inputAt(node, 0))],
-  div: (node, gy) => {
+  div: (node, gy, y) => {
     const byNumerator = div(gy, inputAt(node, 1));
-    return [byNumerator, neg(mul(byNumerator, node))];
+    return [byNumerator, neg(mul(byNumerator, y))];
   },
   pow: powGradient,
   maximum: (node, gy) => chooseGradient(node, gy, true),
@@ -245,7 +245,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   },
 
   sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0).shape)],
-  max: (node, gy) => [maxGradient(node, gy)],
+  max: (node, gy, y) => [maxGradient(node, gy, y)],
   argMax: noGradient,
   cumsum: (node, gy) => [cumsumGradient(node, gy)],
 
@@ -286,13 +286,13 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   ],
   indexAdd: (node, gy) => [gy, null, indexSelect(gy, node.params.dim, inputAt(node, 1))],
 
-  sigmoid: (node, gy) => [mul(gy, mul(node, sub(constantLike(node, 1), node)))],
+  sigmoid: (_, gy, y) => [mul(gy, mul(y, sub(constantLike(y, 1), y)))],
   relu: (node, gy) => [where(less(zeros(node), inputAt(node, 0)), gy, zeros(gy))],
   gelu: (node, gy) => [createNode('geluGrad', node.params, [inputAt(node, 0), gy])],
   geluGrad: throughDecomposition,
-  softmax: (node, gy) => [createNode('softmaxGrad', none, [node, gy])],
+  softmax: (_, gy, y) => [createNode('softmaxGrad', none, [y, gy])],
   softmaxGrad: throughDecomposition,
-  logSoftmax: (node, gy) => [createNode('logSoftmaxGrad', none, [node, gy])],
+  logSoftmax: (_, gy, y) => [createNode('logSoftmaxGrad', none, [y, gy])],
   logSoftmaxGrad: throughDecomposition,
   layerNorm: (node, gy) => {
     const [x, weight] = [inputAt(node, 0), inputAt(node, 1)];
@@ -313,6 +313,9 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   },
   rmsNormInputGrad: throughDecomposition,
   rmsNormWeightGrad: throughDecomposition,
+
+  pageOut: (_, gy) => [gy],
+  pageIn: (_, gy) => [gy],
 };
 
 /** The one gradient table: compute ops here, collectives in collective-rules.ts. A missing row does not compile. */
@@ -321,11 +324,19 @@ export const gradientRules: { readonly [K in Op]: GradientRule<K> } = {
   ...collectiveRules,
 };
 
-function applyRule<K extends Op>(node: Node<K>, gradient: Node): readonly (Node | null)[] {
-  return gradientRules[node.op](node, gradient);
+function applyRule<K extends Op>(
+  node: Node<K>,
+  gradient: Node,
+  output: Node,
+): readonly (Node | null)[] {
+  return gradientRules[node.op](node, gradient, output);
 }
 
-/** Gradients of a node's inputs. */
-export function gradientsOfNode(node: Node, gradient: Node): readonly (Node | null)[] {
-  return applyRule(node, gradient);
+/** Gradients of a node's inputs; `output` is what they read in the place of its value. */
+export function gradientsOfNode(
+  node: Node,
+  gradient: Node,
+  output: Node = node,
+): readonly (Node | null)[] {
+  return applyRule(node, gradient, output);
 }

@@ -299,6 +299,9 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
     return { shape: divided('localChunk', inputs, params.dim, params.size, shape), dtype };
   },
   reinterpret: same,
+
+  pageOut: same,
+  pageIn: same,
 };
 
 function divided(

@@ -42,6 +42,11 @@ export function inRegion<T>(inside: Region | null, body: () => T): T {
   }
 }
 
+/** Nodes made from now on have larger ids. */
+export function newestNodeId(): number {
+  return nextId - 1;
+}
+
 /**
  * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
  * expressions of different eras are not merged, nor are they computed in one segment.

@@ -1,37 +1,51 @@
 import { RecomputeRegion } from '../autograd/recompute.ts';
-import type { Node } from '../graph/node.ts';
+import { pageIn, pageOut } from '../graph/build/transfer.ts';
+import { newestNodeId, noGrad, type Node } from '../graph/node.ts';
+import type { PageStore } from '../paging/page.ts';
+import { currentSession } from '../rank.ts';
+import { ConfigError } from '../spec/errors.ts';
 import type { Op } from '../spec/op.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
-/** Whether forward's value of a node is kept for backward. */
+/** What becomes of forward's value of a node until backward reads it. */
 export type CheckpointPolicy = (node: {
   readonly op: Op;
   readonly shape: readonly number[];
-}) => 'keep' | 'recompute';
+}) => 'keep' | 'offload' | 'recompute';
 
 export interface CheckpointOptions {
   /** Default: everything is made again but the results (full checkpointing). */
   readonly policy?: CheckpointPolicy;
+  /**
+   * Where results, and what the policy says `offload` of, are kept between forward and backward
+   * (`hostPages()`, `filePages(directory)`). Default: results stay on the device.
+   */
+  readonly pages?: PageStore;
 }
 
 /**
  * Activation checkpointing: what `forward` computes on the way to its results is made again in
- * backward and takes no memory until then (torch.utils.checkpoint). Results and gradients have the
- * same bits; dropout draws the same numbers.
+ * backward and takes no memory until then (torch.utils.checkpoint). With `pages`, what backward
+ * reads of it leaves the device meanwhile (DeepSpeed's cpu_checkpointing; with a policy that offloads
+ * everything, PyTorch's save_on_cpu). Results and gradients have the same bits; dropout draws the
+ * same numbers. A policy that offloads without `pages` is a ConfigError.
  */
 export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {}): T {
-  const { policy } = options;
+  const { policy, pages } = options;
   const region = new RecomputeRegion({ keeps: (node) => policy?.(node) === 'keep' });
+  const olderId = newestNodeId();
   const result = region.run(forward);
-  for (const node of nodesIn(result)) region.keep(node);
+  const results = new Set(nodesIn(result));
+  for (const node of membersOf(region, results, olderId)) {
+    const isResult = results.has(node);
+    const leaves = isResult ? pages !== undefined : policy?.(node) === 'offload';
+    if (leaves) offload(region, node, pages);
+    else if (isResult) region.keep(node);
+  }
   return result;
 }
 
 const products: ReadonlySet<Op> = new Set<Op>(['matmul', 'conv2d']);
-
-/** Keeps what is dear to make again, as products and what other ranks sent, and makes the rest again. */
-export const keepProducts: CheckpointPolicy = ({ op }) =>
-  products.has(op) || collectives.has(op) ? 'keep' : 'recompute';
 
 const collectives: ReadonlySet<Op> = new Set<Op>([
   'allReduce',
@@ -42,6 +56,38 @@ const collectives: ReadonlySet<Op> = new Set<Op>([
   'reduce',
   'sendRecv',
 ]);
+
+function isDear(op: Op): boolean {
+  return products.has(op) || collectives.has(op);
+}
+
+/** Keeps what is dear to make again, as products and what other ranks sent, and makes the rest again. */
+export const keepProducts: CheckpointPolicy = ({ op }) => (isDear(op) ? 'keep' : 'recompute');
+
+/** As keepProducts, but they leave the device until backward. */
+export const offloadProducts: CheckpointPolicy = ({ op }) => (isDear(op) ? 'offload' : 'recompute');
+
+function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
+  if (pages === undefined) {
+    throw new ConfigError({
+      asked: 'a checkpoint whose policy offloads values',
+      found: 'no pages to keep them in',
+      todo: 'Pass { pages: hostPages() } or pages in files, or have the policy keep them',
+    });
+  }
+  const store = currentSession().numberOf(pages);
+  const page = noGrad(() => pageOut(node, { store, name: null }));
+  region.remake(node, () => noGrad(() => pageIn(page)));
+}
+
+/** Nodes of a region that results are made of, those of regions inside it left out. */
+function membersOf(region: RecomputeRegion, results: Iterable<Node>, olderId: number): Node[] {
+  const seen = new Set(results);
+  for (const node of seen) {
+    for (const input of node.inputs) if (input.id > olderId) seen.add(input);
+  }
+  return [...seen].filter((node) => node.region === region);
+}
 
 /** Of tensors, and of those in lists and plain objects. */
 function nodesIn(value: unknown): readonly Node[] {

@@ -1,12 +1,14 @@
 import type { Node, NodeValue } from '../graph/node.ts';
 import { adoptStorage } from '../graph/ownership.ts';
 import { Storage } from '../graph/storage.ts';
+import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
 import type { Place } from './layout.ts';
 import type { Plan, PlanStep } from './plan.ts';
+import { type CollectiveValue, isCollective, type TransferValue } from './values.ts';
 
 /** Memory of one run of a plan. */
 interface Run {
@@ -19,22 +21,25 @@ interface Run {
   readonly allocations: readonly Storage[];
   /** One object per place, so that an output that lies on its input is seen to do so. */
   readonly buffers: Map<Place, DeviceBuffer>;
+  readonly stores: readonly PageStore[];
+  /** What has been paged out, by value. */
+  readonly pages: Map<number, Page>;
   readonly started: Map<number, Promise<void>>;
   /** Collectives that have been issued and are not done. */
   readonly inFlight: Set<Promise<void>>;
 }
 
-/** What a root got: memory, or the number of the leaf that it is. */
+/** What a root got: memory, a page, or the number of the leaf that it is. */
 export type RootResult =
   | { readonly kind: 'storage'; readonly storage: Storage }
+  | { readonly kind: 'page'; readonly page: Page }
   | { readonly kind: 'leaf'; readonly leaf: number };
 
 /** Runs a plan on the values of its leaves; one result per root, in order. */
 export async function execute(
   plan: Plan,
   leaves: readonly Node[],
-  backend: Backend,
-  mesh: Mesh,
+  { backend, mesh, stores }: Pick<Run, 'backend' | 'mesh' | 'stores'>,
 ): Promise<readonly RootResult[]> {
   const temporary = new Map<Node | 'scratch', DeviceBuffer>();
   const allocations: Storage[] = [];
@@ -47,11 +52,13 @@ export async function execute(
     const run: Run = {
       backend,
       mesh,
+      stores,
       plan,
       leaves: new Map(),
       scratch,
       allocations,
       buffers: new Map(),
+      pages: new Map(),
       started,
       inFlight: new Set(),
     };
@@ -150,6 +157,8 @@ function locate(run: Run, place: Place): DeviceBuffer {
 }
 
 function rootResult(run: Run, id: number): RootResult {
+  const page = run.pages.get(id);
+  if (page !== undefined) return { kind: 'page', page };
   const place = placeOf(run.plan, id);
   if (place.kind === 'leaf') return { kind: 'leaf', leaf: place.leaf };
   const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
@@ -170,7 +179,10 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     }
     case 'start': {
       // Issued before the next step begins: every rank issues collectives in the program's order.
-      const { done } = await startCollective(run, step, start);
+      const { moved, values } = step;
+      const { done } = isCollective(moved)
+        ? await startCollective(run, values, moved, start)
+        : { done: transfer(run, values, moved, start) };
       void follow(run, done);
       for (const id of step.values) run.started.set(id, done);
       return;
@@ -202,19 +214,44 @@ async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
 
 async function startCollective(
   run: Run,
-  step: Extract<PlanStep, { kind: 'start' }>,
+  values: readonly number[],
+  collective: CollectiveValue,
   start: number,
 ): Promise<Issued> {
-  const { input, output } = await messageOf(run, step.values);
-  const { done } = await issue(run.backend, run.mesh, step.collective, input, output);
+  const { input, output } = await messageOf(run, values);
+  const { done } = await issue(run.backend, run.mesh, collective, input, output);
   const finish = async (): Promise<void> => {
     await done;
     count('collectives', 1);
     const byteLength = Math.max(input.byteLength, output.byteLength);
     count('collectiveBytes', byteLength);
-    record('collective', step.collective.op, start, `${byteLength} bytes`);
+    record('collective', collective.op, start, `${byteLength} bytes`);
   };
   return { done: finish() };
+}
+
+/** Writes a value to its page, or reads it from there. */
+async function transfer(
+  run: Run,
+  [id = -1]: readonly number[],
+  { op, params }: TransferValue,
+  start: number,
+): Promise<void> {
+  const source = inputOf(run.plan, id);
+  if (op === 'pageOut') {
+    const { store: number, name } = params;
+    const { [number]: store } = run.stores;
+    if (store === undefined) throw new RangeError(`no store ${number}`);
+    const buffer = bufferOf(run, source);
+    const bytes = run.backend.map(buffer) ?? (await run.backend.read(buffer));
+    run.pages.set(id, await store.write(name ?? `value ${id}`, bytes));
+    record('transfer', op, start, `${buffer.byteLength} bytes`);
+    return;
+  }
+  const page = run.pages.get(source);
+  if (page === undefined) throw new RangeError(`value ${source} is in no page`);
+  await fill(run.backend, bufferOf(run, id), { kind: 'paged', page });
+  record('transfer', op, start, `${page.byteLength} bytes`);
 }
 
 /**

@@ -76,6 +76,7 @@ function assign(
 
 function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
   if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
+  if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
   if (isAxisOp(node) && node.params.size === 1) return only(inputs);
   if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);

@@ -1,7 +1,7 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { sourcesOf, type Stage } from './segment.ts';
-import { isCollective, isCompute, type ValueGraph } from './values.ts';
+import { isCompute, type ValueGraph } from './values.ts';
 
 /** Where a value's bytes are while a plan runs. */
 export type Place =
@@ -94,6 +94,12 @@ export function layOut(
   return { places, scratchBytes, allocations, inPlace };
 }
 
+/** What is computed or arrives there; leaves have a place already, pages need none. */
+function isOnDevice(graph: ValueGraph, id: number): boolean {
+  const op = graph.values[id]?.op;
+  return op !== 'input' && op !== 'pageOut';
+}
+
 interface Life {
   from: number;
   to: number;
@@ -106,7 +112,7 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
   const read = (id: number, stage: number): void => {
     const born = producedIn.get(id);
     const value = graph.values[id];
-    if (value === undefined || value.op === 'input' || born === undefined) return;
+    if (value === undefined || !isOnDevice(graph, id) || born === undefined) return;
     if (born === stage && isCompute(value)) return;
     const life = lives.get(id);
     if (life === undefined) lives.set(id, { from: born, to: stage });
@@ -128,7 +134,8 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
   for (const root of graph.roots) read(root, stages.length);
   for (const id of graph.roots) {
     const born = producedIn.get(id);
-    if (born !== undefined) lives.set(id, { from: born, to: stages.length });
+    if (born !== undefined && isOnDevice(graph, id))
+      lives.set(id, { from: born, to: stages.length });
   }
   return lives;
 }
@@ -156,7 +163,7 @@ function inPlaceCollectives(
       const producer = graph.values[input];
       const usedElsewhere = roots.has(input) || life === undefined || life.to > waited;
       const readTwice =
-        graph.values.filter((other) => isCollective(other) && other.inputs.includes(input)).length >
+        graph.values.filter((other) => !isCompute(other) && other.inputs.includes(input)).length >
         1;
       const readMeanwhile = stages.some(
         (other, at) =>

@@ -22,6 +22,8 @@ const moving: ReadonlySet<Op> = new Set<Op>([
   'broadcast',
   'reduce',
   'sendRecv',
+  'pageOut',
+  'pageIn',
 ]);
 
 /**

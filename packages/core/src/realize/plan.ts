@@ -10,6 +10,7 @@ import {
   isCompute,
   numberValues,
   type CollectiveValue,
+  type TransferValue,
   type ValueGraph,
 } from './values.ts';
 
@@ -25,7 +26,7 @@ export type PlanStep =
   | {
       readonly kind: 'start';
       readonly values: readonly number[];
-      readonly collective: CollectiveValue;
+      readonly moved: CollectiveValue | TransferValue;
     }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
   /** For an update that must wait for later readers of the old value. */
@@ -67,7 +68,7 @@ export async function makePlan(
       steps.push({
         kind: 'start',
         values: stage.values,
-        collective: collectiveOf(graph, stage.values),
+        moved: movedBy(graph, stage.values),
       });
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
@@ -202,10 +203,10 @@ function programOf(
   };
 }
 
-function collectiveOf(graph: ValueGraph, values: readonly number[]): CollectiveValue {
+function movedBy(graph: ValueGraph, values: readonly number[]): CollectiveValue | TransferValue {
   const value = graph.values[values[0] ?? -1];
   if (value === undefined || value.op === 'input' || isCompute(value))
-    throw new RangeError('a collective is expected');
+    throw new RangeError('a collective or a transfer is expected');
   return value;
 }
 

@@ -1,11 +1,11 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { isCollective, isCompute, type CollectiveValue, type ValueGraph } from './values.ts';
+import { isCompute, type ValueGraph } from './values.ts';
 
 /** What a plan does, in order; numbers are value ids. */
 export type Stage =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
-  /** Starts a collective, or several all-reduces as one message, without waiting. */
+  /** Starts a collective, several all-reduces as one message, or a transfer, without waiting. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
   | { readonly kind: 'wait'; readonly values: readonly number[] };
 
@@ -31,7 +31,7 @@ function isView(graph: ValueGraph, id: number, input: number): boolean {
   if (source === undefined || value === undefined) return false;
   const widens = value.op === 'cast' && value.dtype === 'f32' && dtypes[source.dtype].bytes === 2;
   if (value.op !== 'reshape' && !widens) return false;
-  return source.op === 'input' || isCollective(source);
+  return !isCompute(source);
 }
 
 /** What a value reads from memory: its inputs, or what those are made of that are cheap. */
@@ -45,8 +45,8 @@ export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
  * values, so that the collective starts as soon as its input exists, where a value needs a
- * collective's result (a reduction to parts, or a gather of an updated parameter, is waited for when
- * the next one starts, as it holds up memory), and where backward begins to make a part of the
+ * collective's result (a reduction to parts, a gather of an updated parameter, or a page on its way
+ * out, is waited for when the next one starts, as it holds up memory), and where backward begins to make a part of the
  * forward pass again: what layers make again is one program then, and what is between does not
  * outlive its segment.
  */
@@ -65,9 +65,16 @@ export function segment(graph: ValueGraph): readonly Stage[] {
   const wait = (group: readonly number[]): void => {
     stages.push({ kind: 'wait', values: group });
     for (const id of group) startedIn.delete(id);
+    for (const id of group) {
+      for (const page of leaving.get(id) ?? []) start([page]);
+      leaving.delete(id);
+    }
   };
   const waitFor = (inputs: readonly number[]): void => {
     if (inputs.some((input) => held.includes(input))) release();
+    for (const [source, pages] of leaving) {
+      if (pages.some((page) => inputs.includes(page))) waitFor([source]);
+    }
     for (const input of inputs) {
       const group = startedIn.get(input);
       if (group === undefined) continue;
@@ -89,11 +96,11 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     }
     return together;
   };
-  // Until they have been waited for, reductions to parts hold up the memory of the whole, and
-  // gathers of updated parameters that of the parts.
+  // Until they have been waited for, reductions to parts hold up the memory of the whole, gathers of
+  // updated parameters that of the parts, and pages on their way out that of the value.
   const holdsUp = (id: number): boolean => {
     const op = graph.values[id]?.op;
-    return op === 'reduceScatter' || (op === 'allGather' && updates.has(id));
+    return op === 'reduceScatter' || op === 'pageOut' || (op === 'allGather' && updates.has(id));
   };
   const start = (group: readonly number[]): void => {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
@@ -116,6 +123,13 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     heldBytes += byteLengthOf(graph.values[id]);
     if (heldBytes >= updateBytes) release();
   };
+  // What a collective brings is paged out when it has been waited for anyway.
+  const leaving = new Map<number, number[]>();
+  const leave = (page: number, [source = -1]: readonly number[]): boolean => {
+    if (!startedIn.has(source)) return false;
+    leaving.set(source, [...(leaving.get(source) ?? []), page]);
+    return true;
+  };
   const waitForEarlier = (): void => {
     const lastCompute = stages.findLastIndex(({ kind }) => kind === 'compute');
     stages.slice(0, Math.max(0, lastCompute)).forEach(({ kind, values }) => {
@@ -130,7 +144,7 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     const value = graph.values[id];
     if (value === undefined) break;
     if (isCompute(value)) {
-      if (isCheap(graph, id) && !pinned.has(id) && !feedsCollective(graph, id)) continue;
+      if (isCheap(graph, id) && !pinned.has(id) && !isMoved(graph, id)) continue;
       waitFor(sourcesOf(graph, id));
       if (graph.eras[id] !== era) close();
       era = graph.eras[id] ?? 0;
@@ -138,8 +152,8 @@ export function segment(graph: ValueGraph): readonly Stage[] {
       openSet.add(id);
       continue;
     }
-    if (!isCollective(value)) continue;
-    const group = bucketFrom(graph, id, value);
+    if (value.op === 'pageOut' && leave(id, value.inputs)) continue;
+    const group = bucketFrom(graph, id);
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     waitFor(inputs);
     if (value.op === 'allGather' && updates.has(id)) {
@@ -152,8 +166,8 @@ export function segment(graph: ValueGraph): readonly Stage[] {
   }
   release();
   close();
-  const left = new Set(startedIn.values());
-  for (const group of left) stages.push({ kind: 'wait', values: group });
+  // Waiting may start the last pages on their way out.
+  for (const group of startedIn.values()) wait(group);
   return stages;
 }
 
@@ -161,14 +175,15 @@ function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
   return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
-function feedsCollective(graph: ValueGraph, id: number): boolean {
-  return graph.values.some((value) => isCollective(value) && value.inputs.includes(id));
+function isMoved(graph: ValueGraph, id: number): boolean {
+  return graph.values.some((value) => !isCompute(value) && value.inputs.includes(id));
 }
 
 /** All-reduces that follow each other with one bucket number travel together. */
-function bucketFrom(graph: ValueGraph, id: number, first: CollectiveValue): number[] {
+function bucketFrom(graph: ValueGraph, id: number): number[] {
   const group = [id];
-  if (first.op !== 'allReduce' || first.params.bucket < 0) return group;
+  const first = graph.values[id];
+  if (first?.op !== 'allReduce' || first.params.bucket < 0) return group;
   for (let next = id + 1; next < graph.values.length; next++) {
     const value = graph.values[next];
     if (value?.op !== 'allReduce' || value.params.bucket !== first.params.bucket) break;

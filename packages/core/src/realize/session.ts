@@ -21,6 +21,7 @@ export class Session {
   readonly #extensions = new Set<string>();
   readonly #plans = new Map<number, Plan[]>();
   readonly #programs = new Map<string, Executable>();
+  readonly #stores: PageStore[] = [];
   readonly #signatures = new Signatures();
   #last: Promise<void> = Promise.resolve();
 
@@ -38,6 +39,12 @@ export class Session {
     if (this.#extensions.has(name)) return;
     this.#extensions.add(name);
     this.#mesh = new ExtendedMesh(this.#mesh, name, await make());
+  }
+
+  /** The number by which ops name a store. */
+  numberOf(store: PageStore): number {
+    const known = this.#stores.indexOf(store);
+    return known >= 0 ? known : this.#stores.push(store) - 1;
   }
 
   /** Computes `nodes` and all that is pending. Calls run one after another. */
@@ -103,7 +110,11 @@ export class Session {
         const subgraph = collect(roots);
         const outputs = roots.filter((root) => root.op !== 'assign');
         const plan = await this.#planFor(subgraph, outputs, start);
-        const results = await execute(plan, subgraph.leaves, this.backend, this.mesh);
+        const results = await execute(plan, subgraph.leaves, {
+          backend: this.backend,
+          mesh: this.mesh,
+          stores: this.#stores,
+        });
         count('plansRun', 1);
         outputs.forEach((root, index) => {
           const result = results[index];
@@ -147,6 +158,7 @@ export class Session {
 
 function settle(root: Node, result: RootResult, leaves: readonly Node[]): void {
   if (result.kind === 'storage') adoptStorage(root, result.storage);
+  else if (result.kind === 'page') moveToPage(root, result.page);
   else shareLeaf(root, leaves[result.leaf]);
   if (!root.requiresGrad) root.inputs = [];
 }

@@ -1,10 +1,10 @@
 import { newWalk, type Node } from '../graph/node.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
-import type { CollectiveOp, ComputeOp, OpParams } from '../spec/op.ts';
+import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';
 import type { Expanded } from './expand.ts';
 import { paramsKey } from './signature.ts';
 
-type RunnableOp = ComputeOp | CollectiveOp;
+type RunnableOp = ComputeOp | CollectiveOp | TransferOp;
 
 /** An op of a plan; its id is its place in the list, and inputs are smaller ids. */
 export type Value = {
@@ -39,21 +39,29 @@ const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
   'reinterpret',
 ]);
 
+const transferOps: ReadonlySet<string> = new Set<TransferOp>(['pageOut', 'pageIn']);
+
 export type CollectiveValue = Extract<Value, { op: CollectiveOp }>;
+export type TransferValue = Extract<Value, { op: TransferOp }>;
 export type ComputeValue = Extract<Value, { op: ComputeOp }>;
 
 export function isCollective(value: Value): value is CollectiveValue {
   return collectiveOps.has(value.op);
 }
 
+export function isTransfer(value: Value): value is TransferValue {
+  return transferOps.has(value.op);
+}
+
 export function isCompute(value: Value): value is ComputeValue {
-  return value.op !== 'input' && !isCollective(value);
+  return value.op !== 'input' && !isCollective(value) && !isTransfer(value);
 }
 
 /**
  * Numbers the nodes in program order. Equal expressions get one number (a decomposed forward and
  * its backward share their parts), but for those that backward makes again so that they need not be
- * kept; collectives never merge, as all ranks must run the same ones.
+ * kept; collectives never merge, as all ranks must run the same ones, nor do transfers, each of which
+ * holds memory for a while of its own.
  */
 export function numberValues(expanded: Expanded): ValueGraph {
   const order = reachable([...expanded.roots, ...expanded.updates.map(({ value }) => value)]);
@@ -74,9 +82,9 @@ export function numberValues(expanded: Expanded): ValueGraph {
   for (const node of order) {
     if (ids.has(node)) continue;
     const value = valueOf(node, node.inputs.map(idOf), values);
-    const key = isCollective(value)
-      ? undefined
-      : `${node.era} ${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`;
+    const key = isCompute(value)
+      ? `${node.era} ${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`
+      : undefined;
     const known = key === undefined ? undefined : seen.get(key);
     const id = known ?? add(node, value);
     if (key !== undefined) seen.set(key, id);
@@ -108,11 +116,11 @@ function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[
   if (node.op === 'assign' || node.op === 'detach')
     throw new TypeError(`${node.op} outlived the expansion`);
   const value = typedValue(node.op, node, inputs);
-  if (!isCollective(value)) return value;
+  if (isCompute(value)) return value;
   return { ...value, inputs: inputs.map((id) => unshaped(earlier, id)) };
 }
 
-/** Collectives move bytes, whatever their shape. */
+/** Collectives and transfers move bytes, whatever their shape. */
 function unshaped(values: readonly Value[], id: number): number {
   const value = values[id];
   const [input] = value?.inputs ?? [];

@@ -190,6 +190,17 @@ export interface CollectiveParams {
   reinterpret: AxisParams & { readonly from: AxisType; readonly to: AxisType };
 }
 
+/** Moves between the device and a store of pages: run between the segments, beside the collectives. */
+export interface TransferParams {
+  /**
+   * The same value, outside the device. `store` is a number of the session's; `name` is that of the
+   * page, null where only this run reads it. Shape: N -> N.
+   */
+  pageOut: { readonly store: number; readonly name: string | null };
+  /** Back on the device; the one op that takes what was paged out. Shape: N -> N. */
+  pageIn: None;
+}
+
 /** Nodes of the graph only; they never reach a backend as instructions. */
 export interface GraphParams {
   /** A value that is there already: host data or a device buffer. */
@@ -203,11 +214,12 @@ export interface GraphParams {
 export type PrimitiveOp = keyof PrimitiveParams;
 export type CompositeOp = keyof CompositeParams;
 export type CollectiveOp = keyof CollectiveParams;
+export type TransferOp = keyof TransferParams;
 export type GraphOp = keyof GraphParams;
 
 /** What a backend may be given in a program. */
 export type ComputeParams = PrimitiveParams & CompositeParams;
 export type ComputeOp = keyof ComputeParams;
 
-export type OpParams = ComputeParams & CollectiveParams & GraphParams;
+export type OpParams = ComputeParams & CollectiveParams & TransferParams & GraphParams;
 export type Op = keyof OpParams;

@@ -1,5 +1,7 @@
+import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, none, type GradientSink, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
+import type { TransferParams } from '../spec/op.ts';
 import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
 
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
@@ -7,40 +9,51 @@ export type GradientHook = (gradient: Node) => void;
 
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
-  node: Node | null = null;
+  /** Where it is kept; null for the device. */
+  pages: TransferParams['pageOut'] | null = null;
+  #kept: Node | null = null;
   readonly hooks: Set<GradientHook> = new Set();
   #superseded: Node[] = [];
 
+  /** What expressions read of it. */
+  get node(): Node | null {
+    return this.#kept === null ? null : pageIn(this.#kept);
+  }
+
   accumulate(gradient: Node): void {
-    this.replace(this.node === null ? gradient : createNode('add', none, [this.node, gradient]));
+    const { node } = this;
+    this.replace(node === null ? gradient : createNode('add', none, [node, gradient]));
     for (const hook of this.hooks) hook(gradient);
   }
 
   /** The new node is computed by the next realization, whoever asks for it. */
   replace(node: Node): void {
-    const old = this.node;
+    const old = this.#kept;
     if (old !== null) {
       removePending(old);
       if (old.value !== null) this.#superseded.push(old);
     }
-    this.node = node;
-    if (node.value === null) addPending(node, () => this.#freeSuperseded());
+    const kept = this.pages === null ? node : pageOut(node, this.pages);
+    this.#kept = kept;
+    if (kept.value === null) addPending(kept, () => this.#freeSuperseded());
   }
 
   /** Hands the gradient over to an expression of this step; its memory is free after the run. */
   take(): Node | null {
     const { node } = this;
-    this.node = null;
-    if (node !== null) freeAfterRun(node, 'the reduction of the gradient over the ranks');
+    if (this.#kept !== null) {
+      freeAfterRun(this.#kept, 'the reduction of the gradient over the ranks');
+    }
+    this.#kept = null;
     return node;
   }
 
   clear(): void {
-    if (this.node !== null) {
-      removePending(this.node);
-      if (this.node.value !== null) freeNode(this.node, 'zeroGrad()');
+    if (this.#kept !== null) {
+      removePending(this.#kept);
+      if (this.#kept.value !== null) freeNode(this.#kept, 'zeroGrad()');
     }
-    this.node = null;
+    this.#kept = null;
     this.#freeSuperseded();
   }
 

@@ -126,6 +126,15 @@ export class TensorHandle {
   }
 
   /**
+   * Keeps gradients in a store from now on, under `name`: each leaves the device as soon as it is
+   * computed, and a run that reads it has it there for as long as it needs it.
+   */
+  pageGradient(name: string, store: PageStore): void {
+    const pages = { store: currentSession().numberOf(store), name };
+    this.#trainable('to page out the gradient').pages = pages;
+  }
+
+  /**
    * `hook` runs in backward(), in program order, each time this leaf's gradient has been
    * accumulated (PyTorch's register_post_accumulate_grad_hook). Returns how to remove it.
    */

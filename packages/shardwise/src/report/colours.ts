@@ -15,6 +15,7 @@ export const colours = {
 export const categoryColours: Readonly<Record<TimelineEntry['category'], string>> = {
   compute: colours.compute,
   collective: colours.communication,
+  transfer: colours.other,
   data: colours.data,
   graph: colours.graph,
 };

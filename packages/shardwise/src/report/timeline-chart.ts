@@ -15,13 +15,17 @@ const RANK_GAP = 12;
 /** More boxes than this make a page slow and say no more. */
 const MAX_BOXES = 1500;
 
+/** What runs beside a rank's own thread. */
+const isBeside = ({ category }: TimelineEntry): boolean =>
+  category === 'collective' || category === 'transfer';
+
 /** What a rank's own thread does, and what runs beside it. */
 const lanes: readonly {
   readonly name: string;
   readonly holds: (event: TimelineEntry) => boolean;
 }[] = [
-  { name: 'compute', holds: ({ category }) => category !== 'collective' },
-  { name: 'communication', holds: ({ category }) => category === 'collective' },
+  { name: 'compute', holds: (event) => !isBeside(event) },
+  { name: 'communication', holds: isBeside },
 ];
 
 /** One step of every rank on one clock: `timelines` are of the same step, ordered by rank. */

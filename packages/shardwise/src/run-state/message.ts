@@ -39,7 +39,7 @@ export interface Timeline {
 
 export interface TimelineEntry {
   readonly name: string;
-  readonly category: 'compute' | 'collective' | 'data' | 'graph';
+  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph';
   readonly startMs: number;
   readonly durationMs: number;
   readonly detail?: string | undefined;
@@ -131,7 +131,7 @@ const rankMessage = z.discriminatedUnion('kind', [
     events: z.array(
       z.object({
         name: z.string(),
-        category: z.enum(['compute', 'collective', 'data', 'graph']),
+        category: z.enum(['compute', 'collective', 'transfer', 'data', 'graph']),
         startMs: z.number(),
         durationMs: milliseconds,
         detail: z.string().optional(),

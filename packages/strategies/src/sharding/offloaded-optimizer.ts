@@ -15,6 +15,11 @@ export interface OffloadedOptimizerOptions {
   readonly states: PageStore;
   /** Where parameters are kept between their uses. Default: on the device. */
   readonly parameters?: PageStore;
+  /**
+   * Where gradients are kept from when they are reduced until the update, accumulated over passes or
+   * not. Default: on the device.
+   */
+  readonly gradients?: PageStore;
   /** Of this rank's parts of parameters, updated in one run: their states are on the device at once. Default: 64 MiB. */
   readonly chunkBytes?: number;
 }
@@ -22,7 +27,8 @@ export interface OffloadedOptimizerOptions {
 const defaultChunkBytes = 64 * 1024 * 1024;
 
 /**
- * Has an optimizer keep its states outside the device (Ren et al. 2021, "ZeRO-Offload"): a step
+ * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
+ * "ZeRO-Offload"): a step
  * updates some parameters at a time, each time in a run of its own.
  */
 export class OffloadedOptimizer<Settings extends OptimizerSettings> {
@@ -33,7 +39,7 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
 
   /** `optimizer` updates parameters of `model`. Throws ConfigError for a chunk of no bytes. */
   constructor(model: Module, optimizer: Optimizer<Settings>, options: OffloadedOptimizerOptions) {
-    const { chunkBytes = defaultChunkBytes } = options;
+    const { chunkBytes = defaultChunkBytes, gradients } = options;
     if (!(chunkBytes > 0)) {
       throw new ConfigError(
         {
@@ -48,6 +54,11 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     this.optimizer = optimizer;
     this.#options = options;
     this.#names = new Map(named.map(([name, parameter]) => [parameter, name]));
+    if (gradients !== undefined) {
+      for (const [name, parameter] of named) {
+        if (parameter.requiresGrad) parameter.pageGradient(`${name} gradient`, gradients);
+      }
+    }
     this.#chunks = chunksOf(
       named.map(([, parameter]) => parameter),
       chunkBytes,

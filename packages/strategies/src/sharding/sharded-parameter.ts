@@ -1,9 +1,11 @@
 import {
+  currentSession,
   type Extent,
   Gradient,
   type HostData,
   type Node,
   noGrad,
+  type PageStore,
   Parameter,
   partOfExtent,
   type Shape,
@@ -114,6 +116,12 @@ export abstract class ShardedParameter extends Parameter {
   /** Shape: padded -> whole. */
   wholeFrom(padded: Node): Node {
     return noGrad(() => wholeOf(new Tensor(padded), this.cut)).node;
+  }
+
+  /** Also what waits to be reduced over the ranks. */
+  override pageGradient(name: string, store: PageStore): void {
+    super.pageGradient(name, store);
+    this.local.pages = { store: currentSession().numberOf(store), name: `${name} local` };
   }
 
   override zeroGrad(): void {

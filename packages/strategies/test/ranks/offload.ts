@@ -75,6 +75,7 @@ async function train(
       : new OffloadedOptimizer(model, adam, {
           states: pages,
           parameters: pages,
+          gradients: pages,
           chunkBytes: width * width * Float32Array.BYTES_PER_ELEMENT,
         });
   const losses: number[] = [];

@@ -1,0 +1,12 @@
+import type { TransferParams } from '../../spec/op.ts';
+import { createNode, isOp, none, type Node } from '../node.ts';
+
+/** The value in a page; pageIn reads it, nothing else does. */
+export function pageOut(x: Node, params: TransferParams['pageOut']): Node {
+  return createNode('pageOut', params, [x]);
+}
+
+/** What a run reads of a value that may be paged out; once it is realized, a run finds it itself. */
+export function pageIn(x: Node): Node {
+  return isOp(x, 'pageOut') && x.value === null ? createNode('pageIn', none, [x]) : x;
+}
