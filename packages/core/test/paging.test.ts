@@ -6,6 +6,7 @@ import { interpreter } from '@shardwise/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   CheckpointError,
+  currentSession,
   fromData,
   hostPages,
   type PageStore,
@@ -65,6 +66,39 @@ describe.each(Object.entries(stores))('a parameter paged out to %s', (_, makeSto
       const scalar = fromData(Float32Array.of(factor), [], 'f32');
       expect(await parameter.mul(scalar).data()).toEqual(values.map((value) => factor * value));
     }
+  });
+});
+
+describe.each(Object.entries(stores))('a gradient paged out to %s', (_, makeStore) => {
+  const backward = (parameter: Parameter, factor: number): void =>
+    parameter.mul(factor).sum().backward();
+
+  it('is not on the device between passes, which add to it', async () => {
+    const parameter = new Parameter(values.slice(), [1024]);
+    parameter.pageGradient('weight gradient', await makeStore());
+    backward(parameter, 2);
+    await currentSession().realize([]);
+    const before = device.usage().bytesInUse;
+    // The parameter, and what the device keeps of the program.
+    expect(before).toBeLessThan(3 * bytes);
+    backward(parameter, 3);
+    await currentSession().realize([]);
+    expect(device.usage().bytesInUse - before).toBeLessThan(bytes);
+    expect(await parameter.grad?.data()).toEqual(new Float32Array(1024).fill(5));
+  });
+
+  it('adds up passes of one run, too, and is read by what is built before it is computed', async () => {
+    const parameter = new Parameter(values.slice(), [1024]);
+    parameter.pageGradient('weight gradient', await makeStore());
+    backward(parameter, 2);
+    backward(parameter, 3);
+    const negated = parameter.grad?.neg().retain();
+    parameter.setGradientNode(parameter.grad?.mul(2).node ?? parameter.node);
+    await currentSession().realize([]);
+    expect(await negated?.data()).toEqual(new Float32Array(1024).fill(-5));
+    expect(await parameter.grad?.data()).toEqual(new Float32Array(1024).fill(10));
+    parameter.zeroGrad();
+    expect(parameter.grad).toBeNull();
   });
 });
 

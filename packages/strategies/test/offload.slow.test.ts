@@ -21,7 +21,7 @@ it('trains a model from disk whose states are twice as large as the memory of it
   try {
     const { bavail, bsize } = await statfs(directory);
     expect(bavail * bsize).toBeGreaterThan(2 * size * statesBytes);
-    const data: Options = { directory, layers, width, kinds: ['disk'] };
+    const data: Options = { directory, layers, width, kinds: ['disk'], earlierPasses: [] };
     const found = await spawnRanks(size, new URL('./ranks/offload.ts', import.meta.url), {
       world: createThreadsWorld({ size, arenaBytes }),
       data,

@@ -2,6 +2,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import {
   AdamW,
+  currentSession,
   fromData,
   hostPages,
   LineMesh,
@@ -10,6 +11,7 @@ import {
   type PageStore,
   Sequential,
   setRank,
+  type Tensor,
 } from '@shardwise/core';
 import { filePages } from '@shardwise/core/node';
 import { constructSharded, fsdp, OffloadedOptimizer, parallelize } from '@shardwise/strategies';
@@ -21,6 +23,8 @@ export const options = z.object({
   layers: z.number(),
   width: z.number(),
   kinds: z.array(z.enum(['none', 'host', 'disk'])),
+  /** Of each step: whether a pass before the last one is reduced over the ranks, or waits. */
+  earlierPasses: z.array(z.enum(['reduced', 'waiting'])),
 });
 export type Options = z.infer<typeof options>;
 
@@ -59,7 +63,7 @@ export async function main({
 }
 
 async function train(
-  { layers, width }: Options,
+  { layers, width, earlierPasses }: Options,
   rank: number,
   pages: PageStore | undefined,
 ): Promise<number[]> {
@@ -81,12 +85,24 @@ async function train(
   const losses: number[] = [];
   for (let step = 0; step < 3; step++) {
     optimizer.zeroGrad();
-    const values = Float32Array.from({ length: batch * width }, (_, i) => Math.sin(i + rank));
-    const loss = parallel
-      .forward(fromData(values, [batch, width], 'f32'))
-      .square()
-      .mean();
-    loss.backward();
+    const pass = (number: number): Tensor => {
+      const values = Float32Array.from({ length: batch * width }, (_, i) =>
+        Math.sin(i + rank + number),
+      );
+      const loss = parallel
+        .forward(fromData(values, [batch, width], 'f32'))
+        .square()
+        .mean();
+      loss.backward();
+      return loss;
+    };
+    for (const [index, kind] of earlierPasses.entries()) {
+      if (kind === 'waiting') parallel.noSync(() => pass(index + 1));
+      else pass(index + 1);
+      // As a program does that reads the loss of each pass.
+      await currentSession().realize([]);
+    }
+    const loss = pass(0);
     await optimizer.step();
     losses.push(await loss.item());
   }
