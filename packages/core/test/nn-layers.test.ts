@@ -153,6 +153,16 @@ describe('norms', () => {
     expect(await values(layer.numBatchesTracked)).toEqual([1]);
   });
 
+  test('BatchNorm2d keeps f32 statistics of inputs of 16 bits, and rounds its result once', async () => {
+    const [wide, low] = [new BatchNorm2d(2), new BatchNorm2d(2)];
+    const x = fromData(Float32Array.from({ length: 16 }, Math.sin), [2, 2, 2, 2], 'f32').to('bf16');
+    const expected = wide.forward(x.to('f32')).to('bf16');
+    const found = low.forward(x);
+    expect(found.dtype).toBe('bf16');
+    expect(await found.data()).toEqual(await expected.data());
+    expect(await low.runningVar.data()).toEqual(await wide.runningVar.data());
+  });
+
   test('BatchNorm2d uses the running statistics in evaluation, and leaves them', async () => {
     const layer = new BatchNorm2d(1, { eps: 0 });
     layer.runningMean.assign(tensor([1]));

@@ -48,7 +48,7 @@ export class BatchNorm2d extends Module {
     this.momentum = momentum;
   }
 
-  /** Shape: x [N, channels, H, W] -> the same. Throws ShapeError. */
+  /** Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, H, W] -> the same. Throws ShapeError. */
   forward(x: Tensor): Tensor {
     const [batch = 0, channels, height = 0, width = 0] = x.shape;
     if (x.ndim !== 4 || channels !== this.runningMean.numel) {
@@ -62,14 +62,16 @@ export class BatchNorm2d extends Module {
       );
     }
     const perChannel = [channels, 1, 1];
-    const mean = this.training ? x.mean([0, 2, 3]) : this.runningMean;
-    const centered = x.sub(mean.reshape(perChannel));
+    const wide = x.to('f32');
+    const mean = this.training ? wide.mean([0, 2, 3]) : this.runningMean;
+    const centered = wide.sub(mean.reshape(perChannel));
     const variance = this.training ? centered.square().mean([0, 2, 3]) : this.runningVar;
     if (this.training) this.#track(mean, variance, batch * height * width);
     const inverse = variance.add(this.eps).rsqrt();
-    const scale = this.weight === null ? inverse : inverse.mul(this.weight);
+    const scale = this.weight === null ? inverse : inverse.mul(this.weight.to('f32'));
     const y = centered.mul(scale.reshape(perChannel));
-    return this.bias === null ? y : y.add(this.bias.reshape(perChannel));
+    const shifted = this.bias === null ? y : y.add(this.bias.to('f32').reshape(perChannel));
+    return shifted.to(x.dtype);
   }
 
   #track(mean: Tensor, variance: Tensor, count: number): void {

@@ -14,7 +14,7 @@ import {
 } from '@shardwise/core';
 import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
 import { requireSameModel } from '../same-model.ts';
-import { mapTensors } from './map-tensors.ts';
+import { mapTensors } from '../map-tensors.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
 import { gatherRows, master, runForOthers, scatterRows } from './scatter-gather.ts';
 

@@ -1,7 +1,9 @@
 import { LayoutError, type Module } from '@shardwise/core';
 import type { AfterForward } from './after-forward.ts';
+import { castFloats } from './cast-floats.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';
+import type { MixedPrecision } from './mixed-precision.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import { ShardedUnit } from './sharded-unit.ts';
 
@@ -14,6 +16,7 @@ export interface InstallOptions {
   readonly groupOf: (parameter: ShardedParameter) => GradientGroup;
   /** How many units ahead of their use parameters are collected. */
   readonly prefetch: number;
+  readonly mixedPrecision?: MixedPrecision | undefined;
 }
 
 /** Throws LayoutError for a unit that is no module, ConfigError for one without forward pass. */
@@ -26,8 +29,10 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
-  { groupOf, prefetch }: InstallOptions,
+  { groupOf, prefetch, mixedPrecision }: InstallOptions,
 ): void {
+  const { castForwardInputs = false, parameterDtype, outputDtype } = mixedPrecision ?? {};
+  const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const modules = new Map(model.namedModules());
   const units = new Map<string, ShardedUnit>();
   // As in the latest forward pass; before the first one, as they were declared.
@@ -56,22 +61,23 @@ export function installUnits(
     if (name !== '') order.push(unit);
   }
   for (const unit of order) {
-    interceptForward(moduleOf(modules, unit.name), (forward) => {
+    interceptForward(moduleOf(modules, unit.name), (forward, inputs) => {
       running.push(unit);
       return unit.whole(() => {
         for (const next of neighbours(unit, 1)) next.collect();
-        return forward();
+        return forward(...castFloats(inputs, inputDtype));
       });
     });
   }
   const root = units.get('');
-  interceptForward(model, (forward) => {
+  interceptForward(model, (forward, inputs) => {
     for (const unit of units.values()) unit.release();
     running = [];
     for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
-    const result = root === undefined ? forward() : root.whole(forward);
+    const run = (): unknown => forward(...castFloats(inputs, inputDtype));
+    const result = root === undefined ? run() : root.whole(run);
     if (running.length > 0) order = [...new Set(running)];
-    return result;
+    return castFloats(result, outputDtype);
   });
 }
 

@@ -22,11 +22,11 @@ export function forwardOf(module: Module): (...inputs: unknown[]) => unknown {
  */
 export function interceptForward(
   module: Module,
-  around: (forward: () => unknown) => unknown,
+  around: (forward: (...inputs: unknown[]) => unknown, inputs: unknown[]) => unknown,
 ): void {
   const forward = forwardOf(module);
   Object.defineProperty(module, 'forward', {
-    value: (...inputs: unknown[]) => around(() => forward(...inputs)),
+    value: (...inputs: unknown[]) => around(forward, inputs),
     configurable: true,
     enumerable: false,
   });

@@ -61,8 +61,10 @@ export class MixedPrecisionParameter extends ShardedParameter {
     return noGrad(() => allGather(new Tensor(this.contents), this.axis, 0)).node;
   }
 
-  /** In f32. Shape: padded -> whole. */
+  /** In f32, but where activations have fewer bits, too. Shape: padded -> whole. */
   override wholeFrom(padded: Node): Node {
+    const { castForwardInputs = false } = this.#options.mixedPrecision;
+    if (castForwardInputs) return super.wholeFrom(padded);
     return super.wholeFrom(noGrad(() => new Tensor(padded).to('f32')).node);
   }
 

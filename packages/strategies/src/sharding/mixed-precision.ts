@@ -7,4 +7,12 @@ export interface MixedPrecision {
   readonly parameterDtype: 'f16' | 'bf16';
   /** In which gradients are reduced over ranks, and kept. Default: parameterDtype. */
   readonly reduceDtype?: 'f16' | 'bf16' | 'f32';
+  /**
+   * Whether floating-point inputs of the model's forward, and of each unit's, are converted to
+   * parameterDtype, so that activations take its bytes and each operation's result is rounded to it,
+   * as PyTorch does by default. Default: false, and activations are f32.
+   */
+  readonly castForwardInputs?: boolean;
+  /** To what floating-point results of the model's forward are converted. Default: as they were computed. */
+  readonly outputDtype?: 'f16' | 'bf16' | 'f32';
 }

@@ -140,6 +140,7 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   installUnits(model, new Map(plans), {
     groupOf: (parameter) => found(groupOf.get(parameter), 'a parameter'),
     prefetch: options.prefetch,
+    mixedPrecision: options.mixedPrecision,
   });
   return new ShardedModel<M, Inputs, Output>(model, sharded, [...groups.values()]);
 }

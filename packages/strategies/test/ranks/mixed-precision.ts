@@ -6,6 +6,12 @@ import { taskNames, tasks } from './models.ts';
 import { type results, train, type Trained, type Variant } from './strategy-table.ts';
 
 const bf16 = { parameterDtype: 'bf16' } as const;
+const bf16Activations = {
+  ...bf16,
+  castForwardInputs: true,
+  reduceDtype: 'f32',
+  outputDtype: 'f32',
+} as const;
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
 export const variants: Readonly<Record<string, Variant>> = {
@@ -17,6 +23,12 @@ export const variants: Readonly<Record<string, Variant>> = {
     strategy: () => fsdp({ mixedPrecision: bf16, reshardAfterForward: false }),
   },
   'FSDP in f16, reduced in f32': { strategy: () => fsdp({ mixedPrecision: f16 }) },
+  'ZeRO-2 in bf16 with bf16 activations': {
+    strategy: () => zero({ stage: 2, mixedPrecision: bf16Activations }),
+  },
+  'FSDP in bf16 with bf16 activations': {
+    strategy: () => fsdp({ mixedPrecision: bf16Activations }),
+  },
   'ZeRO-1 in bf16 with accumulation': {
     strategy: () => zero({ stage: 1, mixedPrecision: bf16 }),
     microbatches: 3,

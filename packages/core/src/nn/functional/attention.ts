@@ -1,6 +1,6 @@
 import { iota } from '../../graph/build/leaf.ts';
 import { formatShape } from '../../shape.ts';
-import type { Shape } from '../../spec/dtype.ts';
+import type { DType } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
@@ -55,20 +55,20 @@ export function scaledDotProductAttention(
 
 /** Masks are added, not selected: an addition hands the gradient on as it is. */
 function masked(scores: Tensor, { causal = false, mask }: AttentionOptions): Tensor {
-  const visible = causal ? scores.add(causalMask(scores.shape)) : scores;
+  const visible = causal ? scores.add(causalMask(scores)) : scores;
   if (mask === undefined) return visible;
-  return visible.add(mask.dtype === 'bool' ? additive(mask) : mask);
+  return visible.add(mask.dtype === 'bool' ? additive(mask, scores.dtype) : mask);
 }
 
-function causalMask(shape: Shape): Tensor {
+function causalMask({ shape, dtype }: Tensor): Tensor {
   const square = shape.slice(-2);
   const target = new Tensor(iota(square, 0));
   const source = new Tensor(iota(square, 1));
-  return additive(source.le(target));
+  return additive(source.le(target), dtype);
 }
 
-function additive(visible: Tensor): Tensor {
-  return visible.where(full([], 0), Number.NEGATIVE_INFINITY);
+function additive(visible: Tensor, dtype: DType): Tensor {
+  return visible.where(full([], 0, dtype), Number.NEGATIVE_INFINITY);
 }
 
 function fourDims(x: Tensor, name: string): readonly [number, number, number, number] {

@@ -1,0 +1,109 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import {
+  type DType,
+  Embedding,
+  fromData,
+  functional,
+  LineMesh,
+  Linear,
+  manualSeed,
+  Module,
+  ModuleList,
+  setRank,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { fsdp, type MixedPrecision, parallelize, zero } from '@shardwise/strategies';
+import { beforeAll, describe, expect, it } from 'vitest';
+
+beforeAll(async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
+});
+
+/** Notes in which dtypes its layers get their inputs. */
+class Net extends Module {
+  readonly tokens = new Embedding(5, 3);
+  readonly layers = new ModuleList([new Linear(3, 4), new Linear(4, 2)]);
+  readonly seen: DType[] = [];
+
+  /** Shape: inputs x [B, 3], ids i32 [B] -> [B, 2], and ids as they came. */
+  forward({ x, ids }: { x: Tensor; ids: Tensor }): { y: Tensor; ids: Tensor } {
+    let y = x.add(this.tokens.forward(ids));
+    for (const layer of this.layers) {
+      this.seen.push(y.dtype);
+      y = layer.forward(y).gelu();
+    }
+    return { y, ids };
+  }
+}
+
+const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy<Module>>> = {
+  'zero-1': (mixedPrecision) => zero({ stage: 1, mixedPrecision }),
+  'zero-2': (mixedPrecision) => zero({ stage: 2, mixedPrecision }),
+  'zero-3': (mixedPrecision) => zero({ stage: 3, mixedPrecision }),
+  fsdp: (mixedPrecision) => fsdp({ mixedPrecision }),
+};
+
+const inputs = (): { x: Tensor; ids: Tensor } => ({
+  x: fromData(Float32Array.from({ length: 12 }, Math.sin), [4, 3], 'f32'),
+  ids: fromData(Int32Array.of(0, 3, 4, 1), [4], 'i32'),
+});
+
+/** What PyTorch computes: parameters and inputs in `dtype`, each operation's result rounded to it. */
+function rounded(model: Net, dtype: DType): Tensor {
+  const { x, ids } = inputs();
+  let y = x.to(dtype).add(functional.embedding(ids, model.tokens.weight.to(dtype)));
+  for (const { weight, bias } of model.layers) {
+    y = functional.linear(y, weight.to(dtype), bias?.to(dtype)).gelu();
+  }
+  return y;
+}
+
+function build(): Net {
+  manualSeed(3);
+  return new Net();
+}
+
+describe.each(Object.entries(strategies))('%s with inputs that are cast', (_, strategyOf) => {
+  it.each(['bf16', 'f16'] as const)('computes in %s, op by op', async (parameterDtype) => {
+    const expected = rounded(build(), parameterDtype);
+    const policy = { parameterDtype, castForwardInputs: true };
+    const parallel = await parallelize(build(), strategyOf(policy));
+    const { y, ids } = parallel.forward(inputs());
+    expect(parallel.module.seen).toEqual([parameterDtype, parameterDtype]);
+    expect(ids.dtype).toBe('i32');
+    expect(y.dtype).toBe(parameterDtype);
+    expect(await y.data()).toEqual(await expected.data());
+  });
+
+  it('has the gradients of the rounded operations, in the dtype of the optimizer', async () => {
+    const model = build();
+    rounded(model, 'bf16').to('f32').square().mean().backward();
+    const expected = await Promise.all(model.parameters().map(({ grad }) => grad?.data()));
+    const policy = { parameterDtype: 'bf16', castForwardInputs: true, outputDtype: 'f32' } as const;
+    const parallel = await parallelize(build(), strategyOf(policy));
+    const { y } = parallel.forward(inputs());
+    y.square().mean().backward();
+    const parameters = parallel.module.parameters();
+    expect(parameters.map(({ grad }) => grad?.dtype)).toEqual(parameters.map(() => 'f32'));
+    const found = await Promise.all(parameters.map(({ grad }) => grad?.data()));
+    expect(found.map((data) => [...(data ?? [])])).toEqual(
+      expected.map((data) => [...(data ?? [])]),
+    );
+  });
+
+  it('gives its results in outputDtype, whatever they are computed in', async () => {
+    for (const castForwardInputs of [true, false]) {
+      for (const outputDtype of ['f32', 'bf16', 'f16'] as const) {
+        const policy = { parameterDtype: 'bf16', castForwardInputs, outputDtype } as const;
+        const parallel = await parallelize(build(), strategyOf(policy));
+        const { y, ids } = parallel.forward(inputs());
+        expect([y.dtype, ids.dtype]).toEqual([outputDtype, 'i32']);
+        const dtype = castForwardInputs ? 'bf16' : 'f32';
+        expect(parallel.module.seen).toEqual([dtype, dtype]);
+      }
+    }
+  });
+});
