@@ -17,8 +17,16 @@ export type { SaveOptions } from './checkpoint/checkpoint-saver.ts';
 export { exportModel } from './checkpoint/export-model.ts';
 export { loadCheckpoint, type Checkpoint } from './checkpoint/load-checkpoint.ts';
 export { loadModel } from './checkpoint/load-model.ts';
+export { loadStates, type LoadStatesOptions } from './checkpoint/load-states.ts';
 export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
 export type { SavedOptimizer } from './checkpoint/optimizer-holdings.ts';
 export { saveCheckpoint } from './checkpoint/save-checkpoint.ts';
-export type { JsonValue, StoredGroup, StoredTensor } from './checkpoint/state-file.ts';
+export type { Stateful, Statefuls } from './checkpoint/stateful.ts';
+export type {
+  JsonValue,
+  StatePath,
+  StoredGroup,
+  StoredState,
+  StoredTensor,
+} from './checkpoint/state-file.ts';
 export type { StoredTensors } from './checkpoint/stored-tensors.ts';

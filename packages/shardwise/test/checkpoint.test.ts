@@ -301,15 +301,17 @@ describe('a crash of one of the ranks that write their parts', () => {
         },
       ],
       optimizer: [],
+      states: [],
     },
     aliases: [],
     groups: [],
     extra: null,
     rankExtra: null,
+    states: {},
   });
 
   const save = async (group: ProcessGroup, step: number, files: DurableFiles): Promise<string> => {
-    const share = (): Share => sharded(group.rank, step);
+    const share = async (): Promise<Share> => sharded(group.rank, step);
     const known = new Set<string>();
     const request = { files, directory, step, known, keep: undefined, share, stage: false };
     return finishSave(group, await beginSave(group, request));
@@ -337,7 +339,7 @@ describe('a crash of one of the ranks that write their parts', () => {
 
   it('is one error on all ranks where their parts do not fit', async () => {
     const outcomes = await onRanks(2, (group) => {
-      const share = (): Share => sharded(0, 1);
+      const share = async (): Promise<Share> => sharded(0, 1);
       const request = { files: durableFiles, directory, step: 1, known: new Set<string>() };
       return beginSave(group, { ...request, keep: undefined, share, stage: false });
     });
@@ -471,11 +473,11 @@ describe('a checkpoint that cannot be loaded', () => {
   });
 
   it.each([
-    ['of an older version', /"version": 2/, '"version": 1', /"version" is not what version 2/],
+    ['of an older version', /"version": 3/, '"version": 2', /"version" is not what version 3/],
     ['with a hole in a tensor', /"start": 0/, '"start": 1', /the pieces of "head.weight" do not/],
     ['with a piece too long', /"stop": 3/, '"stop": 4', /the pieces of "head.weight" do not/],
     ['with a piece in no file', /"file": 0/, '"file": 1', /the pieces of "head.weight" do not/],
-    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 2/],
+    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 3/],
     [
       'with a block that the tensor has not',
       /"start": 0,\n\s+"stop": 3/,

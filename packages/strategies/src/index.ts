@@ -23,8 +23,11 @@ export {
   type JoinHook,
   type JoinOptions,
 } from './distributed-data-parallel/join.ts';
-export { powerSgdHook } from './distributed-data-parallel/power-sgd-hook.ts';
-export type { PowerSgdOptions } from './distributed-data-parallel/power-sgd-state.ts';
+export { powerSgdHook, type PowerSgdHook } from './distributed-data-parallel/power-sgd-hook.ts';
+export type {
+  PowerSgdOptions,
+  PowerSgdStateDict,
+} from './distributed-data-parallel/power-sgd-state.ts';
 export { countCollectives, type CollectiveCounts } from './distributed-tensor/count-collectives.ts';
 export { distributeTensor, fromLocal } from './distributed-tensor/distribute-tensor.ts';
 export {

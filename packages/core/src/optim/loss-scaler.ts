@@ -47,9 +47,9 @@ export class LossScaler {
     this.#scale = scale;
   }
 
-  /** The loss to call backward() on. Shape: N -> N. */
+  /** The loss to call backward() on; the step computes `loss` too, so that it can be read after it. Shape: N -> N. */
   scale(loss: Tensor): Tensor {
-    return loss.mul(scalar(this.#scale));
+    return loss.retain().mul(scalar(this.#scale));
   }
 
   /**

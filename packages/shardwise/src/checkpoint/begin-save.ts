@@ -21,7 +21,7 @@ export interface SaveRequest {
   /** How many checkpoints stay; undefined for all. */
   readonly keep: number | undefined;
   /** What this rank saves. May throw. */
-  readonly share: () => Share;
+  readonly share: () => Promise<Share>;
   /** Copies everything first, as the model may change before all is written. */
   readonly stage: boolean;
 }
@@ -41,7 +41,8 @@ export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
 }
 
 const placeSchema = z.object({ temporary: z.string(), name: z.string() });
-const heldSchema = z.object({ model: z.array(regionSchema), optimizer: z.array(regionSchema) });
+const regions = z.array(regionSchema);
+const heldSchema = z.object({ model: regions, optimizer: regions, states: regions });
 
 /**
  * A collective: agrees on who writes what, and where. Throws CheckpointError, on all ranks alike,
@@ -53,10 +54,14 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const asked = `Saving a checkpoint of step ${common.step} to ${directory}`;
   const shares: Share[] = [];
   const held = await onAllRanks(group, asked, heldSchema, async () => {
-    const share = makeShare();
+    const share = await makeShare();
     shares.push(share);
-    const { model, optimizer } = share.holdings;
-    return { model: model.map(regionOf), optimizer: optimizer.map(regionOf) };
+    const { model, optimizer, states } = share.holdings;
+    return {
+      model: model.map(regionOf),
+      optimizer: optimizer.map(regionOf),
+      states: states.map(regionOf),
+    };
   });
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
@@ -65,6 +70,7 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const tensors = {
     model: held.flatMap(({ model }) => model),
     optimizer: held.flatMap(({ optimizer }) => optimizer),
+    states: held.flatMap(({ states }) => states),
   };
   const begun: BegunSave[] = [];
   try {
@@ -75,7 +81,11 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
           const own = ownPieces(regions, share.holdings[section]);
           return stage ? stagePieces(own) : own;
         };
-        const pieces = { model: await take('model'), optimizer: await take('optimizer') };
+        const pieces = {
+          model: await take('model'),
+          optimizer: await take('optimizer'),
+          states: await take('states'),
+        };
         begun.push({ ...common, asked, temporary, name, share, tensors, pieces });
       }
       return null;

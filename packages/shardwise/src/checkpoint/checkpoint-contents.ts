@@ -2,7 +2,9 @@ import { ConfigError, type HostArrays, Module, type ProcessGroup } from '@shardw
 import type { Holding } from './holding.ts';
 import { aliasesOf, modelHoldings } from './model-holdings.ts';
 import { optimizerGroups, optimizerHoldings, type SavedOptimizer } from './optimizer-holdings.ts';
-import type { CheckpointState, JsonValue, SectionName } from './state-file.ts';
+import { rankStates } from './rank-states.ts';
+import type { CheckpointState, JsonValue, SectionName, StoredState } from './state-file.ts';
+import type { Statefuls } from './stateful.ts';
 
 /** What a run needs to continue. */
 export interface CheckpointContents {
@@ -12,7 +14,12 @@ export interface CheckpointContents {
   readonly model: Module | HostArrays;
   /** Of the parameters of `model`. */
   readonly optimizer?: SavedOptimizer;
-  /** States of the schedule and the loss scaler, and whatever else the script keeps; rank 0's. */
+  /**
+   * What else remembers between updates, under names of the script's choice: a loss scaler, a
+   * schedule, a communication hook, anything with stateDict and loadStateDict. Each rank's.
+   */
+  readonly states?: Statefuls;
+  /** Whatever else the script keeps; rank 0's. */
   readonly extra?: JsonValue;
   /** What differs from rank to rank, such as the states of generators. */
   readonly rankExtra?: JsonValue;
@@ -26,21 +33,28 @@ export interface Share {
   readonly groups: CheckpointState['optimizer']['groups'];
   readonly extra: JsonValue;
   readonly rankExtra: JsonValue;
+  readonly states: Readonly<Record<string, StoredState>>;
 }
 
-/** Throws CheckpointError for an optimizer of another model. */
-export function shareOf(contents: CheckpointContents, { rank }: ProcessGroup): Share {
+/** Throws CheckpointError for an optimizer of another model, and for a state that cannot be written. */
+export async function shareOf(
+  contents: CheckpointContents,
+  { rank }: ProcessGroup,
+): Promise<Share> {
   const { model, optimizer, extra = null, rankExtra = null } = contents;
+  const { states, holdings } = await rankStates(contents.states ?? {}, rank);
   const saved = optimizer === undefined ? undefined : { optimizer, model: moduleOf(model) };
   return {
     holdings: {
       model: modelHoldings(model, rank),
       optimizer: saved === undefined ? [] : optimizerHoldings(saved.model, saved.optimizer),
+      states: holdings,
     },
     aliases: [...aliasesOf(model)],
     groups: saved === undefined ? [] : optimizerGroups(saved.model, saved.optimizer),
     extra,
     rankExtra,
+    states,
   };
 }
 

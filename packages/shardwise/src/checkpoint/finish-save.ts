@@ -12,6 +12,7 @@ import {
   pieceSchema,
   type SectionName,
   sectionNames,
+  storedStateSchema,
   type StoredSection,
 } from './state-file.ts';
 import { type WrittenFile, writePieces } from './write-pieces.ts';
@@ -20,7 +21,13 @@ const fileSchema: z.ZodType<WrittenFile> = z.object({
   byteLength: z.int(),
   pieces: z.array(z.object({ name: z.string(), piece: pieceSchema })),
 });
-const writtenSchema = z.object({ model: fileSchema, optimizer: fileSchema, rankExtra: z.json() });
+const writtenSchema = z.object({
+  model: fileSchema,
+  optimizer: fileSchema,
+  states: fileSchema,
+  rankExtra: z.json(),
+  rankState: z.record(z.string(), storedStateSchema),
+});
 type Written = z.infer<typeof writtenSchema>;
 
 /**
@@ -52,8 +59,10 @@ async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<
   };
   const model = await write('model');
   const optimizer = await write('optimizer');
+  const states = await write('states');
   await files.syncDirectory(temporary);
-  return { model, optimizer, rankExtra: share.rankExtra };
+  const { rankExtra, states: rankState } = share;
+  return { model, optimizer, states, rankExtra, rankState };
 }
 
 async function publish(save: BegunSave, written: readonly Written[]): Promise<void> {
@@ -64,8 +73,10 @@ async function publish(save: BegunSave, written: readonly Written[]): Promise<vo
     savedAt: new Date().toISOString(),
     model: { ...sectionOf('model', save, written), aliases: share.aliases },
     optimizer: { ...sectionOf('optimizer', save, written), groups: share.groups },
+    states: sectionOf('states', save, written),
     extra: share.extra,
     rankExtras: written.map(({ rankExtra }) => rankExtra),
+    rankStates: written.map(({ rankState }) => rankState),
   });
   await checkPresence(temporary, written);
   await files.writeFile(join(temporary, 'state.json'), [state]);

@@ -2,10 +2,17 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findCheckpoint } from './find-checkpoint.ts';
 import { damaged } from './piece-files.ts';
-import { fileName, type JsonValue, sectionNames, type StoredGroup } from './state-file.ts';
+import {
+  fileName,
+  type JsonValue,
+  type SectionName,
+  sectionNames,
+  type StoredGroup,
+  type StoredState,
+} from './state-file.ts';
 import { StoredTensors } from './stored-tensors.ts';
 
-/** A checkpoint on the disk; loadModel and loadOptimizer read it. */
+/** A checkpoint on the disk; loadModel, loadOptimizer and loadStates read it. */
 export interface Checkpoint {
   /** The folder that it is in. */
   readonly directory: string;
@@ -21,6 +28,9 @@ export interface Checkpoint {
   readonly extra: JsonValue;
   /** What each rank gave as `rankExtra`. */
   readonly rankExtras: readonly JsonValue[];
+  /** What each rank gave as `states`, and the tensors in it. */
+  readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
+  readonly states: StoredTensors;
 }
 
 /**
@@ -42,7 +52,7 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
       }
     }
   }
-  const tensorsOf = (section: 'model' | 'optimizer'): StoredTensors =>
+  const tensorsOf = (section: SectionName): StoredTensors =>
     new StoredTensors(folder, section, worldSize, state[section].tensors);
   return {
     directory: folder,
@@ -54,5 +64,7 @@ export async function loadCheckpoint(directory: string): Promise<Checkpoint> {
     optimizerGroups: state.optimizer.groups,
     extra,
     rankExtras,
+    rankStates: state.rankStates,
+    states: tensorsOf('states'),
   };
 }

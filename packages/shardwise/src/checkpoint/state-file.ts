@@ -51,6 +51,15 @@ export interface StoredGroup {
   readonly settings: Readonly<Record<string, JsonValue>>;
 }
 
+/** Where something stands in a state: names of fields, and numbers of items. */
+export type StatePath = readonly (string | number)[];
+
+/** A state that was given under a name: plain data, and which tensors stand where it has null. */
+export interface StoredState {
+  readonly value: JsonValue;
+  readonly tensors: readonly { readonly path: StatePath; readonly name: string }[];
+}
+
 /** What state.json says of a checkpoint. */
 export interface CheckpointState {
   readonly step: number;
@@ -61,19 +70,23 @@ export interface CheckpointState {
     readonly aliases: readonly (readonly [alias: string, name: string])[];
   };
   readonly optimizer: StoredSection & { readonly groups: readonly StoredGroup[] };
+  /** Tensors of `rankStates`. */
+  readonly states: StoredSection;
   readonly extra: JsonValue;
   /** What each rank kept for itself. */
   readonly rankExtras: readonly JsonValue[];
+  /** By rank, then by name. */
+  readonly rankStates: readonly Readonly<Record<string, StoredState>>[];
 }
 
-export type SectionName = 'model' | 'optimizer';
-export const sectionNames: readonly SectionName[] = ['model', 'optimizer'];
+export type SectionName = 'model' | 'optimizer' | 'states';
+export const sectionNames: readonly SectionName[] = ['model', 'optimizer', 'states'];
 
 /** How many bytes a checksum is for: what a reader of a part reads more than it needs, at most twice. */
 export const CHECKSUM_BYTES = 1_048_576;
 
 const FORMAT = 'shardwise-checkpoint';
-const VERSION = 2;
+const VERSION = 3;
 
 const count = z.int().nonnegative();
 const dtypeNames = z.custom<DType>(
@@ -113,6 +126,13 @@ const sectionSchema = z.object({
   tensors: z.array(tensorSchema),
 });
 
+export const storedStateSchema: z.ZodType<StoredState> = z.object({
+  value: z.json(),
+  tensors: z.array(
+    z.object({ path: z.array(z.union([z.string(), count])).max(64), name: z.string() }),
+  ),
+});
+
 const stateSchema = z.object({
   format: z.literal(FORMAT),
   version: z.literal(VERSION),
@@ -125,8 +145,10 @@ const stateSchema = z.object({
       z.object({ params: z.array(z.string()), settings: z.record(z.string(), z.json()) }),
     ),
   }),
+  states: sectionSchema,
   extra: z.json(),
   rankExtras: z.array(z.json()),
+  rankStates: z.array(z.record(z.string(), storedStateSchema)),
 });
 
 /** `model-00002-of-00004.safetensors` for rank 1 of 4. */
@@ -183,7 +205,7 @@ export function decodeState(text: string, path: string): CheckpointState {
       : 'it is no JSON';
     throw refuse(found, cause);
   }
-  for (const { fileBytes, tensors } of [state.model, state.optimizer]) {
+  for (const { fileBytes, tensors } of sectionNames.map((name) => state[name])) {
     if (fileBytes.length !== state.worldSize) {
       throw refuse(`${fileBytes.length} files of ${state.worldSize} ranks`);
     }

@@ -2,7 +2,7 @@ import { CheckpointError, type HostArray } from '@shardwise/core';
 import { PieceFiles } from './piece-files.ts';
 import type { SectionName, StoredTensor } from './state-file.ts';
 
-/** The tensors of a checkpoint's model or optimizer, which are read when they are asked for. */
+/** The tensors of a checkpoint's model, optimizer or other states, which are read when they are asked for. */
 export class StoredTensors {
   readonly #directory: string;
   readonly #section: SectionName;

@@ -4,6 +4,7 @@ export interface GradBucketOptions {
   readonly index: number;
   readonly isLast: boolean;
   readonly axis: string;
+  readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
   readonly gradients: readonly Tensor[];
 }
@@ -16,15 +17,18 @@ export class GradBucket {
   readonly isLast: boolean;
   /** The mesh axis over which gradients are averaged. */
   readonly axis: string;
+  /** Of the parameters, in the model. */
+  readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
   /** Of this rank's batch, and of earlier passes inside noSync. Shapes: those of the parameters. */
   readonly gradients: readonly Tensor[];
   #buffer: Tensor | null = null;
 
-  constructor({ index, isLast, axis, parameters, gradients }: GradBucketOptions) {
+  constructor({ index, isLast, axis, names, parameters, gradients }: GradBucketOptions) {
     this.index = index;
     this.isLast = isLast;
     this.axis = axis;
+    this.names = names;
     this.parameters = parameters;
     this.gradients = gradients;
   }

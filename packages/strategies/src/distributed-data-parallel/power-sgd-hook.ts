@@ -2,7 +2,7 @@ import type { Tensor } from '@shardwise/core';
 import type { CommHook } from './comm-hook.ts';
 import type { GradBucket } from './grad-bucket.ts';
 import { orthogonalize } from './orthogonalize.ts';
-import { PowerSgdState, type PowerSgdOptions } from './power-sgd-state.ts';
+import { PowerSgdState, type PowerSgdOptions, type PowerSgdStateDict } from './power-sgd-state.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
 /**
@@ -12,21 +12,33 @@ import { reduceBucket } from './reduce-bucket.ts';
  * compressed, and that a column of zeros stays zero instead of becoming NaN. One hook belongs to one
  * model; throws ConfigError for options out of range.
  */
-export function powerSgdHook(options: PowerSgdOptions = {}): CommHook {
+export function powerSgdHook(options: PowerSgdOptions = {}): PowerSgdHook {
   const state = new PowerSgdState(options);
-  return (bucket) =>
+  const hook: CommHook = (bucket) =>
     state.startsBucket(bucket.isLast)
       ? compressed(bucket, state)
       : reduceBucket(bucket, bucket.gradients, 'avg');
+  return Object.assign(hook, {
+    stateDict: () => state.read(),
+    loadStateDict: (dict: PowerSgdStateDict) => state.load(dict),
+  });
+}
+
+/** A communication hook whose state a checkpoint may keep, by itself on each rank. */
+export interface PowerSgdHook extends CommHook {
+  /** Copies on the host. */
+  stateDict(): Promise<PowerSgdStateDict>;
+  /** Throws CheckpointError, before anything changes, for what no hook of these options gave. */
+  loadStateDict(dict: PowerSgdStateDict): void;
 }
 
 /** Two messages: what is sent whole with the first factors P, then the second factors Q. */
 function compressed(bucket: GradBucket, state: PowerSgdState): readonly Tensor[] {
   const epsilon = state.orthogonalizationEpsilon;
-  const parts = bucket.parameters.flatMap((parameter, index) => {
+  const parts = bucket.names.flatMap((name, index) => {
     const { [index]: gradient } = bucket.gradients;
     if (gradient === undefined) return [];
-    const part = state.compress(parameter, gradient);
+    const part = state.compress(name, gradient);
     const first = part?.matrix.matmul(orthogonalize(part.factor, epsilon)) ?? gradient;
     return [{ gradient, part, first }];
   });

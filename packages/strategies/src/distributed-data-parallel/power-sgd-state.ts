@@ -1,4 +1,17 @@
-import { ConfigError, fromData, Generator, type Tensor } from '@shardwise/core';
+import {
+  CheckpointError,
+  ConfigError,
+  elementCount,
+  formatShape,
+  fromData,
+  Generator,
+  type GeneratorState,
+  type HostArray,
+  type HostArrays,
+  sameShape,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core';
 
 /** PyTorch's PowerSGDState, with its defaults. */
 export interface PowerSgdOptions {
@@ -18,6 +31,16 @@ export interface PowerSgdOptions {
   readonly seed?: number;
 }
 
+/** What PowerSGD remembers, on the host; errors are this rank's own. */
+export interface PowerSgdStateDict {
+  readonly iteration: number;
+  readonly random: GeneratorState;
+  /** By the names of parameters. Shapes: [M, K]. */
+  readonly factors: HostArrays;
+  /** By the names of parameters. Shapes: [N, M]. */
+  readonly errors: HostArrays;
+}
+
 /** A gradient as a matrix, with what is kept of it between steps. */
 export interface CompressedGradient {
   /** With what earlier steps have left out. Shape: [N, M]. */
@@ -33,8 +56,8 @@ export class PowerSgdState {
   readonly orthogonalizationEpsilon: number;
   readonly #options: Required<PowerSgdOptions>;
   readonly #random: Generator;
-  readonly #factors = new Map<Tensor, Tensor>();
-  readonly #errors = new Map<Tensor, Tensor>();
+  readonly #factors = new Map<string, Tensor>();
+  readonly #errors = new Map<string, Tensor>();
   #iteration = 0;
 
   /** Throws ConfigError for options out of range. */
@@ -61,8 +84,33 @@ export class PowerSgdState {
     return compresses;
   }
 
+  async read(): Promise<PowerSgdStateDict> {
+    return {
+      iteration: this.#iteration,
+      random: this.#random.getState(),
+      factors: await readAll(this.#factors),
+      errors: await readAll(this.#errors),
+    };
+  }
+
+  /** Throws CheckpointError, before anything changes; for other shapes, when they are needed. */
+  load({ iteration, random, factors, errors }: PowerSgdStateDict): void {
+    if (!Number.isSafeInteger(iteration) || iteration < 0) throw unfit(`step ${iteration}`);
+    const [loadedFactors, loadedErrors] = [tensorsOf(factors), tensorsOf(errors)];
+    this.#random.setState(random);
+    this.#iteration = iteration;
+    for (const [kept, loaded] of [
+      [this.#factors, loadedFactors],
+      [this.#errors, loadedErrors],
+    ] as const) {
+      for (const tensor of kept.values()) tensor.dispose();
+      kept.clear();
+      for (const [name, tensor] of loaded) kept.set(name, tensor);
+    }
+  }
+
   /** Null for a gradient that is not worth it. */
-  compress(parameter: Tensor, gradient: Tensor): CompressedGradient | null {
+  compress(name: string, gradient: Tensor): CompressedGradient | null {
     const { matrixApproximationRank, minCompressionRate } = this.#options;
     const [rows = 1] = gradient.shape;
     const columns = gradient.numel / rows;
@@ -70,8 +118,8 @@ export class PowerSgdState {
     const sent = (rows + columns) * rank;
     const isWorthIt = gradient.ndim > 1 && sent * minCompressionRate < rows * columns;
     if (!isWorthIt || gradient.dtype !== 'f32') return null;
-    const error = this.#errorOf(parameter, rows, columns);
-    const kept = this.#factorOf(parameter, columns, rank);
+    const error = this.#errorOf(name, rows, columns);
+    const kept = this.#factorOf(name, columns, rank);
     const matrix = gradient.reshape([rows, columns]);
     return {
       matrix: error === null ? matrix : matrix.add(error),
@@ -83,15 +131,16 @@ export class PowerSgdState {
     };
   }
 
-  #errorOf(parameter: Tensor, rows: number, columns: number): Tensor | null {
+  #errorOf(name: string, rows: number, columns: number): Tensor | null {
     if (!this.#options.useErrorFeedback) return null;
     const zeros = (): Tensor => fromData(new Float32Array(rows * columns), [rows, columns], 'f32');
-    return keptIn(this.#errors, parameter, zeros);
+    return keptIn(this.#errors, name, [rows, columns], zeros);
   }
 
-  #factorOf(parameter: Tensor, columns: number, rank: number): Tensor | null {
+  #factorOf(name: string, columns: number, rank: number): Tensor | null {
     if (!this.#options.warmStart) return null;
-    return keptIn(this.#factors, parameter, () => this.#randomFactor(columns, rank));
+    const random = (): Tensor => this.#randomFactor(columns, rank);
+    return keptIn(this.#factors, name, [columns, rank], random);
   }
 
   #randomFactor(columns: number, rank: number): Tensor {
@@ -99,12 +148,44 @@ export class PowerSgdState {
   }
 }
 
-function keptIn(kept: Map<Tensor, Tensor>, parameter: Tensor, make: () => Tensor): Tensor {
-  const known = kept.get(parameter);
-  if (known !== undefined) return known;
-  const made = make().makeResident();
-  kept.set(parameter, made);
-  return made;
+function keptIn(kept: Map<string, Tensor>, name: string, shape: Shape, make: () => Tensor): Tensor {
+  const known = kept.get(name) ?? make().makeResident();
+  if (!sameShape(known.shape, shape)) {
+    throw unfit(`${name} of shape ${formatShape(known.shape)}, not ${formatShape(shape)}`);
+  }
+  kept.set(name, known);
+  return known;
+}
+
+async function readAll(kept: ReadonlyMap<string, Tensor>): Promise<HostArrays> {
+  const arrays: Record<string, HostArray> = {};
+  for (const [name, tensor] of kept) {
+    const { dtype, shape } = tensor;
+    const bytes = new Uint8Array(Float32Array.from(await tensor.data(), Number).buffer);
+    arrays[name] = { dtype, shape, bytes };
+  }
+  return arrays;
+}
+
+function tensorsOf(arrays: HostArrays): readonly (readonly [name: string, tensor: Tensor])[] {
+  return Object.entries(arrays).map(([name, { dtype, shape, bytes }]) => {
+    if (dtype !== 'f32' || bytes.byteLength !== elementCount(shape) * 4) {
+      throw unfit(`${name} as ${dtype} ${formatShape(shape)} in ${bytes.byteLength} bytes`);
+    }
+    const values = new Float32Array(bytes.slice().buffer);
+    return [name, fromData(values, shape, 'f32').makeResident()];
+  });
+}
+
+function unfit(found: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: 'to go on with a saved state of PowerSGD',
+      found,
+      todo: 'Load what stateDict() of a hook of the same options and model gave',
+    },
+    { found },
+  );
 }
 
 function checkOptions(options: Required<PowerSgdOptions>): void {

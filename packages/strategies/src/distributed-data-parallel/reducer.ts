@@ -135,6 +135,7 @@ export class Reducer {
         index: number,
         isLast: number === this.#buckets.length - 1,
         axis: this.#options.axis,
+        names: indices.flatMap((index) => this.#names[index] ?? []),
         parameters,
         gradients: parameters.map(({ grad, shape, dtype }) => grad ?? zeros(shape, dtype)),
       });

@@ -139,7 +139,10 @@ function around(x: Tensor, styles: readonly (readonly [ParallelStyle, string])[]
 
 async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[number]> {
   const { mesh } = currentSession();
-  const shape = changes.reduce((sizes, { axis, from }) => partShape(sizes, axis, from), wholeShape);
+  const shape = changes.reduce<readonly number[]>(
+    (sizes, { axis, from }) => partShape(sizes, axis, from),
+    wholeShape,
+  );
   const count = shape.reduce((product, size) => product * size, 1);
   const place = placeOf(changes, mesh, ({ from }) => isAlike(from));
   const base = values(count, 10 + place);

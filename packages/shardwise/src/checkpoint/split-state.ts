@@ -1,0 +1,75 @@
+import { CheckpointError, dtypes, elementCount, type HostArray } from '@shardwise/core';
+import type { JsonValue, StatePath } from './state-file.ts';
+
+/** Deeper than any state that is not a cycle. */
+const MAX_DEPTH = 64;
+
+export interface SplitState {
+  /** Null where tensors stand. */
+  readonly value: JsonValue;
+  readonly tensors: readonly { readonly path: StatePath; readonly array: HostArray }[];
+}
+
+/**
+ * Takes the tensors out of a state, and copies the rest. Throws CheckpointError, naming `owner` and
+ * the place, for what is neither JSON nor a HostArray.
+ */
+export function splitState(owner: string, state: unknown): SplitState {
+  const tensors: { path: StatePath; array: HostArray }[] = [];
+  const visit = (value: unknown, path: StatePath): JsonValue => {
+    if (path.length > MAX_DEPTH) throw unsaved(owner, path, `${MAX_DEPTH} levels below each other`);
+    if (isHostArray(value)) {
+      tensors.push({ path, array: value });
+      return null;
+    }
+    if (Array.isArray(value)) {
+      return value.map((each: unknown, index) => visit(each, [...path, index]));
+    }
+    if (isPlainObject(value)) {
+      const entries = Object.entries(value).filter(([, each]) => each !== undefined);
+      return Object.fromEntries(entries.map(([key, each]) => [key, visit(each, [...path, key])]));
+    }
+    if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
+    if (typeof value === 'number' && Number.isFinite(value)) return value;
+    throw unsaved(owner, path, describe(value));
+  };
+  return { value: visit(state, []), tensors };
+}
+
+function isHostArray(value: unknown): value is HostArray {
+  if (typeof value !== 'object' || value === null) return false;
+  if (!('dtype' in value && 'shape' in value && 'bytes' in value)) return false;
+  const { dtype, shape, bytes } = value;
+  if (typeof dtype !== 'string' || !isDType(dtype)) return false;
+  if (!Array.isArray(shape) || !(bytes instanceof Uint8Array)) return false;
+  const dims: readonly unknown[] = shape;
+  const sizes = dims.filter((dim): dim is number => Number.isSafeInteger(dim));
+  const isWhole = bytes.byteLength === elementCount(sizes) * dtypes[dtype].bytes;
+  return sizes.length === dims.length && isWhole;
+}
+
+function isDType(name: string): name is keyof typeof dtypes {
+  return Object.hasOwn(dtypes, name);
+}
+
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return `a ${value.constructor.name}`;
+  return typeof value === 'number' ? String(value) : `a ${typeof value}`;
+}
+
+function unsaved(owner: string, path: StatePath, found: string): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `to save the state of "${owner}"`,
+      found: `${found} at ${path.length === 0 ? 'its top' : `"${path.join('.')}"`}`,
+      todo: 'Have stateDict() return what JSON keeps, with tensors as { dtype, shape, bytes }',
+    },
+    { owner, path: path.join('.') },
+  );
+}

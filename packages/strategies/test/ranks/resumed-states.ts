@@ -1,0 +1,126 @@
+import {
+  AdamW,
+  cosineSchedule,
+  DynamicLossScaler,
+  LearningRateScheduler,
+  manualSeed,
+  type Module,
+  type Strategy,
+} from '@shardwise/core';
+import { ddp, fsdp, parallelize, powerSgdHook, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import {
+  loadCheckpoint,
+  loadModel,
+  loadOptimizer,
+  loadStates,
+  saveCheckpoint,
+  type Statefuls,
+} from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { globalBatch, tasks } from './models.ts';
+
+/** Updates before the checkpoint, and after it. */
+export const half = 6;
+
+interface Training {
+  readonly strategy: Strategy<Module>;
+  readonly scaler?: DynamicLossScaler;
+  readonly states: Statefuls;
+}
+
+const scaled = (strategy: Strategy<Module>): Training => {
+  // Its first steps overflow, and it grows again soon.
+  const scaler = new DynamicLossScaler({ initialScale: 2 ** 20, scaleWindow: 3, hysteresis: 2 });
+  return { strategy, scaler, states: { scaler } };
+};
+const f16 = { parameterDtype: 'f16' } as const;
+
+const trainings = {
+  'DDP with PowerSGD': () => {
+    const hook = powerSgdHook({ startIteration: 2, minCompressionRate: 0.5 });
+    return { strategy: ddp({ commHook: hook, findUnusedParameters: true }), states: { hook } };
+  },
+  'ZeRO-2 in f16 with a scaled loss': () => scaled(zero({ stage: 2, mixedPrecision: f16 })),
+  'FSDP in f16 with a scaled loss': () => scaled(fsdp({ mixedPrecision: f16 })),
+} as const satisfies Record<string, () => Training>;
+
+export type TrainingName = keyof typeof trainings;
+export const trainingNames: readonly TrainingName[] = Object.keys(trainings).filter(
+  (name): name is TrainingName => Object.hasOwn(trainings, name),
+);
+
+export const observations = z.record(
+  z.string(),
+  z.object({
+    uninterrupted: z.array(z.number()),
+    resumed: z.array(z.number()),
+    /** The second half without the states. */
+    forgotten: z.array(z.number()),
+  }),
+);
+
+export async function main(context: RankContext): Promise<z.infer<typeof observations>> {
+  const { group } = await join(context);
+  const directory = z.string().parse(context.data);
+  const found: z.infer<typeof observations> = {};
+  for (const name of trainingNames) {
+    const folder = `${directory}/${name}`;
+    const uninterrupted = await train(name, context, { stop: 2 * half });
+    const first = await train(name, context, { stop: half, saveTo: { folder, group } });
+    const second = await train(name, context, { first: half, stop: 2 * half, from: folder, group });
+    const forgotten = await train(name, context, { first: half, stop: 2 * half, from: folder });
+    found[name] = { uninterrupted, resumed: [...first, ...second], forgotten };
+  }
+  return found;
+}
+
+interface Stretch {
+  readonly first?: number;
+  readonly stop: number;
+  readonly saveTo?: { readonly folder: string; readonly group: Group };
+  readonly from?: string;
+  /** Of those that load their states. */
+  readonly group?: Group;
+}
+type Group = Awaited<ReturnType<typeof join>>['group'];
+
+async function train(
+  name: TrainingName,
+  { rank, size }: RankContext,
+  { first = 0, stop, saveTo, from, group }: Stretch,
+): Promise<number[]> {
+  // What is not loaded must show.
+  manualSeed(first);
+  const task = tasks['an odd MLP'];
+  const model = task.build();
+  const { strategy, scaler, states: own }: Training = trainings[name]();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new AdamW(model.parameters(), { lr: 0.02 });
+  const schedule = new LearningRateScheduler(optimizer, cosineSchedule(4 * half));
+  const states = { ...own, schedule };
+  if (from !== undefined) {
+    const checkpoint = await loadCheckpoint(from);
+    await loadModel(checkpoint, model);
+    await loadOptimizer(checkpoint, model, optimizer);
+    if (group !== undefined) await loadStates(checkpoint, states, { group });
+  }
+  const share = globalBatch / size;
+  const losses: number[] = [];
+  for (let step = first; step < stop; step++) {
+    optimizer.zeroGrad();
+    const { x, y } = task.batch(step, rank * share, (rank + 1) * share);
+    const loss = task.loss(parallel.forward(x), y);
+    (scaler?.scale(loss) ?? loss).backward();
+    if (scaler === undefined) await optimizer.step();
+    else await scaler.step(optimizer);
+    schedule.step();
+    losses.push(await loss.item());
+  }
+  if (saveTo !== undefined) {
+    const contents = { step: stop, model, optimizer, states };
+    await saveCheckpoint(saveTo.folder, contents, { group: saveTo.group });
+  }
+  return losses;
+}
