@@ -81,14 +81,14 @@ describe.each(Object.entries(strategies))('%s with inputs that are cast', (_, st
   it('has the gradients of the rounded operations, in the dtype of the optimizer', async () => {
     const model = build();
     rounded(model, 'bf16').to('f32').square().mean().backward();
-    const expected = await Promise.all(model.parameters().map(({ grad }) => grad?.data()));
+    const expected = await Promise.all(model.parameters().map(async ({ grad }) => grad?.data()));
     const policy = { parameterDtype: 'bf16', castForwardInputs: true, outputDtype: 'f32' } as const;
     const parallel = await parallelize(build(), strategyOf(policy));
     const { y } = parallel.forward(inputs());
     y.square().mean().backward();
     const parameters = parallel.module.parameters();
     expect(parameters.map(({ grad }) => grad?.dtype)).toEqual(parameters.map(() => 'f32'));
-    const found = await Promise.all(parameters.map(({ grad }) => grad?.data()));
+    const found = await Promise.all(parameters.map(async ({ grad }) => grad?.data()));
     expect(found.map((data) => [...(data ?? [])])).toEqual(
       expected.map((data) => [...(data ?? [])]),
     );

@@ -80,13 +80,13 @@ function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefin
   region.remake(node, () => noGrad(() => pageIn(page)));
 }
 
-/** Nodes of a region that results are made of, those of regions inside it left out. */
-function membersOf(region: RecomputeRegion, results: Iterable<Node>, olderId: number): Node[] {
+/** The results, and nodes of the region that they are made of; those of regions inside it are theirs. */
+function membersOf(region: RecomputeRegion, results: ReadonlySet<Node>, olderId: number): Node[] {
   const seen = new Set(results);
   for (const node of seen) {
     for (const input of node.inputs) if (input.id > olderId) seen.add(input);
   }
-  return [...seen].filter((node) => node.region === region);
+  return [...seen].filter((node) => node.region === region || results.has(node));
 }
 
 /** Of tensors, and of those in lists and plain objects. */
