@@ -1,6 +1,7 @@
 import { RecomputeRegion } from '../autograd/recompute.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { newestNodeId, noGrad, type Node } from '../graph/node.ts';
+import { travellingOps } from '../graph/travelling-ops.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
@@ -45,27 +46,15 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
   return result;
 }
 
-const products: ReadonlySet<Op> = new Set<Op>(['matmul', 'conv2d']);
-
-const collectives: ReadonlySet<Op> = new Set<Op>([
-  'allReduce',
-  'allGather',
-  'reduceScatter',
-  'allToAll',
-  'broadcast',
-  'reduce',
-  'sendRecv',
-]);
-
-function isDear(op: Op): boolean {
-  return products.has(op) || collectives.has(op);
-}
+/** To make again. */
+const dear: ReadonlySet<Op> = new Set<Op>(['matmul', 'conv2d', ...travellingOps]);
 
 /** Keeps what is dear to make again, as products and what other ranks sent, and makes the rest again. */
-export const keepProducts: CheckpointPolicy = ({ op }) => (isDear(op) ? 'keep' : 'recompute');
+export const keepProducts: CheckpointPolicy = ({ op }) => (dear.has(op) ? 'keep' : 'recompute');
 
 /** As keepProducts, but they leave the device until backward. */
-export const offloadProducts: CheckpointPolicy = ({ op }) => (isDear(op) ? 'offload' : 'recompute');
+export const offloadProducts: CheckpointPolicy = ({ op }) =>
+  dear.has(op) ? 'offload' : 'recompute';
 
 function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
   if (pages === undefined) {

@@ -1,5 +1,6 @@
 import { cast } from '../graph/build/elementwise.ts';
 import type { Node } from '../graph/node.ts';
+import { travellingOps } from '../graph/travelling-ops.ts';
 import type { Op } from '../spec/op.ts';
 
 /** What takes values of any dtype as they are; collectives round by themselves, where they add. */
@@ -15,13 +16,7 @@ const moving: ReadonlySet<Op> = new Set<Op>([
   'concat',
   'gather',
   'indexSelect',
-  'allReduce',
-  'allGather',
-  'reduceScatter',
-  'allToAll',
-  'broadcast',
-  'reduce',
-  'sendRecv',
+  ...travellingOps,
   'pageOut',
   'pageIn',
 ]);

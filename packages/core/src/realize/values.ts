@@ -1,4 +1,5 @@
 import { newWalk, type Node } from '../graph/node.ts';
+import { travellingOps } from '../graph/travelling-ops.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';
 import type { Expanded } from './expand.ts';
@@ -28,13 +29,7 @@ export interface ValueGraph {
 }
 
 const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
-  'allReduce',
-  'allGather',
-  'reduceScatter',
-  'allToAll',
-  'broadcast',
-  'reduce',
-  'sendRecv',
+  ...travellingOps,
   'localChunk',
   'reinterpret',
 ]);
