@@ -1,7 +1,7 @@
 import type { CollectiveOp } from '../spec/op.ts';
 
 /** Collectives in which data travels between ranks. */
-export const travellingOps = [
+export const travellingOps: readonly CollectiveOp[] = [
   'allReduce',
   'allGather',
   'reduceScatter',
@@ -9,4 +9,4 @@ export const travellingOps = [
   'broadcast',
   'reduce',
   'sendRecv',
-] as const satisfies readonly CollectiveOp[];
+];
