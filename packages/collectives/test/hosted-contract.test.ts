@@ -5,31 +5,13 @@ import {
   hostedTransport,
   joinThreadsWorld,
 } from '@shardwise/collectives';
-import type { ProcessGroup } from '@shardwise/core/spec';
 import {
   processGroupContract,
   processGroupRandomCalls,
-  RankFailure,
-  runProcessGroupScenario,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
-
-async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
-  try {
-    const value = await runProcessGroupScenario(group, scenario);
-    return { status: 'fulfilled', value };
-  } catch (error) {
-    return { status: 'rejected', error: new RankFailure(group.rank, reportOf(error)) };
-  } finally {
-    group.close();
-  }
-}
-
-function reportOf(error: unknown): ConstructorParameters<typeof RankFailure>[1] {
-  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-  return { name, message, stack, code: undefined, fields: {} };
-}
+import { playScenario } from './play-scenario.ts';
 
 /** Ranks of one thread, on hosts that are each a world of shared memory. */
 function runOn(hostsOf: (size: number) => readonly number[], algorithm = '') {
@@ -46,7 +28,7 @@ function runOn(hostsOf: (size: number) => readonly number[], algorithm = '') {
       const local = joinThreadsWorld(worlds.get(hosts[rank]!)!, localRank);
       return createGroup(hostedTransport({ local, remote, hosts }), { hosts, algorithm });
     });
-    return Promise.all(groups.map((group) => play(group, scenario)));
+    return Promise.all(groups.map((group) => playScenario(group, scenario)));
   };
 }
 

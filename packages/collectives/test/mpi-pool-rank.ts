@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { mpiGroup } from '@shardwise/collectives/node';
-import { ShardwiseError } from '@shardwise/core/spec';
+import { reportOf } from '@shardwise/testing/ranks';
 import { FrameReader, sendFrame } from './mpi-frames.ts';
 import type { MpiAnswer, MpiTask } from './mpi-pool.ts';
 
@@ -30,10 +30,4 @@ async function outcomeOf({ moduleUrl, name, data }: MpiTask): Promise<MpiAnswer>
   } finally {
     group.close();
   }
-}
-
-function reportOf(error: unknown) {
-  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-  const known = ShardwiseError.isInstance(error) ? error : undefined;
-  return { name, message, stack, code: known?.code, fields: {} };
 }

@@ -1,6 +1,5 @@
 import { parentPort } from 'node:worker_threads';
-import { ShardwiseError } from '@shardwise/core/spec';
-import type { ErrorReport } from '@shardwise/testing/ranks';
+import { reportOf } from '@shardwise/testing/ranks';
 import type { ProcessAnswer, ProcessTask } from './process-pool.ts';
 
 // A process or a thread of a pool: calls what it is told and answers how that ended.
@@ -23,10 +22,4 @@ async function outcomeOf({ moduleUrl, name, context }: ProcessTask): Promise<Pro
   } catch (error) {
     return { status: 'rejected', report: reportOf(error) };
   }
-}
-
-function reportOf(error: unknown): ErrorReport {
-  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-  const known = ShardwiseError.isInstance(error) ? error : undefined;
-  return { name, message, stack, code: known?.code, fields: known?.fields ?? {} };
 }

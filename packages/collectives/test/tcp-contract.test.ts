@@ -1,33 +1,15 @@
 import { createGroup } from '@shardwise/collectives';
 import { MemoryStore, tcpTransport } from '@shardwise/collectives/node';
-import type { ProcessGroup } from '@shardwise/core/spec';
 import {
   processGroupCases,
   processGroupContract,
   processGroupRandomCalls,
-  RankFailure,
-  runProcessGroupScenario,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { playScenario } from './play-scenario.ts';
 import { operationCases } from './operation-cases.ts';
 import { startTcpJob } from './tcp-job.ts';
-
-async function play(group: ProcessGroup, scenario: ProcessGroupScenario): Promise<RankOutcome> {
-  try {
-    const value = await runProcessGroupScenario(group, scenario, { cases: operationCases });
-    return { status: 'fulfilled', value };
-  } catch (error) {
-    return { status: 'rejected', error: new RankFailure(group.rank, reportOf(error)) };
-  } finally {
-    group.close();
-  }
-}
-
-function reportOf(error: unknown): ConstructorParameters<typeof RankFailure>[1] {
-  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-  return { name, message, stack, code: undefined, fields: {} };
-}
 
 function runInProcess(encrypt: boolean) {
   return async (size: number, scenario: ProcessGroupScenario): Promise<readonly RankOutcome[]> => {
@@ -37,7 +19,9 @@ function runInProcess(encrypt: boolean) {
         tcpTransport({ store, rank, size, secret: 'open sesame', encrypt }),
       ),
     );
-    return Promise.all(transports.map((transport) => play(createGroup(transport), scenario)));
+    return Promise.all(
+      transports.map((transport) => playScenario(createGroup(transport), scenario)),
+    );
   };
 }
 

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createGroup } from '@shardwise/collectives';
 import { connectStore, tcpTransport } from '@shardwise/collectives/node';
-import { ShardwiseError, type ProcessGroup } from '@shardwise/core/spec';
-import { runProcessGroupScenario } from '@shardwise/testing/ranks';
+import type { ProcessGroup } from '@shardwise/core/spec';
+import { reportOf, runProcessGroupScenario } from '@shardwise/testing/ranks';
 import { JOB_SECRET, type TcpRankContext, type TcpRankMessage, type TcpTask } from './tcp-job.ts';
 
 // What startTcpJob runs in each process.
@@ -38,10 +38,4 @@ function tell(message: TcpRankMessage): Promise<void> {
     if (process.send === undefined) resolve();
     else process.send(message, undefined, undefined, () => resolve());
   });
-}
-
-function reportOf(error: unknown) {
-  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-  const code = ShardwiseError.isInstance(error) ? error.code : undefined;
-  return { name, message, stack, code, fields: {} };
 }

@@ -8,7 +8,7 @@ export type {
 export { typed, valuesOf, zeros } from './contracts/process-group/typed-values.ts';
 export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
-export { RankFailure } from './ranks/rank-failure.ts';
+export { RankFailure, reportOf } from './ranks/rank-failure.ts';
 export type { ErrorReport } from './ranks/rank-failure.ts';
 export type { RankContext } from './ranks/rank-task.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';

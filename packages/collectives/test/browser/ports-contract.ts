@@ -7,12 +7,11 @@ import {
 import {
   processGroupContract,
   processGroupRandomCalls,
-  RankFailure,
-  runProcessGroupScenario,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
 import { afterAll } from 'vitest';
+import { playScenario } from '../play-scenario.ts';
 import { PageWorkers } from './page-workers.ts';
 
 export interface PortsContract {
@@ -44,18 +43,9 @@ export function portsContract({ workers: sizes, oneThread, randomCalls }: PortsC
 function runHere(options: Partial<PortTransportOptions> = {}) {
   return (size: number, scenario: ProcessGroupScenario): Promise<RankOutcome[]> => {
     const { ranks } = connectPorts(size);
-    const outcomes = ranks.map(async (ports, rank): Promise<RankOutcome> => {
-      const group = createGroup(portTransport({ rank, size, ports, ...options }));
-      try {
-        return { status: 'fulfilled', value: await runProcessGroupScenario(group, scenario) };
-      } catch (error) {
-        const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-        const report = { name, message, stack, code: undefined, fields: {} };
-        return { status: 'rejected', error: new RankFailure(rank, report) };
-      } finally {
-        group.close();
-      }
-    });
+    const outcomes = ranks.map((ports, rank) =>
+      playScenario(createGroup(portTransport({ rank, size, ports, ...options })), scenario),
+    );
     return Promise.all(outcomes);
   };
 }

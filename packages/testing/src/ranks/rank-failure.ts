@@ -22,6 +22,7 @@ export class RankFailure extends Error {
   }
 }
 
+/** What a thrown value says. */
 export function reportOf(error: unknown): ErrorReport {
   if (!(error instanceof Error)) {
     const message = String(error);
