@@ -13,6 +13,8 @@ const OUT_OF_BOUNDS = Uint8Array.from([
 const [fault = ''] = process.argv.slice(2);
 const group = await mpiGroup();
 const { rank } = group;
+/** A long call has an inside. */
+const elements = fault === 'is killed inside a call' ? 1 << 22 : 2;
 
 const faults: Readonly<Record<string, () => Promise<void>>> = {
   nothing: async () => {},
@@ -30,6 +32,11 @@ const faults: Readonly<Record<string, () => Promise<void>>> = {
   },
   'is killed': async () => {
     process.kill(process.pid, 'SIGKILL');
+  },
+  'is killed inside a call': async () => {
+    const done = group.allReduce(ones(), 'sum');
+    process.kill(process.pid, 'SIGKILL');
+    await done;
   },
   'is stopped': async () => {
     process.kill(process.pid, 'SIGSTOP');
@@ -58,6 +65,7 @@ try {
 
 async function play(all: ProcessGroup): Promise<void> {
   for (let step = 0; step < 5; step++) await all.allReduce(ones(), 'sum');
+  if (fault === 'goes on') say(`pid ${process.pid}`);
   if (rank === 1) await faults[fault]?.();
   if (fault === 'nothing' || fault === 'a trap') return;
   const timeoutMs = fault === 'is stopped' ? 1500 : 30_000;
@@ -65,7 +73,10 @@ async function play(all: ProcessGroup): Promise<void> {
 }
 
 function ones() {
-  return { bytes: new Uint8Array(new Float32Array([1, 1]).buffer), dtype: 'f32' } as const;
+  return {
+    bytes: new Uint8Array(new Float32Array(elements).fill(1).buffer),
+    dtype: 'f32',
+  } as const;
 }
 
 function say(text: string): void {

@@ -1,5 +1,6 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 import { findMpis, type MpiLauncher } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
 
@@ -13,12 +14,27 @@ interface Ended {
 const program = new URL('./mpi-fault-rank.ts', import.meta.url).pathname;
 const size = 3;
 
-async function play(launcher: MpiLauncher, fault: string): Promise<Ended> {
-  const child = spawn(
+function start(
+  launcher: MpiLauncher,
+  fault: string,
+): ChildProcessByStdio<null, Readable, Readable> {
+  return spawn(
     launcher.command,
     [...launcher.argumentsFor(size), process.execPath, program, fault],
     { env: { ...process.env, ...launcher.environment }, stdio: ['ignore', 'pipe', 'pipe'] },
   );
+}
+
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+async function play(launcher: MpiLauncher, fault: string): Promise<Ended> {
+  const child = start(launcher, fault);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
@@ -72,12 +88,26 @@ function endsJobs(launcher: MpiLauncher): void {
     expect(exitCode).toBe(1);
   });
 
-  it('where a rank is killed, the job ends, and who outlives it says which rank it was', async () => {
-    const { exitCode, said } = await play(launcher, 'is killed');
-    expect(exitCode).not.toBe(0);
-    // The launcher may end the others before they have noticed.
-    for (const rank of [0, 2]) {
-      expect(said[rank]).toMatch(/^$|rank 1 .*ended without closing the group/);
-    }
+  it.each(['is killed', 'is killed inside a call'])(
+    'where a rank %s, the job ends, and who outlives it says which rank it was',
+    async (fault) => {
+      const { exitCode, said } = await play(launcher, fault);
+      expect(exitCode).not.toBe(0);
+      // The launcher may end the others before they have noticed.
+      for (const rank of [0, 2]) {
+        expect(said[rank]).toMatch(/^$|rank 1 .*ended without closing the group/);
+      }
+    },
+  );
+
+  it('where their launcher is killed, no rank is left', async () => {
+    const pids: number[] = [];
+    const child = start(launcher, 'goes on');
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      for (const [, pid] of text.matchAll(/says pid (\d+)/g)) pids.push(Number(pid));
+    });
+    await expect.poll(() => pids.length, { timeout: 30_000 }).toBe(size);
+    child.kill('SIGKILL');
+    await expect.poll(() => pids.filter(isThere), { timeout: 20_000 }).toEqual([]);
   });
 }

@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, readdir } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -64,6 +66,25 @@ describe('ranks with the variables of torchrun', () => {
     const { exitCode, output } = await rank({ ...variables(1, port), SHARDWISE_SECRET: '' }, ['1']);
     expect(exitCode).toBe(1);
     expect(output).toMatch(/SHARDWISE_SECRET holds none\. Make one with/);
+  });
+
+  it('with different secrets are told so, both of them', async () => {
+    const port = await freePort();
+    const stranger = { ...variables(1, port), SHARDWISE_SECRET: 'another secret of 16' };
+    const ranks = [rank(variables(0, port), ['1']), rank(stranger, ['1'])];
+    const ended = await Promise.race(ranks);
+    expect(ended.exitCode).toBe(1);
+    expect(ended.output).toMatch(/the secrets differ/);
+  });
+
+  it('are told that something else has the port of rank 0', async () => {
+    const port = await freePort();
+    const server = createServer().listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    const { exitCode, output } = await rank(variables(0, port), ['1']);
+    expect(exitCode).toBe(1);
+    expect(output).toContain(`127.0.0.1:${port}: another process has that port`);
+    server.close();
   });
 
   it('are told which variables are missing', async () => {

@@ -11,6 +11,8 @@ import { watchStopped } from './watch-stopped.ts';
 
 /** As long as a host of which nothing is heard. */
 const STOPPED_MS = 1500;
+/** Ranks of other hosts, which hear no reason from here, learn it from its silence, not from its end. */
+const ENDED_AFTER_MS = 500;
 const STOPPED = `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
 
 /** One rank as a process of its own: what ends it ends nobody else. */
@@ -88,13 +90,14 @@ export class RankProcess implements RankHandle {
       startError ??= failure;
     });
     const { pid } = this.#child;
+    let ending: NodeJS.Timeout | undefined;
     const unwatch =
       pid === undefined
         ? undefined
         : watchStopped(pid, STOPPED_MS, () => {
             this.#wasStopped = true;
             onDoomed(STOPPED);
-            this.#kill();
+            ending ??= setTimeout(() => this.#kill(), ENDED_AFTER_MS);
           });
     const closed = once(this.#child, 'close').then(() => undefined);
     const exit = await new Promise<Exit>((resolve) => {
@@ -104,6 +107,7 @@ export class RankProcess implements RankHandle {
       });
     });
     unwatch?.();
+    clearTimeout(ending);
     const exitCode = exitCodeOf(exit);
     // Its last message is behind its end: with the channel's.
     if (this.#child.connected) await once(this.#child, 'disconnect');
