@@ -40,17 +40,6 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     group,
     device,
     mesh,
-    memoryBytes: () => memoryOf(device),
+    memoryBytes: () => device.usage?.().bytesInUse,
   });
-}
-
-/** Devices that count their memory have a method that the interface does not ask for. */
-function memoryOf(device: Backend): number | undefined {
-  return countsMemory(device) ? device.usage().bytesInUse : undefined;
-}
-
-function countsMemory(
-  device: Backend,
-): device is Backend & { usage(): { readonly bytesInUse: number } } {
-  return 'usage' in device && typeof device.usage === 'function';
 }
