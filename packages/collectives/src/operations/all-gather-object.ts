@@ -1,14 +1,7 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
+import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './decode-object.ts';
-import {
-  BLOCK_BYTES,
-  blockOf,
-  hasRest,
-  openBlock,
-  outgoingObject,
-  restOf,
-  type ObjectOptions,
-} from './object-message.ts';
+import { hasRest, restOf, type ObjectOptions } from './object-message.ts';
 import type { PlainData } from './plain-data.ts';
 
 /**
@@ -20,19 +13,8 @@ export async function allGatherObject(
   value: unknown,
   options?: ObjectOptions,
 ): Promise<readonly PlainData[]> {
-  const own = outgoingObject(value);
-  const blocks = new Uint8Array(group.size * BLOCK_BYTES);
-  await group.allGather(
-    { bytes: blockOf(own), dtype: 'u8' },
-    { bytes: blocks, dtype: 'u8' },
-    options,
-  );
-  if (own.error !== undefined) throw own.error;
-  const objects = Array.from({ length: group.size }, (_, rank) => {
-    const block = blocks.subarray(rank * BLOCK_BYTES, (rank + 1) * BLOCK_BYTES);
-    const { bytes } = openBlock(block, 'allGatherObject', rank, options);
-    return rank === group.rank ? own.bytes : bytes;
-  });
+  const blocks = await allGatherBlocks(group, value, 'allGatherObject', options);
+  const objects = blocks.objects.with(group.rank, blocks.own);
   // One broadcast for each, as padding all to the longest would take that many times the memory.
   const rests = objects.map(async (bytes, root) => {
     if (!hasRest(bytes.byteLength)) return;

@@ -1,0 +1,38 @@
+import type { ProcessGroup } from '@shardwise/core/spec';
+import {
+  BLOCK_BYTES,
+  blockOf,
+  openBlock,
+  outgoingObject,
+  type ObjectOptions,
+} from './object-message.ts';
+
+/** What every rank knows of all objects after their first bytes. */
+export interface GatheredBlocks {
+  /** This rank's object, encoded. */
+  readonly own: Uint8Array;
+  /** By rank, as long as its object; what does not fit a block is still to come. */
+  readonly objects: readonly Uint8Array[];
+}
+
+/** Gives everyone the first bytes of everyone's object. Throws where one can't be sent, on all ranks alike. */
+export async function allGatherBlocks(
+  group: ProcessGroup,
+  value: unknown,
+  operation: string,
+  options: ObjectOptions | undefined,
+): Promise<GatheredBlocks> {
+  const own = outgoingObject(value);
+  const blocks = new Uint8Array(group.size * BLOCK_BYTES);
+  await group.allGather(
+    { bytes: blockOf(own), dtype: 'u8' },
+    { bytes: blocks, dtype: 'u8' },
+    options,
+  );
+  if (own.error !== undefined) throw own.error;
+  const objects = Array.from({ length: group.size }, (_, rank) => {
+    const block = blocks.subarray(rank * BLOCK_BYTES, (rank + 1) * BLOCK_BYTES);
+    return openBlock(block, operation, rank, options).bytes;
+  });
+  return { own: own.bytes, objects };
+}
