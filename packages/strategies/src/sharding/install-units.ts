@@ -65,7 +65,7 @@ export function installUnits(
       running.push(unit);
       return unit.whole(() => {
         for (const next of neighbours(unit, 1)) next.collect();
-        return forward(...castFloats(inputs, inputDtype));
+        return forward(castFloats(inputs, inputDtype));
       });
     });
   }
@@ -74,7 +74,7 @@ export function installUnits(
     for (const unit of units.values()) unit.release();
     running = [];
     for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
-    const run = (): unknown => forward(...castFloats(inputs, inputDtype));
+    const run = (): unknown => forward(castFloats(inputs, inputDtype));
     const result = root === undefined ? run() : root.whole(run);
     if (running.length > 0) order = [...new Set(running)];
     return castFloats(result, outputDtype);

@@ -1,11 +1,10 @@
 import { ConfigError, type Module } from '@shardwise/core';
+import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
 /** Throws ConfigError for a module without forward pass. */
-export function forwardOf(module: Module): (...inputs: unknown[]) => unknown {
-  const forward: unknown = Reflect.get(module, 'forward');
-  if (typeof forward === 'function') {
-    return (...inputs) => Reflect.apply(forward, module, inputs);
-  }
+export function forwardOf(module: Module): Method {
+  const forward = methodOf(module, 'forward');
+  if (forward !== undefined) return forward;
   throw new ConfigError(
     {
       asked: `to shard ${module.constructor.name} as a unit`,
@@ -22,12 +21,8 @@ export function forwardOf(module: Module): (...inputs: unknown[]) => unknown {
  */
 export function interceptForward(
   module: Module,
-  around: (forward: (...inputs: unknown[]) => unknown, inputs: unknown[]) => unknown,
+  around: (forward: Method, inputs: readonly unknown[]) => unknown,
 ): void {
   const forward = forwardOf(module);
-  Object.defineProperty(module, 'forward', {
-    value: (...inputs: unknown[]) => around(forward, inputs),
-    configurable: true,
-    enumerable: false,
-  });
+  replaceMethod(module, 'forward', (inputs) => around(forward, inputs));
 }

@@ -1,13 +1,14 @@
 import { LayoutError, type Module, Tensor } from '@shardwise/core';
+import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
 /** Has every call of a module's method, by whomever, go through `around`. */
 export function wrapMethod(
   module: Module,
   name: string,
-  around: (inputs: readonly unknown[], method: (inputs: readonly unknown[]) => unknown) => unknown,
+  around: (inputs: readonly unknown[], method: Method) => unknown,
 ): void {
-  const method: unknown = Reflect.get(module, name);
-  if (typeof method !== 'function') {
+  const method = methodOf(module, name);
+  if (method === undefined) {
     throw new LayoutError(
       {
         asked: `tensor parallelism around ${module.constructor.name}.${name}()`,
@@ -17,12 +18,7 @@ export function wrapMethod(
       { module: module.constructor.name, name },
     );
   }
-  const run = (inputs: readonly unknown[]): unknown => Reflect.apply(method, module, inputs);
-  Object.defineProperty(module, name, {
-    value: (...inputs: unknown[]) => around(inputs, run),
-    configurable: true,
-    enumerable: false,
-  });
+  replaceMethod(module, name, (inputs) => around(inputs, method));
 }
 
 /** Throws LayoutError for another value than a tensor. */
