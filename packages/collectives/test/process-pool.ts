@@ -1,17 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { RankFailure, type ErrorReport, type RankOutcome } from '@shardwise/testing';
-
-/** Sent to a process of the pool. */
-export interface ProcessTask {
-  readonly moduleUrl: string;
-  readonly name: string;
-  readonly context: unknown;
-}
-
-export type ProcessAnswer =
-  | { readonly status: 'fulfilled'; readonly value: unknown }
-  | { readonly status: 'rejected'; readonly report: ErrorReport };
+import { RankFailure, type RankOutcome } from '@shardwise/testing';
+import { runTask, type PoolAnswer, type PoolTask, type RunTaskOptions } from './run-task.ts';
 
 /** Processes that run an exported function of a module, one call at a time, as often as asked. */
 export class ProcessPool {
@@ -30,24 +20,8 @@ export class ProcessPool {
   }
 
   /** Calls the function as each of `size` ranks and tells how each call ended, in rank order. */
-  run(
-    size: number,
-    moduleUrl: URL,
-    options: {
-      readonly name: string;
-      readonly world: unknown;
-      readonly data?: unknown;
-      readonly onFailure?: (rank: number, error: RankFailure) => void;
-    },
-  ): Promise<readonly RankOutcome[]> {
-    const { name, world, data } = options;
-    const outcomes = Array.from({ length: size }, async (_, rank) => {
-      const context = { rank, size, world, data };
-      const outcome = await this.#call(rank, { moduleUrl: moduleUrl.href, name, context });
-      if (outcome.status === 'rejected') options.onFailure?.(rank, outcome.error);
-      return outcome;
-    });
-    return Promise.all(outcomes);
+  run(size: number, moduleUrl: URL, options: RunTaskOptions): Promise<readonly RankOutcome[]> {
+    return runTask(size, moduleUrl, options, (rank, task) => this.#call(rank, task));
   }
 
   async end(): Promise<void> {
@@ -59,10 +33,10 @@ export class ProcessPool {
     await Promise.all(ended);
   }
 
-  #call(rank: number, task: ProcessTask): Promise<RankOutcome> {
+  #call(rank: number, task: PoolTask): Promise<RankOutcome> {
     const child = this.process(rank);
     return new Promise((resolve) => {
-      const onMessage = (answer: ProcessAnswer): void => {
+      const onMessage = (answer: PoolAnswer): void => {
         child.off('exit', onExit);
         resolve(
           answer.status === 'fulfilled'

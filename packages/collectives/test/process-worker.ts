@@ -1,19 +1,19 @@
 import { parentPort } from 'node:worker_threads';
 import { reportOf } from '@shardwise/testing/ranks';
-import type { ProcessAnswer, ProcessTask } from './process-pool.ts';
+import type { PoolAnswer, PoolTask } from './run-task.ts';
 
 // A process or a thread of a pool: calls what it is told and answers how that ended.
 
-if (parentPort === null) process.on('message', (task: ProcessTask) => void answer(task));
-else parentPort.on('message', (task: ProcessTask) => void answer(task));
+if (parentPort === null) process.on('message', (task: PoolTask) => void answer(task));
+else parentPort.on('message', (task: PoolTask) => void answer(task));
 
-async function answer(task: ProcessTask): Promise<void> {
+async function answer(task: PoolTask): Promise<void> {
   const outcome = await outcomeOf(task);
   if (parentPort === null) process.send?.(outcome);
   else parentPort.postMessage(outcome);
 }
 
-async function outcomeOf({ moduleUrl, name, context }: ProcessTask): Promise<ProcessAnswer> {
+async function outcomeOf({ moduleUrl, name, context }: PoolTask): Promise<PoolAnswer> {
   try {
     const module: Readonly<Record<string, unknown>> = await import(moduleUrl);
     const main = module[name];
