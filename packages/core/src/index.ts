@@ -1,6 +1,8 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
 export { keepingIf, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
+export { takeExtent } from './tensor/take-extent.ts';
 export {
   type Block,
   blockOf,
@@ -8,6 +10,7 @@ export {
   type DimRange,
   type Extent,
   extentOfBlocks,
+  extentOfWhole,
   partOfExtent,
   type Region,
   sameBlock,
@@ -93,6 +96,7 @@ export { Module, type Named } from './nn/module.ts';
 export {
   BufferTensor,
   constructParts,
+  type InitialPart,
   Parameter,
   type BufferOptions,
   type KeepPart,

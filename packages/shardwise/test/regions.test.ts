@@ -1,7 +1,13 @@
-import { type Block, blockOf, blockShape, elementCount, type Region } from '@shardwise/core';
+import {
+  type Block,
+  blockOf,
+  blockShape,
+  commonRuns,
+  elementCount,
+  type Region,
+} from '@shardwise/core';
 import { array, assert, integer, property, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { commonRuns } from '../src/checkpoint/common-runs.ts';
 import { covers } from '../src/checkpoint/covers.ts';
 import { formatRegion } from '../src/checkpoint/format-region.ts';
 

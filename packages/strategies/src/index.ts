@@ -64,7 +64,11 @@ export {
 } from './distributed-tensor/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
 export type { MixedPrecision } from './sharding/mixed-precision.ts';
-export { constructSharded, type ConstructShardedOptions } from './sharding/construct-sharded.ts';
+export {
+  constructSharded,
+  type ConstructPartitioned,
+  type ConstructShardedOptions,
+} from './sharding/construct-sharded.ts';
 export type { CutRule } from './sharding/cut.ts';
 export { fullStateDict } from './sharding/full-state-dict.ts';
 export {

@@ -2,6 +2,7 @@ import { inputNode } from '../graph/node.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
+import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 
@@ -13,10 +14,16 @@ export interface ParameterOptions {
 }
 
 /** What a rank keeps of a new parameter's contents. */
+export interface InitialPart {
+  /** The elements of the extent, and padding behind them. */
+  readonly bytes: Uint8Array;
+  readonly extent: Extent;
+}
+
 export type KeepPart = (
   bytes: Uint8Array,
   parameter: { readonly shape: Shape; readonly dtype: DType },
-) => Uint8Array;
+) => InitialPart;
 
 let keepPart: KeepPart | null = null;
 
@@ -41,7 +48,7 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
   /** All that there is of its contents, where it was made inside constructParts. */
-  initialPart: Uint8Array | null;
+  initialPart: InitialPart | null;
 
   constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
     const { dtype = 'f32' } = options;

@@ -35,6 +35,10 @@ export function blockShape(block: Block): Shape {
   return block.map(({ start, stop }) => stop - start);
 }
 
+export function extentOfWhole(shape: Shape): Extent {
+  return extentOfBlocks(shape, [blockOf(shape)]);
+}
+
 /** All of some blocks of a tensor, one behind the other. */
 export function extentOfBlocks(shape: Shape, blocks: readonly Block[]): Extent {
   return {

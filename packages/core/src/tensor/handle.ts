@@ -11,7 +11,7 @@ import { addPending, removePending } from '../realize/pending.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
-import { blockOf, type Extent, extentOfBlocks } from './extent.ts';
+import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
@@ -82,8 +82,7 @@ export class TensorHandle {
 
   /** Where this rank's contents lie in the whole tensor: all of it, where ranks do not share it out. */
   get extent(): Extent {
-    const { shape } = this.contents;
-    return extentOfBlocks(shape, [blockOf(shape)]);
+    return extentOfWhole(this.contents.shape);
   }
 
   get requiresGrad(): boolean {

@@ -1,8 +1,7 @@
 import {
   dtypes,
   type Extent,
-  extentOfBlocks,
-  blockOf,
+  extentOfWhole,
   type HostArrays,
   Module,
   Parameter,
@@ -57,7 +56,7 @@ export function tensorHoldings(
 function arrayHoldings(arrays: HostArrays): readonly Holding[] {
   return Object.entries(arrays).flatMap(([name, { dtype, shape, bytes }]) => {
     const read = async (): Promise<Uint8Array> => bytes;
-    const { regions } = extentOfBlocks(shape, [blockOf(shape)]);
+    const { regions } = extentOfWhole(shape);
     return regions.map((region) => ({ name, dtype, shape, ...region, read }));
   });
 }

@@ -4,12 +4,12 @@ import { crc32 } from 'node:zlib';
 import {
   blockOf,
   CheckpointError,
+  commonRuns,
   dtypes,
   elementCount,
   type HostArray,
   type Region,
 } from '@shardwise/core';
-import { commonRuns } from './common-runs.ts';
 import {
   CHECKSUM_BYTES,
   fileName,

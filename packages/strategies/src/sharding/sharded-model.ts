@@ -10,14 +10,15 @@ import {
   type PageStore,
   type ParallelModel,
   type Parameter,
+  partOfExtent,
   type Tensor,
   broadcast,
 } from '@shardwise/core';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
-import { checkInitialPart } from './construct-sharded.ts';
-import { type CutRule, cutOf, paddedBytes, partBytes } from './cut.ts';
+import { checkInitialPart } from './check-initial-part.ts';
+import { type CutRule, cutOf, paddedBytes, partBytes, rangeOf } from './cut.ts';
 import type { MixedPrecision } from './mixed-precision.ts';
 import { MixedPrecisionParameter } from './mixed-precision-parameter.ts';
 import { GradientGroup } from './gradient-group.ts';
@@ -183,7 +184,10 @@ async function shardParameter(
   async function make(): Promise<ShardedParameter> {
     if (dtype !== 'f32') throw notFloat32(dtype);
     const initial = parameter.initialPart;
-    if (initial !== null) return scattered(checkInitialPart(initial, cut, dtype, sharded));
+    if (initial !== null) {
+      const extent = partOfExtent(parameter.extent, ...rangeOf(cut, rank));
+      return scattered(checkInitialPart(initial, { extent, sharded }));
+    }
     const whole = await valuesOfRankZero(parameter, options);
     const { bytes: elementBytes } = dtypes[dtype];
     if (sharded === 'parameters' || mixedPrecision !== undefined) {

@@ -74,6 +74,11 @@ export function partitionOf({ name, shape, dim, size, heads }: PartitionRequest)
   return { dim, sections: units.map((each) => (each * total) / count) };
 }
 
+/** Shape: whole -> part. */
+export function partShape({ dim }: Partition, shape: Shape, size: number): Shape {
+  return shape.map((total, at) => (at === dim ? total / size : total));
+}
+
 /** What a part has of the whole. */
 export function partExtent(partition: Partition, shape: Shape, size: number, part: number): Extent {
   const { dim } = partition;

@@ -1,13 +1,16 @@
 import {
   axisOf,
   broadcast,
+  constructParts,
   currentSession,
+  dtypes,
+  elementCount,
   LayoutError,
   type Model,
   type Module,
   noGrad,
   type ParallelModel,
-  type Parameter,
+  Parameter,
   type ParameterSpec,
   type Plan,
   type ProcessGroup,
@@ -19,7 +22,7 @@ import {
 import { requireSameModel } from '../same-model.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { AxisPlace } from './parallel-style.ts';
-import { takePart, type Partition } from './partition.ts';
+import { partShape, takePart, type Partition } from './partition.ts';
 import { PartitionedParameter } from './partitioned-parameter.ts';
 import { partitionsOf, type StylePlan, tensorParallelPlan } from './tensor-parallel-plan.ts';
 
@@ -125,7 +128,9 @@ function modulesOf(
   });
 }
 
+/** Of what was constructed in parts, all ranks have drawn the same values. */
 function shareValues(tensor: Tensor, axis: string): void {
+  if (tensor instanceof Parameter && tensor.initialPart !== null) return;
   noGrad(() => tensor.assign(broadcast(tensor, axis)));
 }
 
@@ -134,18 +139,19 @@ async function partOf(
   partition: Partition,
   { axis, size, rank }: AxisPlace,
 ): Promise<Parameter> {
-  const { shape, dtype, requiresGrad } = parameter;
+  const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
+  const shape = partShape(partition, wholeShape, size);
+  const options = { partition, wholeShape, axis, size, part: rank, dtype, requiresGrad };
+  if (initialPart !== null) {
+    const none = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
+    return constructParts(
+      () => initialPart,
+      () => new PartitionedParameter(none, shape, options),
+    );
+  }
   const part = noGrad(() => takePart(broadcast(parameter, axis), partition, size, rank));
   const data = (await part.data()).slice();
-  const replacement = new PartitionedParameter(data, part.shape, {
-    partition,
-    wholeShape: shape,
-    axis,
-    size,
-    part: rank,
-    dtype,
-    requiresGrad,
-  });
+  const replacement = new PartitionedParameter(data, shape, options);
   part.dispose();
   parameter.dispose();
   return replacement;

@@ -1,4 +1,5 @@
-import { blockShape, type DimRange, elementCount, type Region } from '@shardwise/core';
+import { elementCount } from '../shape.ts';
+import { blockShape, type DimRange, type Region } from './extent.ts';
 
 /** Elements that stand in a row in two regions. */
 export interface CommonRun {

@@ -1,0 +1,11 @@
+import type { Module, ParameterSpec } from '@shardwise/core';
+import { parameterNames } from './parameter-names.ts';
+
+/** What a plan needs to know of a model. */
+export function parameterSpecs(model: Module): readonly ParameterSpec[] {
+  const names = parameterNames(model);
+  return model.namedParameters().map(([name, parameter]) => {
+    const { shape, dtype, requiresGrad } = parameter;
+    return { name, shape, dtype, requiresGrad, names: names.get(parameter) ?? [name] };
+  });
+}

@@ -1,0 +1,46 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { dp, type Outcome, outcome, tp } from './ranks/construct-partitioned.ts';
+
+describe('a model that is constructed in parts, for tensor parallelism too', () => {
+  let ranks: readonly Outcome[] = [];
+
+  beforeAll(async () => {
+    const size = dp * tp;
+    const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
+    const url = new URL('./ranks/construct-partitioned.ts', import.meta.url);
+    const found = await spawnRanks(size, url, { world, timeoutMs: 240_000 });
+    ranks = z.array(outcome).length(size).parse(found);
+  }, 250_000);
+
+  it.each(['fsdp', 'zero-3'] as const)('has the values of one that was built whole: %s', (name) => {
+    for (const { whole, [name]: parts } of ranks) {
+      expect(parts.hash).toBe(whole.hash);
+      expect(parts.random).toBe(whole.random);
+    }
+  });
+
+  it.each(['fsdp', 'zero-3'] as const)('keeps no more than the part of a rank: %s', (name) => {
+    for (const { [name]: parts } of ranks) {
+      expect(parts.keptBytes).toBeGreaterThan(0);
+      expect(parts.keptBytes).toBe(parts.plannedBytes);
+    }
+  });
+
+  it.each([
+    [
+      'without tensorParallel',
+      /ConfigError: elements \d+:\d+ of block \[.*\] of a parameter of shape \[24, 16\]: it was constructed in parts, of which this rank kept elements \d+:\d+ of block \[0:24, 0:16\]\. .* with tensorParallel where/,
+    ],
+    [
+      'other styles',
+      /of shape \[24, 16\]: it was constructed in parts, of which this rank kept elements/,
+    ],
+    ['whole parameters', /the strategy keeps whole parameters/],
+    ['whole parameters, ddp', /freed by its construction in parts/],
+  ])('is refused by a strategy that cuts otherwise: %s', (name, message) => {
+    for (const { refusals } of ranks) expect(refusals[name]).toMatch(message);
+  });
+});

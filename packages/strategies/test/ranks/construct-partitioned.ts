@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { createMesh } from '@shardwise/collectives';
+import {
+  currentSession,
+  elementCount,
+  manualSeed,
+  type Module,
+  randomState,
+  setRank,
+  type Strategy,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  constructSharded,
+  type ConstructShardedOptions,
+  ddp,
+  fsdp,
+  fullStateDict,
+  parallelize,
+  planFor,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { TiedGpt, tiedStyles } from './tensor-parallel-models.ts';
+
+export const dp = 2;
+export const tp = 2;
+
+const built = z.object({
+  /** Of parameters, before a strategy is applied. */
+  keptBytes: z.number(),
+  /** What the parts have by the plan, padding included. */
+  plannedBytes: z.number(),
+  /** SHA-256 of all whole parameters. */
+  hash: z.string(),
+  /** Of the generators, after the model was built. */
+  random: z.string(),
+});
+
+export const outcome = z.object({
+  whole: built.pick({ hash: true, random: true }),
+  fsdp: built,
+  'zero-3': built,
+  /** What refused them says. */
+  refusals: z.record(z.string(), z.string()),
+});
+export type Outcome = z.infer<typeof outcome>;
+
+const partitioned = { tensorParallel: { styles: tiedStyles } };
+
+export async function main(context: RankContext): Promise<Outcome> {
+  const { group } = await join(context);
+  const mesh = await createMesh(group, [
+    { name: 'dp', size: dp },
+    { name: 'tp', size: tp },
+  ]);
+  setRank({ device: currentSession().backend, mesh });
+  manualSeed(7);
+  const model = new TiedGpt();
+  const random = JSON.stringify(randomState());
+  return {
+    whole: { hash: await hashOf(model), random },
+    fsdp: await build({ rule: 'rows', ...partitioned }, fsdp()),
+    'zero-3': await build({ rule: 'flat', ...partitioned }, zero({ stage: 3 })),
+    refusals: {
+      'without tensorParallel': await refusal({}, fsdp()),
+      'other styles': await refusal(
+        { tensorParallel: { styles: { 'blocks.*.up': colwiseParallel() } } },
+        fsdp(),
+      ),
+      'whole parameters': await refusal(partitioned, zero({ stage: 1 })),
+      'whole parameters, ddp': await refusal(partitioned, ddp()),
+    },
+  };
+}
+
+async function build(
+  options: ConstructShardedOptions,
+  strategy: Strategy<Module>,
+): Promise<Outcome['fsdp']> {
+  manualSeed(7);
+  const model = constructSharded(() => new TiedGpt(), options);
+  const random = JSON.stringify(randomState());
+  const keptBytes = model
+    .parameters()
+    .reduce((sum, { initialPart }) => sum + (initialPart?.bytes.byteLength ?? NaN), 0);
+  const composed = compose(tensorParallel(tiedStyles), strategy);
+  const plannedBytes = planFor(model, composed).parameters.reduce((sum, { shape, parameter }) => {
+    const own = shape.map((size, dim) => (parameter.dims[dim]?.includes('tp') ? size / tp : size));
+    const [rows = 1, ...rest] = own;
+    const isFlat = (parameter.flat ?? []).length > 0;
+    const elements = isFlat
+      ? Math.ceil(elementCount(own) / dp)
+      : Math.ceil(rows / dp) * elementCount(rest);
+    return sum + 4 * elements;
+  }, 0);
+  await parallelize(model, composed);
+  return { keptBytes, plannedBytes, hash: await hashOf(model), random };
+}
+
+async function refusal(
+  options: ConstructShardedOptions,
+  strategy: Strategy<Module>,
+): Promise<string> {
+  manualSeed(7);
+  const model = constructSharded(() => new TiedGpt(), options);
+  const refused = parallelize(model, compose(tensorParallel(tiedStyles), strategy));
+  return refused.then(
+    () => '',
+    (error: unknown) => String(error),
+  );
+}
+
+async function hashOf(model: Module): Promise<string> {
+  const hash = createHash('sha256');
+  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  return hash.digest('hex');
+}
