@@ -28,7 +28,7 @@ import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, type Observations } from './ranks/tensor-parallel-behaviour.ts';
-import { TiedGpt, tiedStyles, trainings } from './ranks/tensor-parallel-models.ts';
+import { sizes, TiedGpt, tiedStyles, trainings } from './ranks/tensor-parallel-models.ts';
 
 beforeAll(async () => {
   setRank({ device: await cpu() });
@@ -96,12 +96,28 @@ describe('the plan of tensor parallelism', () => {
           { 'blocks.*.attention': headParallel({ numHeads: 8, keyHeads: 4 }) },
           tp(8),
         ),
-      /4 heads, 4 more than a multiple of 8\. Use a number of ranks that divides 4/,
+      /'blocks\.0\.attention\.in_proj_weight' of shape \[32, 16\] over 8 ranks along dim 0: 4 heads, 4 more than a multiple of 8\. Use a number of ranks that divides 4/,
+    ],
+    [
+      'heads of a fused projection that the axis does not divide',
+      () =>
+        planned(
+          trainings['a GPT']?.build() ?? new Pair(),
+          gptTensorParallel({ heads: sizes.heads }),
+          tp(8),
+        ),
+      /'blocks\.0\.attention\.qkv\.weight' of shape \[48, 16\] over 8 ranks along dim 0: 4 heads, 4 more than a multiple of 8\. Use a number of ranks that divides 4/,
+    ],
+    [
+      'heads that a fused projection has not',
+      () =>
+        planned(trainings['a GPT']?.build() ?? new Pair(), gptTensorParallel({ heads: 5 }), tp(2)),
+      /of shape \[48, 16\] as 5 \+ 5 \+ 5 heads along dim 0: 48 is no multiple of 15\. Give the numbers of heads/,
     ],
     [
       'a vocabulary that the axis does not divide',
       () => planned(new TiedGpt(), { tokens: vocabParallelEmbedding() }, tp(5)),
-      /24 elements, 4 more than a multiple of 5\. Pad it to 25/,
+      /'tokens\.weight' of shape \[24, 16\] over 5 ranks along dim 0: 24 elements, 4 more than a multiple of 5\. Pad it to 25, or use a number of ranks that divides 24/,
     ],
     [
       'an axis that the mesh has not',

@@ -67,6 +67,9 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
         }),
       ];
     },
+    check(module, path) {
+      requireModule(module, Linear, path, name);
+    },
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x], forward) => {

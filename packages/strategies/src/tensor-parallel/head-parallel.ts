@@ -73,9 +73,8 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         ...projection.collectives(projectionOf(module), tokens),
       ];
     },
-    install(module, place, path) {
+    check(module, path) {
       const attention = requireModule(module, MultiheadAttention, path, name);
-      const { axis, size, rank } = place;
       if (attention.numHeads !== numHeads || attention.keyHeads !== keyHeads) {
         throw new LayoutError(
           {
@@ -86,6 +85,10 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
           { path, numHeads, keyHeads },
         );
       }
+    },
+    install(module, place, path) {
+      const attention = requireModule(module, MultiheadAttention, path, name);
+      const { axis, size, rank } = place;
       attention.numHeads = numHeads / size;
       attention.keyHeads = keyHeads / size;
       projection.install(attention.outProj, place, `${path}.out_proj`);

@@ -24,6 +24,8 @@ export interface ParallelStyle {
   partitions(module: ModuleSpec, size: number): ReadonlyMap<string, Partition>;
   /** Communication of one step whose batch has `tokens` tokens on a rank. Pure. */
   collectives(module: ModuleSpec, tokens: number): readonly StyleCollective[];
-  /** Has the module compute with its parts. Throws LayoutError for a module of another kind. */
+  /** Throws LayoutError for a module that the style is not for, while nothing has changed yet. */
+  check?(module: Module, path: string): void;
+  /** Has the module compute with its parts. */
   install(module: Module, place: AxisPlace, path: string): void;
 }

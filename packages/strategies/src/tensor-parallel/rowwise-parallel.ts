@@ -54,6 +54,9 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
         ...(bias === undefined || output === 'invariant' ? [] : sharedGradients([bias])),
       ];
     },
+    check(module, path) {
+      requireModule(module, Linear, path, name);
+    },
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x]) => {

@@ -1,10 +1,12 @@
 import {
   axisOf,
   broadcast,
+  ConfigError,
   constructParts,
   currentSession,
   dtypes,
   elementCount,
+  formatShape,
   LayoutError,
   type Model,
   type Module,
@@ -20,6 +22,7 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { requireSameModel } from '../same-model.ts';
+import { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { AxisPlace } from './parallel-style.ts';
 import { partShape, takePart, type Partition } from './partition.ts';
@@ -89,8 +92,10 @@ async function partitionModel(
   const { mesh } = currentSession();
   const place = axisOf(mesh, axis);
   const styled = modulesOf(model, styles);
+  for (const { path, module, style } of styled) style.check?.(module, path);
   const partitions = partitionsOf(styles, specs, place.size);
   const named = model.namedParameters();
+  checkNotCut(named, partitions);
   const buffers = model.namedBuffers();
   const tensors: (readonly [string, Tensor])[] = [...named, ...buffers];
   const group = mesh.group(axis);
@@ -103,6 +108,29 @@ async function partitionModel(
   }
   for (const [, buffer] of buffers) shareValues(buffer, axis);
   for (const { path, module, style } of styled) style.install(module, place, path);
+}
+
+/** Throws ConfigError where another strategy comes first whose parts can't be cut. */
+function checkNotCut(
+  named: readonly (readonly [string, Parameter])[],
+  partitions: ReadonlyMap<string, Partition>,
+): void {
+  const cut = named.find(
+    ([name, parameter]) =>
+      parameter instanceof ShardedParameter ||
+      (parameter.shardedOver.length > 0 && partitions.has(name)),
+  );
+  if (cut === undefined) return;
+  const [name, parameter] = cut;
+  const { shape } = parameter.extent;
+  throw new ConfigError(
+    {
+      asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
+      found: `this rank has a part of shape ${formatShape(parameter.shape)} already, shared out over '${parameter.shardedOver.join("' × '")}'`,
+      todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
+    },
+    { parameter: name, shape, shardedOver: parameter.shardedOver },
+  );
 }
 
 /** Throws LayoutError for a pattern that names no module. */

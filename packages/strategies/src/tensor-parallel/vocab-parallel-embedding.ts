@@ -37,6 +37,9 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
         dtype,
       });
     },
+    check(module, path) {
+      requireModule(module, Embedding, path, name);
+    },
     install(module, { axis, rank }, path) {
       const embedding = requireModule(module, Embedding, path, name);
       wrapMethod(embedding, 'forward', ([indices]) => {

@@ -1,0 +1,84 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { ConfigError, LayoutError, type Module, setRank, type Strategy } from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  headParallel,
+  parallelize,
+  rowwiseParallel,
+  type StylePlan,
+  tensorParallel,
+  vocabParallelEmbedding,
+} from '@shardwise/strategies';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { TiedGpt, tiedStyles } from './ranks/tensor-parallel-models.ts';
+
+beforeAll(async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  const axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+  setRank({ device: await cpu(), mesh: await createMesh(group, axes) });
+});
+
+describe('styles that a model does not fit', () => {
+  it.each<[string, StylePlan, RegExp]>([
+    [
+      'colwiseParallel of an Embedding',
+      { tokens: colwiseParallel() },
+      /colwiseParallel\(\) of the module 'tokens': a Embedding, and the style is for Linear\. Use a style for modules of this kind/,
+    ],
+    [
+      'rowwiseParallel of an Embedding',
+      { positions: rowwiseParallel() },
+      /rowwiseParallel\(\) of the module 'positions': a Embedding, and the style is for Linear/,
+    ],
+    [
+      'vocabParallelEmbedding of a Linear',
+      { 'blocks.*.up': vocabParallelEmbedding() },
+      /vocabParallelEmbedding\(\) of the module 'blocks\.0\.up': a Linear, and the style is for Embedding/,
+    ],
+    [
+      'other heads than the module was built with',
+      { 'blocks.*.attention': headParallel({ numHeads: 4, keyHeads: 2 }) },
+      /headParallel\(\) of 'blocks\.0\.attention' with 4 heads over 2 key heads: a module of 8 heads over 4 key heads\. Give the numbers of heads/,
+    ],
+    [
+      'a pattern that names no module',
+      { 'layers.*.up': colwiseParallel() },
+      /colwiseParallel\(\) of 'layers\.\*\.up': no module of this name; there are tokens, positions.*Name modules of the model/,
+    ],
+  ])('are refused, leaving the model as it was: %s', async (_, styles, message) => {
+    const model = new TiedGpt();
+    const before = model.parameters();
+    // What fits comes first.
+    const all = { ...tiedStyles, ...styles };
+    const refused = parallelize(model, tensorParallel(all));
+    await expect(refused).rejects.toThrow(LayoutError);
+    await expect(refused).rejects.toThrow(message);
+    expect(model.parameters()).toEqual(before);
+    await parallelize(model, tensorParallel(tiedStyles));
+    expect(model.parameters().filter((parameter) => before.includes(parameter))).not.toEqual(
+      before,
+    );
+  });
+});
+
+describe('a model that was cut before', () => {
+  const first: Readonly<Record<string, () => Strategy<Module>>> = {
+    fsdp: () => fsdp(),
+    'tensor parallelism': () => tensorParallel(tiedStyles),
+    'tensor parallelism and DDP': () => compose(tensorParallel(tiedStyles), ddp()),
+  };
+
+  it.each(Object.keys(first))('is refused by tensor parallelism after %s', async (name) => {
+    const model = new TiedGpt();
+    await parallelize(model, first[name]?.() ?? fsdp());
+    const refused = parallelize(model, tensorParallel(tiedStyles));
+    await expect(refused).rejects.toThrow(ConfigError);
+    await expect(refused).rejects.toThrow(
+      /tensor parallelism of 'tokens\.weight' of shape \[24, 16\]: this rank has a part of shape \[24, 16\] already, shared out over '\w+'\. Apply tensor parallelism first, once/,
+    );
+  });
+});
