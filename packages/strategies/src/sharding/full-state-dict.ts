@@ -5,7 +5,7 @@ import {
   type StateDict,
   Tensor,
 } from '@shardwise/core';
-import { PartitionedParameter } from '../tensor-parallel/partitioned-parameter.ts';
+import { CutParameter } from '../tensor-parallel/cut-parameter.ts';
 import { ShardedParameter } from './sharded-parameter.ts';
 
 /**
@@ -26,11 +26,11 @@ export async function fullStateDict(model: Module): Promise<StateDict> {
 /** Undoes one cut after the other, the last one first. */
 function wholeOf(parameter: Parameter): Tensor {
   if (!(parameter instanceof ShardedParameter)) {
-    return parameter instanceof PartitionedParameter ? parameter.whole() : parameter;
+    return parameter instanceof CutParameter ? parameter.whole() : parameter;
   }
   const collected = new Tensor(parameter.wholeFrom(parameter.fullNode()));
   const { original } = parameter;
-  return original instanceof PartitionedParameter ? original.whole(collected) : collected;
+  return original instanceof CutParameter ? original.whole(collected) : collected;
 }
 
 async function read(tensor: Tensor): Promise<HostArray> {

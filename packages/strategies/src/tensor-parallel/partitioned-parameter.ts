@@ -4,10 +4,10 @@ import {
   type Extent,
   type HostData,
   noGrad,
-  Parameter,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
+import { CutParameter } from './cut-parameter.ts';
 import { partExtent, type Partition, wholeOf } from './partition.ts';
 
 export interface PartitionedParameterOptions {
@@ -23,8 +23,8 @@ export interface PartitionedParameterOptions {
   readonly requiresGrad: boolean;
 }
 
-/** A parameter of which this rank computes with one part, and never holds the whole. */
-export class PartitionedParameter extends Parameter {
+/** A parameter that is cut along one dim. */
+export class PartitionedParameter extends CutParameter {
   readonly partition: Partition;
   readonly wholeShape: Shape;
   readonly axis: string;
@@ -49,8 +49,8 @@ export class PartitionedParameter extends Parameter {
     return partExtent(this.partition, this.wholeShape, this.size, this.part);
   }
 
-  /** The whole of something that lies as this parameter does, such as its gradient. A collective. Shape: part -> wholeShape. */
-  whole(part: Tensor = this): Tensor {
+  /** Shape: part -> wholeShape. */
+  override whole(part: Tensor = this): Tensor {
     const { axis, partition, size } = this;
     return noGrad(() => wholeOf(allGather(part, axis, partition.dim), partition, size));
   }

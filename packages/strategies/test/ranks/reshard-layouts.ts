@@ -37,12 +37,12 @@ import { batchOf, Gpt, GridGpt, sizes } from './grid-table.ts';
 import { groupsOf, half, type lossesSchema } from './reshard.ts';
 
 /** What trains: the ranks' part of the model, and the loss of this rank's part of a step's batch. */
-interface Training {
+export interface Training {
   readonly model: Module;
   readonly loss: (step: number) => Tensor;
 }
 
-interface LayoutCase {
+export interface LayoutCase {
   readonly axes: readonly MeshAxis[];
   readonly prepare: (model: Gpt) => Promise<Training>;
 }
@@ -100,7 +100,7 @@ function onGrid(ranks: Readonly<Record<string, number>>, gridOf: () => RankGrid)
   };
 }
 
-const layouts = {
+export const layouts = {
   'one rank': {
     axes: axesOf({ dp: 1 }),
     prepare: async (model) => ({ model, loss: (step) => lossOf(model, step) }),

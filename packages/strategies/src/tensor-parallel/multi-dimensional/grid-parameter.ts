@@ -1,4 +1,5 @@
 import {
+  allGather,
   type Block,
   currentSession,
   type Extent,
@@ -7,32 +8,51 @@ import {
   type HostData,
   LayoutError,
   noGrad,
-  Parameter,
+  type Parameter,
   reinterpret,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
+import { CutParameter } from '../cut-parameter.ts';
 
 /** Per dim of a tensor, the mesh axes that share it out, outermost first. */
 export type DimAxes = readonly (readonly string[])[];
 
-/** A parameter of which this rank has a block, along several dims and axes. */
-class GridParameter extends Parameter {
-  readonly #axes: readonly string[];
-  readonly #extent: Extent;
+interface GridCut {
+  readonly dims: DimAxes;
+  /** Equal sections of dim 0, each cut alone. */
+  readonly sections: number;
+  readonly extent: Extent;
+}
 
-  constructor(data: HostData, shape: Shape, axes: readonly string[], extent: Extent) {
+/** A parameter of which this rank has a block, along several dims and axes. */
+class GridParameter extends CutParameter {
+  readonly #cut: GridCut;
+
+  constructor(data: HostData, shape: Shape, cut: GridCut) {
     super(data, shape);
-    this.#axes = axes;
-    this.#extent = extent;
+    this.#cut = cut;
   }
 
   override get extent(): Extent {
-    return this.#extent;
+    return this.#cut.extent;
   }
 
   override get shardedOver(): readonly string[] {
-    return this.#axes;
+    return this.#cut.dims.flat();
+  }
+
+  override whole(part: Tensor = this): Tensor {
+    const { dims, sections } = this.#cut;
+    const [rows = 0, ...rest] = part.shape;
+    return noGrad(() =>
+      dims
+        .reduce(
+          (x, axes, dim) => axes.reduceRight((each, axis) => allGather(each, axis, dim + 1), x),
+          part.reshape([sections, rows / sections, ...rest]),
+        )
+        .flatten(0, 1),
+    );
   }
 }
 
@@ -93,7 +113,8 @@ export async function gridParameter(
     return [{ start: offset + own.start, stop: offset + own.stop }, ...others];
   });
   const data = (await block.data()).slice();
-  return new GridParameter(data, block.shape, dims.flat(), extentOfBlocks(whole.shape, blocks));
+  const extent = extentOfBlocks(whole.shape, blocks);
+  return new GridParameter(data, block.shape, { dims, sections, extent });
 }
 
 /** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */
