@@ -179,7 +179,7 @@ describe('a checkpoint whose states are damaged', () => {
     const [folder = ''] = await save(() => ({ memory: new Memory(vector(1, 2)) }));
     const path = join(folder, file);
     const whole = await readFile(path);
-    const flipped = whole.with(whole.length - 1, (whole.at(-1) ?? 0) ^ 1);
+    const flipped = whole.with(whole.byteLength - 1, (whole.at(-1) ?? 0) ^ 1);
     await writeFile(path, flipped);
     await expect(load(1)).rejects.toThrow(/expected CRC-32/);
     await truncate(path, 10);
