@@ -1,8 +1,10 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
+  AdamW,
   ConfigError,
   LayoutError,
+  hostPages,
   LineMesh,
   Linear,
   Module,
@@ -14,7 +16,19 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { fsdp, parallelize, zero } from '@shardwise/strategies';
+import {
+  colwiseParallel,
+  dataParallel,
+  ddp,
+  DistributedDataParallel,
+  fsdp,
+  OffloadedOptimizer,
+  parallelize,
+  powerSgdHook,
+  tensorParallel,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 beforeAll(async () => {
@@ -27,6 +41,8 @@ const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   'zero-2': () => zero({ stage: 2 }),
   'zero-3': () => zero({ stage: 3 }),
   fsdp: () => fsdp(),
+  ddp: () => ddp(),
+  dataParallel: () => dataParallel(),
 };
 const names = Object.keys(strategies);
 const strategyOf = (name: string): Strategy<Module> => strategies[name]?.() ?? fsdp();
@@ -47,12 +63,100 @@ describe.each(names)('a model that %s was applied to', (name) => {
     const parallel = await parallelize(model, strategyOf(name));
     const refusal = parallelize(model, strategyOf(second));
     await expect(refusal).rejects.toThrow(ConfigError);
-    await expect(refusal).rejects.toThrow(/0\.weight is a part already/);
+    await expect(refusal).rejects.toThrow(
+      /(0\.weight is a part already|(ddp|dataParallel) averages the gradient of parameter 0\.weight already): a strategy was applied to this model before\. Apply one/,
+    );
+    const styles = tensorParallel({ '0': colwiseParallel() }, { axis: 'dp' });
+    await expect(parallelize(model, styles)).rejects.toThrow(/was applied to this model before/);
     parallel
       .forward(ones([1, 2]))
       .sum()
       .backward();
     expect(model.parameters().every(({ grad }) => grad !== null)).toBe(true);
+  });
+});
+
+describe('a model that takes a strategy again', () => {
+  it('is one whose averaging was taken off', async () => {
+    const model = new Sequential(new Linear(2, 2));
+    const first = await DistributedDataParallel.create(model);
+    const parallel = await parallelize(first.detach(), fsdp());
+    expect(parallel.module).toBe(model);
+  });
+
+  it('is not one that holds a model of another strategy', async () => {
+    const inner = new Sequential(new Linear(2, 2));
+    await parallelize(inner, ddp());
+    const outer = new Sequential(new Linear(2, 2), inner);
+    for (const strategy of [ddp(), fsdp(), zero({ stage: 1 })]) {
+      await expect(parallelize(outer, strategy)).rejects.toThrow(/parameter 1\.0\.weight already/);
+    }
+    expect(outer.parameters().every(({ grad }) => grad === null)).toBe(true);
+  });
+});
+
+describe('a ZeroRedundancyOptimizer', () => {
+  it('is refused beside parameters that are shared out', async () => {
+    const model = new Sequential(new Linear(2, 2));
+    await parallelize(model, fsdp());
+    const make = (): unknown => new ZeroRedundancyOptimizer(model.parameters(), AdamW);
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(/each rank of the axis has its own part.*Use a plain optimizer/);
+  });
+});
+
+describe('options', () => {
+  // What a program that is not type-checked may give.
+  const makers: Readonly<Record<string, (options: object) => unknown>> = {
+    ddp: (options) => ddp({ ...options }),
+    fsdp: (options) => fsdp({ ...options }),
+    zero: (options) => zero({ stage: 1, ...options }),
+    dataParallel: (options) => dataParallel({ ...options }),
+    powerSgdHook: (options) => powerSgdHook({ ...options }),
+    mixedPrecision: (options) => fsdp({ mixedPrecision: { parameterDtype: 'bf16', ...options } }),
+    OffloadedOptimizer: (options) => {
+      const model = new Linear(2, 2);
+      const adam = new AdamW(model.parameters());
+      return new OffloadedOptimizer(model, adam, { states: hostPages(), ...options });
+    },
+  };
+
+  it.each(Object.entries(makers))('of %s that there are not are refused by name', (name, make) => {
+    expect(() => make({ bucketMegabytes: 25 })).toThrow(ConfigError);
+    expect(() => make({ bucketMegabytes: 25 })).toThrow(
+      new RegExp(`${name} with the option bucketMegabytes: no option of this name. Use \\w+`),
+    );
+    expect(() => make({ bucketMegabytes: undefined })).not.toThrow();
+  });
+
+  const values: readonly (readonly [string, object, RegExp])[] = [
+    ['ddp', { bucketBytes: 0 }, /bucketBytes: 0: a value that is not a number above 0/],
+    ['ddp', { findUnusedParameters: 'yes' }, /findUnusedParameters: yes: .* not true or false/],
+    ['ddp', { commHook: {} }, /commHook: a value of type object: .* not a function/],
+    ['fsdp', { prefetch: -1 }, /prefetch: -1: .* not a whole number from 0/],
+    ['fsdp', { axis: '' }, /not the name of a mesh axis/],
+    ['fsdp', { replicas: 'dp' }, /over the mesh axis 'dp', in replicas over 'dp'/],
+    ['fsdp', { mixedPrecision: 'bf16' }, /mixedPrecision: bf16: .* not an object/],
+    [
+      'fsdp',
+      { mixedPrecision: {} },
+      /parameterDtype: a value of type undefined: .* not one of f16, bf16/,
+    ],
+    ['mixedPrecision', { parameterDtype: 'f32' }, /parameterDtype: f32: .* one of f16, bf16/],
+    ['mixedPrecision', { reduceDtype: 'i32' }, /reduceDtype: i32: .* one of f16, bf16, f32/],
+    ['mixedPrecision', { castForwardInputs: 1 }, /castForwardInputs: 1: .* not true or false/],
+    ['mixedPrecision', { outputDtype: 'f64' }, /outputDtype: f64: .* one of f16, bf16, f32/],
+    ['zero', { stage: 4 }, /stage: 4: .* not one of 1, 2, 3. Give one of 1, 2, 3$/m],
+    ['zero', { stage: undefined }, /stage: a value of type undefined: .* not one of 1, 2, 3/],
+    [
+      'OffloadedOptimizer',
+      { states: undefined },
+      /states: a value of type undefined: .* not an object/,
+    ],
+    ['OffloadedOptimizer', { chunkBytes: 0 }, /chunkBytes: 0: .* not a number above 0/],
+  ];
+  it.each(values)('of %s are refused with a value out of range: %o', (name, options, message) => {
+    expect(() => makers[name]?.(options)).toThrow(message);
   });
 });
 
@@ -62,16 +166,19 @@ describe('units that cannot be made', () => {
     'a module without forward pass': { unitOf: () => 'extra', error: ConfigError },
   };
 
-  it.each(Object.entries(units))('are refused, leaving the model whole: %s', async (_, unit) => {
-    const model = new Holder();
-    const before = model.parameters();
-    for (const strategy of [fsdp(unit), zero({ stage: 3, ...unit })]) {
-      await expect(parallelize(model, strategy)).rejects.toThrow(unit.error);
-    }
-    expect(model.parameters()).toEqual(before);
-    const parallel = await parallelize(model, fsdp());
-    expect(await parallel.forward(ones([1, 2])).data()).toHaveLength(2);
-  });
+  it.each(Object.entries(units))(
+    'are refused, leaving the model whole: %s',
+    async (_, { unitOf, error }) => {
+      const model = new Holder();
+      const before = model.parameters();
+      for (const strategy of [fsdp({ unitOf }), zero({ stage: 3, unitOf })]) {
+        await expect(parallelize(model, strategy)).rejects.toThrow(error);
+      }
+      expect(model.parameters()).toEqual(before);
+      const parallel = await parallelize(model, fsdp());
+      expect(await parallel.forward(ones([1, 2])).data()).toHaveLength(2);
+    },
+  );
 });
 
 describe('a number of ranks to reshard to', () => {

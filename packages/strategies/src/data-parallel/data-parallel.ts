@@ -13,6 +13,7 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
+import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { mapTensors } from '../map-tensors.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
@@ -43,12 +44,13 @@ export class DataParallel<
   private constructor(model: M & Model<Inputs, Output>, axis: string) {
     this.module = model;
     this.#axis = axis;
-    this.#removeHooks = model
-      .parameters()
-      .filter(({ requiresGrad }) => requiresGrad)
-      .map((parameter) =>
+    const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
+    this.#removeHooks = [
+      markAveraged('dataParallel', trained),
+      ...trained.map((parameter) =>
         parameter.registerPostAccumulateGradHook(() => this.#sumOnMaster(parameter)),
-      );
+      ),
+    ];
   }
 
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
@@ -60,6 +62,7 @@ export class DataParallel<
       ...model.namedParameters(),
       ...model.namedBuffers(),
     ];
+    requireUnaveraged('dataParallel of a model', model.namedParameters());
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     const parallel = new DataParallel<M, Inputs, Output>(model, axis);
     parallel.replicate();

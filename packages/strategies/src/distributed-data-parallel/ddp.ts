@@ -7,8 +7,10 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core';
+import { checkOptions } from '../options/check-options.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import {
+  ddpOptionRules,
   DistributedDataParallel,
   type DistributedDataParallelOptions,
 } from './distributed-data-parallel.ts';
@@ -17,8 +19,9 @@ function replicated(shape: readonly number[]): Layout {
   return { dims: shape.map(() => []), partial: [] };
 }
 
-/** Data parallelism with replicated states (PyTorch's DistributedDataParallel) as a strategy. */
+/** Data parallelism with replicated states (PyTorch's DistributedDataParallel) as a strategy. Throws ConfigError for options out of range. */
 export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Module> {
+  checkOptions('ddp', options, ddpOptionRules);
   const axis = options.axis ?? 'dp';
   const limit = options.bucketBytes ?? bucketBytes;
   return {

@@ -10,6 +10,16 @@ import {
   type ParallelModel,
   type Tensor,
 } from '@shardwise/core';
+import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
+import { checkOptions } from '../options/check-options.ts';
+import {
+  axisName,
+  callback,
+  checkedLater,
+  flag,
+  type OptionRules,
+  positive,
+} from '../options/option-rules.ts';
 import { requireSameModel } from '../same-model.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
@@ -40,6 +50,17 @@ export interface DistributedDataParallelOptions {
   readonly gradientPredivideFactor?: number;
 }
 
+export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
+  axis: axisName,
+  bucketBytes: positive,
+  broadcastBuffers: flag,
+  findUnusedParameters: flag,
+  staticGraph: flag,
+  gradientAsBucketView: flag,
+  commHook: callback,
+  gradientPredivideFactor: checkedLater,
+};
+
 /**
  * Every rank holds the whole model and a part of the batch; gradients are averaged in buckets while
  * backward goes on. Matches torch.nn.parallel.DistributedDataParallel. Make one with
@@ -52,6 +73,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   readonly #reducer: Reducer;
   readonly #axis: string;
   readonly #broadcastBuffers: boolean;
+  readonly #unmark: () => void;
   #join: JoinContext | null = null;
 
   private constructor(
@@ -64,17 +86,23 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     this.#reducer = reducer;
     this.#axis = axis;
     this.#broadcastBuffers = broadcastBuffers;
+    this.#unmark = markAveraged('ddp', model.parameters());
   }
 
-  /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
+  /**
+   * Checks that all ranks have the same model and gives them rank 0's parameters and buffers. Throws
+   * ConfigError for options out of range, and a model that a strategy was applied to.
+   */
   static async create<M extends Module, Inputs extends readonly unknown[], Output>(
     model: M & Model<Inputs, Output>,
     options: DistributedDataParallelOptions = {},
   ): Promise<DistributedDataParallel<M, Inputs, Output>> {
+    checkOptions('ddp', options, ddpOptionRules);
     const { axis = 'dp', broadcastBuffers = true, findUnusedParameters = false } = options;
     const { staticGraph = false } = options;
     const hook = hookOf(options);
     const parameters = [...model.namedParameters()];
+    requireUnaveraged('ddp of a model', parameters);
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     await broadcastAll(
@@ -151,6 +179,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   /** Ends the averaging: the module is an ordinary one again. */
   detach(): M {
     this.#reducer.detach();
+    this.#unmark();
     return this.module;
   }
 

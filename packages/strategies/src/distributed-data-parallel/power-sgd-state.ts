@@ -12,6 +12,8 @@ import {
   type Shape,
   type Tensor,
 } from '@shardwise/core';
+import { checkOptions } from '../options/check-options.ts';
+import { checkedLater, count, flag, type OptionRules } from '../options/option-rules.ts';
 
 /** PyTorch's PowerSGDState, with its defaults. */
 export interface PowerSgdOptions {
@@ -41,6 +43,16 @@ export interface PowerSgdStateDict {
   readonly errors: HostArrays;
 }
 
+const optionRules: OptionRules<PowerSgdOptions> = {
+  matrixApproximationRank: checkedLater,
+  startIteration: checkedLater,
+  minCompressionRate: checkedLater,
+  useErrorFeedback: flag,
+  warmStart: flag,
+  orthogonalizationEpsilon: checkedLater,
+  seed: count,
+};
+
 /** A gradient as a matrix, with what is kept of it between steps. */
 export interface CompressedGradient {
   /** With what earlier steps have left out. Shape: [N, M]. */
@@ -62,6 +74,7 @@ export class PowerSgdState {
 
   /** Throws ConfigError for options out of range. */
   constructor(options: PowerSgdOptions) {
+    checkOptions('powerSgdHook', options, optionRules);
     this.#options = {
       matrixApproximationRank: 1,
       startIteration: 1000,
@@ -72,7 +85,7 @@ export class PowerSgdState {
       seed: 0,
       ...options,
     };
-    checkOptions(this.#options);
+    checkRanges(this.#options);
     this.orthogonalizationEpsilon = this.#options.orthogonalizationEpsilon;
     this.#random = new Generator(this.#options.seed);
   }
@@ -188,7 +201,7 @@ function unfit(found: string): CheckpointError {
   );
 }
 
-function checkOptions(options: Required<PowerSgdOptions>): void {
+function checkRanges(options: Required<PowerSgdOptions>): void {
   const { matrixApproximationRank, startIteration, minCompressionRate } = options;
   if (startIteration <= 1 && (options.useErrorFeedback || options.warmStart)) {
     throw new ConfigError(

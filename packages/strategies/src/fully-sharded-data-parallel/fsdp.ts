@@ -1,4 +1,14 @@
-import type { Module, PageStore, Strategy } from '@shardwise/core';
+import { LayoutError, type Module, type PageStore, type Strategy } from '@shardwise/core';
+import { checkOptions } from '../options/check-options.ts';
+import {
+  axisName,
+  callback,
+  checkedLater,
+  count,
+  type OptionRules,
+  record,
+} from '../options/option-rules.ts';
+import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
 import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
@@ -29,14 +39,29 @@ export interface FullyShardedDataParallelOptions {
   readonly mixedPrecision?: MixedPrecision;
 }
 
+const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
+  axis: axisName,
+  replicas: axisName,
+  reshardAfterForward: checkedLater,
+  unitOf: callback,
+  prefetch: count,
+  pages: record,
+  mixedPrecision: record,
+};
+
 /**
  * Parameters, gradients and optimizer states are cut along dim 0 and shared out; a unit's
- * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2).
+ * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2). Throws ConfigError for options
+ * out of range, LayoutError for replicas over the axis of the parts.
  */
 export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Module> {
+  checkOptions('fsdp', options, optionRules);
+  checkMixedPrecision(options.mixedPrecision);
   const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
+  const { axis = 'dp' } = options;
+  if (axis === replicas) throw sameAxes(axis);
   const sharding: ShardingOptions = {
-    axis: options.axis ?? 'dp',
+    axis,
     ...(replicas === undefined ? {} : { replicas }),
     sharded: 'parameters',
     rule: 'rows',
@@ -52,4 +77,15 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Mo
     plan: (parameters, axes) => shardingPlan('fsdp', parameters, axes, sharding),
     apply: (_, model) => shardModel(model, sharding),
   };
+}
+
+function sameAxes(axis: string): LayoutError {
+  return new LayoutError(
+    {
+      asked: `fsdp over the mesh axis '${axis}', in replicas over '${axis}'`,
+      found: 'one axis, whose ranks cannot hold different parts and the same ones',
+      todo: 'Use a mesh of two axes, and name one for each',
+    },
+    { axis },
+  );
 }

@@ -1,5 +1,4 @@
 import {
-  ConfigError,
   currentSession,
   dtypes,
   elementCount,
@@ -9,6 +8,8 @@ import {
   type PageStore,
   type Parameter,
 } from '@shardwise/core';
+import { checkOptions } from '../options/check-options.ts';
+import { type OptionRules, positive, record, required } from '../options/option-rules.ts';
 
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
@@ -24,6 +25,13 @@ export interface OffloadedOptimizerOptions {
   readonly chunkBytes?: number;
 }
 
+const optionRules: OptionRules<OffloadedOptimizerOptions> = {
+  states: required(record),
+  parameters: record,
+  gradients: record,
+  chunkBytes: positive,
+};
+
 const defaultChunkBytes = 64 * 1024 * 1024;
 
 /**
@@ -37,19 +45,10 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
   readonly #options: OffloadedOptimizerOptions;
   readonly #chunks: readonly ReadonlySet<unknown>[];
 
-  /** `optimizer` updates parameters of `model`. Throws ConfigError for a chunk of no bytes. */
+  /** `optimizer` updates parameters of `model`. Throws ConfigError for options out of range. */
   constructor(model: Module, optimizer: Optimizer<Settings>, options: OffloadedOptimizerOptions) {
     const { chunkBytes = defaultChunkBytes, gradients } = options;
-    if (!(chunkBytes > 0)) {
-      throw new ConfigError(
-        {
-          asked: `an optimizer step in chunks of ${chunkBytes} bytes`,
-          found: 'not a positive number',
-          todo: 'Choose at least the bytes of the largest part of a parameter',
-        },
-        { chunkBytes },
-      );
-    }
+    checkOptions('OffloadedOptimizer', options, optionRules);
     const named = model.namedParameters();
     this.optimizer = optimizer;
     this.#options = options;

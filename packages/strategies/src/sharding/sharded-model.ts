@@ -14,6 +14,7 @@ import {
   type Tensor,
   broadcast,
 } from '@shardwise/core';
+import { requireUnaveraged } from '../averaged-parameters.ts';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
@@ -25,7 +26,7 @@ import { GradientGroup } from './gradient-group.ts';
 import { checkUnits, installUnits } from './install-units.ts';
 import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
 import { ScatteredParameter } from './scattered-parameter.ts';
-import { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedParameter } from './sharded-parameter.ts';
 import { commonUnit, type UnitOf } from './unit-names.ts';
 
 /** Which states the ranks share out. */
@@ -89,7 +90,7 @@ export class ShardedModel<
 /**
  * Replaces a model's parameters by parts of them and has its units collect them. A collective:
  * checks that all ranks have the same model, and gives them rank 0's values. Throws ConfigError for
- * a model that is sharded already, LayoutError for units that are no modules, before anything changes.
+ * a model that a strategy was applied to, LayoutError for units that are no modules, before anything changes.
  */
 export async function shardModel<M extends Module, Inputs extends readonly unknown[], Output>(
   model: M & Model<Inputs, Output>,
@@ -99,7 +100,7 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   const { mesh } = currentSession();
   const { size } = axisOf(mesh, axis);
   const named = model.namedParameters();
-  checkNotSharded(named);
+  requireUnaveraged('to share out a model over ranks', named);
   const names = parameterNames(model);
   const unitOf = new Map(
     named.map(([name, parameter]) => {
@@ -144,20 +145,6 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
     mixedPrecision: options.mixedPrecision,
   });
   return new ShardedModel<M, Inputs, Output>(model, sharded, [...groups.values()]);
-}
-
-function checkNotSharded(named: readonly (readonly [string, Parameter])[]): void {
-  const sharded = named.find(([, parameter]) => parameter instanceof ShardedParameter);
-  if (sharded === undefined) return;
-  const [name] = sharded;
-  throw new ConfigError(
-    {
-      asked: 'to share out a model over ranks',
-      found: `parameter ${name} is a part already: a strategy was applied to this model before`,
-      todo: 'Apply one strategy, once, to a model that was just built',
-    },
-    { parameter: name },
-  );
 }
 
 function found<T>(value: T | undefined, of: string): T {

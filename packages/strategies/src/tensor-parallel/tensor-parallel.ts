@@ -21,6 +21,7 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import { matchesModule } from './module-pattern.ts';
@@ -96,6 +97,7 @@ async function partitionModel(
   const partitions = partitionsOf(styles, specs, place.size);
   const named = model.namedParameters();
   checkNotCut(named, partitions);
+  requireUnaveraged('tensor parallelism of a model', named);
   const buffers = model.namedBuffers();
   const tensors: (readonly [string, Tensor])[] = [...named, ...buffers];
   const group = mesh.group(axis);

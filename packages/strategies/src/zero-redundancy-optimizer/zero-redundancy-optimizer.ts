@@ -2,7 +2,9 @@ import {
   axisOf,
   broadcast,
   CheckpointError,
+  ConfigError,
   currentSession,
+  formatShape,
   type HostArrays,
   noGrad,
   type Optimizer,
@@ -40,7 +42,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   #owners = new Map<Tensor, number>();
   #consolidated: OptimizerStateDict<Settings> | null = null;
 
-  /** Throws ConfigError as the optimizer's constructor. */
+  /** Throws ConfigError as the optimizer's constructor, and for parameters that are shared out over the axis. */
   constructor(
     params: OptimizerInput<Settings>,
     optimizerClass: OptimizerClass<Settings>,
@@ -144,10 +146,23 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
 
   #partition(): void {
     const groups = this.#optimizer.paramGroups.map(({ params }) => params);
+    const part = groups.flat().find(({ shardedOver }) => shardedOver.includes(this.#axis));
+    if (part !== undefined) throw partError(part, this.#axis);
     const sizes = groups.map((params) => params.map(({ numel }) => numel));
     const owners = partitionParameters(sizes, this.#group().size).flat();
     this.#owners = new Map(
       groups.flat().map((parameter, index) => [parameter, owners[index] ?? 0]),
     );
   }
+}
+
+function partError({ shape }: Tensor, axis: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a ZeroRedundancyOptimizer over the mesh axis '${axis}'`,
+      found: `a parameter of which each rank of the axis has its own part, here of shape ${formatShape(shape)}`,
+      todo: 'Use a plain optimizer with zero() and fsdp(), which share out its states already',
+    },
+    { axis, shape },
+  );
 }

@@ -1,6 +1,18 @@
 import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
+import { checkOptions } from '../options/check-options.ts';
+import {
+  axisName,
+  callback,
+  count,
+  oneOf,
+  type OptionRules,
+  positive,
+  record,
+  required,
+} from '../options/option-rules.ts';
+import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
 import { shardModel, type Sharded, type ShardingOptions } from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -22,6 +34,15 @@ export interface ZeroOptions {
   readonly mixedPrecision?: MixedPrecision;
 }
 
+const optionRules: OptionRules<ZeroOptions> = {
+  stage: required(oneOf(1, 2, 3)),
+  axis: axisName,
+  bucketBytes: positive,
+  unitOf: callback,
+  prefetch: count,
+  mixedPrecision: record,
+};
+
 const gradientBucketBytes = 4 * 1024 * 1024;
 
 const shardedAt = {
@@ -32,9 +53,11 @@ const shardedAt = {
 
 /**
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
- * each parameter, its elements in a row, as DeepSpeed does.
+ * each parameter, its elements in a row, as DeepSpeed does. Throws ConfigError for options out of range.
  */
 export function zero(options: ZeroOptions): Strategy<Module> {
+  checkOptions('zero', options, optionRules);
+  checkMixedPrecision(options.mixedPrecision);
   const name = `zero-${options.stage}`;
   const shardingOf = (plan: readonly PlannedParameter[]): ShardingOptions => ({
     axis: options.axis ?? 'dp',
