@@ -102,6 +102,27 @@ describe.each(Object.entries(stores))('a gradient paged out to %s', (_, makeStor
   });
 });
 
+describe('a gradient whose page cannot be written', () => {
+  it('fails the run, which gives back its memory and may be repeated', async () => {
+    let isFull = true;
+    const host = hostPages();
+    const store: PageStore = {
+      write: (name, page) =>
+        isFull ? Promise.reject(new RangeError('no room')) : host.write(name, page),
+    };
+    const parameter = new Parameter(values.slice(), [1024]);
+    await parameter.mul(1).data();
+    parameter.pageGradient('weight gradient', store);
+    const before = device.usage().bytesInUse;
+    parameter.mul(2).sum().backward();
+    await expect(currentSession().realize([])).rejects.toThrow('no room');
+    expect(device.usage().bytesInUse - before).toBeLessThan(2 * bytes);
+    isFull = false;
+    await currentSession().realize([]);
+    expect(await parameter.grad?.data()).toEqual(new Float32Array(1024).fill(2));
+  });
+});
+
 describe('pages in files', () => {
   it('are removed together', async () => {
     const pages = await filePages(directory);
