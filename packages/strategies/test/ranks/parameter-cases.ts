@@ -1,0 +1,196 @@
+import {
+  Adam,
+  fromData,
+  functional,
+  Linear,
+  Module,
+  noGrad,
+  Parameter,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+/** Without `findUnusedParameters` where all are used, as users have it. */
+export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy<Module>>> = {
+  DDP: (allUsed) => ddp({ findUnusedParameters: !allUsed }),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2, bucketBytes: 64 }),
+  'ZeRO-3': () => zero({ stage: 3, unitOf: ofLayer }),
+  FSDP: () => fsdp({ unitOf: ofLayer }),
+};
+
+/** Layers are units of their own. */
+function ofLayer(name: string): string {
+  return name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
+}
+
+type Net = Module & { forward(x: Tensor): Tensor };
+
+/** Two layers of 7, 5 and 1: neither rows nor elements are divided by 2, 3 or 4. */
+class Odd extends Module {
+  readonly up = new Linear(7, 5);
+  readonly down = new Linear(5, 1);
+
+  /** Shape: x [B, 7] -> [B, 1]. */
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.up.forward(x).tanh());
+  }
+}
+
+/** A scale without dims, a shift of one element. */
+class Tiny extends Module {
+  readonly layer = new Linear(7, 2, { bias: false });
+  readonly scale = new Parameter(Float32Array.of(1.5), []);
+  readonly shift = new Parameter(Float32Array.of(-0.5), [1]);
+
+  /** Shape: x [B, 7] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    return this.layer.forward(x).mul(this.scale).add(this.shift);
+  }
+}
+
+/** The weight of one layer, whole, and the bias of another do not train. */
+class Frozen extends Odd {
+  readonly first = new Linear(7, 7);
+
+  constructor() {
+    super();
+    this.first.requiresGrad_(false);
+    this.down.bias?.requiresGrad_(false);
+  }
+
+  /** Shape: x [B, 7] -> [B, 1]. */
+  override forward(x: Tensor): Tensor {
+    return super.forward(this.first.forward(x).gelu());
+  }
+}
+
+/** Two layers, of two units, have one weight. */
+class Tied extends Module {
+  readonly first = new Linear(7, 7);
+  readonly second = new Linear(7, 7);
+
+  constructor() {
+    super();
+    this.second.weight = this.first.weight;
+  }
+
+  /** Shape: x [B, 7] -> the same. */
+  forward(x: Tensor): Tensor {
+    return this.second.forward(this.first.forward(x).tanh());
+  }
+}
+
+class UsedTwice extends Module {
+  readonly layer = new Linear(7, 7);
+  readonly head = new Linear(7, 3);
+
+  /** Shape: x [B, 7] -> [B, 3]. */
+  forward(x: Tensor): Tensor {
+    return this.head.forward(this.layer.forward(this.layer.forward(x).tanh()));
+  }
+}
+
+class NeverUsed extends Odd {
+  readonly spare = new Linear(3, 5);
+}
+
+export const models: Readonly<Record<string, () => Net>> = {
+  'parameters that the world does not divide': () => new Odd(),
+  'parameters with fewer elements than there are ranks': () => new Tiny(),
+  'frozen parameters': () => new Frozen(),
+  'a parameter that two modules share': () => new Tied(),
+  'a module that is used twice': () => new UsedTwice(),
+  'a module that is never used': () => new NeverUsed(),
+};
+
+export const outcome = z.object({
+  losses: z.array(z.number()),
+  parameters: z.record(z.string(), z.array(z.number())),
+  /** What the model had at the start and has at the end. */
+  unchanged: z.array(z.string()),
+});
+export type Outcome = z.infer<typeof outcome>;
+export const outcomes = z.record(z.string(), outcome);
+
+/** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
+const globalBatch = 12;
+
+export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
+  await join(context);
+  const { rank, size } = context;
+  const found: Record<string, Outcome> = {};
+  for (const [strategyName, strategy] of Object.entries(strategies)) {
+    for (const [name, build] of Object.entries(models)) {
+      const model = filled(build());
+      const parallel = await parallelize(model, strategy(name !== 'a module that is never used'));
+      found[`${strategyName}: ${name}`] = await train(
+        model,
+        (x) => parallel.forward(x),
+        rank,
+        size,
+      );
+    }
+  }
+  return found;
+}
+
+/** On one rank, without a strategy. */
+export function trainAlone(name: string): Promise<Outcome> {
+  const model = filled(models[name]?.() ?? new Odd());
+  return train(model, (x) => model.forward(x), 0, 1);
+}
+
+/** The same on every rank, and no drawn numbers. */
+function filled(model: Net): Net {
+  let index = 0;
+  noGrad(() => {
+    for (const parameter of model.parameters()) {
+      const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
+      parameter.assign(fromData(values, parameter.shape, 'f32'));
+    }
+  });
+  return model;
+}
+
+async function train(
+  model: Net,
+  forward: (x: Tensor) => Tensor,
+  rank: number,
+  size: number,
+): Promise<Outcome> {
+  // Without weight decay: to ddp, what no rank uses has a gradient of zeros.
+  const optimizer = new Adam(model.parameters(), { lr: 0.05 });
+  const before = await parametersOf(model);
+  const share = globalBatch / size;
+  const losses: number[] = [];
+  for (let step = 0; step < 4; step++) {
+    optimizer.zeroGrad();
+    const first = rank * share * 7;
+    const values = Float32Array.from({ length: share * 7 }, (_, i) =>
+      Math.sin(step * 31 + (first + i) * 1.7),
+    );
+    const y = forward(fromData(values, [share, 7], 'f32'));
+    const loss = functional.mseLoss(y, y.detach().mul(0).add(0.25));
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  const parameters = await parametersOf(model);
+  const unchanged = Object.keys(parameters).filter(
+    (name) => JSON.stringify(parameters[name]) === JSON.stringify(before[name]),
+  );
+  return { losses, parameters, unchanged };
+}
+
+async function parametersOf(model: Module): Promise<Record<string, number[]>> {
+  const parameters: Record<string, number[]> = {};
+  for (const [name, { bytes }] of Object.entries(await fullStateDict(model))) {
+    parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));
+  }
+  return parameters;
+}
