@@ -9,9 +9,16 @@ export interface GradientSink {
   accumulate(gradient: Node): void;
 }
 
+export interface HostValue {
+  readonly kind: 'host';
+  readonly bytes: Uint8Array;
+  /** Whether nobody else has the bytes, so that they can be freed before they are garbage. */
+  readonly owned?: boolean;
+}
+
 /** What a realized node holds. */
 export type NodeValue =
-  | { readonly kind: 'host'; readonly bytes: Uint8Array }
+  | HostValue
   | { readonly kind: 'device'; readonly storage: Storage }
   | { readonly kind: 'paged'; readonly page: Page }
   | { readonly kind: 'freed'; readonly by: string };

@@ -1,5 +1,5 @@
 import type { Page } from '../paging/page.ts';
-import type { Node } from './node.ts';
+import type { HostValue, Node } from './node.ts';
 import type { Storage } from './storage.ts';
 
 /** Frees what a dropped node held, where nothing freed it before. */
@@ -7,30 +7,46 @@ const unreachable = new FinalizationRegistry<Storage>((storage) => storage.relea
 
 /** Gives a node device memory of its own. */
 export function adoptStorage(node: Node, storage: Storage): void {
+  releaseValue(node);
   node.value = { kind: 'device', storage };
   unreachable.register(node, storage, node);
 }
 
-/** Frees a node's device memory; later uses of the node say who freed it. */
+/** Frees a node's memory; later uses of the node say who freed it. */
 export function freeNode(node: Node, by: string): void {
-  releaseStorage(node);
+  releaseValue(node);
   node.value = { kind: 'freed', by };
 }
 
 /** Moves a node's value to the host heap, where the garbage collector sees its size. */
 export function moveToHost(node: Node, bytes: Uint8Array): void {
-  releaseStorage(node);
+  releaseValue(node);
   node.value = { kind: 'host', bytes };
 }
 
 /** Moves a leaf's contents out of the device, until a run needs them. */
 export function moveToPage(node: Node, page: Page): void {
-  releaseStorage(node);
+  releaseValue(node);
   node.value = { kind: 'paged', page };
 }
 
-function releaseStorage(node: Node): void {
-  if (node.value?.kind !== 'device') return;
+/** For a reader who may keep them. */
+export function hostBytes({ bytes, owned = false }: HostValue): Uint8Array {
+  return owned ? bytes.slice() : bytes;
+}
+
+function releaseValue(node: Node): void {
+  const { value } = node;
+  if (value?.kind === 'host' && value.owned === true) freeBytes(value.bytes);
+  if (value?.kind !== 'device') return;
   unreachable.unregister(node);
-  node.value.storage.release();
+  value.storage.release();
+}
+
+/**
+ * At once: the collector sees large arrays late, when those of some hundred megabytes are waiting. A
+ * part of a buffer is left to it.
+ */
+function freeBytes({ buffer, byteLength }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }

@@ -1,4 +1,5 @@
 import { inputNode } from '../graph/node.ts';
+import { freeNode } from '../graph/ownership.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
@@ -13,10 +14,10 @@ export interface ParameterOptions {
   readonly requiresGrad?: boolean;
 }
 
-/** What a rank keeps of a new parameter's contents. */
+/** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
 export interface InitialPart {
   /** The elements of the extent, and padding behind them. */
-  readonly bytes: Uint8Array;
+  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly extent: Extent;
 }
 
@@ -42,8 +43,8 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 }
 
 /**
- * A leaf that a module trains. It owns the typed array it is made of, and lives on the device from
- * its first use on. Throws ShapeError where the number of elements is not that of the shape.
+ * A leaf that a module trains. It owns the typed array it is made of, which is empty from its first
+ * use on: then it lives on the device. Throws ShapeError where the number of elements is not that of the shape.
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
@@ -55,7 +56,7 @@ export class Parameter extends Tensor {
     const node = leaf('parameter', data, shape, dtype);
     super(node);
     this.initialPart = keepPart?.(toBytes(data), { shape, dtype }) ?? null;
-    if (this.initialPart !== null) node.value = { kind: 'freed', by: 'its construction in parts' };
+    if (this.initialPart !== null) freeNode(node, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
   }
@@ -93,5 +94,5 @@ function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Tensor[
       { shape, dtype, elements },
     );
   }
-  return inputNode(shape, dtype, { kind: 'host', bytes });
+  return inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
 }

@@ -82,7 +82,9 @@ export class ParameterState {
   }
 
   #keep(name: string, { shape, dtype, bytes }: HostArray): Tensor {
-    const tensor = new Tensor(inputNode(shape, dtype, { kind: 'host', bytes })).makeResident();
+    const tensor = new Tensor(
+      inputNode(shape, dtype, { kind: 'host', bytes, owned: true }),
+    ).makeResident();
     this.#tensors.set(name, tensor);
     return tensor;
   }

@@ -1,5 +1,5 @@
 import { isOp, type Node } from '../graph/node.ts';
-import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
+import { adoptStorage, hostBytes, moveToHost, moveToPage } from '../graph/ownership.ts';
 import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, Executable, Program } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
@@ -57,7 +57,7 @@ export class Session {
     return this.#inOrder(async () => {
       if (node.value === null) await this.#realizeNow([node]);
       const { value } = node;
-      if (value?.kind === 'host') return value.bytes;
+      if (value?.kind === 'host') return hostBytes(value);
       if (value?.kind === 'paged') return pageBytes(value.page);
       if (value?.kind !== 'device') throw freedError(node);
       const bytes = await this.backend.read(value.storage.buffer);
@@ -174,6 +174,8 @@ function settleAssign(assign: Node<'assign'>): void {
 /** A root that is a leaf (a detached parameter) shares its memory. */
 function shareLeaf(root: Node, leaf: Node | undefined): void {
   if (leaf?.value?.kind === 'device') adoptStorage(root, leaf.value.storage.share());
+  else if (leaf?.value?.kind === 'host')
+    root.value = { kind: 'host', bytes: hostBytes(leaf.value) };
   else root.value = leaf?.value ?? null;
 }
 

@@ -4,7 +4,7 @@ import { gradientsOfNode } from '../autograd/rules.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
-import { freeNode } from '../graph/ownership.ts';
+import { freeNode, hostBytes } from '../graph/ownership.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
 import { addPending, removePending } from '../realize/pending.ts';
@@ -270,7 +270,7 @@ export class TensorHandle {
   async data(): Promise<HostData> {
     const { node } = this;
     const bytes =
-      node.value?.kind === 'host' ? node.value.bytes : await currentSession().fetch(node);
+      node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
     return fromBytes(bytes, node.dtype);
   }
 

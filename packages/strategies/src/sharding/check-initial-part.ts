@@ -13,12 +13,12 @@ export interface ExpectedPart {
   readonly sharded: Sharded;
 }
 
-/** A copy of the part that was kept. Throws ConfigError where the strategy cuts otherwise. */
+/** The part that was kept. Throws ConfigError where the strategy cuts otherwise. */
 export function checkInitialPart(
   { bytes, extent }: InitialPart,
   { extent: expected, sharded }: ExpectedPart,
 ): Uint8Array<ArrayBuffer> {
-  if (sameExtent(extent, expected) && sharded === 'parameters') return bytes.slice();
+  if (sameExtent(extent, expected) && sharded === 'parameters') return bytes;
   throw new ConfigError(
     {
       asked: `${elementsOf(expected)} of a parameter of shape ${formatShape(expected.shape)}`,

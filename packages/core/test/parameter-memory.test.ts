@@ -1,0 +1,64 @@
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, expect, it } from 'vitest';
+import {
+  constructParts,
+  extentOfWhole,
+  hostPages,
+  Parameter,
+  partOfExtent,
+  setRank,
+} from '../src/index.ts';
+
+// The array that a parameter is made of is the parameter's: it is given back as soon as the contents
+// are elsewhere, and not when the collector finds it.
+
+const expected = Float32Array.of(1, 2, 3, 4);
+
+beforeEach(() => setRank({ device: interpreter() }));
+
+it('a parameter gives its array back with its first use', async () => {
+  const values = expected.slice();
+  const parameter = new Parameter(values, [4]);
+  expect(values).toEqual(expected);
+  expect(await parameter.mul(1).data()).toEqual(expected);
+  expect(values).toHaveLength(0);
+  expect(await parameter.data()).toEqual(expected);
+});
+
+it('what was read before is the reader’s', async () => {
+  const parameter = new Parameter(expected.slice(), [4]);
+  const read = await parameter.data();
+  const detached = await parameter.detach().realize();
+  await parameter.mul(2).data();
+  expect(read).toEqual(expected);
+  expect(await detached.data()).toEqual(expected);
+});
+
+it('a parameter that is paged out or disposed of gives its array back', async () => {
+  const [paged, disposed] = [expected.slice(), expected.slice()];
+  const parameter = new Parameter(paged, [4]);
+  await parameter.pageOut('weight', hostPages());
+  new Parameter(disposed, [4]).dispose();
+  expect([paged.length, disposed.length]).toEqual([0, 0]);
+  expect(await parameter.data()).toEqual(expected);
+});
+
+it('of a parameter that is made in parts only the part is kept', () => {
+  const values = expected.slice();
+  const parameter = constructParts(
+    (bytes, { shape }) => ({
+      bytes: Uint8Array.from(bytes.subarray(0, 8)),
+      extent: partOfExtent(extentOfWhole(shape), 0, 2),
+    }),
+    () => new Parameter(values, [4]),
+  );
+  expect(values).toHaveLength(0);
+  expect(parameter.initialPart?.bytes).toEqual(new Uint8Array(Float32Array.of(1, 2).buffer));
+});
+
+it('an array that is part of a larger buffer is left alone', async () => {
+  const all = Float32Array.of(0, ...expected);
+  const parameter = new Parameter(all.subarray(1), [4]);
+  expect(await parameter.mul(1).data()).toEqual(expected);
+  expect(all).toEqual(Float32Array.of(0, ...expected));
+});
