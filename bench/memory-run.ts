@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
+import { rankResourceLimits } from '@shardwise/core/node';
 import { createThreadsWorld } from 'shardwise';
 import { type MemoryOfRun, memoryOfRank, type MemoryRankData } from './memory-messages.ts';
 import { type MemoryModelName, memoryModels } from './memory-models.ts';
@@ -15,7 +16,11 @@ const world = createThreadsWorld({ size: Number(size) });
 if (!isModel(model) || !isStrategy(strategy)) throw new TypeError(`${model} with ${strategy}`);
 const workers = Array.from(world.regions, (_, rank) => {
   const data: MemoryRankData = { rank, world, model, strategy };
-  return new Worker(new URL('./memory-rank.ts', import.meta.url), { workerData: data });
+  return new Worker(new URL('./memory-rank.ts', import.meta.url), {
+    workerData: data,
+    // As `shardwise run` starts them.
+    resourceLimits: rankResourceLimits,
+  });
 });
 const messages = (): Promise<unknown[][]> =>
   Promise.all(workers.map((worker) => once(worker, 'message')));

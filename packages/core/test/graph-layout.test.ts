@@ -27,8 +27,14 @@ function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyM
   return layOut(graph, segment(graph), { alignment: 64, arriving: new Map() }).places;
 }
 
+/** Which memory a value lies in. */
+function memoryOf(place: Place | undefined): string | undefined {
+  return place?.kind === 'result' ? `result ${place.allocation}` : place?.kind;
+}
+
 function overlap(a: Place | undefined, b: Place | undefined): boolean {
-  if (a?.kind !== 'scratch' || b?.kind !== 'scratch') return false;
+  if (a === undefined || b === undefined || a.kind === 'leaf' || b.kind === 'leaf') return false;
+  if (memoryOf(a) !== memoryOf(b)) return false;
   return a.byteOffset < b.byteOffset + b.byteLength && b.byteOffset < a.byteOffset + a.byteLength;
 }
 
@@ -51,5 +57,14 @@ describe('the memory of a plan', () => {
     expect(places.get(2)?.kind).toBe('scratch');
     expect(places.get(7)?.kind).toBe('scratch');
     expect(overlap(places.get(2), places.get(7))).toBe(false);
+  });
+
+  it('is a result’s before the result is there', () => {
+    // Each sum waits for the one before it; the last one is kept.
+    const values = [input, add(0, 0), reduced(1), add(2, 0), reduced(3), add(4, 0), reduced(5)];
+    const places = placesOf(values, [6]);
+    expect(places.get(6)).toMatchObject({ kind: 'result', allocation: 0, byteOffset: 0 });
+    expect(places.get(2)).toEqual(places.get(6));
+    expect(places.get(4)?.kind).toBe('scratch');
   });
 });

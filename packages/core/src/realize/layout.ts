@@ -8,7 +8,7 @@ export type Place =
   | { readonly kind: 'leaf'; readonly leaf: number }
   /** In the plan's scratch memory. */
   | { readonly kind: 'scratch'; readonly byteOffset: number; readonly byteLength: number }
-  /** In an allocation that outlives the run, because a node of the graph keeps it. */
+  /** In an allocation that outlives the run, because a node of the graph keeps it; or was there before that. */
   | {
       readonly kind: 'result';
       readonly allocation: number;
@@ -51,7 +51,7 @@ export interface LayoutOptions {
 
 /**
  * Gives every value that crosses a stage a place. Buckets are contiguous, so that a bucket's
- * gradients are computed straight into the message; values whose lives do not meet share scratch.
+ * gradients are computed straight into the message; values whose lives do not meet share memory.
  */
 export function layOut(
   graph: ValueGraph,
@@ -64,32 +64,27 @@ export function layOut(
   const allocations: number[] = [];
   for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
   for (const [value, leaf] of arriving) {
-    const place = places.get(leaf);
-    if (place !== undefined) places.set(value, place);
+    const target = places.get(leaf);
+    if (target !== undefined) places.set(value, target);
     lives.delete(value);
   }
 
   const scratch: Block[] = [];
+  const results: Space[] = [];
   for (const block of blocksOf(graph, stages, lives, sources, alignment)) {
     if (!block.kept) {
       scratch.push(block);
       continue;
     }
     const allocation = allocations.push(block.byteLength) - 1;
-    block.values.forEach((id, index) => {
-      const byteOffset = block.offsets[index] ?? 0;
-      places.set(id, {
-        kind: 'result',
-        allocation,
-        byteOffset,
-        byteLength: byteLengthOf(graph, id),
-      });
-    });
+    const space = { allocation, byteLength: block.byteLength, until: block.from, guests: [] };
+    results.push(space);
+    place(graph, block, space, 0, places);
   }
-  const scratchBytes = packScratch(graph, scratch, places, alignment);
+  const scratchBytes = packScratch(graph, scratch, results, places, alignment);
   for (const [output, input] of sources) {
-    const place = places.get(output);
-    if (place !== undefined) places.set(input, place);
+    const shared = places.get(output);
+    if (shared !== undefined) places.set(input, shared);
   }
   return { places, scratchBytes, allocations, inPlace };
 }
@@ -226,34 +221,80 @@ function blocksOf(
   return blocks;
 }
 
-/** First fit in order of birth; returns the bytes needed. */
+/** Memory that values whose lives do not meet share. */
+interface Space {
+  /** Of the result that it is kept for; null: the plan's scratch. */
+  readonly allocation: number | null;
+  readonly byteLength: number;
+  /** The stage that writes the result; before it the memory serves as scratch. */
+  readonly until: number;
+  readonly guests: { readonly to: number; readonly start: number; readonly end: number }[];
+}
+
+/**
+ * First fit in order of birth, and first in the memory of results that are not there yet: that of
+ * gradients, which come when activations go. Returns the bytes needed beside it.
+ */
 function packScratch(
   graph: ValueGraph,
   blocks: Block[],
+  results: readonly Space[],
   places: Map<number, Place>,
   alignment: number,
 ): number {
-  const active: { block: Block; start: number; end: number }[] = [];
+  const scratch: Space = {
+    allocation: null,
+    byteLength: Number.POSITIVE_INFINITY,
+    until: Number.POSITIVE_INFINITY,
+    guests: [],
+  };
+  // The smallest ones first, so that large ones are left for large blocks; of those the last to come.
+  const spaces = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
   let total = 0;
   blocks.sort((a, b) => a.from - b.from || b.byteLength - a.byteLength);
   for (const block of blocks) {
-    const others = active
-      .filter((other) => other.block.to >= block.from)
-      .sort((a, b) => a.start - b.start);
-    let start = 0;
-    for (const other of others) {
-      if (other.start - start >= block.byteLength) break;
-      start = Math.max(start, other.end);
+    const byteLength = align(block.byteLength, alignment);
+    for (const space of [...spaces, scratch]) {
+      if (space.until <= block.to) continue;
+      const start = startIn(space, block.from, byteLength);
+      if (start + block.byteLength > space.byteLength) continue;
+      space.guests.push({ to: block.to, start, end: start + byteLength });
+      place(graph, block, space, start, places);
+      if (space === scratch) total = Math.max(total, start + byteLength);
+      break;
     }
-    const end = start + align(block.byteLength, alignment);
-    active.push({ block, start, end });
-    total = Math.max(total, end);
-    block.values.forEach((id, index) => {
-      const byteOffset = start + (block.offsets[index] ?? 0);
-      places.set(id, { kind: 'scratch', byteOffset, byteLength: byteLengthOf(graph, id) });
-    });
   }
   return total;
+}
+
+/** The first gap that is large enough among those who are still there. */
+function startIn({ guests }: Space, from: number, byteLength: number): number {
+  const others = guests.filter(({ to }) => to >= from).sort((a, b) => a.start - b.start);
+  let start = 0;
+  for (const other of others) {
+    if (other.start - start >= byteLength) break;
+    start = Math.max(start, other.end);
+  }
+  return start;
+}
+
+function place(
+  graph: ValueGraph,
+  { values, offsets }: Block,
+  { allocation }: Space,
+  start: number,
+  places: Map<number, Place>,
+): void {
+  values.forEach((id, index) => {
+    const byteOffset = start + (offsets[index] ?? 0);
+    const byteLength = byteLengthOf(graph, id);
+    places.set(
+      id,
+      allocation === null
+        ? { kind: 'scratch', byteOffset, byteLength }
+        : { kind: 'result', allocation, byteOffset, byteLength },
+    );
+  });
 }
 
 function align(bytes: number, alignment: number): number {

@@ -1,7 +1,7 @@
 import {
   allGather,
+  BufferTensor,
   elementCount,
-  fromData,
   type HostData,
   type Node,
   noGrad,
@@ -40,7 +40,7 @@ export class MixedPrecisionParameter extends ShardedParameter {
     const { cut, stores, mixedPrecision } = options;
     const storedShape = stores === 'part' ? shape : cut.paddedShape;
     const bits = new Uint16Array(elementCount(storedShape));
-    this.#low = fromData(bits, storedShape, mixedPrecision.parameterDtype).makeResident();
+    this.#low = new BufferTensor(bits, storedShape, { dtype: mixedPrecision.parameterDtype });
     this.#storeLow(new Tensor(this.contents));
   }
 

@@ -28,6 +28,8 @@ const signatures = {
   ],
   CreateSessionOptions: [10, 'void *', ['void *']],
   SetSessionExecutionMode: [13, 'void *', ['void *', 'int']],
+  DisableMemPattern: [17, 'void *', ['void *']],
+  DisableCpuMemArena: [19, 'void *', ['void *']],
   SetSessionLogSeverityLevel: [22, 'void *', ['void *', 'int']],
   SetSessionGraphOptimizationLevel: [23, 'void *', ['void *', 'int']],
   SetIntraOpNumThreads: [24, 'void *', ['void *', 'int']],
@@ -79,6 +81,8 @@ interface Functions {
   >;
   CreateSessionOptions(out: OutAddress): Status;
   SetSessionExecutionMode(options: Address, mode: number): Status;
+  DisableMemPattern(options: Address): Status;
+  DisableCpuMemArena(options: Address): Status;
   SetSessionLogSeverityLevel(options: Address, level: number): Status;
   SetSessionGraphOptimizationLevel(options: Address, level: number): Status;
   SetIntraOpNumThreads(options: Address, threads: number): Status;

@@ -24,6 +24,9 @@ export class Session {
     try {
       check(asked, functions.SetIntraOpNumThreads(settings, options.threads));
       check(asked, functions.SetInterOpNumThreads(settings, 1));
+      // Each session would keep the most that it ever needed for temporaries, beside our memory.
+      check(asked, functions.DisableMemPattern(settings));
+      check(asked, functions.DisableCpuMemArena(settings));
       check(asked, functions.SetSessionExecutionMode(settings, sequential));
       check(asked, functions.SetSessionGraphOptimizationLevel(settings, graphOptimizationAll));
       check(asked, functions.SetSessionLogSeverityLevel(settings, fatalOnly));

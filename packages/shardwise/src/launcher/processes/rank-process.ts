@@ -1,6 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
+import { rankProcessOptions } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/message.ts';
 import type { LauncherOrder } from '../rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
@@ -27,7 +28,8 @@ export class RankProcess implements RankHandle {
     const preload = new URL(`./rank-preload.${extension}`, import.meta.url).href;
     this.#child = fork(start.script, [...start.args], {
       env: start.environment,
-      execArgv: [...process.execArgv, '--import', preload],
+      // Behind ours, so that the user's own win.
+      execArgv: [...rankProcessOptions, ...process.execArgv, '--import', preload],
       serialization: 'advanced',
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       // Ctrl-C goes to the launcher, which lets ranks end their step.

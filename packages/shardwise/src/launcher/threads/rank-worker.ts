@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { pathToFileURL } from 'node:url';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
+import { rankResourceLimits } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/message.ts';
 import type { LauncherOrder, RankData } from '../rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
@@ -26,6 +27,7 @@ export class RankWorker implements RankHandle {
     this.#worker = new Worker(pathToFileURL(start.script), {
       argv: [...start.args],
       env: start.environment,
+      resourceLimits: rankResourceLimits,
       name: `rank ${start.data.rank}`,
       stdout: true,
       stderr: true,
