@@ -18,7 +18,7 @@ import {
   type StoredTensor,
 } from './state-file.ts';
 
-/** What is read at once, and what is in memory of a tensor that is read in blocks. */
+/** What is in memory of a tensor that is read in blocks. */
 const BLOCK_BYTES = 16 * CHECKSUM_BYTES;
 
 /**
@@ -69,25 +69,30 @@ export class PieceFiles implements AsyncDisposable {
     }
   }
 
-  /** Copies what a piece has of a region to where the region is. */
+  /** Puts what a piece has of a region where the region is. */
   async #copy(piece: Piece, region: Region, elementBytes: number, to: Uint8Array): Promise<void> {
     const pieceBytes = (piece.stop - piece.start) * elementBytes;
-    // What has been read of the piece: from `first` on.
-    let first = 0;
-    let read = new Uint8Array(0);
+    // What a run has only a part of is read aside; the next run may have another part of it.
+    let aside = { first: 0, end: 0, bytes: new Uint8Array() };
     for (const run of commonRuns(piece, region)) {
       let at = run.first * elementBytes;
       const end = at + run.count * elementBytes;
       const shift = run.second * elementBytes - at;
       while (at < end) {
-        if (at >= first + read.byteLength) {
-          first = Math.floor(at / CHECKSUM_BYTES) * CHECKSUM_BYTES;
-          const until = Math.ceil(end / CHECKSUM_BYTES) * CHECKSUM_BYTES;
-          const length = Math.min(first + BLOCK_BYTES, pieceBytes, until) - first;
-          read = await this.#readChecked(piece, first, first + length);
+        const first = Math.floor(at / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+        const whole = end === pieceBytes ? end : Math.floor(end / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+        if (at === first && at < whole) {
+          await this.#readChecked(piece, at, to.subarray(at + shift, whole + shift));
+          at = whole;
+          continue;
         }
-        const stop = Math.min(end, first + read.byteLength);
-        to.set(read.subarray(at - first, stop - first), at + shift);
+        if (at < aside.first || at >= aside.end) {
+          const bytes = new Uint8Array(Math.min(CHECKSUM_BYTES, pieceBytes - first));
+          await this.#readChecked(piece, first, bytes);
+          aside = { first, end: first + bytes.byteLength, bytes };
+        }
+        const stop = Math.min(end, aside.end);
+        to.set(aside.bytes.subarray(at - aside.first, stop - aside.first), at + shift);
         at = stop;
       }
     }
@@ -98,10 +103,10 @@ export class PieceFiles implements AsyncDisposable {
     this.#handles.clear();
   }
 
-  /** Bytes `first` to `end` of a piece, where checksums begin and end. */
-  async #readChecked(piece: Piece, first: number, end: number): Promise<Uint8Array<ArrayBuffer>> {
+  /** Fills `bytes` with those of a piece from byte `first` on; checksums begin and end there. */
+  async #readChecked(piece: Piece, first: number, bytes: Uint8Array): Promise<void> {
     const path = this.#pathOf(piece.file);
-    const bytes = await this.#readBytes(piece.file, path, piece.byteOffset + first, end - first);
+    await this.#readBytes(piece.file, path, piece.byteOffset + first, bytes);
     for (let at = 0; at < bytes.byteLength; at += CHECKSUM_BYTES) {
       const expected = piece.checksums[(first + at) / CHECKSUM_BYTES];
       const found = crc32(bytes.subarray(at, at + CHECKSUM_BYTES));
@@ -109,18 +114,17 @@ export class PieceFiles implements AsyncDisposable {
       const byteOffset = piece.byteOffset + first + at;
       throw damaged(path, `expected CRC-32 ${expected} from byte ${byteOffset} on, found ${found}`);
     }
-    return bytes;
   }
 
   async #readBytes(
     file: number,
     path: string,
     byteOffset: number,
-    byteLength: number,
-  ): Promise<Uint8Array<ArrayBuffer>> {
+    bytes: Uint8Array,
+  ): Promise<void> {
     const handle = this.#handles.get(file) ?? (await openFile(path));
     this.#handles.set(file, handle);
-    const bytes = new Uint8Array(byteLength);
+    const { byteLength } = bytes;
     let done = 0;
     while (done < byteLength) {
       const { bytesRead } = await handle.read(bytes, done, byteLength - done, byteOffset + done);
@@ -129,7 +133,6 @@ export class PieceFiles implements AsyncDisposable {
       }
       done += bytesRead;
     }
-    return bytes;
   }
 }
 
