@@ -14,11 +14,12 @@ import {
   vocabParallelCrossEntropy,
 } from 'shardwise';
 import type { RankData, RankRequest, RankRound } from './messages.ts';
+import { rankMemory } from './rank-memory.ts';
 import { batchOf, buildModel, tokensPerStep, workload } from './workload.ts';
 
 // One rank of the tensor-parallel benchmark: a thread that trains when told to.
 
-const { mode, rank, world }: RankData = workerData;
+const { mode, layers, rank, world }: RankData = workerData;
 const group = joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
@@ -27,14 +28,14 @@ setRank({ device, mesh: new LineMesh('tp', group) });
 
 const styles = gptTensorParallel({
   heads: workload.heads,
-  sequenceParallel: mode === 'sequence',
+  sequenceParallel: mode === 'sequence' || mode === 'gathering',
+  gatherAgain: mode === 'gathering',
   logits: 'parts',
 });
-const model = buildModel();
+const model = buildModel(layers);
 const parallel = mode === 'alone' ? model : await parallelize(model, tensorParallel(styles));
 const loss = mode === 'alone' ? functional.crossEntropy : vocabParallelCrossEntropy;
-const parameters = model.parameters();
-const optimizer = new AdamW(parameters, { lr: 1e-3 });
+const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
 const activationBytes = tokensPerStep * workload.channels * 4;
 let step = 0;
 
@@ -73,8 +74,7 @@ async function answer(steps: number): Promise<void> {
     communicationMs: (statistics().communicationMs - before.communicationMs) / steps,
     activationMessages: messages,
     loss: last,
-    parameterBytes: parameters.reduce((sum, { numel }) => sum + 4 * numel, 0),
-    peakBytes: device.usage().peakBytes,
+    ...rankMemory({ model, optimizer }),
   };
   parentPort?.postMessage(round);
 }

@@ -9,12 +9,16 @@ export interface Ranks {
   close(): Promise<void>;
 }
 
+export function ranksOf(mode: Mode): number {
+  return mode === 'alone' ? 1 : 2;
+}
+
 /** Starts the ranks of a mode as threads of this process. */
-export function startRanks(mode: Mode): Ranks {
-  const size = mode === 'alone' ? 1 : 2;
+export function startRanks(mode: Mode, layers: number): Ranks {
+  const size = ranksOf(mode);
   const world = createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
-    const data: RankData = { mode, rank, world };
+    const data: RankData = { mode, layers, rank, world };
     return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {

@@ -1,5 +1,7 @@
 import type { Bench } from '../bench.ts';
 import { median, round, tokensPerSecond } from '../summary.ts';
+import { gridRows, measureGrids } from './measure-grids.ts';
+import { measureMemory, memoryRows } from './memory.ts';
 import { type Mode, modes, type RankRound } from './messages.ts';
 import { startRanks } from './ranks.ts';
 import { tokensPerStep, workload } from './workload.ts';
@@ -13,8 +15,13 @@ export const tensorParallel: Bench = {
   about:
     'GPT training, tensor- and sequence-parallel on two ranks, against one rank of two threads',
   run: async () => {
-    const rounds: Record<Mode, RankRound[][]> = { alone: [], tensor: [], sequence: [] };
-    const ranks = modes.map((mode) => ({ mode, started: startRanks(mode) }));
+    const rounds: Record<Mode, RankRound[][]> = {
+      alone: [],
+      tensor: [],
+      sequence: [],
+      gathering: [],
+    };
+    const ranks = modes.map((mode) => ({ mode, started: startRanks(mode, workload.layers) }));
     try {
       for (let index = 0; index <= ROUNDS; index++) {
         for (const { mode, started } of ranks) {
@@ -25,30 +32,27 @@ export const tensorParallel: Bench = {
       for (const { started } of ranks) await started.close();
     }
     checkMessages(rounds);
+    const memory = await measureMemory();
+    const grids = await measureGrids();
     const summary = {
       alone: of(rounds.alone),
       tensor: of(rounds.tensor),
       sequence: of(rounds.sequence),
+      gathering: of(rounds.gathering),
     };
     const ratio = (mode: Mode): number => summary.alone.bestMs / summary[mode].bestMs;
     const line = (mode: Mode): string =>
       `${Math.round(tokensPerSecond(tokensPerStep, summary[mode].bestMs))} tokens/s, ${summary[mode].bestMs.toFixed(1)} ms a step (median ${summary[mode].medianMs.toFixed(1)}), ${summary[mode].communicationMs.toFixed(1)} ms of it waiting`;
-    const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
     return {
       rows: [
         ['one rank, two threads, best round', line('alone')],
         ['two ranks, tensor-parallel', line('tensor')],
         ['two ranks, sequence-parallel', line('sequence')],
+        ['the same, gathering again in backward', line('gathering')],
         [`ratio of tensor-parallel (target ${TARGET})`, ratio('tensor').toFixed(3)],
         ['ratio of sequence-parallel', ratio('sequence').toFixed(3)],
-        ...modes.map(
-          (mode) =>
-            [
-              `memory of a rank, ${mode}`,
-              `${mebibytes(summary[mode].parameterBytes)} of parameters, at most ${mebibytes(summary[mode].peakBytes)} in all`,
-            ] as const,
-        ),
-        ...(['tensor', 'sequence'] as const).map(
+        ...memoryRows(memory),
+        ...(['tensor', 'sequence', 'gathering'] as const).map(
           (mode) =>
             [
               `messages of B·T·C elements in a step, ${mode}`,
@@ -61,6 +65,7 @@ export const tensorParallel: Bench = {
           'loss at the end, alone and on two ranks',
           modes.map((mode) => summary[mode].loss.toFixed(5)).join(', '),
         ],
+        ...gridRows(grids),
       ],
       record: {
         workload,
@@ -68,6 +73,8 @@ export const tensorParallel: Bench = {
         ratioOfSequenceParallel: round(ratio('sequence'), 4),
         target: TARGET,
         summary,
+        memory,
+        grids,
       },
     };
   },
@@ -77,7 +84,6 @@ interface Summary {
   readonly bestMs: number;
   readonly medianMs: number;
   readonly communicationMs: number;
-  readonly parameterBytes: number;
   readonly peakBytes: number;
   readonly messages: Readonly<Record<string, number>>;
   readonly loss: number;
@@ -92,7 +98,6 @@ function of(rounds: readonly (readonly RankRound[])[]): Summary {
     bestMs: Math.min(...times),
     medianMs: median(times),
     communicationMs: median(measured.map(([first]) => first?.communicationMs ?? NaN)),
-    parameterBytes: last?.parameterBytes ?? 0,
     peakBytes: last?.peakBytes ?? 0,
     messages: last?.activationMessages ?? {},
     loss: last?.loss ?? NaN,
@@ -101,19 +106,22 @@ function of(rounds: readonly (readonly RankRound[])[]): Summary {
 
 /**
  * Two all-reduces a layer and pass, one after the embedding and one before the head (Shoeybi et al.
- * 2019); as many gathers and scatters with sequence parallelism (Korthikanti et al. 2022).
+ * 2019); as many gathers and scatters with sequence parallelism, and with gathers again one more
+ * before each of two products of a layer and the head (Korthikanti et al. 2022).
  */
 function checkMessages(rounds: Readonly<Record<Mode, readonly (readonly RankRound[])[]>>): void {
-  const expected = 4 * workload.layers + 2;
-  for (const [mode, operations] of [
-    ['tensor', ['allReduce']],
-    ['sequence', ['allGather', 'reduceScatter']],
+  const once = 4 * workload.layers + 2;
+  const again = 2 * workload.layers + 1;
+  for (const [mode, operation, expected] of [
+    ['tensor', 'allReduce', once],
+    ['sequence', 'allGather', once],
+    ['sequence', 'reduceScatter', once],
+    ['gathering', 'allGather', once + again],
+    ['gathering', 'reduceScatter', once],
   ] as const) {
     const [last] = rounds[mode].at(-1) ?? [];
-    for (const operation of operations) {
-      const count = last?.activationMessages[operation];
-      if (count === expected) continue;
-      throw new Error(`${mode}: ${count} ${operation} of B·T·C elements a step, not ${expected}`);
-    }
+    const count = last?.activationMessages[operation];
+    if (count === expected) continue;
+    throw new Error(`${mode}: ${count} ${operation} of B·T·C elements a step, not ${expected}`);
   }
 }

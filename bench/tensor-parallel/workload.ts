@@ -13,12 +13,12 @@ export const workload = {
 
 export const tokensPerStep: number = workload.batch * workload.context;
 
-export function buildModel(): GPT {
+export function buildModel(layers: number): GPT {
   manualSeed(0);
   return new GPT({
     vocabularySize: workload.vocabulary,
     contextLength: workload.context,
-    layers: workload.layers,
+    layers,
     heads: workload.heads,
     channels: workload.channels,
   });

@@ -99,7 +99,7 @@ export {
   colwiseParallel,
   type ColwiseParallelOptions,
 } from './tensor-parallel/colwise-parallel.ts';
-export type { GatherAgainOptions } from './tensor-parallel/gather-again.ts';
+export type { GatherAgainOptions } from './tensor-parallel/gather-again-options.ts';
 export {
   gptTensorParallel,
   type GptTensorParallelOptions,

@@ -33,14 +33,15 @@ function elementsOf({ grid, axes }: GridTask): number {
   const [x, weight, y] = [rows * inputs, inputs * outputs, rows * outputs];
   const q = 2;
   const d = axes.find(({ name }) => name === 'depth')?.size ?? 1;
-  // Each of the q steps of SUMMA sends a block of x and one of W, and backward sums them up.
-  const summa = 2 * (x / (d * q) + weight / q);
+  // Each of the q steps of SUMMA sends a block of x and one of W; backward sends them again, and sums
+  // up their gradients (Xu et al. 2021).
+  const summa = 3 * (x / (d * q) + weight / q);
   return {
     '2D': summa,
     // The gradient of the weight is summed over the layers, where they are several.
     '2.5D': summa + (d === 1 ? 0 : weight / q ** 2),
-    // Gathers of x, W and dy, scatters of y, dx and dW.
-    '3D': (2 * (x + weight + y)) / q ** 2,
+    // Gathers of x and W in either pass, and of dy; scatters of y, dx and dW.
+    '3D': (3 * (x + weight) + 2 * y) / q ** 2,
   }[grid];
 }
 

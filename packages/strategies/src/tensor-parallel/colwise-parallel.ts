@@ -1,11 +1,12 @@
 import { Linear } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
-import { gatheringAgain, type GatherAgainOptions } from './gather-again.ts';
+import type { GatherAgainOptions } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
 import { type Placement, shard } from './placement.ts';
+import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface ColwiseParallelOptions extends GatherAgainOptions {
@@ -73,9 +74,9 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x], forward) => {
-        const product = gatheringAgain(gatherAgain, () =>
-          forward([changePlacement(requireTensor(x, path), axis, input, 'replicate')]),
-        );
+        const multiply = (): unknown =>
+          forward([changePlacement(requireTensor(x, path), axis, input, 'replicate')]);
+        const product = gatherAgain ? sendingAgain(multiply) : multiply();
         return changePlacement(requireTensor(product, path), axis, shard(-1), output);
       });
     },

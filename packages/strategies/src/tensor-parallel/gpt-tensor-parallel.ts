@@ -1,5 +1,5 @@
 import { colwiseParallel } from './colwise-parallel.ts';
-import type { GatherAgainOptions } from './gather-again.ts';
+import type { GatherAgainOptions } from './gather-again-options.ts';
 import { shard } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sequenceParallel } from './sequence-parallel.ts';

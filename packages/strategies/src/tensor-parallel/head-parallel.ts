@@ -1,12 +1,13 @@
 import { LayoutError, MultiheadAttention, withCoordinateKeys } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
-import { gatheringAgain, type GatherAgainOptions } from './gather-again.ts';
+import type { GatherAgainOptions } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
 import type { Placement } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
+import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface HeadParallelOptions extends GatherAgainOptions {
@@ -97,13 +98,14 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         ['attend', 3],
       ] as const) {
         wrapMethod(attention, method, (inputs, attend) => {
-          return gatheringAgain(gatherAgain, () => {
+          const attended = (): unknown => {
             const copied = copiesOf(inputs.slice(0, tensors), (x) =>
               changePlacement(requireTensor(x, path), axis, input, 'replicate'),
             );
             // Each rank drops weights of other heads.
             return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
-          });
+          };
+          return gatherAgain ? sendingAgain(attended) : attended();
         });
       }
     },

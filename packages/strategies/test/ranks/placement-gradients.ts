@@ -51,7 +51,7 @@ interface Case {
 }
 
 const placements: readonly Placement[] = ['invariant', 'replicate', 'partial', shard(0), shard(-1)];
-const wholeShape = [4, 8];
+const wholeShape: readonly number[] = [4, 8];
 
 /** Directional derivatives of what changes of placement give, by the graph and by central differences. */
 export async function main(context: RankContext): Promise<Outcomes> {

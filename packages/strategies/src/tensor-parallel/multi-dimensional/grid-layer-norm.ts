@@ -1,5 +1,6 @@
 import {
   allReduce,
+  checkpoint,
   currentSession,
   type LayerNorm,
   Module,
@@ -9,7 +10,10 @@ import {
 import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
-/** Layer normalisation over features that the ranks of an axis share out: they exchange mean and variance. */
+/**
+ * Layer normalisation over features that the ranks of an axis share out: they exchange mean and
+ * variance. Backward makes all but these again from the input.
+ */
 export class GridLayerNorm extends Module {
   weight: Parameter;
   bias: Parameter;
@@ -41,8 +45,13 @@ export class GridLayerNorm extends Module {
     const count = (x.shape.at(-1) ?? 0) * currentSession().mesh.group(features).size;
     const meanOf = (y: Tensor): Tensor =>
       allReduce(y.sum(-1, { keepDim: true }), features).div(count);
-    const centered = x.sub(meanOf(x));
-    const normal = centered.mul(meanOf(centered.square()).add(this.#eps).rsqrt());
-    return normal.mul(shared(this.weight, rows)).add(shared(this.bias, rows));
+    const normalize = (): Tensor => {
+      const centered = x.sub(meanOf(x));
+      const normal = centered.mul(meanOf(centered.square()).add(this.#eps).rsqrt());
+      return normal.mul(shared(this.weight, rows)).add(shared(this.bias, rows));
+    };
+    return checkpoint(normalize, {
+      policy: ({ op }) => (op === 'allReduce' ? 'keep' : 'recompute'),
+    });
   }
 }

@@ -1,0 +1,43 @@
+import { blockSizes, type GridCase, q, worldSizeOf } from './grids.ts';
+
+const FLOAT_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** Bytes of one layer on one rank. */
+export interface GridFormula {
+  readonly parameterBytes: number;
+  readonly activationBytes: number;
+  /** Of its messages in a forward and a backward pass. */
+  readonly messageBytes: number;
+}
+
+/**
+ * With p = q² (2D), d q² (2.5D) or q³ (3D) ranks. Matrices are in p parts, but for the weights of
+ * 2.5D, which each of the d layers of ranks has (Wang et al. 2021). Activations are those of one rank
+ * (memory-formula.ts) over p, as backward is sent again what it needs of others.
+ *
+ * A product of x [bs, i] and W [i, o] by SUMMA sends q blocks of each: x/dq + W/q elements (Xu et al.
+ * 2021: (7bsh + 12h²)/√p for the four products of a layer), and twice as much backward: W and dx,
+ * x and dW. 2.5D sums dW over its layers. In 3D x, W and y are gathered or scattered once each
+ * forward, (x + W + y)/q² (Bian et al. 2021), and backward dy, dx and dW, x and W again.
+ * What is of the order of bs or h is left out (statistics of norms, gradients of biases), but for the
+ * 13h elements of a layer's biases and norms, which are shared out over q.
+ */
+export function gridFormula({ grid, axes }: GridCase): GridFormula {
+  const { batch: b, context: s, channels: h, heads: a } = blockSizes;
+  const p = worldSizeOf({ grid, axes });
+  const d = grid === '2.5D' ? p / q ** 2 : 1;
+  const weights = 12 * h * h;
+  const inputs = 7 * b * s * h;
+  const outputs = 9 * b * s * h;
+  const summa = 3 * (inputs / (d * q) + weights / q);
+  const messages = {
+    '2D': summa,
+    '2.5D': summa + (d === 1 ? 0 : weights / q ** 2),
+    '3D': (3 * inputs + 3 * weights + 2 * outputs) / q ** 2,
+  }[grid];
+  return {
+    parameterBytes: FLOAT_BYTES * ((weights * d) / p + (13 * h) / q),
+    activationBytes: (FLOAT_BYTES * (16 * b * s * h + a * s * s * b)) / p,
+    messageBytes: FLOAT_BYTES * messages,
+  };
+}

@@ -1,0 +1,74 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  AdamW,
+  cpu,
+  createMesh,
+  fromData,
+  GridBlock,
+  joinThreadsWorld,
+  LayerNorm,
+  Linear,
+  manualSeed,
+  ModuleList,
+  MultiheadAttention,
+  setRank,
+  statistics,
+} from 'shardwise';
+import { blockSizes, gridOf } from './grids.ts';
+import type { GridRankData, GridRound } from './messages.ts';
+import { rankMemory } from './rank-memory.ts';
+
+// One rank of a grid: trains some transformer blocks for two steps, then says what it kept and sent.
+
+const { grid: name, axes, layers, rank, world }: GridRankData = workerData;
+const group = joinThreadsWorld(world, rank);
+const region = world.regions[rank];
+if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+const mesh = await createMesh(group, axes);
+setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+const grid = gridOf[name]();
+manualSeed(0);
+const blocks: GridBlock[] = [];
+for (let layer = 0; layer < layers; layer++) blocks.push(await ownBlock());
+const model = new ModuleList(blocks);
+const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+let messageBytes = 0;
+for (let step = 0; step < 2; step++) messageBytes = await trainStep();
+const round: GridRound = { ...rankMemory({ model, optimizer }), messageBytes };
+parentPort?.postMessage(round);
+group.close();
+
+/** The whole layers are no more when their parts are there. */
+async function ownBlock(): Promise<GridBlock> {
+  const { channels, heads } = blockSizes;
+  const whole = {
+    norm1: new LayerNorm(channels),
+    attention: new MultiheadAttention(channels, heads),
+    norm2: new LayerNorm(channels),
+    up: new Linear(channels, 4 * channels),
+    down: new Linear(4 * channels, channels),
+  };
+  const block = await GridBlock.from(whole, grid);
+  for (const module of Object.values(whole)) {
+    for (const parameter of module.parameters()) parameter.dispose();
+  }
+  return block;
+}
+
+/** Bytes of its messages. */
+async function trainStep(): Promise<number> {
+  const { batch, context, channels } = blockSizes;
+  const before = statistics().collectiveBytes;
+  const sizeOf = (axis: string): number => mesh.group(axis).size;
+  const rows = batch / grid.rows.reduce((product, axis) => product * sizeOf(axis), 1);
+  const shape = [rows, context, channels / sizeOf(grid.features)];
+  const count = shape.reduce((product, size) => product * size, 1);
+  let x = fromData(Float32Array.from({ length: count }, Math.sin), shape, 'f32').requiresGrad_();
+  optimizer.zeroGrad();
+  for (const block of model) x = block.forward(x);
+  const loss = x.square().sum();
+  loss.backward();
+  await optimizer.step();
+  await loss.item();
+  return statistics().collectiveBytes - before;
+}

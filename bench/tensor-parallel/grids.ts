@@ -1,0 +1,41 @@
+import { type RankGrid, threeDimensional, twoAndAHalfDimensional, twoDimensional } from 'shardwise';
+
+export type GridName = '2D' | '2.5D' | '3D';
+
+export interface GridAxis {
+  readonly name: string;
+  readonly size: number;
+}
+
+export interface GridCase {
+  readonly grid: GridName;
+  readonly axes: readonly GridAxis[];
+}
+
+/** Ranks along a side. */
+export const q = 2;
+
+const square: readonly GridAxis[] = [
+  { name: 'row', size: q },
+  { name: 'column', size: q },
+];
+
+export const gridCases: readonly GridCase[] = [
+  { grid: '2D', axes: square },
+  { grid: '2.5D', axes: [{ name: 'depth', size: 1 }, ...square] },
+  { grid: '2.5D', axes: [{ name: 'depth', size: 2 }, ...square] },
+  { grid: '3D', axes: ['input', 'weight', 'output'].map((name) => ({ name, size: q })) },
+];
+
+export const gridOf: Readonly<Record<GridName, () => RankGrid>> = {
+  '2D': () => twoDimensional(),
+  '2.5D': () => twoAndAHalfDimensional(),
+  '3D': () => threeDimensional(),
+};
+
+/** A block's sizes: long sequences, so that what is proportional to rows alone counts little. */
+export const blockSizes = { batch: 8, context: 128, channels: 128, heads: 4 } as const;
+
+export function worldSizeOf({ axes }: GridCase): number {
+  return axes.reduce((product, { size }) => product * size, 1);
+}

@@ -1,0 +1,47 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { layerBytes, sizes, type variants } from './ranks/activation-memory.ts';
+
+const size = 2;
+
+/**
+ * Elements of a layer by the list of Korthikanti et al. 2022, without dropout: 16 sbh + as²b, of
+ * which the inputs of the two norms and of the two first products, 4 sbh, are whole without sequence
+ * parallelism, and 2 sbh of them where it keeps what it gathers.
+ */
+function elementsOf(variant: keyof typeof variants): number {
+  const { tokens, batch, channels, heads } = sizes;
+  const sbh = tokens * batch * channels;
+  const as2b = heads * tokens * tokens * batch;
+  const whole = {
+    'tensor parallelism': 4,
+    'sequence parallelism': 2,
+    'sequence parallelism that gathers again': 0,
+  }[variant];
+  return whole * sbh + ((16 - whole) * sbh + as2b) / size;
+}
+
+describe(`activations of a transformer layer on ${size} ranks`, () => {
+  let ranks: readonly z.infer<typeof layerBytes>[] = [];
+
+  beforeAll(async () => {
+    const found = await spawnRanks(size, new URL('./ranks/activation-memory.ts', import.meta.url), {
+      world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
+      timeoutMs: 240_000,
+    });
+    ranks = z.array(layerBytes).length(size).parse(found);
+  }, 250_000);
+
+  it.each<keyof typeof variants>([
+    'tensor parallelism',
+    'sequence parallelism',
+    'sequence parallelism that gathers again',
+  ])('take the memory of the paper, with %s', (variant) => {
+    const bytes = elementsOf(variant) * Float32Array.BYTES_PER_ELEMENT;
+    for (const rank of ranks) {
+      expect(Math.abs((rank[variant] ?? NaN) / bytes - 1), `${rank[variant]}`).toBeLessThan(0.02);
+    }
+  });
+});
