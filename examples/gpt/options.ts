@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util';
-import { ConfigError } from 'shardwise';
 import { z } from 'zod';
+import { parseOptions } from '../parse-options.ts';
 
 /** Text that is there after `npm ci`: the declarations of the packages that the repository uses. */
 const installedDeclarations = [
@@ -39,29 +38,5 @@ export type Options = z.infer<typeof schema>;
 
 /** The command line of a rank. Throws ConfigError that names each option that is wrong. */
 export function readOptions(argv: readonly string[]): Options {
-  const names = Object.keys(schema.shape);
-  const options = Object.fromEntries(
-    names.map((name) => [
-      name,
-      name === 'data' ? { type: 'string' as const, multiple: true } : { type: 'string' as const },
-    ]),
-  );
-  try {
-    const { values } = parseArgs({ args: [...argv], options, strict: true });
-    return schema.parse(values);
-  } catch (cause) {
-    const found =
-      cause instanceof z.ZodError
-        ? cause.issues.map(({ path, message }) => `--${path.join('.')}: ${message}`).join('; ')
-        : String(cause instanceof Error ? cause.message.split('. ')[0] : cause);
-    throw new ConfigError(
-      {
-        asked: 'to read the options of the script',
-        found,
-        todo: `Use the options ${names.map((name) => `--${name}`).join(', ')}`,
-      },
-      { argv },
-      { cause },
-    );
-  }
+  return parseOptions(schema, argv, ['data']);
 }
