@@ -13,7 +13,7 @@ import { watchStopped } from './watch-stopped.ts';
 /** As long as a host of which nothing is heard. */
 const STOPPED_MS = 1500;
 /** Ranks of other hosts, which hear no reason from here, learn it from its silence, not from its end. */
-const ENDED_AFTER_MS = 500;
+const ENDED_AFTER_MS = 1000;
 const STOPPED = `its process was stopped for ${STOPPED_MS} ms, so it was ended`;
 
 /** One rank as a process of its own: what ends it ends nobody else. */
