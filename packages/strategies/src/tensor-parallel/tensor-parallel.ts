@@ -128,7 +128,7 @@ function checkNotCut(
   throw new ConfigError(
     {
       asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
-      found: `this rank has a part of shape ${formatShape(parameter.shape)} already, shared out over '${parameter.shardedOver.join("' × '")}'`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(parameter.shape)}, shared out over '${parameter.shardedOver.join("' × '")}'`,
       todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
     },
     { parameter: name, shape, shardedOver: parameter.shardedOver },
