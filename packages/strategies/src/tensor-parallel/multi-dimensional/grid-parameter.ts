@@ -9,6 +9,7 @@ import {
   LayoutError,
   noGrad,
   type Parameter,
+  type ParameterOptions,
   reinterpret,
   type Shape,
   type Tensor,
@@ -29,8 +30,8 @@ interface GridCut {
 class GridParameter extends CutParameter {
   readonly #cut: GridCut;
 
-  constructor(data: HostData, shape: Shape, cut: GridCut) {
-    super(data, shape);
+  constructor(data: HostData, shape: Shape, cut: GridCut, options: ParameterOptions) {
+    super(data, shape, options);
     this.#cut = cut;
   }
 
@@ -103,18 +104,18 @@ export async function gridParameter(
 ): Promise<Parameter> {
   const [rows = 0, ...rest] = whole.shape;
   const sectionRows = rows / sections;
+  const [own = { start: 0, stop: 0 }, ...others] = ownBlock([sectionRows, ...rest], dims);
   const block = noGrad(() => {
     const sectioned = whole.reshape([sections, sectionRows, ...rest]);
     return takeBlock(sectioned, [[], ...dims]).flatten(0, 1);
   });
-  const [own = { start: 0, stop: 0 }, ...others] = ownBlock([sectionRows, ...rest], dims);
   const blocks = Array.from({ length: sections }, (_, section) => {
     const offset = section * sectionRows;
     return [{ start: offset + own.start, stop: offset + own.stop }, ...others];
   });
   const data = (await block.data()).slice();
   const extent = extentOfBlocks(whole.shape, blocks);
-  return new GridParameter(data, block.shape, { dims, sections, extent });
+  return new GridParameter(data, block.shape, { dims, sections, extent }, whole);
 }
 
 /** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */
