@@ -28,6 +28,7 @@ import {
   twoDimensional,
   vocabParallelEmbedding,
   zero,
+  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -45,6 +46,8 @@ export interface Training {
 export interface LayoutCase {
   readonly axes: readonly MeshAxis[];
   readonly prepare: (model: Gpt) => Promise<Training>;
+  /** Whether the optimizer shares out whole parameters over `dp`. */
+  readonly zeroRedundancy?: boolean;
 }
 
 const tp = tensorParallel({
@@ -109,6 +112,10 @@ export const layouts = {
   FSDP: over({ dp: 4 }, fsdp()),
   TP: over({ tp: 2 }, tp),
   'TP × DDP': over({ dp: 2, tp: 2 }, compose(tp, ddp())),
+  'TP × ZeroRedundancyOptimizer': {
+    ...over({ dp: 2, tp: 2 }, compose(tp, ddp())),
+    zeroRedundancy: true,
+  },
   'TP × FSDP': over({ dp: 2, tp: 2 }, compose(tp, fsdp())),
   'TP × ZeRO-1': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 1 }))),
   'TP × ZeRO-2': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 2 }))),
@@ -148,7 +155,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
   const meshes = new Map<string, Mesh>();
   const results: number[][] = [];
   for (const { layout, from, to } of z.array(jobSchema).parse(context.data)) {
-    const { axes, prepare }: LayoutCase = layouts[layout];
+    const { axes, prepare, zeroRedundancy = false }: LayoutCase = layouts[layout];
     // A world has room for so many groups only.
     const key = JSON.stringify(axes);
     const mesh = meshes.get(key) ?? (await createMesh(group, axes));
@@ -157,9 +164,11 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
     // What is not loaded must show.
     manualSeed(from === undefined ? 0 : 1);
     const { model, loss } = await prepare(new Gpt());
-    const optimizer = new AdamW(groupsOf(model, from !== undefined), {
-      lr: from === undefined ? 0.01 : 1,
-    });
+    const groups = groupsOf(model, from !== undefined);
+    const settings = { lr: from === undefined ? 0.01 : 1 };
+    const optimizer = zeroRedundancy
+      ? new ZeroRedundancyOptimizer(groups, AdamW, settings)
+      : new AdamW(groups, settings);
     if (from !== undefined) {
       const checkpoint = await loadCheckpoint(from);
       await loadModel(checkpoint, model);
@@ -191,7 +200,7 @@ function lossOf(model: Gpt, step: number): Tensor {
 }
 
 async function train(
-  optimizer: AdamW,
+  optimizer: Pick<AdamW, 'zeroGrad' | 'step'>,
   lossOfStep: (step: number) => Tensor,
   first: number,
   steps: number,
