@@ -1,3 +1,4 @@
+import type { MeshAxis } from '@shardwise/core';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing';
 import { describe, expect, it } from 'vitest';
@@ -12,18 +13,29 @@ const outcomes = z.array(
   }),
 );
 
-/** A [5, 3] matrix, whose parts are uneven, between all layouts that a mesh has. */
-describe.each([
-  [2, 16],
-  [3, 16],
-  [4, 100],
-])('redistributions on %i ranks', (size, leastCases) => {
+const line = (size: number): readonly MeshAxis[] => [{ name: 'a', size }];
+const square: readonly MeshAxis[] = [
+  { name: 'a', size: 2 },
+  { name: 'b', size: 2 },
+];
+
+/** Matrices whose parts are uneven, some ranks' empty, between all layouts that a mesh has. */
+describe.each<readonly [shape: readonly number[], axes: readonly MeshAxis[], leastCases: number]>([
+  [[5, 3], line(2), 16],
+  // Rows as 2, 2 and 1, then as 2, 2 and none, and as 2, 2, 2 and none.
+  [[5, 3], line(3), 16],
+  [[4, 2], line(3), 16],
+  [[6, 3], line(4), 16],
+  [[5, 3], square, 100],
+])('redistributions of a %j matrix on %j', (shape, axes, leastCases) => {
+  const size = axes.reduce((product, axis) => product * axis.size, 1);
+
   it('keep the values, and have the derivatives of the whole as gradients', async () => {
     const world = createThreadsWorld({ size });
     const results = await spawnRanks(
       size,
       new URL('./ranks/redistribution-gradients.ts', import.meta.url),
-      { world, timeoutMs: 300_000 },
+      { world, data: { shape, axes }, timeoutMs: 300_000 },
     );
     expect(results).toHaveLength(size);
     for (const rank of z.array(outcomes).parse(results)) {

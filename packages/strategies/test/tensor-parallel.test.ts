@@ -27,7 +27,11 @@ import {
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { observations, type Observations } from './ranks/tensor-parallel-behaviour.ts';
+import {
+  megatronSmoothing,
+  observations,
+  type Observations,
+} from './ranks/tensor-parallel-behaviour.ts';
 import { sizes, TiedGpt, tiedStyles, trainings } from './ranks/tensor-parallel-models.ts';
 
 beforeAll(async () => {
@@ -260,6 +264,20 @@ describe('tensor parallelism on 4 ranks', () => {
     const sums = ranks.map(({ crossEntropy }) => crossEntropy.gradientSum);
     expect(sums.reduce((sum, each) => sum + each)).toBeCloseTo(0, 4);
     for (const sum of sums.slice(1)) expect(sum).toBeCloseTo(16 / size, 4);
+  });
+
+  it("smooths labels as Megatron's, with the gradient of it", () => {
+    // The logits are 0 to 7 over and over, so their mean is 3.5; targets are those of 0, 2, 4, 6.
+    const smoothing = megatronSmoothing;
+    ranks.forEach(({ smoothedCrossEntropy: { losses, gradientSum } }, rank) => {
+      losses.forEach((loss, row) => {
+        const target = 2 * (row % 4);
+        expect(loss).toBeCloseTo(10.2309 - (1 - smoothing) * target - 3.5 * smoothing, 4);
+      });
+      // Softmax, less the target's share on rank 0, less an even share of the rest on all ranks.
+      const targets = rank === 0 ? 16 * (1 - smoothing) : 0;
+      expect(gradientSum).toBeCloseTo(16 / size - targets - (16 * smoothing) / size, 4);
+    });
   });
 
   it('smooths labels and ignores targets as the cross-entropy of one rank', async () => {

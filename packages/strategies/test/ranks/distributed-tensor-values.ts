@@ -20,12 +20,15 @@ export function axesOf(size: number): readonly MeshAxis[] {
 }
 
 /** Makes this thread a rank of a mesh of the tests. */
-export async function joinMesh({ rank, world }: RankContext): Promise<ProcessGroup> {
+export async function joinMesh(
+  { rank, world }: RankContext,
+  axes?: readonly MeshAxis[],
+): Promise<ProcessGroup> {
   if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
   const group = joinThreadsWorld(world, rank);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
-  const mesh = await createMesh(group, axesOf(group.size));
+  const mesh = await createMesh(group, axes ?? axesOf(group.size));
   setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
   return group;
 }

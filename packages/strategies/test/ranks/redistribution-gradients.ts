@@ -5,11 +5,13 @@ import {
   stack,
   type Layout,
   type Mesh,
+  type Shape,
   type Tensor,
 } from '@shardwise/core';
 import { formatLayout, fromLocal, localShape, shardRange } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { axesOf, joinMesh, sumOverRanks, values } from './distributed-tensor-values.ts';
+import { z } from 'zod';
+import { joinMesh, randomTensor, sumOverRanks, values } from './distributed-tensor-values.ts';
 
 export interface Outcome {
   readonly name: string;
@@ -39,12 +41,17 @@ export function allLayouts(axes: readonly string[]): readonly Layout[] {
   );
 }
 
-const shape = [5, 3];
+/** The shape of the tensor, and the mesh: its ranks in a line, or in two axes. */
+export const task = z.object({
+  shape: z.array(z.number()),
+  axes: z.array(z.object({ name: z.string(), size: z.number() })),
+});
 
 /** Directional derivatives of a function of the whole tensor, by the graph and by central differences. */
 export async function main(context: RankContext): Promise<readonly Outcome[]> {
-  const group = await joinMesh(context);
-  const layouts = allLayouts(axesOf(group.size).map(({ name }) => name));
+  const { shape, axes } = task.parse(context.data);
+  const group = await joinMesh(context, axes);
+  const layouts = allLayouts(axes.map(({ name }) => name));
   const seen = new Set<string>();
   const terms: Terms[] = [];
   for (const from of layouts) {
@@ -52,7 +59,7 @@ export async function main(context: RankContext): Promise<readonly Outcome[]> {
       // Both axes have two ranks, so what differs in their names only is one case.
       if (seen.has(JSON.stringify([swapped(from), swapped(to)]))) continue;
       seen.add(JSON.stringify([from, to]));
-      terms.push(await termsOf(from, to));
+      terms.push(await termsOf(shape, from, to));
     }
   }
   const analytic = await sumOverRanks(
@@ -100,7 +107,7 @@ function copies({ dims, partial }: Layout, mesh: Mesh): number {
   );
 }
 
-async function termsOf(from: Layout, to: Layout): Promise<Terms> {
+async function termsOf(shape: Shape, from: Layout, to: Layout): Promise<Terms> {
   const { mesh } = currentSession();
   const own = localShape(shape, from, mesh.axes, (axis) => mesh.coordinate(axis));
   const count = own.reduce((product, size) => product * size, 1);
@@ -111,7 +118,7 @@ async function termsOf(from: Layout, to: Layout): Promise<Terms> {
   /** This rank's term of a function of the whole that is linear where the result is a partial sum. */
   const loss = (local: Tensor): Tensor => {
     const y = fromLocal(local, from, shape).redistribute(to).toLocal();
-    const weights = partOf(values(15, 3), to, mesh);
+    const weights = partOf(shape, to, mesh);
     const terms = to.partial.length > 0 ? y : y.add(y.mul(y).mul(0.3));
     return terms.mul(weights).sum();
   };
@@ -139,14 +146,14 @@ async function termsOf(from: Layout, to: Layout): Promise<Terms> {
 }
 
 /** This rank's part of weights of the whole. */
-function partOf(whole: Float32Array, layout: Layout, mesh: Mesh): Tensor {
-  return shape.reduce(
+function partOf(shape: Shape, layout: Layout, mesh: Mesh): Tensor {
+  return shape.reduce<Tensor>(
     (part, size, dim) => {
       const { start, stop } = shardRange(size, layout.dims[dim] ?? [], mesh.axes, (axis) =>
         mesh.coordinate(axis),
       );
       return part.slice(dim, start, stop);
     },
-    fromData(whole, shape, 'f32'),
+    randomTensor(shape, 3),
   );
 }

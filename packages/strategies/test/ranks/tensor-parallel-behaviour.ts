@@ -31,6 +31,7 @@ const traffic = z.record(z.string(), z.number());
 export const observations = z.object({
   /** Losses of Megatron's test, and their gradient on this rank. */
   crossEntropy: z.object({ losses: z.array(z.number()), gradientSum: z.number() }),
+  smoothedCrossEntropy: z.object({ losses: z.array(z.number()), gradientSum: z.number() }),
   smoothed: z.array(z.number()),
   /** Of the rank's number, by what it is changed to. */
   placements: z.record(z.string(), z.array(z.number())),
@@ -52,7 +53,8 @@ export async function main(context: RankContext): Promise<Observations> {
   setRank({ device: currentSession().backend, mesh: new LineMesh('tp', group) });
   const { rank } = context;
   return {
-    crossEntropy: await crossEntropyOfMegatron(rank),
+    crossEntropy: await crossEntropyOfMegatron(rank, 0),
+    smoothedCrossEntropy: await crossEntropyOfMegatron(rank, megatronSmoothing),
     smoothed: await smoothed(rank),
     placements: await placements(rank),
     dropout: await dropouts(rank),
@@ -80,9 +82,15 @@ function megatronRows(): { logits: Tensor; targets: Tensor } {
   };
 }
 
-async function crossEntropyOfMegatron(rank: number): Promise<Observations['crossEntropy']> {
+/** Megatron's `label_smoothing` of 0.1 over 128 classes: they spread it over the other ones. */
+export const megatronSmoothing: number = (0.1 * 128) / 127;
+
+async function crossEntropyOfMegatron(
+  rank: number,
+  labelSmoothing: number,
+): Promise<Observations['crossEntropy']> {
   const { logits, targets } = megatronRows();
-  const losses = vocabParallelCrossEntropy(logits, targets, { reduction: 'none' });
+  const losses = vocabParallelCrossEntropy(logits, targets, { reduction: 'none', labelSmoothing });
   losses.sum().backward();
   const gradient = logits.grad;
   if (gradient === null) throw new RangeError(`no gradient on rank ${rank}`);
