@@ -1,6 +1,5 @@
 export * from './spec/index.ts';
 export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
-export { keepingIf, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
 export { takeExtent } from './tensor/take-extent.ts';
 export {
@@ -15,6 +14,7 @@ export {
   type Region,
   sameBlock,
 } from './tensor/extent.ts';
+export { keepingIf, keptCondition, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,

@@ -21,6 +21,28 @@ const gather = (of: number): Value => ({
   dtype: 'f32',
 });
 
+const scatter = (of: number): Value => ({
+  op: 'reduceScatter',
+  params: { ...axis, dim: 0, reduce: 'sum' },
+  inputs: [of],
+  shape: [128, 256],
+  dtype: 'f32',
+});
+const out = (of: number): Value => ({
+  op: 'pageOut',
+  params: { store: 0, name: null },
+  inputs: [of],
+  shape,
+  dtype: 'f32',
+});
+const back = (of: number): Value => ({
+  op: 'pageIn',
+  params: {},
+  inputs: [of],
+  shape,
+  dtype: 'f32',
+});
+
 function stagesOf(graph: Omit<ValueGraph, 'eras'>): string[] {
   const stages = segment({ ...graph, eras: graph.values.map(() => 0) });
   return stages.map(({ kind, values }) => `${kind} ${values.join(' ')}`);
@@ -65,5 +87,36 @@ describe('segments', () => {
       'wait 5',
     ]);
     expect(stagesOf({ values, leafCount: 2, roots: [6], updates }).at(-1)).toBe('compute 6');
+  });
+
+  it('page a value out as soon as it is made, and read it while the segment before runs', () => {
+    const values = [input, add(0, 0), out(1), add(1, 0), out(3), add(3, 0), back(2), add(5, 6)];
+    expect(stagesOf({ values, leafCount: 1, roots: [4, 7], updates: [] })).toEqual([
+      'compute 1',
+      'start 2',
+      'compute 3',
+      'wait 2',
+      'start 4',
+      'start 6',
+      'compute 5',
+      'wait 6',
+      'compute 7',
+      'wait 4',
+    ]);
+  });
+
+  it('page out what a reduction brings when that has been waited for anyway', () => {
+    const values = [
+      ...[input, add(0, 0), scatter(1), out(2)],
+      ...[add(1, 0), scatter(4), out(5)],
+      ...[add(4, 0), scatter(7), out(8)],
+    ];
+    const stages = stagesOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [] });
+    // No reduction is waited for before the one after it starts.
+    expect(stages.indexOf('wait 2')).toBeGreaterThan(stages.indexOf('compute 4'));
+    expect(stages.indexOf('start 3')).toBe(stages.indexOf('wait 2') + 1);
+    expect(stages.indexOf('start 6')).toBe(stages.indexOf('wait 5') + 1);
+    for (const page of [3, 6, 9]) expect(stages).toContain(`wait ${page}`);
+    expect(new Set(stages).size).toBe(stages.length);
   });
 });

@@ -185,7 +185,7 @@ describe('the plan of tensor parallelism', () => {
           tensorParallel({ up: colwiseParallel() }),
           fsdp({ axis: 'dp', replicas: 'dp' }),
         ).plan(specsOf(new Pair()), [{ name: 'dp', size: 2 }, ...tp(3)]),
-      /fsdp with parts and replicas over the mesh axis 'dp': one axis of 2 ranks, named twice\. Give the parts and the replicas an axis/,
+      /fsdp over the mesh axis 'dp', in replicas over 'dp': one axis, .*\. Use a mesh of two axes/,
     ],
     [
       'hybrid sharding beside it whose replicas are the ranks of tensor parallelism',

@@ -8,7 +8,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 /** What a scaler needs of an optimizer. */
 export interface ScaledOptimizer {
   readonly paramGroups: readonly { readonly params: readonly Tensor[] }[];
-  /** Builds its updates before it first waits. */
+  /** Builds its updates before it first waits, or under the keptCondition() of then. */
   step(): Promise<void>;
   stateOf(parameter: Tensor): { steps: number } | undefined;
 }
@@ -82,7 +82,7 @@ export class LossScaler {
     const states = optimizer.paramGroups.flatMap(({ params }) => params);
     const steps = states.map((parameter) => optimizer.stateOf(parameter)?.steps ?? 0);
     overflow.retain();
-    await keepingIf(overflow, () => optimizer.step());
+    await keepingIf(overflow.node, () => optimizer.step());
     const skipped = (await overflow.item()) !== 0;
     if (skipped) {
       states.forEach((parameter, index) => {

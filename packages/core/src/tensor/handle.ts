@@ -26,16 +26,22 @@ let keptIf: Node | null = null;
 
 /**
  * What is assigned inside `body` keeps its old contents where `condition`, which the same run
- * computes, turns out to be true: a step that all ranks skip alike. Shape: condition bool [].
+ * computes, turns out to be true: a step that all ranks skip alike; null is no condition. Shape:
+ * condition bool [].
  */
-export function keepingIf<T>(condition: TensorHandle, body: () => T): T {
+export function keepingIf<T>(condition: Node | null, body: () => T): T {
   const before = keptIf;
-  keptIf = condition.node;
+  keptIf = condition;
   try {
     return body();
   } finally {
     keptIf = before;
   }
+}
+
+/** The condition of the keepingIf around; for updates in several runs, which keep it over their waits. */
+export function keptCondition(): Node | null {
+  return keptIf;
 }
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */

@@ -2,11 +2,17 @@ import {
   currentSession,
   dtypes,
   elementCount,
+  keepingIf,
+  keptCondition,
   type Module,
   type Optimizer,
   type OptimizerSettings,
+  type OptimizerStateDict,
   type PageStore,
   type Parameter,
+  type ParameterState,
+  type ParamGroup,
+  type Tensor,
 } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
 import { type OptionRules, positive, record, required } from '../options/option-rules.ts';
@@ -64,6 +70,19 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     );
   }
 
+  get paramGroups(): readonly ParamGroup<Settings>[] {
+    return this.optimizer.paramGroups;
+  }
+
+  stateOf(parameter: Tensor): ParameterState | undefined {
+    return this.optimizer.stateOf(parameter);
+  }
+
+  /** States are outside the device again after the next step. Throws CheckpointError as Optimizer. */
+  loadStateDict(dict: OptimizerStateDict<Settings>): void {
+    this.optimizer.loadStateDict(dict);
+  }
+
   zeroGrad(): void {
     this.optimizer.zeroGrad();
   }
@@ -71,9 +90,10 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
   /** Computes what is pending (loss, gradients), then the updates. */
   async step(): Promise<void> {
     const session = currentSession();
+    const condition = keptCondition();
     await session.realize([]);
     for (const chunk of this.#chunks) {
-      this.optimizer.buildStep((parameter) => chunk.has(parameter));
+      keepingIf(condition, () => this.optimizer.buildStep((parameter) => chunk.has(parameter)));
       await session.realize([]);
       for (const [parameter, name] of this.#names) {
         if (chunk.has(parameter)) await this.#pageOut(parameter, name);

@@ -23,7 +23,6 @@ export function shardingPlan(
 ): Plan {
   const { axis, replicas, sharded, rule } = options;
   const size = sizeOf(strategy, axes, axis);
-  if (axis === replicas) throw sameAxis(strategy, axis, size);
   const replicaCount = replicas === undefined ? 1 : sizeOf(strategy, axes, replicas);
   const paddedElements = (parameter: ParameterSpec): number =>
     elementCount(cutOf(parameter.shape, ruleFor(parameter, rule), size).paddedShape);
@@ -121,17 +120,6 @@ function sizeOf(strategy: string, axes: readonly MeshAxis[], axis: string): numb
       todo: 'Name an axis of the mesh',
     },
     { axis, axes },
-  );
-}
-
-function sameAxis(strategy: string, axis: string, size: number): LayoutError {
-  return new LayoutError(
-    {
-      asked: `${strategy} with parts and replicas over the mesh axis '${axis}'`,
-      found: `one axis of ${size} ranks, named twice`,
-      todo: 'Give the parts and the replicas an axis of the mesh each',
-    },
-    { axis, size },
   );
 }
 

@@ -5,6 +5,7 @@ import {
   Embedding,
   fromData,
   functional,
+  hostPages,
   Linear,
   manualSeed,
   Module,
@@ -13,7 +14,14 @@ import {
   type Tensor,
   tokenLossScale,
 } from '@shardwise/core';
-import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import {
+  ddp,
+  fsdp,
+  fullStateDict,
+  OffloadedOptimizer,
+  parallelize,
+  zero,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -28,6 +36,7 @@ export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   'ZeRO-3 in f16': () => zero({ stage: 3, mixedPrecision: f16 }),
   FSDP: () => fsdp(),
   'FSDP in f16': () => fsdp({ mixedPrecision: f16 }),
+  'FSDP, offloaded, in f16': () => fsdp({ mixedPrecision: f16 }),
 };
 
 /** Of the step in which a rank's gradients overflow, and of the one after it. */
@@ -47,7 +56,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   await join(context);
   const found: z.infer<typeof outcome> = { skipped: {}, weights: {} };
   for (const [name, strategy] of Object.entries(strategies)) {
-    found.skipped[name] = await overflowOnOneRank(strategy, context);
+    found.skipped[name] = await overflowOnOneRank(strategy, context, name.includes('offloaded'));
     if (!name.endsWith('f16')) found.weights[name] = await unevenTokens(strategy, context);
   }
   return found;
@@ -56,11 +65,14 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 async function overflowOnOneRank(
   strategy: () => Strategy<Module>,
   { rank, size }: RankContext,
+  offloaded: boolean,
 ): Promise<z.infer<typeof skipped>> {
   manualSeed(0);
   const model = new Linear(5, 3);
   const parallel = await parallelize(model, strategy());
-  const optimizer = new Adam(model.parameters());
+  const adam = new Adam(model.parameters());
+  const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 1 };
+  const optimizer = offloaded ? new OffloadedOptimizer(model, adam, pages) : adam;
   const scaler = new DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
   const taken: boolean[] = [];
   const hashes: string[] = [];
@@ -78,7 +90,7 @@ async function overflowOnOneRank(
     const hash = createHash('sha256');
     for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
     // Steps and moments of this rank's parts.
-    const { state } = await optimizer.stateDict();
+    const { state } = await adam.stateDict();
     const own = createHash('sha256');
     for (const arrays of Object.values(state)) {
       for (const { bytes } of Object.values(arrays)) own.update(bytes);

@@ -3,10 +3,12 @@ import {
   AdamW,
   broadcast,
   checkpoint,
+  type CheckpointOptions,
   currentSession,
   hostPages,
   manualSeed,
   type Module,
+  offloadProducts,
   setRank,
   type Strategy,
   type Tensor,
@@ -36,7 +38,7 @@ const settings = { lr: 0.01 };
 export interface Variant {
   readonly strategy: () => Strategy<Module>;
   readonly microbatches?: number;
-  readonly checkpointed?: boolean;
+  readonly checkpointed?: boolean | CheckpointOptions;
   /** Whether the optimizer is a ZeroRedundancyOptimizer. */
   readonly zeroRedundancy?: boolean;
   /** Whether rank 0 has the batch of all ranks, and alone a loss. */
@@ -45,8 +47,8 @@ export interface Variant {
   readonly replicas?: number;
   /** Of how many ranks the world must be. */
   readonly ranks?: number;
-  /** What an OffloadedOptimizer keeps in host memory. */
-  readonly offloaded?: 'states' | 'states and parameters';
+  /** What an OffloadedOptimizer keeps in host memory besides states. */
+  readonly offloaded?: readonly ('parameters' | 'gradients')[];
   /** How the model is built, where no rank builds the whole. */
   readonly construct?: CutRule;
 }
@@ -96,11 +98,29 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
   'FSDP with states and parameters in host memory': {
     strategy: () => fsdp({ pages: hostPages() }),
-    offloaded: 'states and parameters',
+    offloaded: ['parameters'],
+  },
+  'FSDP with everything in host memory, with accumulation': {
+    strategy: () => fsdp({ pages: hostPages() }),
+    offloaded: ['parameters', 'gradients'],
+    microbatches: 3,
   },
   'ZeRO-1 with states in host memory': {
     strategy: () => zero({ stage: 1 }),
-    offloaded: 'states',
+    offloaded: [],
+  },
+  'ZeRO-1 with states and gradients in host memory, with accumulation': {
+    strategy: () => zero({ stage: 1 }),
+    offloaded: ['gradients'],
+    microbatches: 3,
+  },
+  'ZeRO-2 with states and gradients in host memory': {
+    strategy: () => zero({ stage: 2 }),
+    offloaded: ['gradients'],
+  },
+  'DDP with states and gradients in host memory': {
+    strategy: () => ddp({ findUnusedParameters: true }),
+    offloaded: ['gradients'],
   },
   'DDP with accumulation': {
     strategy: () => ddp({ findUnusedParameters: true }),
@@ -120,6 +140,10 @@ export const variants: Readonly<Record<string, Variant>> = {
     checkpointed: true,
   },
   'FSDP with activation checkpointing': { strategy: () => fsdp(), checkpointed: true },
+  'FSDP with activation checkpointing to host memory': {
+    strategy: () => fsdp(),
+    checkpointed: { policy: offloadProducts, pages: hostPages() },
+  },
 };
 
 /** How a training went on one rank. */
@@ -165,7 +189,9 @@ export async function train(
       : constructSharded(() => task.build(), { rule: construct });
   const parallel = await parallelize(model, strategy());
   const forward = (x: Tensor): Tensor =>
-    checkpointed ? checkpoint(() => parallel.forward(x)) : parallel.forward(x);
+    checkpointed === false
+      ? parallel.forward(x)
+      : checkpoint(() => parallel.forward(x), checkpointed === true ? {} : checkpointed);
   const share = hasMaster ? globalBatch : globalBatch / size;
   const optimizer = zeroRedundancy
     ? new ZeroRedundancyOptimizer(model.parameters(), AdamW, settings)
@@ -173,7 +199,7 @@ export async function train(
       ? new AdamW(model.parameters(), settings)
       : new OffloadedOptimizer(model, new AdamW(model.parameters(), settings), {
           states: hostPages(),
-          ...(offloaded === 'states' ? {} : { parameters: hostPages() }),
+          ...Object.fromEntries(offloaded.map((each) => [each, hostPages()])),
           chunkBytes: 256,
         });
   const takeStep = (step: number): Tensor => {
