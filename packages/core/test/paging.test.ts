@@ -100,6 +100,15 @@ describe.each(Object.entries(stores))('a gradient paged out to %s', (_, makeStor
     parameter.zeroGrad();
     expect(parameter.grad).toBeNull();
   });
+
+  it('leaves the device again after its parameter was frozen for a while', async () => {
+    const parameter = new Parameter(values.slice(), [1024]);
+    parameter.pageGradient('weight gradient', await makeStore());
+    parameter.requiresGrad_(false).requiresGrad_(true);
+    backward(parameter, 2);
+    await currentSession().realize([]);
+    expect(parameter.gradientNode?.value?.kind).toBe('paged');
+  });
 });
 
 describe('a gradient whose page cannot be written', () => {

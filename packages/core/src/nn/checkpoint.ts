@@ -28,8 +28,9 @@ export interface CheckpointOptions {
  * Activation checkpointing: what `forward` computes on the way to its results is made again in
  * backward and takes no memory until then (torch.utils.checkpoint). With `pages`, what backward
  * reads of it leaves the device meanwhile (DeepSpeed's cpu_checkpointing; with a policy that offloads
- * everything, PyTorch's save_on_cpu). Results and gradients have the same bits; dropout draws the
- * same numbers. A policy that offloads without `pages` is a ConfigError.
+ * everything, PyTorch's save_on_cpu). Dropout draws the same numbers; results and gradients have the
+ * same bits where the device rounds an expression alike in every program (ONNX Runtime fuses some).
+ * A policy that offloads without `pages` is a ConfigError.
  */
 export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {}): T {
   const { policy, pages } = options;
@@ -37,8 +38,11 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
   const olderId = newestNodeId();
   const result = region.run(forward);
   const results = new Set(nodesIn(result));
-  for (const node of membersOf(region, results, olderId)) {
+  const members = policy === undefined ? results : membersOf(results, olderId);
+  for (const node of members) {
     const isResult = results.has(node);
+    // Those of regions inside it are theirs.
+    if (node.region !== region && !isResult) continue;
     const leaves = isResult ? pages !== undefined : policy?.(node) === 'offload';
     if (leaves) offload(region, node, pages);
     else if (isResult) region.keep(node);
@@ -69,13 +73,13 @@ function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefin
   region.remake(node, () => noGrad(() => pageIn(page)));
 }
 
-/** The results, and nodes of the region that they are made of; those of regions inside it are theirs. */
-function membersOf(region: RecomputeRegion, results: ReadonlySet<Node>, olderId: number): Node[] {
+/** What results are made of, up to nodes that are older. */
+function membersOf(results: Iterable<Node>, olderId: number): ReadonlySet<Node> {
   const seen = new Set(results);
   for (const node of seen) {
     for (const input of node.inputs) if (input.id > olderId) seen.add(input);
   }
-  return [...seen].filter((node) => node.region === region || results.has(node));
+  return seen;
 }
 
 /** Of tensors, and of those in lists and plain objects. */

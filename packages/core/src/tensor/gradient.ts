@@ -10,10 +10,14 @@ export type GradientHook = (gradient: Node) => void;
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
   /** Where it is kept; null for the device. */
-  pages: TransferParams['pageOut'] | null = null;
+  pages: TransferParams['pageOut'] | null;
   #kept: Node | null = null;
   readonly hooks: Set<GradientHook> = new Set();
   #superseded: Node[] = [];
+
+  constructor(pages: TransferParams['pageOut'] | null = null) {
+    this.pages = pages;
+  }
 
   /** What expressions read of it. */
   get node(): Node | null {

@@ -11,6 +11,7 @@ import { addPending, removePending } from '../realize/pending.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import type { TransferParams } from '../spec/op.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
@@ -48,6 +49,7 @@ export function keptCondition(): Node | null {
 export class TensorHandle {
   #node: Node;
   #gradient: Gradient | null = null;
+  #gradientPages: TransferParams['pageOut'] | null = null;
 
   constructor(node: Node) {
     this.#node = node;
@@ -108,7 +110,7 @@ export class TensorHandle {
         { op: this.#node.op },
       );
     }
-    this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient()) : null;
+    this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient(this.#gradientPages)) : null;
     for (const node of isUpdate ? [this.#node, leafOf(this.#node)] : [this.#node]) {
       node.requiresGrad = requiresGrad;
       node.sink = this.#gradient;
@@ -135,8 +137,8 @@ export class TensorHandle {
    * computed, and a run that reads it has it there for as long as it needs it.
    */
   pageGradient(name: string, store: PageStore): void {
-    const pages = { store: currentSession().numberOf(store), name };
-    this.#trainable('to page out the gradient').pages = pages;
+    this.#gradientPages = { store: currentSession().numberOf(store), name };
+    if (this.#gradient !== null) this.#gradient.pages = this.#gradientPages;
   }
 
   /**

@@ -42,8 +42,7 @@ const defaultChunkBytes = 64 * 1024 * 1024;
 
 /**
  * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
- * "ZeRO-Offload"): a step
- * updates some parameters at a time, each time in a run of its own.
+ * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own.
  */
 export class OffloadedOptimizer<Settings extends OptimizerSettings> {
   readonly optimizer: Optimizer<Settings>;
@@ -61,7 +60,7 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     this.#names = new Map(named.map(([name, parameter]) => [parameter, name]));
     if (gradients !== undefined) {
       for (const [name, parameter] of named) {
-        if (parameter.requiresGrad) parameter.pageGradient(`${name} gradient`, gradients);
+        parameter.pageGradient(`${name} gradient`, gradients);
       }
     }
     this.#chunks = chunksOf(
