@@ -1,6 +1,7 @@
 import {
   activationBytes,
   checkpoint,
+  hostPages,
   Linear,
   Module,
   ones,
@@ -39,7 +40,7 @@ describe('activationBytes', () => {
     expect(activationBytes(model.forward(ones([batch, width])).sum())).toBe(0);
   });
 
-  it('counts what goes in and out of a checkpoint, and not what is inside', () => {
+  it('counts what goes in and out of a checkpoint, not what is inside or has left the device', () => {
     const thrice = (x: Tensor): Tensor => x.tanh().tanh().tanh();
     const start = (): Tensor => new Linear(width, 7).forward(ones([batch, width]));
     // Each tanh keeps its result; the checkpoint keeps what the first one begins with, and the last.
@@ -47,6 +48,8 @@ describe('activationBytes', () => {
     const x = start();
     const checkpointed = checkpoint(() => thrice(x));
     expect(activationBytes(checkpointed.square().sum())).toBe(2 * batch * 7 * f32);
+    const outside = checkpoint(() => thrice(x), { pages: hostPages() });
+    expect(activationBytes(outside.square().sum())).toBe(batch * 7 * f32);
   });
 
   it('leaves no gradient and nothing to compute', async () => {

@@ -10,13 +10,13 @@ import { walkBackward } from './walk.ts';
 /** Other shapes of what they read. */
 const views: ReadonlySet<string> = new Set(['reshape', 'expand', 'detach']);
 
-/** Made where they are read. */
-const constants: ReadonlySet<string> = new Set(['input', 'constant', 'iota']);
+/** Made where they are read, or kept outside the device. */
+const elsewhere: ReadonlySet<string> = new Set(['input', 'constant', 'iota', 'pageOut']);
 
 /**
- * Bytes that a backward pass from `loss` would read of what forward computes: its activations. An
- * estimate, as a backend may keep fewer by fusing operations. Computes nothing and leaves no
- * gradient; build `loss` of a model before a strategy is applied to it.
+ * Bytes that a backward pass from `loss` would read of what forward computes and the device keeps: its
+ * activations. An estimate, as a backend may keep fewer by fusing operations. Computes nothing and
+ * leaves no gradient; build `loss` of a model before a strategy is applied to it.
  */
 export function activationBytes(loss: TensorHandle): number {
   const root = loss.node;
@@ -39,7 +39,7 @@ export function activationBytes(loss: TensorHandle): number {
   for (const node of seen) {
     if (node.id >= firstId || views.has(node.op)) {
       for (const input of node.inputs) seen.add(input);
-    } else if (!constants.has(node.op) && node.value === null) {
+    } else if (!elsewhere.has(node.op) && node.value === null) {
       bytes += elementCount(node.shape) * dtypes[node.dtype].bytes;
     }
   }
