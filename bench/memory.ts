@@ -34,8 +34,7 @@ async function train(model: string, strategy: string): Promise<MemoryOfRun> {
   const { stdout } = await run(
     process.execPath,
     ['--conditions=@shardwise/source', '--expose-gc', script, model, strategy, String(RANKS)],
-    // glibc would keep freed arrays for later ones, and they would count as resident.
-    { env: { ...process.env, NODE_OPTIONS: '', MALLOC_MMAP_THRESHOLD_: '262144' } },
+    { env: { ...process.env, NODE_OPTIONS: '' } },
   );
   return memoryOfRun.parse(JSON.parse(stdout));
 }

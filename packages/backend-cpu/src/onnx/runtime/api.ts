@@ -2,6 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { BackendError } from '@shardwise/core/spec';
 import koffi from 'koffi';
+import { returnFreedMemory } from '../../memory/return-freed-memory.ts';
 import { callThreads } from './call-threads.ts';
 
 /** A pointer of the native library. */
@@ -150,6 +151,7 @@ function libraryPath(): string {
 
 function load(): Runtime {
   const canOverlap = callThreads();
+  returnFreedMemory();
   const { library, table } = openLibrary(libraryPath());
   const functions = functionsOf(table);
   const check: Runtime['check'] = (asked, status) => {
