@@ -46,4 +46,11 @@ describe(`memory of ${size} ranks`, () => {
       for (const rank of ranks) expect((rank[name]?.peakBytes ?? NaN) / bytes).toBeLessThan(1.2);
     },
   );
+
+  it('ZeRO-2 never has even half of the gradients at once', () => {
+    const kept = (1 + 2 / size) * modelBytes;
+    for (const rank of ranks) {
+      expect((rank['ZeRO-2']?.peakBytes ?? NaN) - kept).toBeLessThan(modelBytes / 2);
+    }
+  });
 });

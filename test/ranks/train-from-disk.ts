@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { filePages } from '@shardwise/core/node';
+import {
+  AdamW,
+  constructSharded,
+  cpu,
+  elementCount,
+  fromData,
+  fsdp,
+  init,
+  Linear,
+  manualSeed,
+  OffloadedOptimizer,
+  parallelize,
+  Sequential,
+} from 'shardwise';
+
+// node train-from-disk.ts DIRECTORY LAYERS WIDTH
+// A process that is one rank: three steps of a model whose parameters and moments are in files.
+
+const STEPS = 3;
+const BATCH = 4;
+
+const [directory = '', layers = '', widthText = ''] = process.argv.slice(2);
+const width = Number(widthText);
+const device = await cpu();
+const context = await init({ device });
+const start = performance.now();
+
+manualSeed(0);
+const model = constructSharded(
+  () => new Sequential(...Array.from({ length: Number(layers) }, () => new Linear(width, width))),
+);
+const elements = model.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
+await using files = await filePages(directory);
+const parallel = await parallelize(model, fsdp({ pages: files }));
+const adam = new AdamW(model.parameters(), { lr: 1e-5 });
+const optimizer = new OffloadedOptimizer(model, adam, { states: files, parameters: files });
+const buildSeconds = secondsSince(start);
+
+const losses: number[] = [];
+const stepSeconds: number[] = [];
+for (let step = 0; step < STEPS; step++) {
+  const stepStart = performance.now();
+  optimizer.zeroGrad();
+  const values = Float32Array.from({ length: BATCH * width }, (_, i) => Math.sin(i + context.rank));
+  const x = fromData(values, [BATCH, width], 'f32');
+  const loss = parallel.forward(x).square().mean();
+  loss.backward();
+  await optimizer.step();
+  losses.push(await loss.item());
+  stepSeconds.push(secondsSince(stepStart));
+}
+const { peakBytes } = device.usage();
+const found = {
+  elements,
+  losses,
+  buildSeconds,
+  stepSeconds,
+  peakBytes,
+  residentPeakBytes: resident(),
+};
+console.log(JSON.stringify(found));
+await context.close();
+
+function secondsSince(time: number): number {
+  return (performance.now() - time) / 1000;
+}
+
+/** The most that this process ever had in memory. */
+function resident(): number {
+  if (process.platform !== 'linux') return process.resourceUsage().maxRSS * 1024;
+  const [, kibibytes = ''] =
+    /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(kibibytes) * 1024;
+}
