@@ -12,7 +12,7 @@ import {
   type Strategy,
   subscribe,
 } from '@shardwise/core';
-import { ddp, fsdp, parallelize, planFor, zero } from '@shardwise/strategies';
+import { dataParallel, ddp, fsdp, parallelize, planFor, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { gridOf } from './grid.ts';
@@ -29,12 +29,15 @@ interface Case {
   readonly ranks?: number;
   /** Whether the input is data: then backward does not read the first weight. */
   readonly ofData?: boolean;
+  /** Whether rank 0 has the batch of all ranks and shares it out, which the paper does not count. */
+  readonly hasMaster?: boolean;
 }
 
 const layers = 5;
 
 /** Rajbhandari et al. 2020, "ZeRO", section 7: 2Ψ for data parallelism and stages 1 and 2, 3Ψ for stage 3. */
 export const cases: Readonly<Record<string, Case>> = {
+  DataParallel: { strategy: () => dataParallel(), expected: 2, hasMaster: true, ofData: true },
   DDP: { strategy: () => ddp(), expected: 2 },
   'ZeRO-1': { strategy: () => zero({ stage: 1 }), expected: 2 },
   'ZeRO-2': { strategy: () => zero({ stage: 2 }), expected: 2 },
@@ -121,17 +124,16 @@ export async function main({
     const mesh =
       each.replicas === undefined ? new LineMesh('dp', group) : await gridOf(group, each.replicas);
     setRank({ device, mesh });
-    found[name] = await countStep(each);
+    found[name] = await countStep(each, size);
   }
   return found;
 }
 
-async function countStep({
-  strategy,
-  microbatches = 1,
-  noSync = false,
-  ofData = false,
-}: Case): Promise<z.infer<typeof counted>> {
+async function countStep(
+  { strategy, microbatches = 1, noSync = false, ofData = false, hasMaster = false }: Case,
+  size: number,
+): Promise<z.infer<typeof counted>> {
+  const rows = hasMaster ? 2 * size : 2;
   const model = new Sequential(
     ...Array.from({ length: layers }, () => new Linear(width, width, { bias: false })),
   );
@@ -142,7 +144,7 @@ async function countStep({
     optimizer.zeroGrad();
     for (let index = 0; index < microbatches; index++) {
       const pass = (): void => {
-        const x = fromData(new Float32Array(2 * width).fill(1), [2, width], 'f32');
+        const x = fromData(new Float32Array(rows * width).fill(1), [rows, width], 'f32');
         x.requiresGrad_(!ofData);
         parallel.forward(x).mean().backward();
       };
@@ -155,7 +157,7 @@ async function countStep({
   let volumeBytes = 0;
   const before = statistics();
   const unsubscribe = subscribe(({ category, name, detail = '' }) => {
-    if (category !== 'collective') return;
+    if (category !== 'collective' || name === 'sendRecv') return;
     volumeBytes += (name === 'allReduce' ? 2 : 1) * Number.parseInt(detail, 10);
   });
   await step();
