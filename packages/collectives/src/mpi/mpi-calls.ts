@@ -5,6 +5,8 @@ import type { MpiLibrary } from './mpi-library.ts';
 /** Enough for a status of every library. */
 const STATUS_INTS = 16;
 const ERROR_TEXT_BYTES = 8192;
+/** MPI_THREAD_FUNNELED, in every library: other threads compute, and never call MPI. */
+const FUNNELED = 1;
 
 /** Memory of one handle that MPI writes. */
 export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
@@ -49,7 +51,7 @@ export class MpiCalls {
   initialize(): boolean {
     this.#check('MPI_Initialized', this.#functions.initialized(this.#flag));
     if (this.#flag[0] !== 0) return false;
-    this.#check('MPI_Init_thread', this.#functions.initThread(null, null, 0, this.#number));
+    this.#check('MPI_Init_thread', this.#functions.initThread(null, null, FUNNELED, this.#number));
     return true;
   }
 
