@@ -218,7 +218,10 @@ export class StoreRendezvous implements Rendezvous {
     const { own, opened, times } = this.#options;
     const silentMs = this.#beatsWithoutAnswer * times.heartbeatMs;
     this.#beatsWithoutAnswer += 1;
-    if (silentMs > times.heartbeatLimitMs) this.#hearNothing(silentMs);
+    // Where the round has failed and none follows, nothing is left to wait for but an answer.
+    const isOver = this.#unheard?.kind === 'failed' && !this.#canRestart;
+    const limitMs = isOver ? QUIET_BEATS * times.heartbeatMs : times.heartbeatLimitMs;
+    if (silentMs > limitMs) this.#hearNothing(silentMs);
     if (this.#isBeating || this.#isLost) return;
     this.#isBeating = true;
     try {
