@@ -107,9 +107,16 @@ describe('segments', () => {
 
   it('page out what a reduction brings when that has been waited for anyway', () => {
     const values = [
-      ...[input, add(0, 0), scatter(1), out(2)],
-      ...[add(1, 0), scatter(4), out(5)],
-      ...[add(4, 0), scatter(7), out(8)],
+      input,
+      add(0, 0),
+      scatter(1),
+      out(2),
+      add(1, 0),
+      scatter(4),
+      out(5),
+      add(4, 0),
+      scatter(7),
+      out(8),
     ];
     const stages = stagesOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [] });
     // No reduction is waited for before the one after it starts.

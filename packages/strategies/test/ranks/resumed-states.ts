@@ -2,12 +2,20 @@ import {
   AdamW,
   cosineSchedule,
   DynamicLossScaler,
+  hostPages,
   LearningRateScheduler,
   manualSeed,
   type Module,
   type Strategy,
 } from '@shardwise/core';
-import { ddp, fsdp, parallelize, powerSgdHook, zero } from '@shardwise/strategies';
+import {
+  ddp,
+  fsdp,
+  OffloadedOptimizer,
+  parallelize,
+  powerSgdHook,
+  zero,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import {
   loadCheckpoint,
@@ -28,6 +36,8 @@ interface Training {
   readonly strategy: Strategy<Module>;
   readonly scaler?: DynamicLossScaler;
   readonly states: Statefuls;
+  /** Whether states and gradients are outside the device. */
+  readonly offloads?: boolean;
 }
 
 const scaled = (strategy: Strategy<Module>): Training => {
@@ -44,6 +54,10 @@ const trainings = {
   },
   'ZeRO-2 in f16 with a scaled loss': () => scaled(zero({ stage: 2, mixedPrecision: f16 })),
   'FSDP in f16 with a scaled loss': () => scaled(fsdp({ mixedPrecision: f16 })),
+  'FSDP in f16 with a scaled loss, offloaded': () => ({
+    ...scaled(fsdp({ mixedPrecision: f16 })),
+    offloads: true,
+  }),
 } as const satisfies Record<string, () => Training>;
 
 export type TrainingName = keyof typeof trainings;
@@ -95,9 +109,11 @@ async function train(
   manualSeed(first);
   const task = tasks['an odd MLP'];
   const model = task.build();
-  const { strategy, scaler, states: own }: Training = trainings[name]();
+  const { strategy, scaler, states: own, offloads = false }: Training = trainings[name]();
   const parallel = await parallelize(model, strategy);
-  const optimizer = new AdamW(model.parameters(), { lr: 0.02 });
+  const adam = new AdamW(model.parameters(), { lr: 0.02 });
+  const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 128 };
+  const optimizer = offloads ? new OffloadedOptimizer(model, adam, pages) : adam;
   const schedule = new LearningRateScheduler(optimizer, cosineSchedule(4 * half));
   const states = { ...own, schedule };
   if (from !== undefined) {
