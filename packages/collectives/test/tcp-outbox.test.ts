@@ -1,31 +1,9 @@
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { afterEach, expect, test, vi } from 'vitest';
+import type { Socket } from 'node:net';
+import { expect, test, vi } from 'vitest';
 import { Outbox } from '../src/transports/tcp/outbox.ts';
 import { messageLimits } from '../src/transports/tcp/message-frame.ts';
 import { FrameParser } from '../src/wire/frame-parser.ts';
-
-const closing: (() => void)[] = [];
-afterEach(() => {
-  for (const close of closing.splice(0)) close();
-});
-
-async function connectedSockets(): Promise<{ readonly near: Socket; readonly far: Socket }> {
-  const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const accepted = once(server, 'connection');
-  const { port } = server.address() as AddressInfo;
-  const near = connect({ host: '127.0.0.1', port, noDelay: true });
-  await once(near, 'connect');
-  const [far]: Socket[] = await accepted;
-  if (far === undefined) throw new Error('Nobody has connected');
-  closing.push(
-    () => near.destroy(),
-    () => far.destroy(),
-    () => server.close(),
-  );
-  return { near, far };
-}
+import { connectedSockets } from './connected-sockets.ts';
 
 /** The first `count` messages: their tags, and the byte that each is full of. */
 async function messagesOf(far: Socket, count: number): Promise<readonly (readonly number[])[]> {

@@ -12,7 +12,7 @@ import { Outbox } from './outbox.ts';
 import { abortedByError, peerLostError } from './peer-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
-/** After one connection of a peer has broken, the other may still bring the reason. */
+/** After a connection of a peer has broken, its other one or another peer may still bring the reason. */
 const VERDICT_MS = 100;
 /** How long the peers get to read why this rank has ended. */
 const FAREWELL_MS = 1000;
@@ -42,7 +42,6 @@ export class PeerLink {
   #incoming: Socket | undefined;
   #outgoing: Socket | undefined;
   #outbox: Outbox | undefined;
-  #openSockets = 0;
   /** What sends reject with, once this rank or the peer has left or failed. */
   #ended: CollectiveError | undefined;
   /** Its connections may close now. */
@@ -167,20 +166,15 @@ export class PeerLink {
 
   #watch(socket: Socket): void {
     let reason = 'its connection was closed: its process has ended, or the host has';
-    this.#openSockets += 1;
     socket.on('error', (error) => {
       reason = `its connection broke (${error.message})`;
     });
     socket.on('close', () => {
-      this.#openSockets -= 1;
       if (socket === this.#incoming && this.#ended !== undefined) this.inbox.end(this.#ended);
       if (this.#isOver) return;
-      const conclude = (): void => {
+      this.#verdict ??= setTimeout(() => {
         if (!this.#isOver) this.#options.fail(this.#lost(reason));
-      };
-      clearTimeout(this.#verdict);
-      if (this.#openSockets === 0) conclude();
-      else this.#verdict = setTimeout(conclude, VERDICT_MS);
+      }, VERDICT_MS);
     });
   }
 
