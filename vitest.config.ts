@@ -24,6 +24,7 @@ export default defineConfig(({ mode }) => {
       include: onlySlow ? SLOW : TESTS,
       exclude: [...configDefaults.exclude, '**/dist/**', ...(withSlow ? [] : SLOW)],
       passWithNoTests: onlySlow,
+      globalSetup: ['test/temporary-folder.ts'],
       pool: 'forks',
       maxWorkers: 2,
       testTimeout: 60_000,
