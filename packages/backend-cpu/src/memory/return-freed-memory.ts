@@ -2,7 +2,7 @@ import koffi from 'koffi';
 
 /** M_MMAP_THRESHOLD of glibc's malloc.h. */
 const mmapThreshold = -3;
-const thresholdBytes = 1 << 20;
+const thresholdBytes = 1 << 18;
 
 /**
  * Has freed arrays of this size go back to the system. glibc by itself keeps ever larger ones, up to
