@@ -25,6 +25,12 @@ it('a parameter gives its array back with its first use', async () => {
   expect(await parameter.data()).toEqual(expected);
 });
 
+it('an array that a parameter has taken makes no other', async () => {
+  const values = expected.slice();
+  await new Parameter(values, [4]).mul(1).data();
+  expect(() => new Parameter(values, [4])).toThrow(/its memory was given away, .*\. Give each/);
+});
+
 it('what was read before is the reader’s', async () => {
   const parameter = new Parameter(expected.slice(), [4]);
   const read = await parameter.data();

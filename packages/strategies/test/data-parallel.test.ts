@@ -71,6 +71,7 @@ describe.each([1, 2, 3])('DataParallel on %i ranks', (size) => {
   it.each([
     ['fewer rows than ranks', 'rows in dim 0'],
     ['no rows', 'inputs without a tensor that has rows'],
+    ['an input that requires a gradient', 'Pass input.detach()'],
   ])('refuses %s', (name, message) => {
     for (const { refusals } of ranks) {
       if (name === 'fewer rows than ranks' && size === 1) continue;

@@ -44,7 +44,8 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 
 /**
  * A leaf that a module trains. It owns the typed array it is made of, which is empty from its first
- * use on: then it lives on the device. Throws ShapeError where the number of elements is not that of the shape.
+ * use on: then it lives on the device. Throws ShapeError where the number of elements is not that of
+ * the shape, TensorStateError for an array that another one has emptied.
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';

@@ -1,4 +1,5 @@
 import type { DType } from '../spec/dtype.ts';
+import { TensorStateError } from '../spec/errors.ts';
 
 /** Elements on the host. f16 and bf16 are the raw 16 bits. */
 export type HostData =
@@ -41,8 +42,16 @@ function view<T>(
   return make(aligned.buffer, aligned.byteOffset, aligned.byteLength / size);
 }
 
-/** The bytes of elements, without a copy. */
+/** The bytes of elements, without a copy. Throws TensorStateError for an array that has been emptied. */
 export function toBytes(data: HostData): Uint8Array {
+  const { buffer } = data;
+  if (buffer instanceof ArrayBuffer && buffer.detached) {
+    throw new TensorStateError({
+      asked: `The elements of a ${data.constructor.name}`,
+      found: 'its memory was given away, as a parameter made of it does with its first use',
+      todo: 'Give each tensor an array of its own, as array.slice()',
+    });
+  }
   return data instanceof Uint8Array
     ? data
     : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

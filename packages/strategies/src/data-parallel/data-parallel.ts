@@ -3,6 +3,7 @@ import {
   axisOf,
   broadcast,
   currentSession,
+  formatShape,
   LayoutError,
   type Model,
   type Module,
@@ -73,15 +74,17 @@ export class DataParallel<
   /**
    * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
    * passed on), those of the output are put together along it; scalars become a row each. Shape:
-   * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows.
+   * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
+   * for an input that requires a gradient: gradients end at the batch.
    */
   forward(...inputs: Inputs): Output {
     this.replicate();
     const params = this.#params;
     const batch = batchOf(inputs, params.size);
-    const mine = mapTensors(inputs, (x) =>
-      x.ndim === 0 ? x : scatterRows(x, rowParts(x.shape, params.size), params),
-    );
+    const mine = mapTensors(inputs, (x) => {
+      if (x.requiresGrad) throw trainedInputError(x);
+      return x.ndim === 0 ? x : scatterRows(x, rowParts(x.shape, params.size), params);
+    });
     return mapTensors(this.module.forward(...mine), (y) => {
       const rows = y.ndim === 0 ? y.reshape([1]) : y;
       const parts =
@@ -132,6 +135,17 @@ export class DataParallel<
       parameter.zeroGrad();
     });
   }
+}
+
+function trainedInputError({ shape }: Tensor): LayoutError {
+  return new LayoutError(
+    {
+      asked: `to share out an input of shape ${formatShape(shape)} that requires a gradient`,
+      found: 'the ranks give back the gradients of parameters only',
+      todo: 'Pass input.detach(), or train what makes it inside the model, or use ddp()',
+    },
+    { shape },
+  );
 }
 
 /** How the ranks share the rows of the first tensor that has rows. */

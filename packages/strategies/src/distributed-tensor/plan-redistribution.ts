@@ -21,8 +21,9 @@ interface Route {
 }
 
 /**
- * The cheapest way from one layout into another: fewest bytes received, then fewest collectives,
- * then fewest steps. Axes that stay where they are take no part. Pure: the same on every rank.
+ * The cheapest way from one layout into another: of a single axis its one collective, else fewest bytes
+ * received, then fewest collectives, then fewest steps. Axes that stay where they are take no part.
+ * Pure: the same on every rank.
  * Throws LayoutError for a layout that does not fit the shape or the axes.
  */
 export function planRedistribution(
@@ -49,7 +50,7 @@ export function planRedistribution(
 function cheapestRoute(from: Layout, context: MoveContext): Pick<Route, 'steps' | 'bytes'> {
   const goal = keyOf(context.goal);
   if (context.moving.size === 1) {
-    // Of one axis, nothing is cheaper than the move that does it.
+    // Of one axis, the move that does it: padding can make two others fewer bytes, but not less work.
     const step = movesFrom(from, context).find(({ layout }) => keyOf(layout) === goal);
     if (step !== undefined) return { steps: [step], bytes: step.bytes };
   }

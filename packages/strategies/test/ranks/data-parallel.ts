@@ -146,6 +146,8 @@ async function refusals({ size }: RankContext): Promise<Observations['refusals']
   const cases: Readonly<Record<string, () => unknown>> = {
     'fewer rows than ranks': () => times.forward(zeros([size - 1, 1])),
     'no rows': () => times.forward(zeros([])),
+    'an input that requires a gradient': () =>
+      times.forward(fromData(new Float32Array(size), [size, 1], 'f32').requiresGrad_()),
     'outputs of other rows': () => squeezed.forward(zeros([2 * size, 1])),
   };
   const found: Observations['refusals'] = {};
