@@ -56,6 +56,6 @@ export function parameterFormula(layers: number, t: number): number {
 
 /** Elements. */
 function sizes(): { readonly sbh: number; readonly as2b: number } {
-  const { context: s, batch: b, channels: h, heads: a } = workload;
+  const { context: s, memoryBatch: b, channels: h, heads: a } = workload;
   return { sbh: s * b * h, as2b: a * s * s * b };
 }

@@ -53,7 +53,7 @@ async function memoryOf(mode: Mode): Promise<ModeMemory> {
 
 /** The first rank, after two steps. */
 async function trained(mode: Mode, layers: number): Promise<RankRound> {
-  const ranks = startRanks(mode, layers);
+  const ranks = startRanks(mode, layers, workload.memoryBatch);
   try {
     const [first] = await ranks.round(2);
     if (first === undefined) throw new RangeError('no ranks');

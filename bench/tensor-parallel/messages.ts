@@ -8,6 +8,8 @@ export type Mode = (typeof modes)[number];
 export interface RankData {
   readonly mode: Mode;
   readonly layers: number;
+  /** Sequences of a step. */
+  readonly batch: number;
   readonly rank: number;
   readonly world: ThreadsWorld;
 }

@@ -15,11 +15,11 @@ import {
 } from 'shardwise';
 import type { RankData, RankRequest, RankRound } from './messages.ts';
 import { rankMemory } from './rank-memory.ts';
-import { batchOf, buildModel, tokensPerStep, workload } from './workload.ts';
+import { batchOf, buildModel, workload } from './workload.ts';
 
 // One rank of the tensor-parallel benchmark: a thread that trains when told to.
 
-const { mode, layers, rank, world }: RankData = workerData;
+const { mode, layers, batch, rank, world }: RankData = workerData;
 const group = joinThreadsWorld(world, rank);
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
@@ -36,7 +36,7 @@ const model = buildModel(layers);
 const parallel = mode === 'alone' ? model : await parallelize(model, tensorParallel(styles));
 const loss = mode === 'alone' ? functional.crossEntropy : vocabParallelCrossEntropy;
 const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
-const activationBytes = tokensPerStep * workload.channels * 4;
+const activationBytes = batch * workload.context * workload.channels * 4;
 let step = 0;
 
 parentPort?.on('message', (request: RankRequest) => {
@@ -45,7 +45,7 @@ parentPort?.on('message', (request: RankRequest) => {
 });
 
 async function trainStep(): Promise<number> {
-  const { ids, targets } = batchOf(step++);
+  const { ids, targets } = batchOf(step++, batch);
   optimizer.zeroGrad();
   const value = loss(parallel.forward(ids), targets);
   value.backward();

@@ -14,11 +14,11 @@ export function ranksOf(mode: Mode): number {
 }
 
 /** Starts the ranks of a mode as threads of this process. */
-export function startRanks(mode: Mode, layers: number): Ranks {
+export function startRanks(mode: Mode, layers: number, batch: number): Ranks {
   const size = ranksOf(mode);
   const world = createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
-    const data: RankData = { mode, layers, rank, world };
+    const data: RankData = { mode, layers, batch, rank, world };
     return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {

@@ -21,7 +21,10 @@ export const tensorParallel: Bench = {
       sequence: [],
       gathering: [],
     };
-    const ranks = modes.map((mode) => ({ mode, started: startRanks(mode, workload.layers) }));
+    const ranks = modes.map((mode) => ({
+      mode,
+      started: startRanks(mode, workload.layers, workload.batch),
+    }));
     try {
       for (let index = 0; index <= ROUNDS; index++) {
         for (const { mode, started } of ranks) {

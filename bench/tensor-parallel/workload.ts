@@ -8,6 +8,8 @@ export const workload = {
   heads: 8,
   context: 128,
   batch: 4,
+  /** Where memory is measured: no activation fits the memory of a gradient, in which it would not be counted. */
+  memoryBatch: 64,
   vocabulary: 256,
 } as const;
 
@@ -25,8 +27,8 @@ export function buildModel(layers: number): GPT {
 }
 
 /** Shape: ids and targets i32 [batch, context]. */
-export function batchOf(step: number): { ids: Tensor; targets: Tensor } {
-  const { batch, context, vocabulary } = workload;
+export function batchOf(step: number, batch: number): { ids: Tensor; targets: Tensor } {
+  const { context, vocabulary } = workload;
   const at = (shift: number): Tensor =>
     fromData(
       Int32Array.from({ length: batch * context }, (_, index) => {

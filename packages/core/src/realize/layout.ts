@@ -228,12 +228,21 @@ interface Space {
   readonly byteLength: number;
   /** The stage that writes the result; before it the memory serves as scratch. */
   readonly until: number;
-  readonly guests: { readonly to: number; readonly start: number; readonly end: number }[];
+  readonly guests: Guest[];
+}
+
+interface Guest {
+  readonly from: number;
+  readonly to: number;
+  readonly start: number;
+  readonly end: number;
 }
 
 /**
- * First fit in order of birth, and first in the memory of results that are not there yet: that of
- * gradients, which come when activations go. Returns the bytes needed beside it.
+ * The largest blocks first, each in the first gap among those that live at its time (greedy by size:
+ * Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference"), and first in
+ * the memory of results that are not there yet: that of gradients, which come when activations go.
+ * Returns the bytes needed beside it.
  */
 function packScratch(
   graph: ValueGraph,
@@ -251,14 +260,14 @@ function packScratch(
   // The smallest ones first, so that large ones are left for large blocks; of those the last to come.
   const spaces = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
   let total = 0;
-  blocks.sort((a, b) => a.from - b.from || b.byteLength - a.byteLength);
+  blocks.sort((a, b) => b.byteLength - a.byteLength || a.from - b.from);
   for (const block of blocks) {
     const byteLength = align(block.byteLength, alignment);
     for (const space of [...spaces, scratch]) {
       if (space.until <= block.to) continue;
-      const start = startIn(space, block.from, byteLength);
+      const start = startIn(space, block, byteLength);
       if (start + block.byteLength > space.byteLength) continue;
-      space.guests.push({ to: block.to, start, end: start + byteLength });
+      space.guests.push({ from: block.from, to: block.to, start, end: start + byteLength });
       place(graph, block, space, start, places);
       if (space === scratch) total = Math.max(total, start + byteLength);
       break;
@@ -267,9 +276,11 @@ function packScratch(
   return total;
 }
 
-/** The first gap that is large enough among those who are still there. */
-function startIn({ guests }: Space, from: number, byteLength: number): number {
-  const others = guests.filter(({ to }) => to >= from).sort((a, b) => a.start - b.start);
+/** The first gap that is large enough among those who are there at the same time. */
+function startIn({ guests }: Space, { from, to }: Block, byteLength: number): number {
+  const others = guests
+    .filter((guest) => guest.to >= from && guest.from <= to)
+    .sort((a, b) => a.start - b.start);
   let start = 0;
   for (const other of others) {
     if (other.start - start >= byteLength) break;

@@ -12,7 +12,8 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { GPT } from '../../../../examples/gpt/model.ts';
 
-export const sizes = { tokens: 16, batch: 4, channels: 32, heads: 4, vocabulary: 16 };
+/** So large a batch that no activation fits the memory of a gradient, in which it would not be counted. */
+export const sizes = { tokens: 16, batch: 32, channels: 32, heads: 4, vocabulary: 16 };
 
 export const variants = {
   'tensor parallelism': { sequenceParallel: false, gatherAgain: false },
