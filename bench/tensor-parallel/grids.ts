@@ -33,8 +33,11 @@ export const gridOf: Readonly<Record<GridName, () => RankGrid>> = {
   '3D': () => threeDimensional(),
 };
 
-/** A block's sizes: long sequences, so that what is proportional to rows alone counts little. */
-export const blockSizes = { batch: 8, context: 128, channels: 128, heads: 4 } as const;
+/**
+ * A block's sizes: long sequences, so that what is proportional to rows alone counts little, and so many
+ * that no activation fits the memory of a gradient, in which it would not be counted.
+ */
+export const blockSizes = { batch: 32, context: 128, channels: 128, heads: 4 } as const;
 
 export function worldSizeOf({ axes }: GridCase): number {
   return axes.reduce((product, { size }) => product * size, 1);
