@@ -1,6 +1,6 @@
 import { fromData, functional, Linear, type Module, Sequential, type Tensor } from 'shardwise';
 import { buildModel } from './training.ts';
-import { batchOf } from './workload.ts';
+import { batchOf, largeWorkload } from './workload.ts';
 
 const layers = 20;
 const width = 1024;
@@ -27,7 +27,7 @@ export const memoryModels = {
   },
   gpt: {
     about: 'the GPT of the other benchmarks',
-    build: buildModel,
+    build: () => buildModel(largeWorkload),
     loss: (forward, step, rank) => {
       const { inputs, targets } = batchOf(step, rank);
       return functional.crossEntropy(forward(inputs), targets);

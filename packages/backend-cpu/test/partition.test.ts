@@ -95,6 +95,22 @@ describe('partition', () => {
     expect(pieces.map(({ kind }) => kind)).toEqual(['onnx', 'kernel', 'onnx']);
   });
 
+  it('narrows a product in its session, where nothing else reads the narrow values', () => {
+    const narrow = (input: number): Instruction => {
+      const bf16 = { shape: type.shape, dtype: 'bf16' } as const;
+      return { op: 'cast', params: { dtype: 'bf16' }, inputs: [input], ...bf16 };
+    };
+    const wide: Instruction = { op: 'cast', params: { dtype: 'f32' }, inputs: [2], ...type };
+    const piecesOf = (instructions: readonly Instruction[], outputs: readonly number[]): string[] =>
+      compile(programOf({ inputs: [type], instructions, outputs })).pieces.map(shown);
+    expect(piecesOf([matmul(0, 0, type), narrow(1)], [2])).toEqual(['onnx: 1=matmul 2=cast']);
+    expect(piecesOf([unary('exp', 0, type), narrow(1)], [2])).toEqual(['kernel: 1=exp 2=cast']);
+    expect(piecesOf([matmul(0, 0, type), narrow(1), wide], [2, 3])).toEqual([
+      'onnx: 1=matmul',
+      'kernel: 2=cast 3=cast',
+    ]);
+  });
+
   it('counts what a step reads, not only what it makes, as its size', () => {
     const sum: Instruction = { op: 'sum', params: { dims: [0] }, inputs: [1], ...f32(100) };
     const { pieces } = compile(

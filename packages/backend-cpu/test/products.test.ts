@@ -1,7 +1,7 @@
 import type { Instruction } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
-import { binary, constant, download, f32, programOf, upload } from './support.ts';
+import { binary, constant, download, f32, matmul, programOf, upload } from './support.ts';
 
 const [M, K, N] = [5, 7, 6];
 const result = f32(M, N);
@@ -63,5 +63,44 @@ describe('a matmul that scales and adds by itself', () => {
     actual.forEach((value, i) => {
       expect(Math.abs(value - (expected[i] ?? NaN))).toBeLessThan(1e-6);
     });
+  });
+});
+
+describe('a product of 16 bits', () => {
+  it.each(['f16', 'bf16'] as const)('is rounded to %s as kernels round', async (dtype) => {
+    // All that decides how f32 values are rounded: sign, exponent, and the last bits that are kept.
+    const tails = [0, 0x7fff, 0x8000, 0x8001];
+    const heads = Array.from({ length: 2 ** 16 }, (_, head) => head);
+    const bits = Uint32Array.from(
+      heads.flatMap((head) => tails.map((tail) => head * 2 ** 16 + tail)),
+    );
+    const values = new Float32Array(bits.buffer);
+    const shape = [values.length, 1];
+    const backend = await cpu();
+    const narrowed = async (instructions: readonly Instruction[]): Promise<Uint16Array> => {
+      const last = instructions.length + 1;
+      const program = programOf({
+        inputs: [f32(...shape), f32(1, 1)],
+        instructions: [
+          ...instructions,
+          { op: 'cast', params: { dtype }, inputs: [last], shape, dtype },
+        ],
+        outputs: [last + 1],
+      });
+      const executable = await backend.compile(program);
+      const output = backend.alloc(values.length * 2);
+      await executable.run([upload(backend, [...values]), upload(backend, [1])], [output]);
+      const bytes = await backend.read(output);
+      return new Uint16Array(bytes.buffer, bytes.byteOffset, values.length);
+    };
+    const product = await narrowed([matmul(0, 1, f32(...shape))]);
+    const kernel = await narrowed([constant(1, f32(...shape)), binary('mul', 0, 2, f32(...shape))]);
+    // NaN has many bit patterns, and the sum of a product may begin with +0.
+    const infinity = dtype === 'f16' ? 0x7c00 : 0x7f80;
+    const oneNaN = (half = 0): number => ((half & 0x7fff) > infinity ? 0x7fff : half);
+    const different = values.filter(
+      (value, at) => value !== 0 && oneNaN(product[at]) !== oneNaN(kernel[at]),
+    );
+    expect(different).toHaveLength(0);
   });
 });

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { mpiGroup } from '@shardwise/collectives/node';
-import { reportOf } from '@shardwise/testing/ranks';
+import { reportOf, type RankMessage } from '@shardwise/testing/ranks';
 import { FrameReader, sendFrame } from './mpi-frames.ts';
-import type { MpiAnswer, MpiTask } from './mpi-pool.ts';
+import type { MpiTask } from './mpi-pool.ts';
 
 // What MpiPool runs in each process: calls what it is told with a new group of all.
 const [path = ''] = process.argv.slice(2);
@@ -18,7 +18,7 @@ async function answer(task: MpiTask): Promise<void> {
   sendFrame(socket, await outcomeOf(task));
 }
 
-async function outcomeOf({ moduleUrl, name, data }: MpiTask): Promise<MpiAnswer> {
+async function outcomeOf({ moduleUrl, name, data }: MpiTask): Promise<RankMessage> {
   const group = await mpiGroup();
   try {
     const module: Readonly<Record<string, unknown>> = await import(moduleUrl);

@@ -4,7 +4,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RankFailure, type MpiLauncher, type RankOutcome } from '@shardwise/testing/ranks';
+import {
+  RankFailure,
+  type MpiLauncher,
+  type RankMessage,
+  type RankOutcome,
+} from '@shardwise/testing/ranks';
 import { FrameReader, sendFrame } from './mpi-frames.ts';
 
 const START_MS = 50_000;
@@ -15,10 +20,6 @@ export interface MpiTask {
   readonly name: string;
   readonly data: unknown;
 }
-
-export type MpiAnswer =
-  | { readonly status: 'fulfilled'; readonly value: unknown }
-  | { readonly status: 'rejected'; readonly report: RankFailure['report'] };
 
 /** Ranks that mpiexec has started, which do one task after the other: for each, a new group. */
 export class MpiPool {
@@ -55,7 +56,7 @@ class Job {
   readonly #server: Server;
   readonly #folder: string;
   readonly #sockets: Socket[] = [];
-  readonly #answers: ((answer: MpiAnswer) => void)[] = [];
+  readonly #answers: ((answer: RankMessage) => void)[] = [];
   #output = '';
   hasEnded = false;
 
@@ -94,7 +95,7 @@ class Job {
     const limit = setTimeout(() => this.#process.kill('SIGKILL'), ANSWER_MS);
     const answers = this.#sockets.map(
       (_, rank) =>
-        new Promise<MpiAnswer>((resolve) => {
+        new Promise<RankMessage>((resolve) => {
           this.#answers[rank] = resolve;
         }),
     );
@@ -133,7 +134,7 @@ class Job {
       // A rank says first which one it is, then how each task has ended.
       frames.once('frame', (rank: number) => {
         this.#sockets[rank] = socket;
-        frames.on('frame', (answer: MpiAnswer) => this.#answers[rank]?.(answer));
+        frames.on('frame', (answer: RankMessage) => this.#answers[rank]?.(answer));
         count += 1;
         if (count === size) all.resolve();
       });

@@ -1,7 +1,12 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { RankFailure, type RankOutcome } from '@shardwise/testing';
-import { runTask, type PoolAnswer, type PoolTask, type RunTaskOptions } from './run-task.ts';
+import {
+  RankFailure,
+  type RankOutcome,
+  type RankMessage,
+  type RankTask,
+} from '@shardwise/testing/ranks';
+import { runTask, type RunTaskOptions } from './run-task.ts';
 
 /** Processes that run an exported function of a module, one call at a time, as often as asked. */
 export class ProcessPool {
@@ -33,10 +38,10 @@ export class ProcessPool {
     await Promise.all(ended);
   }
 
-  #call(rank: number, task: PoolTask): Promise<RankOutcome> {
+  #call(rank: number, task: RankTask): Promise<RankOutcome> {
     const child = this.process(rank);
     return new Promise((resolve) => {
-      const onMessage = (answer: PoolAnswer): void => {
+      const onMessage = (answer: RankMessage): void => {
         child.off('exit', onExit);
         resolve(
           answer.status === 'fulfilled'

@@ -1,19 +1,18 @@
 import { parentPort } from 'node:worker_threads';
-import { reportOf } from '@shardwise/testing/ranks';
-import type { PoolAnswer, PoolTask } from './run-task.ts';
+import { reportOf, type RankMessage, type RankTask } from '@shardwise/testing/ranks';
 
 // A process or a thread of a pool: calls what it is told and answers how that ended.
 
-if (parentPort === null) process.on('message', (task: PoolTask) => void answer(task));
-else parentPort.on('message', (task: PoolTask) => void answer(task));
+if (parentPort === null) process.on('message', (task: RankTask) => void answer(task));
+else parentPort.on('message', (task: RankTask) => void answer(task));
 
-async function answer(task: PoolTask): Promise<void> {
+async function answer(task: RankTask): Promise<void> {
   const outcome = await outcomeOf(task);
   if (parentPort === null) process.send?.(outcome);
   else parentPort.postMessage(outcome);
 }
 
-async function outcomeOf({ moduleUrl, name, context }: PoolTask): Promise<PoolAnswer> {
+async function outcomeOf({ moduleUrl, name, context }: RankTask): Promise<RankMessage> {
   try {
     const module: Readonly<Record<string, unknown>> = await import(moduleUrl);
     const main = module[name];

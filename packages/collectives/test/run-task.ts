@@ -1,15 +1,4 @@
-import type { ErrorReport, RankFailure, RankOutcome } from '@shardwise/testing';
-
-/** Sent to a process or a thread of a pool. */
-export interface PoolTask {
-  readonly moduleUrl: string;
-  readonly name: string;
-  readonly context: unknown;
-}
-
-export type PoolAnswer =
-  | { readonly status: 'fulfilled'; readonly value: unknown }
-  | { readonly status: 'rejected'; readonly report: ErrorReport };
+import type { RankFailure, RankOutcome, RankTask } from '@shardwise/testing/ranks';
 
 export interface RunTaskOptions {
   /** Of the exported function. */
@@ -24,7 +13,7 @@ export function runTask(
   size: number,
   moduleUrl: URL,
   { name, world, data, onFailure }: RunTaskOptions,
-  call: (rank: number, task: PoolTask) => Promise<RankOutcome>,
+  call: (rank: number, task: RankTask) => Promise<RankOutcome>,
 ): Promise<readonly RankOutcome[]> {
   const outcomes = Array.from({ length: size }, async (_, rank) => {
     const context = { rank, size, world, data };

@@ -1,8 +1,13 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { RankFailure, type RankOutcome } from '@shardwise/testing';
-import { runTask, type PoolAnswer, type PoolTask, type RunTaskOptions } from './run-task.ts';
+import {
+  RankFailure,
+  type RankOutcome,
+  type RankMessage,
+  type RankTask,
+} from '@shardwise/testing/ranks';
+import { runTask, type RunTaskOptions } from './run-task.ts';
 
 /**
  * Threads that run an exported function of a module, one call at a time, as often as asked: a
@@ -20,11 +25,11 @@ export class ThreadPool {
     await Promise.all(this.#threads.splice(0).map((thread) => thread.terminate()));
   }
 
-  async #call(rank: number, task: PoolTask): Promise<RankOutcome> {
+  async #call(rank: number, task: RankTask): Promise<RankOutcome> {
     const thread = (this.#threads[rank] ??= startThread());
     const answered = once(thread, 'message');
     thread.postMessage(task);
-    const [answer]: PoolAnswer[] = await answered;
+    const [answer]: RankMessage[] = await answered;
     if (answer?.status === 'fulfilled') return answer;
     if (answer === undefined) throw new TypeError(`The thread of rank ${rank} answered nothing`);
     return { status: 'rejected', error: new RankFailure(rank, answer.report) };

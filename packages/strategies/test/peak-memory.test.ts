@@ -18,6 +18,7 @@ const statesOf: Readonly<Record<string, number>> = {
   'ZeRO-2': 1 + 3 / size,
   'ZeRO-3': 4 / size,
   FSDP: 4 / size,
+  'FSDP bf16': 4 / size,
 };
 
 describe(`memory of ${size} ranks`, () => {

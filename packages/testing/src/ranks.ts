@@ -10,6 +10,6 @@ export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { RankFailure, reportOf } from './ranks/rank-failure.ts';
 export type { ErrorReport } from './ranks/rank-failure.ts';
-export type { RankContext } from './ranks/rank-task.ts';
+export type { RankContext, RankMessage, RankTask } from './ranks/rank-task.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
 export type { RankOutcome, SpawnRanksOptions } from './ranks/spawn-ranks.ts';

@@ -1,18 +1,38 @@
 import { GraphBuilder } from '../onnx/graph-builder.ts';
 import { lower } from '../onnx/lower/lowerings.ts';
-import { widenedInputs } from '../onnx/session-type.ts';
+import { convertedValues } from '../onnx/session-type.ts';
 import type { PieceProgram } from './piece-program.ts';
-import type { Segment } from './step.ts';
+import type { Segment, Step } from './step.ts';
+import { isWidening } from './widening.ts';
 
 /** The ONNX model of a piece; its inputs and outputs are in the piece's order. */
 export function onnxModel(segment: Segment, piece: PieceProgram): Uint8Array {
   const graph = new GraphBuilder(
     segment.values,
     piece.inputs,
-    widenedInputs(piece.steps, segment.values),
+    convertedValues(piece.steps, segment.values),
   );
-  for (const step of piece.steps) lower(graph, step);
+  for (const step of widenedInputsFirst(segment, piece)) lower(graph, step);
   return graph.finish(piece.outputs);
+}
+
+/**
+ * Steps with the f32 values of 16-bit inputs, and reshapes of them, at the front. ONNX Runtime
+ * computes that operand of a node first whose own node comes last in the model: so a layer's weights
+ * are widened once its input is there, and not those of all layers at once.
+ */
+function widenedInputsFirst(segment: Segment, piece: PieceProgram): readonly Step[] {
+  const inputs = new Set(piece.inputs);
+  const widened = new Set<number>();
+  const first: Step[] = [];
+  const rest: Step[] = [];
+  for (const step of piece.steps) {
+    const widens = isWidening(step, segment.values) && step.inputs.every((id) => inputs.has(id));
+    const moves = step.op === 'reshape' && step.inputs.every((id) => widened.has(id));
+    if (widens || moves) widened.add(step.output);
+    (widens || moves ? first : rest).push(step);
+  }
+  return [...first, ...rest];
 }
 
 /** For error messages: the ops and shapes of a piece, the first few of many. */

@@ -3,6 +3,7 @@ import { onnxComputes } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import type { PieceKind } from './schedule.ts';
+import { isNarrowing } from './widening.ts';
 import { elementCount, valueAt, type Step } from './step.ts';
 
 /** Below this a pass over memory costs less than one more piece. */
@@ -23,10 +24,17 @@ export function stepKinds(
     const reader = nextReader.get(step.output);
     const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
     const isFree = kinds.get(step) === 'kernel' && isOnnxStep(step, values);
-    if (isBeforeOnnx && isFree && gainsFromOnnx(step)) kinds.set(step, 'onnx');
+    const gains = isBeforeOnnx ? isFree && gainsFromOnnx(step) : narrowsProduct(step, reader);
+    if (gains) kinds.set(step, 'onnx');
     for (const source of flow.sources(step)) nextReader.set(source, step);
   }
   return kinds;
+
+  /** A gradient of 16 bits: its f32 values are gone when the session is done. */
+  function narrowsProduct(step: Step, reader: Step | undefined): boolean {
+    if (reader !== undefined || !isNarrowing(step, values)) return false;
+    return [...flow.sources(step)].every((id) => flow.producer(id)?.op === 'matmul');
+  }
 
   /**
    * ONNX Runtime's softmax has wider vectors. An elementwise step between products has nothing to

@@ -8,6 +8,12 @@ export function isWidening(step: Step, values: readonly ValueType[]): boolean {
   return dtype === 'f16' || dtype === 'bf16';
 }
 
+/** Whether a step makes f16 or bf16 values of f32 ones. */
+export function isNarrowing(step: Step, values: readonly ValueType[]): boolean {
+  if (step.op !== 'cast' || (step.dtype !== 'f16' && step.dtype !== 'bf16')) return false;
+  return valueAt(values, inputAt(step, 0)).dtype === 'f32';
+}
+
 /**
  * Conversions of inputs that nothing else reads, by the ids of what they make: each piece makes the
  * f32 values that it needs, so that no copy of all parameters in f32 is there at any time.

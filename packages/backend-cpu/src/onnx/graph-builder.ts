@@ -1,6 +1,6 @@
-import type { DType, ValueType } from '@shardwise/core/spec';
+import type { ValueType } from '@shardwise/core/spec';
 import { elementCount, sameShape, type Step, valueAt } from '../compile/step.ts';
-import { isWidening } from '../compile/widening.ts';
+import { isNarrowing, isWidening } from '../compile/widening.ts';
 import {
   encodeModel,
   tensorTypes,
@@ -33,16 +33,16 @@ export class GraphBuilder {
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxInitializer>();
   readonly #operands = new Map<number, Operand>();
-  readonly #widened: ReadonlyMap<number, TensorType>;
+  readonly #converted: ReadonlyMap<number, TensorType>;
   #names = 0;
 
-  /** `widened` are the inputs that are declared with another type than they are moved with. */
+  /** `converted` are the inputs and outputs that are declared with another type than they are moved with. */
   constructor(
     values: readonly ValueType[],
     inputs: readonly number[],
-    widened: ReadonlyMap<number, TensorType>,
+    converted: ReadonlyMap<number, TensorType>,
   ) {
-    this.#widened = widened;
+    this.#converted = converted;
     this.#values = values;
     this.#inputs = inputs;
     for (const [index, id] of inputs.entries()) {
@@ -54,9 +54,10 @@ export class GraphBuilder {
     return valueAt(this.#values, id);
   }
 
-  /** Whether a step makes f32 values of a 16-bit input. */
-  widens(step: Step): boolean {
-    return isWidening(step, this.#values) && step.inputs.every((id) => this.#widened.has(id));
+  /** Whether a step makes f32 values of a 16-bit input, or a 16-bit output of f32 values. */
+  converts(step: Step): boolean {
+    if (isNarrowing(step, this.#values)) return this.#converted.has(step.output);
+    return isWidening(step, this.#values) && step.inputs.every((id) => this.#converted.has(id));
   }
 
   define(id: number, operand: Operand): void {
@@ -113,8 +114,9 @@ export class GraphBuilder {
     });
   }
 
-  onnxType(dtype: DType): TensorType {
-    return sessionType(dtype);
+  /** The element type of a step's result. */
+  typeOf({ output, dtype }: Step): TensorType {
+    return this.#converted.get(output) ?? sessionType(dtype);
   }
 
   /** The encoded model; its inputs are i0, i1, … and its outputs o0, o1, … */
@@ -124,7 +126,7 @@ export class GraphBuilder {
     const rename = (name: string): string => renamed.get(name) ?? name;
     const describe = (id: number, name: string) => {
       const { shape, dtype } = this.type(id);
-      return { name, shape, type: this.#widened.get(id) ?? this.onnxType(dtype) };
+      return { name, shape, type: this.#converted.get(id) ?? sessionType(dtype) };
     };
     return encodeModel({
       nodes: this.#nodes.map((node) => ({

@@ -7,7 +7,7 @@ import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
 import type { TensorType } from './model.ts';
 import { Values } from './runtime/session.ts';
-import { sessionType, widenedInputs } from './session-type.ts';
+import { convertedValues, sessionType } from './session-type.ts';
 import type { SessionLease } from './sessions.ts';
 
 /**
@@ -34,13 +34,13 @@ class Bindings {
     types: readonly ValueType[],
     ids: readonly number[],
     nameOf: (index: number) => string,
-    widened: ReadonlyMap<number, TensorType>,
+    converted: ReadonlyMap<number, TensorType>,
   ) {
     this.values = new Values(ids.map((_, index) => nameOf(index)));
     this.#base = base;
     this.#slots = ids.map((id) => {
       const type = valueAt(types, id);
-      return { id, type, element: widened.get(id) ?? sessionType(type.dtype), address: -1 };
+      return { id, type, element: converted.get(id) ?? sessionType(type.dtype), address: -1 };
     });
   }
 
@@ -79,9 +79,9 @@ export class OnnxStage implements Stage {
     const base = hostAddress(new Uint8Array(memory.buffer));
     this.#lease = lease;
     this.#describe = describe;
-    const widened = widenedInputs(piece.steps, values);
-    this.#inputs = new Bindings(base, values, piece.inputs, inputName, widened);
-    this.#outputs = new Bindings(base, values, piece.outputs, outputName, new Map());
+    const converted = convertedValues(piece.steps, values);
+    this.#inputs = new Bindings(base, values, piece.inputs, inputName, converted);
+    this.#outputs = new Bindings(base, values, piece.outputs, outputName, converted);
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {

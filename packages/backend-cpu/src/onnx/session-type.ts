@@ -1,5 +1,5 @@
 import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
-import { isWidening } from '../compile/widening.ts';
+import { isNarrowing, isWidening } from '../compile/widening.ts';
 import { type Step, valueAt } from '../compile/step.ts';
 import type { TensorType } from './model.ts';
 
@@ -27,17 +27,17 @@ export function sessionType(dtype: DType): TensorType {
   );
 }
 
-/** Inputs of a session of which it makes f32 values itself; they are declared as what they are. */
-export function widenedInputs(
+/**
+ * Inputs of which a session makes f32 values itself, and outputs that it makes of f32 values: they
+ * are declared as what they are.
+ */
+export function convertedValues(
   steps: readonly Step[],
   values: readonly ValueType[],
 ): ReadonlyMap<number, TensorType> {
-  const found = new Map<number, TensorType>();
-  for (const step of steps) {
-    if (!isWidening(step, values)) continue;
-    for (const id of step.inputs) {
-      found.set(id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16');
-    }
-  }
-  return found;
+  const converted = steps.flatMap((step) => {
+    if (isWidening(step, values)) return step.inputs;
+    return isNarrowing(step, values) ? [step.output] : [];
+  });
+  return new Map(converted.map((id) => [id, valueAt(values, id).dtype === 'f16' ? 'f16' : 'bf16']));
 }

@@ -257,13 +257,14 @@ function packScratch(
     until: Number.POSITIVE_INFINITY,
     guests: [],
   };
-  // The smallest ones first, so that large ones are left for large blocks; of those the last to come.
-  const spaces = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
+  // The smallest that has room, so that large ones are left for large blocks; of equal ones the last to come.
+  const bySize = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
+  const spaces = [...bySize, scratch];
   let total = 0;
   blocks.sort((a, b) => b.byteLength - a.byteLength || a.from - b.from);
   for (const block of blocks) {
     const byteLength = align(block.byteLength, alignment);
-    for (const space of [...spaces, scratch]) {
+    for (const space of spaces) {
       if (space.until <= block.to) continue;
       const start = startIn(space, block, byteLength);
       if (start + block.byteLength > space.byteLength) continue;

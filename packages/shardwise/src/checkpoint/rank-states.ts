@@ -1,4 +1,4 @@
-import { blockOf, elementCount } from '@shardwise/core';
+import { extentOfWhole } from '@shardwise/core';
 import type { Holding } from './holding.ts';
 import { splitState } from './split-state.ts';
 import type { StatePath, StoredState } from './state-file.ts';
@@ -19,9 +19,9 @@ export async function rankStates(statefuls: Statefuls, rank: number): Promise<Ra
     for (const { path, array } of tensors) {
       const { dtype, shape, bytes } = array;
       const name = tensorName(rank, owner, path);
-      const stop = elementCount(shape);
-      const region = { block: blockOf(shape), start: 0, stop };
-      holdings.push({ name, dtype, shape, ...region, read: async () => bytes });
+      for (const region of extentOfWhole(shape).regions) {
+        holdings.push({ name, dtype, shape, ...region, read: async () => bytes });
+      }
     }
     const names = tensors.map(({ path }) => ({ path, name: tensorName(rank, owner, path) }));
     states[owner] = { value, tensors: names };

@@ -158,18 +158,11 @@ export function fileName(section: SectionName, rank: number, worldSize: number):
 }
 
 export function encodeState(state: CheckpointState): Uint8Array<ArrayBuffer> {
-  const { model, optimizer } = state;
-  const text = JSON.stringify(
-    {
-      format: FORMAT,
-      version: VERSION,
-      ...state,
-      model: { ...model, tensors: model.tensors.map(withoutWholeBlocks) },
-      optimizer: { ...optimizer, tensors: optimizer.tensors.map(withoutWholeBlocks) },
-    },
-    null,
-    1,
-  );
+  const sections = sectionNames.map((name) => {
+    return [name, { ...state[name], tensors: state[name].tensors.map(withoutWholeBlocks) }];
+  });
+  const file = { format: FORMAT, version: VERSION, ...state, ...Object.fromEntries(sections) };
+  const text = JSON.stringify(file, null, 1);
   return new TextEncoder().encode(`${text}\n`);
 }
 

@@ -5,12 +5,12 @@ import {
   type InitialPart,
   sameBlock,
 } from '@shardwise/core';
-import type { Sharded } from './sharded-model.ts';
+import type { ShardedStates } from './sharded-states.ts';
 
 /** What a strategy has a rank keep of a parameter. */
 export interface ExpectedPart {
   readonly extent: Extent;
-  readonly sharded: Sharded;
+  readonly sharded: ShardedStates;
 }
 
 /** The part that was kept. Throws ConfigError where the strategy cuts otherwise. */

@@ -60,20 +60,27 @@ export class GradientGroup {
   }
 
   #reduce(): void {
-    for (const [parameter, gradient] of this.#arrived) {
-      if (this.enabled)
-        parameter.reduceGradient(gradient, (whole) => this.#average(parameter, whole));
-      else parameter.accumulateLocal(gradient);
-    }
+    const arrived = [...this.#arrived];
     this.#arrived.clear();
+    if (!this.enabled) {
+      for (const [parameter, gradient] of arrived) parameter.accumulateLocal(gradient);
+      return;
+    }
+    noGrad(() => {
+      // All are ready before the first one leaves: one program makes them.
+      const ready = arrived.map(([parameter, gradient]) => {
+        const whole = new Tensor(parameter.gradientToReduce(gradient));
+        return { parameter, padded: paddedOf(whole, parameter.cut) };
+      });
+      for (const { parameter, padded } of ready) {
+        parameter.takeReduced(this.#average(padded, parameter.axis).node);
+      }
+    });
   }
 
-  #average(parameter: ShardedParameter, whole: Node): Node {
-    return noGrad(() => {
-      const padded = paddedOf(new Tensor(whole), parameter.cut);
-      const part = reduceScatter(padded, parameter.axis, 0, 'avg');
-      if (this.#replicas === undefined) return part;
-      return allReduce(part, this.#replicas, { reduce: 'avg' });
-    }).node;
+  #average(padded: Tensor, axis: string): Tensor {
+    const part = reduceScatter(padded, axis, 0, 'avg');
+    if (this.#replicas === undefined) return part;
+    return allReduce(part, this.#replicas, { reduce: 'avg' });
   }
 }

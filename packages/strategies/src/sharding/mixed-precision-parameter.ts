@@ -9,11 +9,7 @@ import {
   Tensor,
 } from '@shardwise/core';
 import type { MixedPrecision } from './mixed-precision.ts';
-import {
-  type Reduce,
-  ShardedParameter,
-  type ShardedParameterOptions,
-} from './sharded-parameter.ts';
+import { ShardedParameter, type ShardedParameterOptions } from './sharded-parameter.ts';
 
 export interface MixedPrecisionParameterOptions extends ShardedParameterOptions {
   readonly mixedPrecision: MixedPrecision;
@@ -80,15 +76,17 @@ export class MixedPrecisionParameter extends ShardedParameter {
     this.#gradient = node;
   }
 
-  override reduceGradient(gradient: Node, reduce: Reduce): void {
+  override gradientToReduce(gradient: Node): Node {
     const low = this.#narrow(gradient);
-    if (this.#options.keepsGradient === 'whole') {
-      this.local.accumulate(low);
-      this.#gradient = reduce(this.local.node ?? low);
-      return;
-    }
-    this.contents.sink?.accumulate(reduce(this.withLocal(low)));
-    this.#gradient = null;
+    if (this.#options.keepsGradient === 'part') return this.withLocal(low);
+    this.local.accumulate(low);
+    return this.local.node ?? low;
+  }
+
+  override takeReduced(part: Node): void {
+    const keepsPart = this.#options.keepsGradient === 'part';
+    if (keepsPart) this.contents.sink?.accumulate(part);
+    this.#gradient = keepsPart ? null : part;
   }
 
   override accumulateLocal(gradient: Node): void {

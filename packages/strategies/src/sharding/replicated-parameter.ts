@@ -1,5 +1,5 @@
 import { allGather, type Node, noGrad, Tensor } from '@shardwise/core';
-import { ShardedParameter, type Reduce } from './sharded-parameter.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
 
 /** Each rank keeps the whole contents, updates its part, and gives that to the others. */
 abstract class ReplicatedParameter extends ShardedParameter {
@@ -35,8 +35,12 @@ abstract class ReplicatedParameter extends ShardedParameter {
 
 /** Each rank keeps its part of the gradient (ZeRO-2). */
 export class GradientShardedParameter extends ReplicatedParameter {
-  override reduceGradient(gradient: Node, reduce: Reduce): void {
-    this.contents.sink?.accumulate(reduce(this.withLocal(gradient)));
+  override gradientToReduce(gradient: Node): Node {
+    return this.withLocal(gradient);
+  }
+
+  override takeReduced(part: Node): void {
+    this.contents.sink?.accumulate(part);
   }
 }
 
@@ -55,9 +59,13 @@ export class StateShardedParameter extends ReplicatedParameter {
     this.#reduced = node;
   }
 
-  override reduceGradient(gradient: Node, reduce: Reduce): void {
+  override gradientToReduce(gradient: Node): Node {
     this.local.accumulate(gradient);
-    this.#reduced = reduce(this.local.node ?? gradient);
+    return this.local.node ?? gradient;
+  }
+
+  override takeReduced(part: Node): void {
+    this.#reduced = part;
   }
 
   override zeroGrad(): void {

@@ -1,5 +1,5 @@
 import { allGather, type Node, noGrad, Tensor } from '@shardwise/core';
-import { ShardedParameter, type Reduce } from './sharded-parameter.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
 
 /** Each rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */
 export class ScatteredParameter extends ShardedParameter {
@@ -11,7 +11,11 @@ export class ScatteredParameter extends ShardedParameter {
     return noGrad(() => allGather(new Tensor(this.contents), this.axis, 0)).node;
   }
 
-  override reduceGradient(gradient: Node, reduce: Reduce): void {
-    this.contents.sink?.accumulate(reduce(this.withLocal(gradient)));
+  override gradientToReduce(gradient: Node): Node {
+    return this.withLocal(gradient);
+  }
+
+  override takeReduced(part: Node): void {
+    this.contents.sink?.accumulate(part);
   }
 }

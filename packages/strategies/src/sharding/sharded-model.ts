@@ -27,16 +27,14 @@ import { checkUnits, installUnits } from './install-units.ts';
 import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
 import { ScatteredParameter } from './scattered-parameter.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedStates } from './sharded-states.ts';
 import { commonUnit, type UnitOf } from './unit-names.ts';
-
-/** Which states the ranks share out. */
-export type Sharded = 'optimizer' | 'gradients' | 'parameters';
 
 export interface ShardingOptions {
   readonly axis: string;
   /** A mesh axis whose ranks hold the same parts. */
   readonly replicas?: string;
-  readonly sharded: Sharded;
+  readonly sharded: ShardedStates;
   readonly rule: CutRule;
   readonly unitOf: UnitOf;
   /** Whether whole parameters are freed after forward; a number: of how many ranks each keeps a part then. */

@@ -13,9 +13,6 @@ import {
 } from '@shardwise/core';
 import { type Cut, rangeOf, wholeOf } from './cut.ts';
 
-/** Averages over the ranks, and leaves each its part. Shape: whole -> part. */
-export type Reduce = (whole: Node) => Node;
-
 export interface ShardedParameterOptions {
   readonly cut: Cut;
   /** The mesh axis whose ranks hold one part each. */
@@ -98,8 +95,11 @@ export abstract class ShardedParameter extends Parameter {
     return this.collect();
   }
 
-  /** Has `reduce` average the gradient of this rank's batches over the ranks. Shape: whole. */
-  abstract reduceGradient(gradient: Node, reduce: Reduce): void;
+  /** What is averaged over the ranks, of the gradient of this rank's batches. Shape: whole -> whole. */
+  abstract gradientToReduce(gradient: Node): Node;
+
+  /** Shape: this rank's part of the average. */
+  abstract takeReduced(part: Node): void;
 
   /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
   accumulateLocal(gradient: Node): void {

@@ -11,7 +11,8 @@ import {
 } from '@shardwise/core';
 import { afterForwardOf } from './after-forward.ts';
 import { type CutRule, cutOf } from './cut.ts';
-import type { Sharded, ShardingOptions } from './sharded-model.ts';
+import type { ShardingOptions } from './sharded-model.ts';
+import type { ShardedStates } from './sharded-states.ts';
 import { commonUnit } from './unit-names.ts';
 
 /** What `shardModel` will do, from names and shapes alone. Throws LayoutError for unknown axes. */
@@ -96,7 +97,7 @@ function layoutsOf(
   { shape }: ParameterSpec,
   rule: CutRule,
   axis: string,
-  sharded: Sharded,
+  sharded: ShardedStates,
 ): { parameter: Layout; gradient: Layout; optimizer: Layout } {
   const whole: Layout = { dims: shape.map(() => []), partial: [] };
   const part: Layout =

@@ -23,7 +23,6 @@ import {
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
-import { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { AxisPlace } from './parallel-style.ts';
 import { partShape, takePart, type Partition } from './partition.ts';
@@ -118,9 +117,7 @@ function checkNotCut(
   partitions: ReadonlyMap<string, Partition>,
 ): void {
   const cut = named.find(
-    ([name, parameter]) =>
-      parameter instanceof ShardedParameter ||
-      (parameter.shardedOver.length > 0 && partitions.has(name)),
+    ([name, parameter]) => parameter.shardedOver.length > 0 && partitions.has(name),
   );
   if (cut === undefined) return;
   const [name, parameter] = cut;

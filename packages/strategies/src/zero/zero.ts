@@ -13,7 +13,8 @@ import {
   required,
 } from '../options/option-rules.ts';
 import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
-import { shardModel, type Sharded, type ShardingOptions } from '../sharding/sharded-model.ts';
+import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+import type { ShardedStates } from '../sharding/sharded-states.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
@@ -49,7 +50,7 @@ const shardedAt = {
   1: 'optimizer',
   2: 'gradients',
   3: 'parameters',
-} as const satisfies Record<ZeroStage, Sharded>;
+} as const satisfies Record<ZeroStage, ShardedStates>;
 
 /**
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of

@@ -24,6 +24,7 @@ export const strategies: Readonly<Record<string, (layerBytes: number) => Strateg
   'ZeRO-2': (layerBytes) => zero({ stage: 2, bucketBytes: layerBytes }),
   'ZeRO-3': () => zero({ stage: 3 }),
   FSDP: () => fsdp(),
+  'FSDP bf16': () => fsdp({ mixedPrecision: { parameterDtype: 'bf16' } }),
 };
 
 /** Of the allocator of one rank. */

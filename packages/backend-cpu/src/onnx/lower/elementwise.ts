@@ -97,7 +97,7 @@ export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 
   where: select,
   cast: (graph, step) => {
     const x = graph.operand(inputAt(step, 0));
-    return { name: graph.cast(x.name, graph.onnxType(step.dtype)), shape: x.shape };
+    return { name: graph.cast(x.name, graph.typeOf(step)), shape: x.shape };
   },
   gelu: (graph, step) => {
     const x = operandOf(graph, step, 0);

@@ -3,7 +3,7 @@ import type { Lowerings } from './lowering.ts';
 
 export const leaves: Lowerings<'constant' | 'iota'> = {
   constant: (graph, step) => ({
-    name: graph.scalar(graph.onnxType(step.dtype), elementOf(step.dtype, step.params.value)),
+    name: graph.scalar(graph.typeOf(step), elementOf(step.dtype, step.params.value)),
     shape: [],
   }),
   iota: (graph, step) => {

@@ -72,7 +72,7 @@ function lowerStep<K extends OnnxOp>(
 /** Adds a step to a graph; throws BackendError for a step that it cannot compute. */
 export function lower(graph: GraphBuilder, step: Step): void {
   const types = step.inputs.map((id) => graph.type(id));
-  const takes = onnxComputes(step, types) || graph.widens(step);
+  const takes = onnxComputes(step, types) || graph.converts(step);
   if (!isOnnxStep(step) || !takes) {
     throw new BackendError(
       {

@@ -27,7 +27,7 @@ export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'p
   },
   pad: (graph, step) => {
     const { before, after, value } = step.params;
-    const type = graph.onnxType(step.dtype);
+    const type = graph.typeOf(step);
     const pads = graph.int64s([...before, ...after]);
     const x = exactOf(graph, step, 0);
     const { shape } = step;
