@@ -26,7 +26,7 @@ export const memoryModels = {
     },
   },
   gpt: {
-    about: 'the GPT of the other benchmarks',
+    about: 'GPT of 25 million parameters, that of strategies',
     build: () => buildModel(largeWorkload),
     loss: (forward, step, rank) => {
       const { inputs, targets } = batchOf(step, rank);

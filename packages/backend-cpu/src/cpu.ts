@@ -2,6 +2,8 @@ import { ConfigError } from '@shardwise/core/spec';
 import { CpuBackend } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
+import { adviseHugePages } from './memory/huge-pages.ts';
+import { configureCalls } from './onnx/runtime/call-threads.ts';
 
 export interface CpuOptions {
   /** Where tensors live; must not grow afterwards. Default: a shared memory of its own, up to 4 GiB. */
@@ -26,5 +28,8 @@ export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
       { threads },
     );
   }
-  return new CpuBackend(new Arena(memory, byteOffset, byteLength), threads);
+  const arena = new Arena(memory, byteOffset, byteLength);
+  configureCalls();
+  adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
+  return new CpuBackend(arena, threads);
 }

@@ -24,7 +24,8 @@ function roundUp(byteLength: number): number {
 /** Hands out ranges of a region of a WebAssembly.Memory. */
 export class Arena {
   readonly memory: WebAssembly.Memory;
-  readonly #capacityBytes: number;
+  readonly byteOffset: number;
+  readonly capacityBytes: number;
   readonly #free: FreeList;
   readonly #live = new Set<Allocation>();
   #bytesInUse = 0;
@@ -52,7 +53,8 @@ export class Arena {
       );
     }
     this.memory = memory;
-    this.#capacityBytes = capacity;
+    this.byteOffset = start;
+    this.capacityBytes = capacity;
     this.#free = new FreeList(start, capacity);
   }
 
@@ -124,7 +126,7 @@ export class Arena {
     return {
       bytesInUse: this.#bytesInUse,
       peakBytes: this.#peakBytes,
-      capacityBytes: this.#capacityBytes,
+      capacityBytes: this.capacityBytes,
     };
   }
 

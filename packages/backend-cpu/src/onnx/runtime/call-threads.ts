@@ -7,16 +7,18 @@ const ENOUGH_STACK_BYTES = 1 << 20;
 /** Of Node, where the environment does not say otherwise. */
 const DEFAULT_POOL_THREADS = 4;
 
-/**
- * Whether native calls of this thread can run on threads of Node's pool. To be called before the
- * first library is loaded: the size of their stacks is set then.
- */
-export function callThreads(): boolean {
+/** Sets the size of the stacks of native calls. To be called before this thread loads a library. */
+export function configureCalls(): void {
   try {
     koffi.config({ async_stack_size: STACK_BYTES });
   } catch {
-    // This thread has loaded a library of its own, with stacks that it chose.
+    // A library is loaded already: one of ours, or one with stacks that its user chose.
   }
+}
+
+/** Whether native calls of this thread can run on threads of Node's pool. */
+export function callThreads(): boolean {
+  configureCalls();
   const { async_stack_size: stackBytes = 0 } = koffi.config();
   return stackBytes >= ENOUGH_STACK_BYTES && poolHasRoom();
 }
