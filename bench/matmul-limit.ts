@@ -1,5 +1,5 @@
 import { currentSession, type Backend, type Program } from 'shardwise';
-import { workload } from './workload.ts';
+import type { Workload } from './workload.ts';
 
 interface Matmul {
   readonly a: readonly number[];
@@ -37,8 +37,8 @@ function attention(batch: number, tokens: number, width: number, count: number):
   ];
 }
 
-function matmulsOfStep(): Matmul[] {
-  const { layers, width, heads, context, batch, vocabulary } = workload;
+function matmulsOfStep(of: Workload): Matmul[] {
+  const { layers, width, heads, context, batch, vocabulary } = of;
   const rows = batch * context;
   return [
     ...linear(rows, width, 3 * width, layers),
@@ -94,12 +94,13 @@ async function prepare(device: Backend, matmul: Matmul): Promise<() => Promise<v
  * go below. The best of several runs of each, as nothing should be better.
  */
 export async function matmulLimitMs(
+  of: Workload,
   runs = 15,
 ): Promise<{ readonly ms: number; readonly gigaflops: number }> {
   const device = currentSession().backend;
   let ms = 0;
   let flops = 0;
-  for (const matmul of matmulsOfStep()) {
+  for (const matmul of matmulsOfStep(of)) {
     const run = await prepare(device, matmul);
     let best = Number.POSITIVE_INFINITY;
     for (let index = 0; index < runs; index++) {

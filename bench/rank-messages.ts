@@ -5,6 +5,8 @@ export interface RankData {
   readonly world: ThreadsWorld;
   /** Which training, where a script has several. */
   readonly contestant: string;
+  /** Rows of a rank's batch, if not as many as in the workload. */
+  readonly batch?: number | undefined;
 }
 
 /** What a rank trains; `alone`: each rank a model of its own, and sends nothing. */

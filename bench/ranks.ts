@@ -10,10 +10,10 @@ export interface Ranks {
 }
 
 /** Starts the ranks of a world of their own as threads of this process, which run bench/SCRIPT. */
-export function startRanks(size: number, script: string, contestant = ''): Ranks {
+export function startRanks(size: number, script: string, contestant = '', batch?: number): Ranks {
   const world = createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
-    const data: RankData = { rank, world, contestant };
+    const data: RankData = { rank, world, contestant, batch };
     return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {

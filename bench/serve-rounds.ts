@@ -15,11 +15,12 @@ interface JoinedRank {
   readonly rank: number;
   readonly group: ProcessGroup;
   readonly contestant: string;
+  readonly batch: number | undefined;
 }
 
 /** Makes this thread the rank that its worker data say. */
 export async function joinBenchWorld(): Promise<JoinedRank> {
-  const { rank, world, contestant }: RankData = workerData;
+  const { rank, world, contestant, batch }: RankData = workerData;
   const group = joinThreadsWorld(world, rank);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
@@ -27,7 +28,7 @@ export async function joinBenchWorld(): Promise<JoinedRank> {
     device: await cpu({ memory: world.memory, ...region }),
     mesh: new LineMesh('dp', group),
   });
-  return { rank, group, contestant };
+  return { rank, group, contestant, batch };
 }
 
 /** Trains when told to, and answers with what it took. */

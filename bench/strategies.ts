@@ -1,13 +1,14 @@
-import { dtypes } from 'shardwise';
+import { cpu, dtypes, setRank } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
-import { startPeer, type Peer, type PeerRound } from './peer.ts';
-import { roundsFlag, roundsOf } from './rounds.ts';
+import { matmulLimitMs } from './matmul-limit.ts';
+import { startPeer, type PeerOrReason, type PeerRound } from './peer.ts';
+import { countOf, roundsFlag, roundsOf } from './rounds.ts';
 import type { RankRound } from './rank-messages.ts';
 import { startRanks, type Ranks } from './ranks.ts';
 import { mean, median, pairedRatio, round, tokensPerSecond } from './summary.ts';
 import { buildModel } from './training.ts';
 import { peerWall, wall } from './wall.ts';
-import { largeWorkload as workload, tokensPerStep } from './workload.ts';
+import { largeWorkload, type Workload } from './workload.ts';
 
 const RANKS = 2;
 const ROUNDS = 7;
@@ -29,18 +30,22 @@ const peerModes = ['ddp', 'fsdp'] as const;
 /** Each strategy against DDP, and against PyTorch's own. */
 export const strategies: Bench = {
   about: `GPT of 25 million parameters on ${RANKS} ranks: tokens per second of each strategy over DDP's`,
-  flags: roundsFlag,
+  flags: { ...roundsFlag, batch: { type: 'string' } },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
-    const { layers, width, heads } = workload;
-    const started = await startPeer('gpt_ddp.py', [layers, width, heads].map(String));
+    const batch = countOf(values, 'batch', largeWorkload.batch);
+    const { layers, width, heads } = largeWorkload;
+    const started = await startPeer('gpt_ddp.py', [layers, width, heads, batch].map(String));
     const peer = 'peer' in started ? started.peer : undefined;
     // Worlds of their own: a memory of 4 GiB has no room for all.
     const ranks = new Map<string, Ranks>(
-      Object.keys(contestants).map((name) => [name, startRanks(RANKS, 'strategies-rank.ts', name)]),
+      Object.keys(contestants).map((name) => [
+        name,
+        startRanks(RANKS, 'strategies-rank.ts', name, batch),
+      ]),
     );
     try {
-      return await compare(ranks, peer, 'reason' in started ? started.reason : undefined, rounds);
+      return await compare(ranks, started, rounds, { ...largeWorkload, batch });
     } finally {
       for (const each of ranks.values()) await each.close();
       await peer?.close();
@@ -50,10 +55,12 @@ export const strategies: Bench = {
 
 async function compare(
   ranks: ReadonlyMap<string, Ranks>,
-  peer: Peer | undefined,
-  reason: string | undefined,
+  started: PeerOrReason,
   rounds: number,
+  workload: Workload,
 ): Promise<BenchResult> {
+  const peer = 'peer' in started ? started.peer : undefined;
+  const tokens = RANKS * workload.batch * workload.context;
   const ours = new Map<string, RankRound[][]>();
   const theirs = new Map<string, PeerRound[]>();
   for (let index = 0; index <= rounds; index++) {
@@ -66,6 +73,8 @@ async function compare(
       if (answer !== undefined) theirs.set(mode, [...(theirs.get(mode) ?? []), answer]);
     }
   }
+  setRank({ device: await cpu() });
+  const limit = await matmulLimitMs(workload);
   const base = wall(ours.get('ddp') ?? []);
   const elements = buildModel(workload)
     .parameters()
@@ -79,7 +88,7 @@ async function compare(
     const { communicationBytes = Number.NaN } = last ?? {};
     return {
       strategy: name,
-      tokensPerSecond: round(tokensPerSecond(RANKS * tokensPerStep, times.medianMs), 1),
+      tokensPerSecond: round(tokensPerSecond(tokens, times.medianMs), 1),
       overDdp: round(pairedRatio(base, times), 3),
       overDdpOfBest: round(base.minMs / times.minMs, 3),
       communicationBytes,
@@ -96,7 +105,7 @@ async function compare(
         peerTimes === undefined
           ? null
           : {
-              tokensPerSecond: round(tokensPerSecond(RANKS * tokensPerStep, peerTimes.medianMs), 1),
+              tokensPerSecond: round(tokensPerSecond(tokens, peerTimes.medianMs), 1),
               ratio: round(pairedRatio(peerTimes, times), 3),
               ratioOfBest: round(peerTimes.minMs / times.minMs, 3),
               times: peerTimes,
@@ -107,19 +116,34 @@ async function compare(
   return {
     rows: [
       ...results.map((result) => [result.strategy, describe(result)] as const),
-      peer === undefined
-        ? ['PyTorch', `not measured: ${reason ?? ''}`]
-        : ['PyTorch', `${peer.about.torch}, gloo (${peer.about.blas})`],
+      [
+        'the matmuls of a step',
+        `${limit.ms.toFixed(0)} ms at ${limit.gigaflops.toFixed(0)} GFLOP/s, alone on one core${describeLimit(theirs, limit.ms)}`,
+      ],
+      'peer' in started
+        ? ['PyTorch', `${started.peer.about.torch}, gloo (${started.peer.about.blas})`]
+        : ['PyTorch', `not measured: ${started.reason}`],
     ],
     record: {
       workload,
       elements,
       ranks: RANKS,
       results,
+      matmulLimit: { ms: round(limit.ms, 2), gigaflops: round(limit.gigaflops, 1) },
       peer: peer?.about ?? null,
-      ...(reason === undefined ? {} : { reason }),
+      ...('reason' in started ? { reason: started.reason } : {}),
     },
   };
+}
+
+/** What no library with these matmuls can go beyond. */
+function describeLimit(theirs: ReadonlyMap<string, readonly PeerRound[]>, limitMs: number): string {
+  const bounds = peerModes.flatMap((mode) => {
+    const rounds = theirs.get(mode);
+    if (rounds === undefined) return [];
+    return `${(peerWall(rounds).medianMs / limitMs).toFixed(2)} of PyTorch's ${mode}`;
+  });
+  return bounds.length === 0 ? '' : `: at most ${bounds.join(', ')}`;
 }
 
 interface Result {

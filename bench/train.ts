@@ -50,7 +50,7 @@ async function compare(
       if (answer !== undefined) peers[optimizer].push(answer);
     }
   }
-  const limit = await matmulLimitMs();
+  const limit = await matmulLimitMs(workload);
   // The first round warms everybody up; its losses count, its times do not.
   const measured = ours.slice(1).flat();
   const times = summarize(ours.slice(1).map((steps) => steps.map(({ ms }) => ms)));

@@ -46,11 +46,14 @@ export class Training {
   readonly #model: TokenModel;
   readonly #optimizer: AdamW;
   readonly #rank: number;
+  readonly #batch: number | undefined;
   #step = 0;
 
-  constructor(model: TokenModel, parameters: Parameter[], rank = 0) {
+  /** `batch` is that of the workload by default. */
+  constructor(model: TokenModel, parameters: Parameter[], rank = 0, batch?: number) {
     this.#model = model;
     this.#rank = rank;
+    this.#batch = batch;
     this.#optimizer = new AdamW(parameters, {
       lr: workload.learningRate,
       weightDecay: workload.weightDecay,
@@ -64,7 +67,7 @@ export class Training {
   }
 
   async #runStep(): Promise<StepTimes> {
-    const { inputs, targets } = batchOf(this.#step++, this.#rank);
+    const { inputs, targets } = batchOf(this.#step++, this.#rank, this.#batch);
     const graphBefore = statistics().graphMs;
     const cpuBefore = process.cpuUsage();
     const start = performance.now();

@@ -41,8 +41,8 @@ export interface Batch {
  * The batch of a step: walks over the vocabulary whose stride depends on the row, so that it can be
  * learned. Shape: inputs and targets i32 [batch, context].
  */
-export function batchOf(step: number, rank = 0): Batch {
-  const { batch, context, vocabulary } = workload;
+export function batchOf(step: number, rank = 0, batch: number = workload.batch): Batch {
+  const { context, vocabulary } = workload;
   const token = (row: number, column: number): number =>
     (row * 31 + step * 17 + column * (3 + (row % 5))) % vocabulary;
   const ids = (offset: number): Tensor => {

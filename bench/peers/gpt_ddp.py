@@ -2,7 +2,7 @@
 
 Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "mode": "ddp" | "fsdp" | "alone"}, where
 "fsdp" is fully_shard of each block and of the whole, and "alone" trains the same two ranks without any communication.
-The arguments LAYERS WIDTH HEADS are the sizes of another model than the benchmarks' usual one. Answers each with one line: {"ms": [milliseconds of each step
+The arguments LAYERS WIDTH HEADS BATCH are those of another model than the benchmarks' usual one, and of each rank's batch. Answers each with one line: {"ms": [milliseconds of each step
 of rank 0, between two barriers of all ranks], "losses": [rank 0's]}. The first line it writes describes itself.
 """
 
@@ -18,16 +18,17 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from gpt_model import GPT, blas_name, make_optimizer, train_step
+from gpt_model import BATCH, GPT, blas_name, make_optimizer, train_step
 
 WORLD_SIZE = 2
 
 
 class Training:
-    def __init__(self, rank, mode, fused, sizes):
+    def __init__(self, rank, mode, fused, sizes, batch):
         torch.manual_seed(0)
         model = GPT(**sizes)
         self.rank = rank
+        self.batch = batch
         self.model = DistributedDataParallel(model) if mode == "ddp" else model
         if mode == "fsdp":
             mesh = init_device_mesh("cpu", (WORLD_SIZE,))
@@ -42,7 +43,7 @@ class Training:
         dist.barrier()
         for _ in range(steps):
             start = time.perf_counter()
-            losses.append(train_step(self.model, self.optimizer, self.step, self.rank))
+            losses.append(train_step(self.model, self.optimizer, self.step, self.rank, self.batch))
             ms.append((time.perf_counter() - start) * 1000)
             self.step += 1
         start = time.perf_counter()
@@ -51,7 +52,7 @@ class Training:
         return {"ms": ms, "losses": losses}
 
 
-def serve(rank, port, requests, answers, sizes):
+def serve(rank, port, requests, answers, sizes, batch):
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
     store = dist.TCPStore("127.0.0.1", port, WORLD_SIZE, is_master=rank == 0)
@@ -60,7 +61,7 @@ def serve(rank, port, requests, answers, sizes):
     while (request := requests.get()) is not None:
         key = (request["mode"], request["optimizer"])
         if key not in trainings:
-            trainings[key] = Training(rank, key[0], True if key[1] == "fused" else None, sizes)
+            trainings[key] = Training(rank, key[0], True if key[1] == "fused" else None, sizes, batch)
         answer = trainings[key].run(request["steps"])
         if rank == 0:
             answers.put(answer)
@@ -78,9 +79,10 @@ def main():
     port = free_port()
     requests = [context.Queue() for _ in range(WORLD_SIZE)]
     answers = context.Queue()
-    sizes = dict(zip(("layers", "width", "heads"), map(int, sys.argv[1:])))
+    sizes = dict(zip(("layers", "width", "heads"), map(int, sys.argv[1:4])))
+    batch = int(sys.argv[4]) if len(sys.argv) > 4 else BATCH
     ranks = [
-        context.Process(target=serve, args=(r, port, requests[r], answers, sizes), daemon=True) for r in range(WORLD_SIZE)
+        context.Process(target=serve, args=(r, port, requests[r], answers, sizes, batch), daemon=True) for r in range(WORLD_SIZE)
     ]
     for rank in ranks:
         rank.start()

@@ -66,8 +66,8 @@ def make_optimizer(model, fused):
     return torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=fused)
 
 
-def train_step(model, optimizer, step, rank=0):
-    inputs, targets = batch_of(step, rank)
+def train_step(model, optimizer, step, rank=0, batch=BATCH):
+    inputs, targets = batch_of(step, rank, batch)
     optimizer.zero_grad(set_to_none=True)
     logits = model(inputs)
     loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))

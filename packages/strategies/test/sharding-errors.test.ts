@@ -18,6 +18,7 @@ import {
 } from '@shardwise/core';
 import {
   colwiseParallel,
+  constructSharded,
   dataParallel,
   ddp,
   DistributedDataParallel,
@@ -74,6 +75,20 @@ describe.each(names)('a model that %s was applied to', (name) => {
       .backward();
     expect(model.parameters().every(({ grad }) => grad !== null)).toBe(true);
   });
+});
+
+describe('a model that was constructed in parts', () => {
+  it.each(['ddp', 'dataParallel'])(
+    'is refused by %s, which keeps whole parameters',
+    async (name) => {
+      const model = constructSharded(() => new Sequential(new Linear(3, 2)));
+      const refusal = parallelize(model, strategyOf(name));
+      await expect(refusal).rejects.toThrow(ConfigError);
+      await expect(refusal).rejects.toThrow(
+        /parameter 0\.weight of shape \[2, 3\] was constructed in parts.*Build the model without constructSharded, or share it out with fsdp/,
+      );
+    },
+  );
 });
 
 describe('a model that takes a strategy again', () => {

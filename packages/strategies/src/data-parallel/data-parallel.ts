@@ -16,6 +16,7 @@ import {
 import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
+import { requireWhole } from '../whole-parameters.ts';
 import { mapTensors } from '../map-tensors.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
 import { gatherRows, master, runForOthers, scatterRows } from './scatter-gather.ts';
@@ -64,6 +65,7 @@ export class DataParallel<
       ...model.namedBuffers(),
     ];
     requireUnaveraged('dataParallel of a model', model.namedParameters());
+    requireWhole('dataParallel of a model', model.namedParameters());
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     const parallel = new DataParallel<M, Inputs, Output>(model, axis);
     parallel.replicate();

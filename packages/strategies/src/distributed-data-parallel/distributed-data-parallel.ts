@@ -21,6 +21,7 @@ import {
   positive,
 } from '../options/option-rules.ts';
 import { requireSameModel } from '../same-model.ts';
+import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
@@ -103,6 +104,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     const hook = hookOf(options);
     const parameters = [...model.namedParameters()];
     requireUnaveraged('ddp of a model', parameters);
+    requireWhole('ddp of a model', parameters);
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     await broadcastAll(
