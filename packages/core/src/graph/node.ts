@@ -1,5 +1,6 @@
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
+import { ScopedValue } from '../scoped-value.ts';
 import { infer } from './infer.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
@@ -30,23 +31,17 @@ export interface Region {
 }
 
 let nextId = 1;
-let region: Region | null = null;
+const region = new ScopedValue<Region | null>('a forward pass', null);
 let era = 0;
 
 /** What nodes made now belong to. */
 export function currentRegion(): Region | null {
-  return region;
+  return region.current;
 }
 
-/** Nodes made inside `body` belong to `inside`. */
+/** Nodes made inside `body` belong to `inside`. Throws ConfigError for a body that returns a promise. */
 export function inRegion<T>(inside: Region | null, body: () => T): T {
-  const before = region;
-  region = inside;
-  try {
-    return body();
-  } finally {
-    region = before;
-  }
+  return region.run(inside, body);
 }
 
 /** Nodes made from now on have larger ids. */
@@ -88,7 +83,7 @@ export class Node<K extends Op = Op> {
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
   /** Where backward may make it again. */
-  readonly region: Region | null = region;
+  readonly region: Region | null = region.current;
   readonly era: number = era;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
   mark = 0;
@@ -118,22 +113,16 @@ export function newWalk(): number {
   return nextWalk++;
 }
 
-let gradEnabled = true;
+const gradEnabled = new ScopedValue('noGrad', true);
 
 /** False inside noGrad. */
 export function isGradEnabled(): boolean {
-  return gradEnabled;
+  return gradEnabled.current;
 }
 
-/** Nodes made inside `body` do not take part in gradients. */
+/** Nodes made inside `body` do not take part in gradients. Throws ConfigError for a body that returns a promise. */
 export function noGrad<T>(body: () => T): T {
-  const before = gradEnabled;
-  gradEnabled = false;
-  try {
-    return body();
-  } finally {
-    gradEnabled = before;
-  }
+  return gradEnabled.run(false, body);
 }
 
 /** Shared by all nodes without parameters, so that signatures recognise them at once. */
@@ -147,7 +136,7 @@ export function createNode<K extends Op>(
 ): Node<K> {
   const type = infer[op](params, inputs);
   let requiresGrad = false;
-  if (gradEnabled) for (const input of inputs) requiresGrad ||= input.requiresGrad;
+  if (gradEnabled.current) for (const input of inputs) requiresGrad ||= input.requiresGrad;
   return new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
 }
 

@@ -1,5 +1,6 @@
 import { inputNode } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
+import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
@@ -26,20 +27,15 @@ export type KeepPart = (
   parameter: { readonly shape: Shape; readonly dtype: DType },
 ) => InitialPart;
 
-let keepPart: KeepPart | null = null;
+const keepPart = new ScopedValue<KeepPart | null>('constructParts', null);
 
 /**
  * Parameters made inside `body` keep only a part of their initial values, one parameter at a time:
  * so that a model is built that no rank has room for. A strategy must make them whole before use.
+ * Throws ConfigError for a body that returns a promise.
  */
 export function constructParts<T>(keep: KeepPart, body: () => T): T {
-  const before = keepPart;
-  keepPart = keep;
-  try {
-    return body();
-  } finally {
-    keepPart = before;
-  }
+  return keepPart.run(keep, body);
 }
 
 /**
@@ -56,7 +52,7 @@ export class Parameter extends Tensor {
     const { dtype = 'f32' } = options;
     const node = leaf('parameter', data, shape, dtype);
     super(node);
-    this.initialPart = keepPart?.(toBytes(data), { shape, dtype }) ?? null;
+    this.initialPart = keepPart.current?.(toBytes(data), { shape, dtype }) ?? null;
     if (this.initialPart !== null) freeNode(node, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);

@@ -1,4 +1,5 @@
 import { type Check, integer, object, parsePlainData } from '../plain-data.ts';
+import { ScopedValue } from '../scoped-value.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Generator } from './generator.ts';
@@ -24,11 +25,12 @@ class RandomStreams {
   readonly generator = new Generator();
   seed = wrap(this.generator.initialSeed());
   counter = 0;
-  /** This rank's coordinates in the regions that work on parts, outermost first. */
-  coordinates: readonly number[] = [];
 }
 
 const streams = new RandomStreams();
+
+/** This rank's coordinates in the regions that work on parts, outermost first. */
+const coordinates = new ScopedValue<readonly number[]>('withCoordinateKeys', []);
 
 function wrap(seed: bigint): number {
   return Number(BigInt.asIntN(32, seed));
@@ -56,7 +58,7 @@ export function defaultGenerator(): Generator {
  * draw new numbers run one plan. Shape: -> i32 [2].
  */
 export function nextKey(): Tensor {
-  const seed = streams.coordinates.reduce(foldSeed, streams.seed);
+  const seed = coordinates.current.reduce(foldSeed, streams.seed);
   const key = fromData(Int32Array.of(seed, streams.counter), [2], 'i32');
   streams.counter = (streams.counter + 1) | 0;
   return key;
@@ -64,16 +66,11 @@ export function nextKey(): Tensor {
 
 /**
  * Keys drawn inside `body` depend on this rank's coordinate along a mesh axis: ranks of one seed
- * draw different numbers for their parts of a value there, and go on with equal keys after it.
+ * draw different numbers for their parts of a value there, and go on with equal keys after it. Throws
+ * ConfigError for a body that returns a promise.
  */
 export function withCoordinateKeys<T>(coordinate: number, body: () => T): T {
-  const before = streams.coordinates;
-  streams.coordinates = [...before, coordinate];
-  try {
-    return body();
-  } finally {
-    streams.coordinates = before;
-  }
+  return coordinates.run([...coordinates.current, coordinate], body);
 }
 
 /**

@@ -73,7 +73,10 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
   Output
 > {
   readonly module: M;
-  /** Gradients of backward passes built inside `body` stay on this rank and accumulate. */
+  /**
+   * Gradients of backward passes built inside `body` stay on this rank and accumulate. Throws ConfigError
+   * for a body that returns a promise, as `synchronously` does.
+   */
   noSync<T>(body: () => T): T;
 }
 

@@ -11,6 +11,7 @@ import {
   type ParallelModel,
   type Parameter,
   reduce,
+  synchronously,
   type Tensor,
 } from '@shardwise/core';
 import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
@@ -111,7 +112,7 @@ export class DataParallel<
 
   /** Gradients go to rank 0 in every pass and accumulate there, inside `body` too. */
   noSync<T>(body: () => T): T {
-    return body();
+    return synchronously('noSync', body);
   }
 
   /** Ends the sharing of work: the module is an ordinary one again. */

@@ -8,6 +8,7 @@ import {
   type Module,
   noGrad,
   type ParallelModel,
+  synchronously,
   type Tensor,
 } from '@shardwise/core';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
@@ -167,7 +168,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     const before = this.#reducer.enabled;
     this.#reducer.enabled = false;
     try {
-      return body();
+      return synchronously('noSync', body);
     } finally {
       this.#reducer.enabled = before;
     }

@@ -11,6 +11,7 @@ import {
   type ParallelModel,
   type Parameter,
   partOfExtent,
+  synchronously,
   type Tensor,
   broadcast,
 } from '@shardwise/core';
@@ -76,7 +77,7 @@ export class ShardedModel<
     const before = this.#groups.map(({ enabled }) => enabled);
     for (const group of this.#groups) group.enabled = false;
     try {
-      return body();
+      return synchronously('noSync', body);
     } finally {
       this.#groups.forEach((group, index) => {
         group.enabled = before[index] ?? true;

@@ -19,6 +19,7 @@ import {
   randomState,
   setRandomState,
   type Strategy,
+  synchronously,
   type Tensor,
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
@@ -79,7 +80,7 @@ class TensorParallelModel<
 
   /** All communication is part of the passes themselves: there is none to leave out. */
   noSync<T>(body: () => T): T {
-    return body();
+    return synchronously('noSync', body);
   }
 }
 
