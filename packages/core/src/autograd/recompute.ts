@@ -1,3 +1,4 @@
+import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
 import { currentEra, currentRegion, inRegion, Node, setEra, type Region } from '../graph/node.ts';
 
 export interface RecomputeOptions {
@@ -82,7 +83,10 @@ export class RecomputeRegion implements Region {
   }
 }
 
-function copyOf({ op, params, inputs, shape, dtype }: Node): Node {
+function copyOf(node: Node): Node {
+  const { op, params, inputs, shape, dtype } = node;
+  const updated = inputs.find((input) => isUpdatedFor(node, input));
+  if (updated !== undefined) throw updatedBeforeBackward(node, updated);
   return new Node(op, params, inputs.map(substituted), shape, dtype, false);
 }
 

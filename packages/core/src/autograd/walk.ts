@@ -1,4 +1,5 @@
-import { newWalk, type Node } from '../graph/node.ts';
+import { newestNodeId, newWalk, type Node } from '../graph/node.ts';
+import { checkGradientsNotUpdated, graphGivenUp } from '../graph/updated-leaves.ts';
 import { sumParts } from './sum-parts.ts';
 
 export interface WalkOptions {
@@ -14,9 +15,10 @@ export interface WalkOptions {
 
 /**
  * Reverse-mode differentiation: visits nodes from the youngest to the oldest and adds the nodes of
- * the gradient to the graph. Returns the visited nodes.
+ * the gradient to the graph. Throws TensorStateError where a value that a gradient reads is no longer
+ * that of the forward pass.
  */
-export function walkBackward(root: Node, seed: Node, options: WalkOptions): readonly Node[] {
+export function walkBackward(root: Node, seed: Node, options: WalkOptions): void {
   const { order, uses } = collect(root, options);
   const parts = new Map<Node, [Node, ...Node[]]>([[root, [seed]]]);
   const takeGradient = (node: Node): Node | null => {
@@ -28,7 +30,9 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): read
   if (options.isLeaf(root)) finish(root);
   for (const node of order) {
     const gradient = takeGradient(node);
+    const olderId = newestNodeId();
     const inputGradients = gradient === null ? [] : options.gradientsOf(node, gradient);
+    checkGradientsNotUpdated(node, inputGradients, olderId);
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
       const part = inputGradients[index] ?? null;
@@ -43,7 +47,6 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): read
       if (left === 0) finish(input);
     });
   }
-  return order;
 }
 
 /** Inner nodes youngest first, and how often each leaf is used by them. */
@@ -54,6 +57,7 @@ function collect(root: Node, options: WalkOptions): { order: Node[]; uses: Map<N
   const stack: Node[] = [];
   const visit = (node: Node): void => {
     if (options.isLeaf(node) || node.mark === walk) return;
+    if (node.inputs.length === 0 && node.value !== null) throw graphGivenUp(node);
     node.mark = walk;
     order.push(node);
     stack.push(node);

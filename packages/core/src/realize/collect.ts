@@ -1,4 +1,5 @@
 import { newWalk, type Node } from '../graph/node.ts';
+import { checkNotUpdated, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
 
@@ -56,13 +57,6 @@ function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[]
   return leaves;
 }
 
-/** The leaf whose memory an assign writes. */
-export function targetOf(assign: Node): Node {
-  const [target] = assign.inputs;
-  if (target === undefined) throw new RangeError('assign without target');
-  return target.op === 'assign' ? targetOf(target) : target;
-}
-
 function checkReadable(reader: Node, input: Node): void {
   if (input.value?.kind === 'freed') {
     throw new TensorStateError(
@@ -74,16 +68,5 @@ function checkReadable(reader: Node, input: Node): void {
       { op: reader.op, shape: input.shape },
     );
   }
-  const leaf = input.op === 'assign' ? targetOf(input) : input;
-  if (reader.op !== 'assign' && reader.id < leaf.updatedAt) {
-    throw new TensorStateError(
-      {
-        asked: `${reader.op} of a tensor of shape ${formatShape(leaf.shape)}`,
-        found:
-          'the tensor was updated in place after the expression was written and before it was computed',
-        todo: 'Call retain() on the expression so that the run of the update computes it too, or write it after the update',
-      },
-      { op: reader.op, shape: leaf.shape },
-    );
-  }
+  checkNotUpdated(reader, input);
 }

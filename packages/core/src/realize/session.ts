@@ -8,7 +8,8 @@ import type { ProcessGroup } from '../spec/process-group.ts';
 import { ExtendedMesh } from '../mesh.ts';
 import { formatShape } from '../shape.ts';
 import { count, record } from '../timeline.ts';
-import { collect, targetOf, type Subgraph } from './collect.ts';
+import { dependsOnUpdated, targetOf } from '../graph/updated-leaves.ts';
+import { collect, type Subgraph } from './collect.ts';
 import { execute, type RootResult } from './execute.ts';
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import { makePlan, type Plan } from './plan.ts';
@@ -23,6 +24,8 @@ export class Session {
   readonly #programs = new Map<string, Executable>();
   readonly #stores: PageStore[] = [];
   readonly #signatures = new Signatures();
+  /** Computed nodes that keep their graph, since a backward pass may come to them. */
+  #graphHolders: WeakRef<Node>[] = [];
   #last: Promise<void> = Promise.resolve();
 
   constructor(backend: Backend, mesh: Mesh) {
@@ -120,7 +123,9 @@ export class Session {
           const result = results[index];
           if (result !== undefined) settle(root, result, subgraph.leaves);
         });
-        for (const root of roots) if (isOp(root, 'assign')) settleAssign(root);
+        const updates = roots.filter((root) => isOp(root, 'assign'));
+        updates.forEach(settleAssign);
+        this.#giveUpGraphs(outputs, updates.length > 0);
       }
     } catch (error) {
       restorePending(pending);
@@ -128,6 +133,22 @@ export class Session {
     }
     for (const settle of pending.values()) settle();
     freeReleased();
+  }
+
+  /** No backward pass can come to a node any more that was made of what has been updated since. */
+  #giveUpGraphs(outputs: readonly Node[], updated: boolean): void {
+    for (const node of outputs) {
+      if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));
+      else node.inputs = [];
+    }
+    if (!updated) return;
+    this.#graphHolders = this.#graphHolders.filter((holder) => {
+      const node = holder.deref();
+      if (node === undefined) return false;
+      if (!dependsOnUpdated(node)) return true;
+      node.inputs = [];
+      return false;
+    });
   }
 
   async #planFor(subgraph: Subgraph, roots: readonly Node[], start: number): Promise<Plan> {
@@ -160,7 +181,6 @@ function settle(root: Node, result: RootResult, leaves: readonly Node[]): void {
   if (result.kind === 'storage') adoptStorage(root, result.storage);
   else if (result.kind === 'page') moveToPage(root, result.page);
   else shareLeaf(root, leaves[result.leaf]);
-  if (!root.requiresGrad) root.inputs = [];
 }
 
 /** The target has the new value; the assign is another name of it. */

@@ -1,11 +1,14 @@
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
-import { createNode, none, type GradientSink, type Node } from '../graph/node.ts';
+import { createNode, noGrad, none, type GradientSink, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import type { TransferParams } from '../spec/op.ts';
 import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
 
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
 export type GradientHook = (gradient: Node) => void;
+
+/** Nodes whose memory a gradient frees: one of `a + b` that both owe is not also the other's. */
+const owned = new WeakSet<Node>();
 
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
@@ -37,7 +40,9 @@ export class Gradient implements GradientSink {
       removePending(old);
       if (old.value !== null) this.#superseded.push(old);
     }
-    const kept = this.pages === null ? node : pageOut(node, this.pages);
+    const own = owned.has(node) ? noGrad(() => createNode('detach', none, [node])) : node;
+    const kept = this.pages === null ? own : pageOut(own, this.pages);
+    owned.add(kept);
     this.#kept = kept;
     if (kept.value === null) addPending(kept, () => this.#freeSuperseded());
   }

@@ -164,9 +164,11 @@ export class TensorHandle {
   }
 
   /**
-   * Adds the gradients of a scalar to the leaves that require them (accumulating, as PyTorch).
-   * Builds graph only; the next realization computes loss and gradients together. Throws
-   * ShapeError for a tensor that is not a scalar, TensorStateError where nothing requires a gradient.
+   * Adds the gradients of a scalar to the leaves that require them. Those of several losses, and of
+   * one loss several times, add up in any order: the graph is kept as with PyTorch's `retain_graph`,
+   * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
+   * together. Throws ShapeError for a tensor that is not a scalar, TensorStateError where nothing
+   * requires a gradient, or where what a gradient reads was updated since the forward pass.
    */
   backward(): void {
     const root = this.#node;
@@ -190,17 +192,15 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    const visited = this.#walkBackward();
-    // The graph has given its gradient: once realized, nodes need not keep the step alive.
-    for (const node of visited) node.requiresGrad = false;
+    this.#walkBackward();
     if (root.value === null) addPending(root, () => {});
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
-  #walkBackward(): readonly Node[] {
+  #walkBackward(): void {
     const root = this.#node;
     try {
-      const visited = noGrad(() =>
+      noGrad(() =>
         walkBackward(root, constantLike(root, 1), {
           needs: (node) => node.requiresGrad,
           isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
@@ -211,7 +211,6 @@ export class TensorHandle {
         }),
       );
       for (const callback of afterBackward.splice(0)) callback();
-      return visited;
     } finally {
       afterBackward.length = 0;
       endRecomputation();

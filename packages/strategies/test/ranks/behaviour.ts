@@ -148,11 +148,14 @@ async function traffic(): Promise<Observations['traffic']> {
   const model = new Deep();
   const options = { bucketBytes: 1024 };
   const parallel = await DistributedDataParallel.create(model, options);
-  const pass = async (): Promise<{ collectives: number; bytes: number }> => {
-    const before = statistics();
+  const backward = (): Tensor => {
     const loss = parallel.forward(ones([2, 16])).sum();
     loss.backward();
-    await loss.item();
+    return loss;
+  };
+  const count = async (build: () => Tensor): Promise<{ collectives: number; bytes: number }> => {
+    const before = statistics();
+    await build().item();
     const after = statistics();
     return {
       collectives: after.collectives - before.collectives,
@@ -160,12 +163,12 @@ async function traffic(): Promise<Observations['traffic']> {
     };
   };
   // The first pass also tells the order in which gradients arrived.
-  await pass();
-  const counted = await pass();
+  await count(backward);
+  const counted = await count(backward);
   const planned = planFor(model, ddp(options)).collectives.filter(
     ({ when }) => when === 'backward',
   );
-  const { collectives: inNoSync } = await parallel.noSync(pass);
+  const { collectives: inNoSync } = await count(() => parallel.noSync(backward));
   return {
     planned: {
       collectives: planned.length,
