@@ -63,7 +63,11 @@ async function trainStep(): Promise<number> {
   const rows = batch / grid.rows.reduce((product, axis) => product * sizeOf(axis), 1);
   const shape = [rows, context, channels / sizeOf(grid.features)];
   const count = shape.reduce((product, size) => product * size, 1);
-  let x = fromData(Float32Array.from({ length: count }, Math.sin), shape, 'f32').requiresGrad_();
+  let x = fromData(
+    Float32Array.from({ length: count }, (_, i) => Math.sin(i)),
+    shape,
+    'f32',
+  ).requiresGrad_();
   optimizer.zeroGrad();
   for (const block of model) x = block.forward(x);
   const loss = x.square().sum();

@@ -14,7 +14,7 @@ export {
   type Region,
   sameBlock,
 } from './tensor/extent.ts';
-export { keepingIf, keptCondition, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,
@@ -163,7 +163,14 @@ export {
   type OneBitAdamOptions,
   type OneBitAdamSettings,
 } from './optim/one-bit-adam.ts';
-export { Optimizer, type OptimizerStateDict } from './optim/optimizer.ts';
+export {
+  type BuildStepOptions,
+  endStep,
+  Optimizer,
+  type OptimizerStateDict,
+  type StepOptions,
+  type UpdateRule,
+} from './optim/optimizer.ts';
 export type { ParameterState } from './optim/parameter-state.ts';
 export type {
   OptimizerInput,

@@ -1,4 +1,6 @@
+import { forgetPending } from './realize/pending.ts';
 import { Session } from './realize/session.ts';
+import { forgetValues, smallValues } from './realize/small-values.ts';
 import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { Mesh } from './spec/mesh.ts';
@@ -13,8 +15,15 @@ export interface Rank {
 
 let session: Session | null = null;
 
-/** Makes this thread a rank; its tensors are realized there from now on. */
+/**
+ * Makes this thread a rank; its tensors are realized there from now on. What an earlier rank of the thread
+ * has not computed is forgotten.
+ */
 export function setRank(rank: Rank): void {
+  if (session !== null) {
+    forgetPending();
+    forgetValues(smallValues());
+  }
   session = new Session(rank.device, rank.mesh ?? new LocalMesh());
 }
 

@@ -19,8 +19,12 @@ export interface Statistics {
   /** Making plans and compiling programs. */
   readonly compileMs: number;
   readonly plansMade: number;
+  /** Plans that made room for others: `planLimit` are kept. */
+  readonly plansDropped: number;
   readonly plansRun: number;
   readonly programsCompiled: number;
+  /** Compiled programs that no plan runs any more. */
+  readonly programsDisposed: number;
   readonly collectives: number;
   /** Of what they take or give, whichever is larger: the whole, for gathers and reductions to parts. */
   readonly collectiveBytes: number;
@@ -34,8 +38,10 @@ const counters: Counters = {
   graphMs: 0,
   compileMs: 0,
   plansMade: 0,
+  plansDropped: 0,
   plansRun: 0,
   programsCompiled: 0,
+  programsDisposed: 0,
   collectives: 0,
   collectiveBytes: 0,
 };

@@ -139,12 +139,12 @@ describe('hooks', () => {
 
 describe('values that are gone', () => {
   test('an expression written before an update and computed after it is refused', async () => {
-    const x = leaf(1, 2);
+    const x = leaf(...Array.from({ length: 300 }, (_, i) => i));
     const before = x.mul(10);
     x.assign(x.mul(2));
     await x.realize();
     await expect(before.data()).rejects.toThrow(TensorStateError);
-    expect(await numbers(x.mul(10))).toEqual([20, 40]);
+    expect((await numbers(x.mul(10))).slice(0, 3)).toEqual([0, 20, 40]);
   });
 
   test('one that is computed together with the update sees the old value', async () => {

@@ -19,7 +19,7 @@ beforeEach(() => setRank({ device: interpreter() }));
 function scales(options: DynamicLossScalerOptions, overflows: readonly boolean[]): number[] {
   const scaler = new DynamicLossScaler(options);
   return overflows.map((overflow) => {
-    scaler.update(overflow);
+    scaler.adjust(overflow);
     return scaler.lossScale;
   });
 }
@@ -61,17 +61,17 @@ describe('the scale follows DeepSpeed’s rule', () => {
 
   test('an overflow at the smallest scale throws', () => {
     const scaler = new DynamicLossScaler({ initialScale: 1, hysteresis: 1 });
-    expect(() => scaler.update(true)).toThrow(TensorStateError);
+    expect(() => scaler.adjust(true)).toThrow(TensorStateError);
   });
 
   test('a state that was saved goes on as the uninterrupted one', () => {
     const options = { initialScale: 2 ** 8, scaleWindow: 3 };
     const overflows = [false, true, true, false, false, false, false, true, false, true];
     const first = new DynamicLossScaler(options);
-    for (const overflow of overflows.slice(0, 4)) first.update(overflow);
+    for (const overflow of overflows.slice(0, 4)) first.adjust(overflow);
     const second = new DynamicLossScaler(options);
     second.loadStateDict(JSON.parse(JSON.stringify(first.stateDict())));
-    for (const overflow of overflows.slice(4)) second.update(overflow);
+    for (const overflow of overflows.slice(4)) second.adjust(overflow);
     expect(second.lossScale).toBe(scales(options, overflows).at(-1));
   });
 
@@ -108,6 +108,7 @@ describe('a scaled step', () => {
       second.zeroGrad();
       scaler.scale(loss(scaled, step)).backward();
       expect(await scaler.step(second)).toBe(true);
+      scaler.update();
     }
     expect(await scaled.data()).toEqual(await plain.data());
   });
@@ -119,7 +120,9 @@ describe('a scaled step', () => {
     const step = async (slope: number): Promise<boolean> => {
       optimizer.zeroGrad();
       scaler.scale(loss(x, slope)).backward();
-      return scaler.step(optimizer);
+      const taken = await scaler.step(optimizer);
+      scaler.update();
+      return taken;
     };
     expect(await step(1)).toBe(true);
     const before = await snapshot(x, optimizer);
@@ -140,6 +143,7 @@ describe('a scaled step', () => {
       optimizer.zeroGrad();
       scaler.scale(loss(x, 1)).backward();
       await scaler.step(optimizer);
+      scaler.update();
     };
     await step();
     await step();
@@ -161,5 +165,54 @@ describe('a scaled step', () => {
     const [a, b] = Array.from(await x.data(), Number);
     expect(a).toBeCloseTo(2.4, 5);
     expect(b).toBeCloseTo(3.2, 5);
+  });
+
+  test('of one of two optimizers is skipped by itself, and changes the scale once both have stepped', async () => {
+    const [x, y] = [tensor([1]).requiresGrad_(), tensor([1]).requiresGrad_()];
+    const optimizers = [new SGD([x], { lr: 1 }), new SGD([y], { lr: 1 })] as const;
+    const scaler = new DynamicLossScaler({ initialScale: 8, hysteresis: 1 });
+    scaler.scale(loss(x, Infinity)).backward();
+    scaler.scale(loss(y, 0.25)).backward();
+    expect(await scaler.step(optimizers[0])).toBe(false);
+    expect(scaler.lossScale).toBe(8);
+    expect(await scaler.step(optimizers[1])).toBe(true);
+    scaler.update();
+    expect(scaler.lossScale).toBe(4);
+    expect([await x.item(), await y.item()]).toEqual([1, 0.75]);
+  });
+});
+
+describe('calls that PyTorch refuses are refused', () => {
+  const x = (): Tensor => tensor([1]).requiresGrad_();
+
+  test.each<[string, (scaler: LossScaler, optimizer: SGD) => unknown]>([
+    [
+      'unscale() twice, as where optimizer.step() stands in the place of scaler.step()',
+      async (scaler, optimizer) => {
+        scaler.unscale(optimizer);
+        await optimizer.step();
+        scaler.unscale(optimizer);
+      },
+    ],
+    [
+      'unscale() after step()',
+      async (scaler, optimizer) => {
+        await scaler.step(optimizer);
+        scaler.unscale(optimizer);
+      },
+    ],
+    [
+      'step() twice',
+      async (scaler, optimizer) => {
+        await scaler.step(optimizer);
+        await scaler.step(optimizer);
+      },
+    ],
+    ['update() without a step', async (scaler) => scaler.update()],
+  ])('%s', async (_, calls) => {
+    const leaf = x();
+    const scaler = new LossScaler(8);
+    scaler.scale(loss(leaf, 1)).backward();
+    await expect(calls(scaler, new SGD([leaf]))).rejects.toThrow(TensorStateError);
   });
 });

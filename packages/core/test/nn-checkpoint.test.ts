@@ -47,7 +47,11 @@ function layers(): Linear[] {
 }
 
 function loss(model: readonly Linear[], wrap: Wrap): Tensor {
-  let x = fromData(Float32Array.from({ length: 15 }, Math.sin), [3, 5], 'f32');
+  let x = fromData(
+    Float32Array.from({ length: 15 }, (_, i) => Math.sin(i)),
+    [3, 5],
+    'f32',
+  );
   for (const layer of model) {
     const input = x;
     x = wrap(() => dropout(layer.forward(input).tanh(), 0.3).exp().log().add(input));
@@ -117,7 +121,11 @@ describe('checkpoint', () => {
   test('updates running statistics once', async () => {
     const statisticsOf = async (wrap: Wrap): Promise<unknown> => {
       const norm = new BatchNorm2d(2);
-      const x = fromData(Float32Array.from({ length: 16 }, Math.cos), [2, 2, 2, 2], 'f32');
+      const x = fromData(
+        Float32Array.from({ length: 16 }, (_, i) => Math.cos(i)),
+        [2, 2, 2, 2],
+        'f32',
+      );
       const input = x.requiresGrad_().mul(2);
       wrap(() => norm.forward(input).tanh())
         .mean()

@@ -155,7 +155,11 @@ describe('norms', () => {
 
   test('BatchNorm2d keeps f32 statistics of inputs of 16 bits, and rounds its result once', async () => {
     const [wide, low] = [new BatchNorm2d(2), new BatchNorm2d(2)];
-    const x = fromData(Float32Array.from({ length: 16 }, Math.sin), [2, 2, 2, 2], 'f32').to('bf16');
+    const x = fromData(
+      Float32Array.from({ length: 16 }, (_, i) => Math.sin(i)),
+      [2, 2, 2, 2],
+      'f32',
+    ).to('bf16');
     const expected = wide.forward(x.to('f32')).to('bf16');
     const found = low.forward(x);
     expect(found.dtype).toBe('bf16');

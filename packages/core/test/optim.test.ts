@@ -32,7 +32,7 @@ function lossAt(x: Tensor, step: number): Tensor {
 }
 
 interface Optimizes {
-  step(): Promise<void>;
+  step(): Promise<boolean>;
   zeroGrad(): void;
 }
 

@@ -47,7 +47,11 @@ const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => St
 };
 
 const inputs = (): { x: Tensor; ids: Tensor } => ({
-  x: fromData(Float32Array.from({ length: 12 }, Math.sin), [4, 3], 'f32'),
+  x: fromData(
+    Float32Array.from({ length: 12 }, (_, i) => Math.sin(i)),
+    [4, 3],
+    'f32',
+  ),
   ids: fromData(Int32Array.of(0, 3, 4, 1), [4], 'i32'),
 });
 

@@ -31,6 +31,15 @@ describe.each([2, 3])('on %i ranks', (size) => {
     });
   });
 
+  it('1-bit Adam skips a step on all ranks where the gradients of one of them overflow', () => {
+    for (const { local } of ranks) {
+      expect(local.taken).toEqual([true, false, true, true]);
+      expect(local.weights[1]).toEqual(local.weights[0]);
+      expect(local.weights.flat().every(Number.isFinite)).toBe(true);
+      expect(local.weights).toEqual(ranks[0]?.local.weights);
+    }
+  });
+
   it.each(Object.keys(strategies).filter((name) => !name.endsWith('f16')))(
     '%s on microbatches of different lengths gives the step of one big batch',
     (name) => {

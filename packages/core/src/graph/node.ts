@@ -22,7 +22,9 @@ export type NodeValue =
   | HostValue
   | { readonly kind: 'device'; readonly storage: Storage }
   | { readonly kind: 'paged'; readonly page: Page }
-  | { readonly kind: 'freed'; readonly by: string };
+  | { readonly kind: 'freed'; readonly by: string }
+  /** The run that was to compute it failed. */
+  | { readonly kind: 'failed'; readonly error: unknown };
 
 /** A part of a forward pass whose values backward may make again instead of having them kept. */
 export interface Region {
@@ -80,6 +82,10 @@ export class Node<K extends Op = Op> {
   sink: GradientSink | null = null;
   /** Leaves that stay on the device once they are there: parameters, buffers, optimizer state. */
   resident = false;
+  /** Whether something frees its memory that knows when nobody reads it any more: a gradient's holder. */
+  hasOwner = false;
+  /** What lets the garbage collector see the size of its memory on the device. */
+  weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
   /** Where backward may make it again. */

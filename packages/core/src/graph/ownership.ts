@@ -10,6 +10,23 @@ export function adoptStorage(node: Node, storage: Storage): void {
   releaseValue(node);
   node.value = { kind: 'device', storage };
   unreachable.register(node, storage, node);
+  if (!node.resident && !node.hasOwner) weigh(node, storage.buffer.byteLength);
+}
+
+/** From this size on, allocated memory that nothing is written to takes none. */
+const weightBytes = 1024 * 1024;
+let unweighedBytes = 0;
+
+/**
+ * A node is a few small objects, so the garbage collector has no reason to look for those that were
+ * dropped, while their memory on the device runs out. An array of that size, which is never touched and so
+ * takes no memory, gives it one. Small results have one together.
+ */
+function weigh(node: Node, byteLength: number): void {
+  unweighedBytes += byteLength;
+  if (unweighedBytes < weightBytes) return;
+  node.weight = new ArrayBuffer(unweighedBytes);
+  unweighedBytes = 0;
 }
 
 /** Frees a node's memory; later uses of the node say who freed it. */
@@ -39,6 +56,8 @@ function releaseValue(node: Node): void {
   const { value } = node;
   if (value?.kind === 'host' && value.owned === true) freeBytes(value.bytes);
   if (value?.kind !== 'device') return;
+  node.weight?.transfer(0);
+  node.weight = null;
   unreachable.unregister(node);
   value.storage.release();
 }

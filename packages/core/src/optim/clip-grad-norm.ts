@@ -23,7 +23,7 @@ export function clipGradNorm(
   const list = [...parameters];
   const total = totalGradNorm(list, options);
   clipGradsWithNorm(list, maxNorm, total);
-  if (total.node.value === null) addPending(total.node, () => {});
+  if (total.node.value === null) addPending(total.node);
   return total;
 }
 

@@ -61,10 +61,10 @@ export class DynamicLossScaler extends LossScaler {
   }
 
   /**
-   * The rule: what a step with or without overflow makes of the scale. step() calls it. Throws
-   * TensorStateError for an overflow at the smallest scale, where that is not tolerated.
+   * DeepSpeed's rule, which update() calls. Throws TensorStateError for an overflow at the smallest scale,
+   * where that is not tolerated.
    */
-  override update(overflow: boolean): void {
+  override adjust(overflow: boolean): void {
     const { scaleFactor, scaleWindow, hysteresis, consecutiveHysteresis } = this.#options;
     const iteration = this.#iteration++;
     if (overflow) {

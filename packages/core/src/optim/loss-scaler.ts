@@ -1,27 +1,39 @@
 import { noGrad } from '../graph/node.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { currentSession } from '../rank.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import { ConfigError, TensorStateError } from '../spec/errors.ts';
 import { allReduce } from '../tensor/collectives.ts';
 import { fromData, stack } from '../tensor/create.ts';
-import { keepingIf } from '../tensor/handle.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import type { StepOptions } from './optimizer.ts';
 
 /** What a scaler needs of an optimizer. */
 export interface ScaledOptimizer {
   readonly paramGroups: readonly { readonly params: readonly Tensor[] }[];
-  /** Builds its updates before it first waits, or under the keptCondition() of then. */
-  step(): Promise<void>;
-  stateOf(parameter: Tensor): { steps: number } | undefined;
+  step(options: StepOptions): Promise<boolean>;
 }
+
+/** How far an optimizer is since the last update() of its scaler. */
+type Progress =
+  | { readonly kind: 'unscaled'; readonly overflow: Tensor }
+  | { readonly kind: 'stepped' };
 
 /**
  * Multiplies the loss so that small gradients are not lost in f16, and divides the gradients again
- * before the update. A step whose gradients are not all finite is skipped, on all ranks alike:
- * parameters, states and counts of steps keep their bits. This one has a fixed scale, as DeepSpeed's
- * `loss_scale`; bf16 has the range of f32 and needs none.
+ * before the update. A step whose gradients are not all finite on all ranks of the mesh is skipped, on all
+ * ranks alike: parameters, states and counts of steps keep their bits. This one has a fixed scale, as
+ * DeepSpeed's `loss_scale`; bf16 has the range of f32 and needs none.
+ *
+ * ```ts
+ * scaler.scale(loss).backward();
+ * await scaler.step(optimizer); // of each optimizer once
+ * scaler.update();
+ * ```
  */
 export class LossScaler {
   #scale: number;
-  readonly #unscaled = new Map<ScaledOptimizer, Tensor>();
+  readonly #progress = new Map<ScaledOptimizer, Progress>();
+  #overflow = false;
 
   /** Throws ConfigError for a scale that is not finite and above 0. */
   constructor(scale: number) {
@@ -54,56 +66,80 @@ export class LossScaler {
 
   /**
    * Divides the gradients by the scale, in the graph; step() does it where this has not been called.
-   * Call it before gradients are clipped.
+   * Call it before gradients are clipped. Throws TensorStateError a second time before update().
    */
   unscale(optimizer: ScaledOptimizer): void {
-    if (this.#unscaled.has(optimizer)) return;
+    const { kind } = this.#progress.get(optimizer) ?? {};
+    if (kind !== undefined) throw calledTwice('unscale', kind);
     const params = optimizer.paramGroups.flatMap((group) => group.params);
-    noGrad(() => {
-      this.#unscaled.set(optimizer, hasOverflow(params));
-      const inverse = scalar(1 / this.#scale);
-      for (const parameter of params) {
-        const { grad } = parameter;
-        if (grad !== null) parameter.setGradientNode(grad.mul(inverse).node);
-      }
-    });
+    withoutValues(() =>
+      noGrad(() => {
+        this.#progress.set(optimizer, { kind: 'unscaled', overflow: hasOverflow(params) });
+        const inverse = scalar(1 / this.#scale);
+        for (const parameter of params) {
+          const { grad } = parameter;
+          if (grad !== null) parameter.setGradientNode(grad.mul(inverse).node);
+        }
+      }),
+    );
   }
 
   /**
    * optimizer.step(), but for gradients that are not finite. Returns whether the step was taken; where
    * it was not, leave a learning rate's schedule where it is. Reads one number after the run. A
-   * collective, where parameters are shared out over ranks.
+   * collective over all axes of the mesh. Throws TensorStateError a second time before update().
    */
   async step(optimizer: ScaledOptimizer): Promise<boolean> {
-    this.unscale(optimizer);
-    const overflow = this.#unscaled.get(optimizer);
-    if (overflow === undefined) throw new RangeError('the gradients were not unscaled');
-    this.#unscaled.delete(optimizer);
-    const states = optimizer.paramGroups.flatMap(({ params }) => params);
-    const steps = states.map((parameter) => optimizer.stateOf(parameter)?.steps ?? 0);
-    overflow.retain();
-    await keepingIf(overflow.node, () => optimizer.step());
-    const skipped = (await overflow.item()) !== 0;
-    if (skipped) {
-      states.forEach((parameter, index) => {
-        const state = optimizer.stateOf(parameter);
-        if (state !== undefined) state.steps = steps[index] ?? 0;
-      });
-    }
-    this.update(skipped);
-    return !skipped;
+    if (!this.#progress.has(optimizer)) this.unscale(optimizer);
+    const progress = this.#progress.get(optimizer);
+    if (progress?.kind !== 'unscaled') throw calledTwice('step', 'stepped');
+    this.#progress.set(optimizer, { kind: 'stepped' });
+    const taken = await optimizer.step({ skipIf: progress.overflow });
+    this.#overflow ||= !taken;
+    return taken;
   }
 
-  /** The scale after a step; a fixed one stays. */
-  protected update(_overflow: boolean): void {}
+  /** Call it once after the step() of all optimizers. Throws TensorStateError where there was none. */
+  update(): void {
+    const stepped = [...this.#progress.values()].some(({ kind }) => kind === 'stepped');
+    if (!stepped) {
+      throw new TensorStateError({
+        asked: 'update() of a loss scaler',
+        found: 'no step() since the last one',
+        todo: 'Call `await scaler.step(optimizer)` in the place of optimizer.step(), then update()',
+      });
+    }
+    const overflow = this.#overflow;
+    this.#progress.clear();
+    this.#overflow = false;
+    this.adjust(overflow);
+  }
+
+  /** The rule: what steps of which one did or did not overflow make of the scale; a fixed one stays. */
+  adjust(_overflow: boolean): void {}
 }
 
-/** Whether a gradient on any rank is not finite: x - x is 0 but for those. Shape: -> bool []. */
+function calledTwice(method: 'unscale' | 'step', before: Progress['kind']): TensorStateError {
+  const earlier = before === 'unscaled' ? 'unscale()' : 'step()';
+  return new TensorStateError(
+    {
+      asked: `${method}() of a loss scaler`,
+      found: `${earlier} for the same optimizer since the last update()`,
+      todo: 'Call unscale() at most once, `await scaler.step(optimizer)` in the place of optimizer.step(), and scaler.update() after the steps of all optimizers',
+    },
+    { method, before },
+  );
+}
+
+/**
+ * Whether a gradient on any rank is not finite: x - x is 0 but for those. Also ranks that hold no parts, and
+ * gradients that are averaged later, need the verdict of all. Shape: -> bool [].
+ */
 function hasOverflow(params: readonly Tensor[]): Tensor {
   const marks = params.flatMap(({ grad }) => (grad === null ? [] : [grad.sub(grad).sum()]));
-  const axes = new Set(params.flatMap(({ shardedOver }) => shardedOver));
   const own = marks.length === 0 ? scalar(0) : stack(marks).sum();
-  const all = [...axes].reduce((sum, axis) => allReduce(sum, axis), own);
+  const { axes } = currentSession().mesh;
+  const all = axes.reduce((sum, { name }) => allReduce(sum, name), own);
   return all.eq(all).logicalNot();
 }
 

@@ -1,8 +1,11 @@
 import { noGrad } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
+import { asOneUpdate } from '../realize/pending.ts';
+import { withoutValues } from '../realize/small-values.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
+import { keepingIf } from '../tensor/handle.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
   checkParams,
@@ -16,6 +19,16 @@ import { ParameterState } from './parameter-state.ts';
 
 /** Assigns new contents to a parameter and its state. Shapes: all that of the parameter. */
 export type UpdateRule = (parameter: Tensor, gradient: Tensor, state: ParameterState) => void;
+
+export interface StepOptions {
+  /** A step changes nothing where this is true, which the run of the step computes. Shape: bool []. */
+  readonly skipIf?: Tensor;
+}
+
+export interface BuildStepOptions extends StepOptions {
+  /** Of the parameters that have a gradient, those to update; default: all. */
+  readonly updates?: (parameter: Tensor) => boolean;
+}
 
 /** Parameters are numbered through all groups, as in PyTorch. */
 export interface OptimizerStateDict<Settings extends OptimizerSettings> {
@@ -39,18 +52,31 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * Updates every parameter that has a gradient, and computes all that is pending (loss, gradients,
-   * updates) in one run.
+   * updates) in one run. Returns whether it did: not where `skipIf` is true.
    */
-  async step(): Promise<void> {
-    this.buildStep();
+  async step(options: StepOptions = {}): Promise<boolean> {
+    const skipped = this.buildStep(options);
     await currentSession().realize([]);
+    return endStep(options, skipped);
   }
 
-  /** Adds the updates to the graph, of all parameters or of some; the next realization carries them out. */
-  buildStep(updates: (parameter: Tensor) => boolean = () => true): void {
-    noGrad(() => {
-      for (const group of this.paramGroups) this.#updateGroup(group, updates);
-    });
+  /**
+   * Adds the updates to the graph; the next realization carries out all of them or, where it fails, none.
+   * Returns what to call after it where `skipIf` was true, see `endStep`.
+   */
+  buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+    const states: ParameterState[] = [];
+    const uncount = (): void => {
+      for (const state of states.splice(0)) state.steps--;
+    };
+    skipIf?.retain();
+    const build = (): void => {
+      for (const group of this.paramGroups) states.push(...this.#updateGroup(group, updates));
+    };
+    withoutValues(() =>
+      asOneUpdate(uncount, () => noGrad(() => keepingIf(skipIf?.node ?? null, build))),
+    );
+    return uncount;
   }
 
   zeroGrad(): void {
@@ -116,8 +142,13 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { shape: parameter.shape, dtype: parameter.dtype };
   }
 
-  #updateGroup(group: ParamGroup<Settings>, updates: (parameter: Tensor) => boolean): void {
+  /** Returns the states of the parameters that are updated. */
+  #updateGroup(
+    group: ParamGroup<Settings>,
+    updates: (parameter: Tensor) => boolean,
+  ): ParameterState[] {
     const rules = new Map<number, UpdateRule>();
+    const states: ParameterState[] = [];
     for (const parameter of group.params) {
       const gradient = parameter.grad;
       if (gradient === null || !updates(parameter)) continue;
@@ -126,7 +157,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
       rule(parameter, gradient, state);
+      states.push(state);
     }
+    return states;
   }
 
   #keptOf(parameter: Tensor): ParameterState {
@@ -140,6 +173,13 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   #params(): Tensor[] {
     return this.paramGroups.flatMap(({ params }) => params);
   }
+}
+
+/** After the run of a step: whether it was taken. `skipped` is what `buildStep` returned. */
+export async function endStep({ skipIf }: StepOptions, skipped: () => void): Promise<boolean> {
+  if (skipIf === undefined || (await skipIf.item()) === 0) return true;
+  skipped();
+  return false;
 }
 
 function checkGroups(

@@ -1,17 +1,29 @@
 import { newWalk, type Node } from '../graph/node.ts';
-import { checkNotUpdated, targetOf } from '../graph/updated-leaves.ts';
+import { travellingOps } from '../graph/travelling-ops.ts';
+import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
+import type { Op } from '../spec/op.ts';
 
 /** The unrealized part of the graph below some roots. Slots number leaves first, then computed nodes. */
 export interface Subgraph {
   readonly leaves: readonly Node[];
   /** In program order. */
   readonly computed: readonly Node[];
+  /** Of the nodes that were offered, those that are computed with the roots. */
+  readonly taken: readonly Node[];
 }
 
-/** Throws TensorStateError where a value is needed that is no longer there. */
-export function collect(roots: readonly Node[]): Subgraph {
+/** Ops that a value takes along at most where nobody asked for it. */
+const mostOwnOps = 64;
+
+/**
+ * Of `offered` it takes what the roots compute anyway, or what costs a few ops beside them. A run of
+ * updates (a step) takes also what reads nothing but leaves, and collectives: its ranks have all built
+ * the same, while another run may be one rank's alone. Throws TensorStateError where a value is needed
+ * that is no longer there.
+ */
+export function collect(roots: readonly Node[], offered: Iterable<Node> = []): Subgraph {
   const walk = newWalk();
   const computed: Node[] = [];
   const aliases: Node[] = [];
@@ -21,21 +33,54 @@ export function collect(roots: readonly Node[]): Subgraph {
     if (node.value === null) computed.push(node);
     else if (node.op === 'assign') aliases.push(node);
   };
-  for (const root of roots) visit(root);
-  for (let next = 0; next < computed.length; next++) {
-    const node = computed[next];
-    if (node === undefined) break;
-    for (const input of node.inputs) {
-      visit(input);
-      if (input.value !== null) checkReadable(node, input);
+  let visited = 0;
+  const visitInputs = (): void => {
+    for (; visited < computed.length; visited++) {
+      const node = computed[visited];
+      for (const input of node?.inputs ?? []) {
+        visit(input);
+        if (node !== undefined && input.value !== null) checkReadable(node, input);
+      }
     }
+  };
+  roots.forEach(visit);
+  visitInputs();
+  const isStep = roots.some(({ op }) => op === 'assign');
+  const taken: Node[] = [];
+  for (const node of offered) {
+    if (node.value !== null || !isNear(node, walk, isStep)) continue;
+    visit(node);
+    visitInputs();
+    taken.push(node);
   }
   computed.sort((a, b) => a.id - b.id);
   const leaves = numberLeaves(roots, computed);
   let slot = leaves.length;
   for (const node of computed) node.slot = slot++;
   for (const alias of aliases) alias.slot = targetOf(alias).slot;
-  return { leaves, computed };
+  return { leaves, computed, taken };
+}
+
+const travelling: ReadonlySet<Op> = new Set(travellingOps);
+const ofSteps: ReadonlySet<Op> = new Set<Op>(['assign', 'pageOut', 'pageIn']);
+
+/** Whether a node can be computed beside what a walk has marked, at little cost. */
+function isNear(node: Node, walk: number, isStep: boolean): boolean {
+  const own = new Set([node]);
+  let touches = false;
+  for (const each of own) {
+    if (each.mark === walk) {
+      touches = true;
+      continue;
+    }
+    if (own.size > mostOwnOps || ofSteps.has(each.op)) return false;
+    if (!isStep && travelling.has(each.op)) return false;
+    for (const input of each.inputs) {
+      if (input.value === null) own.add(input);
+      else if (!isReadable(each, input)) return false;
+    }
+  }
+  return touches || isStep;
 }
 
 /**
@@ -57,7 +102,13 @@ function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[]
   return leaves;
 }
 
+function isReadable(reader: Node, input: Node): boolean {
+  const kind = input.value?.kind;
+  return kind !== 'failed' && kind !== 'freed' && !isUpdatedFor(reader, input);
+}
+
 function checkReadable(reader: Node, input: Node): void {
+  if (input.value?.kind === 'failed') throw input.value.error;
   if (input.value?.kind === 'freed') {
     throw new TensorStateError(
       {

@@ -3,12 +3,18 @@ import { adoptStorage } from '../graph/ownership.ts';
 import { Storage } from '../graph/storage.ts';
 import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
+import { ShardwiseError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
 import type { Place } from './layout.ts';
-import type { Plan, PlanStep } from './plan.ts';
-import { type CollectiveValue, isCollective, type TransferValue } from './values.ts';
+import { failedValues, type Plan, type PlanStep } from './plan.ts';
+import {
+  type CollectiveValue,
+  isCollective,
+  type Numbering,
+  type TransferValue,
+} from './values.ts';
 
 /** Memory of one run of a plan. */
 interface Run {
@@ -29,13 +35,40 @@ interface Run {
   readonly inFlight: Set<Promise<void>>;
 }
 
-/** What a root got: memory, a page, or the number of the leaf that it is. */
+/** What a root got: memory, or a page. */
 export type RootResult =
   | { readonly kind: 'storage'; readonly storage: Storage }
-  | { readonly kind: 'page'; readonly page: Page }
-  | { readonly kind: 'leaf'; readonly leaf: number };
+  | { readonly kind: 'page'; readonly page: Page };
 
-/** Runs a plan on the values of its leaves; one result per root, in order. */
+/** A step of a plan failed. */
+export class RunFailure extends Error {
+  readonly numbering: Numbering;
+  /** Of the values that it was to compute, those that the cause is about. */
+  readonly values: readonly number[];
+  /** Whether leaves were changed in place before, or may have been. */
+  readonly updated: boolean;
+  /** Whether collectives or transfers were started. */
+  readonly started: boolean;
+  /** By root; null for those that the run did not come to. */
+  readonly results: readonly (RootResult | null)[];
+
+  constructor(
+    numbering: Numbering,
+    values: readonly number[],
+    { updated, started }: { readonly updated: boolean; readonly started: boolean },
+    results: readonly (RootResult | null)[],
+    cause: unknown,
+  ) {
+    super('a step of a plan failed', { cause });
+    this.numbering = numbering;
+    this.values = values;
+    this.updated = updated;
+    this.started = started;
+    this.results = results;
+  }
+}
+
+/** Runs a plan on the values of its leaves; one result per root, in order. Throws RunFailure. */
 export async function execute(
   plan: Plan,
   leaves: readonly Node[],
@@ -63,12 +96,16 @@ export async function execute(
       inFlight: new Set(),
     };
     for (const [index, step] of plan.steps.entries()) {
-      for (const number of plan.leafUses.needed[index] ?? []) {
-        const leaf = leaves[number];
-        if (leaf === undefined || run.leaves.has(number)) continue;
-        run.leaves.set(number, await leafBuffer(leaf, backend, temporary));
+      try {
+        for (const number of plan.leafUses.needed[index] ?? []) {
+          const leaf = leaves[number];
+          if (leaf === undefined || run.leaves.has(number)) continue;
+          run.leaves.set(number, await leafBuffer(leaf, backend, temporary));
+        }
+        await runStep(run, step);
+      } catch (error) {
+        throw await failureOf(run, index, error);
       }
-      await runStep(run, step);
       for (const { leaf: number, last } of plan.leafUses.unused[index] ?? []) {
         const leaf = leaves[number];
         const buffer = leaf === undefined ? undefined : temporary.get(leaf);
@@ -160,11 +197,56 @@ function rootResult(run: Run, id: number): RootResult {
   const page = run.pages.get(id);
   if (page !== undefined) return { kind: 'page', page };
   const place = placeOf(run.plan, id);
-  if (place.kind === 'leaf') return { kind: 'leaf', leaf: place.leaf };
   const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
   if (place.kind !== 'result' || allocation === undefined)
     throw new RangeError('a root outside the results');
   return { kind: 'storage', storage: allocation.part(place.byteOffset, place.byteLength) };
+}
+
+async function failureOf(run: Run, at: number, error: unknown): Promise<RunFailure> {
+  const { plan, started } = run;
+  const made = new Set<number>();
+  for (const step of plan.steps.slice(0, at)) {
+    if (step.kind === 'compute') for (const id of step.outputs) made.add(id);
+  }
+  for (const [id, done] of started) if (await succeeds(done)) made.add(id);
+  const results = plan.graph.roots.map((id) => (made.has(id) ? rootResult(run, id) : null));
+  const step = plan.steps[at];
+  const updated =
+    plan.steps.slice(0, at).some((each) => updates(plan, each)) ||
+    (step !== undefined && mayHaveUpdated(plan, step, error));
+  const values = step === undefined || step.kind === 'copy' ? [] : step.values;
+  return new RunFailure(
+    plan,
+    step?.kind === 'compute' ? failedValues(values, error) : values,
+    { updated, started: started.size > 0 },
+    results,
+    error,
+  );
+}
+
+async function succeeds(done: Promise<void>): Promise<boolean> {
+  try {
+    await done;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether a step changes leaves in place. */
+function updates(plan: Plan, step: PlanStep): boolean {
+  if (step.kind === 'compute') return step.updates;
+  if (step.kind === 'copy') return true;
+  return (
+    step.kind === 'start' && step.values.some((id) => plan.layout.places.get(id)?.kind === 'leaf')
+  );
+}
+
+/** A run of a program that fails has changed nothing, but where its error says that it may have. */
+function mayHaveUpdated(plan: Plan, step: PlanStep, error: unknown): boolean {
+  if (step.kind !== 'compute') return updates(plan, step);
+  return step.updates && ShardwiseError.isInstance(error) && error.fields['updated'] === true;
 }
 
 async function runStep(run: Run, step: PlanStep): Promise<void> {

@@ -1,16 +1,21 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { decompose, isComposite } from '../graph/decompose.ts';
+import { targetOf } from '../graph/updated-leaves.ts';
 import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
 import type { CompositeOp, Op } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
 import { computeInFloat32 } from './low-precision.ts';
+import { constantOfLeaf, numberLeaf, varyingConstants } from './varying-numbers.ts';
 
 /** A subgraph in the ops that a backend and a process group take. */
 export interface Expanded {
-  /** Stand-ins for the subgraph's leaves, in order. */
+  /** Stand-ins for the subgraph's leaves, in order, and behind them leaves for numbers that vary. */
   readonly leaves: readonly Node[];
+  /** What stands for each node of the subgraph, by slot. */
+  readonly images: readonly Node[];
   /** What stands for each root. */
   readonly roots: readonly Node[];
   /** In-place updates: `value` goes into the memory of leaf number `target`. */
@@ -20,20 +25,23 @@ export interface Expanded {
 /**
  * Rewrites a subgraph: composites that are not native become primitives, collectives work along
  * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32, and an update's readers
- * read the value that it stores.
+ * read the value that it stores. `varying` says of which constants the numbers are inputs.
  */
 export function expand(
   subgraph: Subgraph,
   roots: readonly Node[],
   native: ReadonlySet<CompositeOp>,
+  varying: Uint8Array = new Uint8Array(0),
 ): Expanded {
   return noGrad(() => {
-    const empty = new Uint8Array(0);
-    const images: Node[] = subgraph.leaves.map((leaf) =>
-      inputNode(leaf.shape, leaf.dtype, { kind: 'host', bytes: empty }),
+    const images: Node[] = subgraph.leaves.map(({ shape, dtype }) => placeholder(shape, dtype));
+    const numbers = new Map(
+      varyingConstants(subgraph, varying).map((node) => [node, placeholderOf(numberLeaf(node))]),
     );
-    const leaves = [...images];
-    const updates: { target: number; value: Node }[] = [];
+    const leaves = [...images, ...numbers.values()];
+    const assigned = subgraph.computed.filter(({ op }) => op === 'assign').map(targetOf);
+    const updatedLeaves = new Set(assigned.map(({ slot }) => images[slot]));
+    const updates = new Map<number, Node>();
     const imageOf = (node: Node): Node => {
       const image = images[node.slot];
       if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
@@ -42,13 +50,34 @@ export function expand(
     for (const node of subgraph.computed) {
       const inputs = node.inputs.map(imageOf);
       setEra(node.era);
-      images.push(
-        isOp(node, 'assign') ? assign(node, inputs, updates) : rewrite(node, inputs, native),
-      );
+      const number = isOp(node, 'constant') ? numbers.get(node) : undefined;
+      if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
+      else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
+      else images.push(rewrite(node, inputs, native));
     }
     setEra(0);
-    return { leaves, roots: roots.map(imageOf), updates };
+    // A result has memory of its own: what it is of may be updated, in this run or later.
+    const results = roots.map(imageOf).map((image) => (image.op === 'input' ? copy(image) : image));
+    return {
+      leaves,
+      images,
+      roots: results,
+      updates: Array.from(updates, ([target, value]) => ({ target, value })),
+    };
   });
+}
+
+function placeholder(shape: Shape, dtype: DType): Node {
+  return inputNode(shape, dtype, { kind: 'host', bytes: new Uint8Array(0) });
+}
+
+/** The contents of a leaf as a value of the run, which an update of the leaf does not change. */
+function copy(leaf: Node): Node {
+  return createNode('reshape', { shape: leaf.shape }, [leaf]);
+}
+
+function placeholderOf({ shape, dtype }: Node): Node {
+  return placeholder(shape, dtype);
 }
 
 function only(inputs: readonly Node[]): Node {
@@ -60,17 +89,16 @@ function only(inputs: readonly Node[]): Node {
 function assign(
   node: Node<'assign'>,
   inputs: readonly Node[],
-  updates: { target: number; value: Node }[],
+  updates: Map<number, Node>,
+  updatedLeaves: ReadonlySet<Node | undefined>,
 ): Node {
-  const [, value] = inputs;
-  let target = node.inputs[0];
-  while (target?.op === 'assign' && target.value === null) target = target.inputs[0];
-  if (value === undefined || target === undefined)
-    throw new RangeError('assign takes a target and a value');
-  const { slot } = target;
-  const earlier = updates.findIndex((update) => update.target === slot);
-  if (earlier >= 0) updates.splice(earlier, 1);
-  updates.push({ target: slot, value });
+  const [, assigned] = inputs;
+  if (assigned === undefined) throw new RangeError('assign takes a target and a value');
+  // Contents of another leaf are those from before this run.
+  const value = updatedLeaves.has(assigned) ? copy(assigned) : assigned;
+  const { slot } = targetOf(node);
+  updates.delete(slot);
+  updates.set(slot, value);
   return value;
 }
 

@@ -1,34 +1,81 @@
 import type { Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
+import { ScopedValue } from '../scoped-value.ts';
+
+/** What becomes of a node that a realization is to compute. */
+export interface Outcome {
+  /** It has its value. */
+  readonly settled?: () => void;
+  /** It will never have one, as its run failed before anything was changed. */
+  readonly dropped?: () => void;
+}
+
+/** Updates of which either all are made or none, as those of an optimizer's step. */
+export interface UpdateGroup {
+  readonly dropped: () => void;
+}
+
+export interface PendingWork {
+  readonly outcome: Outcome;
+  readonly group: UpdateGroup | null;
+  /** How many works have taken each other's place, this one included: as many uncomputed steps hang on it. */
+  readonly depth: number;
+}
+
+/** So many uncomputed updates of one leaf, or additions to one gradient, are enough to compute them. */
+const mostDepth = 64;
 
 /**
  * Values that the next realization must compute whoever asks for it: losses and gradients after
  * backward(), parameters after an update. Without it the next read would compute the step again.
  */
-const pending = new Map<Node, () => void>();
+const pending = new Map<Node, PendingWork>();
 
 /** Nodes that the program as built so far still reads, and nobody after it. */
 const released = new Map<Node, string>();
 
-/** `settle` runs once the node has its value. */
-export function addPending(node: Node, settle: () => void): void {
-  pending.set(node, settle);
+let deepest = 0;
+
+const updateGroup = new ScopedValue<UpdateGroup | null>('asOneUpdate', null);
+
+/** What is added inside `body` is computed whole or dropped whole; `dropped` is called in the latter case. */
+export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
+  return updateGroup.run({ dropped }, body);
 }
 
-export function removePending(node: Node): void {
+/** `replaced` is what was pending in its place. */
+export function addPending(node: Node, outcome: Outcome = {}, replaced?: PendingWork): void {
+  const depth = (replaced?.depth ?? 0) + 1;
+  pending.set(node, { outcome, group: updateGroup.current, depth });
+  deepest = Math.max(deepest, depth);
+}
+
+/**
+ * Whether uncomputed work has piled up that should be computed though nobody asks for it, as it holds the
+ * inputs of all those steps.
+ */
+export function isPiledUp(): boolean {
+  return deepest >= mostDepth && updateGroup.current === null;
+}
+
+/** Returns what there was. */
+export function removePending(node: Node): PendingWork | undefined {
+  const work = pending.get(node);
   pending.delete(node);
+  return work;
 }
 
 /** Hands over what is pending. */
-export function takePending(): ReadonlyMap<Node, () => void> {
+export function takePending(): ReadonlyMap<Node, PendingWork> {
   const taken = new Map(pending);
   pending.clear();
+  deepest = 0;
   return taken;
 }
 
-/** Puts back what a failed realization took. */
-export function restorePending(taken: ReadonlyMap<Node, () => void>): void {
-  for (const [node, settle] of taken) pending.set(node, settle);
+/** Puts back what a realization took and did not compute. */
+export function restorePending(work: Iterable<readonly [Node, PendingWork]>): void {
+  for (const [node, entry] of work) if (!pending.has(node)) pending.set(node, entry);
 }
 
 /** Frees a node's memory once what is pending has been computed; `by` says so to later readers. */
@@ -40,5 +87,11 @@ export function freeAfterRun(node: Node, by: string): void {
 /** The run of what was pending is over. */
 export function freeReleased(): void {
   for (const [node, by] of released) if (node.value !== null) freeNode(node, by);
+  released.clear();
+}
+
+/** Forgets everything: another rank begins in this thread. */
+export function forgetPending(): void {
+  pending.clear();
   released.clear();
 }

@@ -1,5 +1,6 @@
 import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
 import type { Node } from '../graph/node.ts';
+import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
 import { expand } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
@@ -10,6 +11,7 @@ import {
   isCompute,
   numberValues,
   type CollectiveValue,
+  type Numbering,
   type TransferValue,
   type ValueGraph,
 } from './values.ts';
@@ -20,8 +22,12 @@ export type PlanStep =
       readonly kind: 'compute';
       readonly name: string;
       readonly executable: Executable;
+      /** One for each instruction of its program. */
+      readonly values: readonly number[];
       readonly inputs: readonly number[];
       readonly outputs: readonly number[];
+      /** Whether it changes leaves in place. */
+      readonly updates: boolean;
     }
   | {
       readonly kind: 'start';
@@ -33,25 +39,42 @@ export type PlanStep =
   | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };
 
 /** How to run one structure of graph; made once, run at every step. */
-export interface Plan {
-  readonly words: Int32Array;
-  readonly graph: ValueGraph;
+export interface Plan extends Numbering {
   readonly layout: Layout;
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
 }
 
-/** Compiles a program, or finds it compiled. */
-export type Compile = (program: Program) => Promise<Executable>;
+/** What a new plan is made for. */
+export interface PlanRequest {
+  /** By constant: 1 where its number has changed between two runs, so that the plan takes it as an input. */
+  readonly varying: Uint8Array;
+  /** Compiles a program, or finds it compiled. */
+  readonly compile: (program: Program) => Promise<Executable>;
+}
 
+/** A program cannot be compiled. */
+export class PlanFailure extends Error {
+  readonly numbering: Numbering;
+  /** Of those that the program would have computed, the ones that the cause is about. */
+  readonly values: readonly number[];
+
+  constructor(numbering: Numbering, values: readonly number[], cause: unknown) {
+    super('a program of a plan cannot be compiled', { cause });
+    this.numbering = numbering;
+    this.values = values;
+  }
+}
+
+/** Throws PlanFailure where the backend refuses a program. */
 export async function makePlan(
   subgraph: Subgraph,
   roots: readonly Node[],
-  words: Int32Array,
   backend: Backend,
-  compile: Compile,
+  { varying, compile }: PlanRequest,
 ): Promise<Plan> {
-  const graph = numberValues(expand(subgraph, roots, backend.limits.native));
+  const numbering = numberValues(expand(subgraph, roots, backend.limits.native, varying));
+  const { graph } = numbering;
   const stages = segment(graph);
   const { placed, arriving, late } = placeUpdates(graph, stages);
   const lateValues = late.map(({ value }) => value);
@@ -60,9 +83,16 @@ export async function makePlan(
   const { alignment } = backend.limits;
   const layout = layOut(kept, stages, { alignment, arriving });
   const steps: PlanStep[] = [];
+  const compiled = async (program: Program, members: readonly number[]): Promise<Executable> => {
+    try {
+      return await compile(program);
+    } catch (error) {
+      throw new PlanFailure(numbering, failedValues(members, error), error);
+    }
+  };
   for (const [index, stage] of stages.entries()) {
     if (stage.kind === 'compute')
-      steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compile));
+      steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compiled));
     else if (stage.kind === 'wait') steps.push(stage);
     else
       steps.push({
@@ -73,8 +103,7 @@ export async function makePlan(
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
   return {
-    words: words.slice(),
-    graph,
+    ...numbering,
     layout,
     steps,
     leafUses: leafUsesOf(graph, layout, steps),
@@ -137,7 +166,7 @@ async function computeStep(
   layout: Layout,
   stage: Stage,
   updates: readonly Update[],
-  compile: Compile,
+  compile: (program: Program, members: readonly number[]) => Promise<Executable>,
 ): Promise<PlanStep> {
   const members = withCheapInputs(graph, stage.values);
   const memberSet = new Set(members);
@@ -152,8 +181,23 @@ async function computeStep(
   for (const { target } of updates) need(target);
   const outputs = stage.values.filter((id) => layout.places.has(id));
   const numbers = new Map<number, number>([...inputs, ...members].map((id, index) => [id, index]));
-  const executable = await compile(programOf(graph, inputs, members, outputs, updates, numbers));
-  return { kind: 'compute', name: `${members.length} ops`, executable, inputs, outputs };
+  const program = programOf(graph, inputs, members, outputs, updates, numbers);
+  return {
+    kind: 'compute',
+    name: `${members.length} ops`,
+    executable: await compile(program, members),
+    values: members,
+    inputs,
+    outputs,
+    updates: updates.length > 0,
+  };
+}
+
+/** Of the values of a program, those that an error is about: one, where it says which instruction. */
+export function failedValues(members: readonly number[], error: unknown): readonly number[] {
+  const instruction = ShardwiseError.isInstance(error) ? error.fields['instruction'] : undefined;
+  const value = typeof instruction === 'number' ? members[instruction] : undefined;
+  return value === undefined ? members : [value];
 }
 
 /** Values of a stage and the cheap ones that they use, in order. */
@@ -216,7 +260,7 @@ export function programFor(
   roots: readonly Node[],
   native: Parameters<typeof expand>[2],
 ): Program {
-  const graph = numberValues(expand(subgraph, roots, native));
+  const { graph } = numberValues(expand(subgraph, roots, native));
   const inputs = graph.values.slice(0, graph.leafCount).map((_, id) => id);
   const members = graph.values.map((_, id) => id).slice(graph.leafCount);
   const outputs = [...new Set(graph.roots)];

@@ -1,20 +1,38 @@
 import { isOp, none, type Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
+import { structureKey } from './structure-key.ts';
 
 /**
- * The structure of a subgraph as integers: two subgraphs with equal signatures run the same plan.
- * Shapes of inner nodes follow from leaves, ops and parameters, so only leaves contribute theirs.
+ * What a subgraph computes, but for the contents of its leaves. Valid until the next one is made. Subgraphs
+ * with equal `words` differ at most in the numbers of their constants.
+ */
+export interface Signature {
+  readonly hash: number;
+  /** Ops, parameters, shapes and connections. */
+  readonly words: Int32Array;
+  /** Of each constant, in program order. */
+  readonly numbers: Float64Array;
+}
+
+/**
+ * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves
+ * contribute theirs.
  */
 export class Signatures {
   readonly #interned = new Map<string, number>();
   #words = new Int32Array(4096);
   #length = 0;
+  #numbers = new Float64Array(256);
+  #numberCount = 0;
 
-  of(
-    subgraph: Subgraph,
-    roots: readonly Node[],
-  ): { readonly hash: number; readonly words: Int32Array } {
+  /** Texts that have been seen: they take memory for as long as these signatures are used. */
+  get textCount(): number {
+    return this.#interned.size;
+  }
+
+  of(subgraph: Subgraph, roots: readonly Node[]): Signature {
     this.#length = 0;
+    this.#numberCount = 0;
     for (const leaf of subgraph.leaves)
       this.#push(this.#intern(`${leaf.dtype}${leaf.shape.join(',')}`));
     this.#push(-1);
@@ -23,13 +41,24 @@ export class Signatures {
       if (node.era !== era) this.#push(-2);
       era = node.era;
       this.#push(this.#intern(node.op));
-      if (node.params !== none) this.#push(this.#intern(paramsKey(node)));
+      if (isOp(node, 'constant')) this.#constant(node);
+      else if (node.params !== none) this.#push(this.#intern(structureKey(node.params)));
       for (const input of node.inputs) this.#push(input.slot);
       this.#push(-1);
     }
     for (const root of roots) this.#push(root.slot);
     const words = this.#words.subarray(0, this.#length);
-    return { hash: hashOf(words), words };
+    return { hash: hashOf(words), words, numbers: this.#numbers.subarray(0, this.#numberCount) };
+  }
+
+  #constant({ params: { value, shape, dtype } }: Node<'constant'>): void {
+    this.#push(this.#intern(`${dtype}${shape.join(',')}`));
+    if (this.#numberCount === this.#numbers.length) {
+      const larger = new Float64Array(this.#numbers.length * 2);
+      larger.set(this.#numbers);
+      this.#numbers = larger;
+    }
+    this.#numbers[this.#numberCount++] = value;
   }
 
   #intern(text: string): number {
@@ -49,13 +78,6 @@ export class Signatures {
     }
     this.#words[this.#length++] = word;
   }
-}
-
-/** Constants are most of the parameters, and may be what JSON cannot write. */
-export function paramsKey(node: Node): string {
-  if (!isOp(node, 'constant')) return JSON.stringify(node.params);
-  const { value, dtype, shape } = node.params;
-  return `${Object.is(value, -0) ? '-0' : value} ${dtype} ${shape.join(',')}`;
 }
 
 /** FNV-1a over words. */

@@ -3,7 +3,7 @@ import { travellingOps } from '../graph/travelling-ops.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';
 import type { Expanded } from './expand.ts';
-import { paramsKey } from './signature.ts';
+import { structureKey } from './structure-key.ts';
 
 type RunnableOp = ComputeOp | CollectiveOp | TransferOp;
 
@@ -26,6 +26,12 @@ export interface ValueGraph {
   readonly eras: readonly number[];
   readonly roots: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
+}
+
+export interface Numbering {
+  readonly graph: ValueGraph;
+  /** What stands for each node of the subgraph, by slot; undefined where nothing needs it. */
+  readonly ids: readonly (number | undefined)[];
 }
 
 const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
@@ -58,7 +64,7 @@ export function isCompute(value: Value): value is ComputeValue {
  * kept; collectives never merge, as all ranks must run the same ones, nor do transfers, each of which
  * holds memory for a while of its own.
  */
-export function numberValues(expanded: Expanded): ValueGraph {
+export function numberValues(expanded: Expanded): Numbering {
   const order = reachable([...expanded.roots, ...expanded.updates.map(({ value }) => value)]);
   const values: Value[] = [];
   const eras: number[] = [];
@@ -78,20 +84,21 @@ export function numberValues(expanded: Expanded): ValueGraph {
     if (ids.has(node)) continue;
     const value = valueOf(node, node.inputs.map(idOf), values);
     const key = isCompute(value)
-      ? `${node.era} ${value.op} ${value.inputs.join(',')} ${paramsKey(node)}`
+      ? `${node.era} ${value.op} ${value.inputs.join(',')} ${structureKey(node.params)}`
       : undefined;
     const known = key === undefined ? undefined : seen.get(key);
     const id = known ?? add(node, value);
     if (key !== undefined) seen.set(key, id);
     ids.set(node, id);
   }
-  return {
+  const graph = {
     values,
     leafCount: expanded.leaves.length,
     eras,
     roots: expanded.roots.map(idOf),
     updates: expanded.updates.map(({ target, value }) => ({ target, value: idOf(value) })),
   };
+  return { graph, ids: expanded.images.map((image) => ids.get(image)) };
 }
 
 function reachable(roots: readonly Node[]): Node[] {

@@ -2,13 +2,10 @@ import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, noGrad, none, type GradientSink, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import type { TransferParams } from '../spec/op.ts';
-import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
+import { addPending, freeAfterRun, type PendingWork, removePending } from '../realize/pending.ts';
 
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
 export type GradientHook = (gradient: Node) => void;
-
-/** Nodes whose memory a gradient frees: one of `a + b` that both owe is not also the other's. */
-const owned = new WeakSet<Node>();
 
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
@@ -16,7 +13,8 @@ export class Gradient implements GradientSink {
   pages: TransferParams['pageOut'] | null;
   #kept: Node | null = null;
   readonly hooks: Set<GradientHook> = new Set();
-  #superseded: Node[] = [];
+  /** What it was before the run that is to come, the latest last. */
+  #earlier: Node[] = [];
 
   constructor(pages: TransferParams['pageOut'] | null = null) {
     this.pages = pages;
@@ -35,16 +33,35 @@ export class Gradient implements GradientSink {
 
   /** The new node is computed by the next realization, whoever asks for it. */
   replace(node: Node): void {
-    const old = this.#kept;
-    if (old !== null) {
-      removePending(old);
-      if (old.value !== null) this.#superseded.push(old);
-    }
-    const own = owned.has(node) ? noGrad(() => createNode('detach', none, [node])) : node;
+    const replaced = this.#kept === null ? undefined : removePending(this.#kept);
+    if (this.#kept !== null) this.#earlier.push(this.#kept);
+    // A node that `a + b` owes to both is freed by one of them only.
+    const own = node.hasOwner ? noGrad(() => createNode('detach', none, [node])) : node;
     const kept = this.pages === null ? own : pageOut(own, this.pages);
-    owned.add(kept);
+    kept.hasOwner = true;
+    this.#keep(kept, replaced);
+  }
+
+  #keep(kept: Node, replaced?: PendingWork): void {
     this.#kept = kept;
-    if (kept.value === null) addPending(kept, () => this.#freeSuperseded());
+    if (kept.value !== null) return;
+    const outcome = {
+      settled: () => this.#freeEarlier(kept),
+      dropped: () => {
+        if (this.#kept === kept) this.#goBack();
+      },
+    };
+    addPending(kept, outcome, replaced);
+  }
+
+  /** The latest gradient failed: what it was added to is there as before. */
+  #goBack(): void {
+    this.#kept = null;
+    for (let node = this.#earlier.pop(); node !== undefined; node = this.#earlier.pop()) {
+      if (node.value?.kind === 'failed') continue;
+      this.#keep(node);
+      return;
+    }
   }
 
   /** Hands the gradient over to an expression of this step; its memory is free after the run. */
@@ -63,11 +80,15 @@ export class Gradient implements GradientSink {
       if (this.#kept.value !== null) freeNode(this.#kept, 'zeroGrad()');
     }
     this.#kept = null;
-    this.#freeSuperseded();
+    this.#freeEarlier();
   }
 
-  #freeSuperseded(): void {
-    for (const node of this.#superseded) freeNode(node, 'the accumulation of a later gradient');
-    this.#superseded = [];
+  /** Frees what `kept` was made of, or everything. */
+  #freeEarlier(kept: Node | null = null): void {
+    const own = this.#earlier.findIndex((node) => node === kept);
+    const end = own < 0 ? this.#earlier.length : own;
+    for (const node of this.#earlier.splice(0, end)) {
+      if (node.value !== null) freeNode(node, 'the accumulation of a later gradient');
+    }
   }
 }

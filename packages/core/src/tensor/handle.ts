@@ -7,7 +7,9 @@ import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
-import { addPending, removePending } from '../realize/pending.ts';
+import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
+import { noteValue, withoutValues } from '../realize/small-values.ts';
+import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
@@ -23,7 +25,7 @@ export function queueAfterBackward(callback: () => void): void {
   afterBackward.push(callback);
 }
 
-let keptIf: Node | null = null;
+const keptIf = new ScopedValue<Node | null>('keepingIf', null);
 
 /**
  * What is assigned inside `body` keeps its old contents where `condition`, which the same run
@@ -31,18 +33,7 @@ let keptIf: Node | null = null;
  * condition bool [].
  */
 export function keepingIf<T>(condition: Node | null, body: () => T): T {
-  const before = keptIf;
-  keptIf = condition;
-  try {
-    return body();
-  } finally {
-    keptIf = before;
-  }
-}
-
-/** The condition of the keepingIf around; for updates in several runs, which keep it over their waits. */
-export function keptCondition(): Node | null {
-  return keptIf;
+  return keptIf.run(condition, body);
 }
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
@@ -53,6 +44,7 @@ export class TensorHandle {
 
   constructor(node: Node) {
     this.#node = node;
+    noteValue(node);
   }
 
   /** What holds the contents; `node` of a subclass may show something else in its place. */
@@ -193,24 +185,27 @@ export class TensorHandle {
       );
     }
     this.#walkBackward();
-    if (root.value === null) addPending(root, () => {});
+    if (root.value === null) addPending(root);
+    if (isPiledUp()) currentSession().computeAhead();
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
   #walkBackward(): void {
     const root = this.#node;
     try {
-      noGrad(() =>
-        walkBackward(root, constantLike(root, 1), {
-          needs: (node) => node.requiresGrad,
-          isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-          gradientsOf: recomputing(gradientsOfNode),
-          onLeaf: (leaf, gradient) => {
-            if (gradient !== null) leaf.sink?.accumulate(gradient);
-          },
-        }),
-      );
-      for (const callback of afterBackward.splice(0)) callback();
+      withoutValues(() => {
+        noGrad(() =>
+          walkBackward(root, constantLike(root, 1), {
+            needs: (node) => node.requiresGrad,
+            isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+            gradientsOf: recomputing(gradientsOfNode),
+            onLeaf: (leaf, gradient) => {
+              if (gradient !== null) leaf.sink?.accumulate(gradient);
+            },
+          }),
+        );
+        for (const callback of afterBackward.splice(0)) callback();
+      });
     } finally {
       afterBackward.length = 0;
       endRecomputation();
@@ -222,7 +217,7 @@ export class TensorHandle {
    * keep the old value if they are computed in the same realization. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
-    const condition = keptIf;
+    const condition = keptIf.current;
     if (condition === null) return this.store(value.node);
     return this.store(noGrad(() => where(condition, this.node, value.node)));
   }
@@ -235,11 +230,19 @@ export class TensorHandle {
     leaf.resident = true;
     update.sink = leaf.sink;
     update.requiresGrad = leaf.requiresGrad;
-    if (target !== leaf) removePending(target);
     this.#node = update;
-    addPending(update, () => {
-      if (this.#node === update) this.#node = leaf;
-    });
+    const earlier = removePending(target);
+    const outcome = {
+      settled: () => {
+        if (this.#node === update) this.#node = leaf;
+      },
+      dropped: () => {
+        if (this.#node === update) this.#node = target;
+        if (earlier !== undefined && target.value === null) restorePending([[target, earlier]]);
+      },
+    };
+    addPending(update, outcome, earlier);
+    if (isPiledUp()) currentSession().computeAhead();
     return this;
   }
 
@@ -254,7 +257,7 @@ export class TensorHandle {
    * the step and can be read after it.
    */
   retain(): this {
-    if (this.#node.value === null) addPending(this.#node, () => {});
+    if (this.#node.value === null) addPending(this.#node);
     return this;
   }
 

@@ -2,8 +2,7 @@ import {
   currentSession,
   dtypes,
   elementCount,
-  keepingIf,
-  keptCondition,
+  endStep,
   type Module,
   type Optimizer,
   type OptimizerSettings,
@@ -12,6 +11,7 @@ import {
   type Parameter,
   type ParameterState,
   type ParamGroup,
+  type StepOptions,
   type Tensor,
 } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
@@ -86,18 +86,26 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     this.optimizer.zeroGrad();
   }
 
-  /** Computes what is pending (loss, gradients), then the updates. */
-  async step(): Promise<void> {
+  /** Computes what is pending (loss, gradients), then the updates. Returns whether it made them, as Optimizer. */
+  async step(options: StepOptions = {}): Promise<boolean> {
     const session = currentSession();
-    const condition = keptCondition();
+    options.skipIf?.retain();
     await session.realize([]);
+    const skipped: (() => void)[] = [];
     for (const chunk of this.#chunks) {
-      keepingIf(condition, () => this.optimizer.buildStep((parameter) => chunk.has(parameter)));
-      await session.realize([]);
+      const updates = (parameter: Tensor): boolean => chunk.has(parameter);
+      skipped.push(this.optimizer.buildStep({ ...options, updates }));
+      try {
+        await session.realize([]);
+      } catch (error) {
+        // The chunks before have been updated.
+        throw skipped.length > 1 ? session.refuse(error) : error;
+      }
       for (const [parameter, name] of this.#names) {
         if (chunk.has(parameter)) await this.#pageOut(parameter, name);
       }
     }
+    return endStep(options, () => skipped.forEach((uncount) => uncount()));
   }
 
   async #pageOut(parameter: Parameter, name: string): Promise<void> {

@@ -4,6 +4,7 @@ import {
   CheckpointError,
   ConfigError,
   currentSession,
+  endStep,
   formatShape,
   type HostArrays,
   noGrad,
@@ -14,6 +15,7 @@ import {
   type ParameterState,
   type ParamGroup,
   type ParamGroupInput,
+  type StepOptions,
   type Tensor,
 } from '@shardwise/core';
 import type { Joinable, JoinHook } from '../distributed-data-parallel/join.ts';
@@ -64,9 +66,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   }
 
   /** A collective: every rank gets all parameters as their owners have updated them. */
-  async step(): Promise<void> {
+  async step(options: StepOptions = {}): Promise<boolean> {
     const { rank } = this.#group();
-    this.#optimizer.buildStep((parameter) => this.#owners.get(parameter) === rank);
+    const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
+    const skipped = this.#optimizer.buildStep({ ...options, updates });
     noGrad(() => {
       for (const [parameter, owner] of this.#owners) {
         if (parameter.grad !== null) parameter.assign(broadcast(parameter, this.#axis, owner));
@@ -74,6 +77,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     });
     this.#consolidated = null;
     await currentSession().realize([]);
+    return endStep(options, skipped);
   }
 
   /** What this rank keeps of a parameter: undefined where another updates it. */

@@ -130,7 +130,10 @@ async function train(
     const loss = task.loss(parallel.forward(x), y);
     (scaler?.scale(loss) ?? loss).backward();
     if (scaler === undefined) await optimizer.step();
-    else await scaler.step(optimizer);
+    else {
+      await scaler.step(optimizer);
+      scaler.update();
+    }
     schedule.step();
     losses.push(await loss.item());
   }

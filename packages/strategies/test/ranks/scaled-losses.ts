@@ -9,6 +9,7 @@ import {
   Linear,
   manualSeed,
   Module,
+  OneBitAdam,
   SGD,
   type Strategy,
   type Tensor,
@@ -46,15 +47,22 @@ const skipped = z.object({
   hashes: z.array(z.string()),
   scale: z.number(),
 });
+/** Of three steps whose gradients stay on their rank until the optimizer averages them, one overflows on one rank. */
+const local = z.object({ taken: z.array(z.boolean()), weights: z.array(z.array(z.number())) });
 export const outcome = z.object({
   skipped: z.record(z.string(), skipped),
+  local,
   /** Parameters after a step on sequences of different lengths. */
   weights: z.record(z.string(), z.array(z.number())),
 });
 
 export async function main(context: RankContext): Promise<z.infer<typeof outcome>> {
   await join(context);
-  const found: z.infer<typeof outcome> = { skipped: {}, weights: {} };
+  const found: z.infer<typeof outcome> = {
+    skipped: {},
+    local: await localGradients(context),
+    weights: {},
+  };
   for (const [name, strategy] of Object.entries(strategies)) {
     found.skipped[name] = await overflowOnOneRank(strategy, context, name.includes('offloaded'));
     if (!name.endsWith('f16')) found.weights[name] = await unevenTokens(strategy, context);
@@ -87,6 +95,7 @@ async function overflowOnOneRank(
     const loss = parallel.forward(x).square().mean();
     scaler.scale(loss).backward();
     taken.push(await scaler.step(optimizer));
+    scaler.update();
     const hash = createHash('sha256');
     for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
     // Steps and moments of this rank's parts.
@@ -98,6 +107,35 @@ async function overflowOnOneRank(
     hashes.push(`${hash.digest('hex')} ${own.digest('hex')}`);
   }
   return { taken, hashes, scale: scaler.lossScale };
+}
+
+/** 1-bit Adam averages by itself, so that only one rank's gradients overflow. */
+async function localGradients({ rank, size }: RankContext): Promise<z.infer<typeof local>> {
+  manualSeed(0);
+  const model = new Linear(5, 3);
+  const parallel = await parallelize(model, ddp());
+  const optimizer = new OneBitAdam(model.parameters(), { freezeStep: 2 });
+  const scaler = new DynamicLossScaler({ initialScale: 2 ** 8 });
+  const found: z.infer<typeof local> = { taken: [], weights: [] };
+  for (let step = 0; step < 4; step++) {
+    const overflows = step === 1 && rank === size - 1;
+    optimizer.zeroGrad();
+    parallel.noSync(() => {
+      const x = new Float32Array(10).fill(overflows ? Infinity : (step + rank) / 8);
+      scaler
+        .scale(
+          parallel
+            .forward(fromData(x, [2, 5], 'f32'))
+            .square()
+            .mean(),
+        )
+        .backward();
+    });
+    found.taken.push(await scaler.step(optimizer));
+    scaler.update();
+    found.weights.push(await weightsOf(model));
+  }
+  return found;
 }
 
 /** Tokens of each microbatch of each rank; the rest of its 8 is padding. */

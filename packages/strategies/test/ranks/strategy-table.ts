@@ -238,7 +238,7 @@ export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
 
 async function run(
   model: Model,
-  optimizer: { zeroGrad(): void; step(): Promise<void> },
+  optimizer: { zeroGrad(): void; step(): Promise<boolean> },
   pass: (step: number) => Tensor,
   finish: () => void = () => {},
 ): Promise<Trained> {

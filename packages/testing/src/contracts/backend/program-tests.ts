@@ -231,6 +231,15 @@ export const programTests: readonly ContractTest[] = [
     const inputs = [ONE_TWO, f32([2], [10, 20])];
     return [b.build(), { inputs, after: inputs.toReversed() }];
   }),
+  test('a target gets what another one was, which a later instruction changes', () => {
+    const b = new ProgramBuilder();
+    const [x, y] = [b.input([2]), b.input([2])];
+    const reshape = { op: 'reshape', params: { shape: [2] } } as const;
+    b.update(x, b.op(reshape, [y], [2])).update(y, b.op(ADD, [x, y], [2]));
+    const inputs = [ONE_TWO, f32([2], [10, 20])];
+    const after = [f32([2], [10, 20]), f32([2], [11, 22])];
+    return [b.build(), { inputs, after }];
+  }),
   test('an update by a permutation of its own target', () => {
     const b = new ProgramBuilder();
     const x = b.input([2, 2]);

@@ -1,0 +1,98 @@
+import { newWalk, type Node } from '../graph/node.ts';
+import { collect } from './collect.ts';
+import type { PendingWork, UpdateGroup } from './pending.ts';
+import type { PlanFailure } from './plan.ts';
+import type { RunFailure } from './execute.ts';
+
+/** Whether a node needs a value that is no longer there. */
+export function isUnreadable(node: Node): boolean {
+  try {
+    collect([node]);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
+/** Says of a node of the run's subgraph whether it is made of what failed. */
+export function taintedBy({ numbering, values: failed }: PlanFailure | RunFailure) {
+  const { graph, ids } = numbering;
+  const tainted = new Set(failed);
+  for (const [id, { inputs }] of graph.values.entries()) {
+    if (inputs.some((input) => tainted.has(input))) tainted.add(id);
+  }
+  return ({ slot }: Node): boolean => tainted.has(ids[slot] ?? -1);
+}
+
+/**
+ * What goes with nodes that cannot be computed: the other updates of their groups, and of `roots` all that
+ * read one of them.
+ */
+export function goneWith(
+  failed: readonly Node[],
+  roots: readonly Node[],
+  pending: ReadonlyMap<Node, PendingWork>,
+): ReadonlySet<Node> {
+  const gone = new Set(failed);
+  for (let before = -1; before < gone.size;) {
+    before = gone.size;
+    const groups = groupsOf(gone, pending);
+    for (const [node, { group }] of pending) {
+      if (group !== null && groups.has(group) && node.value === null) gone.add(node);
+    }
+    for (const root of roots) if (readsAny(root, gone)) gone.add(root);
+  }
+  return gone;
+}
+
+/** Whether others of their groups have been made already. */
+export function isInPart(
+  gone: ReadonlySet<Node>,
+  pending: ReadonlyMap<Node, PendingWork>,
+): boolean {
+  const groups = groupsOf(gone, pending);
+  return [...pending].some(
+    ([node, { group }]) => group !== null && groups.has(group) && !gone.has(node),
+  );
+}
+
+/**
+ * Gives up nodes whose run failed before it changed anything: reading one throws `error` again, and
+ * what they were to replace is there as before.
+ */
+export function giveUp(
+  gone: ReadonlySet<Node>,
+  pending: ReadonlyMap<Node, PendingWork>,
+  error: unknown,
+): void {
+  for (const node of gone) node.value = { kind: 'failed', error };
+  const youngestFirst = [...gone].toSorted((a, b) => b.id - a.id);
+  for (const node of youngestFirst) pending.get(node)?.outcome.dropped?.();
+  for (const { dropped } of groupsOf(gone, pending)) dropped();
+}
+
+function groupsOf(
+  nodes: Iterable<Node>,
+  pending: ReadonlyMap<Node, PendingWork>,
+): ReadonlySet<UpdateGroup> {
+  const groups = new Set<UpdateGroup>();
+  for (const node of nodes) {
+    const group = pending.get(node)?.group;
+    if (group !== undefined && group !== null) groups.add(group);
+  }
+  return groups;
+}
+
+function readsAny(root: Node, gone: ReadonlySet<Node>): boolean {
+  const walk = newWalk();
+  const stack = [root];
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    for (const input of node.inputs) {
+      if (gone.has(input)) return true;
+      if (input.mark === walk || input.value !== null) continue;
+      input.mark = walk;
+      stack.push(input);
+    }
+  }
+  return false;
+}

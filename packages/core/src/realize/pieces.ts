@@ -1,0 +1,104 @@
+import type { Node } from '../graph/node.ts';
+import { elementCount } from '../shape.ts';
+import { dtypes } from '../spec/dtype.ts';
+import type { Subgraph } from './collect.ts';
+
+/** A longer program is computed in pieces of about this many operations, where it falls into such. */
+export const pieceOps = 2048;
+
+/** What may pass from one piece to the next, so that a piece is an iteration or more of a loop. */
+const crossingBytes = 64 * 1024;
+
+/**
+ * Cuts a long program where little passes from what is before to what is after: the iterations of a loop
+ * that nobody has read yet. Pieces of a regular loop are alike, so that they run one plan. Returns the
+ * roots of each piece, in the order of the program.
+ */
+export function piecesOf(
+  { computed }: Subgraph,
+  roots: readonly Node[],
+): readonly (readonly Node[])[] {
+  if (computed.length <= 2 * pieceOps) return [roots];
+  const cuts = cutsOf(computed, new Set(roots));
+  const pieces: Node[][] = cuts.map(({ crossing }) => [...crossing]);
+  pieces.push([]);
+  let piece = 0;
+  for (const root of roots.toSorted((a, b) => a.id - b.id)) {
+    while (piece < cuts.length && root.id >= (cuts[piece]?.id ?? 0)) piece++;
+    pieces[piece]?.push(root);
+  }
+  return pieces.filter((each) => each.length > 0);
+}
+
+interface Cut {
+  /** Nodes from this id on come after it. */
+  readonly id: number;
+  /** Computed before it and read after it. */
+  readonly crossing: readonly Node[];
+}
+
+function cutsOf(computed: readonly Node[], roots: ReadonlySet<Node>): readonly Cut[] {
+  const lastReads = lastReadsOf(computed);
+  const bytesAt = crossingBytesAt(computed, lastReads, roots);
+  const cuts: Cut[] = [];
+  let start = 0;
+  while (computed.length - start > 2 * pieceOps) {
+    const at = lowest(bytesAt, start + pieceOps);
+    const first = at === undefined ? undefined : computed[at];
+    if (at === undefined || first === undefined) break;
+    const crossing = computed.slice(start, at).filter((node, offset) => {
+      return (lastReads[start + offset] ?? 0) >= at && !roots.has(node) && !isConstant(node);
+    });
+    cuts.push({ id: first.id, crossing });
+    start = at;
+  }
+  return cuts;
+}
+
+function lastReadsOf(computed: readonly Node[]): Int32Array {
+  const positions = new Map(computed.map((node, position) => [node, position]));
+  const lastReads = new Int32Array(computed.length).fill(-1);
+  for (const [position, { inputs }] of computed.entries()) {
+    for (const input of inputs) {
+      const made = positions.get(input);
+      if (made !== undefined) lastReads[made] = position;
+    }
+  }
+  return lastReads;
+}
+
+/** By position: bytes that are computed before it and read at it or later. */
+function crossingBytesAt(
+  computed: readonly Node[],
+  lastReads: Int32Array,
+  roots: ReadonlySet<Node>,
+): Float64Array {
+  const changes = new Float64Array(computed.length + 1);
+  for (const [position, node] of computed.entries()) {
+    const last = lastReads[position] ?? -1;
+    // Results and what an update writes are kept anyway.
+    if (last <= position || roots.has(node) || node.op === 'assign' || isConstant(node)) continue;
+    const bytes = elementCount(node.shape) * dtypes[node.dtype].bytes;
+    changes[position + 1] = (changes[position + 1] ?? 0) + bytes;
+    changes[last + 1] = (changes[last + 1] ?? 0) - bytes;
+  }
+  let bytes = 0;
+  return changes.map((change) => (bytes += change));
+}
+
+/** Made anew where it is read. */
+function isConstant({ op, inputs }: Node): boolean {
+  if (op === 'constant' || op === 'iota') return true;
+  return (op === 'reshape' || op === 'expand') && inputs.every(isConstant);
+}
+
+/** Where least crosses, of `pieceOps` positions from `from` on; further on, where too much crosses there. */
+function lowest(bytesAt: Float64Array, from: number): number | undefined {
+  let found: number | undefined;
+  for (let at = from; at < bytesAt.length - pieceOps; at++) {
+    const bytes = bytesAt[at] ?? Infinity;
+    if (bytes <= crossingBytes && bytes < (bytesAt[found ?? -1] ?? Infinity)) found = at;
+    if (found !== undefined && at >= from + pieceOps) break;
+  }
+  return found;
+}

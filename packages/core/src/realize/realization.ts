@@ -1,0 +1,234 @@
+import { isOp, type Node } from '../graph/node.ts';
+import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
+import { dependsOnUpdated, targetOf } from '../graph/updated-leaves.ts';
+import type { PageStore } from '../paging/page.ts';
+import type { Backend } from '../spec/backend.ts';
+import { OutOfMemoryError, TensorStateError } from '../spec/errors.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import { count } from '../timeline.ts';
+import { collect, type Subgraph } from './collect.ts';
+import { execute, RunFailure, type RootResult } from './execute.ts';
+import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
+import { freeReleased, type PendingWork, restorePending, takePending } from './pending.ts';
+import { piecesOf } from './pieces.ts';
+import { type Plan, PlanFailure } from './plan.ts';
+import { collectGarbage } from './next-turn.ts';
+import { PlanCache } from './plan-cache.ts';
+import { forgetValues, smallValues } from './small-values.ts';
+import { numberLeaf, varyingConstants } from './varying-numbers.ts';
+
+/** What a run takes place in. */
+export interface Surroundings {
+  readonly mesh: Mesh;
+  readonly stores: readonly PageStore[];
+}
+
+/** What is left to do by what a program has built so far. */
+export interface Backlog {
+  readonly pending: ReadonlyMap<Node, PendingWork>;
+  /** Small values, computed where they cost little. */
+  readonly offered: readonly Node[];
+}
+
+export function takeBacklog(): Backlog {
+  return { pending: takePending(), offered: [...smallValues()] };
+}
+
+/** What a run is to do. */
+interface Work extends Backlog {
+  readonly roots: readonly Node[];
+}
+
+/** Realizes graphs on one device, one run after another. */
+export class Realization {
+  readonly #backend: Backend;
+  readonly #plans: PlanCache;
+  /** Computed nodes that keep their graph, since a backward pass may come to them. */
+  #graphHolders: WeakRef<Node>[] = [];
+  #refusal: TensorStateError | null = null;
+
+  constructor(backend: Backend) {
+    this.#backend = backend;
+    this.#plans = new PlanCache(backend);
+  }
+
+  /** Throws where an earlier run has left this rank's tensors half updated. */
+  checkUsable(): void {
+    if (this.#refusal !== null) throw this.#refusal;
+  }
+
+  /** Tensors were updated in part, and then something failed. */
+  refuse(cause: unknown): TensorStateError {
+    return (this.#refusal ??= halfUpdated(cause));
+  }
+
+  /**
+   * Computes `nodes` and all that is pending. Where a run fails before it has changed anything, what failed
+   * is given up, and the rest stays pending.
+   */
+  async run(
+    nodes: readonly Node[],
+    surroundings: Surroundings,
+    backlog: Backlog = takeBacklog(),
+  ): Promise<void> {
+    this.checkUsable();
+    const start = performance.now();
+    const { pending } = backlog;
+    const roots = [...new Set([...nodes, ...pending.keys()])].filter((node) => node.value === null);
+    if (roots.length > 0) {
+      const work = { ...backlog, roots };
+      const subgraph = this.#collect(work);
+      const pieces = piecesOf(subgraph, roots);
+      if (pieces.length === 1) await this.#compute(work, subgraph, surroundings, start);
+      else await this.#computePieces(pieces, work, surroundings);
+    }
+    for (const { outcome } of pending.values()) outcome.settled?.();
+    freeReleased();
+  }
+
+  async #computePieces(
+    pieces: readonly (readonly Node[])[],
+    work: Work,
+    surroundings: Surroundings,
+  ): Promise<void> {
+    const ofProgram = new Set(work.roots);
+    for (const roots of pieces) {
+      const start = performance.now();
+      const piece = { ...work, roots: roots.filter(({ value }) => value === null) };
+      await this.#compute(piece, this.#collect(piece), surroundings, start);
+      // What passes to the next piece is small, and nobody else is to free it.
+      for (const node of roots) {
+        const bytes = ofProgram.has(node) ? undefined : this.#bytesOf(node);
+        if (bytes !== undefined && node.op !== 'assign') moveToHost(node, bytes.slice());
+      }
+    }
+  }
+
+  async #compute(
+    work: Work,
+    subgraph: Subgraph,
+    surroundings: Surroundings,
+    start: number,
+  ): Promise<void> {
+    const { roots, offered } = work;
+    const updates = roots.filter((root) => isOp(root, 'assign'));
+    const outputs = [...roots.filter((root) => root.op !== 'assign'), ...subgraph.taken];
+    try {
+      const { plan, varying } = await this.#plans.planFor(subgraph, outputs, start);
+      const numbers = varyingConstants(subgraph, varying).map(numberLeaf);
+      const leaves = [...subgraph.leaves, ...numbers];
+      const results = await this.#execute(plan, leaves, surroundings);
+      count('plansRun', 1);
+      this.#settle(outputs, results);
+    } catch (failure) {
+      forgetValues(subgraph.taken);
+      throw this.#failed(failure, work, outputs);
+    }
+    updates.forEach(settleUpdate);
+    this.#giveUpGraphs(outputs, updates.length > 0);
+    forgetValues(updates.length > 0 ? offered : subgraph.taken);
+  }
+
+  /** Where there is no room for a run, what was dropped and not collected yet makes some. */
+  async #execute(
+    plan: Plan,
+    leaves: readonly Node[],
+    surroundings: Surroundings,
+  ): Promise<readonly RootResult[]> {
+    const all = { backend: this.#backend, ...surroundings };
+    try {
+      return await execute(plan, leaves, all);
+    } catch (failure) {
+      const cause = failure instanceof RunFailure ? failure.cause : failure;
+      const mayRepeat = !(failure instanceof RunFailure) || !(failure.updated || failure.started);
+      if (!(cause instanceof OutOfMemoryError && mayRepeat)) throw failure;
+      await collectGarbage();
+      return execute(plan, leaves, all);
+    }
+  }
+
+  #collect(work: Work): Subgraph {
+    try {
+      return collect(work.roots, work.offered);
+    } catch (error) {
+      throw this.#dropped(work.roots.filter(isUnreadable), work, error);
+    }
+  }
+
+  /** Small values go to the host, where that is at hand: there nobody has to free them. */
+  #settle(outputs: readonly Node[], results: readonly (RootResult | null)[]): void {
+    const small = smallValues();
+    for (const [index, node] of outputs.entries()) {
+      const result = results[index] ?? null;
+      if (result === null) continue;
+      if (result.kind === 'page') moveToPage(node, result.page);
+      else adoptStorage(node, result.storage);
+      const bytes = result.kind === 'storage' && small.has(node) ? this.#bytesOf(node) : undefined;
+      if (bytes !== undefined) moveToHost(node, bytes.slice());
+    }
+  }
+
+  #bytesOf({ value }: Node): Uint8Array | undefined {
+    return value?.kind === 'device' ? this.#backend.map(value.storage.buffer) : undefined;
+  }
+
+  /** What it has computed stays, what failed is given up, the rest is pending again. Returns the error. */
+  #failed(failure: unknown, work: Work, outputs: readonly Node[]): unknown {
+    const isRun = failure instanceof RunFailure;
+    if (isRun && failure.updated) return this.refuse(failure.cause);
+    if (isRun) this.#settle(outputs, failure.results);
+    const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
+    if (!isRun && !(failure instanceof PlanFailure)) {
+      return this.#dropped(left.roots, left, failure);
+    }
+    return this.#dropped(left.roots.filter(taintedBy(failure)), left, failure.cause);
+  }
+
+  #dropped(failed: readonly Node[], { roots, pending }: Work, error: unknown): unknown {
+    const gone = goneWith(failed, roots, pending);
+    if (isInPart(gone, pending)) return this.refuse(error);
+    giveUp(gone, pending, error);
+    for (const [node, { outcome }] of pending) {
+      if (node.value !== null && node.value.kind !== 'failed') outcome.settled?.();
+    }
+    restorePending([...pending].filter(([node]) => node.value === null));
+    return error;
+  }
+
+  /** No backward pass can come to a node any more that was made of what has been updated since. */
+  #giveUpGraphs(outputs: readonly Node[], updated: boolean): void {
+    for (const node of outputs) {
+      if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));
+      else node.inputs = [];
+    }
+    if (!updated) return;
+    this.#graphHolders = this.#graphHolders.filter((holder) => {
+      const node = holder.deref();
+      if (node === undefined) return false;
+      if (!dependsOnUpdated(node)) return true;
+      node.inputs = [];
+      return false;
+    });
+  }
+}
+
+/** The target has the new value; the assign is another name of it. */
+function settleUpdate(update: Node<'assign'>): void {
+  const target = targetOf(update);
+  target.updatedAt = Math.max(target.updatedAt, update.id);
+  update.value = target.value;
+  update.inputs = [target];
+}
+
+function halfUpdated(cause: unknown): TensorStateError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  return new TensorStateError(
+    {
+      asked: 'to compute tensors on this rank',
+      found: `a run failed when it had updated some tensors in place and others not (${reason})`,
+      todo: 'End this rank, and start again from a checkpoint, as `shardwise run --max-restarts` does',
+    },
+    {},
+    { cause },
+  );
+}

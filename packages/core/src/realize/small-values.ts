@@ -1,0 +1,47 @@
+import type { Node } from '../graph/node.ts';
+import { ScopedValue } from '../scoped-value.ts';
+import { elementCount } from '../shape.ts';
+
+/**
+ * Values of at most so many elements that a program made, as losses and metrics, are computed with the step
+ * whose updates would make them unreadable.
+ */
+export const smallElements = 256;
+
+/** A program that builds more of them without a step loses the oldest. */
+const mostValues = 1024;
+
+/** Since the last step, and not computed yet; in program order. */
+const values = new Set<Node>();
+
+const isInLibrary = new ScopedValue('a function of the library', false);
+
+/** Takes note of a value that the program made. */
+export function noteValue(node: Node): void {
+  if (isInLibrary.current || node.value !== null || node.op === 'assign') return;
+  if (elementCount(node.shape) > smallElements) return;
+  values.add(node);
+  const [oldest] = values;
+  if (values.size > mostValues && oldest !== undefined) values.delete(oldest);
+}
+
+/** What `body` builds on the way to its result is not the program's, so nobody can read it. */
+export function composed<T extends { readonly node: Node }>(body: () => T): T {
+  const result = isInLibrary.run(true, body);
+  noteValue(result.node);
+  return result;
+}
+
+/** Nothing that `body` builds is the program's. */
+export function withoutValues<T>(body: () => T): T {
+  return isInLibrary.run(true, body);
+}
+
+export function smallValues(): ReadonlySet<Node> {
+  return values;
+}
+
+/** They have been computed, or cannot be read any more. */
+export function forgetValues(nodes: Iterable<Node>): void {
+  for (const node of nodes) values.delete(node);
+}
