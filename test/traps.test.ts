@@ -1,10 +1,16 @@
 // What a user can get wrong without a word. Each of these once gave wrong numbers, lost work or told nothing;
 // each is right now, or an error that says what to do.
+import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { singleGroup } from '@shardwise/collectives';
 import { ddp, parallelize } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { repository } from './support/documents.ts';
+import type { Ended } from './support/run-command.ts';
+import { runShardwise } from './support/run-shardwise.ts';
 
 beforeEach(() => sw.setRank({ device: interpreter() }));
 
@@ -36,4 +42,27 @@ describe('strategies', () => {
   });
 });
 
-// --- runs and data
+describe('runs and data', () => {
+  it('a syntax error in the script is shown with file, line and column', async () => {
+    const run = await runScript({ 'train.ts': 'const a = 1;\nconst b = (a + ;\n' });
+    expect(run.exitCode).toBe(1);
+    expect(run.stderr).toMatch(/SyntaxError: .*\n +at train\.ts:2:16\n +2 \| const b = \(a \+ ;\n/);
+  });
+});
+
+/** `shardwise run` with these files in an empty folder, `train.ts` being the script. */
+async function runScript(
+  files: Readonly<Record<string, string>>,
+  options: readonly string[] = [],
+): Promise<Ended> {
+  const cwd = await mkdtemp(join(tmpdir(), 'shardwise-trap-'));
+  await writeFile(join(cwd, 'package.json'), '{"type":"module"}');
+  await mkdir(join(cwd, 'node_modules'));
+  await symlink(
+    join(repository, 'packages/shardwise'),
+    join(cwd, 'node_modules/shardwise'),
+    'junction',
+  );
+  for (const [name, text] of Object.entries(files)) await writeFile(join(cwd, name), text);
+  return runShardwise(['run', ...options, 'train.ts'], { cwd });
+}

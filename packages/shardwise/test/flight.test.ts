@@ -59,8 +59,8 @@ describe('a run of three ranks', () => {
       '  rank 1      barrier() at skip-a-call.ts:19 (waitForAll)',
       `  (from the ranks' last calls: shardwise blame ${join(runDirectory, 'flight')})`,
     ]);
-    expect(failureReport(result, verdict)).toContain(verdict[0]);
-    expect(failureReport(result, verdict)[0]).toContain('CollectiveMismatchError');
+    expect(failureReport(result, { verdict })).toContain(verdict[0]);
+    expect(failureReport(result, { verdict })[0]).toContain('CollectiveMismatchError');
   });
 
   it('names the rank that threw before a call for which the others wait', async () => {

@@ -1,5 +1,9 @@
+import { resolve } from 'node:path';
 import { removeDumps, runVerdict } from '../blame/run-verdict.ts';
 import { failureElsewhere, failureReport } from '../launcher/failure.ts';
+import type { LaunchResult } from '../launcher/launch-result.ts';
+import { findPosition } from '../launcher/load-errors/find-position.ts';
+import type { SourcePosition } from '../launcher/load-errors/source-position.ts';
 import type { RunEnd } from '../launcher/run-rounds.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
@@ -50,6 +54,7 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
 
 async function reportOf({
   run: { result, end, restarts },
+  options: { script },
   plan,
   localDirectory,
   interrupts,
@@ -63,13 +68,20 @@ async function reportOf({
     result?.culprit !== undefined && (result.culprit === rank || plan.hosts === undefined);
   const report =
     isOwn && result !== undefined
-      ? failureReport(result, verdict)
+      ? failureReport(result, { verdict, position: await positionOf(result, script) })
       : failureElsewhere(end.failure, result, verdict);
   const { maxRestarts } = plan;
   // A host that has lost the others can't start again, whatever the budget.
   return maxRestarts === 0 || restarts < maxRestarts
     ? report
     : [...report, `The restart budget is used up: ${maxRestarts} of ${maxRestarts}`];
+}
+
+function positionOf(
+  { outcomes, culprit }: LaunchResult,
+  script: string,
+): Promise<SourcePosition | undefined> {
+  return findPosition(outcomes.find(({ rank }) => rank === culprit)?.error, resolve(script));
 }
 
 /** Undefined without a checkpoint to continue from. */

@@ -1,6 +1,9 @@
 import { ShardwiseError } from '@shardwise/core';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
+import { advice } from './load-errors/advice.ts';
+import { ownFrames } from './load-errors/find-position.ts';
+import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
 import type { LaunchResult } from './launch-result.ts';
 import type { RankEnd } from './rank-handle.ts';
 
@@ -26,13 +29,20 @@ export function failureElsewhere(
   ];
 }
 
+export interface FailureFindings {
+  /** Where the script can't be loaded. */
+  readonly position?: SourcePosition | undefined;
+  /** What the ranks' records say. */
+  readonly verdict?: readonly string[];
+}
+
 /**
- * The first failing rank's own stack, what the ranks' records say (`verdict`), its last lines, then
- * a line for each other rank.
+ * The first failing rank's own stack or the place in the script, what the ranks' records say, its
+ * last lines, then a line for each other rank.
  */
 export function failureReport(
   { outcomes, culprit }: LaunchResult,
-  verdict: readonly string[] = [],
+  { position, verdict = [] }: FailureFindings = {},
 ): readonly string[] {
   const failed = outcomes.find(({ rank }) => rank === culprit);
   if (failed === undefined) return [];
@@ -56,7 +66,7 @@ export function failureReport(
         ];
   return [
     `${who}: ${end}`,
-    ...stackLines(failed.error),
+    ...(position === undefined ? stackLines(failed.error) : placeLines(failed.error, position)),
     ...(verdict.length > 0 ? ['', ...verdict] : []),
     ...lines,
     ...(alike ? [] : others.map((outcome) => `Rank ${outcome.rank}: ${describeEnd(outcome)}`)),
@@ -77,6 +87,19 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
 /** Settings and files that are wrong: the message says all that there is to know. */
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
+/** Of a script that can't be loaded: the stack is Node's own. */
+function placeLines(error: unknown, position: SourcePosition): readonly string[] {
+  const lines: string[] = [];
+  let last = error;
+  for (let depth = 0; depth < MAX_CAUSES; depth += 1) {
+    if (!(last instanceof Error) || !(last.cause instanceof Error)) break;
+    last = last.cause;
+    lines.push(`  caused by ${describeError(last)}`);
+  }
+  const todo = last instanceof Error ? advice(last, position) : undefined;
+  return [...lines, ...excerpt(position), ...(todo === undefined ? [] : [todo])];
+}
+
 /** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
 function stackLines(error: unknown): readonly string[] {
   if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) return [];
@@ -84,10 +107,7 @@ function stackLines(error: unknown): readonly string[] {
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {
     if (depth > 0) lines.push(`  caused by ${describeError(current)}`);
-    const frames = (current.stack ?? '')
-      .split('\n')
-      .filter((line) => /^\s+at /.test(line) && !line.includes('node:internal/'));
-    lines.push(...frames);
+    lines.push(...ownFrames(current));
     current = current.cause;
   }
   return lines;

@@ -6,8 +6,9 @@ export interface ErrorData {
   readonly name: string;
   readonly message: string;
   readonly stack: string;
-  /** `code` and `fields` of a ShardwiseError. */
+  /** Of Node's errors as well. */
   readonly code?: string | undefined;
+  /** Of a ShardwiseError. */
   readonly fields?: Readonly<Record<string, unknown>> | undefined;
   readonly cause?: ErrorData | undefined;
 }
@@ -32,9 +33,8 @@ export function encodeError(thrown: unknown, depth = 0): ErrorData | string {
   if (!(thrown instanceof Error)) return cut(String(thrown));
   const cause = depth < MAX_CAUSES && thrown.cause !== undefined ? thrown.cause : undefined;
   const encoded = cause === undefined ? undefined : encodeError(cause, depth + 1);
-  const { code, fields } = ShardwiseError.isInstance(thrown)
-    ? { code: thrown.code, fields: plainFields(thrown.fields) }
-    : {};
+  const code = 'code' in thrown && typeof thrown.code === 'string' ? cut(thrown.code) : undefined;
+  const fields = ShardwiseError.isInstance(thrown) ? plainFields(thrown.fields) : undefined;
   return {
     name: cut(thrown.name),
     message: cut(thrown.message),
@@ -56,8 +56,8 @@ function toError({ name, message, stack, code, fields, cause }: ErrorData): Erro
   const error = new Error(message, cause === undefined ? {} : { cause: toError(cause) });
   error.name = name;
   error.stack = stack;
-  if (code === undefined) return error;
-  return Object.assign(error, { code, fields: fields ?? {}, isShardwiseError: true });
+  if (code !== undefined) Object.assign(error, { code });
+  return fields === undefined ? error : Object.assign(error, { fields, isShardwiseError: true });
 }
 
 /** Numbers, texts and lists of them are what the fields of an error hold; the rest is for its own process. */

@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { scriptFiles, type ScriptFile } from './script-files.ts';
+import { positionAt, positionAtHead, type SourcePosition } from './source-position.ts';
+
+/** Where what kept a script from being loaded is written; undefined for errors of code that ran. */
+export async function findPosition(
+  error: unknown,
+  script: string,
+): Promise<SourcePosition | undefined> {
+  if (!(error instanceof Error)) return undefined;
+  if (error.cause instanceof Error) {
+    const found = await findPosition(error.cause, script);
+    if (found !== undefined) return found;
+  }
+  const said = positionAtHead(error.stack ?? '');
+  if (said !== undefined) return said;
+  if (ownFrames(error).length > 0) return undefined;
+  const files = await scriptFiles(script);
+  return error.name === 'SyntaxError' ? parseAll(files, error.message) : findImport(error, files);
+}
+
+/** Frames of a stack that are not Node's own. */
+export function ownFrames(error: Error): readonly string[] {
+  return (error.stack ?? '')
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line) && !/[( ]node:/.test(line));
+}
+
+const PARSE_LIMIT_MS = 10_000;
+
+/** The first syntax error of several modules, as a process that parses them prints it. */
+async function parseAll(
+  files: readonly ScriptFile[],
+  message: string,
+): Promise<SourcePosition | undefined> {
+  const paths = files.map(({ path }) => path).filter((path) => !/\.c[jt]s$/.test(path));
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const program = fileURLToPath(new URL(`./parse-modules.${extension}`, import.meta.url));
+  const args = ['--no-warnings', '--experimental-vm-modules', program, ...paths];
+  const printed = await new Promise<string>((resolve) => {
+    execFile(process.execPath, args, { timeout: PARSE_LIMIT_MS }, (_, __, stderr) =>
+      resolve(stderr),
+    );
+  });
+  // Another message is about a file that the script does not load.
+  if (!printed.includes(message)) return undefined;
+  return positionAtHead(printed.slice(Math.max(0, printed.search(/^file:/m))));
+}
+
+/** `Cannot find module '/a/b.ts' imported from /a/train.ts` and its like: the import that asked for it. */
+function findImport(error: Error, files: readonly ScriptFile[]): SourcePosition | undefined {
+  const { message } = error;
+  const importer = / imported from (?<path>.+)$/.exec(message)?.groups?.['path'];
+  const looked =
+    importer === undefined ? files : files.filter(({ path }) => path === pathFrom(importer));
+  const quoted = [...message.matchAll(/['"](?<name>[^'"]+)['"]| for (?<path>\S+)$/g)].map(
+    ({ groups }) => pathFrom(groups?.['name'] ?? groups?.['path'] ?? ''),
+  );
+  for (const { path, source, imports } of looked) {
+    const found = imports.find(
+      ({ specifier, path: target }) =>
+        quoted.includes(target ?? specifier) ||
+        (target === undefined && quoted.includes(packageOf(specifier))),
+    );
+    if (found !== undefined) return positionAt(path, source, found.offset);
+  }
+  return undefined;
+}
+
+function pathFrom(place: string): string {
+  return place.startsWith('file://') && URL.canParse(place) ? fileURLToPath(place) : place;
+}
+
+/** `@scope/name` of `@scope/name/sub/path`. */
+function packageOf(specifier: string): string {
+  return specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+}
