@@ -1,4 +1,5 @@
 import type { Bench } from './bench.ts';
+import { UsageError } from './usage-error.ts';
 
 /** How often contestants take turns. */
 export const roundsFlag = { rounds: { type: 'string' } } as const satisfies NonNullable<
@@ -9,7 +10,7 @@ export function roundsOf(values: Readonly<Record<string, unknown>>, usual: numbe
   return countOf(values, 'rounds', usual);
 }
 
-/** A flag that is an integer of at least 1; `usual` where it was not given. Throws RangeError. */
+/** A flag that is an integer of at least 1; `usual` where it was not given. Throws UsageError. */
 export function countOf(
   values: Readonly<Record<string, unknown>>,
   flag: string,
@@ -19,7 +20,5 @@ export function countOf(
   if (given === undefined) return usual;
   const count = Number(given);
   if (Number.isSafeInteger(count) && count > 0) return count;
-  throw new RangeError(
-    `Asked for --${flag} ${JSON.stringify(given)}. Give an integer of at least 1`,
-  );
+  throw new UsageError(`--${flag} is ${JSON.stringify(given)}`, 'Give a whole number from 1');
 }

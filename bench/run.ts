@@ -8,6 +8,7 @@ import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
 import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
 import { train } from './train.ts';
+import { UsageError } from './usage-error.ts';
 
 // npm run -s bench -- NAME [--json] [options of the benchmark]
 // Prints a table; with --json the last line is the same and more as one JSON object.
@@ -22,14 +23,18 @@ const benches: Readonly<Record<string, Bench>> = {
 };
 
 const [name = '', ...args] = process.argv.slice(2);
-const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
-
-if (bench === undefined) {
-  const names = Object.entries(benches).map(([key, { about }]) => `  ${key.padEnd(17)}${about}`);
-  console.error(`Asked for the benchmark '${name}'. Give one of these names:\n${names.join('\n')}`);
+try {
+  await run();
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  console.error(error.message);
   process.exitCode = 2;
-} else {
-  const { values } = parseArgs({ args, options: { ...bench.flags, json: { type: 'boolean' } } });
+}
+
+async function run(): Promise<void> {
+  const bench = Object.hasOwn(benches, name) ? benches[name] : undefined;
+  if (bench === undefined) throw new UsageError(foundName(), `Give one of these:\n${namesText()}`);
+  const values = valuesOf(bench);
   const loadBefore = load();
   const { rows, record } = await bench.run(values);
   const machine = {
@@ -49,6 +54,31 @@ if (bench === undefined) {
   );
   for (const [label, value] of all) console.log(`  ${label.padEnd(width)}  ${value}`);
   if (values['json'] === true) console.log(JSON.stringify({ name, ...record, machine }));
+}
+
+function valuesOf({ flags }: Bench): Readonly<Record<string, unknown>> {
+  const options = { ...flags, json: { type: 'boolean' } } as const;
+  try {
+    return parseArgs({ args, options }).values;
+  } catch (error) {
+    // Its first sentence says what is wrong, the others advise on arguments that there are none of.
+    const [found = ''] = error instanceof Error ? error.message.split('. ') : [];
+    const names = Object.keys(options).map((flag) => `--${flag}`);
+    throw new UsageError(
+      found.slice(0, 1).toLowerCase() + found.slice(1),
+      `The benchmark ${name} takes ${names.join(', ')}`,
+    );
+  }
+}
+
+function foundName(): string {
+  return name === '' ? 'no benchmark is named' : `unknown benchmark '${name}'`;
+}
+
+function namesText(): string {
+  return Object.entries(benches)
+    .map(([key, { about }]) => `  ${key.padEnd(17)}${about}`)
+    .join('\n');
 }
 
 /** Runnable threads over the last minute. */

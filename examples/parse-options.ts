@@ -4,7 +4,8 @@ import { z } from 'zod';
 
 /**
  * The command line of an example's rank, as its schema has it; options in `lists` may come several
- * times. Throws ConfigError that names each option that is wrong.
+ * times. `--help` prints them with their defaults, once, and ends the rank. Throws ConfigError that names
+ * each option that is wrong.
  */
 export function parseOptions<Schema extends z.ZodObject>(
   schema: Schema,
@@ -15,6 +16,10 @@ export function parseOptions<Schema extends z.ZodObject>(
   const options = Object.fromEntries(
     names.map((name) => [name, { type: 'string' as const, multiple: lists.includes(name) }]),
   );
+  if (argv.includes('--help') || argv.includes('-h')) {
+    if ((process.env['RANK'] ?? '0') === '0') console.log(helpText(schema));
+    process.exit(0);
+  }
   try {
     return schema.parse(parseArgs({ args: [...argv], options, strict: true }).values);
   } catch (cause) {
@@ -32,4 +37,16 @@ export function parseOptions<Schema extends z.ZodObject>(
       { cause },
     );
   }
+}
+
+/** A line for each option: what it takes, and its default. */
+function helpText(schema: z.ZodObject): string {
+  const { properties = {} } = z.toJSONSchema(schema, { io: 'input' });
+  const rows = Object.entries(properties).map(([name, property]) => {
+    const { enum: words, default: standard } = typeof property === 'object' ? property : {};
+    const takes = words === undefined ? '' : ` ${words.join(' | ')}`;
+    return [`--${name}`, `${takes} (default: ${[standard].flat().join(' ')})`.trim()] as const;
+  });
+  const width = Math.max(...rows.map(([name]) => name.length));
+  return ['Options:', ...rows.map(([name, text]) => `  ${name.padEnd(width)}  ${text}`)].join('\n');
 }

@@ -48,6 +48,14 @@ describe('runs and data', () => {
     expect(run.exitCode).toBe(1);
     expect(run.stderr).toMatch(/SyntaxError: .*\n +at train\.ts:2:16\n +2 \| const b = \(a \+ ;\n/);
   });
+
+  it('a mistake before the first step is not repeated by --max-restarts', async () => {
+    const train = `import { ones } from 'shardwise'; console.log('begins'); ones([2]).matmul(ones([3]));`;
+    const run = await runScript({ 'train.ts': train }, ['--max-restarts', '3']);
+    expect(run.exitCode).toBe(1);
+    expect(run.stdout.match(/begins/g)).toHaveLength(1);
+    expect(run.stderr).toContain('Not started again');
+  });
 });
 
 /** `shardwise run` with these files in an empty folder, `train.ts` being the script. */

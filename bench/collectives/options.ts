@@ -1,5 +1,6 @@
 import { units } from './format.ts';
 import { operationNames, type OperationName } from './job.ts';
+import { UsageError } from '../usage-error.ts';
 import { MAX_BYTES } from './rank-work.ts';
 
 export const transportNames = ['threads', 'shm', 'tcp', 'mpi'] as const;
@@ -26,7 +27,7 @@ export interface CollectivesOptions {
   readonly peers: readonly ('gloo' | 'openMpi')[];
 }
 
-/** Throws RangeError for what is not offered. */
+/** Throws UsageError for what is not offered. */
 export function parseOptions(values: Readonly<Record<string, unknown>>): CollectivesOptions {
   const list = (name: keyof typeof collectivesFlags): readonly string[] => {
     const value = values[name];
@@ -46,13 +47,16 @@ export function parseOptions(values: Readonly<Record<string, unknown>>): Collect
 function oneOf<T extends string>(option: string, name: string, names: readonly T[]): T {
   const found = names.find((known) => known === name);
   if (found !== undefined) return found;
-  throw new RangeError(`--${option} ${name}: there are ${names.join(', ')}`);
+  throw new UsageError(
+    `unknown value '${name}' of --${option}`,
+    `Give some of ${names.join(', ')}`,
+  );
 }
 
 function parseCount(option: string, text: string, low: number, high: number): number {
   const count = Number(text);
   if (Number.isInteger(count) && count >= low && count <= high) return count;
-  throw new RangeError(`--${option} ${text}: give integers from ${low} to ${high}`);
+  throw new UsageError(`--${option} is '${text}'`, `Give whole numbers from ${low} to ${high}`);
 }
 
 const MIN_BYTES = 1 << 10;
@@ -62,5 +66,8 @@ function parseSize(text: string): number {
   const [, count = '', unit] = /^(\d+)(KiB|MiB)$/.exec(text) ?? [];
   const bytes = Number(count) * (unit === 'KiB' || unit === 'MiB' ? units[unit] : Number.NaN);
   if (bytes >= MIN_BYTES && bytes <= MAX_BYTES) return bytes;
-  throw new RangeError(`--sizes ${text}: give sizes from 1KiB to 64MiB, such as 64KiB,1MiB`);
+  throw new UsageError(
+    `--sizes has '${text}'`,
+    'Give sizes from 1KiB to 64MiB, such as 64KiB,1MiB',
+  );
 }

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -52,6 +52,53 @@ describe('--max-restarts', () => {
     expect(await run.ended(), run.output).toBe(0);
     expect(run.stderr).toContain('with 2 ranks from the start.');
     expect(run.stdout).toContain('restart 1, after step 0');
+  });
+
+  it.each([
+    ['can not be read', 'state.json', /Reading \S+state\.json: it is no JSON/, 1],
+    [
+      'has a wrong byte, which only who loads it sees',
+      'model-00001-of-00002.safetensors',
+      /Reading \S+safetensors: expected CRC-32/,
+      2,
+    ],
+  ])('takes the checkpoint before where the latest %s', async (_, file, found, restarts) => {
+    const args = ['run', '--nproc', '2', '--max-restarts', '3', '--run-dir', 'out'];
+    const run = new Command([...args, elastic, '8', '1', `0:5:${file}`, '1'], { cwd });
+    expect(await run.ended(), run.output).toBe(0);
+    expect(ended.exec(run.stdout)?.[1]).toBe(undisturbed);
+    const folder = join('out', 'checkpoints');
+    const [notice = ''] = /^The checkpoint \S+ is passed over\. .*$/m.exec(run.stderr) ?? [];
+    expect(notice, run.output).toContain(join(folder, 'step-000004'));
+    expect(notice).toMatch(found);
+    const from = join(folder, 'step-000002');
+    expect(run.stderr).toContain(`(restart ${restarts} of 3) with 2 ranks from ${from}.`);
+    expect(run.stderr).not.toContain(`restart ${restarts + 1}`);
+    expect(run.stdout).toContain(`restart ${restarts}, after step 2`);
+  });
+
+  it('ends where no checkpoint is whole, and does not start from the beginning', async () => {
+    const args = ['run', '--nproc', '2', '--max-restarts', '3', '--run-dir', 'out'];
+    const run = new Command([...args, elastic, '8', '1', '0:3:state.json', '9'], { cwd });
+    expect(await run.ended()).toBe(1);
+    expect(run.stderr).toContain('No checkpoint is whole');
+    expect(run.stderr).not.toContain('Starting again');
+    expect(run.stderr).toContain('Rank 0 failed first: RangeError: planned at step 3');
+  });
+
+  it.each(['threads', 'processes'])('does not repeat a mistake of %s', async (form) => {
+    await writeFile(
+      join(cwd, 'train.mjs'),
+      `import { readFile } from 'node:fs/promises'; console.log('begins'); await readFile('absent.txt');`,
+    );
+    const args = ['run', '--ranks', form, '--max-restarts', '3', 'train.mjs'];
+    const run = new Command(args, { cwd });
+    expect(await run.ended()).toBe(1);
+    expect(run.stdout.match(/^begins$/gm)).toHaveLength(1);
+    expect(run.stderr).toContain("ENOENT: no such file or directory, open 'absent.txt'");
+    expect(run.stderr).toContain(
+      'Not started again: what fails before the first step would fail again',
+    );
   });
 
   it('is a budget: then the run fails as it does without', async () => {

@@ -91,7 +91,10 @@ class Job {
       maxNodes,
       maxRestarts,
       times: { lastCallMs, joinTimeoutMs, heartbeatMs: 20, heartbeatLimitMs: 400 },
-      findResume: async () => checkpoints[this.#checkpoints++],
+      findResume: async () => {
+        const directory = checkpoints[this.#checkpoints++];
+        return directory === 'damaged' ? { kind: 'nowhere' } : { kind: 'from', directory };
+      },
       onNotice: (text) => this.notices.push(text),
     });
     await rendezvous.open();
@@ -200,6 +203,31 @@ describe('a round', () => {
     await a.end(second ?? first, failed(0));
     expect(await b.next(never)).toEqual({ kind: 'over', end: failed(0) });
     expect(await a.next(never)).toEqual({ kind: 'over', end: failed(0) });
+  });
+
+  it('is the last one where a rank made a mistake, whatever the budget', async () => {
+    const hosts = start({ maxRestarts: 3 });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    const { failure } = failed(1);
+    const end = { kind: 'failed', failure: { ...failure, kind: 'mistake' } } as const;
+    await b.end(first, end);
+    expect(await a.next(never)).toEqual({ kind: 'over', end });
+    expect(await b.next(never)).toEqual({ kind: 'over', end });
+  });
+
+  it('is the last one where no checkpoint is whole', async () => {
+    const hosts = start({ maxRestarts: 3, checkpoints: ['', 'damaged'] });
+    const [a, b] = [await hosts.host('a'), await hosts.host('b')];
+    const [first] = await gather([a, b]);
+    if (first === undefined) throw new Error('no round');
+    await b.end(first, failed(1));
+    const ends = await Promise.all([a.next(never), b.next(never)]);
+    expect(ends).toEqual([
+      { kind: 'over', end: failed(1) },
+      { kind: 'over', end: failed(1) },
+    ]);
   });
 
   it('takes in a host that comes later, at no cost', async () => {

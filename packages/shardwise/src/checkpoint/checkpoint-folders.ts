@@ -43,6 +43,17 @@ export async function removeLeftovers(files: DurableFiles, directory: string): P
   }
 }
 
+/** The names of the checkpoints in a folder, that written last first. */
+export async function checkpointNames(directory: string): Promise<readonly string[]> {
+  const names = (await readdir(directory)).filter(isCheckpointName);
+  const dated = await Promise.all(
+    names.map(async (name) => ({ name, ms: await modifiedMs(join(directory, name)) })),
+  );
+  return dated
+    .toSorted((a, b) => b.ms - a.ms || (a.name < b.name ? 1 : -1))
+    .map(({ name }) => name);
+}
+
 /** Leaves the `keep` checkpoints that were written last, `current` among them. */
 export async function prune(
   files: DurableFiles,
@@ -50,14 +61,8 @@ export async function prune(
   keep: number,
   current: string,
 ): Promise<void> {
-  const others = (await readdir(directory)).filter(
-    (name) => isCheckpointName(name) && name !== current,
-  );
-  const dated = await Promise.all(
-    others.map(async (name) => ({ name, ms: await modifiedMs(join(directory, name)) })),
-  );
-  dated.sort((a, b) => b.ms - a.ms || (a.name < b.name ? 1 : -1));
-  for (const { name } of dated.slice(keep - 1)) {
+  const others = (await checkpointNames(directory)).filter((name) => name !== current);
+  for (const name of others.slice(keep - 1)) {
     // Gone at once: a checkpoint of which files are missing would look like one.
     const doomed = join(directory, temporaryName());
     await files.rename(join(directory, name), doomed);

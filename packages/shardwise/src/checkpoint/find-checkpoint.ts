@@ -44,8 +44,8 @@ export async function lookForCheckpoint(directory: string): Promise<FoundCheckpo
   return undefined;
 }
 
-/** Undefined where nothing was saved. */
-async function latestOf(directory: string): Promise<string | undefined> {
+/** What the file "latest" of a folder names; undefined where nothing was saved. Throws CheckpointError. */
+export async function latestOf(directory: string): Promise<string | undefined> {
   const name = (await readSmallFile(join(directory, 'latest'), 256))?.trim();
   if (name === undefined) return undefined;
   if (isCheckpointName(name)) return join(directory, name);

@@ -71,6 +71,9 @@ async function reportOf({
       ? failureReport(result, { verdict, position: await positionOf(result, script) })
       : failureElsewhere(end.failure, result, verdict);
   const { maxRestarts } = plan;
+  if (maxRestarts > 0 && end.failure.kind === 'mistake') {
+    return [...report, 'Not started again: what fails before the first step would fail again'];
+  }
   // A host that has lost the others can't start again, whatever the budget.
   return maxRestarts === 0 || restarts < maxRestarts
     ? report

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import { CheckpointError, type Store } from '@shardwise/core';
-import { findCheckpoint } from '../checkpoint/find-checkpoint.ts';
+import type { Store } from '@shardwise/core';
 import { LoneRendezvous } from '../rendezvous/lone-rendezvous.ts';
 import { openStore } from '../rendezvous/open-store.ts';
-import type { Rendezvous } from '../rendezvous/rendezvous.ts';
+import type { FindResume, Rendezvous } from '../rendezvous/rendezvous.ts';
 import { StoreRendezvous } from '../rendezvous/store-rendezvous.ts';
+import { ResumePoints } from './resume-points.ts';
 import type { HostsPlan, RunPlan } from './run-plan.ts';
 
 export interface OpenRunOptions {
@@ -34,7 +34,7 @@ export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
     node: { id: randomUUID(), name: hostname(), address: '127.0.0.1', ranks: plan.nproc },
     maxRestarts: plan.maxRestarts,
     runDirectory,
-    findResume: () => latestCheckpoint(runDirectory, options.resumeDirectory),
+    findResume: findResumeIn(runDirectory, options),
   });
   return { rendezvous, store: undefined, runDirectory };
 }
@@ -61,7 +61,7 @@ async function openHosts(options: OpenRunOptions, hosts: HostsPlan): Promise<Ope
       maxNodes: nodes.max,
       maxRestarts: plan.maxRestarts,
       times,
-      findResume: () => latestCheckpoint(runDirectory ?? '', options.resumeDirectory),
+      findResume: findResumeIn(runDirectory ?? '', options),
       onNotice,
     });
     await rendezvous.open();
@@ -73,15 +73,10 @@ async function openHosts(options: OpenRunOptions, hosts: HostsPlan): Promise<Ope
   }
 }
 
-/** The run's own, once it has one, else that with which it began. */
-async function latestCheckpoint(
+function findResumeIn(
   runDirectory: string,
-  resumeDirectory: string | undefined,
-): Promise<string | undefined> {
-  try {
-    return (await findCheckpoint(runDirectory)).folder;
-  } catch (error) {
-    if (error instanceof CheckpointError) return resumeDirectory;
-    throw error;
-  }
+  { resumeDirectory, onNotice }: OpenRunOptions,
+): FindResume {
+  const points = new ResumePoints({ runDirectory, resumeDirectory, onNotice });
+  return (failure) => points.next(failure);
 }

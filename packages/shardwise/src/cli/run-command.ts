@@ -95,6 +95,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       script,
       args: options.args,
       form: plan.form,
+      isElastic: plan.hosts !== undefined && plan.hosts.nodes.min < plan.hosts.nodes.max,
       runId: plan.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: plan.maxRestarts,
       environment: withoutRankVariables(process.env),

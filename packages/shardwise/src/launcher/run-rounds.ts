@@ -6,7 +6,9 @@ import {
   type RoundEnd,
   type RoundFailure,
 } from '../rendezvous/round.ts';
+import type { RunMessage } from '../run-state/message.ts';
 import { describeEnd } from './failure.ts';
+import { failureKind } from './failure-kind.ts';
 import type { LaunchResult } from './launch-result.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
 import type { RankEnd } from './rank-handle.ts';
@@ -19,6 +21,8 @@ export interface RunRoundsOptions extends Omit<
   'round' | 'transport' | 'ended' | 'onFailure'
 > {
   readonly rendezvous: Rendezvous;
+  /** Whether the next round may have other hosts: then what fails in one may go well in another. */
+  readonly isElastic: boolean;
   /** Before the ranks start, and where the round is over and they have ended. */
   readonly onRound: (start: RoundStart) => Promise<() => Promise<void>>;
 }
@@ -92,8 +96,16 @@ async function runRound(
     return end;
   });
   let consequence: NodeJS.Timeout | undefined;
+  let hasStepped = false;
+  const onMessage = (message: RunMessage): void => {
+    hasStepped ||= message.kind === 'step';
+    options.onMessage(message);
+  };
   const onFailure = (rank: number, end: RankEnd): void => {
-    const { failure, place } = failureOf(round, rank, end);
+    const { failure: found, place } = failureOf(round, rank, end);
+    const kind = hasStepped ? undefined : failureKind(end.error);
+    const isKept = kind === 'mistake' && options.isElastic && round.epoch > 0;
+    const failure = isKept || kind === undefined ? found : { ...found, kind };
     const failed: RoundEnd = { kind: 'failed', failure };
     if (!isAborted(end.error) || rendezvous.isQuiet(round, place)) say(failed);
     else consequence ??= setTimeout(() => say(failed), CONSEQUENCE_MS);
@@ -107,6 +119,7 @@ async function runRound(
     settle = await options.onRound({ round, choice: transport.choice, before });
     const result = await launch({
       ...options,
+      onMessage,
       round,
       transport,
       ended: ended.promise,

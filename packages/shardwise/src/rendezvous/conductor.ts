@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core';
 import type { Pulse } from './pulse.ts';
+import { mayStartAgain, type FindResume } from './rendezvous.ts';
 import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
 import type { RendezvousTimes } from './rendezvous-times.ts';
 import { endKey, finishedKey } from './round-keys.ts';
@@ -17,7 +18,7 @@ export interface ConductorOptions {
   readonly maxNodes: number;
   readonly maxRestarts: number;
   readonly times: RendezvousTimes;
-  readonly findResume: () => Promise<string | undefined>;
+  readonly findResume: FindResume;
   /** For the user: what is waited for. */
   readonly onNotice: (text: string) => void;
 }
@@ -106,8 +107,10 @@ export class Conductor {
 
   async #begin(): Promise<void> {
     const { shared, maxNodes, findResume } = this.#options;
-    const resumeDirectory = await findResume();
+    const { end } = await shared.read();
+    const point = await findResume(end?.kind === 'failed' ? end.failure : undefined);
     await shared.update((state) => {
+      if (point.kind === 'nowhere') return { ...state, phase: 'over' };
       const nodes = state.waiting.toSorted(
         (a, b) =>
           Number(b.id === state.leader) - Number(a.id === state.leader) ||
@@ -120,7 +123,7 @@ export class Conductor {
         epoch: state.epoch + 1,
         nodes: nodes.slice(0, maxNodes),
         waiting: nodes.slice(maxNodes),
-        resumeDirectory,
+        resumeDirectory: point.directory,
         end: undefined,
       };
     });
@@ -155,7 +158,7 @@ export class Conductor {
     const { shared, maxRestarts } = this.#options;
     await shared.update((state) => {
       if (end.kind === 'joined') return { ...state, phase: 'gathering', end };
-      if (end.kind === 'failed' && state.restarts < maxRestarts) {
+      if (mayStartAgain(end) && state.restarts < maxRestarts) {
         return { ...state, phase: 'gathering', restarts: state.restarts + 1, end };
       }
       return { ...state, phase: 'over', end };

@@ -1,12 +1,11 @@
-import type { NextRound, Rendezvous } from './rendezvous.ts';
+import { mayStartAgain, type FindResume, type NextRound, type Rendezvous } from './rendezvous.ts';
 import type { Round, RoundEnd, RoundNode } from './round.ts';
 
 export interface LoneRendezvousOptions {
   readonly node: RoundNode;
   readonly maxRestarts: number;
   readonly runDirectory: string;
-  /** The checkpoint to go on from, looked for before each round. */
-  readonly findResume: () => Promise<string | undefined>;
+  readonly findResume: FindResume;
 }
 
 /** One host has nobody to agree with, and a restart budget all the same. */
@@ -23,9 +22,13 @@ export class LoneRendezvous implements Rendezvous {
   async next(signal: AbortSignal): Promise<NextRound> {
     signal.throwIfAborted();
     const { node, maxRestarts, runDirectory, findResume } = this.#options;
-    if (this.#epoch >= 0) {
-      const end = await this.#end.promise;
-      if (end.kind !== 'failed' || this.#restarts >= maxRestarts) return { kind: 'over', end };
+    const end = this.#epoch < 0 ? undefined : await this.#end.promise;
+    if (end !== undefined && (!mayStartAgain(end) || this.#restarts >= maxRestarts)) {
+      return { kind: 'over', end };
+    }
+    const point = await findResume(end?.kind === 'failed' ? end.failure : undefined);
+    if (end !== undefined) {
+      if (point.kind === 'nowhere') return { kind: 'over', end };
       this.#restarts += 1;
       this.#end = Promise.withResolvers();
     }
@@ -36,7 +39,7 @@ export class LoneRendezvous implements Rendezvous {
       nodeRank: 0,
       restarts: this.#restarts,
       runDirectory,
-      resumeDirectory: await findResume(),
+      resumeDirectory: point.kind === 'from' ? point.directory : undefined,
       store: undefined,
     };
     return { kind: 'round', round };

@@ -46,7 +46,12 @@ const endSchema = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('finished') }),
   z.object({
     kind: z.literal('failed'),
-    failure: z.object({ rank: z.int().nonnegative().optional(), node: text, reason: text }),
+    failure: z.object({
+      rank: z.int().nonnegative().optional(),
+      node: text,
+      reason: text,
+      kind: z.enum(['mistake', 'checkpoint']).optional(),
+    }),
   }),
   z.object({ kind: z.literal('joined'), nodes: z.array(text).max(MAX_NODES) }),
   z.object({ kind: z.literal('stopped'), node: text }),

@@ -1,9 +1,24 @@
-import type { Round, RoundEnd } from './round.ts';
+import type { Round, RoundEnd, RoundFailure } from './round.ts';
 
 /** The next round, or how the run ended. */
 export type NextRound =
   | { readonly kind: 'round'; readonly round: Round }
   | { readonly kind: 'over'; readonly end: RoundEnd };
+
+/** Where ranks start again. */
+export type ResumePoint =
+  /** Without a checkpoint: at the beginning. */
+  | { readonly kind: 'from'; readonly directory: string | undefined }
+  /** The run is over: no checkpoint that could help is left. */
+  | { readonly kind: 'nowhere' };
+
+/** Looks for it before each round; `failure` ended the one before. */
+export type FindResume = (failure: RoundFailure | undefined) => Promise<ResumePoint>;
+
+/** Whether ranks that failed so are started again while the budget lasts. */
+export function mayStartAgain(end: RoundEnd): boolean {
+  return end.kind === 'failed' && end.failure.kind !== 'mistake';
+}
 
 /**
  * Where the hosts of a run agree on who takes part, from when, and how it ended. Each host's launcher

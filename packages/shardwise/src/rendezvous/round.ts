@@ -39,7 +39,14 @@ export interface RoundFailure {
   /** Its label; empty where there is one host. */
   readonly node: string;
   readonly reason: string;
+  /**
+   * `mistake`: what a rank would do again, so that nobody starts it again. `checkpoint`: a rank could not
+   * read the one from which it was to go on. Absent: what may go well the next time.
+   */
+  readonly kind?: FailureKind | undefined;
 }
+
+export type FailureKind = 'mistake' | 'checkpoint';
 
 /** How a round ended, the same for all hosts. */
 export type RoundEnd =

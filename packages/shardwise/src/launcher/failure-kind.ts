@@ -1,0 +1,57 @@
+import { ShardwiseError } from '@shardwise/core';
+import type { FailureKind } from '../rendezvous/round.ts';
+
+/** A rank that has not reported a step yet has done nothing that depends on chance but to start. */
+export function failureKind(error: unknown): FailureKind | undefined {
+  // Of the errors about checkpoints, those about files name one; the others say what does not fit.
+  if (ShardwiseError.isInstance(error) && error.code === 'CHECKPOINT' && 'path' in error.fields) {
+    return 'checkpoint';
+  }
+  return isMistake(error) ? 'mistake' : undefined;
+}
+
+/** Options, shapes, dtypes and layouts do not change by themselves. */
+const MISTAKES: ReadonlySet<string> = new Set([
+  'CONFIG',
+  'CHECKPOINT',
+  'SHAPE',
+  'DTYPE',
+  'LAYOUT',
+  'TENSOR_STATE',
+]);
+/** Of the system: nothing of that name, or nothing that this user may read. All else may be for a moment. */
+const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EPERM']);
+const SYSTEM_CODE = /^E(?!RR_)[A-Z\d]+$/;
+
+function isMistake(error: unknown): boolean {
+  const chain = [...causesOf(error)];
+  const codes = chain.flatMap((each) =>
+    'code' in each && typeof each.code === 'string' ? [each.code] : [],
+  );
+  const systemCode = codes.find((code) => SYSTEM_CODE.test(code));
+  if (systemCode !== undefined) return ABSENT.has(systemCode);
+  const [outer, inner] = chain;
+  if (outer === undefined) return false;
+  if (ShardwiseError.isInstance(outer)) {
+    if (MISTAKES.has(outer.code)) return true;
+    // A worker that is gone may have been ended; what it threw is its cause.
+    return (
+      outer.code === 'DATA' &&
+      (inner === undefined ? !('worker' in outer.fields) : isMistake(inner))
+    );
+  }
+  // Whatever `fetch` meets is a TypeError, and has a cause.
+  if (outer instanceof TypeError || outer.name === 'TypeError') return inner === undefined;
+  return (
+    outer.name === 'SyntaxError' ||
+    outer.name === 'ReferenceError' ||
+    codes[0]?.startsWith('ERR_MODULE') === true
+  );
+}
+
+function* causesOf(error: unknown): Iterable<Error> {
+  for (let current = error, depth = 0; current instanceof Error && depth < 8; depth += 1) {
+    yield current;
+    current = current.cause;
+  }
+}
