@@ -315,13 +315,13 @@ describe('a run that was interrupted', () => {
       'batches of another size on another world',
       1,
       [],
-      /^Rank 0 failed: CheckpointError: to continue a run of 2 ranks with batches of 8: 1 rank with batches of 8\. Pass --batch-size 16/,
+      /^Rank 0 failed: ConfigError: to continue in .*: the state was saved with batchSize 8 on each of 2 ranks; this data loader has batchSize 8\. Use batchSize 16/,
     ],
     [
       'another batch size',
       2,
       ['--batch-size', '4'],
-      /ConfigError: to continue in the middle of an epoch: the state was saved with batchSize 8; this data loader has batchSize 4/,
+      /ConfigError: to continue in the middle of an epoch: the state was saved with batchSize 8 on each of 2 ranks; this data loader has batchSize 4 on each of 2 ranks/,
     ],
   ] as const)('is not continued with %s', async (name, ranks, changed, message) => {
     const run = await train({

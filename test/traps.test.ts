@@ -56,6 +56,37 @@ describe('runs and data', () => {
     expect(run.stdout.match(/begins/g)).toHaveLength(1);
     expect(run.stderr).toContain('Not started again');
   });
+
+  it('a loader goes on with other ranks: no item is lost or comes twice', async () => {
+    const world = (ranks: number, batchSize: number): sw.DataLoader<{ i: sw.NDArray<'i32'> }>[] =>
+      Array.from({ length: ranks }, (_, rank) => {
+        const dataset = new sw.ArrayDataset({
+          i: sw.ndArray(Int32Array.from({ length: 24 }, (_, i) => i)),
+        });
+        const sampler = new sw.DistributedSampler({ dataset, numReplicas: ranks, rank });
+        return new sw.DataLoader({ dataset, sampler, batchSize });
+      });
+    const seen: number[] = [];
+    const saved = world(4, 2);
+    for (const loader of saved) for await (const { i } of loader) if (seen.push(...i.data)) break;
+    const loaded = world(2, 4);
+    for (const loader of loaded) {
+      loader.load(saved[0]?.state());
+      for await (const { i } of loader) seen.push(...i.data);
+    }
+    expect(seen.sort((a, b) => a - b)).toEqual(Array.from({ length: 24 }, (_, i) => i));
+  });
+
+  it('a program that looks at one batch of a loader with workers ends', async () => {
+    const files = {
+      'train.ts': `import { DataLoader } from 'shardwise';
+const dataset = { module: new URL('./data.ts', import.meta.url), length: 9 };
+await new DataLoader({ dataset, workers: 1 })[Symbol.asyncIterator]().next();`,
+      'data.ts': `const item = { data: Float32Array.of(1), shape: [1], dtype: 'f32' };
+export default { length: 9, get: () => item };`,
+    };
+    expect((await runScript(files)).exitCode).toBe(0);
+  });
 });
 
 /** `shardwise run` with these files in an empty folder, `train.ts` being the script. */

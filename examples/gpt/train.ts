@@ -39,7 +39,7 @@ import { unigramEntropy } from './entropy.ts';
 import { generate } from './generate.ts';
 import { GPT } from './model.ts';
 import { readOptions } from './options.ts';
-import { progressSchema, rankProgressSchema, readProgress } from './progress.ts';
+import { readProgress } from './progress.ts';
 
 const options = readOptions(process.argv.slice(2));
 const context = await init();
@@ -90,7 +90,7 @@ const schedule = warmupSchedule(warmupSteps, cosineSchedule(options.steps - warm
 let step = 0;
 if (context.resumeDirectory !== undefined) {
   const checkpoint = await loadCheckpoint(context.resumeDirectory);
-  const progress = readProgress(checkpoint, { rank, worldSize, batchSize });
+  const progress = readProgress(checkpoint, rank);
   await loadModel(checkpoint, model);
   await loadOptimizer(checkpoint, model, optimizer);
   loader.load(progress.loader);
@@ -199,8 +199,8 @@ async function save(): Promise<void> {
     step,
     model,
     optimizer,
-    extra: progressSchema.parse({ loader: loader.state() }),
-    rankExtra: rankProgressSchema.parse({ random: randomState() }),
+    extra: { loader: loader.state() },
+    rankExtra: { random: randomState() },
   });
   if (rank === 0) console.log(`checkpoint of step ${step} in ${folder}`);
 }

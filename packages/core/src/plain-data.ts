@@ -55,11 +55,7 @@ export function nullable<T>(check: Check<T>): Check<T | null> {
   return (value, path) => (value === null ? null : check(value, path));
 }
 
-export function list<T>(
-  check: Check<T>,
-  minLength: number,
-  maxLength: number,
-): Check<readonly T[]> {
+export function list<T>(check: Check<T>, minLength: number, maxLength: number): Check<T[]> {
   return (value, path) => {
     if (!Array.isArray(value) || value.length < minLength || value.length > maxLength) {
       const length = minLength === maxLength ? `${minLength}` : `${minLength} to ${maxLength}`;

@@ -1,4 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, test, vi } from 'vitest';
 import { DataLoader, type DataLoaderOptions } from '../src/data/data-loader.ts';
 import type { WorkerDataset } from '../src/data/worker-dataset.ts';
 import { ConfigError, DataError } from '../src/spec/errors.ts';
@@ -38,6 +43,16 @@ async function failureOf(
   );
   if (!(error instanceof DataError)) throw new Error('no DataError', { cause: error });
   return { error, stack: error.cause instanceof Error ? (error.cause.stack ?? '') : '' };
+}
+
+setFlagsFromString('--expose-gc');
+const collect: unknown = runInNewContext('gc');
+
+/** Threads that this one has started, and that have not ended. */
+function workers(): number {
+  const report: unknown = process.report.getReport();
+  if (typeof report !== 'object' || report === null || !('workers' in report)) return fail();
+  return Array.isArray(report.workers) ? report.workers.length : fail();
 }
 
 describe('workers', () => {
@@ -96,8 +111,6 @@ describe('workers', () => {
   });
 
   test('end with the iteration, also with one that is left', async () => {
-    const workers = (): number =>
-      process.getActiveResourcesInfo().filter((name) => name === 'MessagePort').length;
     const before = workers();
     const loader = loaderOf({ dataset: numbers({ length: 100 }), prefetch: 8 });
     for await (const batch of loader) {
@@ -107,6 +120,34 @@ describe('workers', () => {
     }
     await readAll(loader);
     expect(workers()).toBe(before);
+  });
+
+  test.each([
+    'take the first batch and drop the iterator',
+    'leave the loop',
+    'make an iterator and never ask it',
+    'give the iterator back',
+    'read two epochs at once, and none to its end',
+  ])('do not keep a program alive that has nothing left to do: %s', async (way) => {
+    const program = fileURLToPath(new URL('./peek-fixture.ts', import.meta.url));
+    const { stdout } = await promisify(execFile)(process.execPath, [program, way], {
+      timeout: 20_000,
+    });
+    expect(stdout).toBe('saw 0\n');
+  });
+
+  test('end with an iterator that nobody has any more', async () => {
+    const before = workers();
+    const loader = loaderOf({ dataset: numbers({ length: 100 }) });
+    await loader[Symbol.asyncIterator]().next();
+    expect(workers()).toBe(before + 2);
+    await vi.waitFor(
+      () => {
+        if (typeof collect === 'function') collect();
+        expect(workers()).toBe(before);
+      },
+      { timeout: 10_000 },
+    );
   });
 
   test.each<[string, Partial<DataLoaderOptions<Numbered>>]>([
@@ -124,5 +165,5 @@ describe('workers', () => {
 });
 
 function fail(): never {
-  throw new Error('no samples');
+  throw new Error('not what is expected');
 }

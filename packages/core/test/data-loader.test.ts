@@ -6,10 +6,18 @@ import type { Dataset } from '../src/data/dataset.ts';
 import { DistributedSampler } from '../src/data/distributed-sampler.ts';
 import { type NDArray, ndArray } from '../src/data/nd-array.ts';
 import { Generator } from '../src/random/generator.ts';
+import { randomState } from '../src/random/keys.ts';
 import { ConfigError } from '../src/spec/errors.ts';
 import { golden, indicesText } from './golden/random.ts';
 
 type Item = { readonly item: NDArray<'i32'> };
+interface WorldOptions {
+  readonly items: number;
+  readonly shuffle: boolean;
+  /** Of batches that are small, and of items for which there is no rank. */
+  readonly dropLast: boolean;
+  readonly dropItems: boolean;
+}
 type Options = Omit<DataLoaderOptions<Item>, 'dataset'> & { readonly items?: number };
 
 function loaderOf({ items = 10, ...options }: Options): DataLoader<Item> {
@@ -203,12 +211,93 @@ describe('state', () => {
     expect(() => loaderOf(options).load(state)).toThrow(message);
   });
 
-  test('is refused by another world', () => {
-    const of = (numReplicas: number): DataLoader<Item> =>
-      loaderOf({ sampler: new DistributedSampler({ dataset: 10, numReplicas, rank: 0 }) });
-    expect(() => of(3).load(of(2).state())).toThrow(
-      'the state was saved with sampler.numReplicas 2; this data loader has sampler.numReplicas 3',
+  /** Loaders of all ranks of a world, which take `batch` items a step together. */
+  function worldOf(ranks: number, batch: number, options: WorldOptions): DataLoader<Item>[] {
+    const { items, shuffle, dropLast, dropItems } = options;
+    return Array.from({ length: ranks }, (_, rank) => {
+      const sampler = new DistributedSampler({
+        dataset: items,
+        numReplicas: ranks,
+        rank,
+        shuffle,
+        dropLast: dropItems,
+      });
+      return loaderOf({ items, batchSize: batch / ranks, dropLast, sampler });
+    });
+  }
+
+  /** By step, what all ranks got. */
+  async function stepsOf(
+    world: readonly DataLoader<Item>[],
+    count: number = Infinity,
+  ): Promise<number[][]> {
+    const epochs = await Promise.all(
+      world.map((loader) => (count === Infinity ? epochOf(loader) : take(loader, count))),
     );
+    return (epochs[0] ?? []).map((_, step) =>
+      epochs.flatMap((batches) => batches[step] ?? []).sort((a, b) => a - b),
+    );
+  }
+
+  test('continues on another number of ranks whose batches together are as large, item for item', async () => {
+    const world = fc.record({
+      items: fc.integer({ min: 1, max: 60 }),
+      shuffle: fc.boolean(),
+      dropLast: fc.boolean(),
+      dropItems: fc.boolean(),
+    });
+    const divisor = fc.constantFrom(1, 2, 3, 4, 6, 12);
+    const property = fc.asyncProperty(
+      world,
+      divisor,
+      divisor,
+      fc.nat({ max: 6 }),
+      async (options, ranksBefore, ranksAfter, wanted) => {
+        const saving = worldOf(ranksBefore, 12, options);
+        const seen = Math.min(wanted, saving[0]?.length ?? 0);
+        const before = await stepsOf(saving, seen);
+        const state: unknown = JSON.parse(JSON.stringify(saving[0]?.state()));
+        const loading = worldOf(ranksAfter, 12, options);
+        for (const loader of loading) loader.load(state);
+        const after = await stepsOf(loading);
+
+        const whole = await stepsOf(worldOf(ranksAfter, 12, options));
+        // Only a last, small batch may hold other items: those that even out the number of ranks.
+        const isWhole = (step: number): boolean => (step + 1) * 12 <= options.items;
+        const kept = [...before, ...after];
+        expect(after).toEqual(whole.slice(seen));
+        expect(kept.filter((_, step) => isWhole(step))).toEqual(
+          whole.filter((_, step) => isWhole(step)),
+        );
+        if (!options.dropLast && !options.dropItems) {
+          expect([...new Set(kept.flat())].sort((a, b) => a - b)).toEqual(
+            Array.from({ length: options.items }, (_, i) => i),
+          );
+        }
+        // The next epoch is a whole one.
+        expect(await stepsOf(loading)).toHaveLength(loading[0]?.length ?? 0);
+      },
+    );
+    await fc.assert(property, { numRuns: 200 });
+  });
+
+  test.each([
+    [{ ranks: 3, batch: 6 }, 'Use batchSize 3,'],
+    [{ ranks: 2, batch: 6 }, 'Use a number of ranks that divides 9'],
+  ])('is refused by a world of %j, which takes other steps', ({ ranks, batch }, todo) => {
+    const options = { items: 60, shuffle: true, dropLast: false, dropItems: false };
+    const state = worldOf(1, 9, options)[0]?.state();
+    const load = (): void => worldOf(ranks, batch, options)[0]?.load(state);
+    expect(load).toThrow(ConfigError);
+    expect(load).toThrow(
+      `saved with batchSize 9; this data loader has batchSize ${batch / ranks} on each of ${ranks} ranks. ${todo}`,
+    );
+  });
+
+  test('is JSON for the compiler, too', () => {
+    type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+    const json: Json = { loader: loaderOf({}).state(), random: randomState() };
+    expect(JSON.parse(JSON.stringify(json))).toEqual(json);
   });
 
   test.each<[string, unknown]>([

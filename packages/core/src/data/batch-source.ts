@@ -4,6 +4,8 @@ import type { ArrayTree } from './nd-array.ts';
 /** Makes batches of indices; several may be under way at once. */
 export interface BatchSource<Batch> {
   fetch(indices: readonly number[]): Promise<Batch>;
+  /** Whether somebody waits for a batch: else none that is under way keeps the process alive. */
+  setAwaited(isAwaited: boolean): void;
   close(): Promise<void>;
 }
 
@@ -20,6 +22,8 @@ export class LocalSource<Sample extends ArrayTree> implements BatchSource<Sample
   async fetch(indices: readonly number[]): Promise<Sample> {
     return this.#collate(await Promise.all(indices.map(async (index) => this.#dataset.get(index))));
   }
+
+  setAwaited(): void {}
 
   async close(): Promise<void> {}
 }

@@ -4,6 +4,7 @@ import { ConfigError } from '../spec/errors.ts';
 import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
+import { BatchIterator } from './batch-iterator.ts';
 import { type BatchSource, LocalSource } from './batch-source.ts';
 import { checkInteger } from './check-integer.ts';
 import { collate } from './collate.ts';
@@ -107,12 +108,18 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   }
 
   /**
-   * The next iteration continues after the batches that `state` counts. Throws ConfigError where it
-   * is not a state, or is of a loader with other batches (world size, batch size, length, seed).
+   * The next iteration continues after the batches that `state` counts. Other ranks of a
+   * DistributedSampler go on with the items that are left where all their batches together are as large:
+   * what 4 ranks saved with a batchSize of 8 continues on 2 with 16. Throws ConfigError where `state` is not
+   * one, or is of a loader with other batches (of all ranks), another length or another order.
    */
   load(state: unknown): void {
-    const { epoch, batchesSeen, generator, ...settings } = parseLoaderState(state);
-    checkSameSettings(settings, this.#settings());
+    const { epoch, batchesSeen: seen, generator, ...settings } = parseLoaderState(state);
+    const own = this.#settings();
+    checkSameSettings(settings, own);
+    // Ranks that leave out a last small batch may have fewer batches than others.
+    const batchesSeen =
+      settings.numReplicas === own.numReplicas ? seen : Math.min(seen, this.length);
     const drawn = generator === null ? 'without' : 'with';
     const draws = this.#sampler.generator === undefined ? 'without' : 'with';
     if (batchesSeen > this.length || drawn !== draws) {
@@ -128,10 +135,16 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     this.#cursor = { epoch, batchesSeen, begun: false, generator };
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Sample, undefined, undefined> {
+  [Symbol.asyncIterator](): BatchIterator<Sample> {
+    return new BatchIterator(() => {
+      const source = this.#source();
+      return { source, batches: this.#read(source) };
+    });
+  }
+
+  async *#read(source: BatchSource<Sample>): AsyncGenerator<Sample, undefined, undefined> {
     const cursor = this.#begin();
     const wanted = this.#indices(cursor);
-    const source = this.#source();
     const ahead: Promise<Sample>[] = [];
     try {
       for (;;) {
@@ -178,7 +191,8 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   #settings(): LoaderSettings {
     const { batchSize, dropLast } = this.#batches;
-    return { batchSize, dropLast, sampler: this.#sampler.settings };
+    const { settings: sampler, numReplicas = 1 } = this.#sampler;
+    return { batchSize, numReplicas, dropLast, sampler };
   }
 
   #source(): BatchSource<Sample> {

@@ -63,7 +63,6 @@ export class DistributedSampler implements ResumableSampler {
     return {
       kind: 'distributed',
       length: this.#items,
-      numReplicas: this.numReplicas,
       shuffle: this.#shuffle,
       seed: this.#seed,
       dropLast: this.#dropLast,

@@ -13,18 +13,21 @@ import { checkGeneratorState, type GeneratorState } from '../random/generator-st
 import { ConfigError } from '../spec/errors.ts';
 import type { SamplerSettings } from './resumable-sampler.ts';
 
-/** Where a data loader is, as plain data; the same on every rank of a DistributedSampler. */
-export interface LoaderState {
+/** Where a data loader is, as plain data, which JSON keeps; the same on every rank of a DistributedSampler. */
+// A type, not an interface: only a type is assignable to one of any JSON.
+export type LoaderState = {
   readonly version: 1;
   readonly epoch: number;
   /** Batches of the epoch that have been handed out. */
   readonly batchesSeen: number;
   readonly batchSize: number;
+  /** Ranks that take turns in the sampler's order. */
+  readonly numReplicas: number;
   readonly dropLast: boolean;
   readonly sampler: SamplerSettings;
   /** The sampler's stream at the start of the epoch, where it draws from one. */
   readonly generator: GeneratorState | null;
-}
+};
 
 const setting: Check<string | number | boolean> = (value, path) => {
   if (typeof value === 'number' || typeof value === 'boolean') return value;
@@ -36,6 +39,7 @@ const checkLoaderState: Check<LoaderState> = object<LoaderState>({
   epoch: integer(0),
   batchesSeen: integer(0),
   batchSize: integer(1),
+  numReplicas: integer(1),
   dropLast: boolean,
   sampler: record(setting, 64),
   generator: nullable(checkGeneratorState),
@@ -52,10 +56,14 @@ export function parseLoaderState(value: unknown): LoaderState {
 }
 
 /** What two loaders must have in common for one to continue the other's epoch. */
-export type LoaderSettings = Pick<LoaderState, 'batchSize' | 'dropLast' | 'sampler'>;
+export type LoaderSettings = Pick<
+  LoaderState,
+  'batchSize' | 'numReplicas' | 'dropLast' | 'sampler'
+>;
 
-/** Throws ConfigError that names what differs. */
+/** Throws ConfigError that names what differs. Other ranks go on where their batches together are as large. */
 export function checkSameSettings(saved: LoaderSettings, own: LoaderSettings): void {
+  checkSameItems(saved, own);
   const before = flatten(saved);
   const now = flatten(own);
   const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
@@ -73,7 +81,33 @@ export function checkSameSettings(saved: LoaderSettings, own: LoaderSettings): v
   );
 }
 
-function flatten({ batchSize, dropLast, sampler }: LoaderSettings): SamplerSettings {
+/** Of a step of all ranks. */
+function checkSameItems(saved: LoaderSettings, own: LoaderSettings): void {
+  const items = saved.batchSize * saved.numReplicas;
+  if (items === own.batchSize * own.numReplicas) return;
+  const text = ({ batchSize, numReplicas }: LoaderSettings): string =>
+    numReplicas === 1
+      ? `batchSize ${batchSize}`
+      : `batchSize ${batchSize} on each of ${numReplicas} ranks`;
+  const batchSize = items / own.numReplicas;
+  throw new ConfigError(
+    {
+      asked: 'to continue in the middle of an epoch',
+      found: `the state was saved with ${text(saved)}; this data loader has ${text(own)}`,
+      todo: Number.isInteger(batchSize)
+        ? `Use batchSize ${batchSize}, or begin an epoch with setEpoch instead`
+        : `Use a number of ranks that divides ${items}, or begin an epoch with setEpoch instead`,
+    },
+    {
+      savedBatchSize: saved.batchSize,
+      savedReplicas: saved.numReplicas,
+      batchSize: own.batchSize,
+      numReplicas: own.numReplicas,
+    },
+  );
+}
+
+function flatten({ dropLast, sampler }: LoaderSettings): SamplerSettings {
   const entries = Object.entries(sampler).map(([name, value]) => [`sampler.${name}`, value]);
-  return { batchSize, dropLast, ...Object.fromEntries(entries) };
+  return { dropLast, ...Object.fromEntries(entries) };
 }

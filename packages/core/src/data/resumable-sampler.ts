@@ -7,6 +7,11 @@ export type SamplerSettings = Readonly<Record<string, string | number | boolean>
 /** A sampler whose order a data loader can take up again in the middle of an epoch. */
 export interface ResumableSampler extends Sampler {
   readonly settings: SamplerSettings;
+  /**
+   * Ranks that take one order in turns, item by item: rank r the items r, r + numReplicas, … of it. A
+   * loader can then go on with other ranks, whose batches together are as large. Default: 1.
+   */
+  readonly numReplicas?: number;
   /** The stream that the order of each epoch is drawn from, where the epoch does not decide it. */
   readonly generator?: Generator | undefined;
 }

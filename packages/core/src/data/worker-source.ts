@@ -36,6 +36,10 @@ export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch>
     return worker.fetch({ id, indices });
   }
 
+  setAwaited(isAwaited: boolean): void {
+    for (const worker of this.#workers) worker.setAwaited(isAwaited);
+  }
+
   async close(): Promise<void> {
     await Promise.all(this.#workers.map((worker) => worker.close()));
   }
@@ -55,6 +59,7 @@ class WorkerThread<Batch extends ArrayTree> {
     worker.on('messageerror', (error: Error) => this.#fail('sent what cannot be read', error));
     worker.on('error', (error) => this.#fail('failed', error));
     worker.on('exit', (code) => this.#fail(`ended with code ${code}`));
+    worker.unref();
   }
 
   async fetch(request: BatchRequest): Promise<Batch> {
@@ -63,6 +68,11 @@ class WorkerThread<Batch extends ArrayTree> {
     this.#pending.set(request.id, pending);
     this.#worker.postMessage(request, []);
     return pending.promise;
+  }
+
+  setAwaited(isAwaited: boolean): void {
+    if (isAwaited) this.#worker.ref();
+    else this.#worker.unref();
   }
 
   async close(): Promise<void> {

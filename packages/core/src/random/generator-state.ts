@@ -13,15 +13,15 @@ import {
 import { MersenneTwister } from './mersenne-twister.ts';
 
 /** A generator at one moment, as plain data that JSON keeps exactly. */
-export interface GeneratorState {
+export type GeneratorState = {
   readonly version: 1;
   /** In decimal, since it can exceed 2^53. */
   readonly seed: string;
-  readonly words: readonly number[];
+  readonly words: number[];
   readonly position: number;
   /** The second value of a Box-Muller pair, where only the first has been taken. */
   readonly nextNormal: number | null;
-}
+};
 
 export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>({
   version: exactly(1),

@@ -6,13 +6,13 @@ import { Generator } from './generator.ts';
 import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 
 /** Where this rank's random numbers stand, as plain data. */
-export interface RandomState {
+export type RandomState = {
   readonly generator: GeneratorState;
   /** First half of the keys. */
   readonly seed: number;
   /** Keys given out since manualSeed, modulo 2^32. */
   readonly counter: number;
-}
+};
 
 const checkRandomState: Check<RandomState> = object<RandomState>({
   generator: checkGeneratorState,
