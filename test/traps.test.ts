@@ -57,6 +57,14 @@ describe('runs and data', () => {
     expect(run.stderr).toContain('Not started again');
   });
 
+  it('report({ loss }) of a tensor is refused: the step would not be shown', async () => {
+    const train = `import { init, ones } from 'shardwise';
+const context = await init();
+context.report({ step: 1, loss: ones([]).sum() });`;
+    const run = await runScript({ 'train.ts': train });
+    expect(run.stderr).toMatch(/to report loss: a Tensor\. Give a number: await ….item\(\)/);
+  });
+
   it('a loader goes on with other ranks: no item is lost or comes twice', async () => {
     const world = (ranks: number, batchSize: number): sw.DataLoader<{ i: sw.NDArray<'i32'> }>[] =>
       Array.from({ length: ranks }, (_, rank) => {

@@ -23,7 +23,7 @@ export { createPageWorld, type PageRank, type PageWorld } from './browser/create
 export { joinPageWorld } from './browser/join-page-world.ts';
 export { sharingAvailability, type SharingAvailability } from './browser/sharing-availability.ts';
 export { peerClosedError } from './call/failure.ts';
-export { recordCalls } from './recorder/record-calls.ts';
+export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';
 export { FlightRecorder, type FlightRecorderOptions } from './recorder/flight-recorder.ts';
 export type {
   FlightDump,

@@ -41,7 +41,7 @@ async function run(fixture: string, { worldSize = 2, ...options }: RunOptions = 
       ...transport,
       abort: (rank, reason) => {
         aborts.push(`${rank}: ${reason}`);
-        return transport.abort(rank, reason);
+        transport.abort(rank, reason);
       },
     },
     stop: new AbortController().signal,

@@ -36,6 +36,12 @@ describe('what ranks of another host say', () => {
     expect(await relay(messages)).toEqual(messages);
   });
 
+  it("comes with the script's own metrics, whatever they are called", async () => {
+    const metrics = { accuracy: 0.5, constructor: NaN, loss: -Infinity, kind: Infinity, step: 0 };
+    const messages = [stepReport(2, 1, { metrics }), stepReport(3, 1, { metrics: {} })];
+    expect(await relay(messages)).toEqual(messages);
+  });
+
   it('comes in several parts where it is more than a store takes at once', async () => {
     const events = Array.from({ length: 4000 }, (_, index) => ({
       name: `event ${index} ${'x'.repeat(60)}`,

@@ -77,6 +77,29 @@ describe('the report', () => {
     expect(page).not.toMatch(/NaN|Infinity|undefined/);
   });
 
+  it("has a chart of each of the script's own metrics, and one of those that share a name", () => {
+    const page = htmlReport(
+      runOf(
+        Array.from({ length: 40 }, (_, index) =>
+          stepReport(0, index + 1, {
+            metrics: {
+              'accuracy/train': index / 50,
+              ...(index % 10 === 9 ? { 'accuracy/validation': index / 60 } : {}),
+              Loss: 3,
+            },
+          }),
+        ),
+        1,
+      ),
+    );
+    expect(page.match(/<h2>accuracy<\/h2>/g)).toHaveLength(1);
+    expect(page).toMatch(/<\/i>train<\/span><span><i [^>]*><\/i>validation<\/span>/);
+    expect(page).toContain('<b>0.7800</b><span>accuracy/train</span>');
+    expect(page).toContain('<b>0.6500</b><span>accuracy/validation</span>');
+    const ids = [...page.matchAll(/<clipPath id="([^"]+)"/g)].map(([, id]) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
   it('asks nothing of the network or of other files', () => {
     expect(html).not.toMatch(/\b(src|href)=|url\((?!#)|@import|https?:|fetch\(|import\(/);
   });

@@ -78,6 +78,41 @@ describe('the live block', () => {
     expect(plain).toEqual(liveBlock(running, 90, uncoloured));
   });
 
+  it("shows the script's own metrics with their course, what was reported last", () => {
+    const own = runOf(
+      [1, 2, 3, 4].map((step) =>
+        stepReport(0, step, {
+          metrics: {
+            accuracy: step / 5,
+            ...(step === 2 ? { 'F1/validation': 0.61234, constructor: 12 } : {}),
+          },
+        }),
+      ),
+      1,
+    );
+    expect(liveBlock(own, 80, uncoloured)[3]).toBe(
+      'metrics  accuracy 0.8000 ▁▃▆█  F1/validation 0.6123 ▁  constructor 12 ▁',
+    );
+  });
+
+  it('shows as many metrics as three rows hold, and how many more there are', () => {
+    const metrics = Object.fromEntries(
+      Array.from({ length: 20 }, (_, index) => [`metric ${index}`, index / 7]),
+    );
+    const many = runOf([stepReport(0, 1, { metrics })], 1);
+    for (const columns of [30, 60, 100]) {
+      const lines = liveBlock(many, columns, uncoloured);
+      const first = lines.findIndex((line) => line.startsWith('metrics'));
+      const rows = lines.slice(
+        first,
+        lines.findIndex((line) => line.startsWith('speed')),
+      );
+      expect(rows).toHaveLength(3);
+      if (columns > 30) expect(rows[2]).toMatch(/ {2}and \d+ more$/);
+      for (const line of lines) expect(line.length).toBeLessThan(columns);
+    }
+  });
+
   it('shows a loss that has diverged', () => {
     const diverged = runOf([stepReport(0, 1, { loss: NaN }), stepReport(1, 1)]);
     expect(liveBlock(diverged, 80, uncoloured)[2]).toBe('loss     NaN');
@@ -88,6 +123,14 @@ describe('a line of plain output', () => {
   it('has what the block has, without escape codes', () => {
     expect(plainLine(runOf(reports(3)))).toMatchInlineSnapshot(
       `"step 3/100  loss 1.3333  20.0k tokens/s  100 ms (compute 70.0 ms, communication 15.0 ms, data 5.00 ms)  ETA 10s"`,
+    );
+  });
+
+  it("has the step's own metrics", () => {
+    const metrics = { accuracy: 0.5, 'learning rate': 0.0003, epoch: 2, ratio: NaN };
+    const line = plainLine(runOf([stepReport(0, 1, { metrics })], 1));
+    expect(line).toContain(
+      'loss 4.0000  accuracy 0.5000  learning rate 3.000e-4  epoch 2  ratio NaN  10.0k tokens/s',
     );
   });
 

@@ -12,6 +12,11 @@ export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void
   group.recordTo(recorder.group('world', group.rank, group.worldRanks));
 }
 
+/** Whether recordCalls takes it. */
+export function canRecordCalls(group: ProcessGroup): boolean {
+  return group instanceof CheckedGroup && group.counters.entries().length === 0;
+}
+
 function refusal(found: string): ConfigError {
   return new ConfigError({
     asked: 'Recording the calls of a group',

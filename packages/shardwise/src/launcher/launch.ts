@@ -70,7 +70,9 @@ export async function launch(options: LaunchOptions): Promise<LaunchResult> {
   /** Releases the ranks from their collectives, and ends those that do not end. */
   const release = ({ rank, reason }: LaunchEnd): void => {
     if (grace !== undefined || isOver) return;
-    if (!transport.abort(rank, reason)) orderAll({ kind: 'abort', rank, reason });
+    transport.abort(rank, reason);
+    // Of a group of their own, or on other hosts, only the ranks can end the calls.
+    orderAll({ kind: 'abort', rank, reason });
     grace = setTimeout(force, options.graceMs ?? GRACE_MS);
   };
   const onEnd = (rank: number, end: RankEnd): void => {

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
 import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
 import { StepRecorder } from './step-recorder.ts';
@@ -37,7 +38,10 @@ export function createRankContext(parts: RankParts): RankContext {
     runDirectory,
     resumeDirectory,
     report: (metrics) => recorder.report(metrics),
-    describe: (facts) => send({ kind: 'facts', rank, facts: { ...facts } }),
+    describe: (facts) => {
+      checkFacts(facts);
+      send({ kind: 'facts', rank, facts: { ...facts } });
+    },
     shouldStop: async (step) => stop.stopsAfter(step),
     get stopRequested() {
       return stop.requested;

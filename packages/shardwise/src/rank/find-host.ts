@@ -1,17 +1,23 @@
 import { isMainThread } from 'node:worker_threads';
+import type { ProcessGroup } from '@shardwise/core';
 import { asRankLaunch } from '../environment/as-rank-launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import { launcherVariable } from '../launcher/environment.ts';
 import { environmentHost } from './environment-host.ts';
+import { groupHost } from './group-host.ts';
 import { launchedHost } from './launched-host.ts';
 import { findLauncher } from './launcher-link.ts';
 import { loneHost } from './lone-host.ts';
 import type { RankHost } from './rank-host.ts';
 
-/** Our launcher, where it has started this rank; else what the environment says. Throws ConfigError. */
-export async function findHost(): Promise<RankHost> {
+/**
+ * Our launcher, where it has started this rank; else the script's own group; else what the environment says.
+ * Throws ConfigError.
+ */
+export async function findHost(group?: ProcessGroup): Promise<RankHost> {
   const link = await findLauncher();
-  if (link !== undefined) return launchedHost(link);
+  if (link !== undefined) return launchedHost(link, group);
+  if (group !== undefined) return groupHost(group, process.env);
   // What a rank starts is not that rank, though it has its variables.
   if (!isMainThread || process.env[launcherVariable] !== undefined) return loneHost();
   const launch = asRankLaunch(detectLaunch(process.env));

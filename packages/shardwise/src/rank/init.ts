@@ -1,11 +1,18 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { LineMesh, setRank, type Backend } from '@shardwise/core';
+import { canRecordCalls } from '@shardwise/collectives';
+import { LineMesh, setRank, type Backend, type ProcessGroup } from '@shardwise/core';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
 
 export interface InitOptions {
+  /**
+   * All ranks, where the script connects them itself: `createGroup(transport)`, or a vendor's. Under
+   * `shardwise run` it has the run's ranks. `context.close()` closes it. Default: a group by the transport that
+   * suits how this rank was started.
+   */
+  readonly group?: ProcessGroup;
   /** Computes this rank's tensors. Default: `cpu()`, over the memory that the ranks share. */
   readonly device?: Backend;
 }
@@ -20,12 +27,13 @@ const AXIS = 'dp';
  * Tensors are computed on the rank's device from now on.
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
-  const host = await findHost();
+  const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
   let runDirectory: string | undefined;
   // Before its first call, which may be the one that asks for the directory.
-  if (host.isRecorded) recordFlight(group, () => runDirectory, process.env);
+  if (host.isRecorded && canRecordCalls(group))
+    recordFlight(group, () => runDirectory, process.env);
   const surroundings = await host.enter(joined);
   runDirectory = surroundings.runDirectory;
   const device = options.device ?? (await cpu(arena));

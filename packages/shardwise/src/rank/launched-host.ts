@@ -1,15 +1,24 @@
+import type { ProcessGroup } from '@shardwise/core';
 import { StopWord } from '../launcher/stop-word.ts';
 import { abortReason } from './abort-reason.ts';
 import { AgreedStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 import type { LauncherLink } from './launcher-link.ts';
+import { checkOwnGroup, ownTransport } from './own-transport.ts';
 import type { RankHost } from './rank-host.ts';
 
-/** Of a rank that `shardwise run` has started; metrics go to the launcher, which shows them. */
-export function launchedHost(link: LauncherLink): RankHost {
+/**
+ * Of a rank that `shardwise run` has started; metrics go to the launcher, which shows them. `own` is a group that
+ * the script has made. Throws ConfigError where it has other ranks.
+ */
+export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
   const { data } = link;
-  const { rank, localRank, runDirectory, resumeDirectory, transport } = data;
+  const { rank, localRank, runDirectory, resumeDirectory } = data;
+  if (own !== undefined) checkOwnGroup(own, data);
+  const transport = own === undefined ? data.transport : ownTransport(own);
+  // The launcher itself ends the calls of ranks that share its memory.
+  const isTold = own !== undefined || !['threads', 'shm'].includes(data.way.kind);
   const stopped = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<never>();
   // Told to nobody where the rank has joined and makes no call.
@@ -24,13 +33,19 @@ export function launchedHost(link: LauncherLink): RankHost {
     localRank,
     transport,
     isRecorded: true,
-    join: () => Promise.race([joinWorld(data), aborted.promise]),
+    join: () =>
+      own === undefined
+        ? Promise.race([joinWorld(data), aborted.promise])
+        : Promise.resolve({ group: own, arena: undefined }),
     enter: async ({ group }: JoinedRank) => {
       const agreed = new AgreedStop(group);
       void stopped.promise.then(() => agreed.request());
       aborted.promise.catch((reason: unknown) => {
-        if (reason instanceof Error) group.close(reason);
+        if (isTold && reason instanceof Error) group.close(reason);
       });
+      if (own !== undefined && rank === 0) {
+        link.send({ kind: 'facts', rank, facts: { group: transport.reason } });
+      }
       return {
         runDirectory,
         resumeDirectory,

@@ -23,7 +23,7 @@ export interface RankContext {
   /** The checkpoint that `--resume` named, for loadCheckpoint. */
   readonly resumeDirectory: string | undefined;
 
-  /** Once an update, on every rank. Cheap. */
+  /** Once an update, on every rank. Cheap. Throws ConfigError for figures that are no numbers, and for a step twice. */
   report(metrics: StepMetrics): void;
   /** Facts of the model or the run for the report's head, such as the number of parameters. */
   describe(facts: Readonly<Record<string, Fact>>): void;

@@ -1,5 +1,6 @@
 import { statistics, subscribe, type TimelineEvent } from '@shardwise/core';
 import type { RankMessage } from '../run-state/message.ts';
+import { MetricsCheck } from './check-metrics.ts';
 import type { StepMetrics } from './step-metrics.ts';
 
 export interface StepRecorderOptions {
@@ -16,6 +17,7 @@ const MAX_EVENTS = 5000;
 export class StepRecorder {
   readonly #options: StepRecorderOptions;
   readonly #unsubscribe: () => void;
+  readonly #check = new MetricsCheck();
   #statistics = statistics();
   #startMs = now();
   #dataMs = 0;
@@ -27,7 +29,10 @@ export class StepRecorder {
     this.#unsubscribe = subscribe((event) => this.#listen(event));
   }
 
-  report({ step, ...metrics }: StepMetrics): void {
+  /** Throws ConfigError for what is no such report. */
+  report(report: StepMetrics): void {
+    this.#check.check(report);
+    const { step, ...metrics } = report;
     const { rank, send, memoryBytes } = this.#options;
     const before = this.#statistics;
     const after = statistics();

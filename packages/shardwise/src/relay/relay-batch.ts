@@ -28,7 +28,18 @@ const words: Readonly<Record<string, number>> = {
   Infinity,
   '-Infinity': -Infinity,
 };
-const metrics = new Set(['loss', 'validationLoss', 'learningRate']);
+const figures = new Set(['loss', 'validationLoss', 'learningRate']);
+
+function number(found: unknown): unknown {
+  return typeof found === 'string' ? (words[found] ?? found) : found;
+}
+
+/** JSON's reviver: figures of a step are numbers again. */
+function restore(key: string, found: unknown): unknown {
+  if (figures.has(key)) return number(found);
+  if (key !== 'metrics' || typeof found !== 'object' || found === null) return found;
+  return Object.fromEntries(Object.entries(found).map(([name, value]) => [name, number(value)]));
+}
 
 export function encodeMessage(message: RankMessage): string {
   return JSON.stringify(message, (_, value: unknown) =>
@@ -43,9 +54,7 @@ export function encodeBatch(encoded: readonly string[], isLast: boolean): Uint8A
 /** What is no message of a rank is left out; undefined where all of it is something else. */
 export function decodeBatch(bytes: Uint8Array): RelayBatch | undefined {
   try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(bytes), (key, found: unknown) =>
-      metrics.has(key) && typeof found === 'string' ? (words[found] ?? found) : found,
-    );
+    const value: unknown = JSON.parse(new TextDecoder().decode(bytes), restore);
     const { messages, isLast } = batchSchema.parse(value);
     return { messages: messages.flatMap((message) => parseRankMessage(message) ?? []), isLast };
   } catch {

@@ -2,21 +2,12 @@ import type { RunState } from '../run-state/run-state.ts';
 import { mergeSummaries, otherMs, type StepSummary } from '../run-state/summary.ts';
 import { formatBytes, formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
 import { areaChart } from './area-chart.ts';
+import { type Card, drawCard, HALF, lineCard, WIDE } from './card.ts';
 import { colours, rankColour } from './colours.ts';
-import { escapeHtml } from './escape-html.ts';
-import { lineChart, type LineSeries } from './line-chart.ts';
+import type { LineSeries } from './line-chart.ts';
+import { metricCards } from './metric-cards.ts';
 import { representativeStep, timelineChart } from './timeline-chart.ts';
 
-interface Card {
-  readonly title: string;
-  readonly wide: boolean;
-  readonly legend: readonly { readonly name: string; readonly colour: string }[];
-  readonly chart: string;
-  readonly note?: string;
-}
-
-const WIDE = { width: 1080, height: 300 } as const;
-const HALF = { width: 520, height: 230 } as const;
 /** More points than pixels say no more. */
 const MAX_POINTS = 700;
 
@@ -30,19 +21,12 @@ export function chartCards(state: RunState): readonly string[] {
     timeCard(points, steps),
     memoryCard(points, steps, state.head.worldSize),
     memoryKindsCard(points, steps),
+    ...metricCards(points, steps),
     learningRateCard(points, steps),
     timelineCard(state),
   ]
     .filter((card) => card !== undefined)
     .map(drawCard);
-}
-
-function drawCard({ title, wide, legend, chart, note }: Card): string {
-  const items = legend.map(
-    ({ name, colour }) => `<span><i style="background:${colour}"></i>${escapeHtml(name)}</span>`,
-  );
-  const noteText = note === undefined ? '' : `<p class="note">${escapeHtml(note)}</p>`;
-  return `<section class="card${wide ? ' wide' : ''}"><div class="head"><h2>${escapeHtml(title)}</h2><div class="legend">${items.join('')}</div></div><div class="plot">${chart}</div>${noteText}</section>`;
 }
 
 function lossCard(points: readonly StepSummary[], steps: readonly number[]): Card | undefined {
@@ -163,23 +147,6 @@ function learningRateCard(
   return lineCard('Learning rate', HALF, steps, [series], {
     format: (value) => value.toPrecision(3),
   });
-}
-
-function lineCard(
-  title: string,
-  size: typeof WIDE | typeof HALF,
-  steps: readonly number[],
-  series: readonly LineSeries[],
-  {
-    format,
-    unit = '',
-    fromZero = true,
-  }: { format: (value: number) => string; unit?: string; fromZero?: boolean },
-): Card | undefined {
-  const present = series.filter(({ values }) => values.some((value) => value !== undefined));
-  if (present.length === 0) return undefined;
-  const chart = lineChart({ size, label: title, steps, series: present, format, unit, fromZero });
-  return { title, wide: size === WIDE, legend: present, chart };
 }
 
 function timelineCard({ timelines, head, recent }: RunState): Card | undefined {

@@ -38,7 +38,7 @@ export function chartFrame(options: FrameOptions): string {
   const { width, height } = size;
   const right = width - margin.right;
   const bottom = height - margin.bottom;
-  const clip = `clip-${label.replaceAll(/\W+/g, '-').toLowerCase()}`;
+  const clip = `clip-${Buffer.from(`${label} ${width}`).toString('hex')}`;
   const grid = y.ticks.map((tick) => {
     const at = pixel(y(tick));
     return `<line class="grid" x1="${margin.left}" x2="${right}" y1="${at}" y2="${at}"/><text class="tick" x="${margin.left - 8}" y="${at}" dy="0.32em" text-anchor="end">${escapeHtml(formatY(tick))}</text>`;

@@ -1,5 +1,11 @@
 import { tokensPerSecond, type RunState } from '../run-state/run-state.ts';
-import { formatCount, formatDuration, formatLoss, formatMilliseconds } from '../text/format.ts';
+import {
+  formatCount,
+  formatDuration,
+  formatLoss,
+  formatMetric,
+  formatMilliseconds,
+} from '../text/format.ts';
 import { chartCards } from './chart-cards.ts';
 import { escapeHtml } from './escape-html.ts';
 import { hoverScript } from './hover-script.ts';
@@ -47,8 +53,11 @@ function statusOf({ exitCodes, stopping }: RunState): Status {
   return stopping ? 'stopped' : 'finished';
 }
 
+/** The others are in their charts. */
+const METRIC_TILES = 4;
+
 function tiles(state: RunState): readonly (readonly [value: string, label: string])[] {
-  const { latest, totalSteps, history, recent, head } = state;
+  const { latest, totalSteps, history, recent, head, metrics } = state;
   const validation = history.points.findLast((point) => point.validationLoss !== undefined);
   const rate = tokensPerSecond(state);
   const done = latest === undefined ? 0 : latest.step;
@@ -57,6 +66,9 @@ function tiles(state: RunState): readonly (readonly [value: string, label: strin
     ...(validation?.validationLoss === undefined
       ? []
       : [[formatLoss(validation.validationLoss), 'validation loss'] as const]),
+    ...Object.entries(metrics)
+      .slice(0, METRIC_TILES)
+      .map(([name, value]) => [formatMetric(value), name] as const),
     [totalSteps === undefined ? String(done) : `${done} / ${totalSteps}`, 'steps'],
     [formatDuration((latest?.endMs ?? head.startMs) - head.startMs), 'duration'],
     ...(rate === undefined ? [] : [[formatCount(rate), 'tokens per second'] as const]),

@@ -1,5 +1,6 @@
 import type { MemoryUse } from '@shardwise/strategies';
 import { z } from 'zod';
+import { MAX_METRICS, METRIC_NAME, type NamedMetrics } from './named-metrics.ts';
 
 /** What one rank says of one step. */
 export interface StepReport {
@@ -10,6 +11,8 @@ export interface StepReport {
   readonly loss?: number | undefined;
   readonly validationLoss?: number | undefined;
   readonly learningRate?: number | undefined;
+  /** Under names of the script's choice. */
+  readonly metrics?: NamedMetrics | undefined;
   /** Of this rank alone. */
   readonly tokens?: number | undefined;
   /** Milliseconds since the epoch, as all points in time here. */
@@ -88,7 +91,11 @@ export type RunMessage = RankMessage | LauncherMessage;
 const rank = z.int().nonnegative();
 const milliseconds = z.number().nonnegative();
 /** A loss may have diverged. */
-const metric = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]).optional();
+const figure = z.union([z.number(), z.nan(), z.literal(Infinity), z.literal(-Infinity)]);
+const metric = figure.optional();
+const metrics = z
+  .record(z.string().regex(METRIC_NAME), figure)
+  .refine((value) => Object.keys(value).length <= MAX_METRICS);
 
 const bytes = z.number().nonnegative();
 
@@ -112,6 +119,7 @@ const rankMessage = z.discriminatedUnion('kind', [
     loss: metric,
     validationLoss: metric,
     learningRate: metric,
+    metrics: metrics.optional(),
     tokens: z.number().nonnegative().optional(),
     endMs: z.number(),
     stepMs: milliseconds,

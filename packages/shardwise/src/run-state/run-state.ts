@@ -1,6 +1,7 @@
 import { formatDuration } from '../text/format.ts';
 import { appendStep, dropFrom, emptyHistory, type History } from './history.ts';
 import type { Fact, RoundMessage, RunMessage, StepReport, Timeline } from './message.ts';
+import type { NamedMetrics } from './named-metrics.ts';
 import { summarize, type StepSummary } from './summary.ts';
 
 /** What is known of a run before it starts. */
@@ -30,6 +31,8 @@ export interface RunState {
   /** The last step that every rank has reported. */
   readonly latest: StepSummary | undefined;
   readonly history: History;
+  /** By name, in the order in which they came: what was reported last. */
+  readonly metrics: NamedMetrics;
   /** Of the last steps, heavier the later; milliseconds and tokens of one step. */
   readonly recent: { readonly stepMs: number; readonly tokens: number } | undefined;
   readonly processBytes: number | undefined;
@@ -59,6 +62,7 @@ export function initialRunState(head: RunHead): RunState {
     totalSteps: undefined,
     latest: undefined,
     history: emptyHistory,
+    metrics: {},
     recent: undefined,
     processBytes: undefined,
     facts: {},
@@ -130,6 +134,7 @@ function reduceStep(state: RunState, report: StepReport): RunState {
     totalSteps,
     latest,
     history: appendStep(history, latest),
+    metrics: { ...state.metrics, ...latest.metrics },
     timelines: isAgain ? state.timelines.filter(({ step }) => step < latest.step) : state.timelines,
     recent: smooth(state, latest),
     pending,

@@ -1,5 +1,6 @@
 import type { MemoryUse } from '@shardwise/strategies';
 import type { StepReport } from './message.ts';
+import { figureOf, type NamedMetrics } from './named-metrics.ts';
 
 /** One step over all ranks, or the mean of several steps that follow each other. */
 export interface StepSummary {
@@ -11,6 +12,8 @@ export interface StepSummary {
   readonly loss: number | undefined;
   readonly validationLoss: number | undefined;
   readonly learningRate: number | undefined;
+  /** By name; a name that no rank has reported is not there. */
+  readonly metrics: NamedMetrics;
   /** Of all ranks. */
   readonly tokens: number;
   /** Of the slowest rank. */
@@ -33,6 +36,13 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
     if (values.length === 0) return undefined;
     return values.reduce((sum, value) => sum + value, 0) / values.length;
   };
+  const names = new Set(reports.flatMap(({ metrics = {} }) => Object.keys(metrics)));
+  const metrics = Object.fromEntries(
+    [...names].map((name) => [
+      name,
+      mean((report) => figureOf(report.metrics, name)) ?? Number.NaN,
+    ]),
+  );
   const memory = reports.find((report) => report.memory !== undefined)?.memory;
   return {
     step: reports[0]?.step ?? 0,
@@ -41,6 +51,7 @@ export function summarize(reports: readonly StepReport[]): StepSummary {
     loss: mean(({ loss }) => loss),
     validationLoss: mean(({ validationLoss }) => validationLoss),
     learningRate: mean(({ learningRate }) => learningRate),
+    metrics,
     tokens: reports.reduce((sum, { tokens = 0 }) => sum + tokens, 0),
     stepMs: Math.max(...reports.map(({ stepMs }) => stepMs)),
     computeMs: mean(({ computeMs }) => computeMs) ?? 0,
@@ -62,16 +73,23 @@ export function otherMs(summary: StepSummary): number {
 export function mergeSummaries(earlier: StepSummary, later: StepSummary): StepSummary {
   const steps = earlier.steps + later.steps;
   const mean = (a: number, b: number): number => (a * earlier.steps + b * later.steps) / steps;
+  const known = (a: number | undefined, b: number | undefined): number | undefined =>
+    a === undefined || b === undefined ? (b ?? a) : mean(a, b);
+  const names = new Set([...Object.keys(earlier.metrics), ...Object.keys(later.metrics)]);
+  const metrics = Object.fromEntries(
+    [...names].map((name) => [
+      name,
+      known(figureOf(earlier.metrics, name), figureOf(later.metrics, name)) ?? Number.NaN,
+    ]),
+  );
   return {
     step: later.step,
     steps,
     endMs: later.endMs,
-    loss:
-      earlier.loss === undefined || later.loss === undefined
-        ? (later.loss ?? earlier.loss)
-        : mean(earlier.loss, later.loss),
+    loss: known(earlier.loss, later.loss),
     validationLoss: later.validationLoss ?? earlier.validationLoss,
     learningRate: later.learningRate ?? earlier.learningRate,
+    metrics,
     tokens: mean(earlier.tokens, later.tokens),
     stepMs: mean(earlier.stepMs, later.stepMs),
     computeMs: mean(earlier.computeMs, later.computeMs),

@@ -1,6 +1,13 @@
+import { figureOf } from '../run-state/named-metrics.ts';
 import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
 import { otherMs, type StepSummary } from '../run-state/summary.ts';
-import { formatBytes, formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
+import {
+  formatBytes,
+  formatCount,
+  formatLoss,
+  formatMetric,
+  formatMilliseconds,
+} from '../text/format.ts';
 import { displayPath } from '../text/display-path.ts';
 import type { Colour, Paint } from './paint.ts';
 import { sparkline } from '../text/sparkline.ts';
@@ -13,6 +20,11 @@ interface Span {
 const LABEL_COLUMNS = 9;
 const MAX_COLUMNS = 100;
 const GAP: Span = { text: '  ' };
+/** Of a metric's course; rows that all metrics take at most. */
+const METRIC_COLUMNS = 10;
+const METRIC_ROWS = 3;
+/** `  and 12 more` */
+const MORE_COLUMNS = 13;
 
 /** The block that stands at the bottom of the terminal while a run lasts; one string a line. */
 export function liveBlock(state: RunState, columns: number, paint: Paint): readonly string[] {
@@ -21,6 +33,7 @@ export function liveBlock(state: RunState, columns: number, paint: Paint): reado
     ['run', runSpans(state)],
     ['step', stepSpans(state, width)],
     ['loss', lossSpans(state, width)],
+    ...metricRows(state, width),
     ['speed', speedSpans(state)],
     ['time', timeSpans(state.latest, width)],
     ['memory', memorySpans(state)],
@@ -78,6 +91,36 @@ function lossSpans({ latest, history }: RunState, width: number): readonly Span[
     { text: sparkline(losses, room), colour: 'green' },
     { text: tail },
   ];
+}
+
+/** Each metric with its value and course, as many in a row as there is room. */
+function metricRows(
+  { metrics, history }: RunState,
+  width: number,
+): readonly (readonly [label: string, spans: readonly Span[]])[] {
+  const rows: Span[][] = [];
+  let used = 0;
+  const entries = Object.entries(metrics);
+  for (const [index, [name, value]] of entries.entries()) {
+    const values = history.points.flatMap((point) => figureOf(point.metrics, name) ?? []);
+    const spans = [
+      { text: `${name} ` },
+      { text: formatMetric(value), colour: Number.isFinite(value) ? 'bold' : 'red' },
+      { text: ` ${sparkline(values, METRIC_COLUMNS)}`, colour: 'green' },
+    ] as const satisfies readonly Span[];
+    const columns = spans.reduce((sum, { text }) => sum + text.length, 0);
+    const isLastRow = rows.length === METRIC_ROWS && index < entries.length - 1;
+    const room = isLastRow ? width - MORE_COLUMNS : width;
+    const isFull = rows.length === 0 || used + GAP.text.length + columns > room;
+    if (isFull && rows.length === METRIC_ROWS) {
+      rows.at(-1)?.push({ text: `  and ${entries.length - index} more`, colour: 'dim' });
+      break;
+    }
+    if (isFull) rows.push([...spans]);
+    else rows.at(-1)?.push(GAP, ...spans);
+    used = isFull ? columns : used + GAP.text.length + columns;
+  }
+  return rows.map((spans, row) => [row === 0 ? 'metrics' : '', spans]);
 }
 
 function speedSpans(state: RunState): readonly Span[] {

@@ -1,5 +1,5 @@
 import { timeLeft, tokensPerSecond, type RunState } from '../run-state/run-state.ts';
-import { formatCount, formatLoss, formatMilliseconds } from '../text/format.ts';
+import { formatCount, formatLoss, formatMetric, formatMilliseconds } from '../text/format.ts';
 
 /** The last step as one line without escape codes; undefined before the first. */
 export function plainLine(state: RunState): string | undefined {
@@ -12,6 +12,7 @@ export function plainLine(state: RunState): string | undefined {
     `step ${latest.step}${totalSteps === undefined ? '' : `/${totalSteps}`}`,
     loss === undefined ? '' : `loss ${formatLoss(loss)}`,
     validationLoss === undefined ? '' : `validation ${formatLoss(validationLoss)}`,
+    ...Object.entries(latest.metrics).map(([name, value]) => `${name} ${formatMetric(value)}`),
     rate === undefined ? '' : `${formatCount(rate)} tokens/s`,
     `${formatMilliseconds(stepMs)} (${split})`,
     timeLeft(state) ?? '',

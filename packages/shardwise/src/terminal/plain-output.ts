@@ -1,4 +1,5 @@
 import type { RunState } from '../run-state/run-state.ts';
+import type { StepSummary } from '../run-state/summary.ts';
 import { plainLine } from './plain-line.ts';
 import { namedLine, stoppingNotice, type OutputStream, type RunOutput } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
@@ -12,6 +13,7 @@ export class PlainOutput implements RunOutput {
   #printed: number | undefined;
   #printedMs = -Infinity;
   #last: RunState | undefined;
+  #before: StepSummary | undefined;
   #stopping = false;
   #transport: string | undefined;
 
@@ -32,8 +34,8 @@ export class PlainOutput implements RunOutput {
     }
     if (latest === undefined || latest.step === this.#printed) return;
     const due = latest.endMs - this.#printedMs >= INTERVAL_MS;
-    if (due || latest.step === totalSteps || latest.validationLoss !== undefined)
-      this.#print(state);
+    if (due || latest.step === totalSteps || this.#isMeasured(latest)) this.#print(state);
+    this.#before = latest;
   }
 
   rankLine(rank: number, line: string, stream: OutputStream): void {
@@ -48,6 +50,16 @@ export class PlainOutput implements RunOutput {
     if (this.#last !== undefined && this.#last.latest?.step !== this.#printed) {
       this.#print(this.#last);
     }
+  }
+
+  /** What is measured now and then is not to be missed. */
+  #isMeasured({ validationLoss, metrics }: StepSummary): boolean {
+    const before = this.#before;
+    if (validationLoss !== undefined) return true;
+    return (
+      before !== undefined &&
+      Object.keys(metrics).some((name) => !Object.hasOwn(before.metrics, name))
+    );
   }
 
   #print(state: RunState): void {

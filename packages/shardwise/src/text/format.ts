@@ -32,6 +32,11 @@ export function formatLoss(loss: number): string {
   return loss.toFixed(4);
 }
 
+/** Whole numbers as they are, others as a loss. */
+export function formatMetric(value: number): string {
+  return Number.isInteger(value) && Math.abs(value) < 1e9 ? String(value) : formatLoss(value);
+}
+
 function scaled(value: number, base: number, units: readonly string[], space = ' '): string {
   let unit = 0;
   let rest = value;

@@ -26,10 +26,7 @@ export async function createRankTransport(
       return {
         choice,
         way: local.way,
-        abort: (rank, reason) => {
-          local.abort(rank, reason);
-          return true;
-        },
+        abort: (rank, reason) => local.abort(rank, reason),
         close: () => local.close(),
       };
     }
@@ -47,7 +44,7 @@ async function overTcp(round: Round, choice: TransportChoice): Promise<RankTrans
   return {
     choice,
     way: { kind: 'tcp', hosts: hostsOf(round), meeting },
-    abort: () => false,
+    abort: () => undefined,
     close,
   };
 }
@@ -67,10 +64,8 @@ async function hosted(
   return {
     choice,
     way: { kind: 'hosted', local: local.way, hosts: hostsOf(round), meeting },
-    abort: (rank, reason) => {
-      local.abort(rank === undefined ? undefined : inLocalWorld(rank), reason);
-      return false;
-    },
+    abort: (rank, reason) =>
+      local.abort(rank === undefined ? undefined : inLocalWorld(rank), reason),
     close: () => {
       local.close();
       close();

@@ -5,11 +5,8 @@ import type { TransportChoice } from './transport-choice.ts';
 export interface RankTransport {
   readonly choice: TransportChoice;
   readonly way: JoinWay;
-  /**
-   * Makes every pending and future call of this host's ranks fail, with `rank` as the culprit. False
-   * where the launcher has no hold of it, and the ranks are to be told.
-   */
-  abort(rank: number | undefined, reason: string): boolean;
+  /** Makes every pending and future call in memory of this host fail, with `rank` as the culprit. */
+  abort(rank: number | undefined, reason: string): void;
   /** Once the ranks have ended. */
   close(): void;
 }

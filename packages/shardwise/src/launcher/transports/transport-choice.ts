@@ -3,8 +3,11 @@ import type { ShmAvailability } from '@shardwise/collectives/node';
 /** What `shardwise run` can choose from. */
 export type LaunchedTransport = 'threads' | 'shm' | 'tcp' | 'hosted';
 
-/** `mpi`: of ranks that mpirun or srun has started; `none`: of a rank that is alone. */
-export type TransportKind = LaunchedTransport | 'mpi' | 'none';
+/**
+ * `mpi`: of ranks that mpirun or srun has started; `own`: of a group that the script has made; `none`: of a
+ * rank that is alone.
+ */
+export type TransportKind = LaunchedTransport | 'mpi' | 'own' | 'none';
 
 /** How the ranks of a world reach each other, and why so. */
 export interface TransportChoice<Kind extends TransportKind = TransportKind> {

@@ -1,0 +1,26 @@
+import { ConfigError, type ProcessGroup } from '@shardwise/core';
+import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+
+/** Of a group that the script has made. */
+export function ownTransport({ size }: ProcessGroup): TransportChoice<'own'> {
+  return {
+    kind: 'own',
+    reason: `${size} ${size === 1 ? 'rank' : 'ranks'} of the script's own group`,
+  };
+}
+
+/** Throws ConfigError where the launcher started another rank. */
+export function checkOwnGroup(
+  group: ProcessGroup,
+  { rank, worldSize }: { readonly rank: number; readonly worldSize: number },
+): void {
+  if (group.rank === rank && group.size === worldSize) return;
+  throw new ConfigError(
+    {
+      asked: `init with a group in which this is rank ${group.rank} of ${group.size}`,
+      found: `shardwise run has started it as rank ${rank} of ${worldSize}`,
+      todo: 'Make the group of RANK and WORLD_SIZE, which each rank has in its environment',
+    },
+    { rank, worldSize, groupRank: group.rank, groupSize: group.size },
+  );
+}

@@ -1,0 +1,26 @@
+import { resolve } from 'node:path';
+import type { ProcessGroup } from '@shardwise/core';
+import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import { runDirectoryName } from '../run-state/run-directory.ts';
+import { AgreedStop } from './agreed-stop.ts';
+import { printedMetrics } from './printed-metrics.ts';
+import type { RankSurroundings } from './rank-host.ts';
+import { shareText } from './share-text.ts';
+
+/** What surrounds a rank of a group that our launcher has not made: rank 0 prints its metrics. */
+export async function withoutLauncher(
+  group: ProcessGroup,
+  transport: TransportChoice,
+): Promise<RankSurroundings> {
+  // By one clock, and on one host's disk.
+  const own = resolve(runDirectoryName(process.argv[1] ?? 'script', new Date()));
+  const runDirectory = await shareText(group, own);
+  const stop = new AgreedStop(group);
+  const metrics = printedMetrics({
+    runDirectory,
+    rank: group.rank,
+    transport,
+    onStop: () => stop.request(),
+  });
+  return { runDirectory, resumeDirectory: undefined, stop, ...metrics };
+}
