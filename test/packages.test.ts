@@ -1,6 +1,6 @@
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
@@ -17,16 +17,37 @@ const packed = z.array(
   }),
 );
 
+const dependenciesSchema = z.object({
+  optionalDependencies: z.record(z.string(), z.string()).optional(),
+  devDependencies: z.record(z.string(), z.string()).optional(),
+});
+const runtimeSchema = z.object({
+  name: z.string(),
+  version: z.string(),
+  files: z.array(z.string()),
+  os: z.array(z.string()),
+  cpu: z.array(z.string()),
+});
+
 const folders = globSync('packages/*/package.json', { cwd: repository })
   .map((path) => path.split(/[\\/]/)[1] ?? '')
   .toSorted();
 const packageNames = folders.map((name) => (name === 'shardwise' ? name : `@shardwise/${name}`));
+/** One for each platform, with ONNX Runtime's library. */
+const runtimes = globSync('runtimes/*/package.json', { cwd: repository }).map((path) => {
+  const manifest = runtimeSchema.parse(JSON.parse(readFileSync(join(repository, path), 'utf8')));
+  return { folder: dirname(path), ...manifest };
+});
 const programs = documents.flatMap(blocksOf).filter(({ kind }) => kind === 'program');
 
 /** Outside the repository: nothing here finds its sources or its node_modules. */
 const project = mkdtempSync(join(tmpdir(), 'shardwise-packages-'));
 const tarballs = mkdtempSync(join(tmpdir(), 'shardwise-tarballs-'));
 let packages: z.infer<typeof packed> = [];
+
+function manifestOf(folder: string): z.infer<typeof dependenciesSchema> {
+  return dependenciesSchema.parse(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')));
+}
 
 /** As a user of the packages does it: without the export condition of the repository. */
 function inProject(command: string, ...args: readonly string[]): Promise<Ended> {
@@ -39,19 +60,28 @@ async function inRepository(command: string, ...args: readonly string[]): Promis
   return run.stdout;
 }
 
-/** Builds what is missing or out of date, packs all packages, and installs them in one project. */
+/**
+ * Builds what is missing or out of date, packs all packages and this platform's library, and installs them in
+ * one project.
+ */
 beforeAll(async () => {
   await inRepository('tsc', '-b', ...folders.map((name) => join('packages', name)));
   const workspaces = folders.map((name) => `--workspace=packages/${name}`);
   const options = ['--json', '--ignore-scripts', '--pack-destination', tarballs];
-  packages = packed.parse(JSON.parse(await inRepository('npm', 'pack', ...options, ...workspaces)));
+  const own = runtimes.find(({ os, cpu }) => os[0] === process.platform && cpu[0] === process.arch);
+  if (own === undefined) throw new Error('no library for this platform');
+  packages = [
+    ...packed.parse(JSON.parse(await inRepository('npm', 'pack', ...options, ...workspaces))),
+    ...packed.parse(JSON.parse(await inRepository('npm', 'pack', ...options, `./${own.folder}`))),
+  ];
   const dependencies = Object.fromEntries(
     packages.map(({ name, filename }) => [name, `file:${join(tarballs, filename)}`]),
   );
   const manifest = { name: 'user-of-shardwise', private: true, type: 'module', dependencies };
   writeFileSync(join(project, 'package.json'), JSON.stringify(manifest));
   for (const block of programs) writeFileSync(join(project, fileNameOf(block)), block.code);
-  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts'];
+  // As a user does it: with the scripts of what is installed, none of which may want anything of a network.
+  const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
   const install = await inProject('npm', 'install', ...flags);
   expect(install.exitCode, install.output).toBe(0);
 }, 180_000);
@@ -85,7 +115,28 @@ describe.each(packageNames)('the tarball of %s', (name) => {
   });
 });
 
+describe.each(runtimes)('the package $name', ({ folder, version, files, os, cpu }) => {
+  test('holds the library for its platform, and is what backend-cpu depends on', () => {
+    expect(folder).toBe(join('runtimes', `${os.join()}-${cpu.join()}`));
+    for (const file of files) {
+      expect(statSync(join(repository, folder, file)).size).toBeGreaterThan(10_000_000);
+    }
+    const backend = manifestOf(join(repository, 'packages', 'backend-cpu'));
+    const name = `@shardwise/onnxruntime-${os.join()}-${cpu.join()}`;
+    expect(backend.optionalDependencies).toMatchObject({ [name]: version });
+    expect(backend.devDependencies).toMatchObject({ 'onnxruntime-node': version });
+  });
+});
+
 describe('in a project that has installed the tarballs', () => {
+  test("there is one platform's library, and no package that downloads others", () => {
+    const modules = join(project, 'node_modules');
+    expect(globSync('@shardwise/onnxruntime-*', { cwd: modules })).toEqual([
+      join('@shardwise', `onnxruntime-${process.platform}-${process.arch}`),
+    ]);
+    expect(globSync('**/onnxruntime-node', { cwd: modules })).toEqual([]);
+  });
+
   test('the packages come from there and not from the repository', () => {
     for (const name of packageNames) {
       const manifest = join(project, 'node_modules', name, 'package.json');

@@ -1,9 +1,8 @@
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { BackendError } from '@shardwise/core/spec';
 import koffi from 'koffi';
 import { returnFreedMemory } from '../../memory/return-freed-memory.ts';
 import { callThreads } from './call-threads.ts';
+import { libraryPath } from './library-path.ts';
 
 /** A pointer of the native library. */
 export type Address = bigint;
@@ -130,25 +129,6 @@ export function runtime(): Runtime {
   return loaded;
 }
 
-function libraryPath(): string {
-  const folder = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'));
-  const names: Partial<Record<NodeJS.Platform, string>> = {
-    linux: 'libonnxruntime.so.1',
-    darwin: 'libonnxruntime.dylib',
-    win32: 'onnxruntime.dll',
-  };
-  const name = names[process.platform];
-  if (name !== undefined) return join(folder, 'bin/napi-v6', process.platform, process.arch, name);
-  throw new BackendError(
-    {
-      asked: 'to load ONNX Runtime',
-      found: `no library for ${process.platform}`,
-      todo: 'Use Linux, macOS or Windows',
-    },
-    { platform: process.platform },
-  );
-}
-
 function load(): Runtime {
   const canOverlap = callThreads();
   returnFreedMemory();
@@ -204,7 +184,7 @@ function openLibrary(path: string): { readonly library: unknown; readonly table:
       {
         asked: `to load ONNX Runtime from ${path}`,
         found: cause instanceof Error ? cause.message : String(cause),
-        todo: 'Reinstall onnxruntime-node 1.27 or later for this platform',
+        todo: 'Install the dependencies again on this machine; on Linux it needs glibc 2.28 or later',
       },
       { path },
       { cause },
