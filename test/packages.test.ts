@@ -18,6 +18,7 @@ const packed = z.array(
 );
 
 const dependenciesSchema = z.object({
+  dependencies: z.record(z.string(), z.string()).optional(),
   optionalDependencies: z.record(z.string(), z.string()).optional(),
   devDependencies: z.record(z.string(), z.string()).optional(),
 });
@@ -32,7 +33,9 @@ const runtimeSchema = z.object({
 const folders = globSync('packages/*/package.json', { cwd: repository })
   .map((path) => path.split(/[\\/]/)[1] ?? '')
   .toSorted();
-const packageNames = folders.map((name) => (name === 'shardwise' ? name : `@shardwise/${name}`));
+const packageNames = folders.map((name) =>
+  name.endsWith('shardwise') ? name : `@shardwise/${name}`,
+);
 /** One for each platform, with ONNX Runtime's library. */
 const runtimes = globSync('runtimes/*/package.json', { cwd: repository }).map((path) => {
   const manifest = runtimeSchema.parse(JSON.parse(readFileSync(join(repository, path), 'utf8')));
@@ -42,6 +45,8 @@ const programs = documents.flatMap(blocksOf).filter(({ kind }) => kind === 'prog
 
 /** Outside the repository: nothing here finds its sources or its node_modules. */
 const project = mkdtempSync(join(tmpdir(), 'shardwise-packages-'));
+/** For a project that finds nothing in folders above it. */
+const elsewhere = mkdtempSync(join(tmpdir(), 'shardwise-created-'));
 const tarballs = mkdtempSync(join(tmpdir(), 'shardwise-tarballs-'));
 let packages: z.infer<typeof packed> = [];
 
@@ -88,6 +93,7 @@ beforeAll(async () => {
 
 afterAll(() => {
   rmSync(project, { recursive: true, force: true });
+  rmSync(elsewhere, { recursive: true, force: true });
   rmSync(tarballs, { recursive: true, force: true });
 });
 
@@ -96,22 +102,26 @@ describe.each(packageNames)('the tarball of %s', (name) => {
     packages.find((candidate) => candidate.name === name)?.files.map(({ path }) => path) ?? [];
 
   test('holds README, LICENSE, manifest, sources and build', () => {
+    const entry = name === 'create-shardwise' ? 'main' : 'index';
     expect(paths()).toEqual(
       expect.arrayContaining([
         'README.md',
         'LICENSE',
         'package.json',
-        'src/index.ts',
-        'dist/index.js',
-        'dist/index.d.ts',
+        `src/${entry}.ts`,
+        `dist/${entry}.js`,
+        `dist/${entry}.d.ts`,
       ]),
     );
   });
 
   test('holds nothing else: no tests, no traces of the build', () => {
     const allowed =
-      /^(?:(?:README\.md|LICENSE|package\.json)$|src\/.*\.ts$|dist\/.*\.(?:js|d\.ts)(?:\.map)?$|bin\/)/;
-    expect(paths().filter((path) => !allowed.test(path) || path.includes('.test.'))).toEqual([]);
+      /^(?:(?:README\.md|LICENSE|package\.json)$|src\/.*\.ts$|dist\/.*\.(?:js|d\.ts)(?:\.map)?$|bin\/|tsconfig\/script\.json$|template\/)/;
+    const isOwn = (path: string): boolean => !path.startsWith('template/');
+    expect(
+      paths().filter((path) => !allowed.test(path) || (isOwn(path) && path.includes('.test.'))),
+    ).toEqual([]);
   });
 });
 
@@ -184,6 +194,82 @@ describe('in a project that has installed the tarballs', () => {
     const { exitCode, output } = await inProject('tsc', '-p', '.');
     expect(output.trim()).toBe('');
     expect(exitCode).toBe(0);
+  });
+});
+
+describe('a project that create-shardwise has made', () => {
+  const folder = join(elsewhere, 'My spirals');
+  let createdManifest = '';
+  const inFolder = (command: string, ...args: readonly string[]): Promise<Ended> =>
+    runCommand(command, args, { cwd: folder, fromSource: false });
+
+  beforeAll(async () => {
+    const created = await inProject('npx', 'create-shardwise', folder);
+    expect(created.exitCode, created.output).toBe(0);
+    expect(created.stdout).toMatch(
+      /^Created .*My spirals\. Next:\n {2}cd '.*My spirals'\n {2}npm install\n {2}npm run train\n$/,
+    );
+    createdManifest = readFileSync(join(folder, 'package.json'), 'utf8');
+    // What it asks npm for is not there yet under its name.
+    const paths = packages.map(({ filename }) => join(tarballs, filename));
+    const flags = ['--prefer-offline', '--no-audit', '--no-fund'];
+    const install = await inFolder('npm', 'install', ...flags, ...paths);
+    expect(install.exitCode, install.output).toBe(0);
+  }, 180_000);
+
+  test('asks for the versions that belong together', () => {
+    const manifest = dependenciesSchema.parse(JSON.parse(createdManifest));
+    const { devDependencies } = manifestOf(repository);
+    expect(manifest.dependencies).toEqual({
+      shardwise: `^${packages.find(({ name }) => name === 'shardwise')?.version}`,
+    });
+    for (const [name, version] of Object.entries(manifest.devDependencies ?? {})) {
+      expect(devDependencies).toMatchObject({ [name]: version });
+    }
+  });
+
+  test('type-checks, with what Node could not run refused', async () => {
+    const run = await inFolder('npm', 'run', '-s', 'typecheck');
+    expect(run.output.trim()).toBe('');
+    expect(run.exitCode).toBe(0);
+    const wrong = join(folder, 'src', 'wrong.ts');
+    writeFileSync(wrong, `import { Sample } from './data';\nenum Colour { Red }\n`);
+    const refused = await inFolder('npm', 'run', '-s', 'typecheck');
+    rmSync(wrong);
+    // A path without its ending, an enum.
+    for (const code of ['TS2835', 'TS1294']) expect(refused.stdout).toContain(code);
+  });
+
+  test('passes its tests', async () => {
+    const run = await inFolder('npm', 'test');
+    expect(run.exitCode, run.output).toBe(0);
+    expect(run.stdout).toMatch(/^. fail 0$/m);
+  });
+
+  test('trains on two ranks, and goes on from there on three', async () => {
+    const run = await inFolder('npm', 'run', 'train', '--', '--epochs', '2');
+    expect(run.exitCode, run.output).toBe(0);
+    expect(run.stdout).toMatch(
+      /^step 100\/100 {2}loss 0\.\d+ {2}validation 0\.\d+ {2}accuracy 0\./m,
+    );
+    const args = ['shardwise', 'run', '--nproc', '3', '--resume', 'latest', 'src/train.ts'];
+    const more = await inFolder('npx', ...args, '--epochs', '3');
+    expect(more.exitCode, more.output).toBe(0);
+    expect(more.stdout).toMatch(/^step 150\/150 /m);
+  });
+
+  test('is refused where something lies already', async () => {
+    const again = await inProject('npx', 'create-shardwise', folder);
+    expect(again.exitCode).toBe(2);
+    expect(again.stderr).toMatch(
+      /My spirals: it is not empty \(.*\)\. Give the name of a new folder/,
+    );
+  });
+
+  test('is explained by --help, which makes nothing', async () => {
+    const help = await inProject('npx', 'create-shardwise', '--help');
+    expect(help.exitCode).toBe(0);
+    expect(help.stdout).toContain('Usage: npm create shardwise [folder]');
   });
 });
 

@@ -1,0 +1,66 @@
+import { relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createProject } from './create-project.ts';
+import { packageVersion } from './package-version.ts';
+import { UsageError } from './usage-error.ts';
+
+const HELP = `Creates a project that trains a small model on several ranks: model, data, training script, tests.
+
+Usage: npm create shardwise [folder]
+
+  folder       made where it is not there, else it must be empty (default: the current one)
+  -h, --help   print this
+  --version    print the version
+`;
+
+/** A command line that asks for what is not there. */
+const USAGE_EXIT_CODE = 2;
+
+/** `args` as typed; asks nothing, and returns the exit code. */
+export function run(args: readonly string[]): number {
+  try {
+    const { values, positionals } = parse(args);
+    if (values.help === true) process.stdout.write(HELP);
+    else if (values.version === true) process.stdout.write(`${packageVersion()}\n`);
+    else create(positionals);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return USAGE_EXIT_CODE;
+  }
+}
+
+function create([folder = '.', ...others]: readonly string[]): void {
+  if (others.length > 0) throw usage(`unexpected argument '${others[0]}'`);
+  const path = createProject(folder);
+  const place = relative(process.cwd(), path);
+  const steps = [...(place === '' ? [] : [`cd ${quote(place)}`]), 'npm install', 'npm run train'];
+  process.stdout.write(`Created ${path}. Next:\n${steps.map((step) => `  ${step}\n`).join('')}`);
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (major > 24 || (major === 24 && minor >= 9)) return;
+  process.stdout.write(`It needs Node 24.9 or later; this is ${process.versions.node}.\n`);
+}
+
+function quote(word: string): string {
+  return /^[\w@%+=:,./\\-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+function parse(args: readonly string[]) {
+  const options = {
+    help: { type: 'boolean', short: 'h' },
+    version: { type: 'boolean' },
+  } as const;
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true });
+  } catch (error) {
+    const [found = ''] = error instanceof Error ? error.message.split('. ') : [];
+    throw usage(found.slice(0, 1).toLowerCase() + found.slice(1));
+  }
+}
+
+function usage(found: string): UsageError {
+  return new UsageError(
+    `Reading the command line: ${found}. See \`npm create shardwise -- --help\``,
+  );
+}

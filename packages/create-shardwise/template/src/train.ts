@@ -1,0 +1,81 @@
+// Every rank runs this file: `npm run train` starts two, `node src/train.ts` one.
+import { parseArgs } from 'node:util';
+import {
+  AdamW,
+  collate,
+  DataLoader,
+  ddp,
+  DistributedSampler,
+  fromArray,
+  functional,
+  init,
+  loadCheckpoint,
+  loadModel,
+  loadOptimizer,
+  manualSeed,
+  noGrad,
+  parallelize,
+} from 'shardwise';
+import { CLASSES, type Sample, spirals } from './data.ts';
+import { Classifier } from './model.ts';
+
+const { values } = parseArgs({ options: { epochs: { type: 'string', default: '15' } } });
+const epochs = Number(values.epochs);
+if (!(epochs >= 1)) throw new RangeError(`--epochs ${values.epochs}: give a number from 1`);
+
+const context = await init();
+const { rank, worldSize, resumeDirectory } = context;
+
+const dataset = spirals(6000, 1);
+const sampler = new DistributedSampler({ dataset, numReplicas: worldSize, rank });
+// A step takes 120 items, whatever the number of ranks.
+const batchSize = Math.ceil(120 / worldSize);
+const loader = new DataLoader<Sample>({ dataset, batchSize, sampler });
+
+const unseen = spirals(600, 2);
+const validation = collate(Array.from({ length: unseen.length }, (_, index) => unseen.get(index)));
+
+manualSeed(1); // Every rank begins with the same weights.
+const model = new Classifier(64, CLASSES);
+const parallel = await parallelize(model, ddp()); // Gradients are averaged over the ranks.
+const optimizer = new AdamW(model.parameters(), { lr: 3e-3 });
+
+let step = 0;
+if (resumeDirectory !== undefined) {
+  const checkpoint = await loadCheckpoint(resumeDirectory);
+  await loadModel(checkpoint, model);
+  await loadOptimizer(checkpoint, model, optimizer);
+  loader.load(checkpoint.extra);
+  step = checkpoint.step;
+}
+
+const totalSteps = epochs * loader.length;
+let stopping = false;
+while (step < totalSteps && !stopping) {
+  for await (const { x, y } of loader) {
+    const loss = functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
+    optimizer.zeroGrad();
+    loss.backward();
+    await optimizer.step();
+    step++;
+
+    const isLast = step === totalSteps;
+    const measured = isLast || step % loader.length === 0 ? await validate() : {};
+    context.report({ step, totalSteps, loss: await loss.item(), ...measured });
+    stopping = await context.shouldStop(step); // Ctrl-C: the same step on every rank.
+    if (stopping || isLast) {
+      await context.saveCheckpoint({ step, model, optimizer, extra: loader.state() });
+      break;
+    }
+  }
+}
+await context.close();
+
+/** Loss and accuracy on points that the model has not seen. */
+async function validate() {
+  const labels = fromArray(validation.y);
+  const logits = noGrad(() => model.forward(fromArray(validation.x)));
+  const hits = logits.argMax(1).eq(labels).to('f32').mean();
+  const validationLoss = await functional.crossEntropy(logits, labels).item();
+  return { validationLoss, metrics: { accuracy: await hits.item() } };
+}
