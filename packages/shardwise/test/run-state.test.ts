@@ -129,9 +129,10 @@ describe("a run directory's name", () => {
     );
   });
 
-  it('says the folder where the script is called train, main or index', () => {
-    expect(runDirectoryName('examples/gpt/train.ts', date)).toBe(
-      join('runs', 'gpt-20260131-090507'),
-    );
-  });
+  it.each(['examples/gpt/train.ts', 'gpt/src/main.ts', 'gpt/scripts/index.ts'])(
+    'says the folder where the script is called train, main or index: %s',
+    (script) => {
+      expect(runDirectoryName(script, date)).toBe(join('runs', 'gpt-20260131-090507'));
+    },
+  );
 });

@@ -17,11 +17,11 @@ export function chartCards(state: RunState): readonly string[] {
   const steps = points.map(({ step }) => step);
   return [
     lossCard(points, steps),
+    ...metricCards(points, steps),
     speedCard(points, steps),
     timeCard(points, steps),
     memoryCard(points, steps, state.head.worldSize),
     memoryKindsCard(points, steps),
-    ...metricCards(points, steps),
     learningRateCard(points, steps),
     timelineCard(state),
   ]

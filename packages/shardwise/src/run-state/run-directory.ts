@@ -4,9 +4,11 @@ import { basename, dirname, extname, join, resolve } from 'node:path';
 const TIME_AND_ATTEMPT = /^(\d{8}-\d{6})(?:-(\d+))?$/;
 const GENERIC_NAMES = new Set(['train', 'main', 'index']);
 
+const GENERIC_FOLDERS = new Set(['src', 'scripts']);
+
 /**
- * `runs/gpt-20260131-235959` for `examples/gpt/train.ts`: a folder's name says more than that of a
- * script called train, main or index. In local time.
+ * `runs/gpt-20260131-235959` for `examples/gpt/train.ts` and `gpt/src/train.ts`: a folder's name says more than
+ * that of a script called train, main or index. In local time.
  */
 export function runDirectoryName(script: string, date: Date): string {
   const two = (value: number): string => String(value).padStart(2, '0');
@@ -34,6 +36,7 @@ export async function earlierRuns(script: string): Promise<readonly string[]> {
 
 function labelOf(script: string): string {
   const name = basename(script, extname(script));
-  const folder = basename(dirname(resolve(script)));
+  const parent = dirname(resolve(script));
+  const folder = basename(GENERIC_FOLDERS.has(basename(parent)) ? dirname(parent) : parent);
   return GENERIC_NAMES.has(name) && folder !== '' ? folder : name;
 }
