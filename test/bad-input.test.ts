@@ -362,7 +362,7 @@ describe('data', () => {
       says: [
         'to continue in the middle of an epoch',
         'the state was saved with batchSize 3; this data loader has batchSize 4',
-        'Use the settings of the saved run',
+        'Use batchSize 3',
       ],
     },
   };
