@@ -4,26 +4,6 @@ import { cpu } from '../src/cpu.ts';
 import { f32, programOf, unary } from './support.ts';
 
 describe('the CPU backend', () => {
-  it('names op, shape and range when an index is out of range', async () => {
-    const backend = await cpu();
-    const executable = await backend.compile(
-      programOf({
-        inputs: [f32(4, 2), { shape: [1], dtype: 'i32' }],
-        instructions: [
-          { op: 'indexSelect', params: { dim: 0 }, inputs: [0, 1], shape: [1, 2], dtype: 'f32' },
-        ],
-        outputs: [2],
-      }),
-    );
-    const [table, index, output] = [backend.alloc(32), backend.alloc(4), backend.alloc(8)];
-    backend.write(index, new Uint8Array(Int32Array.of(7).buffer));
-    const run = executable.run([table, index], [output]);
-    await expect(run).rejects.toThrow(BackendError);
-    await expect(run).rejects.toThrow(/to run indexSelect f32 \[1, 2\].*idx=7.*\[-4,3\]/);
-    backend.write(index, new Uint8Array(Int32Array.of(3).buffer));
-    await expect(executable.run([table, index], [output])).resolves.toBeUndefined();
-  });
-
   it('refuses dtypes that it does not compute with', async () => {
     const backend = await cpu();
     const type = { shape: [2], dtype: 'f64' } as const;
@@ -32,7 +12,7 @@ describe('the CPU backend', () => {
       instructions: [unary('sin', 0, type)],
       outputs: [1],
     });
-    await expect(backend.compile(program)).rejects.toThrow('to compute with f64');
+    await expect(backend.compile(program)).rejects.toThrow('to compute with f64 in sin');
   });
 
   it('refuses a program that reads values it does not have', async () => {

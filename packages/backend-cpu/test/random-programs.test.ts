@@ -21,7 +21,8 @@ const operations: Readonly<Record<string, Operation>> = {
   neg: (a) => [unary('neg', a, type)],
   // For ONNX Runtime.
   transpose: (a) => [{ op: 'permute', params: { order: [1, 0] }, inputs: [a], ...type }],
-  cumsum: (a) => [{ op: 'cumsum', params: { dim: 0 }, inputs: [a], ...type }],
+  // For a kernel of its own.
+  cumsum: (a) => [{ op: 'cumsum', params: { dim: 0, reverse: false }, inputs: [a], ...type }],
   // Lazy steps around a reduction.
   rowMax: (a, b, next) => [
     { op: 'max', params: { dims: [1] }, inputs: [a], ...f32(side) },

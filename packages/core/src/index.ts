@@ -1,5 +1,7 @@
 export * from './spec/index.ts';
-export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
+export { Tensor, type DivideOptions, type Operand } from './tensor/tensor.ts';
+export type { RoundingMode } from './tensor/arithmetic.ts';
+export type { ReduceOptions } from './tensor/reductions.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
 export { takeExtent } from './tensor/take-extent.ts';
 export {

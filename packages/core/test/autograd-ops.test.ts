@@ -94,7 +94,10 @@ const cases = {
     { shapes: [[2, 3, 2]], build: op('sum', { dims: [0, 2] }) },
   ],
   max: [{ shapes: [[2, 3, 2]], build: op('max', { dims: [0, 2] }) }],
-  cumsum: [{ shapes: [[2, 3, 2]], build: op('cumsum', { dim: 1 }) }],
+  cumsum: [
+    { shapes: [[2, 3, 2]], build: op('cumsum', { dim: 1, reverse: false }) },
+    { shapes: [[2, 3, 2]], build: op('cumsum', { dim: 1, reverse: true }) },
+  ],
 
   reshape: [{ shapes: [[2, 3]], build: op('reshape', { shape: [3, 2] }) }],
   permute: [{ shapes: [[2, 3, 4]], build: op('permute', { order: [2, 0, 1] }) }],
@@ -231,6 +234,7 @@ const cases = {
 
   sigmoid: [{ shapes: [[2, 3]], build: op('sigmoid', none) }],
   relu: [{ shapes: [[2, 3]], range: [-1.02, 1], build: op('relu', none) }],
+  softplus: [{ shapes: [[2, 3]], range: [-3, 3], build: op('softplus', none) }],
   gelu: [
     { shapes: [[2, 3]], build: op('gelu', { approximate: 'none' }) },
     { shapes: [[2, 3]], build: op('gelu', { approximate: 'tanh' }) },

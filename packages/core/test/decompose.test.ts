@@ -15,7 +15,7 @@ describe.each(Object.entries<readonly OpCase[]>(compositeCases))(
       );
       const root = createNode(operation.op, operation.params, leaves);
       expect(root.shape).toEqual(expected.shape);
-      const program = programFor(collect([root]), [root], new Set());
+      const program = programFor(collect([root]), [root], interpreter().limits);
       const { outputs } = await evaluate(interpreter(), program, inputs);
       const [output] = outputs;
       if (output === undefined || !('values' in expected)) throw new Error('no result to compare');

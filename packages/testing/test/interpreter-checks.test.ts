@@ -45,7 +45,7 @@ describe('the interpreter refuses what other backends may take on trust', () => 
     const program = b.build(b.op({ op: 'indexSelect', params: { dim: 0 } }, [x, index], [1]));
     const three = new NdArray({ shape: [1], dtype: 'i32' }, Float64Array.of(3));
     await expect(evaluate(interpreter(), program, [f32([2], 0), three])).rejects.toThrow(
-      'dim 0 of [2]',
+      'indexSelect by index 3: element 0 of the indices is not in [0, 2)',
     );
   });
 

@@ -57,6 +57,7 @@ function compilePiece(
     const made = new Set(piece.outputs);
     const kernels = compileKernels(memory, {
       values: segment.values,
+      inputCount: segment.inputCount,
       instructions: piece.steps,
       outputs: piece.outputs,
       inPlace: new Map([...inPlace].filter(([value]) => made.has(value))),

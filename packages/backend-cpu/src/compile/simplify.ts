@@ -1,13 +1,15 @@
 import type { Program, Shape, ValueType } from '@shardwise/core/spec';
+import { castInSteps } from './cast-in-steps.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
 import type { Rewriter } from './rewriter.ts';
+import { sumInSteps } from './sum-in-steps.ts';
 import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } from './step.ts';
 
 /**
  * The steps of a program that do something: dead code, 0-size values and transposes of matmul
- * operands are gone, slices' gradients are put together, matmuls scale and add by themselves, and
+ * operands are gone, slices' gradients are put together, sums and conversions are those that kernels have, matmuls scale and add by themselves, and
  * whatever only renames dims is a `reshape`.
  */
 export function simplify(program: Program): Segment {
@@ -33,7 +35,8 @@ export function simplify(program: Program): Segment {
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
     const plain = absorbTransposes(asReshape(whole, values), producers);
-    producers.set(output, fuseProducts(plain, uses, rewriter));
+    const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
+    producers.set(output, fuseProducts(made, uses, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
   const updates = program.updates.filter(

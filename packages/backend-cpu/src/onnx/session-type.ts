@@ -1,10 +1,12 @@
-import { BackendError, type DType, type ValueType } from '@shardwise/core/spec';
+import type { DType, ValueType } from '@shardwise/core/spec';
 import { isNarrowing, isWidening } from '../compile/widening.ts';
 import { type Step, valueAt } from '../compile/step.ts';
 import type { TensorType } from './model.ts';
 
 /** f16 and bf16 are moved as integers: few operators take them as what they are. */
-const types: Readonly<Partial<Record<DType, TensorType>>> = {
+const types: Readonly<Record<DType, TensorType>> = {
+  f64: 'f64',
+  i64: 'i64',
   f32: 'f32',
   i32: 'i32',
   bool: 'bool',
@@ -13,18 +15,9 @@ const types: Readonly<Partial<Record<DType, TensorType>>> = {
   bf16: 'u16',
 };
 
-/** The element type of a value in a session. Throws BackendError for what sessions do not hold. */
+/** The element type of a value in a session. */
 export function sessionType(dtype: DType): TensorType {
-  const type = types[dtype];
-  if (type !== undefined) return type;
-  throw new BackendError(
-    {
-      asked: `to compute with ${dtype}`,
-      found: 'the CPU backend computes with f32, i32 and bool, and converts f16, bf16 and u8',
-      todo: 'Convert the tensor first',
-    },
-    { dtype },
-  );
+  return types[dtype];
 }
 
 /**

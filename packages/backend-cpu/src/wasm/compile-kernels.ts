@@ -1,3 +1,4 @@
+import { dtypes, IndexError } from '@shardwise/core/spec';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { planInPlace } from './fuse/in-place.ts';
@@ -9,7 +10,7 @@ import { type KernelLibrary, libraryOf } from './kernel-library.ts';
 import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
 import { planRowCopy, rowCopyKernel } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
-import { type LoopSpec, laneBytes } from './loop-spec.ts';
+import type { LoopSpec } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
 interface Call {
@@ -18,6 +19,16 @@ interface Call {
   readonly values: readonly number[];
   /** Where in each value the kernel starts; at its first byte where this is not given. */
   readonly byteOffsets?: readonly number[];
+  /** Of a kernel that returns the place of an index that is out of range. */
+  readonly indices?: IndexUse;
+}
+
+interface IndexUse {
+  readonly op: string;
+  readonly size: number;
+  /** The value of the indices, and that of the instruction that reads them. */
+  readonly value: number;
+  readonly reader: number;
 }
 
 /**
@@ -45,9 +56,17 @@ export function compileKernels(
     storage: [...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
     run(address) {
       const place = (value: number): number => address(inPlace.direct.get(value) ?? value);
-      for (const { kernel, sizes, values, byteOffsets } of calls) {
+      let updated = false;
+      for (const { kernel, sizes, values, byteOffsets, indices } of calls) {
         const addresses = values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0));
-        kernel(...sizes, ...addresses);
+        const element = kernel(...sizes, ...addresses);
+        if (indices !== undefined && element !== undefined && element >= 0) {
+          const [index = 0] = new Int32Array(memory.buffer, place(indices.value) + 4 * element, 1);
+          const instruction = indices.reader - program.inputCount;
+          const { op, size } = indices;
+          throw IndexError.ofRun({ op, instruction, index, element, size, updated });
+        }
+        updated ||= values.some((value) => inPlace.direct.has(value));
       }
       for (const { value, target, bytes } of copies) {
         const from = address(value);
@@ -99,15 +118,16 @@ function compileGroup(
           outputs: [gradients.input, gradients.weight, gradients.bias],
         }
       : { kernel: first.kernel, inputs: first.inputs, outputs: [first] };
+    const read = inputs.map(({ node }) => addressOf(node));
     const call = {
       kernel: library.kernel(kernel.key, () => kernel.build()),
       sizes: kernel.sizes,
-      values: [
-        ...inputs.map(({ node }) => addressOf(node)),
-        ...outputs.flatMap((node) => (node ? addressOf(node.id) : [])),
-      ],
+      values: [...read, ...outputs.flatMap((node) => (node ? addressOf(node.id) : []))],
     };
-    return [call];
+    const { indices } = kernel;
+    if (indices === undefined) return [call];
+    const { op, size, input } = indices;
+    return [{ ...call, indices: { op, size, value: read[input] ?? -1, reader: first.value } }];
   }
   if (first?.kind === 'move') return copyParts(first, addressOf, library);
   const plan = planLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
@@ -157,5 +177,5 @@ function storedBytes(graph: KernelGraph, value: number): number {
   const id = graph.stores.get(value);
   if (id === undefined) return 0;
   const { elements, dtype } = graph.node(id);
-  return elements * laneBytes[dtype];
+  return elements * dtypes[dtype].bytes;
 }

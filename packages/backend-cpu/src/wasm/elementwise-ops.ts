@@ -36,11 +36,27 @@ function divideInt(a: Vector, b: Vector): V128 {
   return i8x16.shuffle(half(a, b), high, LOW_PAIR);
 }
 
-/** As Math.sign: NaN and zeros stay what they are. */
+/** NaN and zeros give 0. */
 function signFloat({ fn }: EmitContext, x: Vector): V128 {
   const one = v128.or(fn.float(1), v128.and(x, fn.int(-0x80000000)));
   const zero = fn.float(0);
-  return v128.bitselect(one, x, v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero)));
+  return v128.and(one, v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero)));
+}
+
+/** By squaring, bit after bit of the exponent. Negative exponents leave 1 and -1 only. */
+function powInt({ fn }: EmitContext, base: Vector, exponent: Vector): V128 {
+  const one = fn.int(1);
+  const negative = fn.let(i32x4.shrS(exponent, 31));
+  const isUnit = v128.or(i32x4.eq(base, one), i32x4.eq(base, fn.int(-1)));
+  // The parity of a negative exponent is that of the positive one, and its low bits are all that a unit needs.
+  let result = fn.let(v128.and(one, v128.or(v128.not(negative), isUnit)));
+  let square = fn.let(v128.and(base, v128.or(v128.not(negative), isUnit)));
+  for (let bit = 0; bit < 31; bit++) {
+    const isSet = i32x4.shrS(i32x4.shl(exponent, 31 - bit), 31);
+    result = fn.let(v128.bitselect(i32x4.mul(result, square), result, isSet));
+    square = fn.let(i32x4.mul(square, square));
+  }
+  return result;
 }
 
 function mix(
@@ -109,6 +125,7 @@ export const emitters: Readonly<Record<ElementwiseOp, Emit>> = {
     (_, a, b) => f32x4.div(a, b),
     (_, a, b) => divideInt(a, b),
   ),
+  pow: powInt,
   maximum: byType(
     (_, a, b) => f32x4.max(a, b),
     (_, a, b) => i32x4.maxS(a, b),

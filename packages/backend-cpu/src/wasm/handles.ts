@@ -1,6 +1,7 @@
 import type { ComputeOp, Instruction, ValueType } from '@shardwise/core/spec';
 import { expandAccess } from './fuse/access.ts';
 import { type ElementwiseOp, isComputeDType, isLaneDType } from './loop-spec.ts';
+import { indexKernel } from './indexing/index-kernel.ts';
 import { movesRows } from './move/moves-rows.ts';
 import { rowKernel } from './rows/row-kernel.ts';
 
@@ -21,6 +22,7 @@ const elementwiseOps = {
   sub: true,
   mul: true,
   div: true,
+  pow: true,
   maximum: true,
   minimum: true,
   equal: true,
@@ -45,6 +47,8 @@ export function isFusable(instruction: Instruction, inputs: readonly ValueType[]
   const { op, dtype, shape } = instruction;
   if (!isLaneDType(dtype) || !inputs.every((input) => isLaneDType(input.dtype))) return false;
   if (op === 'constant' || op === 'reshape' || op === 'cast' || op === 'where') return true;
+  // Of floats it is ONNX Runtime's.
+  if (op === 'pow' && dtype !== 'i32') return false;
   if (isElementwiseOp(op))
     return [instruction, ...inputs].every((type) => isComputeDType(type.dtype));
   const [from] = inputs;
@@ -52,10 +56,11 @@ export function isFusable(instruction: Instruction, inputs: readonly ValueType[]
 }
 
 /**
- * Whether a kernel of its own computes it better than other means would: reductions over rows in
- * one pass, movement of whole rows, and `random`.
+ * Whether a kernel of its own computes it: reductions over rows in one pass, running sums, movement of
+ * whole rows, what goes by indices, conversions of 64 bits, and `random`.
  */
 export function wasmHandles(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   if (instruction.op === 'random' || movesRows(instruction, inputs)) return true;
+  if (indexKernel(instruction, inputs, false) !== undefined) return true;
   return rowKernel(instruction, inputs) !== undefined;
 }

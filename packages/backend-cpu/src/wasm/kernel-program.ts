@@ -4,8 +4,10 @@ export type KernelInstruction = Instruction & { readonly output: number };
 
 /** A piece of a program for the kernels to run. Values that no instruction makes are its inputs. */
 export interface KernelProgram {
-  /** Of all values, by id. */
+  /** Of all values, by id: first the whole program's inputs, then those of its instructions, in order. */
   readonly values: readonly ValueType[];
+  /** Of the whole program. */
+  readonly inputCount: number;
   /** In an order in which each reads only what is there already. */
   readonly instructions: readonly KernelInstruction[];
   /** Values that must be stored. */
@@ -21,6 +23,9 @@ export interface KernelExecutable {
    * is there; then the new one is computed aside and copied at the end.
    */
   readonly storage: readonly number[];
-  /** `address` gives the byte address of each value in `storage` and of each input. */
+  /**
+   * `address` gives the byte address of each value in `storage` and of each input. Throws IndexError where
+   * an index is out of range.
+   */
   run(address: (valueId: number) => number): void;
 }

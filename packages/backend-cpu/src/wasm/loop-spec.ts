@@ -1,4 +1,4 @@
-import type { ComputeOp, DType } from '@shardwise/core/spec';
+import { BackendError, type ComputeOp, type DType } from '@shardwise/core/spec';
 
 /**
  * What lies in the lanes of kernels. Kernels compute with f32, i32 and bool (lane masks in registers
@@ -24,11 +24,21 @@ export function isLaneDType(dtype: DType): dtype is LaneDType {
   return dtype in laneBytes;
 }
 
+/** Throws BackendError for a dtype that no lane holds. */
+export function laneDType(dtype: DType): LaneDType {
+  if (isLaneDType(dtype)) return dtype;
+  throw new BackendError({
+    asked: 'a loop over elements',
+    found: `dtype ${dtype}`,
+    todo: 'Cast to f32 or i32 first',
+  });
+}
+
 /** An op that computes each element from the elements at the same place. */
 export type ElementwiseOp = Extract<
   ComputeOp,
   | ('neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'tanh' | 'erf' | 'floor' | 'ceil')
-  | ('logicalNot' | 'cast' | 'add' | 'sub' | 'mul' | 'div' | 'maximum' | 'minimum')
+  | ('logicalNot' | 'cast' | 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum')
   | ('equal' | 'less' | 'lessEqual' | 'logicalAnd' | 'logicalOr' | 'where')
   | ('sigmoid' | 'relu' | 'gelu' | 'geluGrad' | 'random')
 >;

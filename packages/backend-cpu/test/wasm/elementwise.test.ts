@@ -54,7 +54,7 @@ const toInt = (x: number): number => (Number.isNaN(x) ? 0 : saturate(Math.trunc(
 const exact: readonly Case[] = [
   unary('neg', 'f32', (a) => -a),
   unary('abs', 'f32', Math.abs),
-  unary('sign', 'f32', Math.sign),
+  unary('sign', 'f32', (a) => Math.sign(a) || 0),
   unary('sqrt', 'f32', (a) => round(Math.sqrt(a))),
   unary('floor', 'f32', Math.floor),
   unary('ceil', 'f32', Math.ceil),

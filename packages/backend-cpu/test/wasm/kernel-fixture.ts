@@ -10,6 +10,8 @@ const PAGE_BYTES = 65536;
 /** Builds a KernelProgram value by value and runs it on host numbers. */
 export class KernelFixture {
   readonly values: ValueType[] = [];
+  /** Inputs are declared anywhere here; what is told of an index out of range is not looked at. */
+  readonly inputCount = 0;
   readonly instructions: KernelInstruction[] = [];
   readonly outputs: number[] = [];
   readonly inPlace: Map<number, number> = new Map();

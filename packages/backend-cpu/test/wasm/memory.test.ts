@@ -29,6 +29,6 @@ test('kernels run on memory that is not shared', () => {
 test('what no kernel computes is refused by name', () => {
   const fixture = new KernelFixture();
   const x = fixture.input([1, 2]);
-  fixture.outputs.push(fixture.op('cumsum', [x], { dim: 0 }, [2]));
-  expect(() => fixture.run()).toThrow(/cumsum.*isFusable or wasmHandles/);
+  fixture.outputs.push(fixture.op('sin', [x], {}, [2]));
+  expect(() => fixture.run()).toThrow(/sin.*isFusable or wasmHandles/);
 });

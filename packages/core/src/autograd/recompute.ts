@@ -87,7 +87,9 @@ function copyOf(node: Node): Node {
   const { op, params, inputs, shape, dtype } = node;
   const updated = inputs.find((input) => isUpdatedFor(node, input));
   if (updated !== undefined) throw updatedBeforeBackward(node, updated);
-  return new Node(op, params, inputs.map(substituted), shape, dtype, false);
+  const copy = new Node(op, params, inputs.map(substituted), shape, dtype, false);
+  copy.site = node.site;
+  return copy;
 }
 
 function substituted(node: Node): Node {

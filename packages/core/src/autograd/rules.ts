@@ -1,21 +1,25 @@
+import { kindOf } from '../dtype.ts';
 import { elementCount, sizeAt } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, CompositeOp, Op } from '../spec/op.ts';
 import { collectiveRules } from './collective-rules.ts';
 import { conv2d, conv2dInput, conv2dWeight, matmul } from '../graph/build/contract.ts';
 import {
-  add,
   cast,
   cos,
   div,
   equal,
   exp,
   less,
+  lessEqual,
   log,
+  logicalAnd,
   mul,
   neg,
+  offset,
   pow,
   scale,
+  sigmoid,
   sign,
   sin,
   square,
@@ -32,7 +36,7 @@ import {
   reshape,
   sliceDim,
 } from '../graph/build/movement.ts';
-import { allDims, cumsum, keepDims, sum, sumTo } from '../graph/build/reduce.ts';
+import { allDims, cumsum, sum, sumTo } from '../graph/build/reduce.ts';
 import { createNode, none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
 import type { GradientRule } from './gradient-rule.ts';
@@ -50,14 +54,14 @@ function zeros(like: Node): Node {
   return constantLike(like, 0);
 }
 
-/** The part of the gradient that goes to the larger (or smaller) of two; equal values share it. */
+/** What goes to the larger (or smaller) of two: equal values share it, and with a NaN both have it, as in PyTorch. */
 function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
   const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
-  const half = where(equal(a, b), scale(gradient, 0.5), zeros(gradient));
-  const part = (won: Node): Node => add(where(won, gradient, zeros(gradient)), half);
+  const shared = where(equal(a, b), scale(gradient, 0.5), gradient);
+  const part = (lost: Node): Node => where(lost, zeros(gradient), shared);
   const aLess = less(a, b);
   const bLess = less(b, a);
-  return larger ? [part(bLess), part(aLess)] : [part(aLess), part(bLess)];
+  return larger ? [part(aLess), part(bLess)] : [part(bLess), part(aLess)];
 }
 
 function matmulGradient(node: Node<'matmul'>, gradient: Node): Node[] {
@@ -151,17 +155,13 @@ function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
 
 function powGradient(node: Node, gradient: Node, output: Node): Node[] {
   const [base, exponent] = [inputAt(node, 0), inputAt(node, 1)];
-  const lower = sub(exponent, constantLike(exponent, 1));
-  const zeroExponent = equal(exponent, zeros(exponent));
-  const byBase = where(zeroExponent, zeros(base), mul(exponent, pow(base, lower)));
-  const byExponent = where(equal(base, zeros(base)), zeros(base), mul(output, log(base)));
-  return [mul(gradient, byBase), mul(gradient, byExponent)];
-}
-
-function cumsumGradient(node: Node<'cumsum'>, gradient: Node): Node {
-  const { dim } = node.params;
-  const total = keepDims(sum(gradient, [dim]), gradient.shape, [dim]);
-  return add(sub(total, cumsum(gradient, dim)), gradient);
+  const zero = zeros(gradient);
+  const byBase = mul(gradient, mul(exponent, pow(base, offset(exponent, -1))));
+  const isFlat = logicalAnd(equal(base, zero), lessEqual(zero, exponent));
+  return [
+    where(equal(exponent, zero), zero, byBase),
+    where(isFlat, zero, mul(gradient, mul(output, log(base)))),
+  ];
 }
 
 /** Differentiates a composite through its decomposition; for second derivatives. */
@@ -218,18 +218,15 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   logicalNot: noGradient,
   cast: (node, gy) => {
     const { dtype } = inputAt(node, 0);
-    const differentiable = dtype.startsWith('f') || dtype === 'bf16';
-    return [
-      differentiable && node.dtype !== 'i32' && node.dtype !== 'bool' ? cast(gy, dtype) : null,
-    ];
+    return [kindOf(dtype) === 'float' && kindOf(node.dtype) === 'float' ? cast(gy, dtype) : null];
   },
 
   add: (_, gy) => [gy, gy],
   sub: (_, gy) => [gy, neg(gy)],
   mul: (node, gy) => [mul(gy, inputAt(node, 1)), mul(gy, inputAt(node, 0))],
   div: (node, gy, y) => {
-    const byNumerator = div(gy, inputAt(node, 1));
-    return [byNumerator, neg(mul(byNumerator, y))];
+    const divisor = inputAt(node, 1);
+    return [div(gy, divisor), neg(mul(gy, div(y, divisor)))];
   },
   pow: powGradient,
   maximum: (node, gy) => chooseGradient(node, gy, true),
@@ -247,7 +244,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0).shape)],
   max: (node, gy, y) => [maxGradient(node, gy, y)],
   argMax: noGradient,
-  cumsum: (node, gy) => [cumsumGradient(node, gy)],
+  cumsum: ({ params }, gy) => [cumsum(gy, params.dim, !params.reverse)],
 
   reshape: (node, gy) => [reshape(gy, inputAt(node, 0).shape)],
   permute: (node, gy) => [permute(gy, inverseOrder(node.params.order))],
@@ -276,18 +273,19 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   },
 
   gather: (node, gy) => [
-    scatterAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy),
+    scatterAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy, node.site),
     null,
   ],
-  scatterAdd: (node, gy) => [gy, null, gather(gy, node.params.dim, inputAt(node, 1))],
+  scatterAdd: (node, gy) => [gy, null, gather(gy, node.params.dim, inputAt(node, 1), node.site)],
   indexSelect: (node, gy) => [
-    indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy),
+    indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy, node.site),
     null,
   ],
-  indexAdd: (node, gy) => [gy, null, indexSelect(gy, node.params.dim, inputAt(node, 1))],
+  indexAdd: (node, gy) => [gy, null, indexSelect(gy, node.params.dim, inputAt(node, 1), node.site)],
 
   sigmoid: (_, gy, y) => [mul(gy, mul(y, sub(constantLike(y, 1), y)))],
-  relu: (node, gy) => [where(less(zeros(node), inputAt(node, 0)), gy, zeros(gy))],
+  relu: (node, gy) => [where(lessEqual(inputAt(node, 0), zeros(node)), zeros(gy), gy)],
+  softplus: (node, gy) => [mul(gy, sigmoid(inputAt(node, 0)))],
   gelu: (node, gy) => [createNode('geluGrad', node.params, [inputAt(node, 0), gy])],
   geluGrad: throughDecomposition,
   softmax: (_, gy, y) => [createNode('softmaxGrad', none, [y, gy])],

@@ -1,7 +1,9 @@
 import type { CompositeOp, OpParams } from '../spec/op.ts';
 import {
+  abs,
   add,
   div,
+  equal,
   erf,
   exp,
   log,
@@ -14,6 +16,7 @@ import {
   sub,
   tanh,
   maximum,
+  where,
 } from './build/elementwise.ts';
 import { constantLike } from './build/leaf.ts';
 import { expandReduced } from './build/movement.ts';
@@ -60,6 +63,17 @@ function leadingDims(x: Node): number[] {
   return allDims(x).slice(0, -1);
 }
 
+/**
+ * log(1 + x) for x >= 0, where 1 + x has lost digits of x: what was lost of x is divided out again
+ * (Higham 2002, "Accuracy and stability of numerical algorithms", section 1.14.1).
+ */
+function log1p(x: Node): Node {
+  const rounded = offset(x, 1);
+  const one = constantLike(x, 1);
+  const ratio = div(x, sub(rounded, one));
+  return where(equal(rounded, one), x, mul(log(rounded), ratio));
+}
+
 const sqrtHalf = Math.SQRT1_2;
 const tanhScale = Math.sqrt(2 / Math.PI);
 const tanhCubic = 0.044715;
@@ -89,6 +103,10 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
     return div(constantLike(x, 1), offset(exp(neg(x)), 1));
   },
   relu: (_, inputs) => maximum(inputAt(inputs, 0), constantLike(inputAt(inputs, 0), 0)),
+  softplus: (_, inputs) => {
+    const x = inputAt(inputs, 0);
+    return add(maximum(x, constantLike(x, 0)), log1p(exp(neg(abs(x)))));
+  },
   gelu: ({ approximate }, inputs) => {
     const x = inputAt(inputs, 0);
     if (approximate === 'none') return mul(x, normalCdf(x));

@@ -1,3 +1,4 @@
+import { kindOf } from '../dtype.ts';
 import { formatShape, sameShape, sizeAt } from '../shape.ts';
 import type { DType, Shape, ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
@@ -14,15 +15,22 @@ export function at(inputs: readonly ValueType[], index: number): ValueType {
 }
 
 export function requireDType(op: string, input: ValueType, allowed: readonly DType[]): void {
-  if (allowed.includes(input.dtype)) return;
+  const { dtype } = input;
+  if (allowed.includes(dtype)) return;
+  const like = allowed.find((other) => kindOf(other) === kindOf(dtype)) ?? allowed[0];
   throw new DTypeError(
     {
-      asked: `${op} of a ${input.dtype} tensor of shape ${formatShape(input.shape)}`,
+      asked: `${op} of ${article(dtype)} ${dtype} tensor of shape ${formatShape(input.shape)}`,
       found: `${op} takes ${allowed.join(' or ')}`,
-      todo: `Convert it first, for example with .to('${allowed[0]}')`,
+      todo: `Convert it first, for example with .to('${like}')`,
     },
-    { op, dtype: input.dtype, allowed },
+    { op, dtype, allowed },
   );
+}
+
+/** Before the name of a dtype as it is spoken. */
+export function article(dtype: DType): 'a' | 'an' {
+  return dtype === 'bool' || dtype === 'bf16' || dtype === 'u8' ? 'a' : 'an';
 }
 
 export function shapeFault(
@@ -39,8 +47,8 @@ export function shapeFault(
 }
 
 export const floats: readonly DType[] = ['f32', 'f64', 'f16', 'bf16'];
-export const numbers: readonly DType[] = [...floats, 'i32', 'i64', 'u8'];
-export const indices: readonly DType[] = ['i32'];
+/** What is computed with; i64 is only stored, moved and cast. */
+export const numbers: readonly DType[] = [...floats, 'i32', 'u8'];
 export const bools: readonly DType[] = ['bool'];
 
 export const unary =
@@ -126,10 +134,6 @@ export const rowVector =
     const x = rowwise(op, [], [1])(params, inputs);
     return { shape: [sizeAt(x.shape, x.shape.length - 1)], dtype: x.dtype };
   };
-
-export function requireIndices(op: string, index: ValueType): void {
-  requireDType(op, index, indices);
-}
 
 /** Throws ShapeError for sizes that no tensor has. */
 export function requireSizes(op: string, shape: Shape): void {

@@ -10,7 +10,6 @@ import {
   floats,
   numbers,
   requireDType,
-  requireIndices,
   requireSame,
   requireSizes,
   rowVector,
@@ -21,6 +20,8 @@ import {
   withSize,
 } from './infer-checks.ts';
 import { conv2dShape, matmulShape } from './infer-contract.ts';
+import { requireAddend, requireElementIndices, requireRowIndices } from './infer-indices.ts';
+import { requireElement } from './require-element.ts';
 
 type Infer<K extends Op> = (params: OpParams[K], inputs: readonly ValueType[]) => ValueType;
 
@@ -59,10 +60,17 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
 
   constant: (params) => {
     requireSizes('a tensor', params.shape);
+    requireElement(params.dtype, params.value);
     return params;
   },
-  iota: (params) => ({ shape: params.shape, dtype: 'i32' }),
-  random: (params) => ({ shape: params.shape, dtype: 'i32' }),
+  iota: ({ shape }) => {
+    requireSizes('indices', shape);
+    return { shape, dtype: 'i32' };
+  },
+  random: ({ shape }) => {
+    requireSizes('random bits', shape);
+    return { shape, dtype: 'i32' };
+  },
 
   neg: unary('neg', numbers),
   abs: unary('abs', numbers),
@@ -83,7 +91,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   sub: binary('sub', numbers),
   mul: binary('mul', numbers),
   div: binary('div', numbers),
-  pow: binary('pow', floats),
+  pow: binary('pow', numbers),
   maximum: binary('maximum', numbers),
   minimum: binary('minimum', numbers),
   equal: compare('equal'),
@@ -151,6 +159,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   },
   expand: (params, inputs) => {
     const x = first(inputs);
+    requireSizes('expand', params.shape);
     const fits =
       x.shape.length === params.shape.length &&
       x.shape.every((size, dim) => size === 1 || size === params.shape[dim]);
@@ -192,6 +201,17 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   },
   pad: (params, inputs) => {
     const x = first(inputs);
+    const widths = [...params.before, ...params.after];
+    requireSizes('padding', widths);
+    if (widths.length !== 2 * x.shape.length) {
+      throw shapeFault(
+        'pad',
+        inputs,
+        `padding of ${params.before.length} and ${params.after.length} dims`,
+        'Give each dim a number before and one after',
+      );
+    }
+    requireElement(x.dtype, params.value);
     return {
       shape: x.shape.map(
         (size, dim) => sizeAt(params.before, dim) + size + sizeAt(params.after, dim),
@@ -206,24 +226,15 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   conv2dInput: (params, inputs) => ({ shape: params.inputShape, dtype: first(inputs).dtype }),
   conv2dWeight: (params, inputs) => ({ shape: params.weightShape, dtype: first(inputs).dtype }),
 
-  gather: (params, inputs) => {
-    const [x, index] = [at(inputs, 0), at(inputs, 1)];
-    requireIndices('gather', index);
-    const fits =
-      x.shape.length === index.shape.length &&
-      index.shape.every((size, dim) => dim === params.dim || size <= sizeAt(x.shape, dim));
-    if (!fits)
-      throw shapeFault(
-        'gather',
-        inputs,
-        'an index that does not fit',
-        `Use an index with as many dims, and no larger off dim ${params.dim}`,
-      );
-    return { shape: index.shape, dtype: x.dtype };
+  gather: ({ dim }, inputs) => {
+    requireElementIndices('gather', dim, inputs);
+    return { shape: at(inputs, 1).shape, dtype: at(inputs, 0).dtype };
   },
-  scatterAdd: (_, inputs) => {
-    requireIndices('scatterAdd', at(inputs, 1));
-    if (!sameShape(at(inputs, 1).shape, at(inputs, 2).shape)) {
+  scatterAdd: ({ dim }, inputs) => {
+    const [x, index, source] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
+    requireElementIndices('scatterAdd', dim, inputs);
+    requireAddend('scatterAdd', x, source);
+    if (!sameShape(index.shape, source.shape)) {
       throw shapeFault(
         'scatterAdd',
         inputs,
@@ -231,24 +242,18 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
         'Use equal shapes',
       );
     }
-    return first(inputs);
+    return x;
   },
-  indexSelect: (params, inputs) => {
+  indexSelect: ({ dim }, inputs) => {
     const [x, index] = [at(inputs, 0), at(inputs, 1)];
-    requireIndices('indexSelect', index);
-    if (index.shape.length !== 1)
-      throw shapeFault(
-        'indexSelect',
-        inputs,
-        `an index of ${index.shape.length} dims`,
-        'Use an index of one dim',
-      );
-    return { shape: withSize(x.shape, params.dim, sizeAt(index.shape, 0)), dtype: x.dtype };
+    requireRowIndices('indexSelect', dim, inputs);
+    return { shape: withSize(x.shape, dim, sizeAt(index.shape, 0)), dtype: x.dtype };
   },
-  indexAdd: (params, inputs) => {
+  indexAdd: ({ dim }, inputs) => {
     const [x, index, source] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
-    requireIndices('indexAdd', index);
-    if (!sameShape(source.shape, withSize(x.shape, params.dim, elementCount(index.shape)))) {
+    requireRowIndices('indexAdd', dim, inputs);
+    requireAddend('indexAdd', x, source);
+    if (!sameShape(source.shape, withSize(x.shape, dim, elementCount(index.shape)))) {
       throw shapeFault(
         'indexAdd',
         inputs,
@@ -261,6 +266,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
 
   sigmoid: unary('sigmoid', floats),
   relu: unary('relu', floats),
+  softplus: unary('softplus', floats),
   gelu: unary('gelu', floats),
   geluGrad: binary('geluGrad', floats),
   softmax: rowwise('softmax', [], []),

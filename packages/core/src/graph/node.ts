@@ -1,6 +1,8 @@
+import { kindOf } from '../dtype.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { ScopedValue } from '../scoped-value.ts';
+import type { CallSite } from './call-site.ts';
 import { infer } from './infer.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
@@ -88,6 +90,8 @@ export class Node<K extends Op = Op> {
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
+  /** Where user code asked for it, on nodes of which a run may find out that they can't be computed. */
+  site: CallSite | null = null;
   /** Where backward may make it again. */
   readonly region: Region | null = region.current;
   readonly era: number = era;
@@ -142,7 +146,8 @@ export function createNode<K extends Op>(
 ): Node<K> {
   const type = infer[op](params, inputs);
   let requiresGrad = false;
-  if (gradEnabled.current) for (const input of inputs) requiresGrad ||= input.requiresGrad;
+  if (gradEnabled.current && kindOf(type.dtype) === 'float')
+    for (const input of inputs) requiresGrad ||= input.requiresGrad;
   return new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
 }
 

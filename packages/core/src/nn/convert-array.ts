@@ -1,6 +1,7 @@
 import type { HostArray } from '../serialization/host-array.ts';
 import type { DType } from '../spec/dtype.ts';
 import { fromBytes, toBytes } from '../tensor/host-data.ts';
+import { widenFloats } from '../tensor/widen-floats.ts';
 
 /**
  * An array in another dtype, for the conversions that checkpoints need: smaller floats and f64 to
@@ -12,22 +13,12 @@ export function convertArray(array: HostArray, dtype: DType): HostArray | undefi
   const { shape } = array;
   const data = fromBytes(array.bytes, array.dtype);
   if (dtype === 'f32') {
-    const values =
-      array.dtype === 'f16' ? halves(data) : array.dtype === 'bf16' ? brains(data) : data;
+    const isNarrow = array.dtype === 'f16' || array.dtype === 'bf16';
+    const values = isNarrow ? widenFloats(data, array.dtype) : data;
     if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
     return { dtype, shape, bytes: toBytes(Float32Array.from(values)) };
   }
   if (dtype !== 'i32' || !(data instanceof BigInt64Array)) return undefined;
   if (data.some((value) => BigInt.asIntN(32, value) !== value)) return undefined;
   return { dtype, shape, bytes: toBytes(Int32Array.from(data, Number)) };
-}
-
-function halves(data: ArrayBufferView): Float32Array {
-  return Float32Array.from(new Float16Array(data.buffer, data.byteOffset, data.byteLength / 2));
-}
-
-/** bf16 is the upper half of an f32. */
-function brains(data: ArrayLike<number | bigint>): Float32Array {
-  const bits = Uint32Array.from(data, (half) => Number(half) << 16);
-  return new Float32Array(bits.buffer);
 }

@@ -4,11 +4,15 @@ import { decompose, isComposite } from '../graph/decompose.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
+import type { BackendLimits } from '../spec/backend.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CompositeOp, Op } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
-import { computeInFloat32 } from './low-precision.ts';
+import { computeWide } from './compute-wide.ts';
 import { constantOfLeaf, numberLeaf, varyingConstants } from './varying-numbers.ts';
+
+/** What of a backend's limits decides which ops it is given. */
+export type ComputeLimits = Pick<BackendLimits, 'dtypes' | 'native'>;
 
 /** A subgraph in the ops that a backend and a process group take. */
 export interface Expanded {
@@ -24,13 +28,13 @@ export interface Expanded {
 
 /**
  * Rewrites a subgraph: composites that are not native become primitives, collectives work along
- * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32, and an update's readers
- * read the value that it stores. `varying` says of which constants the numbers are inputs.
+ * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32 and those on u8 in i32, and
+ * an update's readers read the value that it stores. `varying` says of which constants the numbers are inputs.
  */
 export function expand(
   subgraph: Subgraph,
   roots: readonly Node[],
-  native: ReadonlySet<CompositeOp>,
+  limits: ComputeLimits,
   varying: Uint8Array = new Uint8Array(0),
 ): Expanded {
   return noGrad(() => {
@@ -53,7 +57,7 @@ export function expand(
       const number = isOp(node, 'constant') ? numbers.get(node) : undefined;
       if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
       else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
-      else images.push(rewrite(node, inputs, native));
+      else images.push(rewrite(node, inputs, limits));
     }
     setEra(0);
     // A result has memory of its own: what it is of may be updated, in this run or later.
@@ -102,7 +106,7 @@ function assign(
   return value;
 }
 
-function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
+function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): Node {
   if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
   if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
   if (isAxisOp(node) && node.params.size === 1) return only(inputs);
@@ -110,16 +114,13 @@ function rewrite(node: Node, inputs: readonly Node[], native: ReadonlySet<Compos
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
   if (isOp(node, 'allToAll')) return exchangeAlong(only(inputs), node.params);
-  return (
-    computeInFloat32(node, inputs, (wide) => compute(node, wide, native)) ??
-    compute(node, inputs, native)
-  );
+  return computeWide(node, inputs, limits.dtypes, (wide) => compute(node, wide, limits));
 }
 
-function compute(node: Node, inputs: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
-  if (isComposite(node.op) && !native.has(node.op)) {
+function compute(node: Node, inputs: readonly Node[], limits: ComputeLimits): Node {
+  if (isComposite(node.op) && !limits.native.has(node.op)) {
     const parts = decompose(node.op, paramsOf(node, node.op), inputs);
-    return expandParts(parts, inputs, native);
+    return expandParts(parts, inputs, limits);
   }
   return createNode(node.op, node.params, inputs);
 }
@@ -130,15 +131,15 @@ function paramsOf<K extends CompositeOp>(node: Node, op: K): Node<K>['params'] {
 }
 
 /** Decompositions may use composites themselves. */
-function expandParts(root: Node, stops: readonly Node[], native: ReadonlySet<CompositeOp>): Node {
+function expandParts(root: Node, stops: readonly Node[], limits: ComputeLimits): Node {
   const images = new Map<Node, Node>(stops.map((stop) => [stop, stop]));
   const visit = (node: Node): Node => {
     const known = images.get(node);
     if (known !== undefined) return known;
     const inputs = node.inputs.map(visit);
     const changed = inputs.some((input, index) => input !== node.inputs[index]);
-    const composite = isComposite(node.op) && !native.has(node.op);
-    const image = composite || changed ? rewrite(node, inputs, native) : node;
+    const composite = isComposite(node.op) && !limits.native.has(node.op);
+    const image = composite || changed ? rewrite(node, inputs, limits) : node;
     images.set(node, image);
     return image;
   };

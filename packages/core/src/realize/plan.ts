@@ -2,7 +2,7 @@ import type { Backend, Executable, Instruction, Program } from '../spec/backend.
 import type { Node } from '../graph/node.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
-import { expand } from './expand.ts';
+import { expand, type ComputeLimits } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import { isCheap, segment, sourcesOf, type Stage } from './segment.ts';
@@ -73,7 +73,7 @@ export async function makePlan(
   backend: Backend,
   { varying, compile }: PlanRequest,
 ): Promise<Plan> {
-  const numbering = numberValues(expand(subgraph, roots, backend.limits.native, varying));
+  const numbering = numberValues(expand(subgraph, roots, backend.limits, varying));
   const { graph } = numbering;
   const stages = segment(graph);
   const { placed, arriving, late } = placeUpdates(graph, stages);
@@ -258,9 +258,9 @@ function movedBy(graph: ValueGraph, values: readonly number[]): CollectiveValue 
 export function programFor(
   subgraph: Subgraph,
   roots: readonly Node[],
-  native: Parameters<typeof expand>[2],
+  limits: ComputeLimits,
 ): Program {
-  const { graph } = numberValues(expand(subgraph, roots, native));
+  const { graph } = numberValues(expand(subgraph, roots, limits));
   const inputs = graph.values.slice(0, graph.leafCount).map((_, id) => id);
   const members = graph.values.map((_, id) => id).slice(graph.leafCount);
   const outputs = [...new Set(graph.roots)];

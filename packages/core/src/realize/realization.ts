@@ -8,6 +8,7 @@ import type { Mesh } from '../spec/mesh.ts';
 import { count } from '../timeline.ts';
 import { collect, type Subgraph } from './collect.ts';
 import { execute, RunFailure, type RootResult } from './execute.ts';
+import { causeOf } from './index-error.ts';
 import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-run.ts';
 import { freeReleased, type PendingWork, restorePending, takePending } from './pending.ts';
 import { piecesOf } from './pieces.ts';
@@ -122,7 +123,7 @@ export class Realization {
       this.#settle(outputs, results);
     } catch (failure) {
       forgetValues(subgraph.taken);
-      throw this.#failed(failure, work, outputs);
+      throw this.#failed(failure, work, subgraph, outputs);
     }
     updates.forEach(settleUpdate);
     this.#giveUpGraphs(outputs, updates.length > 0);
@@ -173,15 +174,21 @@ export class Realization {
   }
 
   /** What it has computed stays, what failed is given up, the rest is pending again. Returns the error. */
-  #failed(failure: unknown, work: Work, outputs: readonly Node[]): unknown {
+  #failed(
+    failure: unknown,
+    work: Work,
+    { computed }: Subgraph,
+    outputs: readonly Node[],
+  ): unknown {
     const isRun = failure instanceof RunFailure;
-    if (isRun && failure.updated) return this.refuse(failure.cause);
+    const cause = isRun ? causeOf(failure, computed) : undefined;
+    if (isRun && failure.updated) return this.refuse(cause);
     if (isRun) this.#settle(outputs, failure.results);
     const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
     if (!isRun && !(failure instanceof PlanFailure)) {
       return this.#dropped(left.roots, left, failure);
     }
-    return this.#dropped(left.roots.filter(taintedBy(failure)), left, failure.cause);
+    return this.#dropped(left.roots.filter(taintedBy(failure)), left, cause ?? failure.cause);
   }
 
   #dropped(failed: readonly Node[], { roots, pending }: Work, error: unknown): unknown {

@@ -56,7 +56,10 @@ export interface Executable {
   /**
    * Buffers in the order of `program.inputs` and `program.outputs`; outputs do not overlap inputs
    * or each other. Inputs that are update targets are written. Runs are ordered with every other
-   * call on the backend; the promise settles when it is safe to start the next.
+   * call on the backend; the promise settles when it is safe to start the next. Rejects with
+   * IndexError.ofRun where an index of an instruction that the outputs or
+   * updates depend on is out of range: before any update where the indices can be known by then, and
+   * the backend goes on as before.
    */
   run(
     inputs: readonly DeviceBuffer[],

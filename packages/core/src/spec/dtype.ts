@@ -1,6 +1,9 @@
 /**
- * Element types. `f32`, `i32` and `bool` compute on every backend; the others are storage and wire
- * types that a backend lists in its limits where it computes with them.
+ * Element types. Every backend computes all ops with `f32`, `i32` and `bool`. The others are for
+ * storage and the wire, and every backend does two things with them: `cast` from any dtype to any, and
+ * the movements `constant`, `reshape`, `permute`, `expand`, `slice`, `pad`, `concat`, `where`,
+ * `gather` and `indexSelect`, which keep every bit. A backend that computes with more lists it in its
+ * limits. Core has `f16` and `bf16` computed in f32 and `u8` in i32, and refuses arithmetic on the rest.
  */
 export const dtypes = {
   f64: { bytes: 8, kind: 'float' },

@@ -56,6 +56,37 @@ export class TensorStateError extends ShardwiseError {
   readonly code = 'TENSOR_STATE';
 }
 
+/** What a backend knows of an index that is out of range. */
+export interface IndexFault {
+  readonly op: string;
+  /** Which of the program's instructions met it. */
+  readonly instruction: number;
+  /** The index, and where it stands among the indices, row by row. */
+  readonly index: number;
+  readonly element: number;
+  /** Indices from 0 to `size` - 1 were in range. */
+  readonly size: number;
+  /** Whether the run had already made an update: then it cannot be repeated. */
+  readonly updated: boolean;
+}
+
+/** An index or a label that there is no place for; `fields` name it and the range. */
+export class IndexError extends ShardwiseError {
+  readonly code = 'INDEX';
+
+  /** The error with which a backend's run rejects. Core tells the user's operation and line instead. */
+  static ofRun(fault: IndexFault): IndexError {
+    return new IndexError(
+      {
+        asked: `${fault.op} by index ${fault.index}`,
+        found: `element ${fault.element} of the indices is not in [0, ${fault.size})`,
+        todo: 'Check where the indices come from',
+      },
+      { ...fault },
+    );
+  }
+}
+
 /** A device that has no room, or cannot compile or run a program. */
 export class BackendError extends ShardwiseError {
   readonly code: string = 'BACKEND';

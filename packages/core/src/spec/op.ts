@@ -46,7 +46,7 @@ export interface PrimitiveParams {
   // Elementwise, one input. Shape: N -> N.
   neg: None;
   abs: None;
-  /** -1, 0 or 1. */
+  /** -1, 0 or 1; NaN gives 0, as in PyTorch. */
   sign: None;
   exp: None;
   log: None;
@@ -59,21 +59,24 @@ export interface PrimitiveParams {
   ceil: None;
   /** bool -> bool. */
   logicalNot: None;
-  /** Float to int truncates towards zero; anything to bool is `!= 0`. */
+  /**
+   * Float to int truncates towards zero, and what no int is near is unspecified; int to a smaller int
+   * wraps around; to a float rounds to nearest, ties to even; anything to bool is `!= 0`.
+   */
   cast: { readonly dtype: DType };
 
   // Elementwise, two inputs of one dtype. Shape: N, N -> N. i32 wraps around.
   add: None;
   sub: None;
   mul: None;
-  /** i32 truncates towards zero. */
+  /** i32 truncates towards zero; by 0 it is unspecified. */
   div: None;
-  /** Floats only; 1 to any power is 1, also NaN. */
+  /** 1 to any power is 1, also NaN. i32 wraps around, and is 0 for negative powers but of 1 and -1. */
   pow: None;
   /** NaN propagates, here and in minimum and max. */
   maximum: None;
   minimum: None;
-  /** f32 and i32 -> bool. NaN compares false. */
+  /** -> bool. NaN compares false. */
   equal: None;
   less: None;
   lessEqual: None;
@@ -84,12 +87,13 @@ export interface PrimitiveParams {
   where: None;
 
   // Reductions; reduced dims disappear. `dims` ascend. Shape: N -> N without dims.
+  /** f32 keeps its digits in long sums; i32 wraps around. */
   sum: { readonly dims: readonly number[] };
   max: { readonly dims: readonly number[] };
-  /** i32; the first of equal maxima. */
+  /** i32; the first of equal maxima, or the first NaN. */
   argMax: { readonly dim: number };
-  /** Inclusive running sum. Shape: N -> N. */
-  cumsum: { readonly dim: number };
+  /** Inclusive running sum, from the end where it is reversed; added in f64 or, for i32, wrapping around. Shape: N -> N. */
+  cumsum: { readonly dim: number; readonly reverse: boolean };
 
   // Movement.
   reshape: { readonly shape: Shape };
@@ -120,7 +124,8 @@ export interface PrimitiveParams {
   /** Gradient of conv2d by its weight. Shape: x [N, C, H, W], dy [N, O, H', W'] -> weightShape. */
   conv2dWeight: Conv2dParams & { readonly weightShape: Shape };
 
-  // Indexing; indices are i32 and in range.
+  // Indexing; indices are i32. A run that meets one out of range, negative ones among them, rejects
+  // with IndexError.
   /** out[i][j] = x[index[i][j]][j] for dim 0. Shape: x N, index N' -> N', N' <= N off dim. */
   gather: { readonly dim: number };
   /** out = x; out[index[i][j]][j] += source[i][j] for dim 0. Shape: x N, index N', source N' -> N. */
@@ -139,6 +144,8 @@ export interface CompositeParams {
   /** 1 / (1 + exp(-x)). */
   sigmoid: None;
   relu: None;
+  /** log(1 + exp(x)), exact at both ends. */
+  softplus: None;
   /** Exact (erf) or the tanh approximation. */
   gelu: { readonly approximate: 'none' | 'tanh' };
   /** Shape: x N, dy N -> N. */

@@ -1,8 +1,10 @@
 import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
+import { kindOf } from '../dtype.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
+import { article } from '../graph/infer-checks.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
 import type { PageStore } from '../paging/page.ts';
@@ -12,11 +14,11 @@ import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
-import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import type { TransferParams } from '../spec/op.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook } from './gradient.ts';
-import { fromBytes, type HostData } from './host-data.ts';
+import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
 const afterBackward: (() => void)[] = [];
 
@@ -89,8 +91,18 @@ export class TensorHandle {
     return this.node.requiresGrad;
   }
 
-  /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others. */
+  /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others, DTypeError on integers. */
   requiresGrad_(requiresGrad = true): this {
+    if (requiresGrad && kindOf(this.dtype) !== 'float') {
+      throw new DTypeError(
+        {
+          asked: `requiresGrad_ of ${article(this.dtype)} ${this.dtype} tensor of shape ${formatShape(this.shape)}`,
+          found: 'only floats have gradients',
+          todo: "Convert the data with .to('f32') before it becomes a leaf",
+        },
+        { dtype: this.dtype },
+      );
+    }
     const isUpdate = this.#node.op === 'assign';
     if (this.#node.op !== 'input' && !isUpdate) {
       throw new TensorStateError(
@@ -276,7 +288,7 @@ export class TensorHandle {
     return this;
   }
 
-  /** The elements, row by row. Computes the tensor if need be. */
+  /** The elements, row by row; f16 and bf16 as their raw bits. Computes the tensor if need be. */
   async data(): Promise<HostData> {
     const { node } = this;
     const bytes =
@@ -284,7 +296,7 @@ export class TensorHandle {
     return fromBytes(bytes, node.dtype);
   }
 
-  /** The value of a tensor of one element. Throws ShapeError for others. */
+  /** The value of a tensor of one element. Throws ShapeError for others, and DTypeError beyond 2^53. */
   async item(): Promise<number> {
     if (this.numel !== 1) {
       throw new ShapeError(
@@ -296,8 +308,7 @@ export class TensorHandle {
         { shape: this.shape },
       );
     }
-    const [value] = await this.data();
-    return Number(value);
+    return onlyElement(await this.data(), this.dtype);
   }
 
   /** Frees the device memory at once instead of at garbage collection. */

@@ -1,7 +1,12 @@
+import { requireElement } from '../graph/require-element.ts';
 import type { DType } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
+import { widenFloats } from './widen-floats.ts';
 
-/** Elements on the host. f16 and bf16 are the raw 16 bits. */
+/**
+ * Elements on the host, as `fromData` takes and `data()` gives them. f16 and bf16 are their raw 16 bits,
+ * which no typed array reads on every engine: convert with `.to('f32')` to look at them.
+ */
 export type HostData =
   | Float32Array
   | Float64Array
@@ -57,12 +62,21 @@ export function toBytes(data: HostData): Uint8Array {
     : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** Numbers as elements of a dtype. */
+/** The number that the only element is. Throws DTypeError for an i64 that no number is exactly. */
+export function onlyElement(data: HostData, dtype: DType): number {
+  const [value] = dtype === 'f16' || dtype === 'bf16' ? widenFloats(data, dtype) : data;
+  const number = Number(value);
+  requireElement(dtype, number);
+  return number;
+}
+
+/** Numbers as elements of a dtype. Throws DTypeError for those that it would hold as others. */
 export function encodeNumbers(
   values: readonly (number | boolean)[],
   dtype: 'f32' | 'i32' | 'bool',
 ): HostData {
   const numbers = values.map(Number);
+  for (const number of numbers) requireElement(dtype, number);
   if (dtype === 'f32') return Float32Array.from(numbers);
   if (dtype === 'i32') return Int32Array.from(numbers);
   return Uint8Array.from(numbers);

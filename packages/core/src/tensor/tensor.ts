@@ -1,22 +1,39 @@
+import { kindOf } from '../dtype.ts';
 import * as elementwise from '../graph/build/elementwise.ts';
-import { matmul } from '../graph/build/contract.ts';
-import { gather, indexAdd, indexSelect, scatterAdd } from '../graph/build/index-ops.ts';
-import { constant, constantLike, iota } from '../graph/build/leaf.ts';
+import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../graph/build/index-ops.ts';
+import { constantLike } from '../graph/build/leaf.ts';
 import { expandTo, pad, permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { layerNorm, logSoftmax, rmsNorm, softmax } from '../graph/build/normalize.ts';
-import * as reduce from '../graph/build/reduce.ts';
-import { createNode, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad, none } from '../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
+import {
+  asFloat,
+  clamp,
+  combine,
+  compare,
+  divide,
+  logical,
+  requireFloat,
+  where,
+  type NodeOrNumber,
+  type RoundingMode,
+} from './arithmetic.ts';
 import { TensorHandle } from './handle.ts';
+import { multiply } from './multiply.ts';
+import * as reductions from './reductions.ts';
+import type { ReduceOptions } from './reductions.ts';
 
-/** A tensor, or a number that takes the other operand's dtype. */
+/**
+ * A tensor, or a number. A whole number is like an int of Python, also where it is written 1.0, any other
+ * like a float: it makes floats of integers, and changes no other dtype.
+ */
 export type Operand = Tensor | number;
 
-export interface ReduceOptions {
-  /** Keep reduced dims with size 1. */
-  readonly keepDim?: boolean;
+export interface DivideOptions {
+  /** To a whole number towards zero or towards minus infinity; default: not at all. */
+  readonly roundingMode?: RoundingMode;
 }
 
 /**
@@ -30,58 +47,59 @@ export class Tensor extends TensorHandle {
     return node === null ? null : new Tensor(node);
   }
 
-  // Elementwise. Shape: N, N' -> broadcast(N, N').
+  // Elementwise, in the dtype that resultDType says. Shape: N, N' -> broadcast(N, N').
   add(other: Operand): Tensor {
-    return this.#binary(elementwise.add, other);
+    return new Tensor(combine('add', this.node, operandOf(other)));
   }
   sub(other: Operand): Tensor {
-    return this.#binary(elementwise.sub, other);
+    return new Tensor(combine('sub', this.node, operandOf(other)));
   }
   mul(other: Operand): Tensor {
-    return this.#binary(elementwise.mul, other);
+    return new Tensor(combine('mul', this.node, operandOf(other)));
   }
-  /** i32 truncates towards zero. */
-  div(other: Operand): Tensor {
-    return this.#binary(elementwise.div, other);
+  /**
+   * The quotient, f32 of integers too; a rounded one stays an integer. Of floats the quotient is rounded
+   * to the dtype before it is to a whole number; integers by an element that is 0 give no certain value.
+   */
+  div(other: Operand, options: DivideOptions = {}): Tensor {
+    return new Tensor(divide(this.node, operandOf(other), options.roundingMode));
   }
   pow(exponent: Operand): Tensor {
-    return this.#binary(elementwise.pow, exponent);
+    return new Tensor(combine('pow', this.node, operandOf(exponent)));
   }
   maximum(other: Operand): Tensor {
-    return this.#binary(elementwise.maximum, other);
+    return new Tensor(combine('maximum', this.node, operandOf(other)));
   }
   minimum(other: Operand): Tensor {
-    return this.#binary(elementwise.minimum, other);
+    return new Tensor(combine('minimum', this.node, operandOf(other)));
   }
   eq(other: Operand): Tensor {
-    return this.#binary(elementwise.equal, other);
+    return new Tensor(compare('equal', this.node, operandOf(other)));
   }
   ne(other: Operand): Tensor {
     return this.eq(other).logicalNot();
   }
   lt(other: Operand): Tensor {
-    return this.#binary(elementwise.less, other);
+    return new Tensor(compare('less', this.node, operandOf(other)));
   }
   le(other: Operand): Tensor {
-    return this.#binary(elementwise.lessEqual, other);
+    return new Tensor(compare('lessEqual', this.node, operandOf(other)));
   }
   gt(other: Operand): Tensor {
-    return new Tensor(elementwise.less(this.#operand(other), this.node));
+    return new Tensor(compare('less', operandOf(other), this.node));
   }
   ge(other: Operand): Tensor {
-    return new Tensor(elementwise.lessEqual(this.#operand(other), this.node));
+    return new Tensor(compare('lessEqual', operandOf(other), this.node));
   }
   logicalAnd(other: Tensor): Tensor {
-    return this.#binary(elementwise.logicalAnd, other);
+    return new Tensor(logical('logicalAnd', this.node, other.node));
   }
   logicalOr(other: Tensor): Tensor {
-    return this.#binary(elementwise.logicalOr, other);
+    return new Tensor(logical('logicalOr', this.node, other.node));
   }
-  /** This tensor is the condition. */
+  /** This tensor, of bools, is the condition. */
   where(a: Operand, b: Operand): Tensor {
-    const dtype = typeof a !== 'number' ? a.dtype : typeof b !== 'number' ? b.dtype : 'f32';
-    const branch = (x: Operand): Node => (typeof x === 'number' ? constant(x, [], dtype) : x.node);
-    return new Tensor(elementwise.where(this.node, branch(a), branch(b)));
+    return new Tensor(where(this.node, operandOf(a), operandOf(b)));
   }
 
   // Elementwise. Shape: N -> N.
@@ -95,56 +113,65 @@ export class Tensor extends TensorHandle {
     return new Tensor(elementwise.sign(this.node));
   }
   exp(): Tensor {
-    return new Tensor(elementwise.exp(this.node));
+    return new Tensor(elementwise.exp(asFloat(this.node)));
   }
   log(): Tensor {
-    return new Tensor(elementwise.log(this.node));
+    return new Tensor(elementwise.log(asFloat(this.node)));
   }
   sqrt(): Tensor {
-    return new Tensor(elementwise.sqrt(this.node));
+    return new Tensor(elementwise.sqrt(asFloat(this.node)));
   }
   rsqrt(): Tensor {
-    return new Tensor(elementwise.div(constantLike(this.node, 1), elementwise.sqrt(this.node)));
+    return new Tensor(
+      elementwise.div(constantLike(this.node, 1), elementwise.sqrt(asFloat(this.node))),
+    );
   }
   sin(): Tensor {
-    return new Tensor(elementwise.sin(this.node));
+    return new Tensor(elementwise.sin(asFloat(this.node)));
   }
   cos(): Tensor {
-    return new Tensor(elementwise.cos(this.node));
+    return new Tensor(elementwise.cos(asFloat(this.node)));
   }
   tanh(): Tensor {
-    return new Tensor(elementwise.tanh(this.node));
+    return new Tensor(elementwise.tanh(asFloat(this.node)));
   }
   erf(): Tensor {
-    return new Tensor(elementwise.erf(this.node));
+    return new Tensor(elementwise.erf(asFloat(this.node)));
   }
   floor(): Tensor {
-    return new Tensor(elementwise.floor(this.node));
+    return kindOf(this.dtype) === 'int' ? this : new Tensor(elementwise.floor(this.node));
   }
   ceil(): Tensor {
-    return new Tensor(elementwise.ceil(this.node));
+    return kindOf(this.dtype) === 'int' ? this : new Tensor(elementwise.ceil(this.node));
   }
   square(): Tensor {
-    return new Tensor(elementwise.square(this.node));
+    return this.dtype === 'bool' ? this.to('i32') : new Tensor(elementwise.square(this.node));
   }
   sigmoid(): Tensor {
-    return new Tensor(elementwise.sigmoid(this.node));
+    return new Tensor(elementwise.sigmoid(asFloat(this.node)));
   }
   relu(): Tensor {
+    if (kindOf(this.dtype) === 'int') return this.maximum(0);
     return new Tensor(elementwise.relu(this.node));
+  }
+  /** log(1 + exp(x)). */
+  softplus(): Tensor {
+    return new Tensor(elementwise.softplus(this.node));
   }
   gelu(approximate: 'none' | 'tanh' = 'none'): Tensor {
     return new Tensor(elementwise.gelu(this.node, approximate));
   }
   silu(): Tensor {
-    return new Tensor(elementwise.silu(this.node));
+    return new Tensor(elementwise.silu(requireFloat('silu', this.node)));
   }
   logicalNot(): Tensor {
-    return new Tensor(elementwise.logicalNot(this.node));
+    return new Tensor(elementwise.logicalNot(elementwise.cast(this.node, 'bool')));
   }
+  /** At the bounds the gradient is 1, as in PyTorch before 2.15, which has 0 there. */
   clamp(low: number, high: number): Tensor {
-    return this.maximum(low).minimum(high);
+    return new Tensor(clamp(this.node, low, high));
   }
+  /** Converts every element; integers that the dtype does not hold wrap around, and what is not 0 is true. */
   to(dtype: DType): Tensor {
     return new Tensor(elementwise.cast(this.node, dtype));
   }
@@ -154,48 +181,42 @@ export class Tensor extends TensorHandle {
   }
 
   // Reductions over `dims` (all when absent). Shape: N -> N without dims.
+  /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
   sum(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
-    return this.#reduce('sum', reduce.sum, dims, options);
+    return new Tensor(reductions.sum(this.node, dims, options));
   }
   mean(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
-    return this.#reduce('mean', reduce.mean, dims, options);
+    return new Tensor(reductions.mean(this.node, dims, options));
   }
   /** Equal maxima share the gradient, as torch.amax. */
   max(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
-    return this.#reduce('max', reduce.max, dims, options);
+    return new Tensor(reductions.max(this.node, dims, options));
   }
   min(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
-    return this.#reduce('min', reduce.min, dims, options);
+    return new Tensor(reductions.min(this.node, dims, options));
   }
-  /** Divides by n - correction, as torch.var. */
+  /** Divides by n - correction (default 1), as torch.var. */
   variance(
     dims?: number | readonly number[],
-    options: ReduceOptions & { correction?: number } = {},
+    options: ReduceOptions & { readonly correction?: number } = {},
   ): Tensor {
-    const list = this.#dims('variance', dims);
-    const count = elementCount(list.map((dim) => sizeAt(this.shape, dim)));
-    const centered = this.sub(this.mean(list, { keepDim: true }));
-    return centered
-      .square()
-      .sum(list, options)
-      .div(Math.max(0, count - (options.correction ?? 1)));
+    return new Tensor(reductions.variance(this.node, dims, options));
   }
-  /** i32 index of the first maximum. */
+  /** i32 index of the first maximum, or of the first NaN. */
   argMax(dim: number, options: ReduceOptions = {}): Tensor {
-    const d = normalizeDim('argMax', dim, this.ndim);
-    const result = reduce.argMax(this.node, d);
-    return new Tensor(options.keepDim === true ? reduce.keepDims(result, this.shape, [d]) : result);
+    return new Tensor(reductions.argMax(this.node, dim, options));
   }
+  /** i32 of integers and bools, where PyTorch has int64; it wraps around. */
   cumsum(dim: number): Tensor {
-    return new Tensor(reduce.cumsum(this.node, normalizeDim('cumsum', dim, this.ndim)));
+    return new Tensor(reductions.cumsum(this.node, dim));
   }
   /** Shape: N -> N. */
   softmax(dim = -1): Tensor {
-    return this.#alongLast('softmax', dim, softmax);
+    return new Tensor(reductions.alongDim('softmax', this.node, dim, softmax));
   }
   /** Shape: N -> N. */
   logSoftmax(dim = -1): Tensor {
-    return this.#alongLast('logSoftmax', dim, logSoftmax);
+    return new Tensor(reductions.alongDim('logSoftmax', this.node, dim, logSoftmax));
   }
   /** Shape: this [.., D], weight [D], bias [D] -> [.., D]. */
   layerNorm(weight: Tensor, bias: Tensor, eps = 1e-5): Tensor {
@@ -282,12 +303,8 @@ export class Tensor extends TensorHandle {
   // Contractions and indexing.
   /** Batch dims broadcast; vectors as torch.matmul. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
   matmul(other: Tensor, options: { transposeA?: boolean; transposeB?: boolean } = {}): Tensor {
-    if (this.ndim === 1 && other.ndim === 1) return this.mul(other).sum();
-    if (this.ndim === 1) return this.unsqueeze(0).matmul(other, options).squeeze(-2);
-    if (other.ndim === 1) return this.matmul(other.unsqueeze(1), options).squeeze(-1);
-    return new Tensor(
-      matmul(this.node, other.node, options.transposeA ?? false, options.transposeB ?? false),
-    );
+    const { transposeA = false, transposeB = false } = options;
+    return new Tensor(multiply(this.node, other.node, transposeA, transposeB));
   }
   /** torch.gather. Shape: this N, index i32 N' -> N'. */
   gather(dim: number, index: Tensor): Tensor {
@@ -313,50 +330,12 @@ export class Tensor extends TensorHandle {
   }
   /** Shape: this i32 N -> bool [..N, classes]. */
   oneHot(classes: number): Tensor {
-    const wide = [...this.shape, classes];
-    return this.unsqueeze(-1)
-      .expand(wide)
-      .eq(new Tensor(iota(wide, wide.length - 1)));
+    return new Tensor(oneHot(this.node, classes));
   }
+}
 
-  #operand(other: Operand): Node {
-    return typeof other === 'number' ? constantLike(this.node, other) : other.node;
-  }
-
-  #binary(build: (a: Node, b: Node) => Node, other: Operand): Tensor {
-    return new Tensor(build(this.node, this.#operand(other)));
-  }
-
-  #dims(operation: string, dims: number | readonly number[] | undefined): number[] {
-    const list =
-      dims === undefined
-        ? this.shape.map((_, dim) => dim)
-        : typeof dims === 'number'
-          ? [dims]
-          : dims;
-    return [...new Set(list.map((dim) => normalizeDim(operation, dim, this.ndim)))].sort(
-      (a, b) => a - b,
-    );
-  }
-
-  #reduce(
-    operation: string,
-    build: (x: Node, dims: readonly number[]) => Node,
-    dims: number | readonly number[] | undefined,
-    options: ReduceOptions | undefined,
-  ): Tensor {
-    const list = this.#dims(operation, dims);
-    const reduced = build(this.node, list);
-    return new Tensor(
-      options?.keepDim === true ? reduce.keepDims(reduced, this.shape, list) : reduced,
-    );
-  }
-
-  #alongLast(operation: string, dim: number, build: (x: Node) => Node): Tensor {
-    const d = normalizeDim(operation, dim, this.ndim);
-    if (d === this.ndim - 1) return new Tensor(build(this.node));
-    return new Tensor(build(this.transpose(d, -1).node)).transpose(d, -1);
-  }
+function operandOf(operand: Operand): NodeOrNumber {
+  return typeof operand === 'number' ? operand : operand.node;
 }
 
 /** Fills in one -1. Throws ShapeError where the number of elements does not fit. */

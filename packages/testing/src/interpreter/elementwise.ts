@@ -36,7 +36,7 @@ type Elementwise =
 export const elementwise: Definitions<Elementwise> = {
   neg: unary((x) => -x),
   abs: unary(Math.abs),
-  sign: unary(Math.sign),
+  sign: unary((x) => Math.sign(x) || 0),
   exp: unary(Math.exp),
   log: unary(Math.log),
   sqrt: unary(Math.sqrt),
@@ -54,7 +54,9 @@ export const elementwise: Definitions<Elementwise> = {
   sub: binary((a, b) => a - b),
   mul: binary((a, b, dtype) => (dtype === 'i32' ? Math.imul(a, b) : a * b)),
   div: binary((a, b) => a / b),
-  pow: binary(power),
+  pow: binary((base, exponent, dtype) =>
+    dtype === 'i32' ? wholePower(base, exponent) : power(base, exponent),
+  ),
   maximum: binary((a, b) => Math.max(a, b)),
   minimum: binary((a, b) => Math.min(a, b)),
   equal: binary((a, b) => Number(a === b)),
@@ -87,6 +89,20 @@ function binary(f: (a: number, b: number, dtype: DType) => number) {
 function power(base: number, exponent: number): number {
   if (base === 1) return 1;
   return base === -1 && Math.abs(exponent) === Infinity ? 1 : base ** exponent;
+}
+
+/** By squaring, so that it wraps around. */
+function wholePower(base: number, exponent: number): number {
+  if (exponent < 0) {
+    if (base === 1) return 1;
+    return base === -1 ? 1 - 2 * (-exponent % 2) : 0;
+  }
+  let [result, square] = [1, base];
+  for (let rest = exponent; rest > 0; rest = Math.floor(rest / 2)) {
+    if (rest % 2 === 1) result = Math.imul(result, square);
+    square = Math.imul(square, square);
+  }
+  return result;
 }
 
 /** Abramowitz and Stegun 7.1.6, whose terms are all of one sign; beyond 6 erf is 1 in f64. */

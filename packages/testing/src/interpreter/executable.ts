@@ -10,10 +10,18 @@ import type {
   Shape,
   ValueType,
 } from '@shardwise/core/spec';
+import { checkIndices } from './check-indices.ts';
 import { definitions } from './definitions.ts';
 import { HostBuffer } from './host-buffer.ts';
-import { NdArray, byteLength } from './nd-array.ts';
-import { load, roundToDType, store, storageOf } from './storage.ts';
+import {
+  checkLongIntegers,
+  fromLongIntegers,
+  LongIntegers,
+  moveLongIntegers,
+  toLongIntegers,
+} from './long-integers.ts';
+import { NdArray, byteLength, elementCount } from './nd-array.ts';
+import { load, roundToDType, store } from './storage.ts';
 
 export const ALIGNMENT = 16;
 
@@ -31,11 +39,13 @@ type PrimitiveInstruction<K extends PrimitiveOp = PrimitiveOp> = {
 export function compile(program: Program): Executable {
   const instructions = program.instructions.map((instruction, i) => {
     for (const id of instruction.inputs) checkId(id, program.inputs.length + i, instruction.op);
-    storageOf(instruction.dtype);
     return primitive(instruction);
   });
   const types: readonly ValueType[] = [...program.inputs, ...instructions];
-  for (const { dtype } of program.inputs) storageOf(dtype);
+  for (const { op, dtype, inputs } of instructions) {
+    if ([dtype, ...inputs.map((id) => pick(types, id).dtype)].includes('i64'))
+      checkLongIntegers(op);
+  }
   for (const id of program.outputs) checkId(id, types.length, 'an output');
   if (new Set(program.outputs).size !== program.outputs.length) throw repeatedOutput(program);
   for (const { target, value } of program.updates) {
@@ -66,18 +76,66 @@ function run(
   sources: readonly HostBuffer[],
   results: readonly HostBuffer[],
 ): void {
-  const values = program.inputs.map((type, i) => load(pick(sources, i).bytes(), type));
-  for (const instruction of instructions) {
+  const values = program.inputs.map((type, i) => read(pick(sources, i).bytes(), type));
+  for (const [number, instruction] of instructions.entries()) {
     const inputs = instruction.inputs.map((id) => pick(values, id));
-    const out = new NdArray(instruction);
-    define(instruction, out, inputs);
-    roundToDType(out);
-    values.push(out);
+    checkIndices(instruction, number, inputs);
+    values.push(evaluate(instruction, inputs));
   }
-  program.outputs.forEach((id, i) => store(pick(values, id), pick(results, i).bytes()));
+  program.outputs.forEach((id, i) => write(pick(values, id), pick(results, i).bytes()));
   for (const { target, value } of program.updates) {
-    store(pick(values, value), pick(sources, target).bytes());
+    write(pick(values, value), pick(sources, target).bytes());
   }
+}
+
+type Value = NdArray | LongIntegers;
+
+function read(bytes: Uint8Array, type: ValueType): Value {
+  if (type.dtype !== 'i64') return load(bytes, type);
+  const integers = new BigInt64Array(bytes.buffer, bytes.byteOffset, elementCount(type.shape));
+  return new LongIntegers(type.shape, integers.slice());
+}
+
+function write(value: Value, bytes: Uint8Array): void {
+  if (value instanceof NdArray) store(value, bytes);
+  else new BigInt64Array(bytes.buffer, bytes.byteOffset, value.values.length).set(value.values);
+}
+
+function evaluate(instruction: PrimitiveInstruction, inputs: readonly Value[]): Value {
+  const { op, dtype } = instruction;
+  if (inputs.every(isNumeric) && (dtype !== 'i64' || op === 'cast' || op === 'constant')) {
+    const out = compute(instruction, instruction, inputs);
+    return dtype === 'i64' ? toLongIntegers(out) : out;
+  }
+  const [x] = inputs;
+  if (op === 'cast' && x instanceof LongIntegers) {
+    if (dtype === 'i64') return x;
+    const out = fromLongIntegers(x, dtype);
+    roundToDType(out);
+    return out;
+  }
+  const numbers: ValueType = { shape: instruction.shape, dtype: 'f64' };
+  const moved =
+    op === 'pad' ? { ...instruction, params: { ...instruction.params, value: 0 } } : instruction;
+  const fill = op === 'pad' ? instruction.params.value : 0;
+  return moveLongIntegers(instruction.shape, inputs, fill, (numbered) =>
+    compute(moved, numbers, numbered),
+  );
+}
+
+function isNumeric(value: Value): value is NdArray {
+  return value instanceof NdArray;
+}
+
+function compute(
+  instruction: PrimitiveInstruction,
+  type: ValueType,
+  inputs: readonly NdArray[],
+): NdArray {
+  const out = new NdArray(type);
+  define(instruction, out, inputs);
+  roundToDType(out);
+  return out;
 }
 
 function define<K extends PrimitiveOp>(

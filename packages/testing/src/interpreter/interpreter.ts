@@ -1,8 +1,7 @@
 import { BackendError, OutOfMemoryError } from '@shardwise/core/spec';
-import type { Backend, DeviceBuffer, Executable, Program } from '@shardwise/core/spec';
+import type { Backend, DeviceBuffer, DType, Executable, Program } from '@shardwise/core/spec';
 import { ALIGNMENT, compile } from './executable.ts';
 import { HostBuffer } from './host-buffer.ts';
-import { storages } from './storage.ts';
 
 export interface InterpreterOptions {
   /** `map` gives the bytes themselves; otherwise callers must stage through `write` and `read`. */
@@ -16,6 +15,16 @@ export interface Interpreter extends Backend {
   bytesInUse(): number;
 }
 
+const computed: ReadonlySet<DType> = new Set<DType>([
+  'f64',
+  'f32',
+  'f16',
+  'bf16',
+  'i32',
+  'u8',
+  'bool',
+]);
+
 /**
  * The slow plain backend: its definitions are what each primitive means, and every other backend
  * is compared with it. Float sums are added in f64 in index order and rounded once. Checks what
@@ -26,7 +35,7 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
   let bytesInUse = 0;
   return {
     name: 'interpreter',
-    limits: { dtypes: new Set(storages.keys()), native: new Set(), alignment: ALIGNMENT },
+    limits: { dtypes: computed, native: new Set(), alignment: ALIGNMENT },
     bytesInUse: () => bytesInUse,
     alloc: (byteLength: number): DeviceBuffer => {
       if (bytesInUse + byteLength > capacityBytes) {

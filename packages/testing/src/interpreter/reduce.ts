@@ -15,18 +15,25 @@ export const reduce: Definitions<'sum' | 'max' | 'argMax' | 'cumsum'> = {
   },
   argMax: ({ dim }, out, x) => {
     for (const index of out.indices()) {
-      let best = 0;
-      for (let i = 1; i < at(x.shape, dim); i++) {
-        if (x.get(index.toSpliced(dim, 0, i)) > x.get(index.toSpliced(dim, 0, best))) best = i;
-      }
-      out.set(index, best);
+      const row = Array.from({ length: at(x.shape, dim) }, (_, i) =>
+        x.get(index.toSpliced(dim, 0, i)),
+      );
+      const firstNaN = row.findIndex(Number.isNaN);
+      out.set(
+        index,
+        firstNaN >= 0
+          ? firstNaN
+          : row.reduce((best, value, i) => (value > at(row, best) ? i : best), 0),
+      );
     }
   },
-  cumsum: ({ dim }, out, x) => {
+  cumsum: ({ dim, reverse }, out, x) => {
+    const last = at(x.shape, dim) - 1;
     for (const index of x.indices()) {
       const i = at(index, dim);
-      const before = i === 0 ? 0 : out.get(index.with(dim, i - 1));
-      out.set(index, before + x.get(index));
+      const place = index.with(dim, reverse ? last - i : i);
+      const before = i === 0 ? 0 : out.get(index.with(dim, reverse ? last - i + 1 : i - 1));
+      out.set(place, before + x.get(place));
     }
   },
 };

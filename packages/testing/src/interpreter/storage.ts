@@ -1,4 +1,3 @@
-import { BackendError } from '@shardwise/core/spec';
 import type { DType, ValueType } from '@shardwise/core/spec';
 import { at, NdArray } from './nd-array.ts';
 
@@ -7,7 +6,7 @@ interface Storage {
   readonly round: (x: number) => number;
   readonly view: (
     bytes: Uint8Array,
-  ) => Float64Array | Float32Array | Float16Array | Int32Array | Uint8Array | BrainFloats;
+  ) => Float64Array | Float32Array | Float16Array | Int32Array | Uint8Array | BrainFloats | Longs;
 }
 
 /** bf16 as the upper halves of f32. */
@@ -25,6 +24,23 @@ class BrainFloats implements Iterable<number> {
   /** Values are bf16 already. */
   set(values: ArrayLike<number>): void {
     for (let i = 0; i < values.length; i++) this.#bits[i] = toBits(at(values, i)) >>> 16;
+  }
+}
+
+/** i64 as numbers, which are exact up to 2^53. */
+class Longs implements Iterable<number> {
+  readonly #integers: BigInt64Array;
+
+  constructor(bytes: Uint8Array) {
+    this.#integers = new BigInt64Array(bytes.buffer, bytes.byteOffset, bytes.length / 8);
+  }
+
+  *[Symbol.iterator](): Generator<number> {
+    for (const integer of this.#integers) yield Number(integer);
+  }
+
+  set(values: ArrayLike<number>): void {
+    for (let i = 0; i < values.length; i++) this.#integers[i] = BigInt(at(values, i));
   }
 }
 
@@ -47,50 +63,35 @@ function roundToBrain(x: number): number {
   return fromBits((bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000);
 }
 
-/** How the dtypes that the interpreter computes with lie in memory. */
-export const storages: ReadonlyMap<DType, Storage> = new Map<DType, Storage>([
-  ['f64', { round: (x) => x, view: (b) => new Float64Array(b.buffer, b.byteOffset, b.length / 8) }],
-  [
-    'f32',
-    { round: Math.fround, view: (b) => new Float32Array(b.buffer, b.byteOffset, b.length / 4) },
-  ],
-  [
-    'i32',
-    // Truncates towards zero, and wraps around.
-    { round: (x) => x | 0, view: (b) => new Int32Array(b.buffer, b.byteOffset, b.length / 4) },
-  ],
-  [
-    'f16',
-    { round: Math.f16round, view: (b) => new Float16Array(b.buffer, b.byteOffset, b.length / 2) },
-  ],
-  ['bf16', { round: roundToBrain, view: (b) => new BrainFloats(b) }],
+/** How each dtype lies in memory. */
+const storages: { readonly [D in DType]: Storage } = {
+  f64: { round: (x) => x, view: (b) => new Float64Array(b.buffer, b.byteOffset, b.length / 8) },
+  f32: {
+    round: Math.fround,
+    view: (b) => new Float32Array(b.buffer, b.byteOffset, b.length / 4),
+  },
+  // By way of f32, as bf16.
+  f16: {
+    round: (x) => Math.f16round(Math.fround(x)),
+    view: (b) => new Float16Array(b.buffer, b.byteOffset, b.length / 2),
+  },
+  bf16: { round: roundToBrain, view: (b) => new BrainFloats(b) },
+  i64: { round: Math.trunc, view: (b) => new Longs(b) },
   // Truncates towards zero, and wraps around.
-  ['u8', { round: (x) => x & 0xff, view: (b) => b }],
-  ['bool', { round: (x) => (x === 0 ? 0 : 1), view: (b) => b }],
-]);
+  i32: { round: (x) => x | 0, view: (b) => new Int32Array(b.buffer, b.byteOffset, b.length / 4) },
+  u8: { round: (x) => x & 0xff, view: (b) => b },
+  bool: { round: (x) => (x === 0 ? 0 : 1), view: (b) => b },
+};
 
 export function load(bytes: Uint8Array, type: ValueType): NdArray {
-  return new NdArray(type, Float64Array.from(storageOf(type.dtype).view(bytes)));
+  return new NdArray(type, Float64Array.from(storages[type.dtype].view(bytes)));
 }
 
 export function store(value: NdArray, bytes: Uint8Array): void {
-  storageOf(value.dtype).view(bytes).set(value.values);
+  storages[value.dtype].view(bytes).set(value.values);
 }
 
 export function roundToDType({ values, dtype }: NdArray): void {
-  const { round } = storageOf(dtype);
+  const { round } = storages[dtype];
   for (const [i, x] of values.entries()) values[i] = round(x);
-}
-
-export function storageOf(dtype: DType): Storage {
-  const storage = storages.get(dtype);
-  if (storage) return storage;
-  throw new BackendError(
-    {
-      asked: `to compute with ${dtype}`,
-      found: `the interpreter computes with ${[...storages.keys()].join(', ')}`,
-      todo: 'Cast the value on the host first',
-    },
-    { dtype },
-  );
 }

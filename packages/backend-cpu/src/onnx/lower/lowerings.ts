@@ -3,7 +3,6 @@ import type { Step, StepMap } from '../../compile/step.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import { convolution } from './convolution.ts';
 import { elementwise } from './elementwise.ts';
-import { indexing } from './indexing.ts';
 import { leaves } from './leaves.ts';
 import { matmul } from './matmul.ts';
 import { movement } from './movement.ts';
@@ -15,6 +14,13 @@ import type { Lowerings } from './lowering.ts';
 export type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
+  | 'argMax'
+  | 'cumsum'
+  | 'gather'
+  | 'scatterAdd'
+  | 'indexSelect'
+  | 'indexAdd'
+  | 'softplus'
   | 'geluGrad'
   | 'softmaxGrad'
   | 'logSoftmaxGrad'
@@ -33,7 +39,6 @@ const lowerings: Lowerings<OnnxOp> = {
   ...movement,
   ...matmul,
   ...convolution,
-  ...indexing,
   ...rows,
 };
 
@@ -49,16 +54,19 @@ const moving: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
   'slice',
   'pad',
   'concat',
-  'gather',
-  'indexSelect',
 ]);
 
 const computedHere: ReadonlySet<DType> = new Set<DType>(['f32', 'i32', 'bool']);
 
-/** Whether a session can run a step: f16, bf16 and u8 are only moved there. `inputs` are its types. */
+/** Whether a session can run a step: dtypes that are not computed with are only moved there. `inputs` are its types. */
 export function onnxComputes(step: Step, inputs: readonly ValueType[]): boolean {
-  if (!isOnnxOp(step.op)) return false;
-  return moving.has(step.op) || [step, ...inputs].every(({ dtype }) => computedHere.has(dtype));
+  const { op, dtype } = step;
+  if (!isOnnxOp(op)) return false;
+  // ORT's integer sums saturate, and so do its powers.
+  if ((op === 'sum' || op === 'pow') && dtype === 'i32') return false;
+  // It has no Where for 16 bits.
+  if (op === 'where' && (dtype === 'i64' || dtype === 'f64')) return true;
+  return moving.has(op) || [step, ...inputs].every((type) => computedHere.has(type.dtype));
 }
 
 function lowerStep<K extends OnnxOp>(
@@ -77,7 +85,7 @@ export function lower(graph: GraphBuilder, step: Step): void {
     throw new BackendError(
       {
         asked: `to compute with ${[...new Set([...types, step].map(({ dtype }) => dtype))].join(', ')} in ${step.op}`,
-        found: 'the CPU backend computes with f32, i32 and bool, and converts f16, bf16 and u8',
+        found: 'the CPU backend computes with f32, i32 and bool, and moves and converts the others',
         todo: 'Convert to f32 first',
       },
       { op: step.op, dtype: step.dtype },

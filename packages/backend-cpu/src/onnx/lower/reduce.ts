@@ -1,4 +1,4 @@
-import { inputAt, type StepMap } from '../../compile/step.ts';
+import type { StepMap } from '../../compile/step.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import type { Operand } from '../operand.ts';
 import { exactOf, type Lowerings } from './lowering.ts';
@@ -16,24 +16,11 @@ function maxOf(graph: GraphBuilder, step: StepMap['max']): Operand {
   return { name, shape: step.shape };
 }
 
-export const reduce: Lowerings<'sum' | 'max' | 'argMax' | 'cumsum'> = {
+export const reduce: Lowerings<'sum' | 'max'> = {
   sum: (graph, step) => {
     const axes = graph.int64s(step.params.dims);
     const name = graph.emit('ReduceSum', [exactOf(graph, step, 0), axes], dropDims);
     return { name, shape: step.shape };
   },
   max: maxOf,
-  argMax: (graph, step) => {
-    const input = inputAt(step, 0);
-    const x = graph.exact(input).name;
-    const numbers = graph.type(input).dtype === 'bool' ? graph.cast(x, 'i32') : x;
-    const axis = { int: step.params.dim };
-    const index = graph.emit('ArgMax', [numbers], { axis, ...dropDims });
-    return { name: graph.cast(index, 'i32'), shape: step.shape };
-  },
-  cumsum: (graph, step) => {
-    const axis = graph.scalar('i64', step.params.dim);
-    const name = graph.emit('CumSum', [exactOf(graph, step, 0), axis]);
-    return { name, shape: step.shape };
-  },
 };

@@ -1,5 +1,5 @@
 /** Types of WebAssembly values that kernels use. */
-export type ValueKind = 'i32' | 'f32' | 'f64' | 'v128';
+export type ValueKind = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
 
 /** Encoded bytes, nested so that building an expression never copies its parts. */
 export type Bytes = readonly (number | Bytes)[];

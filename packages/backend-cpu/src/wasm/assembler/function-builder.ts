@@ -8,6 +8,7 @@ export interface Local<K extends ValueKind> extends Code<K> {
 
 export const kindBytes: Readonly<Record<ValueKind, number>> = {
   i32: 0x7f,
+  i64: 0x7e,
   f32: 0x7d,
   f64: 0x7c,
   v128: 0x7b,
@@ -18,6 +19,7 @@ const LOOP = 0x03;
 const IF = 0x04;
 const END = 0x0b;
 const BR_IF = 0x0d;
+const RETURN = 0x0f;
 const LOCAL_GET = 0x20;
 const LOCAL_SET = 0x21;
 const EMPTY_TYPE = 0x40;
@@ -29,6 +31,7 @@ export class FunctionBuilder {
   readonly #constants = new Map<string, Local<'v128'>>();
   readonly #prologue: Bytes[] = [];
   #body: Bytes[] = [];
+  #returns = false;
 
   constructor(parameterCount: number) {
     this.parameterCount = parameterCount;
@@ -51,6 +54,17 @@ export class FunctionBuilder {
 
   do(statement: Code<'nothing'>): void {
     this.#body.push(statement.bytes);
+  }
+
+  /** Ends the function. One that returns anywhere must do so at its end. */
+  return(value: Code<'i32'>): void {
+    this.#returns = true;
+    this.#body.push([value.bytes, RETURN]);
+  }
+
+  /** Whether there is a result, of kind i32. */
+  get returns(): boolean {
+    return this.#returns;
   }
 
   /** `value` in all lanes; set once at the start of the function, so loops find it in a register. */

@@ -11,6 +11,7 @@ import {
 
 type I32 = Code<'i32'>;
 type F32 = Code<'f32'>;
+type I64 = Code<'i64'>;
 type F64 = Code<'f64'>;
 type V128 = Code<'v128'>;
 type Unary<A extends ValueKind, R extends ValueKind> = (a: Code<A>) => Code<R>;
@@ -63,42 +64,98 @@ function lane<R extends ValueKind>(result: R, opcode: number): (a: V128, lane: n
 
 export const i32: {
   const: (value: number) => I32;
+  load: Load<'i32'>;
   load8u: Load<'i32'>;
   load16u: Load<'i32'>;
+  store: Store<'i32'>;
   store8: Store<'i32'>;
   store16: Store<'i32'>;
+  wrapI64: Unary<'i64', 'i32'>;
+  truncSatF64S: Unary<'f64', 'i32'>;
 } & Record<'eqz', Unary<'i32', 'i32'>> &
-  Record<'ltU' | 'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'i32', 'i32'>> = {
+  Record<'ltU' | 'geU' | 'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'i32', 'i32'>> = {
   const: (value) => code('i32', 0x41, signed(value)),
+  load: load('i32', 0x28),
   load8u: load('i32', 0x2d),
   load16u: load('i32', 0x2f),
+  store: store(0x36),
   store8: store(0x3a),
   store16: store(0x3b),
   eqz: unary('i32', 0x45),
   ltU: binary('i32', 0x49),
+  geU: binary('i32', 0x4f),
   add: binary('i32', 0x6a),
   sub: binary('i32', 0x6b),
   mul: binary('i32', 0x6c),
   and: binary('i32', 0x71),
   shl: binary('i32', 0x74),
+  wrapI64: unary('i32', 0xa7),
+  truncSatF64S: unary('i32', 0xfc, 0x02),
+};
+
+export const i64: {
+  const: (value: number) => I64;
+  load: Load<'i64'>;
+  store: Store<'i64'>;
+  ne: Binary<'i64', 'i32'>;
+  extendI32S: Unary<'i32', 'i64'>;
+  truncSatF32S: Unary<'f32', 'i64'>;
+  truncSatF64S: Unary<'f64', 'i64'>;
+} = {
+  const: (value) => code('i64', 0x42, signed(value)),
+  load: load('i64', 0x29),
+  store: store(0x37),
+  ne: binary('i32', 0x52),
+  extendI32S: unary('i64', 0xac),
+  truncSatF32S: unary('i64', 0xfc, 0x04),
+  truncSatF64S: unary('i64', 0xfc, 0x06),
+};
+
+/** Bytes from one place to another, which may overlap, and one byte over and over. */
+export const memory: {
+  copy: (target: I32, source: I32, byteLength: I32) => Code<'nothing'>;
+  fill: (target: I32, byte: I32, byteLength: I32) => Code<'nothing'>;
+} = {
+  copy: (target, source, byteLength) =>
+    code('nothing', target.bytes, source.bytes, byteLength.bytes, 0xfc, 0x0a, 0, 0),
+  fill: (target, byte, byteLength) =>
+    code('nothing', target.bytes, byte.bytes, byteLength.bytes, 0xfc, 0x0b, 0),
 };
 
 export const f32: {
+  load: Load<'f32'>;
   store: Store<'f32'>;
+  add: Binary<'f32', 'f32'>;
+  ne: Binary<'f32', 'i32'>;
   demote: Unary<'f64', 'f32'>;
+  convertI64S: Unary<'i64', 'f32'>;
 } = {
+  load: load('f32', 0x2a),
   store: store(0x38),
+  ne: binary('i32', 0x5c),
+  add: binary('f32', 0x92),
   demote: unary('f32', 0xb6),
+  convertI64S: unary('f32', 0xb4),
 };
 
 export const f64: {
   const: (value: number) => F64;
+  load: Load<'f64'>;
+  store: Store<'f64'>;
   promote: Unary<'f32', 'f64'>;
+  convertI32S: Unary<'i32', 'f64'>;
+  convertI64S: Unary<'i64', 'f64'>;
   add: Binary<'f64', 'f64'>;
+  ne: Binary<'f64', 'i32'>;
 } = {
   const: (value) => code('f64', 0x44, ...float64Bytes(value)),
+  load: load('f64', 0x2b),
+  store: store(0x39),
   add: binary('f64', 0xa0),
+  ne: binary('i32', 0x62),
   promote: unary('f64', 0xbb),
+  convertI32S: unary('f64', 0xb7),
+  convertI64S: unary('f64', 0xb9),
 };
 
 export const v128: {
@@ -138,7 +195,10 @@ export const v128: {
     code('v128', whenOne.bytes, whenZero.bytes, mask.bytes, ...simd(0x52)),
 };
 
-type F32x4Unary = 'abs' | 'neg' | 'sqrt' | 'ceil' | 'floor' | 'convertI32x4S';
+type F32x4Unary =
+  | ('abs' | 'neg' | 'sqrt' | 'ceil' | 'floor' | 'convertI32x4S')
+  /** Two f64 lanes as the low lanes; zeros above. */
+  | 'demoteF64x2Zero';
 type F32x4Binary =
   | 'eq'
   | 'ne'
@@ -186,13 +246,19 @@ export const f32x4: {
   pmin: vectorBinary(0xea),
   pmax: vectorBinary(0xeb),
   convertI32x4S: vectorUnary(0xfa),
+  demoteF64x2Zero: vectorUnary(0x5e),
 };
 
 export const f64x2: {
   convertLowI32x4S: Unary<'v128', 'v128'>;
+  /** Of the low two lanes. */
+  promoteLowF32x4: Unary<'v128', 'v128'>;
+  add: Binary<'v128', 'v128'>;
   div: Binary<'v128', 'v128'>;
 } = {
   convertLowI32x4S: vectorUnary(0xfe),
+  promoteLowF32x4: vectorUnary(0x5f),
+  add: vectorBinary(0xf0),
   div: vectorBinary(0xf3),
 };
 

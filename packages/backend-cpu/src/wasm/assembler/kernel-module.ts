@@ -1,8 +1,8 @@
 import { type Bytes, flatten, unsigned } from './code.ts';
 import { type FunctionBuilder, kindBytes } from './function-builder.ts';
 
-/** Runs on the memory that it was instantiated with; takes addresses in bytes and counts. */
-export type Kernel = (...parameters: number[]) => void;
+/** Runs on the memory that it was instantiated with; takes addresses in bytes and counts. Some return a number. */
+export type Kernel = (...parameters: number[]) => number | undefined;
 
 const MAX_PAGES = 65536;
 const FUNCTION_TYPE = 0x60;
@@ -16,10 +16,11 @@ export function encodeModule(kernel: FunctionBuilder, shared: boolean): Uint8Arr
     ? [HAS_MAXIMUM | SHARED, unsigned(0), unsigned(MAX_PAGES)]
     : [0, unsigned(0)];
   const body = kernel.encode();
+  const results = kernel.returns ? [kindBytes.i32] : [];
   return new Uint8Array(
     flatten([
       [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-      section(1, [FUNCTION_TYPE, vector(parameters), 0]),
+      section(1, [FUNCTION_TYPE, vector(parameters), vector(results)]),
       section(2, [name('host'), name('memory'), 0x02, limits]),
       section(3, [0]),
       section(7, [name('run'), 0x00, 0]),
@@ -34,7 +35,8 @@ export function instantiate(bytes: Uint8Array<ArrayBuffer>, memory: WebAssembly.
   const run = instance.exports['run'];
   if (typeof run !== 'function') throw new TypeError('A kernel module exports no function run.');
   return (...parameters) => {
-    Reflect.apply(run, undefined, parameters);
+    const result: unknown = Reflect.apply(run, undefined, parameters);
+    return typeof result === 'number' ? result : undefined;
   };
 }
 

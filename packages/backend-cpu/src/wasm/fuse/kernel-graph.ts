@@ -1,7 +1,8 @@
-import { BackendError, type Shape } from '@shardwise/core/spec';
+import { BackendError, type DType, type Shape } from '@shardwise/core/spec';
 import { isElementwiseOp, isFusable } from '../handles.ts';
 import type { KernelInstruction, KernelProgram } from '../kernel-program.ts';
-import { type Access, type ElementwiseOp, type LaneDType, isLaneDType } from '../loop-spec.ts';
+import { type Access, type ElementwiseOp, type LaneDType, laneDType } from '../loop-spec.ts';
+import { indexKernel } from '../indexing/index-kernel.ts';
 import { movesRows } from '../move/moves-rows.ts';
 import { permutedView, slicedView, type View, wholeView } from '../move/view.ts';
 import { type RowKernel, rowKernel, withResidual } from '../rows/row-kernel.ts';
@@ -15,7 +16,7 @@ export interface Reference {
 
 interface NodeBase {
   readonly id: number;
-  readonly dtype: LaneDType;
+  readonly dtype: DType;
   readonly elements: number;
   readonly inputs: readonly Reference[];
   /** The value that the node computes, whose memory it may use. */
@@ -24,6 +25,7 @@ interface NodeBase {
 
 export interface LoopNode extends NodeBase {
   readonly kind: 'loop';
+  readonly dtype: LaneDType;
   readonly op: ElementwiseOp | 'copy';
   readonly inputDType: LaneDType;
   readonly approximate: 'none' | 'tanh' | undefined;
@@ -101,12 +103,17 @@ export class KernelGraph {
   #add(instruction: KernelInstruction): void {
     const { op, output, params } = instruction;
     const types = instruction.inputs.map((input) => this.#type(input));
-    const dtype = laneDType(instruction, output);
+    const { dtype } = instruction;
     const elements = elementCount(instruction.shape);
     const base = { dtype, elements, value: output };
-    const kernel = rowKernel(instruction, types);
     const [first] = instruction.inputs;
-    if (kernel) {
+    const indexing = indexKernel(instruction, types, first !== undefined && this.#isZero(first));
+    const kernel = rowKernel(instruction, types);
+    if (indexing) {
+      const read = instruction.inputs.slice(indexing.makesZeros ? 1 : 0);
+      const inputs = read.map((input) => this.#stored(input));
+      this.#define(output, { kind: 'row', kernel: indexing, inputs, ...base });
+    } else if (kernel) {
       const inputs = instruction.inputs.map((input) => this.#stored(input));
       this.#define(output, { kind: 'row', kernel, inputs, ...base });
     } else if (movesRows(instruction, types)) {
@@ -130,6 +137,13 @@ export class KernelGraph {
     }
   }
 
+  /** Whether every element is known to be 0. */
+  #isZero(value: number): boolean {
+    const reference = this.#references.get(value);
+    const node = reference && this.node(reference.node);
+    return node?.kind === 'constant' && Object.is(node.constant, 0);
+  }
+
   #loop(
     instruction: KernelInstruction,
     op: ElementwiseOp,
@@ -140,11 +154,12 @@ export class KernelGraph {
         ? instruction.params.approximate
         : undefined;
     const last = instruction.inputs.at(-1);
-    const inputDType = last === undefined ? base.dtype : laneDType(this.#type(last), last);
+    const inputDType = laneDType(last === undefined ? base.dtype : this.#type(last).dtype);
     const inputs =
       op === 'random' ? this.#key(instruction.inputs) : this.#ofOneRowLength(instruction.inputs);
     const columns = inputs.map(({ access }) => columnsOf(access)).find((count) => count);
-    return { kind: 'loop', op, inputDType, approximate, columns, inputs, ...base };
+    const dtype = laneDType(base.dtype);
+    return { kind: 'loop', op, inputDType, approximate, columns, inputs, ...base, dtype };
   }
 
   /** A sum of dx, which nothing else reads, and a residual, in the kernel that makes dx. */
@@ -269,8 +284,8 @@ export class KernelGraph {
     const move = this.#moves.get(value);
     if (move) return this.#define(value, move);
     const type = this.#type(value);
-    const dtype = laneDType(type, value);
     const elements = elementCount(type.shape);
+    const { dtype } = type;
     return this.#define(value, { kind: 'input', dtype, elements, inputs: [], value });
   }
 
@@ -290,7 +305,7 @@ export class KernelGraph {
   }
 
   #copy(value: number, reference: Reference): Reference {
-    const { dtype } = this.node(reference.node);
+    const dtype = laneDType(this.node(reference.node).dtype);
     const elements = elementCount(this.#type(value).shape);
     const columns = columnsOf(reference.access);
     return this.#define(value, {
@@ -326,13 +341,4 @@ export function isComputed({ kind }: KernelNode): boolean {
 
 export function columnsOf(access: Access): number | undefined {
   return access.kind === 'row' || access.kind === 'column' ? access.columns : undefined;
-}
-
-function laneDType(type: KernelProgram['values'][number], value: number): LaneDType {
-  if (isLaneDType(type.dtype)) return type.dtype;
-  throw new BackendError({
-    asked: `a kernel on value ${value}`,
-    found: `dtype ${type.dtype}`,
-    todo: 'Give the kernels f32, i32 and bool values only',
-  });
 }

@@ -1,4 +1,4 @@
-import type { LoopLoad, LoopSpec, LoopStep } from '../loop-spec.ts';
+import { laneDType, type LoopLoad, type LoopSpec, type LoopStep } from '../loop-spec.ts';
 import type { KernelGraph, LoopNode, Reference } from './kernel-graph.ts';
 import { columnsOf } from './kernel-graph.ts';
 
@@ -25,7 +25,12 @@ export function planLoop(
     for (const reference of inputs) {
       const { kind, dtype } = graph.node(reference.node);
       if (kind === 'constant' || own.has(reference.node)) continue;
-      const load = { dtype, access: reference.access.kind, elementOffset: offsetOf(reference) };
+      const lane = laneDType(dtype);
+      const load = {
+        dtype: lane,
+        access: reference.access.kind,
+        elementOffset: offsetOf(reference),
+      };
       operands.set(operandKey(reference), { node: reference.node, load });
     }
   }
@@ -43,7 +48,7 @@ export function planLoop(
     const slot = slots.get(key);
     if (slot !== undefined) return slot;
     if (node.kind !== 'constant') throw new RangeError(`A loop reads node ${node.id} too early.`);
-    return push(key, { op: 'constant', dtype: node.dtype, value: node.constant });
+    return push(key, { op: 'constant', dtype: laneDType(node.dtype), value: node.constant });
   };
 
   const stores: { slot: number; dtype: LoopNode['dtype']; value: number }[] = [];

@@ -1,5 +1,10 @@
 import { normalizeGrad } from '../rows/norm.ts';
-import { type NormGradient, type RowKernel, sumRowsKey } from '../rows/row-kernel.ts';
+import {
+  type NormGradient,
+  type RowKernel,
+  sumManyRowsKey,
+  sumRowsKey,
+} from '../rows/row-kernel.ts';
 import type { KernelGraph, KernelNode, RowNode } from './kernel-graph.ts';
 
 /** The gradients that one backward step of a norm makes, as nodes. */
@@ -53,7 +58,8 @@ function isSameNorm(weight: NormGradient | undefined, input: NormGradient): bool
 }
 
 /** Whether a kernel sums all rows of the matrix that another walks over. */
-function isSumOfRows(sum: RowKernel, { sizes: [rows, columns] }: RowKernel): boolean {
-  const [summed, inner, outer] = sum.sizes;
-  return sum.key === sumRowsKey && summed === rows && inner === columns && outer === 1;
+function isSumOfRows({ key, sizes }: RowKernel, { sizes: [rows, columns] }: RowKernel): boolean {
+  const [summed, inner, outer] = key === sumManyRowsKey ? [sizes[1], sizes[2], sizes[0]] : sizes;
+  const isSum = key === sumRowsKey || key === sumManyRowsKey;
+  return isSum && summed === rows && inner === columns && outer === 1;
 }

@@ -1,5 +1,9 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '../assembler/function-builder.ts';
+import { castLong, castsLong } from '../cast-long.ts';
+import { argMax } from '../dims/arg-max.ts';
+import { cumsum } from '../dims/cumsum.ts';
+import { sumIntegers, sumManyRows } from '../dims/sum.ts';
 import { elementCount } from '../fuse/access.ts';
 import { type Norm, normalize, normalizeGrad, normalizeWeightGrad } from './norm.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from './softmax.ts';
@@ -13,6 +17,17 @@ export interface RowKernel {
   readonly build: () => FunctionBuilder;
   /** Which gradient of which norm it is: those of one norm can be made in one pass. */
   readonly gradient?: NormGradient;
+  /** Of a kernel that returns the place of the first index that is out of range, or -1. */
+  readonly indices?: IndexRange;
+}
+
+/** Which indices a kernel reads. */
+export interface IndexRange {
+  readonly op: string;
+  /** Those from 0 to `size` - 1 are in range. */
+  readonly size: number;
+  /** Where they stand among the kernel's inputs. */
+  readonly input: number;
 }
 
 /** Inputs of `input` are x, weight, dy and perhaps a residual; those of `weight` are x and dy. */
@@ -23,6 +38,10 @@ export interface NormGradient {
 }
 
 export const sumRowsKey = 'sum rows';
+export const sumManyRowsKey = 'sum many rows';
+
+/** Beyond this a sum row by row in f32 loses digits that a sum in f64 keeps. */
+const manyRows = 4096;
 
 /** The kernel of an instruction, where there is one for its op, dtype and dims. */
 export function rowKernel(
@@ -30,9 +49,10 @@ export function rowKernel(
   inputs: readonly ValueType[],
 ): RowKernel | undefined {
   const [x] = inputs;
-  if (!x || instruction.dtype !== 'f32' || inputs.some(({ dtype }) => dtype !== 'f32')) {
-    return undefined;
-  }
+  if (!x) return undefined;
+  const alone = dimKernel(instruction, x) ?? longCastKernel(instruction, x);
+  if (alone) return alone;
+  if (instruction.dtype !== 'f32' || inputs.some(({ dtype }) => dtype !== 'f32')) return undefined;
   const sizes = rowSizes(x.shape);
   switch (instruction.op) {
     case 'softmax':
@@ -96,17 +116,74 @@ function rowSizes(shape: Shape): readonly [number, number] {
   return [elementCount(shape.slice(0, -1)), shape.at(-1) ?? 1];
 }
 
-/** Sums over neighbouring dims, those of size 1 aside. */
-function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined {
+/** What walks along one dim, of f32 and i32 alike. */
+function dimKernel(instruction: Instruction, { shape, dtype }: ValueType): RowKernel | undefined {
+  if (dtype !== 'f32' && dtype !== 'i32') return undefined;
+  switch (instruction.op) {
+    case 'argMax': {
+      const { dim } = instruction.params;
+      const sizes = sizesAround(shape, dim, dim);
+      return { key: `arg max ${dtype}`, sizes, build: () => argMax(dtype) };
+    }
+    case 'cumsum': {
+      const { dim, reverse } = instruction.params;
+      const sizes = sizesAround(shape, dim, dim);
+      return { key: `cumsum ${dtype} ${reverse}`, sizes, build: () => cumsum(dtype, reverse) };
+    }
+    case 'sum': {
+      const block = neighbours(shape, instruction.params.dims);
+      if (dtype !== 'i32' || block === undefined) return undefined;
+      return { key: 'sum integers', sizes: sizesAround(shape, ...block), build: sumIntegers };
+    }
+    default:
+      return undefined;
+  }
+}
+
+function longCastKernel(
+  { op, dtype, shape }: Instruction,
+  input: ValueType,
+): RowKernel | undefined {
+  if (op !== 'cast' || !castsLong(input.dtype, dtype)) return undefined;
+  return {
+    key: `cast ${input.dtype} ${dtype}`,
+    sizes: [elementCount(shape)],
+    build: () => castLong(input.dtype, dtype),
+  };
+}
+
+/** How many elements there are before, in and behind the dims from `first` to `last`. */
+function sizesAround(
+  shape: Shape,
+  first: number,
+  last: number,
+): readonly [outer: number, size: number, inner: number] {
+  return [
+    elementCount(shape.slice(0, first)),
+    elementCount(shape.slice(first, last + 1)),
+    elementCount(shape.slice(last + 1)),
+  ];
+}
+
+/** The first and the last of dims that are neighbours, those of size 1 aside; undefined where they are not. */
+export function neighbours(
+  shape: Shape,
+  dims: readonly number[],
+): readonly [first: number, last: number] | undefined {
   const reduced = dims.filter((dim) => shape[dim] !== 1);
   const first = reduced[0] ?? 0;
   const last = reduced.at(-1) ?? -1;
-  if (shape.slice(first, last + 1).filter((dim) => dim !== 1).length !== reduced.length) {
-    return undefined;
-  }
-  const outer = elementCount(shape.slice(0, first));
-  const summed = elementCount(shape.slice(first, last + 1));
-  const inner = elementCount(shape.slice(last + 1));
+  const between = shape.slice(first, last + 1).filter((size) => size !== 1);
+  return between.length === reduced.length ? [first, last] : undefined;
+}
+
+function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined {
+  const block = neighbours(shape, dims);
+  if (block === undefined) return undefined;
+  const [outer, summed, inner] = sizesAround(shape, ...block);
   if (inner === 1) return { key: 'sum columns', sizes: [outer, summed], build: sumColumns };
+  if (summed > manyRows) {
+    return { key: sumManyRowsKey, sizes: [outer, summed, inner], build: sumManyRows };
+  }
   return { key: sumRowsKey, sizes: [summed, inner, outer], build: sumRows };
 }

@@ -1,3 +1,4 @@
+import { computeDType } from '../../dtype.ts';
 import { broadcastShapes, sameShape } from '../../shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import { createNode, none, type Node } from '../node.ts';
@@ -19,8 +20,9 @@ type UnaryOp =
   | 'ceil'
   | 'logicalNot'
   | 'sigmoid'
-  | 'relu';
-type BinaryOp =
+  | 'relu'
+  | 'softplus';
+export type BinaryOp =
   | 'add'
   | 'sub'
   | 'mul'
@@ -66,6 +68,7 @@ export const ceil: Unary = unary('ceil');
 export const logicalNot: Unary = unary('logicalNot');
 export const sigmoid: Unary = unary('sigmoid');
 export const relu: Unary = unary('relu');
+export const softplus: Unary = unary('softplus');
 
 export const add: Binary = binary('add');
 export const sub: Binary = binary('sub');
@@ -98,14 +101,23 @@ export function where(condition: Node, a: Node, b: Node): Node {
   ]);
 }
 
+/**
+ * An op of x and a number known when the graph is built. The number keeps its digits where x has fewer
+ * bits than what is computed with.
+ */
+export function withNumber(op: BinaryOp, x: Node, value: number): Node {
+  const wide = cast(x, computeDType(x.dtype));
+  return cast(createNode(op, none, [wide, constantLike(wide, value)]), x.dtype);
+}
+
 /** x times a number known when the graph is built. */
 export function scale(x: Node, factor: number): Node {
-  return createNode('mul', none, [x, constantLike(x, factor)]);
+  return withNumber('mul', x, factor);
 }
 
 /** x plus a number known when the graph is built. */
 export function offset(x: Node, amount: number): Node {
-  return createNode('add', none, [x, constantLike(x, amount)]);
+  return withNumber('add', x, amount);
 }
 
 export function square(x: Node): Node {

@@ -1,8 +1,9 @@
 import { sizeAt } from '../../shape.ts';
+import { computeDType, kindOf } from '../../dtype.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { createNode, type Node } from '../node.ts';
-import { neg, scale } from './elementwise.ts';
-import { reshape } from './movement.ts';
+import { cast, neg, offset, scale } from './elementwise.ts';
+import { permute, reshape } from './movement.ts';
 
 /** Shape: N -> N without dims. */
 export function sum(x: Node, dims: readonly number[]): Node {
@@ -16,14 +17,18 @@ export function max(x: Node, dims: readonly number[]): Node {
 
 /** Shape: N -> N without dims. */
 export function min(x: Node, dims: readonly number[]): Node {
-  return neg(max(neg(x), dims));
+  // Of integers -x may not exist, but -1 - x does.
+  const mirrored = (value: Node): Node =>
+    kindOf(x.dtype) === 'float' ? neg(value) : offset(neg(value), -1);
+  return mirrored(max(mirrored(x), dims));
 }
 
-/** Shape: N -> N without dims. An empty mean is NaN, as in PyTorch. */
+/** Added in f32 where x has fewer bits. Shape: N -> N without dims. An empty mean is NaN, as in PyTorch. */
 export function mean(x: Node, dims: readonly number[]): Node {
   let count = 1;
   for (const dim of dims) count *= sizeAt(x.shape, dim);
-  return scale(sum(x, dims), count === 0 ? Number.NaN : 1 / count);
+  const total = sum(cast(x, computeDType(x.dtype)), dims);
+  return cast(scale(total, count === 0 ? Number.NaN : 1 / count), x.dtype);
 }
 
 /** Shape: N -> N with dims of size 1. */
@@ -38,8 +43,17 @@ export function argMax(x: Node, dim: number): Node {
   return createNode('argMax', { dim }, [x]);
 }
 
-export function cumsum(x: Node, dim: number): Node {
-  return createNode('cumsum', { dim }, [x]);
+/** From the end where it is reversed. */
+export function cumsum(x: Node, dim: number, reverse = false): Node {
+  return createNode('cumsum', { dim, reverse }, [x]);
+}
+
+/** What `build` makes over the last dim, along another one. Shape: N -> N. */
+export function alongLast(x: Node, dim: number, build: (x: Node) => Node): Node {
+  const last = x.shape.length - 1;
+  if (dim === last) return build(x);
+  const order = [...x.shape.keys()].with(dim, last).with(last, dim);
+  return permute(build(permute(x, order)), order);
 }
 
 /** All dims of x. */

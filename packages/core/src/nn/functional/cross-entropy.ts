@@ -1,7 +1,10 @@
+import { gather } from '../../graph/build/index-ops.ts';
+import { CallSite } from '../../graph/call-site.ts';
+import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
 import { ConfigError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
-import type { Tensor } from '../../tensor/tensor.ts';
+import { Tensor } from '../../tensor/tensor.ts';
 import type { Reduction } from './reduction.ts';
 
 export interface NllLossOptions {
@@ -19,7 +22,8 @@ export interface CrossEntropyOptions extends NllLossOptions {
 /**
  * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last).
  * Shape: logits [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
- * Throws ShapeError, and ConfigError for a labelSmoothing outside [0, 1].
+ * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1]; a target that is
+ * no class is an IndexError of the run.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -37,7 +41,7 @@ export function crossEntropy(
       { labelSmoothing },
     );
   }
-  return logLoss(logits.logSoftmax(), targets, options, labelSmoothing);
+  return logLoss('crossEntropy', logits.logSoftmax(), targets, options, labelSmoothing);
 }
 
 /**
@@ -49,10 +53,11 @@ export function nllLoss(
   targets: Tensor,
   options: NllLossOptions = {},
 ): Tensor {
-  return logLoss(logProbabilities, targets, options, 0);
+  return logLoss('nllLoss', logProbabilities, targets, options, 0);
 }
 
 function logLoss(
+  operation: 'crossEntropy' | 'nllLoss',
   logProbabilities: Tensor,
   targets: Tensor,
   options: NllLossOptions,
@@ -60,13 +65,15 @@ function logLoss(
 ): Tensor {
   const { reduction = 'mean', ignoreIndex = -100 } = options;
   checkShapes(logProbabilities, targets);
+  requireIndexDType(operation, targets);
   const classes = sizeAt(logProbabilities.shape, logProbabilities.ndim - 1);
   const rows = elementCount(targets.shape);
   const table = logProbabilities.reshape([rows, classes]);
   const flat = targets.reshape([rows]);
   const ignored = flat.eq(ignoreIndex);
   const target = ignored.where(0, flat);
-  const likelihood = table.gather(1, target.unsqueeze(1)).reshape([rows]);
+  const chosen = gather(table.node, 1, target.unsqueeze(1).node, new CallSite(operation));
+  const likelihood = new Tensor(chosen).reshape([rows]);
   const mixed =
     smoothing === 0 ? likelihood : likelihood.mul(1 - smoothing).add(table.mean(1).mul(smoothing));
   const losses = ignored.where(full([], 0, mixed.dtype), mixed.neg());

@@ -1,13 +1,18 @@
+import { indexSelect } from '../../graph/build/index-ops.ts';
+import { CallSite } from '../../graph/call-site.ts';
+import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { sizeAt } from '../../shape.ts';
-import type { Tensor } from '../../tensor/tensor.ts';
+import { Tensor } from '../../tensor/tensor.ts';
 
 /**
- * Rows of `weight`. The row `paddingIdx` gets no gradient. Indices must be in range.
+ * Rows of `weight`. The row `paddingIdx` gets no gradient. An index out of range is an
+ * IndexError of the run, a negative one too.
  * Shape: indices i32 N, weight [V, D] -> [N.., D].
  */
 export function embedding(indices: Tensor, weight: Tensor, paddingIdx?: number): Tensor {
   const flat = indices.flatten();
-  const rows = weight.indexSelect(0, flat);
+  requireIndexDType('embedding', indices);
+  const rows = new Tensor(indexSelect(weight.node, 0, flat.node, new CallSite('embedding')));
   const result =
     paddingIdx === undefined ? rows : flat.eq(paddingIdx).unsqueeze(1).where(rows.detach(), rows);
   return result.reshape([...indices.shape, sizeAt(weight.shape, 1)]);

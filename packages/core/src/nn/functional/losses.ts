@@ -21,8 +21,8 @@ export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {})
 }
 
 /**
- * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits:
- * max(x, 0) - x t + log(1 + exp(-|x|)). Shape: logits N, targets N -> [], or N for reduction 'none'.
+ * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits: (1 - t) x +
+ * log(1 + exp(-x)). Shape: logits N, targets N -> [], or N for reduction 'none'.
  */
 export function binaryCrossEntropyWithLogits(
   logits: Tensor,
@@ -30,8 +30,8 @@ export function binaryCrossEntropyWithLogits(
   options: LossOptions = {},
 ): Tensor {
   checkShapes('binaryCrossEntropyWithLogits', logits, targets);
-  const softplus = logits.abs().neg().exp().add(1).log();
-  const losses = logits.relu().sub(logits.mul(targets)).add(softplus);
+  const missing = targets.neg().add(1);
+  const losses = missing.mul(logits).add(logits.neg().softplus());
   return reduceLosses(losses, options.reduction ?? 'mean');
 }
 

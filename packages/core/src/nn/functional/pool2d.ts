@@ -31,6 +31,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const [, , height = 0, width = 0] = padded.shape;
   const rows = conv2dOutputSize(params, 0, height, window[0]);
   const columns = conv2dOutputSize(params, 1, width, window[1]);
+  if (rows < 1 || columns < 1) throw noWindow(x, window, [rows, columns]);
   const shifts: Tensor[] = [];
   for (let row = 0; row < window[0]; row++) {
     for (let column = 0; column < window[1]; column++) {
@@ -54,6 +55,21 @@ export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}):
   const planes = x.reshape([batch * channels, 1, height, width]);
   const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
   return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]);
+}
+
+function noWindow(
+  { shape }: Tensor,
+  window: readonly number[],
+  output: readonly number[],
+): ShapeError {
+  return new ShapeError(
+    {
+      asked: `pooling of shape ${formatShape(shape)} with a kernel of ${formatShape(window)}`,
+      found: `an output of ${output.map((size) => Math.max(0, size)).join(' × ')}`,
+      todo: 'Use a larger input, a smaller kernel or dilation, or more padding',
+    },
+    { shape, window },
+  );
 }
 
 function checkedWindow(

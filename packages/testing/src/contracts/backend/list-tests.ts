@@ -9,12 +9,14 @@ import { leafCases } from './cases/leaves.ts';
 import { movementCases } from './cases/movement.ts';
 import { reduceCases } from './cases/reduce.ts';
 import type { ContractTest } from './contract-test.ts';
+import { indexTests } from './index-tests.ts';
 import { memoryTests } from './memory-tests.ts';
 import type { OpCase, OpCases } from './op-case.ts';
 import { flatMemoryTest, orderTests } from './order-tests.ts';
 import { programTests } from './program-tests.ts';
 import { randomProgramTests } from './random-program-tests.ts';
 import { runCase } from './run-case.ts';
+import { storedDTypeTests } from './stored-dtype-tests.ts';
 
 /** Known shortcomings; a test of them that passes all the same fails. */
 export interface Skip {
@@ -50,6 +52,8 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listCases(primitiveCases, primitiveTest),
     ...listCases(compositeCases, compositeTest),
     ...listed('adjoint', adjointTests),
+    ...listed('stored dtypes', storedDTypeTests),
+    ...listed('indices', indexTests),
     ...listed('program', programTests),
     ...listed('random programs', randomProgramTests),
     ...listed('memory', memoryTests),

@@ -26,6 +26,20 @@ export const compositeCases: OpCases<CompositeOp> = {
     ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
     values('relu', [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
   ],
+  softplus: [
+    ...elementwise({ op: 'softplus', params: {} }, (x) => Math.log1p(Math.exp(x))),
+    values('softplus', [inf, -inf, 100, NaN], [inf, 0, 100, NaN]),
+    {
+      title: 'keeps the digits of small results',
+      operation: { op: 'softplus', params: {} },
+      inputs: [f32([4], [-4, -10, -20, -40])],
+      expected: f32(
+        [4],
+        [-4, -10, -20, -40].map((x) => Math.log1p(Math.exp(x))),
+      ),
+      tolerance: { rtol: 1e-5, atol: 0 },
+    },
+  ],
   gelu: [
     ...elementwise({ op: 'gelu', params: { approximate: 'none' } }, (x) => x * normalCdf(x)),
     ...elementwise({ op: 'gelu', params: { approximate: 'tanh' } }, (x) => x * tanhCdf(x)),
@@ -182,7 +196,7 @@ function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase
   });
 }
 
-function values(op: 'sigmoid' | 'relu', inputs: Row, outputs: Row): OpCase {
+function values(op: 'sigmoid' | 'relu' | 'softplus', inputs: Row, outputs: Row): OpCase {
   const shape = [inputs.length];
   return {
     title: 'zeros, infinities and large values',

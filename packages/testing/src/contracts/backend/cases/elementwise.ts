@@ -32,7 +32,7 @@ export const elementwiseCases: OpCases<Elementwise & PrimitiveOp> = {
   abs: [...unary('abs', Math.abs), special('abs', Math.abs), whole('abs', Math.abs)],
   sign: [
     ...unary('sign', Math.sign),
-    special('sign', Math.sign, without(nan)),
+    special('sign', (x) => Math.sign(x) || 0),
     whole('sign', Math.sign),
   ],
   exp: [
@@ -121,6 +121,21 @@ export const elementwiseCases: OpCases<Elementwise & PrimitiveOp> = {
       ],
       expected: f32([9], [-8, 4, 1, 0, 1, 0.5, nan, 3, inf]),
       tolerance: { rtol: 1e-6, atol: 0 },
+    },
+    {
+      title: 'of i32 wraps around',
+      operation: { op: 'pow', params: {} },
+      inputs: [
+        i32([8], [3, -2, 7, 0, 0, 10, 1, -1]),
+        i32([8], [40, 31, 0, 0, 5, 9, 2 ** 30, 2 ** 31 - 1]),
+      ],
+      expected: i32([8], [689_956_897, -(2 ** 31), 1, 1, 0, 10 ** 9, 1, -1]),
+    },
+    {
+      title: 'of i32 with negative exponents is 0, but of 1 and -1',
+      operation: { op: 'pow', params: {} },
+      inputs: [i32([7], [2, -3, 0, 1, -1, -1, 1]), i32([7], [-1, -2, -1, -5, -3, -4, -(2 ** 31)])],
+      expected: i32([7], [0, 0, 0, 1, -1, 1, 1]),
     },
   ],
   maximum: arithmetic('maximum', (a, b) => Math.max(a, b)),

@@ -6,6 +6,7 @@ import type { NdArray } from '../../../interpreter/nd-array.ts';
 /** [[0, 1, 2], [3, 4, 5]] and its negative. */
 const MATRIX = f32([2, 3], [0, 1, 2, 3, 4, 5]);
 const NEGATIVE = f32([2, 3], [-0, -1, -2, -3, -4, -5]);
+const LARGEST = 2 ** 31 - 1;
 const SIZES = [
   { shape: [5, 7], dims: [0] },
   { shape: [5, 7], dims: [1] },
@@ -36,6 +37,33 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
       f32([2], [Infinity, NaN]),
     ),
     sum('100 000 ones exactly', f32([100_000], 1), [0], f32([], 100_000)),
+    ...[
+      [[3], [0]] as const,
+      [[3, 40], [0]] as const,
+      [
+        [3, 2, 3],
+        [0, 2],
+      ] as const,
+    ].map(([shape, dims]) =>
+      sum(`i32 ${label(shape)} that wraps around`, i32(shape, LARGEST), dims),
+    ),
+    sum('i32 beyond the digits of f32', i32([3], 2 ** 24 + 1), [0], i32([], 3 * 2 ** 24 + 3)),
+    ...SIZES.map(({ shape, dims }) =>
+      sum(
+        `i32 of ${label(shape)} over ${label(dims)}`,
+        integers(shape, 2, { low: -(2 ** 31), high: LARGEST, dtype: 'i32' }),
+        dims,
+      ),
+    ),
+    ...[
+      [200_000, 3],
+      [3, 200_000],
+      [20_000, 70],
+    ].map((shape) => ({
+      // Terms that f32 does not hold exactly: an error would grow with their number.
+      ...sum(`many fractions of ${label(shape)}`, f32(shape, 0.1), [shape[0] === 3 ? 1 : 0]),
+      tolerance: { rtol: 2e-6, atol: 0 },
+    })),
     ...SIZES.map(({ shape, dims }) =>
       sum(`integers of ${label(shape)} over ${label(dims)}`, integers(shape, 1), dims),
     ),
@@ -50,6 +78,7 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
     max('of the rows', NEGATIVE, [1], f32([2], [0, -3])),
     max('of everything', MATRIX, [0, 1], f32([], 5)),
     max('of no dims', MATRIX, [], MATRIX),
+    max('of the extremes of i32', i32([3], [-(2 ** 31), LARGEST, 0]), [0], i32([], LARGEST)),
     max('of i32', i32([2, 3], [1, 9, 3, -4, -5, -6]), [1], i32([2], [9, -4])),
     max('to an empty shape', f32([2, 0, 3], []), [0], f32([0, 3], [])),
     max('of negative infinities', f32([2], -Infinity), [0], f32([], -Infinity)),
@@ -76,6 +105,22 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
     ),
     argMax('of negative infinities', f32([3], -Infinity), 0, i32([], 0)),
     argMax('of i32', i32([2, 3], [1, 9, 3, -4, -5, -3]), 1, i32([2], [1, 2])),
+    argMax('is the first NaN', f32([2, 4], [1, NaN, 2, NaN, 5, 7, 9, NaN]), 1, i32([2], [1, 3])),
+    argMax(
+      'is the first NaN down a column',
+      f32([4, 2], [1, 5, NaN, 7, 2, 9, NaN, NaN]),
+      0,
+      i32([2], [1, 3]),
+    ),
+    argMax('of the extremes of i32', i32([3], [-(2 ** 31), 5, LARGEST]), 0, i32([], 2)),
+    argMax(
+      'of integers beyond the digits of f32',
+      i32([3], [2 ** 24, 2 ** 24 + 1, 0]),
+      0,
+      i32([], 1),
+    ),
+    argMax('down many columns', integers([5, 70], 1), 0),
+    argMax('of i32 down many columns', integers([5, 70], 1, { dtype: 'i32' }), 0),
     argMax('along a dim of size 1', f32([2, 1], [3, 4]), 1, i32([2], 0)),
     argMax('to an empty shape', f32([0, 3], []), 1, i32([0], [])),
     argMax('of integers with many ties', integers([4, 37, 3], 1), 1),
@@ -89,6 +134,20 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
     cumsum('of no elements', f32([2, 0], []), 1, f32([2, 0], [])),
     cumsum('along the middle dim', integers([3, 5, 2], 1), 1),
     cumsum('of a long row', integers([2, 515], 1), 1),
+    cumsum('down many columns', integers([5, 70], 1), 0),
+    cumsum('of i32 wraps around', i32([3], LARGEST), 0, i32([3], [LARGEST, -2, LARGEST - 2])),
+    cumsum('keeps what f32 would lose on the way', f32([6], [2 ** 24, 1, 1, 1, 1, 1]), 0),
+    ...[0, 1].map((dim) =>
+      cumsum(`from the end, along dim ${dim}`, integers([4, 6], 1), dim, undefined, true),
+    ),
+    cumsum('of i32 from the end', i32([3], [1, 2, 4]), 0, i32([3], [7, 6, 4]), true),
+    cumsum(
+      'of infinity from the end',
+      f32([3], [1, Infinity, 2]),
+      0,
+      f32([3], [Infinity, Infinity, 2]),
+      true,
+    ),
   ],
 };
 
@@ -117,10 +176,16 @@ function argMax(title: string, x: NdArray, dim: number, expected?: NdArray): OpC
   };
 }
 
-function cumsum(title: string, x: NdArray, dim: number, expected?: NdArray): OpCase {
+function cumsum(
+  title: string,
+  x: NdArray,
+  dim: number,
+  expected?: NdArray,
+  reverse = false,
+): OpCase {
   return {
     title,
-    operation: { op: 'cumsum', params: { dim } },
+    operation: { op: 'cumsum', params: { dim, reverse } },
     inputs: [x],
     expected: expected ?? { shape: x.shape, dtype: x.dtype },
   };

@@ -1,0 +1,61 @@
+import { dtypes, type DType } from '@shardwise/core/spec';
+import type { Code } from './assembler/code.ts';
+import { FunctionBuilder } from './assembler/function-builder.ts';
+import { f32, f64, i32, i64 } from './assembler/instructions.ts';
+
+type Address = Code<'i32'>;
+type Convert = (to: Address, from: Address) => Code<'nothing'>;
+
+const { load: int } = i32;
+const { load: float } = f32;
+const { load: long } = i64;
+const { load: double } = f64;
+const { load8u: bit } = i32;
+
+/** What stores an element of 64 bits as another one, or another one as that; from dtype, then to dtype. */
+const conversions: Readonly<Partial<Record<DType, Readonly<Partial<Record<DType, Convert>>>>>> = {
+  i64: {
+    f64: (to, from) => f64.store(to, f64.convertI64S(long(from))),
+    f32: (to, from) => f32.store(to, f32.convertI64S(long(from))),
+    i32: (to, from) => i32.store(to, i32.wrapI64(long(from))),
+    bool: (to, from) => i32.store8(to, i64.ne(long(from), i64.const(0))),
+  },
+  f64: {
+    i64: (to, from) => i64.store(to, i64.truncSatF64S(double(from))),
+    f32: (to, from) => f32.store(to, f32.demote(double(from))),
+    i32: (to, from) => i32.store(to, i32.truncSatF64S(double(from))),
+    bool: (to, from) => i32.store8(to, f64.ne(double(from), f64.const(0))),
+  },
+  f32: {
+    i64: (to, from) => i64.store(to, i64.truncSatF32S(float(from))),
+    f64: (to, from) => f64.store(to, f64.promote(float(from))),
+  },
+  i32: {
+    i64: (to, from) => i64.store(to, i64.extendI32S(int(from))),
+    f64: (to, from) => f64.store(to, f64.convertI32S(int(from))),
+  },
+  bool: {
+    i64: (to, from) => i64.store(to, i64.extendI32S(bit(from))),
+    f64: (to, from) => f64.store(to, f64.convertI32S(bit(from))),
+  },
+};
+
+/** Whether there is a kernel that converts between them; others go by way of f32 or i32. */
+export function castsLong(from: DType, to: DType): boolean {
+  return conversions[from]?.[to] !== undefined;
+}
+
+/** Parameters: the number of elements; addresses: x, y. */
+export function castLong(from: DType, to: DType): FunctionBuilder {
+  const convert = conversions[from]?.[to];
+  if (convert === undefined) throw new RangeError(`no conversion from ${from} to ${to}`);
+  const fn = new FunctionBuilder(3);
+  const [count, x, y] = [fn.parameter(0), fn.parameter(1), fn.parameter(2)];
+  const element = fn.let(i32.const(0));
+  fn.forSteps(element, 1, count, () => {
+    fn.do(convert(y, x));
+    fn.set(x, i32.add(x, i32.const(dtypes[from].bytes)));
+    fn.set(y, i32.add(y, i32.const(dtypes[to].bytes)));
+  });
+  return fn;
+}

@@ -1,0 +1,90 @@
+import type { Code } from '../assembler/code.ts';
+import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
+import { i32, v128 } from '../assembler/instructions.ts';
+
+type Address = Local<'i32'>;
+type Vector = Local<'v128'>;
+
+const LANES = 4;
+const ELEMENT_BYTES = 4;
+const VECTOR_BYTES = 16;
+
+/** Neighbouring columns that are walked along together: whole vectors, or one element in all lanes. */
+export interface Columns {
+  /** How many vectors they are. */
+  readonly vectors: number;
+  /** Of the first of their elements in a value [outer, size, inner], in bytes from the value's start. */
+  readonly start: Address;
+  /** Of their element in a value [outer, inner]. */
+  readonly place: Address;
+  readonly load: (address: Code<'i32'>, vector: number) => Vector;
+  readonly store: (address: Code<'i32'>, value: Code<'v128'>, vector: number) => void;
+}
+
+/**
+ * Writes kernels that walk along the middle dim of values [outer, size, inner] of 32 bits an element,
+ * several columns at once. Parameters: outer, size, inner, then addresses.
+ */
+export class DimWriter {
+  readonly fn: FunctionBuilder;
+  readonly size: Local<'i32'>;
+  /** From one element of a column to the next. */
+  readonly strideBytes: Local<'i32'>;
+  readonly #outer: Local<'i32'>;
+  readonly #inner: Local<'i32'>;
+
+  constructor(addresses: number) {
+    this.fn = new FunctionBuilder(3 + addresses);
+    this.#outer = this.fn.parameter(0);
+    this.size = this.fn.parameter(1);
+    this.#inner = this.fn.parameter(2);
+    this.strideBytes = this.fn.let(i32.mul(this.#inner, i32.const(ELEMENT_BYTES)));
+  }
+
+  address(index: number): Address {
+    return this.fn.parameter(3 + index);
+  }
+
+  /** `body` for all columns: as many at once as there are for `vectors`, then four, then one. */
+  eachColumn(body: (columns: Columns) => void, vectors = 1): void {
+    const { fn } = this;
+    const outer = fn.let(i32.const(0));
+    const column = fn.let(i32.const(0));
+    const start = fn.let(i32.const(0));
+    const place = fn.let(i32.const(0));
+    const rest = fn.let(i32.mul(this.strideBytes, i32.sub(this.size, i32.const(1))));
+    const walk = (elements: number): void => {
+      const bytes = i32.const(elements * ELEMENT_BYTES);
+      fn.forSteps(column, elements, this.#inner, () => {
+        body(elements === 1 ? single(fn, start, place) : whole(fn, start, place, elements / LANES));
+        fn.set(start, i32.add(start, bytes));
+        fn.set(place, i32.add(place, bytes));
+      });
+    };
+    fn.forSteps(outer, 1, this.#outer, () => {
+      fn.set(column, i32.const(0));
+      for (const elements of new Set([vectors * LANES, LANES, 1])) walk(elements);
+      fn.set(start, i32.add(start, rest));
+    });
+  }
+}
+
+function whole(fn: FunctionBuilder, start: Address, place: Address, vectors: number): Columns {
+  return {
+    vectors,
+    start,
+    place,
+    load: (address, vector) => fn.let(v128.load(address, vector * VECTOR_BYTES)),
+    store: (address, value, vector) => fn.do(v128.store(address, value, vector * VECTOR_BYTES)),
+  };
+}
+
+function single(fn: FunctionBuilder, start: Address, place: Address): Columns {
+  return {
+    vectors: 1,
+    start,
+    place,
+    load: (address) => fn.let(v128.load32Splat(address)),
+    store: (address, value) => fn.do(v128.store32Lane0(address, value)),
+  };
+}

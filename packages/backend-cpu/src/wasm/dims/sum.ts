@@ -1,0 +1,53 @@
+import type { FunctionBuilder } from '../assembler/function-builder.ts';
+import { f32x4, i32, i32x4 } from '../assembler/instructions.ts';
+import { DimWriter } from './dim-writer.ts';
+import { WideLanes } from './wide-lanes.ts';
+
+/** Rows summed in f32 before an f64 sum takes over. */
+const BLOCK = 64;
+/** 64 columns: enough of each row at once that memory is read in long runs. */
+const VECTORS = 16;
+
+/** Wraps around. Shape: x i32 [outer, size, inner] -> [outer, inner]. Addresses: x, y. */
+export function sumIntegers(): FunctionBuilder {
+  const writer = new DimWriter(2);
+  const { fn, size, strideBytes } = writer;
+  const [x, y] = [writer.address(0), writer.address(1)];
+  writer.eachColumn(({ start, place, load, store }) => {
+    const from = fn.let(i32.add(x, start));
+    const total = fn.let(fn.int(0));
+    const index = fn.let(i32.const(0));
+    fn.forSteps(index, 1, size, () => {
+      fn.set(total, i32x4.add(total, load(from, 0)));
+      fn.set(from, i32.add(from, strideBytes));
+    });
+    store(i32.add(y, place), total, 0);
+  });
+  return fn;
+}
+
+/** Sums of many rows, which keep their digits. Shape: x [outer, size, inner] -> [outer, inner]. Addresses: x, y. */
+export function sumManyRows(): FunctionBuilder {
+  const writer = new DimWriter(2);
+  const { fn, size, strideBytes } = writer;
+  const [x, y] = [writer.address(0), writer.address(1)];
+  writer.eachColumn(({ vectors, start, place, load, store }) => {
+    const from = fn.let(i32.add(x, start));
+    const totals = Array.from({ length: vectors }, () => new WideLanes(fn));
+    const left = fn.let(size);
+    fn.while(left, () => {
+      const count = fn.let(left);
+      fn.if(i32.ltU(i32.const(BLOCK), left), () => fn.set(count, i32.const(BLOCK)));
+      const block = totals.map(() => fn.let(fn.float(0)));
+      const row = fn.let(i32.const(0));
+      fn.forSteps(row, 1, count, () => {
+        block.forEach((sum, vector) => fn.set(sum, f32x4.add(sum, load(from, vector))));
+        fn.set(from, i32.add(from, strideBytes));
+      });
+      block.forEach((sum, vector) => totals[vector]?.add(sum));
+      fn.set(left, i32.sub(left, count));
+    });
+    totals.forEach((total, vector) => store(i32.add(y, place), total.rounded(), vector));
+  }, VECTORS);
+  return fn;
+}

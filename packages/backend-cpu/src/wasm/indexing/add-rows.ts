@@ -1,0 +1,67 @@
+import type { Code } from '../assembler/code.ts';
+import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
+import { f32x4, i32, i32x4, v128 } from '../assembler/instructions.ts';
+import { begin, type Start } from './start.ts';
+
+const LANES = 4;
+const UNROLL = 4;
+const VECTOR_BYTES = 16;
+
+/**
+ * Shape: x [outer, size, columns], indices [count], source [outer, count, columns] -> [outer, size,
+ * columns]. Parameters: outer, size, count, columns, the bytes of y; addresses: x where it is copied,
+ * indices, source, y. Returns the place of the first index out of range, or -1.
+ */
+export function addRows(dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
+  const first = start === 'copy' ? 6 : 5;
+  const fn = new FunctionBuilder(first + 3);
+  const [outerCount, size, count] = [fn.parameter(0), fn.parameter(1), fn.parameter(2)];
+  const [columns, byteLength] = [fn.parameter(3), fn.parameter(4)];
+  const [indices, source, y] = [
+    fn.parameter(first),
+    fn.parameter(first + 1),
+    fn.parameter(first + 2),
+  ];
+  begin(fn, start, y, fn.parameter(5), byteLength);
+  const rowBytes = fn.let(i32.shl(columns, i32.const(2)));
+  const outer = fn.let(i32.const(0));
+  const row = fn.let(i32.const(0));
+  fn.forSteps(outer, 1, outerCount, () => {
+    fn.set(row, i32.const(0));
+    fn.forSteps(row, 1, count, () => {
+      const index = fn.let(i32.load(i32.add(indices, i32.shl(row, i32.const(2)))));
+      fn.if(i32.geU(index, size), () => fn.return(row));
+      const target = fn.let(i32.add(y, i32.mul(index, rowBytes)));
+      addRow(fn, dtype, target, source, columns);
+      fn.set(source, i32.add(source, rowBytes));
+    });
+    fn.set(y, i32.add(y, i32.mul(size, rowBytes)));
+  });
+  fn.return(i32.const(-1));
+  return fn;
+}
+
+function addRow(
+  fn: FunctionBuilder,
+  dtype: 'f32' | 'i32',
+  target: Local<'i32'>,
+  source: Local<'i32'>,
+  columns: Local<'i32'>,
+): void {
+  const add = dtype === 'f32' ? f32x4.add : i32x4.add;
+  const column = fn.let(i32.const(0));
+  const at = (row: Local<'i32'>): Code<'i32'> => i32.add(row, i32.shl(column, i32.const(2)));
+  const addVectors = (vectors: number): void => {
+    for (let vector = 0; vector < vectors; vector++) {
+      const bytes = vector * VECTOR_BYTES;
+      const sum = add(v128.load(at(target), bytes), v128.load(at(source), bytes));
+      fn.do(v128.store(at(target), sum, bytes));
+    }
+  };
+  fn.forSteps(column, UNROLL * LANES, columns, () => addVectors(UNROLL));
+  fn.forSteps(column, LANES, columns, () => addVectors(1));
+  fn.forSteps(column, 1, columns, () => {
+    const sum = add(v128.load32Splat(at(target)), v128.load32Splat(at(source)));
+    fn.do(v128.store32Lane0(at(target), sum));
+  });
+}

@@ -1,0 +1,78 @@
+import type { Code } from '../assembler/code.ts';
+import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
+import { i32 } from '../assembler/instructions.ts';
+import type { Shape } from '@shardwise/core/spec';
+
+type Address = Local<'i32'>;
+
+const INDEX_BYTES = 4;
+
+/** How a kernel visits the indices of a gather or scatter: kernels with one number of loops are the same code. */
+export interface ElementPlaces {
+  readonly loops: number;
+  /** Per loop, its count and x's step in bytes; then the size of x's indexed dim, and its step. */
+  readonly sizes: readonly number[];
+}
+
+interface Loop {
+  readonly count: number;
+  readonly step: number;
+}
+
+/** `index` is no larger than `x` off `dim`. Dims that continue each other in x are one loop. */
+export function elementPlaces(
+  x: Shape,
+  index: Shape,
+  dim: number,
+  elementBytes: number,
+): ElementPlaces {
+  const steps = x.map((_, d) =>
+    x.slice(d + 1).reduce((product, size) => product * size, elementBytes),
+  );
+  const loops: Loop[] = [];
+  index.forEach((count, d) => {
+    if (count === 1) return;
+    const next = { count, step: d === dim ? 0 : (steps[d] ?? 0) };
+    const outer = loops.at(-1);
+    const continues = outer !== undefined && next.step > 0 && outer.step === next.step * count;
+    if (continues) loops.splice(-1, 1, { count: outer.count * count, step: next.step });
+    else loops.push(next);
+  });
+  const sizes = loops.flatMap(({ count, step }) => [count, step]);
+  return { loops: loops.length, sizes: [...sizes, x[dim] ?? 0, steps[dim] ?? 0] };
+}
+
+/**
+ * `body` for each index, in their order: where in the value that begins at `base` it leads, and which
+ * of the indices it is. Returns the place of the first index that is out of range, or -1. Parameters of
+ * the function: those of ElementPlaces.sizes, then addresses.
+ */
+export function eachElementPlace(
+  fn: FunctionBuilder,
+  loops: number,
+  indices: Address,
+  base: Address,
+  body: (place: Code<'i32'>, element: Address) => void,
+): void {
+  const limit = fn.parameter(2 * loops);
+  const step = fn.parameter(2 * loops + 1);
+  const element = fn.let(i32.const(0));
+  const nest = (depth: number, from: Address): void => {
+    if (depth === loops) {
+      const at = i32.add(indices, i32.mul(element, i32.const(INDEX_BYTES)));
+      const index = fn.let(i32.load(at));
+      fn.if(i32.geU(index, limit), () => fn.return(element));
+      body(i32.add(from, i32.mul(index, step)), element);
+      fn.set(element, i32.add(element, i32.const(1)));
+      return;
+    }
+    const inner = fn.let(from);
+    const count = fn.let(i32.const(0));
+    fn.forSteps(count, 1, fn.parameter(2 * depth), () => {
+      nest(depth + 1, inner);
+      fn.set(inner, i32.add(inner, fn.parameter(2 * depth + 1)));
+    });
+  };
+  nest(0, base);
+  fn.return(i32.const(-1));
+}

@@ -1,0 +1,16 @@
+import { FunctionBuilder } from '../assembler/function-builder.ts';
+import { i32 } from '../assembler/instructions.ts';
+import { copyElement, type ElementBytes } from './copy-element.ts';
+import { eachElementPlace } from './element-places.ts';
+
+/** Addresses: x, indices, y. Returns the place of the first index that is out of range, or -1. */
+export function gather(loops: number, elementBytes: ElementBytes): FunctionBuilder {
+  const fn = new FunctionBuilder(2 * loops + 5);
+  const first = 2 * loops + 2;
+  const [x, indices, y] = [fn.parameter(first), fn.parameter(first + 1), fn.parameter(first + 2)];
+  eachElementPlace(fn, loops, indices, x, (place, element) => {
+    const to = i32.add(y, i32.mul(element, i32.const(elementBytes)));
+    fn.do(copyElement(to, place, elementBytes));
+  });
+  return fn;
+}

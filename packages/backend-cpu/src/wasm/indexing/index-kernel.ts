@@ -1,0 +1,84 @@
+import { dtypes, type Instruction, type Shape, type ValueType } from '@shardwise/core/spec';
+import { elementCount } from '../fuse/access.ts';
+import type { IndexRange, RowKernel } from '../rows/row-kernel.ts';
+import { addRows } from './add-rows.ts';
+import type { ElementBytes } from './copy-element.ts';
+import { elementPlaces } from './element-places.ts';
+import { gather } from './gather.ts';
+import { scatterAdd } from './scatter-add.ts';
+import { selectRows } from './select-rows.ts';
+import type { Start } from './start.ts';
+
+/** The kernel of an op by indices. */
+export interface IndexKernel extends RowKernel {
+  readonly indices: IndexRange;
+  /** Whether it makes the zeros that are its first input itself. */
+  readonly makesZeros: boolean;
+}
+
+/** Undefined for an instruction that is none. `inputs` are x, indices and perhaps a source. */
+export function indexKernel(
+  instruction: Instruction,
+  inputs: readonly ValueType[],
+  xIsZero: boolean,
+): IndexKernel | undefined {
+  const { op } = instruction;
+  if (op !== 'gather' && op !== 'scatterAdd' && op !== 'indexSelect' && op !== 'indexAdd') {
+    return undefined;
+  }
+  const [x, index] = inputs;
+  const { dim } = instruction.params;
+  if (x === undefined || index === undefined || index.dtype !== 'i32') return undefined;
+  const makesZeros = xIsZero && (op === 'scatterAdd' || op === 'indexAdd');
+  const indices = { op, size: x.shape[dim] ?? 0, input: makesZeros ? 0 : 1 };
+  const elementBytes = dtypes[x.dtype].bytes;
+  if (op === 'gather') {
+    const { loops, sizes } = elementPlaces(x.shape, index.shape, dim, elementBytes);
+    const key = `gather ${loops} ${elementBytes}`;
+    const build = () => gather(loops, elementBytes);
+    return { key, sizes, build, indices, makesZeros };
+  }
+  const [outer, inner] = around(x.shape, dim);
+  const count = elementCount(index.shape);
+  if (op === 'indexSelect') {
+    const rowBytes = inner * elementBytes;
+    const single = isElementBytes(rowBytes) ? rowBytes : undefined;
+    return {
+      key: `select rows ${single}`,
+      sizes: [outer, indices.size, count, rowBytes],
+      build: () => selectRows(single),
+      indices,
+      makesZeros,
+    };
+  }
+  const { dtype } = x;
+  if (dtype !== 'f32' && dtype !== 'i32') return undefined;
+  const start: Start = makesZeros ? 'zeros' : 'copy';
+  const byteLength = elementCount(x.shape) * elementBytes;
+  if (op === 'indexAdd') {
+    return {
+      key: `add rows ${dtype} ${start}`,
+      sizes: [outer, indices.size, count, inner, byteLength],
+      build: () => addRows(dtype, start),
+      indices,
+      makesZeros,
+    };
+  }
+  const { loops, sizes } = elementPlaces(x.shape, index.shape, dim, elementBytes);
+  return {
+    key: `scatter add ${loops} ${dtype} ${start}`,
+    sizes: [...sizes, byteLength],
+    build: () => scatterAdd(loops, dtype, start),
+    indices,
+    makesZeros,
+  };
+}
+
+/** How many elements there are before and behind a dim. */
+function around(shape: Shape, dim: number): readonly [outer: number, inner: number] {
+  return [elementCount(shape.slice(0, dim)), elementCount(shape.slice(dim + 1))];
+}
+
+function isElementBytes(bytes: number): bytes is ElementBytes {
+  return bytes === 1 || bytes === 2 || bytes === 4 || bytes === 8;
+}

@@ -1,0 +1,26 @@
+import type { DType } from '../spec/dtype.ts';
+import { DTypeError } from '../spec/errors.ts';
+
+/** [least, largest]; for i64 of what a number can say exactly. */
+const ranges: Readonly<Partial<Record<DType, readonly [number, number]>>> = {
+  i64: [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+  i32: [-(2 ** 31), 2 ** 31 - 1],
+  u8: [0, 255],
+  bool: [0, 1],
+};
+
+/** Throws DTypeError for a number that an integer or bool tensor would hold as another one. */
+export function requireElement(dtype: DType, value: number): void {
+  const range = ranges[dtype];
+  if (range === undefined) return;
+  const [least, largest] = range;
+  if (Number.isInteger(value) && value >= least && value <= largest) return;
+  throw new DTypeError(
+    {
+      asked: `${value} as an element of ${dtype}`,
+      found: `${dtype} holds whole numbers from ${least} to ${largest}`,
+      todo: 'Use such a number, or another dtype',
+    },
+    { dtype, value },
+  );
+}

@@ -1,0 +1,54 @@
+import { computeDType } from '../dtype.ts';
+import { cast } from '../graph/build/elementwise.ts';
+import { article } from '../graph/infer-checks.ts';
+import type { Node } from '../graph/node.ts';
+import { travellingOps } from '../graph/travelling-ops.ts';
+import { formatShape } from '../shape.ts';
+import type { DType } from '../spec/dtype.ts';
+import { DTypeError } from '../spec/errors.ts';
+import type { Op } from '../spec/op.ts';
+
+/** What takes values of any dtype as they are; collectives round by themselves, where they add. */
+const moving: ReadonlySet<Op> = new Set<Op>([
+  'constant',
+  'cast',
+  'where',
+  'reshape',
+  'permute',
+  'expand',
+  'slice',
+  'pad',
+  'concat',
+  'gather',
+  'indexSelect',
+  ...travellingOps,
+  'pageOut',
+  'pageIn',
+]);
+
+/**
+ * Has an op on f16 or bf16 work on f32 values, and one on u8 on i32, and rounds its result: these dtypes
+ * are for storage and communication. `apply` makes the op. Throws DTypeError for what the device does
+ * not compute with.
+ */
+export function computeWide(
+  node: Node,
+  inputs: readonly Node[],
+  computed: ReadonlySet<DType>,
+  apply: (inputs: readonly Node[]) => Node,
+): Node {
+  if (moving.has(node.op)) return apply(inputs);
+  const wide = inputs.map((input) => cast(input, computeDType(input.dtype)));
+  for (const { dtype, shape } of wide) {
+    if (computed.has(dtype)) continue;
+    throw new DTypeError(
+      {
+        asked: `${node.op} of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
+        found: `this device computes with ${[...computed].join(', ')}`,
+        todo: "Convert it first, for example with .to('f32')",
+      },
+      { op: node.op, dtype, computed: [...computed] },
+    );
+  }
+  return cast(apply(wide), node.dtype);
+}

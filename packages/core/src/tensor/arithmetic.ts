@@ -1,0 +1,209 @@
+import { computeDType, kindOf } from '../dtype.ts';
+import {
+  add,
+  cast,
+  ceil,
+  div,
+  equal,
+  floor,
+  less,
+  lessEqual,
+  logicalAnd,
+  logicalOr,
+  maximum,
+  minimum,
+  mul,
+  pow,
+  sign,
+  sub,
+  where as select,
+} from '../graph/build/elementwise.ts';
+import { constant, constantLike } from '../graph/build/leaf.ts';
+import { createNode, noGrad, none, type Node } from '../graph/node.ts';
+import { article, floats, requireDType } from '../graph/infer-checks.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
+import { ConfigError, DTypeError } from '../spec/errors.ts';
+import { resultDType } from './promotion.ts';
+
+/** A node or a number, which says nothing of its dtype but what promotion makes of it. */
+export type NodeOrNumber = Node | number;
+
+/** How the quotient of a division is rounded to a whole number. */
+export type RoundingMode = 'trunc' | 'floor';
+
+type Binary = (a: Node, b: Node) => Node;
+
+export type ArithmeticOp = 'add' | 'sub' | 'mul' | 'pow' | 'maximum' | 'minimum';
+
+/** Ops whose operands are promoted to one dtype, which is the result's. */
+const arithmetic: Readonly<
+  Record<ArithmeticOp, { readonly numbers: Binary; readonly bools: Binary | null }>
+> = {
+  add: { numbers: add, bools: logicalOr },
+  sub: { numbers: sub, bools: null },
+  mul: { numbers: mul, bools: logicalAnd },
+  pow: { numbers: pow, bools: null },
+  maximum: { numbers: maximum, bools: logicalOr },
+  minimum: { numbers: minimum, bools: logicalAnd },
+};
+
+/** An op with the dtypes of PyTorch. Throws DTypeError where there is none. Shape: N, N' -> broadcast(N, N'). */
+export function combine(op: ArithmeticOp, a: Node, b: NodeOrNumber): Node {
+  const { numbers, bools } = arithmetic[op];
+  const dtype = resultDType([a, b]);
+  if (op === 'sub' && [a, b].some((x) => typeof x !== 'number' && x.dtype === 'bool')) {
+    throw noBools(op, "Use logicalNot() for the opposite of a mask, or .to('i32') to count");
+  }
+  if (dtype === 'bool' && bools === null) throw noBools(op, "Convert one with .to('i32')");
+  if (op === 'pow') checkPower(dtype, b);
+  return operate(op, dtype === 'bool' && bools !== null ? bools : numbers, dtype, a, b);
+}
+
+const comparisons: Readonly<Record<'equal' | 'less' | 'lessEqual', Binary>> = {
+  equal,
+  less,
+  lessEqual,
+};
+
+/** Comparisons, of operands that are promoted to one dtype. Shape: N, N' -> bool broadcast(N, N'). */
+export function compare(op: keyof typeof comparisons, a: NodeOrNumber, b: NodeOrNumber): Node {
+  const dtype = resultDType([a, b]);
+  const wide = dtype === 'bool' || dtype === 'u8' ? 'i32' : dtype;
+  const like = typeof a !== 'number' ? a.shape : typeof b !== 'number' ? b.shape : [];
+  return comparisons[op](operand(op, a, wide, like), operand(op, b, wide, like));
+}
+
+/** What is not 0 is true. Shape: N, N' -> bool broadcast(N, N'). */
+export function logical(op: 'logicalAnd' | 'logicalOr', a: Node, b: Node): Node {
+  const build = op === 'logicalAnd' ? logicalAnd : logicalOr;
+  return build(cast(a, 'bool'), cast(b, 'bool'));
+}
+
+/** Shape: condition bool N, a N', b N'' -> broadcast(N, N', N''). */
+export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
+  const dtype = resultDType([a, b]);
+  const branch = (x: NodeOrNumber): Node => operand('where', x, dtype, []);
+  return select(condition, branch(a), branch(b));
+}
+
+/** Of integers and bools it is f32, unless it is rounded to a whole number. Shape: N, N' -> broadcast(N, N'). */
+export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): Node {
+  const dtype = resultDType([a, b]);
+  const isFloat = kindOf(dtype) === 'float';
+  if (roundingMode === undefined) {
+    return operate('div', div, isFloat ? dtype : 'f32', a, b);
+  }
+  if (roundingMode !== 'trunc' && roundingMode !== 'floor') throw unknownRounding(roundingMode);
+  if (dtype === 'bool')
+    throw noBools(`div rounded by ${roundingMode}`, "Convert one with .to('i32')");
+  if (b === 0 && !isFloat) throw zeroDivision(dtype);
+  const round = (isFloat ? floatQuotient : wholeQuotient)[roundingMode];
+  return cast(operate('div', round, computeDType(dtype), a, b), dtype);
+}
+
+/** Its gradient is 1 at the bounds, too. Shape: N -> N. */
+export function clamp(x: Node, low: number, high: number): Node {
+  const dtype = resultDType([x, low, high]);
+  const wide = cast(x, dtype);
+  const bounded = combine('minimum', combine('maximum', detached(wide), low), high);
+  if (!wide.requiresGrad) return bounded;
+  const isInside = logicalAnd(compare('lessEqual', low, wide), compare('lessEqual', wide, high));
+  return select(isInside, wide, bounded);
+}
+
+/** Operands as f32 where they are integers or bools, as what has no whole result needs them. */
+export function asFloat(x: Node): Node {
+  return kindOf(x.dtype) === 'float' ? x : cast(x, 'f32');
+}
+
+/** Throws DTypeError for an op of integers that PyTorch refuses, since a fraction would be lost. */
+export function requireFloat(op: string, x: Node): Node {
+  requireDType(op, x, floats);
+  return x;
+}
+
+const floatQuotient: Readonly<Record<RoundingMode, Binary>> = {
+  floor: (a, b) => floor(div(a, b)),
+  trunc: (a, b) => {
+    const quotient = div(a, b);
+    const isNegative = less(quotient, constantLike(quotient, 0));
+    return select(isNegative, ceil(quotient), floor(quotient));
+  },
+};
+
+const wholeQuotient: Readonly<Record<RoundingMode, Binary>> = {
+  trunc: div,
+  floor: (a, b) => {
+    const quotient = div(a, b);
+    const rest = sub(a, mul(quotient, b));
+    const zero = constantLike(rest, 0);
+    const isOnOtherSide = less(mul(sign(rest), sign(b)), zero);
+    return sub(quotient, cast(isOnOtherSide, rest.dtype));
+  },
+};
+
+/** Computes an op on values of `dtype`, which is that of the result. */
+function operate(op: string, build: Binary, dtype: DType, a: Node, b: NodeOrNumber): Node {
+  const first = cast(a, dtype);
+  if (typeof b !== 'number') return build(first, cast(b, dtype));
+  // The number keeps its digits where the dtype has fewer.
+  const wide = cast(first, computeDType(dtype));
+  return cast(build(wide, operand(op, b, wide.dtype, wide.shape)), dtype);
+}
+
+/** An operand in `dtype`; a number gets the shape of `like`. Throws DTypeError for a number beyond i32. */
+function operand(op: string, x: NodeOrNumber, dtype: DType, like: Shape): Node {
+  if (typeof x !== 'number') return cast(x, dtype);
+  if (dtype !== 'i32' || (x >= -(2 ** 31) && x < 2 ** 31)) return constant(x, like, dtype);
+  throw new DTypeError(
+    {
+      asked: `${op} of an i32 tensor and ${x}`,
+      found: 'i32 ends at -2^31 and 2^31 - 1',
+      todo: "Use a smaller number, or convert the tensor with .to('f32')",
+    },
+    { op, value: x },
+  );
+}
+
+function detached(x: Node): Node {
+  return x.requiresGrad ? noGrad(() => createNode('detach', none, [x])) : x;
+}
+
+function noBools(op: string, todo: string): DTypeError {
+  const asked = `${op} of a bool tensor`;
+  return new DTypeError({ asked, found: 'a bool is not a number there', todo }, { op });
+}
+
+function checkPower(dtype: DType, exponent: NodeOrNumber): void {
+  if (typeof exponent !== 'number' || exponent >= 0 || kindOf(dtype) === 'float') return;
+  throw new DTypeError(
+    {
+      asked: `pow of an ${dtype} tensor by ${exponent}`,
+      found: 'a fraction, which integers do not hold',
+      todo: "Convert the tensor with .to('f32')",
+    },
+    { dtype, exponent },
+  );
+}
+
+function zeroDivision(dtype: DType): ConfigError {
+  return new ConfigError(
+    {
+      asked: `div of ${article(dtype)} ${dtype} tensor by 0, rounded to whole numbers`,
+      found: 'no quotient',
+      todo: "Divide by another number, or convert the tensor with .to('f32')",
+    },
+    { dtype },
+  );
+}
+
+function unknownRounding(roundingMode: unknown): ConfigError {
+  return new ConfigError(
+    {
+      asked: `div with roundingMode ${String(roundingMode)}`,
+      found: 'no such mode',
+      todo: "Use 'trunc' or 'floor', or leave it out for the quotient as it is",
+    },
+    { roundingMode },
+  );
+}

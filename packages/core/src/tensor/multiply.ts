@@ -1,0 +1,41 @@
+import { matmul } from '../graph/build/contract.ts';
+import { mul } from '../graph/build/elementwise.ts';
+import { reshape, unsqueeze } from '../graph/build/movement.ts';
+import { sum } from '../graph/build/reduce.ts';
+import { shapeFault } from '../graph/infer-checks.ts';
+import type { Node } from '../graph/node.ts';
+import { sameShape } from '../shape.ts';
+import { ShapeError } from '../spec/errors.ts';
+
+/**
+ * torch.matmul: a vector is a row on the left and a column on the right, and its dim goes from the result.
+ * Shape: a [.., M, K], b [.., K, N] -> [.., M, N]. Throws ShapeError.
+ */
+export function multiply(a: Node, b: Node, transposeA: boolean, transposeB: boolean): Node {
+  const [left, right] = [a.shape.length, b.shape.length];
+  if ((left === 1 && transposeA) || (right === 1 && transposeB)) {
+    throw new ShapeError(
+      {
+        asked: 'matmul with a vector transposed',
+        found: 'one dim, which there is nothing to swap with',
+        todo: 'Leave the transpose of a vector out',
+      },
+      { shapes: [a.shape, b.shape] },
+    );
+  }
+  if (left === 1 && right === 1) {
+    if (!sameShape(a.shape, b.shape)) {
+      throw shapeFault('matmul', [a, b], 'vectors of different lengths', 'Make them equally long');
+    }
+    return sum(mul(a, b), [0]);
+  }
+  if (left === 1) {
+    const product = matmul(unsqueeze(a, 0), b, false, transposeB);
+    return reshape(product, product.shape.toSpliced(-2, 1));
+  }
+  if (right === 1) {
+    const product = matmul(a, unsqueeze(b, 1), transposeA, false);
+    return reshape(product, product.shape.slice(0, -1));
+  }
+  return matmul(a, b, transposeA, transposeB);
+}

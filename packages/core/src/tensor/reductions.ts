@@ -1,0 +1,104 @@
+import { computeDType, kindOf } from '../dtype.ts';
+import { cast } from '../graph/build/elementwise.ts';
+import { reshape } from '../graph/build/movement.ts';
+import * as reduce from '../graph/build/reduce.ts';
+import { floats, requireDType } from '../graph/infer-checks.ts';
+import type { Node } from '../graph/node.ts';
+import { elementCount, normalizeDim, sizeAt } from '../shape.ts';
+import { combine, divide } from './arithmetic.ts';
+
+/** Which dims go: one, several, or all where it is undefined. */
+export type Dims = number | readonly number[] | undefined;
+
+export interface ReduceOptions {
+  /** Keep reduced dims with size 1. */
+  readonly keepDim?: boolean;
+}
+
+/** Small integers and bools are added in i32 (PyTorch: int64), which wraps around. */
+export function sum(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  return reduced('sum', counted(x), dims, reduce.sum, options);
+}
+
+export function mean(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  requireDType('mean', x, floats);
+  return reduced('mean', x, dims, reduce.mean, options);
+}
+
+export function max(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  return orderedReduction('max', x, dims, reduce.max, options);
+}
+
+export function min(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  return orderedReduction('min', x, dims, reduce.min, options);
+}
+
+/** Divides by n - correction; computed in f32 where x has fewer bits. */
+export function variance(
+  x: Node,
+  dims: Dims,
+  { correction = 1, ...options }: ReduceOptions & { readonly correction?: number },
+): Node {
+  requireDType('variance', x, floats);
+  const wide = cast(x, computeDType(x.dtype));
+  const list = dimsOf('variance', wide, dims);
+  const count = elementCount(list.map((dim) => sizeAt(x.shape, dim)));
+  const centered = combine('sub', wide, mean(wide, list, { keepDim: true }));
+  const squares = sum(combine('mul', centered, centered), list, options);
+  return cast(divide(squares, Math.max(0, count - correction)), x.dtype);
+}
+
+export function argMax(x: Node, dim: number, options?: ReduceOptions): Node {
+  const [d] = dimsOf('argMax', x, dim);
+  if (d === undefined) return reduce.argMax(reshape(x, [1]), 0);
+  const result = reduce.argMax(x, d);
+  return options?.keepDim === true ? reduce.keepDims(result, x.shape, [d]) : result;
+}
+
+/** Integers and bools as `sum`. */
+export function cumsum(x: Node, dim: number): Node {
+  const [d] = dimsOf('cumsum', x, dim);
+  const wide = counted(x);
+  return d === undefined ? wide : reduce.cumsum(wide, d);
+}
+
+/** An op over the last dim, along any dim. Shape: N -> N. */
+export function alongDim(op: string, x: Node, dim: number, build: (x: Node) => Node): Node {
+  const [d] = dimsOf(op, x, dim);
+  if (d === undefined) return reshape(build(reshape(x, [1])), []);
+  return reduce.alongLast(x, d, build);
+}
+
+/** Ascending, each once. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
+function dimsOf(op: string, x: Node, dims: Dims): number[] {
+  const ndim = x.shape.length;
+  if (dims === undefined) return reduce.allDims(x);
+  const list = typeof dims === 'number' ? [dims] : dims;
+  if (ndim === 0) {
+    for (const dim of list) normalizeDim(op, dim, 1);
+    return [];
+  }
+  return [...new Set(list.map((dim) => normalizeDim(op, dim, ndim)))].sort((a, b) => a - b);
+}
+
+function reduced(
+  op: string,
+  x: Node,
+  dims: Dims,
+  build: (x: Node, dims: readonly number[]) => Node,
+  options: ReduceOptions | undefined,
+): Node {
+  const list = dimsOf(op, x, dims);
+  const result = build(x, list);
+  return options?.keepDim === true ? reduce.keepDims(result, x.shape, list) : result;
+}
+
+/** Bools in i32 on the way. */
+function orderedReduction(...[op, x, dims, build, options]: Parameters<typeof reduced>): Node {
+  const wide = x.dtype === 'bool' ? cast(x, 'i32') : x;
+  return cast(reduced(op, wide, dims, build, options), x.dtype);
+}
+
+function counted(x: Node): Node {
+  return kindOf(x.dtype) === 'float' || x.dtype === 'i64' ? x : cast(x, 'i32');
+}
