@@ -234,6 +234,7 @@ const cases = {
 
   sigmoid: [{ shapes: [[2, 3]], build: op('sigmoid', none) }],
   relu: [{ shapes: [[2, 3]], range: [-1.02, 1], build: op('relu', none) }],
+  silu: [{ shapes: [[2, 3]], range: [-3, 3], build: op('silu', none) }],
   softplus: [{ shapes: [[2, 3]], range: [-3, 3], build: op('softplus', none) }],
   gelu: [
     { shapes: [[2, 3]], build: op('gelu', { approximate: 'none' }) },

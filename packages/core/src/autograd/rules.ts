@@ -160,7 +160,7 @@ function powGradient(node: Node, gradient: Node, output: Node): Node[] {
   const isFlat = logicalAnd(equal(base, zero), lessEqual(zero, exponent));
   return [
     where(equal(exponent, zero), zero, byBase),
-    where(isFlat, zero, mul(gradient, mul(output, log(base)))),
+    mul(gradient, where(isFlat, zero, mul(output, log(base)))),
   ];
 }
 
@@ -205,7 +205,8 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
 
   neg: (_, gy) => [neg(gy)],
   abs: (node, gy) => [mul(gy, sign(inputAt(node, 0)))],
-  sign: noGradient,
+  // A derivative of 0 is not none: an optimizer goes on with its momentum, as in PyTorch.
+  sign: (_, gy) => [zeros(gy)],
   exp: (_, gy, y) => [mul(gy, y)],
   log: (node, gy) => [div(gy, inputAt(node, 0))],
   sqrt: (_, gy, y) => [div(scale(gy, 0.5), y)],
@@ -213,8 +214,8 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   cos: (node, gy) => [neg(mul(gy, sin(inputAt(node, 0))))],
   tanh: (_, gy, y) => [mul(gy, sub(constantLike(y, 1), square(y)))],
   erf: (node, gy) => [mul(gy, scale(exp(neg(square(inputAt(node, 0)))), 2 / Math.sqrt(Math.PI)))],
-  floor: noGradient,
-  ceil: noGradient,
+  floor: (_, gy) => [zeros(gy)],
+  ceil: (_, gy) => [zeros(gy)],
   logicalNot: noGradient,
   cast: (node, gy) => {
     const { dtype } = inputAt(node, 0);
@@ -285,6 +286,12 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
 
   sigmoid: (_, gy, y) => [mul(gy, mul(y, sub(constantLike(y, 1), y)))],
   relu: (node, gy) => [where(lessEqual(inputAt(node, 0), zeros(node)), zeros(gy), gy)],
+  silu: (node, gy) => {
+    const x = inputAt(node, 0);
+    const s = sigmoid(x);
+    const slope = mul(s, offset(mul(x, sub(constantLike(s, 1), s)), 1));
+    return [mul(gy, slope)];
+  },
   softplus: (node, gy) => [mul(gy, sigmoid(inputAt(node, 0)))],
   gelu: (node, gy) => [createNode('geluGrad', node.params, [inputAt(node, 0), gy])],
   geluGrad: throughDecomposition,

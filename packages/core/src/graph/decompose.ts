@@ -11,6 +11,7 @@ import {
   neg,
   offset,
   scale,
+  sigmoid,
   sqrt,
   square,
   sub,
@@ -103,6 +104,10 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
     return div(constantLike(x, 1), offset(exp(neg(x)), 1));
   },
   relu: (_, inputs) => maximum(inputAt(inputs, 0), constantLike(inputAt(inputs, 0), 0)),
+  silu: (_, inputs) => {
+    const x = inputAt(inputs, 0);
+    return mul(x, sigmoid(x));
+  },
   softplus: (_, inputs) => {
     const x = inputAt(inputs, 0);
     return add(maximum(x, constantLike(x, 0)), log1p(exp(neg(abs(x)))));

@@ -266,6 +266,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
 
   sigmoid: unary('sigmoid', floats),
   relu: unary('relu', floats),
+  silu: unary('silu', floats),
   softplus: unary('softplus', floats),
   gelu: unary('gelu', floats),
   geluGrad: binary('geluGrad', floats),

@@ -144,6 +144,8 @@ export interface CompositeParams {
   /** 1 / (1 + exp(-x)). */
   sigmoid: None;
   relu: None;
+  /** x / (1 + exp(-x)). */
+  silu: None;
   /** log(1 + exp(x)), exact at both ends. */
   softplus: None;
   /** Exact (erf) or the tanh approximation. */

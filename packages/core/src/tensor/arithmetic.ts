@@ -15,14 +15,16 @@ import {
   mul,
   pow,
   sign,
+  sqrt,
   sub,
   where as select,
 } from '../graph/build/elementwise.ts';
 import { constant, constantLike } from '../graph/build/leaf.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
-import { article, floats, requireDType } from '../graph/infer-checks.ts';
+import { article } from '../graph/infer-checks.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ConfigError, DTypeError } from '../spec/errors.ts';
+import { floorQuotient } from './floor-quotient.ts';
 import { resultDType } from './promotion.ts';
 
 /** A node or a number, which says nothing of its dtype but what promotion makes of it. */
@@ -86,7 +88,7 @@ export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
   return select(condition, branch(a), branch(b));
 }
 
-/** Of integers and bools it is f32, unless it is rounded to a whole number. Shape: N, N' -> broadcast(N, N'). */
+/** Of integers and bools it is f32, unless it is rounded to a whole number, which has no gradient. Shape: N, N' -> broadcast(N, N'). */
 export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): Node {
   const dtype = resultDType([a, b]);
   const isFloat = kindOf(dtype) === 'float';
@@ -97,8 +99,12 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   if (dtype === 'bool')
     throw noBools(`div rounded by ${roundingMode}`, "Convert one with .to('i32')");
   if (b === 0 && !isFloat) throw zeroDivision(dtype);
-  const round = (isFloat ? floatQuotient : wholeQuotient)[roundingMode];
-  return cast(operate('div', round, computeDType(dtype), a, b), dtype);
+  if (!isFloat) return operate('div', wholeQuotient[roundingMode], dtype, a, b);
+  return noGrad(() =>
+    roundingMode === 'trunc'
+      ? operate('div', truncatedQuotient, dtype, a, b)
+      : cast(operate('div', floorQuotient, computeDType(dtype), a, b), dtype),
+  );
 }
 
 /** Its gradient is 1 at the bounds, too. Shape: N -> N. */
@@ -116,20 +122,18 @@ export function asFloat(x: Node): Node {
   return kindOf(x.dtype) === 'float' ? x : cast(x, 'f32');
 }
 
-/** Throws DTypeError for an op of integers that PyTorch refuses, since a fraction would be lost. */
-export function requireFloat(op: string, x: Node): Node {
-  requireDType(op, x, floats);
-  return x;
+/** 1 / sqrt(x), rounded once. Shape: N -> N. */
+export function inverseSqrt(x: Node): Node {
+  const float = asFloat(x);
+  const wide = cast(float, computeDType(float.dtype));
+  return cast(div(constantLike(wide, 1), sqrt(wide)), float.dtype);
 }
 
-const floatQuotient: Readonly<Record<RoundingMode, Binary>> = {
-  floor: (a, b) => floor(div(a, b)),
-  trunc: (a, b) => {
-    const quotient = div(a, b);
-    const isNegative = less(quotient, constantLike(quotient, 0));
-    return select(isNegative, ceil(quotient), floor(quotient));
-  },
-};
+function truncatedQuotient(a: Node, b: Node): Node {
+  const quotient = div(a, b);
+  const isNegative = less(quotient, constantLike(quotient, 0));
+  return select(isNegative, ceil(quotient), floor(quotient));
+}
 
 const wholeQuotient: Readonly<Record<RoundingMode, Binary>> = {
   trunc: div,

@@ -1,7 +1,6 @@
 import { kindOf } from '../dtype.ts';
 import * as elementwise from '../graph/build/elementwise.ts';
 import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../graph/build/index-ops.ts';
-import { constantLike } from '../graph/build/leaf.ts';
 import { expandTo, pad, permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { layerNorm, logSoftmax, rmsNorm, softmax } from '../graph/build/normalize.ts';
 import { createNode, noGrad, none } from '../graph/node.ts';
@@ -14,8 +13,8 @@ import {
   combine,
   compare,
   divide,
+  inverseSqrt,
   logical,
-  requireFloat,
   where,
   type NodeOrNumber,
   type RoundingMode,
@@ -58,8 +57,8 @@ export class Tensor extends TensorHandle {
     return new Tensor(combine('mul', this.node, operandOf(other)));
   }
   /**
-   * The quotient, f32 of integers too; a rounded one stays an integer. Of floats the quotient is rounded
-   * to the dtype before it is to a whole number; integers by an element that is 0 give no certain value.
+   * The quotient, f32 of integers too; a rounded one stays an integer, and has no gradient. Integers by an element that is 0
+   * give no certain value (PyTorch raises). Throws ConfigError for an integer by 0, or an unknown mode.
    */
   div(other: Operand, options: DivideOptions = {}): Tensor {
     return new Tensor(divide(this.node, operandOf(other), options.roundingMode));
@@ -122,9 +121,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(elementwise.sqrt(asFloat(this.node)));
   }
   rsqrt(): Tensor {
-    return new Tensor(
-      elementwise.div(constantLike(this.node, 1), elementwise.sqrt(asFloat(this.node))),
-    );
+    return new Tensor(inverseSqrt(this.node));
   }
   sin(): Tensor {
     return new Tensor(elementwise.sin(asFloat(this.node)));
@@ -162,7 +159,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(elementwise.gelu(this.node, approximate));
   }
   silu(): Tensor {
-    return new Tensor(elementwise.silu(requireFloat('silu', this.node)));
+    return new Tensor(elementwise.silu(this.node));
   }
   logicalNot(): Tensor {
     return new Tensor(elementwise.logicalNot(elementwise.cast(this.node, 'bool')));

@@ -6,7 +6,6 @@ import { operandOf, type Lowering, type Lowerings } from './lowering.ts';
 type Unary =
   | 'neg'
   | 'abs'
-  | 'sign'
   | 'exp'
   | 'log'
   | 'sqrt'
@@ -69,7 +68,6 @@ function select(graph: GraphBuilder, step: StepMap['where']): Operand {
 export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 'gelu'> = {
   neg: unary('Neg'),
   abs: unary('Abs'),
-  sign: unary('Sign'),
   exp: unary('Exp'),
   log: unary('Log'),
   sqrt: unary('Sqrt'),

@@ -14,12 +14,14 @@ import type { Lowerings } from './lowering.ts';
 export type OnnxOp = Exclude<
   ComputeOp,
   | 'random'
+  | 'sign'
   | 'argMax'
   | 'cumsum'
   | 'gather'
   | 'scatterAdd'
   | 'indexSelect'
   | 'indexAdd'
+  | 'silu'
   | 'softplus'
   | 'geluGrad'
   | 'softmaxGrad'

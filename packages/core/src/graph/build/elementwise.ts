@@ -21,6 +21,7 @@ type UnaryOp =
   | 'logicalNot'
   | 'sigmoid'
   | 'relu'
+  | 'silu'
   | 'softplus';
 export type BinaryOp =
   | 'add'
@@ -68,6 +69,7 @@ export const ceil: Unary = unary('ceil');
 export const logicalNot: Unary = unary('logicalNot');
 export const sigmoid: Unary = unary('sigmoid');
 export const relu: Unary = unary('relu');
+export const silu: Unary = unary('silu');
 export const softplus: Unary = unary('softplus');
 
 export const add: Binary = binary('add');
@@ -126,9 +128,4 @@ export function square(x: Node): Node {
 
 export function gelu(x: Node, approximate: 'none' | 'tanh'): Node {
   return createNode('gelu', { approximate }, [x]);
-}
-
-/** x * sigmoid(x). */
-export function silu(x: Node): Node {
-  return mul(x, sigmoid(x));
 }

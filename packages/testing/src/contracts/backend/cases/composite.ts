@@ -26,6 +26,10 @@ export const compositeCases: OpCases<CompositeOp> = {
     ...elementwise({ op: 'relu', params: {} }, (x) => Math.max(x, 0)),
     values('relu', [0, -0, inf, -inf, -3, 3], [0, 0, inf, 0, 0, 3]),
   ],
+  silu: [
+    ...elementwise({ op: 'silu', params: {} }, (x) => x * sigmoid(x)),
+    values('silu', [0, inf, -100, NaN], [0, inf, 0, NaN]),
+  ],
   softplus: [
     ...elementwise({ op: 'softplus', params: {} }, (x) => Math.log1p(Math.exp(x))),
     values('softplus', [inf, -inf, 100, NaN], [inf, 0, 100, NaN]),
@@ -196,7 +200,7 @@ function elementwiseGrad(operation: Operation, f: (x: number) => number): OpCase
   });
 }
 
-function values(op: 'sigmoid' | 'relu' | 'softplus', inputs: Row, outputs: Row): OpCase {
+function values(op: 'sigmoid' | 'relu' | 'silu' | 'softplus', inputs: Row, outputs: Row): OpCase {
   const shape = [inputs.length];
   return {
     title: 'zeros, infinities and large values',

@@ -1,0 +1,181 @@
+import { concat, functional as F, stack, type Operand, type Tensor } from '@shardwise/core';
+
+/** An operation of a recorded program: its operands, and its parameters by name. */
+export interface Call {
+  /** Operand `index` as a tensor. */
+  tensor(index: number): Tensor;
+  /** Operand `index`, which may be a number. */
+  operand(index: number): Operand;
+  readonly count: number;
+  number(name: string): number;
+  /** Numbers joined by x; `.` is none. */
+  list(name: string): number[];
+  /** Undefined where the parameter is not there. */
+  text(name: string): string | undefined;
+}
+
+type Operation = (call: Call) => Tensor;
+
+function dtypeOf(text: string | undefined): 'f32' | 'i32' | 'bool' {
+  if (text === 'f32' || text === 'i32' || text === 'bool') return text;
+  throw new TypeError(`dtype ${text}`);
+}
+
+function reductionOf(call: Call): 'mean' | 'sum' | 'none' {
+  const reduction = call.text('reduction');
+  if (reduction === 'mean' || reduction === 'sum' || reduction === 'none') return reduction;
+  throw new TypeError(`reduction ${reduction}`);
+}
+
+function reduce(name: 'sum' | 'mean' | 'max' | 'min'): Operation {
+  return (call) => call.tensor(0)[name](dimsOf(call), keepDim(call));
+}
+
+function dimsOf(call: Call): number[] | undefined {
+  return call.text('dims')?.split(',').map(Number);
+}
+
+function keepDim(call: Call): { keepDim: boolean } {
+  return { keepDim: call.text('keep') !== undefined };
+}
+
+function all(call: Call): Tensor[] {
+  return Array.from({ length: call.count }, (_, i) => call.tensor(i));
+}
+
+/** What tools/golden-programs.py has under the same names. */
+export const operations: Readonly<Record<string, Operation>> = {
+  neg: (call) => call.tensor(0).neg(),
+  abs: (call) => call.tensor(0).abs(),
+  sign: (call) => call.tensor(0).sign(),
+  exp: (call) => call.tensor(0).exp(),
+  log: (call) => call.tensor(0).log(),
+  sqrt: (call) => call.tensor(0).sqrt(),
+  rsqrt: (call) => call.tensor(0).rsqrt(),
+  sin: (call) => call.tensor(0).sin(),
+  cos: (call) => call.tensor(0).cos(),
+  tanh: (call) => call.tensor(0).tanh(),
+  erf: (call) => call.tensor(0).erf(),
+  floor: (call) => call.tensor(0).floor(),
+  ceil: (call) => call.tensor(0).ceil(),
+  square: (call) => call.tensor(0).square(),
+  sigmoid: (call) => call.tensor(0).sigmoid(),
+  relu: (call) => call.tensor(0).relu(),
+  softplus: (call) => call.tensor(0).softplus(),
+  silu: (call) => call.tensor(0).silu(),
+  gelu: (call) => call.tensor(0).gelu(call.text('approximate') === 'tanh' ? 'tanh' : 'none'),
+  logicalNot: (call) => call.tensor(0).logicalNot(),
+  clamp: (call) => call.tensor(0).clamp(call.number('low'), call.number('high')),
+  to: (call) => call.tensor(0).to(dtypeOf(call.text('dtype'))),
+  detach: (call) => call.tensor(0).detach(),
+
+  add: (call) => call.tensor(0).add(call.operand(1)),
+  sub: (call) => call.tensor(0).sub(call.operand(1)),
+  mul: (call) => call.tensor(0).mul(call.operand(1)),
+  div: (call) => call.tensor(0).div(call.operand(1)),
+  divTrunc: (call) => call.tensor(0).div(call.operand(1), { roundingMode: 'trunc' }),
+  divFloor: (call) => call.tensor(0).div(call.operand(1), { roundingMode: 'floor' }),
+  pow: (call) => call.tensor(0).pow(call.operand(1)),
+  maximum: (call) => call.tensor(0).maximum(call.operand(1)),
+  minimum: (call) => call.tensor(0).minimum(call.operand(1)),
+  eq: (call) => call.tensor(0).eq(call.operand(1)),
+  ne: (call) => call.tensor(0).ne(call.operand(1)),
+  lt: (call) => call.tensor(0).lt(call.operand(1)),
+  le: (call) => call.tensor(0).le(call.operand(1)),
+  gt: (call) => call.tensor(0).gt(call.operand(1)),
+  ge: (call) => call.tensor(0).ge(call.operand(1)),
+  logicalAnd: (call) => call.tensor(0).logicalAnd(call.tensor(1)),
+  logicalOr: (call) => call.tensor(0).logicalOr(call.tensor(1)),
+  where: (call) => call.tensor(0).where(call.operand(1), call.operand(2)),
+
+  sum: reduce('sum'),
+  mean: reduce('mean'),
+  max: reduce('max'),
+  min: reduce('min'),
+  variance: (call) =>
+    call
+      .tensor(0)
+      .variance(dimsOf(call), { ...keepDim(call), correction: call.number('correction') }),
+  argMax: (call) => call.tensor(0).argMax(call.number('dim'), keepDim(call)),
+  cumsum: (call) => call.tensor(0).cumsum(call.number('dim')),
+  softmax: (call) => call.tensor(0).softmax(call.number('dim')),
+  logSoftmax: (call) => call.tensor(0).logSoftmax(call.number('dim')),
+  layerNorm: (call) => call.tensor(0).layerNorm(call.tensor(1), call.tensor(2), 1e-5),
+  rmsNorm: (call) => call.tensor(0).rmsNorm(call.tensor(1), 1e-5),
+
+  reshape: (call) => call.tensor(0).reshape(call.list('shape')),
+  flatten: (call) => call.tensor(0).flatten(),
+  permute: (call) => call.tensor(0).permute(call.list('order')),
+  transpose: (call) => call.tensor(0).transpose(call.number('a'), call.number('b')),
+  expand: (call) => call.tensor(0).expand(call.list('shape')),
+  unsqueeze: (call) => call.tensor(0).unsqueeze(call.number('dim')),
+  squeeze: (call) => call.tensor(0).squeeze(call.number('dim')),
+  slice: (call) =>
+    call
+      .tensor(0)
+      .slice(call.number('dim'), call.number('start'), call.number('stop'), call.number('step')),
+  select: (call) => call.tensor(0).select(call.number('dim'), call.number('index')),
+  splitAt: (call) => {
+    const parts = call.tensor(0).split(call.number('size'), call.number('dim'));
+    const part = parts[call.number('part')];
+    if (part === undefined) throw new RangeError('no such part');
+    return part;
+  },
+  pad: (call) => call.tensor(0).pad(call.list('before'), call.list('after'), call.number('value')),
+  concat: (call) => concat(all(call), call.number('dim')),
+  stack: (call) => stack(all(call), call.number('dim')),
+
+  matmul: (call) => call.tensor(0).matmul(call.tensor(1)),
+  conv2d: (call) =>
+    F.conv2d(call.tensor(0), call.tensor(1), null, {
+      stride: call.number('stride'),
+      padding: call.number('padding'),
+    }),
+  maxPool2d: (call) =>
+    F.maxPool2d(call.tensor(0), call.number('kernel'), {
+      stride: call.number('stride'),
+      padding: call.number('padding'),
+      dilation: call.number('dilation'),
+    }),
+  avgPool2d: (call) =>
+    F.avgPool2d(call.tensor(0), call.number('kernel'), {
+      stride: call.number('stride'),
+      padding: call.number('padding'),
+    }),
+  gather: (call) => call.tensor(0).gather(call.number('dim'), call.tensor(1)),
+  scatterAdd: (call) =>
+    call.tensor(0).scatterAdd(call.number('dim'), call.tensor(1), call.tensor(2)),
+  indexSelect: (call) => call.tensor(0).indexSelect(call.number('dim'), call.tensor(1)),
+  indexAdd: (call) => call.tensor(0).indexAdd(call.number('dim'), call.tensor(1), call.tensor(2)),
+  embedding: (call) => {
+    const padding = call.text('padding') === undefined ? undefined : call.number('padding');
+    return F.embedding(call.tensor(0), call.tensor(1), padding);
+  },
+  oneHot: (call) => call.tensor(0).oneHot(call.number('classes')),
+
+  mseLoss: (call) => F.mseLoss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
+  l1Loss: (call) => F.l1Loss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
+  bceLoss: (call) =>
+    F.binaryCrossEntropyWithLogits(call.tensor(0), call.tensor(1), {
+      reduction: reductionOf(call),
+    }),
+  crossEntropy: (call) =>
+    F.crossEntropy(call.tensor(0), call.tensor(1), {
+      reduction: reductionOf(call),
+      ignoreIndex: call.number('ignore'),
+      labelSmoothing: call.number('smoothing'),
+    }),
+  nllLoss: (call) =>
+    F.nllLoss(call.tensor(0), call.tensor(1), {
+      reduction: reductionOf(call),
+      ignoreIndex: call.number('ignore'),
+    }),
+  attention: (call) =>
+    F.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
+      causal: call.text('causal') !== undefined,
+    }),
+  maskedAttention: (call) =>
+    F.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
+      mask: call.tensor(3),
+    }),
+};
