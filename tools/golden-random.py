@@ -25,12 +25,12 @@ OUTPUT = pathlib.Path(__file__).parents[1] / "packages/core/test/golden/random.j
 def text(tensor):
     """Float32, float64 or integer values; integers are hashed as 32-bit words."""
     values = tensor.detach().contiguous().numpy().reshape(-1)
-    if values.dtype == numpy.int64:
+    if values.dtype == numpy.int64 and (values == values.astype(numpy.int32)).all():
         values = values.astype(numpy.int32)
     if values.size > LONGEST_LISTED:
         return "sha256 " + hashlib.sha256(values.tobytes()).hexdigest()
     words = [str(value) for value in values]
-    assert all(values.dtype.type(float(word)) == value for word, value in zip(words, values))
+    assert all(values.dtype.type(word) == value for word, value in zip(words, values))
     return " ".join(words)
 
 
@@ -39,6 +39,10 @@ def randperm(generator, n):
 
 
 def randint(generator, low, high, count):
+    return torch.randint(low, high, (count,), generator=generator)
+
+
+def randintLong(generator, low, high, count):
     return torch.randint(low, high, (count,), generator=generator)
 
 
@@ -81,6 +85,8 @@ def streams():
         (0, [(rand64, 4), (rand, 3), (rand64, 100)]),
         (0, [(randint, 0, 17, 10), (randint, -5, 5, 20), (randint, 0, 2**28 - 1, 9)]),
         (3, [(randint, 0, 2**28, 9), (randint, -(2**31), 2**31, 9), (randint, 7, 8, 3)]),
+        (3, [(randintLong, 2**40, 2**40 + 7, 5), (randintLong, -(2**62), 2**62, 6), (randint, 0, 9, 3)]),
+        (4, [(randintLong, -(2**63), 2**63 - 1, 5), (randintLong, 2**62, 2**62 + 2**28, 5)]),
         (0, [(uniform, 10, -1.0, 1.0), (uniform, 10, 0.1, 0.1), (uniform, 10_000, -0.3, 0.8)]),
         (5, [(normal, 5, 1.5, 0.02), (normal, 40, -3.0, 0.02), (normal, 9, 0.0, 0.0), (randn, 1_000_000)]),
         (5, [(bernoulli, 30, 0.3), (bernoulli, 5, 0.0), (bernoulli, 5, 1.0), (bernoulli, 10_000, 0.1)]),

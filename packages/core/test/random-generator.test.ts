@@ -5,7 +5,13 @@ import { fusedMultiplyAdd } from '../src/random/fused-multiply-add.ts';
 import { Generator } from '../src/random/generator.ts';
 import { golden, sha256 } from './golden/random.ts';
 
-type Values = Float32Array | Float64Array | Int32Array | Uint32Array;
+type Values = Float32Array | Float64Array | Int32Array | Uint32Array | BigInt64Array;
+
+/** Bounds of randintLong are more than a number holds; they come as words. */
+const longRanges = (g: Generator, words: readonly string[]): BigInt64Array => {
+  const [low = '', high = '', count = ''] = words;
+  return g.randint(BigInt(low), BigInt(high), Number(count));
+};
 
 const calls: Record<string, (generator: Generator, ...args: [number, number, number]) => Values> = {
   randperm: (g, n) => g.randperm(n),
@@ -23,7 +29,12 @@ function expectValues(values: Values, result: string): void {
     expect(sha256(values)).toBe(result);
     return;
   }
-  const words = result === '' ? [] : result.split(' ').map(Number);
+  const written = result === '' ? [] : result.split(' ');
+  if (values instanceof BigInt64Array) {
+    expect([...values]).toEqual(written.map(BigInt));
+    return;
+  }
+  const words = written.map(Number);
   expect([...values]).toEqual(values instanceof Float32Array ? words.map(Math.fround) : words);
 }
 
@@ -46,8 +57,8 @@ describe('the stream is PyTorch’s', () => {
       } else {
         const [a = 0, b = 0, c = 0] = words.map(Number);
         const method = calls[name];
-        if (method === undefined) throw new Error(`no call ${name}`);
-        expectValues(method(generator, a, b, c), result);
+        if (name !== 'randintLong' && method === undefined) throw new Error(`no call ${name}`);
+        expectValues(method?.(generator, a, b, c) ?? longRanges(generator, words), result);
       }
     }
   });
@@ -159,6 +170,8 @@ describe('a generator', () => {
     ['a fractional count', () => new Generator().randperm(1.5)],
     ['an empty range', () => new Generator().randint(3, 3, 1)],
     ['a range past int32', () => new Generator().randint(0, 2 ** 31 + 1, 1)],
+    ['a range past int64', () => new Generator().randint(0n, 2n ** 63n, 1)],
+    ['an empty range of bigints', () => new Generator().randint(3n, 3n, 1)],
     ['a reversed interval', () => new Generator().uniform(1, 2, 1)],
     ['an infinite interval', () => new Generator().uniform(1, -3e38, 3e38)],
     ['a negative deviation', () => new Generator().normal(1, 0, -1)],

@@ -12,6 +12,8 @@ const LONG_PERMUTATION = Math.floor(0xffffffff / 20);
 const WIDE_RANGE = 2 ** 28;
 const INT32_MIN = -(2 ** 31);
 const INT32_END = 2 ** 31;
+const INT64_MIN = -(2n ** 63n);
+const INT64_MAX = 2n ** 63n - 1n;
 
 /**
  * A stream of random numbers: PyTorch's CPU generator (2.15, x86-64), bit for bit. Every method
@@ -94,11 +96,22 @@ export class Generator {
     return order;
   }
 
-  /** Integers in [low, high), which lies in the range of int32. */
-  randint(low: number, high: number, count: number): Int32Array<ArrayBuffer> {
+  /** Integers in [low, high): numbers in the range of int32, bigints in that of int64. */
+  randint(low: number, high: number, count: number): Int32Array<ArrayBuffer>;
+  randint(low: bigint, high: bigint, count: number): BigInt64Array<ArrayBuffer>;
+  randint(
+    low: number | bigint,
+    high: number | bigint,
+    count: number,
+  ): Int32Array<ArrayBuffer> | BigInt64Array<ArrayBuffer> {
     checkCount('randint', count);
+    if (typeof low === 'number' && typeof high === 'number') return this.#int32s(low, high, count);
+    return this.#int64s(BigInt(low), BigInt(high), count);
+  }
+
+  #int32s(low: number, high: number, count: number): Int32Array<ArrayBuffer> {
     if (!Number.isInteger(low) || !Number.isInteger(high) || low < INT32_MIN || high > INT32_END) {
-      throw rangeError('randint', low, high, 'Use integers in [-2^31, 2^31]');
+      throw rangeError('randint', low, high, 'Use integers in [-2^31, 2^31], or bigints');
     }
     if (low >= high) throw rangeError('randint', low, high, 'Make low less than high');
     const values = new Int32Array(count);
@@ -108,6 +121,19 @@ export class Generator {
       values[i] = low + (wide ? this.#random64Below(range) : this.#engine.next() % range);
     }
     return values;
+  }
+
+  #int64s(low: bigint, high: bigint, count: number): BigInt64Array<ArrayBuffer> {
+    if (low < INT64_MIN || high > INT64_MAX) {
+      throw rangeError('randint', low, high, 'Use bigints in [-2^63, 2^63 - 1]');
+    }
+    if (low >= high) throw rangeError('randint', low, high, 'Make low less than high');
+    const range = high - low;
+    const wide = range >= BigInt(WIDE_RANGE);
+    return BigInt64Array.from({ length: count }, () => {
+      const drawn = wide ? this.random64() : BigInt(this.#engine.next());
+      return low + (drawn % range);
+    });
   }
 
   /** Float32 values in [0, 1): multiples of 2^-24. */
@@ -265,7 +291,12 @@ function checkCount(method: string, count: number, limit: number = Number.MAX_SA
   );
 }
 
-function rangeError(method: string, from: number, to: number, todo: string): ConfigError {
+function rangeError(
+  method: string,
+  from: number | bigint,
+  to: number | bigint,
+  todo: string,
+): ConfigError {
   return new ConfigError(
     { asked: `${method} values`, found: `the range [${from}, ${to})`, todo },
     { method, from, to },
