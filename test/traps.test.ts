@@ -23,7 +23,117 @@ describe('gradients', () => {
   });
 });
 
-// --- numbers
+describe('numbers', () => {
+  it('integers do not swallow fractions: numbers promote them', async () => {
+    const x = sw.tensor([0, 1, 2], 'i32');
+    expect(await x.mul(0.5).data()).toEqual(Float32Array.of(0, 0.5, 1));
+    expect(await x.lt(0.5).data()).toEqual(Uint8Array.of(1, 0, 0));
+    expect(await x.div(2).data()).toEqual(Float32Array.of(0, 0.5, 1));
+    expect(() => sw.arange(4).mean()).toThrow(/mean of an i32 tensor.*to\('f32'\)/);
+    expect(() => sw.tensor([0.5], 'i32')).toThrow('0.5 as an element of i32');
+  });
+
+  it('integers wrap around as in PyTorch: sums do not saturate, and -2^31 is the smallest', async () => {
+    expect(
+      await sw
+        .full([3], 2 ** 31 - 1, 'i32')
+        .sum()
+        .item(),
+    ).toBe(2 ** 31 - 3);
+    expect(
+      await sw
+        .tensor([-(2 ** 31), 5], 'i32')
+        .min()
+        .item(),
+    ).toBe(-(2 ** 31));
+  });
+
+  it('a running sum counts beyond 2^24, and its gradient keeps small terms', async () => {
+    expect(
+      (
+        await sw
+          .tensor([2 ** 24, 1, 1])
+          .cumsum(0)
+          .data()
+      )[2],
+    ).toBe(2 ** 24 + 2);
+    const x = sw.tensor([1, 1]).requiresGrad_();
+    x.cumsum(0)
+      .mul(sw.tensor([1e9, 1e-3]))
+      .sum()
+      .backward();
+    expect((await x.grad?.data())?.[1]).toBe(Math.fround(1e-3));
+  });
+
+  it('a zero-initialised head learns from negatives: kinks inside of a loss are not its own', async () => {
+    const logits = sw.tensor([0, 0, 0]).requiresGrad_();
+    const targets = sw.tensor([0, 1, 0.5]);
+    sw.functional.binaryCrossEntropyWithLogits(logits, targets, { reduction: 'sum' }).backward();
+    expect(await logits.grad?.data()).toEqual(Float32Array.of(0.5, -0.5, 0));
+  });
+
+  it('clamp hands the whole gradient on at its bounds', async () => {
+    const x = sw.tensor([-1, 1]).requiresGrad_();
+    x.clamp(-1, 1).sum().backward();
+    expect(await x.grad?.data()).toEqual(Float32Array.of(1, 1));
+  });
+
+  it('a label that is no class trains nothing else, but says so, with the line', async () => {
+    const labels = sw.tensor([-1, 1], 'i32');
+    const loss = sw.functional.crossEntropy(sw.zeros([2, 3]), labels);
+    await expect(loss.item()).rejects.toThrow(
+      /crossEntropy at .*traps\.test\.ts:\d+:\d+: label -1 at element 0, where labels go from 0 to 2/,
+    );
+  });
+
+  it('an index that there is no row for does not wrap: embedding, gather and oneHot say so', async () => {
+    const index = sw.tensor([-1], 'i32');
+    const rows = sw.ones([3, 1]);
+    await expect(sw.functional.embedding(index, rows).data()).rejects.toThrow(/embedding at/);
+    await expect(rows.gather(0, index.unsqueeze(1)).data()).rejects.toThrow(/gather at/);
+    await expect(index.oneHot(3).data()).rejects.toThrow(/oneHot at/);
+  });
+
+  it('the mean of many f16 values does not pass through infinity', async () => {
+    expect(await sw.ones([100_000]).to('f16').mean().item()).toBe(1);
+  });
+
+  it('item() of f16 and bf16 is their value, not their bits', async () => {
+    expect(await sw.tensor(1.5).to('f16').item()).toBe(1.5);
+    expect(await sw.tensor(1.5).to('bf16').item()).toBe(1.5);
+  });
+
+  it('NaN is not swallowed by a pool, and is the first maximum', async () => {
+    const image = sw.tensor([
+      [
+        [
+          [1, Number.NaN],
+          [2, 3],
+        ],
+      ],
+    ]);
+    expect(await sw.functional.maxPool2d(image, 2).item()).toBeNaN();
+    expect(await sw.tensor([1, Number.NaN, 9, Number.NaN]).argMax(0).item()).toBe(1);
+  });
+
+  it('a window beyond the image is refused, as vectors are whose lengths differ', () => {
+    expect(() => sw.functional.maxPool2d(sw.ones([1, 1, 2, 2]), 3)).toThrow('an output of 0 × 0');
+    expect(() => sw.ones([1]).matmul(sw.ones([3]))).toThrow('vectors of different lengths');
+  });
+
+  it('labels of int64, as other tools have them, convert', async () => {
+    const labels = sw.fromData(BigInt64Array.of(2n, 0n), [2], 'i64');
+    expect(await labels.to('i32').data()).toEqual(Int32Array.of(2, 0));
+    expect(await labels.to('f32').data()).toEqual(Float32Array.of(2, 0));
+    expect(() => labels.add(1)).toThrow(/add of an i64 tensor.*to\('i32'\)/);
+  });
+
+  it('what has no gradient does not ask for one: integers neither train nor are differentiated', () => {
+    expect(() => sw.tensor([1], 'i32').requiresGrad_()).toThrow('only floats have gradients');
+    const x = sw.tensor([1, 2]).requiresGrad_();
+    expect(() => x.gt(1).sum().backward()).toThrow('no tensor that requires a gradient');
+  });
+});
 
 // --- modules and options
 
