@@ -154,12 +154,23 @@ describe('a tensor', () => {
       fields: { shape: [2], elements: 3 },
       says: ['a tensor of shape [2] (2 elements)', '3 elements', 'as many elements as the shape'],
     },
-    'of two dtypes': {
-      does: () => ones([2]).add(arange(2)),
+    'of two dtypes in a product of matrices': {
+      does: () => ones([2, 2]).matmul(zeros([2, 2], 'f16')),
       error: DTypeError,
       code: 'DTYPE',
-      fields: { op: 'add', dtypes: ['f32', 'i32'] },
-      says: ['add of f32 [2] and i32 [2]', 'two dtypes', "Convert one of them with .to('f32')"],
+      fields: { op: 'matmul', dtypes: ['f32', 'f16'] },
+      says: [
+        'matmul of f32 [2, 2] and f16 [2, 2]',
+        'two dtypes',
+        "Convert one of them with .to('f32')",
+      ],
+    },
+    'of whole numbers, asked for their mean': {
+      does: () => arange(4).mean(),
+      error: DTypeError,
+      code: 'DTYPE',
+      fields: { op: 'mean', dtype: 'i32' },
+      says: ['mean of an i32 tensor of shape [4]', 'takes f32', ".to('f32')"],
     },
     'of floats where an embedding takes indices': {
       does: () => new Embedding(5, 3).forward(ones([2])),
@@ -167,9 +178,9 @@ describe('a tensor', () => {
       code: 'DTYPE',
       fields: { dtype: 'f32', allowed: ['i32'] },
       says: [
-        'of a f32 tensor of shape [2]',
-        'takes i32',
-        "Convert it first, for example with .to('i32')",
+        'embedding with indices of dtype f32 and shape [2]',
+        'indices and labels are i32',
+        "Convert them with .to('i32')",
       ],
     },
     'of targets that are not one for each row': {

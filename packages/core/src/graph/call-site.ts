@@ -1,8 +1,9 @@
 /** Our own frames stand between the user's line and the capture, most of all for modules in modules. */
 const MAX_FRAMES = 40;
 
-/** The folder in which this package and those beside it lie. */
-const packages = pathOf(new URL('../../../', import.meta.url).href);
+/** The folder in which this package and those beside it lie; empty where all is one bundle. */
+const packages =
+  /^(.*\/)[^/]+\/(?:src|dist)\/graph\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
 
 /**
  * Which operation user code called, and where. Taking one costs 5 to 10 µs, so only nodes have one whose
@@ -19,14 +20,19 @@ export class CallSite {
     this.#trace = captureStack();
   }
 
-  /** The innermost line outside these packages, as `path:line:column`; null where none is known. */
+  /** As `path:line:column`; null where it is not known. */
   get line(): string | null {
-    for (const text of (this.#trace.stack ?? '').split('\n')) {
-      const line = userLine(text);
-      if (line !== null) return line;
-    }
-    return null;
+    return userLine(this.#trace.stack ?? '');
   }
+}
+
+/** The innermost line of a stack outside these packages and the engine, as `path:line:column`. */
+export function userLine(stack: string): string | null {
+  for (const frame of stack.split('\n')) {
+    const line = lineOf(frame);
+    if (line !== null) return line;
+  }
+  return null;
 }
 
 function captureStack(): { readonly stack?: string } {
@@ -41,8 +47,8 @@ function captureStack(): { readonly stack?: string } {
 }
 
 /** V8 writes `at name (location)`, other engines `name@location`. */
-function userLine(text: string): string | null {
-  const match = /^(?:\s+at (?:.*\()?(?:async )?|[^@]*@)(.+?):(\d+):(\d+)\)?$/.exec(text);
+function lineOf(frame: string): string | null {
+  const match = /^(?:\s+at (?:.*\()?(?:async )?|[^@]*@)(.+?):(\d+):(\d+)\)?$/.exec(frame);
   const [, location = '', line, column] = match ?? [];
   if (line === undefined || /^(node:|native|<)/.test(location)) return null;
   const path = pathOf(location);
@@ -50,7 +56,7 @@ function userLine(text: string): string | null {
 }
 
 function isOurs(path: string): boolean {
-  const inside = path.startsWith(packages) ? path.slice(packages.length) : '';
+  const inside = packages !== '' && path.startsWith(packages) ? path.slice(packages.length) : '';
   return /^[^/]+\/(src|dist)\//.test(inside) || /\/node_modules\/shardwise\//.test(path);
 }
 

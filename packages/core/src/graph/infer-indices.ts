@@ -49,7 +49,7 @@ export function requireIndexDType(op: string, { dtype, shape }: ValueType): void
       found: 'indices and labels are i32',
       todo: "Convert them with .to('i32'), or make them as tensor(values, 'i32')",
     },
-    { op, dtype },
+    { op, dtype, allowed: ['i32'] },
   );
 }
 

@@ -93,14 +93,15 @@ export class TensorHandle {
 
   /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others, DTypeError on integers. */
   requiresGrad_(requiresGrad = true): this {
-    if (requiresGrad && kindOf(this.dtype) !== 'float') {
+    const { dtype, shape } = this.#node;
+    if (requiresGrad && kindOf(dtype) !== 'float') {
       throw new DTypeError(
         {
-          asked: `requiresGrad_ of ${article(this.dtype)} ${this.dtype} tensor of shape ${formatShape(this.shape)}`,
+          asked: `requiresGrad_ of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
           found: 'only floats have gradients',
           todo: "Convert the data with .to('f32') before it becomes a leaf",
         },
-        { dtype: this.dtype },
+        { dtype },
       );
     }
     const isUpdate = this.#node.op === 'assign';

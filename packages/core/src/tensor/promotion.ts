@@ -18,26 +18,28 @@ const widening: readonly DType[] = ['u8', 'i32', 'i64', 'f32', 'f64'];
  * int64; any other is like a float and stands for f32.
  */
 export function resultDType(operands: readonly PromotionOperand[]): DType {
-  const tensors = operands.filter((operand) => typeof operand !== 'number');
-  const numbers = operands.filter((operand) => typeof operand === 'number');
-  const groups = [
-    tensors.filter(({ shape }) => shape.length > 0).map(({ dtype }) => dtype),
-    tensors.filter(({ shape }) => shape.length === 0).map(({ dtype }) => dtype),
-    numbers.map((value): DType => (Number.isInteger(value) ? 'i32' : 'f32')),
-  ];
-  const [first = 'f32', ...lower] = groups
-    .filter((dtypes) => dtypes.length > 0)
-    .map((dtypes) => dtypes.reduce(together));
-  return lower.reduce(
-    (result, dtype) => (rank[kindOf(dtype)] > rank[kindOf(result)] ? dtype : result),
-    first,
-  );
+  let withDims: DType | undefined;
+  let withoutDims: DType | undefined;
+  let numbers: DType | undefined;
+  for (const operand of operands) {
+    if (typeof operand === 'number') {
+      numbers = together(numbers, Number.isInteger(operand) ? 'i32' : 'f32');
+    } else if (operand.shape.length > 0) withDims = together(withDims, operand.dtype);
+    else withoutDims = together(withoutDims, operand.dtype);
+  }
+  return unlessHigher(unlessHigher(withDims, withoutDims), numbers) ?? 'f32';
 }
 
-function together(a: DType, b: DType): DType {
-  if (a === b) return a;
-  if (rank[kindOf(a)] !== rank[kindOf(b)]) return rank[kindOf(a)] > rank[kindOf(b)] ? a : b;
+/** The first one, unless the other is of a higher kind. */
+function unlessHigher(dtype: DType | undefined, other: DType | undefined): DType | undefined {
+  if (dtype === undefined || other === undefined) return dtype ?? other;
+  return rank[kindOf(other)] > rank[kindOf(dtype)] ? other : dtype;
+}
+
+/** Of operands that have the same say. */
+function together(a: DType | undefined, b: DType): DType {
+  if (a === undefined || a === b) return b;
+  if (kindOf(a) !== kindOf(b)) return rank[kindOf(a)] > rank[kindOf(b)] ? a : b;
   // f16 and bf16 do not hold each other's values.
-  const wider = Math.max(widening.indexOf(a), widening.indexOf(b));
-  return widening[wider] ?? 'f32';
+  return widening[Math.max(widening.indexOf(a), widening.indexOf(b))] ?? 'f32';
 }

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { CallSite, userLine } from '../src/graph/call-site.ts';
+
+const ours = new URL('../src/nn/linear.ts', import.meta.url);
+
+describe('a call site', () => {
+  it('is the line of this test, and not those of the package', () => {
+    const site = new CallSite('embedding');
+    expect(site.operation).toBe('embedding');
+    expect(site.line).toMatch(/\/core\/test\/call-site\.test\.ts:\d+:\d+$/);
+  });
+
+  it('leaves the limit of stacks as it was', () => {
+    const before = Error.stackTraceLimit;
+    expect(new CallSite('gather').line).not.toBeNull();
+    expect(Error.stackTraceLimit).toBe(before);
+  });
+});
+
+describe('the line of the user in a stack', () => {
+  it.each([
+    [
+      'V8',
+      `Error\n    at embedding (${ours.href}:5:1)\n    at run (file:///home/u/my%20model.ts:14:20)`,
+      '/home/u/my model.ts:14:20',
+    ],
+    [
+      'V8, where there is no function',
+      'Error\n    at /home/u/train.js:3:7',
+      '/home/u/train.js:3:7',
+    ],
+    [
+      'V8, behind an await',
+      'Error\n    at async step (/home/u/train.ts:9:3)',
+      '/home/u/train.ts:9:3',
+    ],
+    [
+      'V8, behind the engine',
+      'Error\n    at Array.map (<anonymous>)\n    at node:internal/x:1:1\n    at f (/u/a.ts:1:2)',
+      '/u/a.ts:1:2',
+    ],
+    [
+      'V8, in a browser',
+      'Error\n    at f (https://a.example/app.js:10:5)',
+      'https://a.example/app.js:10:5',
+    ],
+    [
+      'V8, in an installed launcher',
+      'Error\n    at f (/u/node_modules/shardwise/dist/a.js:1:1)\n    at g (/u/b.ts:2:3)',
+      '/u/b.ts:2:3',
+    ],
+    [
+      'other engines',
+      'step@https://a.example/app.js:10:5\n@https://a.example/app.js:1:1',
+      'https://a.example/app.js:10:5',
+    ],
+  ])('of %s', (_, stack, line) => {
+    expect(userLine(stack)).toBe(line);
+  });
+
+  it('is null where nothing is known', () => {
+    expect(userLine('')).toBeNull();
+    expect(userLine(`Error\n    at f (${ours.href}:1:1)`)).toBeNull();
+  });
+});
