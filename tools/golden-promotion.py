@@ -2,7 +2,7 @@
 
 Run from the repository root, with PyTorch 2.15:
 
-    python tools/golden-promotion.py
+    python tools/golden-promotion.py && npx oxfmt test/golden
 
 It rewrites test/golden/promotion.json. In `dtypes` each operation has one line per left operand, with
 the result's dtype for each right operand in the order of `operands`; `-` is what PyTorch refuses. An
@@ -132,4 +132,4 @@ golden = {
     "dtypes": dtypes,
     "values": values,
 }
-OUTPUT.write_text(json.dumps(golden, indent=1) + "\n")
+OUTPUT.write_text(json.dumps(golden) + "\n")

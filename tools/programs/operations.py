@@ -1,0 +1,206 @@
+"""The operations of recorded programs, as PyTorch has them; test/support/program-operations.ts has ours."""
+
+import torch
+import torch.nn.functional as F
+
+
+def ints(text):
+    return [] if text == "." else [int(part) for part in text.split("x")]
+
+
+def dims_of(params):
+    return [int(dim) for dim in params["dims"].split(",")] if "dims" in params else None
+
+
+def reduce_with(function):
+    def apply(x, p):
+        dims = dims_of(p)
+        keep = "keep" in p
+        if dims is None:
+            dims = list(range(x.dim()))
+        return function(x, dims, keep) if dims else function(x, [], keep)
+
+    return apply
+
+
+class Differs(ValueError):
+    """Operands for which PyTorch gives something else than we do."""
+
+
+def finite_only(gradient):
+    if not torch.isfinite(gradient).all():
+        raise Differs("gradients of several parts, which infinities make NaN of, and one part in PyTorch")
+
+
+def same_zeros(*tensors):
+    """Of 0 and -0 the larger one is 0 in IEEE 754, and either in PyTorch."""
+    zeros = torch.cat([x.flatten()[x.flatten() == 0] for x in tensors])
+    if torch.signbit(zeros).any() and not torch.signbit(zeros).all():
+        raise Differs("the sign of zero")
+
+
+def extreme(function, x, dims, keep):
+    same_zeros(x)
+    if x.dim() == 0 and torch.isnan(x):
+        raise Differs("a scalar is its own maximum, and has its gradient")
+    return function(x, dims, keep)
+
+
+def relu(x, p):
+    if torch.signbit(x[x == 0]).any():
+        raise Differs("relu(-0) is 0 here, and -0 in PyTorch")
+    return torch.relu(x)
+
+
+def gelu(x, p):
+    if torch.isinf(x).any() or torch.signbit(x[x == 0]).any() or (x < -3).any():
+        raise Differs("kernels give limits where PyTorch has 0 * infinity, and have other digits of small results")
+    return F.gelu(x, approximate=p["approximate"])
+
+
+def power(a, b, p):
+    if not isinstance(b, torch.Tensor) and b % 1 != 0 and (torch.isneginf(a).any() or torch.signbit(a[a == 0]).any()):
+        raise Differs("PyTorch takes square roots where IEEE 754 has another power")
+    return a**b
+
+
+def variance(x, dims, keep, correction):
+    if torch.isinf(x).any() or x.dim() == 0:
+        raise Differs("PyTorch's gradient takes the mean, which is infinite, for a constant")
+    return torch.var(x, dim=dims or None, correction=correction, keepdim=keep)
+
+
+def clamp(x, p):
+    """With the gradient 1 at the bounds, as PyTorch had it before 2.15."""
+    low, high = float(p["low"]), float(p["high"])
+    inside = (x >= low) & (x <= high)
+    return torch.where(inside, x, x.detach().clamp(low, high))
+
+
+def max_pool(x, p):
+    if torch.isnan(x).any():
+        raise Differs("the first of several NaN has the gradient here, and the last one in PyTorch")
+    return F.max_pool2d(
+        x, int(p["kernel"]), stride=int(p["stride"]), padding=int(p["padding"]), dilation=int(p["dilation"])
+    )
+
+
+def converted(x, dtype):
+    if dtype == torch.int32 and not torch.isfinite(x).all():
+        raise Differs("no integer is near")
+    return x.to(dtype)
+
+
+def promoted(a, b):
+    """Operands of what takes no numbers."""
+    dtype = torch.result_type(a, b)
+    same_zeros(a, *([b] if isinstance(b, torch.Tensor) else []))
+    return a.to(dtype), b if isinstance(b, torch.Tensor) else torch.tensor(b).to(dtype)
+
+
+def rounded_quotient(a, b, mode):
+    """Without a gradient, where PyTorch has zeros."""
+    return torch.div(a.detach(), b.detach() if isinstance(b, torch.Tensor) else b, rounding_mode=mode)
+
+
+def masked_attention(q, k, v, mask):
+    if not mask.any(-1).all():
+        raise Differs("a row that sees nothing is NaN here, and 0 in PyTorch")
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def long(index):
+    return index.to(torch.int64)
+
+
+def number(text):
+    return float(text) if any(c in text for c in ".enaf") else int(text)
+
+
+OPERATIONS = {
+    **{
+        name: (lambda function: lambda x, p: function(x))(getattr(torch, name))
+        for name in "neg abs sign exp log sqrt rsqrt sin cos tanh erf floor ceil square sigmoid".split()
+    },
+    "relu": relu,
+    "softplus": lambda x, p: F.softplus(x),
+    "silu": lambda x, p: F.silu(x),
+    "gelu": gelu,
+    "logicalNot": lambda x, p: torch.logical_not(x),
+    "clamp": clamp,
+    "to": lambda x, p: converted(x, p["as"][p["dtype"]]),
+    "detach": lambda x, p: x.detach(),
+    "add": lambda a, b, p: a + b,
+    "sub": lambda a, b, p: a - b,
+    "mul": lambda a, b, p: a * b,
+    "div": lambda a, b, p: a / b,
+    "divTrunc": lambda a, b, p: rounded_quotient(a, b, "trunc"),
+    "divFloor": lambda a, b, p: rounded_quotient(a, b, "floor"),
+    "pow": power,
+    "maximum": lambda a, b, p: torch.maximum(*promoted(a, b)),
+    "minimum": lambda a, b, p: torch.minimum(*promoted(a, b)),
+    "eq": lambda a, b, p: a == b,
+    "ne": lambda a, b, p: a != b,
+    "lt": lambda a, b, p: a < b,
+    "le": lambda a, b, p: a <= b,
+    "gt": lambda a, b, p: a > b,
+    "ge": lambda a, b, p: a >= b,
+    "logicalAnd": lambda a, b, p: torch.logical_and(a, b),
+    "logicalOr": lambda a, b, p: torch.logical_or(a, b),
+    "where": lambda c, a, b, p: torch.where(c, a, b),
+    "sum": reduce_with(lambda x, d, k: total(torch.sum, x, d, k)),
+    "mean": reduce_with(lambda x, d, k: total(torch.mean, x, d, k)),
+    "max": reduce_with(lambda x, d, k: extreme(torch.amax, x, d, k)),
+    "min": reduce_with(lambda x, d, k: extreme(torch.amin, x, d, k)),
+    "variance": lambda x, p: reduce_with(lambda y, d, k: variance(y, d, k, int(p["correction"])))(x, p),
+    "argMax": lambda x, p: x.argmax(int(p["dim"]), keepdim="keep" in p),
+    "cumsum": lambda x, p: x.cumsum(int(p["dim"])),
+    "softmax": lambda x, p: x.softmax(int(p["dim"])),
+    "logSoftmax": lambda x, p: x.log_softmax(int(p["dim"])),
+    "layerNorm": lambda x, w, b, p: F.layer_norm(x, w.shape, w, b, 1e-5),
+    "rmsNorm": lambda x, w, p: F.rms_norm(x, w.shape, w, 1e-5),
+    "reshape": lambda x, p: x.reshape(ints(p["shape"])),
+    "flatten": lambda x, p: x.flatten(),
+    "permute": lambda x, p: x.permute(ints(p["order"])),
+    "transpose": lambda x, p: x.transpose(int(p["a"]), int(p["b"])),
+    "expand": lambda x, p: x.expand(ints(p["shape"])),
+    "unsqueeze": lambda x, p: x.unsqueeze(int(p["dim"])),
+    "squeeze": lambda x, p: x.squeeze(int(p["dim"])),
+    "slice": lambda x, p: x[
+        (slice(None),) * int(p["dim"]) + (slice(int(p["start"]), int(p["stop"]), int(p["step"])),)
+    ],
+    "select": lambda x, p: x.select(int(p["dim"]), int(p["index"])),
+    "splitAt": lambda x, p: x.split(int(p["size"]), int(p["dim"]))[int(p["part"])],
+    "pad": lambda x, p: F.pad(
+        x, [n for pair in reversed(list(zip(ints(p["before"]), ints(p["after"])))) for n in pair], value=float(p["value"])
+    ),
+    "concat": lambda *a: torch.cat(a[:-1], int(a[-1]["dim"])),
+    "stack": lambda *a: torch.stack(a[:-1], int(a[-1]["dim"])),
+    "matmul": lambda a, b, p: a @ b,
+    "conv2d": lambda x, w, p: F.conv2d(x, w, stride=int(p["stride"]), padding=int(p["padding"])),
+    "maxPool2d": max_pool,
+    "avgPool2d": lambda x, p: F.avg_pool2d(x, int(p["kernel"]), stride=int(p["stride"]), padding=int(p["padding"])),
+    "gather": lambda x, i, p: x.gather(int(p["dim"]), long(i)),
+    "scatterAdd": lambda x, i, s, p: x.scatter_add(int(p["dim"]), long(i), s),
+    "indexSelect": lambda x, i, p: x.index_select(int(p["dim"]), long(i)),
+    "indexAdd": lambda x, i, s, p: x.index_add(int(p["dim"]), long(i), s),
+    "embedding": lambda i, w, p: F.embedding(long(i), w, padding_idx=int(p["padding"]) if "padding" in p else None),
+    "oneHot": lambda i, p: F.one_hot(long(i), int(p["classes"])).to(torch.bool),
+    "mseLoss": lambda a, b, p: F.mse_loss(a, b, reduction=p["reduction"]),
+    "l1Loss": lambda a, b, p: F.l1_loss(a, b, reduction=p["reduction"]),
+    "bceLoss": lambda a, b, p: F.binary_cross_entropy_with_logits(a, b, reduction=p["reduction"]),
+    "crossEntropy": lambda x, t, p: F.cross_entropy(
+        x, long(t), ignore_index=int(p["ignore"]), label_smoothing=float(p["smoothing"]), reduction=p["reduction"]
+    ),
+    "nllLoss": lambda x, t, p: F.nll_loss(x, long(t), ignore_index=int(p["ignore"]), reduction=p["reduction"]),
+    "attention": lambda q, k, v, p: F.scaled_dot_product_attention(q, k, v, is_causal="causal" in p),
+    "maskedAttention": lambda q, k, v, m, p: masked_attention(q, k, v, m),
+}
+
+
+def total(function, x, dims, keep):
+    if x.dim() > 0:
+        return function(x, dims, keep)
+    if torch.signbit(x) and x == 0:
+        raise Differs("the sum of -0 alone is -0 here, and 0 in PyTorch")
+    return function(x, None, False)
