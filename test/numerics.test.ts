@@ -158,6 +158,16 @@ describe.each([
       expect(await logits.grad?.data()).toEqual(Float32Array.of(0.5, -0.5, 0));
     });
 
+    it('have the dtype of what they belong to, also where an op mixes two', async () => {
+      const x = fromData(Uint16Array.of(0x3f80, 0x4000), [1, 2], 'bf16').requiresGrad_();
+      const weight = tensor([1, 1]).requiresGrad_();
+      x.layerNorm(weight, zeros([2]))
+        .sum()
+        .backward();
+      expect([x.grad?.dtype, weight.grad?.dtype]).toEqual(['bf16', 'f32']);
+      expect(await weight.grad?.data()).toEqual(Float32Array.of(-1, 1));
+    });
+
     it('of clamp are 1 at its bounds', async () => {
       const x = tensor([-2, -1, 0, 1, 2]).requiresGrad_();
       x.clamp(-1, 1).sum().backward();
@@ -264,6 +274,11 @@ describe('refused is', () => {
     ['a number beyond i32', () => i32(2).add(2 ** 31), /add of an i32 tensor and 2147483648/],
     ['a sum of i64', () => zeros([2], 'i64').sum(), /sum of an i64 tensor.*\.to\('i32'\)/],
     ['arithmetic on i64', () => zeros([2], 'i64').add(1), /add of an i64 tensor/],
+    [
+      'a concatenation of two dtypes',
+      () => sw.concat([ones([1]), i32(1)]),
+      /concat of f32 \[1\] and i32 \[1\]: two dtypes/,
+    ],
     ['a fraction in integers', () => full([1], 1.5, 'i32'), /1.5 as an element of i32/],
     ['a fraction among integers', () => tensor([1, 0.5], 'i32'), /0.5 as an element of i32/],
     ['a number among bools', () => tensor([2], 'bool'), /2 as an element of bool/],
@@ -279,6 +294,7 @@ describe('refused is', () => {
     ['a vector transposed', () => ones([3]).matmul(ones([1, 3]), { transposeA: true })],
     ['a window beyond the image', () => F.maxPool2d(ones([1, 1, 2, 2]), 3)],
     ['a mean of windows beyond the image', () => F.avgPool2d(ones([1, 1, 2, 2]), 3)],
+    ['dims that are merged from behind', () => ones([2, 3]).flatten(1, 0)],
     ['a negative size', () => ones([1]).expand([-1])],
     ['a negative padding', () => ones([2]).pad([-1], [0])],
     ['a padding of other dims', () => ones([2, 2]).pad([1], [1])],

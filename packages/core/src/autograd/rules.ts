@@ -337,11 +337,13 @@ function applyRule<K extends Op>(
   return gradientRules[node.op](node, gradient, output);
 }
 
-/** Gradients of a node's inputs; `output` is what they read in the place of its value. */
+/** Gradients of a node's inputs, in their dtypes; `output` is what they read in the place of its value. */
 export function gradientsOfNode(
   node: Node,
   gradient: Node,
   output: Node = node,
 ): readonly (Node | null)[] {
-  return applyRule(node, gradient, output);
+  const gradients = applyRule(node, gradient, output);
+  // Ops that take inputs of several float dtypes, as norms do, have gradients in that of their result.
+  return gradients.map((part, index) => part && cast(part, inputAt(node, index).dtype));
 }

@@ -59,23 +59,25 @@ export const unary =
     return x;
   };
 
-export function requireSame(op: string, inputs: readonly ValueType[]): void {
+export function requireSameDType(op: string, inputs: readonly ValueType[]): void {
   const a = at(inputs, 0);
-  for (let i = 1; i < inputs.length; i++) {
-    const b = at(inputs, i);
-    if (a.dtype !== b.dtype) {
-      throw new DTypeError(
-        {
-          asked: `${op} of ${a.dtype} ${formatShape(a.shape)} and ${b.dtype} ${formatShape(b.shape)}`,
-          found: 'two dtypes',
-          todo: `Convert one of them with .to('${a.dtype}') or .to('${b.dtype}')`,
-        },
-        { op, dtypes: inputs.map((input) => input.dtype) },
-      );
-    }
-    if (!sameShape(a.shape, b.shape))
-      throw shapeFault(op, inputs, 'shapes that differ', 'Expand them to one shape');
-  }
+  const b = inputs.find(({ dtype }) => dtype !== a.dtype);
+  if (b === undefined) return;
+  throw new DTypeError(
+    {
+      asked: `${op} of ${a.dtype} ${formatShape(a.shape)} and ${b.dtype} ${formatShape(b.shape)}`,
+      found: 'two dtypes',
+      todo: `Convert one of them with .to('${a.dtype}') or .to('${b.dtype}')`,
+    },
+    { op, dtypes: inputs.map((input) => input.dtype) },
+  );
+}
+
+export function requireSame(op: string, inputs: readonly ValueType[]): void {
+  requireSameDType(op, inputs);
+  const { shape } = at(inputs, 0);
+  if (inputs.every((input) => sameShape(input.shape, shape))) return;
+  throw shapeFault(op, inputs, 'shapes that differ', 'Expand them to one shape');
 }
 
 export const binary =

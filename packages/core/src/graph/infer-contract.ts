@@ -1,7 +1,7 @@
 import { sizeAt } from '../shape.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import type { Conv2dParams, OpParams } from '../spec/op.ts';
-import { at, floats, requireDType, requireSame, shapeFault } from './infer-checks.ts';
+import { at, floats, requireDType, requireSameDType, shapeFault } from './infer-checks.ts';
 
 /** Output size of one spatial dim, PyTorch's formula. */
 export function conv2dOutputSize(
@@ -20,6 +20,7 @@ export function conv2dShape(params: Conv2dParams, inputs: readonly ValueType[]):
   const x = at(inputs, 0);
   const w = at(inputs, 1);
   requireDType('conv2d', x, floats);
+  requireSameDType('conv2d', inputs);
   const [N, C, H, W] = x.shape;
   const [O, I, R, S] = w.shape;
   if (
@@ -75,7 +76,7 @@ export function matmulShape(params: OpParams['matmul'], inputs: readonly ValueTy
   const a = at(inputs, 0);
   const b = at(inputs, 1);
   requireDType('matmul', a, floats);
-  if (a.dtype !== b.dtype) requireSame('matmul', inputs);
+  requireSameDType('matmul', inputs);
   if (a.shape.length < 2 || b.shape.length < 2) {
     throw shapeFault(
       'matmul',

@@ -11,6 +11,7 @@ import {
   numbers,
   requireDType,
   requireSame,
+  requireSameDType,
   requireSizes,
   rowVector,
   rowwise,
@@ -29,15 +30,13 @@ function concatShape(params: OpParams['concat'], inputs: readonly ValueType[]): 
   const x = first(inputs);
   let size = 0;
   for (const input of inputs) {
-    if (
-      input.dtype !== x.dtype ||
-      !sameShape(withSize(input.shape, params.dim, 0), withSize(x.shape, params.dim, 0))
-    ) {
+    requireSameDType('concat', [x, input]);
+    if (!sameShape(withSize(input.shape, params.dim, 0), withSize(x.shape, params.dim, 0))) {
       throw shapeFault(
         'concat',
         inputs,
         `inputs that differ outside dim ${params.dim}`,
-        'Use one dtype and equal sizes in all other dims',
+        'Use equal sizes in all other dims',
       );
     }
     size += sizeAt(input.shape, params.dim);

@@ -234,6 +234,16 @@ export class Tensor extends TensorHandle {
     if (this.ndim === 0) return this.reshape([1]);
     const start = normalizeDim('flatten', startDim, this.ndim);
     const end = normalizeDim('flatten', endDim, this.ndim);
+    if (start > end) {
+      throw new ShapeError(
+        {
+          asked: `flatten from dim ${startDim} to dim ${endDim} of shape ${formatShape(this.shape)}`,
+          found: 'a start behind the end',
+          todo: 'Name the outer dim first',
+        },
+        { startDim, endDim, shape: this.shape },
+      );
+    }
     const merged = elementCount(this.shape.slice(start, end + 1));
     return this.reshape([...this.shape.slice(0, start), merged, ...this.shape.slice(end + 1)]);
   }
