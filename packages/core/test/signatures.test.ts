@@ -81,7 +81,11 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   sum: dims.map((list) => ({ dims: list })),
   max: dims.map((list) => ({ dims: list })),
   argMax: directions,
-  cumsum: directions,
+  cumsum: [
+    { dim: 0, reverse: false },
+    { dim: 1, reverse: false },
+    { dim: 0, reverse: true },
+  ],
   reshape: shapes.map((shape) => ({ shape })),
   permute: dims.map((order) => ({ order })),
   expand: shapes.map((shape) => ({ shape })),

@@ -6,7 +6,10 @@ import type { RunFailure } from './execute.ts';
  * Why a run failed, in the user's words where it was an index out of range: which operation it was, on
  * which line. `computed` are the nodes of the run's subgraph.
  */
-export function causeOf({ cause, numbering, values }: RunFailure, computed: readonly Node[]): unknown {
+export function causeOf(
+  { cause, numbering, values }: RunFailure,
+  computed: readonly Node[],
+): unknown {
   if (!(cause instanceof IndexError)) return cause;
   const { index, element, size, updated } = cause.fields;
   const { graph, ids } = numbering;

@@ -174,21 +174,15 @@ export class Realization {
   }
 
   /** What it has computed stays, what failed is given up, the rest is pending again. Returns the error. */
-  #failed(
-    failure: unknown,
-    work: Work,
-    { computed }: Subgraph,
-    outputs: readonly Node[],
-  ): unknown {
+  #failed(failure: unknown, work: Work, { computed }: Subgraph, outputs: readonly Node[]): unknown {
     const isRun = failure instanceof RunFailure;
-    const cause = isRun ? causeOf(failure, computed) : undefined;
+    const isPlan = failure instanceof PlanFailure;
+    const cause = isRun ? causeOf(failure, computed) : isPlan ? failure.cause : failure;
     if (isRun && failure.updated) return this.refuse(cause);
     if (isRun) this.#settle(outputs, failure.results);
     const left = { ...work, roots: work.roots.filter(({ value }) => value === null) };
-    if (!isRun && !(failure instanceof PlanFailure)) {
-      return this.#dropped(left.roots, left, failure);
-    }
-    return this.#dropped(left.roots.filter(taintedBy(failure)), left, cause ?? failure.cause);
+    const failed = isRun || isPlan ? left.roots.filter(taintedBy(failure)) : left.roots;
+    return this.#dropped(failed, left, cause);
   }
 
   #dropped(failed: readonly Node[], { roots, pending }: Work, error: unknown): unknown {
