@@ -119,6 +119,8 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   indexAdd: directions,
   sigmoid: none,
   relu: none,
+  silu: none,
+  softplus: none,
   gelu: approximations,
   geluGrad: approximations,
   softmax: none,
