@@ -54,6 +54,21 @@ describe.each([
     expect(await usual.item()).toBeCloseTo(Math.log(3), 6);
   });
 
+  it('trains nothing, and training goes on with the next batch', async () => {
+    const embedding = new sw.Embedding(3, 2);
+    const optimizer = new sw.SGD(embedding.parameters(), { lr: 1 });
+    const before = (await embedding.weight.data()).slice();
+    const step = async (id: number): Promise<void> => {
+      optimizer.zeroGrad();
+      F.mseLoss(embedding.forward(indices(1, id)), zeros([2, 2])).backward();
+      await optimizer.step();
+    };
+    expect(String(await errorOf(step(7)))).toContain('index 7 at element 1');
+    expect(await embedding.weight.data()).toEqual(before);
+    await step(2);
+    expect(await embedding.weight.data()).not.toEqual(before);
+  });
+
   it('is found where it is computed, and in a module, whose caller is told', async () => {
     const model = new sw.Sequential(new sw.Embedding(3, 2), new sw.Linear(2, 1));
     const ids = indices(1, 2).mul(2).sub(1);

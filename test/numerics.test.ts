@@ -124,6 +124,22 @@ describe.each([
       expect(await wide.variance(undefined, { correction: 0 }).item()).toBe(18_000);
     });
 
+    it('of f16 losses have a mean, also where their sum is beyond f16', async () => {
+      const losses = F.crossEntropy(zeros([70_000, 4], 'f16'), zeros([70_000], 'i32'));
+      expect([losses.dtype, await losses.item()]).toEqual(['f16', Math.f16round(Math.log(4))]);
+    });
+
+    it('of pools of f16 are taken in f32', async () => {
+      const image = full([1, 1, 3, 3], 60_000).to('f16');
+      expect(await F.avgPool2d(image, 3).item()).toBe(60_000);
+    });
+
+    it('of f16 gradients have a norm, which squares of f16 have not', async () => {
+      const x = fromData(new Uint16Array(4).fill(0x3c00), [4], 'f16').requiresGrad_();
+      x.mul(half(300, 4)).sum().backward();
+      expect(await sw.totalGradNorm([x]).item()).toBe(600);
+    });
+
     it('of f16 and bf16 keep the digits of a number', async () => {
       expect(await full([1], 0.001).to('f16').mul(1e5).item()).toBeCloseTo(100.0625, 6);
       expect(

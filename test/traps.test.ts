@@ -4,7 +4,12 @@ import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { singleGroup } from '@shardwise/collectives';
-import { ddp, parallelize } from '@shardwise/strategies';
+import {
+  ddp,
+  distributeTensor,
+  parallelize,
+  vocabParallelCrossEntropy,
+} from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -92,6 +97,17 @@ describe('numbers', () => {
     await expect(sw.functional.embedding(index, rows).data()).rejects.toThrow(/embedding at/);
     await expect(rows.gather(0, index.unsqueeze(1)).data()).rejects.toThrow(/gather at/);
     await expect(index.oneHot(3).data()).rejects.toThrow(/oneHot at/);
+  });
+
+  it('a label or token that no rank has a row for is not passed over', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('tp', singleGroup()) });
+    const labels = sw.tensor([1, 7], 'i32');
+    await expect(vocabParallelCrossEntropy(sw.zeros([2, 3]), labels).item()).rejects.toThrow(
+      /vocabParallelCrossEntropy at .*label 7 at element 1, where labels go from 0 to 2/,
+    );
+    const rows = distributeTensor(sw.ones([3, 2]), { dims: [[], []], partial: [] });
+    const tokens = distributeTensor(labels, { dims: [[]], partial: [] });
+    await expect(tokens.embedding(rows).toLocal().data()).rejects.toThrow(/index 7 at element 1/);
   });
 
   it('the mean of many f16 values does not pass through infinity', async () => {

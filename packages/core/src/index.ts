@@ -3,6 +3,7 @@ export { Tensor, type DivideOptions, type Operand } from './tensor/tensor.ts';
 export type { RoundingMode } from './tensor/arithmetic.ts';
 export type { ReduceOptions } from './tensor/reductions.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
+export { indicesInRange } from './tensor/indices-in-range.ts';
 export { takeExtent } from './tensor/take-extent.ts';
 export {
   type Block,

@@ -61,14 +61,14 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
   });
 }
 
-/** Of gradients whose other parts are on the other ranks of `axes`. Shape: -> []. */
+/** Of gradients whose other parts are on the other ranks of `axes`; f32, as squares of f16 may be beyond it. Shape: -> []. */
 function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const own = stack(gradients.map((gradient) => gradient.square().sum())).sum();
+  const own = stack(gradients.map((gradient) => gradient.to('f32').square().sum())).sum();
   return axes.reduce((sum, axis) => allReduce(sum, axis), own);
 }
 
 function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const own = stack(gradients.map((gradient) => gradient.abs().max())).max();
+  const own = stack(gradients.map((gradient) => gradient.abs().max().to('f32'))).max();
   return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 

@@ -136,7 +136,9 @@ function calledTwice(method: 'unscale' | 'step', before: Progress['kind']): Tens
  * gradients that are averaged later, need the verdict of all. Shape: -> bool [].
  */
 function hasOverflow(params: readonly Tensor[]): Tensor {
-  const marks = params.flatMap(({ grad }) => (grad === null ? [] : [grad.sub(grad).sum()]));
+  const marks = params.flatMap(({ grad }) =>
+    grad === null ? [] : [grad.sub(grad).sum().to('f32')],
+  );
   const own = marks.length === 0 ? scalar(0) : stack(marks).sum();
   const { axes } = currentSession().mesh;
   const all = axes.reduce((sum, { name }) => allReduce(sum, name), own);

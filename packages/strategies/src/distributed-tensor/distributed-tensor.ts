@@ -209,7 +209,8 @@ export class DistributedTensor {
     const losses = this.#run({ op: 'crossEntropy', ignoreIndex, labelSmoothing }, targets);
     if (reduction === 'none') return losses;
     if (reduction === 'sum') return losses.sum();
-    return losses.sum().div(targets.ne(ignoreIndex).to(losses.dtype).sum());
+    const counted = targets.ne(ignoreIndex).to('f32').sum();
+    return losses.to('f32').sum().div(counted).to(losses.dtype);
   }
 
   #binary(op: BinaryOp, other: DistributedOperand): DistributedTensor {

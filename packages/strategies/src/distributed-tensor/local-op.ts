@@ -1,4 +1,4 @@
-import { functional, type Tensor } from '@shardwise/core';
+import { functional, indicesInRange, type Tensor } from '@shardwise/core';
 import type { OpCall, UnaryOp } from './op-call.ts';
 import type { ElementRange } from './shard-range.ts';
 
@@ -16,8 +16,13 @@ const unary: { readonly [K in UnaryOp]: (x: Tensor) => Tensor } = {
   silu: (x) => x.silu(),
 };
 
-/** An op on this rank's parts of its inputs. `rows`: of the first dim of the last input, those that are here. */
-export function localOp(call: OpCall, inputs: readonly Tensor[], rows: ElementRange): Tensor {
+/** Of a first dim of `size`, the rows that are here. */
+export interface OwnRows extends ElementRange {
+  readonly size: number;
+}
+
+/** An op on this rank's parts of its inputs. `rows`: of the last input, those that are here. */
+export function localOp(call: OpCall, inputs: readonly Tensor[], rows: OwnRows): Tensor {
   const [x, y, z] = inputs;
   if (x === undefined) throw new RangeError(`${call.op} without input`);
   switch (call.op) {
@@ -79,10 +84,11 @@ function given({ op }: OpCall, input: Tensor | undefined): Tensor {
 }
 
 /** Zeros for the rows of other ranks, as Megatron's VocabParallelEmbedding. */
-function embeddingOfRows(indices: Tensor, weight: Tensor, { start, stop }: ElementRange): Tensor {
+function embeddingOfRows(indices: Tensor, weight: Tensor, { start, stop, size }: OwnRows): Tensor {
   // A rank without rows looks up one of padding, so that all ranks build the same graph.
   const rows = stop > start ? weight : weight.pad([0, 0], [1, 0]);
-  const isHere = indices.ge(start).logicalAnd(indices.lt(stop));
-  const found = functional.embedding(isHere.where(indices.sub(start), 0), rows);
+  const inRange = indicesInRange(indices, size, 'embedding');
+  const isHere = inRange.ge(start).logicalAnd(inRange.lt(stop));
+  const found = functional.embedding(isHere.where(inRange.sub(start), 0), rows);
   return isHere.unsqueeze(-1).where(found, 0);
 }

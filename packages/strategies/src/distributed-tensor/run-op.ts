@@ -26,8 +26,7 @@ export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Plac
       .reduce((part, axis) => reinterpret(part, axis, 'invariant', 'replicate'), moved);
   });
   const last = plans.at(-1);
-  const rows = shardRange(last?.shape[0] ?? 0, last?.to.dims[0] ?? [], mesh.axes, (axis) =>
-    mesh.coordinate(axis),
-  );
-  return { ...output, local: localOp(call, parts, rows) };
+  const size = last?.shape[0] ?? 0;
+  const rows = shardRange(size, last?.to.dims[0] ?? [], mesh.axes, (axis) => mesh.coordinate(axis));
+  return { ...output, local: localOp(call, parts, { ...rows, size }) };
 }

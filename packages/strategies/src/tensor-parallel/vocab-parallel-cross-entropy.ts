@@ -7,6 +7,7 @@ import {
   elementCount,
   formatShape,
   full,
+  indicesInRange,
   noGrad,
   sameShape,
   ShapeError,
@@ -32,7 +33,8 @@ export interface VocabParallelCrossEntropyOptions {
  * Cross-entropy of logits of which each rank has a part of the classes, in rank order, and which are
  * never gathered (Megatron's vocab_parallel_cross_entropy): the ranks exchange one maximum, and one
  * message with the sum of exponentials and the target's logit of each row. The same on all ranks.
- * Shape: logits [N.., V / t], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError.
+ * Shape: logits [N.., V / t], targets i32 [N..] -> [], or [N..] for reduction 'none'. Throws ShapeError;
+ * a target that is no class is an IndexError of the run.
  */
 export function vocabParallelCrossEntropy(
   logits: Tensor,
@@ -51,7 +53,13 @@ export function vocabParallelCrossEntropy(
   );
   const shifted = table.sub(largest);
   const ignored = flat.eq(ignoreIndex);
-  const own = flat.sub(rank * classes);
+  // No rank would miss a label that is in no part.
+  const labels = indicesInRange(
+    ignored.where(0, flat),
+    classes * size,
+    'vocabParallelCrossEntropy',
+  );
+  const own = labels.sub(rank * classes);
   const isOwn = own.ge(0).logicalAnd(own.lt(classes)).logicalAnd(ignored.logicalNot());
   const target = shifted.gather(1, isOwn.where(own, 0).unsqueeze(1)).reshape([rows]);
   const parts = [shifted.exp().sum(1), isOwn.where(target, 0)];
@@ -72,7 +80,7 @@ export function vocabParallelCrossEntropy(
   const losses = ignored.where(full([], 0, mixed.dtype), mixed.neg());
   if (reduction === 'none') return losses.reshape(targets.shape);
   if (reduction === 'sum') return losses.sum();
-  return losses.sum().div(ignored.logicalNot().to(losses.dtype).sum());
+  return losses.to('f32').sum().div(ignored.logicalNot().sum()).to(losses.dtype);
 }
 
 function check(logits: Tensor, targets: Tensor, labelSmoothing: number): void {

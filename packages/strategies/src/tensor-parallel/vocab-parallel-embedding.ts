@@ -1,4 +1,4 @@
-import { Embedding, functional, type Tensor } from '@shardwise/core';
+import { Embedding, functional, indicesInRange, type Tensor } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
@@ -40,10 +40,15 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
     check(module, path) {
       requireModule(module, Embedding, path, name);
     },
-    install(module, { axis, rank }, path) {
+    install(module, { axis, size, rank }, path) {
       const embedding = requireModule(module, Embedding, path, name);
       wrapMethod(embedding, 'forward', ([indices]) => {
-        const rows = ownRows(requireTensor(indices, path), embedding, rank);
+        const inRange = indicesInRange(
+          requireTensor(indices, path),
+          size * (embedding.weight.shape[0] ?? 0),
+          'embedding',
+        );
+        const rows = ownRows(inRange, embedding, rank);
         return changePlacement(rows, axis, 'partial', output);
       });
     },

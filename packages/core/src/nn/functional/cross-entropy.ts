@@ -1,3 +1,4 @@
+import { computeDType } from '../../dtype.ts';
 import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
@@ -79,7 +80,9 @@ function logLoss(
   const losses = ignored.where(full([], 0, mixed.dtype), mixed.neg());
   if (reduction === 'none') return losses.reshape(targets.shape);
   if (reduction === 'sum') return losses.sum();
-  return losses.sum().div(ignored.logicalNot().to(losses.dtype).sum());
+  // In f32 where losses have fewer bits: their sum may be beyond what the mean is.
+  const wide = losses.to(computeDType(losses.dtype));
+  return wide.sum().div(ignored.logicalNot().sum()).to(losses.dtype);
 }
 
 function checkShapes(table: Tensor, targets: Tensor): void {

@@ -1,3 +1,5 @@
+import { computeDType } from '../../dtype.ts';
+import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { conv2dOutputSize } from '../../graph/infer-contract.ts';
 import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
@@ -25,6 +27,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const { padding, window } = checkedWindow(x, kernel, options);
   const stride = pair('stride', options.stride ?? kernel, 1);
   const dilation = pair('dilation', options.dilation ?? 1, 1);
+  requireDType('maxPool2d', x, floats);
   const around = [0, 0, ...padding];
   const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
   const params = { stride, padding: [0, 0], dilation, groups: 1 } as const;
@@ -51,10 +54,12 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
 export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}): Tensor {
   const { padding, window } = checkedWindow(x, kernel, options);
   const [batch = 0, channels = 0, height = 0, width = 0] = x.shape;
-  const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), x.dtype);
-  const planes = x.reshape([batch * channels, 1, height, width]);
+  requireDType('avgPool2d', x, floats);
+  const wide = x.to(computeDType(x.dtype));
+  const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), wide.dtype);
+  const planes = wide.reshape([batch * channels, 1, height, width]);
   const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
-  return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]);
+  return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]).to(x.dtype);
 }
 
 function noWindow(

@@ -1,0 +1,17 @@
+import { gather } from '../graph/build/index-ops.ts';
+import { iota } from '../graph/build/leaf.ts';
+import { CallSite } from '../graph/call-site.ts';
+import { requireIndexDType } from '../graph/infer-indices.ts';
+import { Tensor } from './tensor.ts';
+
+/**
+ * The indices themselves; a run that meets one outside of 0 to `size` - 1 rejects with IndexError. For
+ * code that reads only some of them, as where other ranks have the rows. `operation` is what the user
+ * called. Shape: indices i32 N -> N. Throws DTypeError.
+ */
+export function indicesInRange(indices: Tensor, size: number, operation: string): Tensor {
+  requireIndexDType(operation, indices);
+  const all = iota([size], 0);
+  const found = gather(all, 0, indices.reshape([indices.numel]).node, new CallSite(operation));
+  return new Tensor(found).reshape(indices.shape);
+}
