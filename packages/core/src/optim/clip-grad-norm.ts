@@ -61,7 +61,10 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
   });
 }
 
-/** Of gradients whose other parts are on the other ranks of `axes`; f32, as squares of f16 may be beyond it. Shape: -> []. */
+/**
+ * Of gradients whose other parts are on the other ranks of `axes`; in f32, as squares of f16 may be beyond
+ * it. Shape: -> [].
+ */
 function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
   const own = stack(gradients.map((gradient) => gradient.to('f32').square().sum())).sum();
   return axes.reduce((sum, axis) => allReduce(sum, axis), own);

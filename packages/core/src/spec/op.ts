@@ -92,7 +92,10 @@ export interface PrimitiveParams {
   max: { readonly dims: readonly number[] };
   /** i32; the first of equal maxima, or the first NaN. */
   argMax: { readonly dim: number };
-  /** Inclusive running sum, from the end where it is reversed; added in f64 or, for i32, wrapping around. Shape: N -> N. */
+  /**
+   * Inclusive running sum, from the end where it is reversed; added in f64 or, for i32, wrapping around.
+   * Shape: N -> N.
+   */
   cumsum: { readonly dim: number; readonly reverse: boolean };
 
   // Movement.

@@ -88,7 +88,10 @@ export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
   return select(condition, branch(a), branch(b));
 }
 
-/** Of integers and bools it is f32, unless it is rounded to a whole number, which has no gradient. Shape: N, N' -> broadcast(N, N'). */
+/**
+ * Of integers and bools it is f32, unless it is rounded to a whole number, which has no gradient.
+ * Shape: N, N' -> broadcast(N, N').
+ */
 export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): Node {
   const dtype = resultDType([a, b]);
   const isFloat = kindOf(dtype) === 'float';
@@ -182,7 +185,7 @@ function checkPower(dtype: DType, exponent: NodeOrNumber): void {
   if (typeof exponent !== 'number' || exponent >= 0 || kindOf(dtype) === 'float') return;
   throw new DTypeError(
     {
-      asked: `pow of an ${dtype} tensor by ${exponent}`,
+      asked: `pow of ${article(dtype)} ${dtype} tensor by ${exponent}`,
       found: 'a fraction, which integers do not hold',
       todo: "Convert the tensor with .to('f32')",
     },

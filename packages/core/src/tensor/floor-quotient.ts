@@ -28,7 +28,10 @@ export function floorQuotient(a: Node, b: Node): Node {
   return where(isBeyond, offset(whole, -1), whole);
 }
 
-/** What rounding took from a product (Dekker 1971, "A floating-point technique for extending the available precision"). */
+/**
+ * What rounding took from a product (Dekker 1971, "A floating-point technique for extending the available
+ * precision").
+ */
 function productError(a: Node, b: Node, product: Node): Node {
   const [aHigh, bHigh] = [highHalf(a), highHalf(b)];
   const [aLow, bLow] = [sub(a, aHigh), sub(b, bHigh)];

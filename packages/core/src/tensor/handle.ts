@@ -91,7 +91,10 @@ export class TensorHandle {
     return this.node.requiresGrad;
   }
 
-  /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others, DTypeError on integers. */
+  /**
+   * Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others,
+   * DTypeError on integers.
+   */
   requiresGrad_(requiresGrad = true): this {
     const { dtype, shape } = this.#node;
     if (requiresGrad && kindOf(dtype) !== 'float') {
