@@ -14,7 +14,7 @@ export {
   type Region,
   sameBlock,
 } from './tensor/extent.ts';
-export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { type AfterBackward, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export { Gradient, type GradientHook } from './tensor/gradient.ts';
 export {
   arange,

@@ -18,10 +18,13 @@ import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
-const afterBackward: (() => void)[] = [];
+/** Told whether the pass visited every leaf; false where it failed on its way. */
+export type AfterBackward = (completed: boolean) => void;
 
-/** Runs `callback` when the backward pass that is under way has visited every leaf; for hooks. */
-export function queueAfterBackward(callback: () => void): void {
+const afterBackward: AfterBackward[] = [];
+
+/** Runs `callback` when the backward pass that is under way is over; for hooks. */
+export function queueAfterBackward(callback: AfterBackward): void {
   afterBackward.push(callback);
 }
 
@@ -198,16 +201,19 @@ export class TensorHandle {
           walkBackward(root, constantLike(root, 1), {
             needs: (node) => node.requiresGrad,
             isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+            onStart: (leaves) => {
+              for (const leaf of leaves) leaf.sink?.expect?.();
+            },
             gradientsOf: recomputing(gradientsOfNode),
             onLeaf: (leaf, gradient) => {
               if (gradient !== null) leaf.sink?.accumulate(gradient);
             },
           }),
         );
-        for (const callback of afterBackward.splice(0)) callback();
+        while (afterBackward.length > 0) afterBackward.shift()?.(true);
       });
     } finally {
-      afterBackward.length = 0;
+      for (const callback of afterBackward.splice(0)) callback(false);
       endRecomputation();
     }
   }

@@ -103,7 +103,7 @@ export class Reducer {
     if (!this.#underWay) {
       this.#underWay = true;
       this.#rebuild();
-      queueAfterBackward(() => this.#finish());
+      queueAfterBackward((completed) => (completed ? this.#finish() : this.#end()));
     }
     this.#order?.arrive(index);
     this.#arrived.add(index);

@@ -18,10 +18,10 @@ export class GradientGroup {
   /** Set to false to let gradients wait on this rank (noSync). */
   enabled = true;
   readonly #replicas: string | undefined;
-  /** Leaves of forward passes that no backward pass has come to. */
-  readonly #expected = new Map<Node, ShardedParameter>();
+  /** Leaves that the backward pass under way has still to come to. */
+  #awaited = 0;
   readonly #arrived = new Map<ShardedParameter, Node>();
-  #queued = false;
+  #underWay = false;
 
   /** `replicas` is a mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
   constructor(replicas?: string) {
@@ -32,16 +32,21 @@ export class GradientGroup {
   watch(parameter: ShardedParameter, whole: Node): void {
     if (!isGradEnabled() || !parameter.contents.requiresGrad) return;
     whole.requiresGrad = true;
-    whole.sink = { accumulate: (gradient) => this.#arrive(parameter, whole, gradient) };
-    this.#expected.set(whole, parameter);
+    whole.sink = {
+      expect: () => this.#expect(),
+      accumulate: (gradient) => this.#arrive(parameter, gradient),
+    };
   }
 
-  #arrive(parameter: ShardedParameter, whole: Node, gradient: Node): void {
-    if (!this.#queued) {
-      this.#queued = true;
-      queueAfterBackward(() => this.#finish());
+  #expect(): void {
+    if (!this.#underWay) {
+      this.#underWay = true;
+      queueAfterBackward((completed) => this.#end(completed));
     }
-    this.#expected.delete(whole);
+    this.#awaited++;
+  }
+
+  #arrive(parameter: ShardedParameter, gradient: Node): void {
     const earlier = this.#arrived.get(parameter);
     this.#arrived.set(
       parameter,
@@ -49,14 +54,16 @@ export class GradientGroup {
         ? gradient
         : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
     );
-    if (this.#expected.size === 0) this.#reduce();
+    this.#awaited--;
+    if (this.#awaited === 0) this.#reduce();
   }
 
-  /** Parameters that the loss does not depend on never arrive. */
-  #finish(): void {
-    this.#reduce();
-    this.#expected.clear();
-    this.#queued = false;
+  /** Some may never have arrived, as no gradient flowed to them. */
+  #end(completed: boolean): void {
+    this.#underWay = false;
+    this.#awaited = 0;
+    if (completed) this.#reduce();
+    else this.#arrived.clear();
   }
 
   #reduce(): void {
