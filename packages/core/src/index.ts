@@ -15,7 +15,13 @@ export {
   sameBlock,
 } from './tensor/extent.ts';
 export { type AfterBackward, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
-export { Gradient, type GradientHook } from './tensor/gradient.ts';
+export {
+  Gradient,
+  type GradientHook,
+  type GradientReduction,
+  type Update,
+} from './tensor/gradient.ts';
+export { GradientSum } from './tensor/gradient-sum.ts';
 export {
   arange,
   concat,

@@ -94,8 +94,10 @@ export abstract class Module {
     return this;
   }
 
-  /** Puts another parameter wherever this module or one below it holds `old`. */
+  /** Puts another parameter wherever this module or one below it holds `old`, which can't be used any more. */
   replaceParameter(old: Parameter, replacement: Parameter): void {
+    const name = this.namedParameters().find(([, parameter]) => parameter === old)?.[0];
+    if (name !== undefined) old.markReplaced(name);
     for (const [, module] of this.namedModules()) {
       for (const [key, value] of Object.entries(module)) {
         if (value === old) Reflect.set(module, key, replacement);

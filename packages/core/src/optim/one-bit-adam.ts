@@ -81,6 +81,10 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
     };
   }
 
+  protected override get takesLocalGradients(): boolean {
+    return true;
+  }
+
   #compressed(momentum: Tensor, state: ParameterState): Tensor {
     const errors = { worker: state.tensor('worker_error'), server: state.tensor('server_error') };
     return oneBitMean(momentum, errors, this.#axis);

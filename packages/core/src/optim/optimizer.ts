@@ -43,7 +43,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly #defaults: Settings;
   readonly #states = new Map<Tensor, ParameterState>();
 
-  /** Throws ConfigError for no parameters, parameters that stand twice, and settings out of range. */
+  /**
+   * Throws ConfigError for no parameters, parameters that stand twice, and settings out of range,
+   * TensorStateError for parameters that their model does not have any more.
+   */
   constructor(params: OptimizerInput<Settings>, defaults: Settings) {
     this.#defaults = defaults;
     this.paramGroups = makeParamGroups(params, defaults);
@@ -52,7 +55,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * Updates every parameter that has a gradient, and computes all that is pending (loss, gradients,
-   * updates) in one run. Returns whether it did: not where `skipIf` is true.
+   * updates) in one run. Returns whether it did: not where `skipIf` is true. Throws as buildStep does.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
     const skipped = this.buildStep(options);
@@ -62,9 +65,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * Adds the updates to the graph; the next realization carries out all of them or, where it fails, none.
-   * Returns what to call after it where `skipIf` was true, see `endStep`.
+   * Returns what to call after it where `skipIf` was true, see `endStep`. Throws TensorStateError, before it
+   * adds any, for a parameter that the model does not have any more, and where a strategy has not made
+   * gradients of all parameters what an update takes.
    */
   buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+    const { takesLocalGradients } = this;
+    const update = { leaves: new Set<object>(this.#params()), takesLocalGradients };
+    for (const parameter of this.#params()) parameter.checkUpdate(update);
     const states: ParameterState[] = [];
     const uncount = (): void => {
       for (const state of states.splice(0)) state.steps--;
@@ -96,10 +104,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return this.#states.get(parameter);
   }
 
-  /** Copies on the host. */
+  /** Copies on the host. Throws TensorStateError for parameters that the model does not have any more. */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, Record<string, HostArray>> = {};
     for (const [index, parameter] of this.#params().entries()) {
+      parameter.checkNotReplaced();
       const kept = this.#states.get(parameter);
       if (kept !== undefined) state[index] = await kept.read();
     }
@@ -133,6 +142,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** The update of parameters that have been updated `steps` times, this one included. */
   protected abstract rule(settings: Settings, steps: number): UpdateRule;
+
+  /** Whether the rule averages over the ranks by itself, and takes gradients of this rank alone. */
+  protected get takesLocalGradients(): boolean {
+    return false;
+  }
 
   /** Throws ConfigError for settings out of range. */
   protected abstract checkSettings(settings: Settings): void;

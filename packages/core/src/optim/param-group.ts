@@ -22,7 +22,10 @@ export type OptimizerInput<Settings extends OptimizerSettings> =
   | Iterable<Tensor>
   | Iterable<ParamGroupInput<Settings>>;
 
-/** Throws ConfigError where nothing is to be trained, or a parameter stands twice. */
+/**
+ * Throws ConfigError where nothing is to be trained, or a parameter stands twice, TensorStateError for
+ * parameters that their model does not have any more.
+ */
 export function makeParamGroups<Settings extends OptimizerSettings>(
   input: OptimizerInput<Settings>,
   defaults: Settings,
@@ -40,6 +43,7 @@ export function makeParamGroups<Settings extends OptimizerSettings>(
 
 export function checkParams(groups: readonly { readonly params: readonly Tensor[] }[]): void {
   const all = groups.flatMap(({ params }) => params);
+  for (const parameter of all) parameter.checkNotReplaced();
   const different = new Set(all).size;
   if (all.length > 0 && different === all.length) return;
   throw new ConfigError(

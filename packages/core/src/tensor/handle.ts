@@ -13,9 +13,8 @@ import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError, TensorStateError } from '../spec/errors.ts';
-import type { TransferParams } from '../spec/op.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
-import { Gradient, type GradientHook } from './gradient.ts';
+import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, type HostData } from './host-data.ts';
 
 /** Told whether the pass visited every leaf; false where it failed on its way. */
@@ -43,7 +42,8 @@ export function keepingIf<T>(condition: Node | null, body: () => T): T {
 export class TensorHandle {
   #node: Node;
   #gradient: Gradient | null = null;
-  #gradientPages: TransferParams['pageOut'] | null = null;
+  /** The name under which a model held it, where it holds another one now. */
+  #formerName: string | null = null;
 
   constructor(node: Node) {
     this.#node = node;
@@ -55,9 +55,28 @@ export class TensorHandle {
     return this.#node;
   }
 
-  /** The graph's node that expressions over this tensor read now. */
+  /** The graph's node that expressions over this tensor read now. Throws TensorStateError for one that was replaced. */
   get node(): Node {
+    this.checkNotReplaced();
     return this.#node;
+  }
+
+  /** Has every use of this tensor fail from now on, as its model has another one in its place under `name`. */
+  markReplaced(name: string): void {
+    this.#formerName = name;
+  }
+
+  /** Throws TensorStateError where a model has put another tensor in the place of this one. */
+  checkNotReplaced(): void {
+    if (this.#formerName === null) return;
+    throw new TensorStateError(
+      {
+        asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
+        found: `a strategy has put another one in its place, which the model has as '${this.#formerName}'`,
+        todo: 'Make optimizers after parallelize(), and take parameters from the model where you use them',
+      },
+      { parameter: this.#formerName, shape: this.#node.shape },
+    );
   }
 
   get shape(): Shape {
@@ -92,8 +111,12 @@ export class TensorHandle {
     return this.node.requiresGrad;
   }
 
-  /** Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others. */
+  /**
+   * Makes a leaf train (or not). One that does not keeps the gradient that it has, and its hooks. Throws
+   * TensorStateError on a tensor that is computed from others.
+   */
   requiresGrad_(requiresGrad = true): this {
+    this.checkNotReplaced();
     const isUpdate = this.#node.op === 'assign';
     if (this.#node.op !== 'input' && !isUpdate) {
       throw new TensorStateError(
@@ -105,25 +128,53 @@ export class TensorHandle {
         { op: this.#node.op },
       );
     }
-    this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient(this.#gradientPages)) : null;
+    const sink = requiresGrad ? this.#collected() : null;
     for (const node of isUpdate ? [this.#node, leafOf(this.#node)] : [this.#node]) {
       node.requiresGrad = requiresGrad;
-      node.sink = this.#gradient;
+      node.sink = sink;
     }
     return this;
   }
 
+  #collected(): Gradient {
+    this.#gradient ??= new Gradient();
+    return this.#gradient;
+  }
+
   /** The gradient's node; null before backward() and after zeroGrad(). */
   get gradientNode(): Node | null {
+    this.checkNotReplaced();
     return this.#gradient?.node ?? null;
   }
 
   /** Replaces the gradient, for example by its mean over ranks. */
   setGradientNode(node: Node): void {
-    this.#trainable('to set the gradient').replace(node);
+    this.checkNotReplaced();
+    const gradient = this.#gradient;
+    if (gradient === null) throw this.#notTrained('to set the gradient');
+    gradient.replace(node);
+  }
+
+  /** What is kept of the gradient in memory. */
+  get keptGradients(): readonly Node[] {
+    return this.#gradient?.kept ?? [];
+  }
+
+  /** Has a strategy take the gradients of this leaf, which need not train yet, from now on. Returns them. */
+  reduceGradient(reduction: GradientReduction): Gradient {
+    const gradient = this.#collected();
+    gradient.reduceBy(reduction);
+    return gradient;
+  }
+
+  /** Throws TensorStateError where `update` would not use the gradient that it should. */
+  checkUpdate(update: Update): void {
+    this.checkNotReplaced();
+    this.#gradient?.checkUpdate(update);
   }
 
   zeroGrad(): void {
+    this.checkNotReplaced();
     this.#gradient?.clear();
   }
 
@@ -132,23 +183,29 @@ export class TensorHandle {
    * computed, and a run that reads it has it there for as long as it needs it.
    */
   pageGradient(name: string, store: PageStore): void {
-    this.#gradientPages = { store: currentSession().numberOf(store), name };
-    if (this.#gradient !== null) this.#gradient.pages = this.#gradientPages;
+    this.checkNotReplaced();
+    this.#collected().pages = { store: currentSession().numberOf(store), name };
   }
 
   /**
    * `hook` runs in backward(), in program order, each time this leaf's gradient has been
-   * accumulated (PyTorch's register_post_accumulate_grad_hook). Returns how to remove it.
+   * accumulated (PyTorch's register_post_accumulate_grad_hook), and before a strategy takes it. It stays
+   * while the leaf does not train. Returns how to remove it.
    */
   registerPostAccumulateGradHook(hook: GradientHook): () => void {
-    const { hooks } = this.#trainable('to hook the gradient');
+    if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
+    const { hooks } = this.#collected();
     hooks.add(hook);
     return () => hooks.delete(hook);
   }
 
-  #trainable(asked: string): Gradient {
-    if (this.#gradient !== null) return this.#gradient;
-    throw new TensorStateError(
+  /** For subclasses that collect gradients in their own way. */
+  protected runHooks(gradient: Node): void {
+    this.#gradient?.runHooks(gradient);
+  }
+
+  #notTrained(asked: string): TensorStateError {
+    return new TensorStateError(
       {
         asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`,
         found: 'it does not require a gradient',
@@ -230,6 +287,7 @@ export class TensorHandle {
 
   /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
   store(value: Node): this {
+    this.checkNotReplaced();
     const target = this.#node;
     const update = noGrad(() => createNode('assign', none, [target, value]));
     const leaf = leafOf(target);
@@ -272,6 +330,7 @@ export class TensorHandle {
    * them has them there for as long as it needs them. An update brings them back to the device.
    */
   async pageOut(name: string, store: PageStore): Promise<void> {
+    this.checkNotReplaced();
     if (this.#node.value === null) await currentSession().realize([this.#node]);
     await currentSession().pageOut(leafOf(this.#node), name, store);
   }

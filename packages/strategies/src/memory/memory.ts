@@ -1,7 +1,6 @@
 import {
   currentSession,
   type DeviceBuffer,
-  Gradient,
   type Module,
   type Node,
   type Parameter,
@@ -63,7 +62,7 @@ export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
         ...statesOf(optimizer, parameter),
       ]),
     ),
-    gradientBytes: count(parameters.flatMap(gradientsOf)),
+    gradientBytes: count(parameters.flatMap(({ keptGradients }) => keptGradients)),
   };
   const { bytesInUse = null, peakBytes = null } = currentSession().backend.usage?.() ?? {};
   const known = Object.values(states).reduce((sum, bytes) => sum + bytes, 0);
@@ -83,13 +82,6 @@ function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Nod
 
 function storedOf(parameter: Parameter): Node {
   return parameter instanceof ShardedParameter ? parameter.stored : parameter.contents;
-}
-
-/** What is kept, with what waits to be reduced over the ranks. */
-function gradientsOf(parameter: Parameter): (Node | null)[] {
-  const { sink } = parameter.contents;
-  const own = sink instanceof Gradient ? sink.node : null;
-  return parameter instanceof ShardedParameter ? [own, parameter.local.node] : [own];
 }
 
 /** Where a node's contents lie; an update that has not run will write where its target lies. */

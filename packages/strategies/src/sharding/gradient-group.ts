@@ -47,14 +47,17 @@ export class GradientGroup {
   }
 
   #arrive(parameter: ShardedParameter, gradient: Node): void {
-    const earlier = this.#arrived.get(parameter);
-    this.#arrived.set(
-      parameter,
-      earlier === undefined
-        ? gradient
-        : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
-    );
     this.#awaited--;
+    const earlier = this.#arrived.get(parameter);
+    // It may have been frozen since the forward pass.
+    if (parameter.requiresGrad) {
+      this.#arrived.set(
+        parameter,
+        earlier === undefined
+          ? gradient
+          : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
+      );
+    }
     if (this.#awaited === 0) this.#reduce();
   }
 

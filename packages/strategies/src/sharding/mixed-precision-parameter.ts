@@ -66,7 +66,6 @@ export class MixedPrecisionParameter extends ShardedParameter {
 
   /** In f32, of the part. */
   override get gradientNode(): Node | null {
-    if (!this.requiresGrad) return null;
     const kept = this.#gradient ?? super.gradientNode;
     return kept === null ? null : noGrad(() => new Tensor(kept).to('f32')).node;
   }
@@ -79,7 +78,7 @@ export class MixedPrecisionParameter extends ShardedParameter {
   override gradientToReduce(gradient: Node): Node {
     const low = this.#narrow(gradient);
     if (this.#options.keepsGradient === 'part') return this.withLocal(low);
-    this.local.accumulate(low);
+    this.local.add(low);
     return this.local.node ?? low;
   }
 
@@ -87,6 +86,7 @@ export class MixedPrecisionParameter extends ShardedParameter {
     const keepsPart = this.#options.keepsGradient === 'part';
     if (keepsPart) this.contents.sink?.accumulate(part);
     this.#gradient = keepsPart ? null : part;
+    if (!keepsPart) this.runHooks(part);
   }
 
   override accumulateLocal(gradient: Node): void {

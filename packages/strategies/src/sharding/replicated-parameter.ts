@@ -52,7 +52,7 @@ export class StateShardedParameter extends ReplicatedParameter {
   #reduced: Node | null = null;
 
   override get gradientNode(): Node | null {
-    return this.requiresGrad ? this.#reduced : null;
+    return this.#reduced;
   }
 
   override setGradientNode(node: Node): void {
@@ -60,12 +60,13 @@ export class StateShardedParameter extends ReplicatedParameter {
   }
 
   override gradientToReduce(gradient: Node): Node {
-    this.local.accumulate(gradient);
+    this.local.add(gradient);
     return this.local.node ?? gradient;
   }
 
   override takeReduced(part: Node): void {
     this.#reduced = part;
+    this.runHooks(part);
   }
 
   override zeroGrad(): void {

@@ -1,7 +1,7 @@
 import {
   currentSession,
   type Extent,
-  Gradient,
+  GradientSum,
   type HostData,
   type Node,
   noGrad,
@@ -35,7 +35,7 @@ export abstract class ShardedParameter extends Parameter {
   /** What it was cut from; its contents are freed. */
   readonly original: Parameter;
   /** Of the whole parameter, of this rank's batches alone. */
-  readonly local: Gradient = new Gradient();
+  readonly local: GradientSum = new GradientSum();
   #shown: Node | null = null;
 
   /** `data` is what this rank keeps. */
@@ -55,13 +55,6 @@ export abstract class ShardedParameter extends Parameter {
   /** Of the leaf, whatever expression stands for it. */
   override get requiresGrad(): boolean {
     return this.contents.requiresGrad;
-  }
-
-  /** Whether it trains may change between steps, on all ranks alike. */
-  override requiresGrad_(requiresGrad = true): this {
-    super.requiresGrad_(requiresGrad);
-    if (!requiresGrad) this.local.clear();
-    return this;
   }
 
   override get shardedOver(): readonly string[] {
@@ -103,7 +96,7 @@ export abstract class ShardedParameter extends Parameter {
 
   /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
   accumulateLocal(gradient: Node): void {
-    this.local.accumulate(gradient);
+    this.local.add(gradient);
   }
 
   /** Adds what has waited in `local`. Shape: whole -> whole. */
@@ -111,6 +104,12 @@ export abstract class ShardedParameter extends Parameter {
     const waiting = this.local.take();
     if (waiting === null) return gradient;
     return noGrad(() => new Tensor(waiting).add(new Tensor(gradient))).node;
+  }
+
+  /** Also what waits to be reduced over the ranks. */
+  override get keptGradients(): readonly Node[] {
+    const { node } = this.local;
+    return node === null ? super.keptGradients : [...super.keptGradients, node];
   }
 
   /** Shape: padded -> whole. */
