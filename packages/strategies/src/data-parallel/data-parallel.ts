@@ -4,23 +4,25 @@ import {
   broadcast,
   currentSession,
   formatShape,
+  type Gradient,
   LayoutError,
   type Model,
   type Module,
   noGrad,
   type ParallelModel,
-  type Parameter,
   reduce,
   synchronously,
-  type Tensor,
+  Tensor,
 } from '@shardwise/core';
-import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
+import { shareBuffers } from '../share-buffers.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { mapTensors } from '../map-tensors.ts';
+import { TrainedParameters } from '../trained-parameters.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
-import { gatherRows, master, runForOthers, scatterRows } from './scatter-gather.ts';
+import { runForOthers } from '../run-for-others.ts';
+import { gatherRows, master, scatterRows } from './scatter-gather.ts';
 
 export interface DataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
@@ -42,18 +44,25 @@ export class DataParallel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
   readonly #axis: string;
-  readonly #removeHooks: readonly (() => void)[];
+  /** Also of parameters that do not train now. */
+  readonly #gradients: readonly Gradient[];
+  readonly #trained: TrainedParameters;
+  readonly #unmark: () => void;
 
   private constructor(model: M & Model<Inputs, Output>, axis: string) {
     this.module = model;
     this.#axis = axis;
-    const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
-    this.#removeHooks = [
-      markAveraged('dataParallel', trained),
-      ...trained.map((parameter) =>
-        parameter.registerPostAccumulateGradHook(() => this.#sumOnMaster(parameter)),
-      ),
-    ];
+    const named = model.namedParameters();
+    this.#unmark = markAveraged('dataParallel', model.parameters());
+    this.#trained = new TrainedParameters(named, axis);
+    this.#gradients = named.map(([, parameter]) => {
+      const gradient: Gradient = parameter.reduceGradient({
+        expect: () => {},
+        arrive: () => this.#sumOnMaster(gradient),
+        checkUpdate: () => this.#trained.check(),
+      });
+      return gradient;
+    });
   }
 
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
@@ -81,6 +90,8 @@ export class DataParallel<
    * for an input that requires a gradient: gradients end at the batch.
    */
   forward(...inputs: Inputs): Output {
+    this.#trained.check();
+    this.#trained.refresh();
     this.replicate();
     const params = this.#params;
     const batch = batchOf(inputs, params.size);
@@ -117,7 +128,8 @@ export class DataParallel<
 
   /** Ends the sharing of work: the module is an ordinary one again. */
   detach(): M {
-    for (const remove of this.#removeHooks) remove();
+    for (const gradient of this.#gradients) gradient.reduceBy(null);
+    this.#unmark();
     return this.module;
   }
 
@@ -125,18 +137,12 @@ export class DataParallel<
     return axisOf(currentSession().mesh, this.#axis);
   }
 
-  #sumOnMaster(parameter: Parameter): void {
-    const { grad } = parameter;
-    if (grad === null) return;
-    noGrad(() => {
-      const sum = reduce(grad, this.#axis, master);
-      if (this.#params.rank === master) {
-        parameter.setGradientNode(sum.node);
-        return;
-      }
-      runForOthers(sum);
-      parameter.zeroGrad();
-    });
+  #sumOnMaster(gradient: Gradient): void {
+    const own = gradient.local.take();
+    if (own === null) return;
+    const sum = noGrad(() => reduce(new Tensor(own), this.#axis, master));
+    if (this.#params.rank === master) gradient.addReduced(sum.node);
+    else runForOthers(sum);
   }
 }
 

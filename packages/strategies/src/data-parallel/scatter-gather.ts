@@ -1,13 +1,9 @@
-import { type AxisParams, concat, noGrad, sendRecv, type Tensor } from '@shardwise/core';
+import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core';
+import { runForOthers } from '../run-for-others.ts';
 import type { RowPart } from './row-parts.ts';
 
 /** Which rank shares out batches and collects outputs. */
 export const master = 0;
-
-/** Has the program run a collective whose result is of no use on this rank, and keeps 4 bytes of it. */
-export function runForOthers(result: Tensor): void {
-  noGrad(() => result.reshape([result.numel]).slice(0, 0, 1).retain());
-}
 
 /** The master's rows, a part for each rank. Shape: x [B, ..] -> [rows of this rank, ..]. */
 export function scatterRows(

@@ -1,5 +1,5 @@
 import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core';
-import { bytesNow } from './bytes-now.ts';
+import { bytesNow } from '../bytes-now.ts';
 
 /**
  * The order in which gradients arrive, as rank 0 sees it in its first pass; other ranks may see

@@ -11,6 +11,7 @@ import {
   synchronously,
   type Tensor,
 } from '@shardwise/core';
+import { BufferSharing } from '../buffer-sharing.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { checkOptions } from '../options/check-options.ts';
 import {
@@ -22,26 +23,32 @@ import {
   positive,
 } from '../options/option-rules.ts';
 import { requireSameModel } from '../same-model.ts';
+import { shareBuffers } from '../share-buffers.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
 import type { Joinable, JoinContext, JoinHook } from './join.ts';
 import { Reducer } from './reducer.ts';
-import { shareBuffers } from './share-buffers.ts';
 
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
   /** Default: 25 MiB. The first bucket to leave holds at most 1 MiB, so that communication starts early. */
   readonly bucketBytes?: number;
-  /** Rank 0's buffers (batch-norm statistics) go to all ranks before each forward. Default: true. */
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation. Default: true.
+   */
   readonly broadcastBuffers?: boolean;
-  /** Default: false, and a parameter without gradient is an error that names it. */
+  /**
+   * Parameters that no loss of a step uses count as zero. Default: false, and an update of a parameter
+   * without gradient is an error that names it.
+   */
   readonly findUnusedParameters?: boolean;
   /**
-   * Every pass uses the parameters that the first one used; others count as zero, and buckets need
-   * not wait for them. A pass that differs is an error that names what differs. Default: false.
+   * Every step uses the parameters that the first one used; others count as zero. The update of a step
+   * that differs is an error that names what differs. Default: false.
    */
   readonly staticGraph?: boolean;
   /** Gradients always are views of the message that they were averaged in; false is refused. */
@@ -74,7 +81,8 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
   readonly #axis: string;
-  readonly #broadcastBuffers: boolean;
+  /** Null where each rank keeps its own buffers. */
+  readonly #bufferSharing: BufferSharing | null;
   readonly #unmark: () => void;
   #join: JoinContext | null = null;
 
@@ -87,7 +95,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     this.module = model;
     this.#reducer = reducer;
     this.#axis = axis;
-    this.#broadcastBuffers = broadcastBuffers;
+    this.#bufferSharing = broadcastBuffers ? new BufferSharing(model) : null;
     this.#unmark = markAveraged('ddp', model.parameters());
   }
 
@@ -125,11 +133,12 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
 
   forward(...inputs: Inputs): Output {
     const { enabled } = this.#reducer;
-    const buffers = this.#broadcastBuffers && this.module.training && enabled;
+    const buffers = this.#bufferSharing?.begin({ synchronizes: enabled }) ?? false;
     const gradients = enabled && isGradEnabled();
     const join = this.#join;
     noGrad(() => {
       if (join !== null) {
+        this.#reducer.announce(gradients);
         join.notify(this, { gradients, buffers });
         this.#scaleFor(join);
       }
@@ -160,6 +169,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
       leave: () => {
         this.#join = null;
         this.#reducer.scale = null;
+        this.#reducer.endAnnouncements();
       },
     };
   }

@@ -8,7 +8,7 @@ import {
   type Tensor,
   zeros,
 } from '@shardwise/core';
-import { bytesNow } from './bytes-now.ts';
+import { bytesNow } from '../bytes-now.ts';
 
 export interface JoinOptions {
   /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
