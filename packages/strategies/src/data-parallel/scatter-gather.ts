@@ -13,7 +13,10 @@ export function scatterRows(
 ): Tensor {
   const rowsOf = ({ start, stop }: RowPart): Tensor => x.slice(0, start, stop);
   const { [rank]: mine = { start: 0, stop: 0 } } = parts;
-  if (rank !== master) return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank));
+  // What arrives is kept: a later run that computes something of it again must not receive it again.
+  if (rank !== master) {
+    return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank)).retain();
+  }
   parts.forEach((part, to) => {
     if (to !== master) runForOthers(sendRecv(rowsOf(part), axis, route(parts.length, master, to)));
   });
@@ -32,17 +35,14 @@ export function gatherRows(
   const total = parts.at(-1)?.stop ?? 0;
   const { [rank]: mine = { start: 0, stop: total } } = parts;
   if (rank !== master) {
-    const sent = sendRecv(y, axis, route(parts.length, rank, master));
-    runForOthers(sent);
+    const sent = sendRecv(y, axis, route(parts.length, rank, master)).retain();
     const others = y.shape.slice(1).map(() => 0);
     return sent.pad([mine.start, ...others], [total - mine.stop, ...others]);
   }
   const arrived = parts.map(({ start, stop }, from) => {
     if (from === master) return y;
     // No row of these arrives anywhere; they give the shape, and the gradient its way back.
-    const rows = sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master));
-    runForOthers(rows);
-    return rows;
+    return sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master)).retain();
   });
   return concat(arrived, 0);
 }

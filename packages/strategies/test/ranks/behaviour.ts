@@ -167,7 +167,8 @@ async function evaluations(rank: number): Promise<Observations['evaluations']> {
     model.train();
     const training = [await pass(), await pass()];
     model.eval();
-    const [first, ...others] = [await pass()];
+    const first = await pass();
+    const others: number[] = [];
     for (let batch = 0; batch <= rank; batch++) others.push(await pass());
     counted.push({ training, evaluation: [first, Math.max(...others)] });
   }
