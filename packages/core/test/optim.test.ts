@@ -303,6 +303,19 @@ describe('clipGradNorm', () => {
     expect(describeDifference(found, [1.5, 0, 2], { rtol: 1e-5 })).toBeUndefined();
   });
 
+  test('counts a gradient without elements as 0 in either norm', async () => {
+    for (const normType of [2, Number.POSITIVE_INFINITY]) {
+      const [x, empty] = [leaf(3), fromData(new Float32Array(0), [0, 2], 'f32').requiresGrad_()];
+      const norms = [[x, empty], [empty]].map((parameters) => {
+        for (const parameter of parameters) parameter.zeroGrad();
+        x.square().mul(0.5).sum().add(empty.mul(2).sum()).backward();
+        return clipGradNorm(parameters, 10, { normType });
+      });
+      expect(await Promise.all(norms.map((norm) => norm.item()))).toEqual([3, 0]);
+      expect(await values(empty.grad)).toEqual([]);
+    }
+  });
+
   test('gives a norm that is computed with the step and can be read after it', async () => {
     const x = leaf(3, 4);
     const optimizer = new SGD([x], { lr: 1 });

@@ -35,10 +35,22 @@ describe('ranks with different numbers of batches', () => {
     }
   });
 
+  it.each([
+    ['evaluating between forward and backward', 'none before the next forward pass'],
+    ['with two backward passes for one forward pass', 'a second backward pass of it'],
+  ])('are refused %s, which the others would not know of', (name, found) => {
+    for (const rank of ranks) {
+      expect(rank[name]?.error?.code).toBe('TENSOR_STATE');
+      expect(rank[name]?.error?.message).toContain(
+        `one backward pass for each forward pass inside join: ${found}`,
+      );
+    }
+  });
+
   it('share the buffers of a rank that has batches', () => {
-    for (const name of Object.keys(cases)) {
+    for (const [name, { options, pass }] of Object.entries(cases)) {
       const most = Math.max(...ranks.map((rank) => rank[name]?.steps ?? NaN));
-      if (name === 'stopping with the first') continue;
+      if (options?.throwOnEarlyTermination === true || pass !== undefined) continue;
       for (const rank of ranks) expect(rank[name]?.seen, name).toBe(most);
     }
   });

@@ -67,8 +67,10 @@ function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Te
   return axes.reduce((sum, axis) => allReduce(sum, axis), own);
 }
 
+/** A gradient without elements has no largest one, and does not count. */
 function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const own = stack(gradients.map((gradient) => gradient.abs().max())).max();
+  const filled = gradients.filter(({ numel }) => numel > 0);
+  const own = filled.length === 0 ? zeros([]) : stack(filled.map((each) => each.abs().max())).max();
   return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 

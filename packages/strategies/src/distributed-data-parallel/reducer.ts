@@ -10,7 +10,6 @@ import {
   type Update,
   zeros,
 } from '@shardwise/core';
-import { runForOthers } from '../run-for-others.ts';
 import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
 import { assignBuckets } from './buckets.ts';
@@ -95,7 +94,7 @@ export class Reducer {
         name,
         leaf: parameter,
         isTrained: () => parameter.requiresGrad,
-        hasGradient: () => gradient.node !== null,
+        gradient,
       })),
       staticGraph ? 'static' : findUnusedParameters ? 'any' : 'all',
     );
@@ -135,8 +134,7 @@ export class Reducer {
   shadow(): void {
     for (const { gradient } of this.#leaves) gradient.clear();
     this.#used.beginPassOfOthers();
-    this.#refillBuckets();
-    this.#buckets.forEach((bucket, index) => this.#launch(bucket, index, 'all'));
+    this.#buckets.forEach((bucket, index) => this.#launch(bucket, index));
     this.#arrivals?.share();
   }
 
@@ -149,7 +147,8 @@ export class Reducer {
   }
 
   #refillBuckets(): void {
-    const order = this.#arrivals?.take();
+    // Inside join, ranks without a batch do not know of updates.
+    const order = this.#announced === null ? this.#arrivals?.take() : undefined;
     this.#order = order ?? this.#order;
     const changed = this.#trained.refresh();
     if (changed || order !== undefined) this.#buckets = this.#fillBuckets();
@@ -180,36 +179,31 @@ export class Reducer {
     for (;;) {
       const bucket = this.#buckets[pass.launched];
       if (bucket === undefined || bucket.some((index) => pass.awaited.has(index))) return;
-      this.#launch(bucket, pass.launched, 'own');
+      this.#launch(bucket, pass.launched);
       pass.launched++;
     }
   }
 
-  /** `adds` says whether means count for parameters that this rank has no gradient of, too. */
-  #launch(indices: readonly number[], number: number, adds: 'own' | 'all'): void {
+  #launch(indices: readonly number[], number: number): void {
     const leaves = indices.flatMap((index) => this.#leaves[index] ?? []);
-    const { axis, hook, findUnusedParameters, staticGraph } = this.#options;
-    const addsAll = adds === 'all' || findUnusedParameters || staticGraph;
     noGrad(() => {
       const bucket = new GradBucket({
         index: number,
         isLast: number === this.#buckets.length - 1,
-        axis,
+        axis: this.#options.axis,
         names: leaves.map(({ name }) => name),
         parameters: leaves.map(({ parameter }) => parameter),
         gradients: leaves.map(({ gradient: { local }, parameter: { shape, dtype } }) =>
           local.node === null ? zeros(shape, dtype) : new Tensor(local.node),
         ),
       });
-      const averaged = runHook(hook, bucket);
-      const { scale } = this;
-      leaves.forEach(({ gradient }, position) => {
+      const averaged = runHook(this.#options.hook, bucket);
+      indices.forEach((index, position) => {
         const { [position]: mean } = averaged;
-        if (mean === undefined) return;
-        const own = gradient.local.take();
-        const { node } = scale === null ? mean : mean.mul(scale);
-        if (own !== null || addsAll) gradient.addReduced(node);
-        else runForOthers(mean);
+        const gradient = this.#leaves[index]?.gradient;
+        if (mean === undefined || gradient === undefined) return;
+        if (gradient.local.take() === null) this.#used.sendZeros(index);
+        gradient.addReduced((this.scale === null ? mean : mean.mul(this.scale)).node);
       });
     });
   }
@@ -231,16 +225,15 @@ export class Reducer {
 
   #checkUpdate(index: number, update: Update): void {
     this.#trained.check();
+    this.#arrivals?.settle();
     if (update.takesLocalGradients) return;
-    if (this.#leaves[index]?.gradient.local.node !== null) throw this.#localError(update);
+    if (this.#leaves[index]?.gradient.local.isEmpty === false) throw this.#localError(update);
     this.#used.check(index, update);
   }
 
   #localError({ leaves }: Update): TensorStateError {
     const updated = this.#leaves.filter(({ parameter }) => leaves.has(parameter));
-    const local = updated.flatMap(({ name, gradient }) =>
-      gradient.local.node === null ? [] : [name],
-    );
+    const local = updated.flatMap(({ name, gradient }) => (gradient.local.isEmpty ? [] : [name]));
     return new TensorStateError(
       {
         asked: 'to update parameters by the means of their gradients over ranks',

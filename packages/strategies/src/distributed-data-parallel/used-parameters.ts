@@ -1,13 +1,12 @@
-import { TensorStateError, type Update } from '@shardwise/core';
+import { type Gradient, TensorStateError, type Update } from '@shardwise/core';
 
-/** What is known of a parameter's gradient. */
+/** A parameter, and what says whether it trains and has a gradient. */
 export interface UsedParameter {
   readonly name: string;
   /** The parameter itself. */
   readonly leaf: object;
   readonly isTrained: () => boolean;
-  /** Whether it has a gradient, of this rank or of all. */
-  readonly hasGradient: () => boolean;
+  readonly gradient: Pick<Gradient, 'isEmpty'>;
 }
 
 /**
@@ -17,8 +16,9 @@ export interface UsedParameter {
 export class UsedParameters {
   readonly #parameters: readonly UsedParameter[];
   readonly #policy: 'all' | 'any' | 'static';
-  /** Since their gradients were cleared. */
+  /** Since their gradients were cleared: those of which this rank had a gradient, and those that it sent zeros for. */
   readonly #arrived = new Set<number>();
+  readonly #sentAsZeros = new Set<number>();
   /** By the first step; undefined before. */
   readonly #expected = new Map<number, boolean>();
   #isOfOthers = false;
@@ -30,8 +30,10 @@ export class UsedParameters {
 
   beginPass(): void {
     this.#isOfOthers = false;
-    this.#parameters.forEach(({ hasGradient }, index) => {
-      if (!hasGradient()) this.#arrived.delete(index);
+    this.#parameters.forEach(({ gradient }, index) => {
+      if (!gradient.isEmpty) return;
+      this.#arrived.delete(index);
+      this.#sentAsZeros.delete(index);
     });
   }
 
@@ -44,6 +46,10 @@ export class UsedParameters {
     this.#arrived.add(index);
   }
 
+  sendZeros(index: number): void {
+    this.#sentAsZeros.add(index);
+  }
+
   /** Throws TensorStateError where the step has not used what it should have of `update`. */
   check(index: number, update: Update): void {
     if (this.#isOfOthers || this.#parameters[index]?.isTrained() !== true) return;
@@ -52,7 +58,7 @@ export class UsedParameters {
   }
 
   #checkAll(index: number, { leaves }: Update): void {
-    if (!this.#isMissing(index) || !this.#parameters.some((each) => each.hasGradient())) return;
+    if (!this.#isMissing(index)) return;
     const updated = this.#parameters.flatMap(({ leaf, name }, at) =>
       leaves.has(leaf) ? [{ name, isMissing: this.#isMissing(at) }] : [],
     );
@@ -68,12 +74,12 @@ export class UsedParameters {
   }
 
   #isMissing(index: number): boolean {
-    const parameter = this.#parameters[index];
-    return parameter !== undefined && parameter.isTrained() && !parameter.hasGradient();
+    return this.#sentAsZeros.has(index) && !this.#arrived.has(index);
   }
 
   #checkStatic(index: number, { leaves }: Update): void {
     const uses = this.#arrived.has(index);
+    if (!uses && !this.#sentAsZeros.has(index)) return;
     const expected = this.#expected.get(index) ?? uses;
     this.#expected.set(index, expected);
     if (uses === expected) return;

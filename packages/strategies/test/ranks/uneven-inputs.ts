@@ -46,6 +46,8 @@ interface Case {
   readonly batches: (rank: number, size: number) => number;
   readonly options?: JoinOptions;
   readonly zeroRedundancy?: boolean;
+  /** Instead of one forward and one backward pass for each batch. */
+  readonly pass?: (forward: () => Tensor) => void;
 }
 
 export const cases: Readonly<Record<string, Case>> = {
@@ -58,6 +60,22 @@ export const cases: Readonly<Record<string, Case>> = {
     options: { divideByInitialWorldSize: false },
   },
   'with a ZeroRedundancyOptimizer': { batches: (rank) => rank + 1, zeroRedundancy: true },
+  'evaluating between forward and backward': {
+    batches: (rank) => rank + 1,
+    pass: (forward) => {
+      const loss = forward();
+      noGrad(forward);
+      loss.backward();
+    },
+  },
+  'with two backward passes for one forward pass': {
+    batches: (rank) => rank + 1,
+    pass: (forward) => {
+      const loss = forward();
+      loss.backward();
+      loss.backward();
+    },
+  },
   'stopping with the first': {
     batches: (rank) => 2 * rank + 2,
     options: { throwOnEarlyTermination: true },
@@ -65,7 +83,7 @@ export const cases: Readonly<Record<string, Case>> = {
 };
 
 async function train(
-  { batches, options, zeroRedundancy = false }: Case,
+  { batches, options, zeroRedundancy = false, pass = (forward) => forward().backward() }: Case,
   { rank, size }: RankContext,
 ): Promise<Ended> {
   const model = new Scale();
@@ -79,7 +97,7 @@ async function train(
   const body = async (): Promise<void> => {
     for (let batch = 0; batch < batches(rank, size); batch++) {
       optimizer.zeroGrad();
-      parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
+      pass(() => parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')));
       await optimizer.step();
       steps++;
     }
