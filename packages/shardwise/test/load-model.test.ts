@@ -8,6 +8,7 @@ import {
   encodeSafetensors,
   fromData,
   type HostArrays,
+  hostPages,
   Linear,
   Module,
   Parameter,
@@ -16,7 +17,7 @@ import {
   setRank,
   type Tensor,
 } from '@shardwise/core';
-import { PartitionedParameter } from '@shardwise/strategies';
+import { OffloadedOptimizer, PartitionedParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/export-model.ts';
 import { type Checkpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -224,6 +225,19 @@ describe('loadOptimizer', () => {
     { params: [model.weight], weightDecay: 0.5 },
     { params: model.bias === null ? [] : [model.bias], weightDecay: 0 },
   ];
+
+  it('takes one of several optimizers, as they are chosen by an option, also offloaded ones', async () => {
+    await saved();
+    const checkpoint = await loadCheckpoint(directory);
+    const again = new Linear(3, 2);
+    const chosen = checkpoint.step > 0 ? new AdamW(groupsOf(again)) : new SGD(groupsOf(again));
+    const offloaded = new OffloadedOptimizer(again, chosen, { states: hostPages() });
+    for (const optimizer of [chosen, offloaded]) {
+      await loadOptimizer(checkpoint, again, optimizer);
+      expect(optimizer.stateOf(again.weight)?.steps).toBe(1);
+      expect(optimizer.paramGroups.map(({ lr }) => lr)).toEqual([0.1, 0.1]);
+    }
+  });
 
   it('continues as if nothing had happened, also with groups in another order', async () => {
     const { model, optimizer } = await saved();

@@ -1,5 +1,9 @@
 export { dataParallel } from './data-parallel/data-parallel-strategy.ts';
-export { DataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
+export {
+  DataParallel,
+  type DataParallelOptions,
+  type DataParallelStrategy,
+} from './data-parallel/data-parallel.ts';
 export {
   assignBuckets,
   bucketBytes,
@@ -13,6 +17,7 @@ export { ddp } from './distributed-data-parallel/ddp.ts';
 export {
   DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type DistributedDataParallelStrategy,
 } from './distributed-data-parallel/distributed-data-parallel.ts';
 export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
 export {
@@ -75,7 +80,7 @@ export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
-export { ShardedModel } from './sharding/sharded-model.ts';
+export { ShardedModel, type ShardedModelStrategy } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';
 export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';

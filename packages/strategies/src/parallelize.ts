@@ -7,7 +7,13 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core';
+import type { DataParallel, DataParallelStrategy } from './data-parallel/data-parallel.ts';
+import type {
+  DistributedDataParallel,
+  DistributedDataParallelStrategy,
+} from './distributed-data-parallel/distributed-data-parallel.ts';
 import { parameterSpecs } from './parameter-specs.ts';
+import type { ShardedModel, ShardedModelStrategy } from './sharding/sharded-model.ts';
 
 /** How a strategy would lay the model out on this rank's mesh; print it with `explain`. */
 export function planFor(model: Module, strategy: Strategy<Module>): Plan {
@@ -17,7 +23,27 @@ export function planFor(model: Module, strategy: Strategy<Module>): Plan {
   return { ...strategy.plan(parameterSpecs(model), currentSession().mesh.axes), bufferBytes };
 }
 
-/** Plans and applies a strategy. A collective. */
+/**
+ * Plans and applies a strategy, and gives what that gives: a DistributedDataParallel for ddp, a ShardedModel
+ * for zero and fsdp. A collective. Make optimizers after it: parameters may be others then. A type of
+ * your own strategy's is that of `strategy.apply(planFor(model, strategy), model)`, which is the same.
+ */
+export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: DistributedDataParallelStrategy,
+): Promise<DistributedDataParallel<M, Inputs, Output>>;
+export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: ShardedModelStrategy,
+): Promise<ShardedModel<M, Inputs, Output>>;
+export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: DataParallelStrategy,
+): Promise<DataParallel<M, Inputs, Output>>;
+export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: Strategy<Module>,
+): Promise<ParallelModel<M, Inputs, Output>>;
 export function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
   model: M & Model<Inputs, Output>,
   strategy: Strategy<Module>,

@@ -16,10 +16,10 @@ import { modelTensors } from './model-tensors.ts';
 import { STEP } from './optimizer-holdings.ts';
 import type { JsonValue, StoredGroup, StoredTensor } from './state-file.ts';
 
-/** What an optimizer must have so that its states can be loaded. */
-export interface LoadedOptimizer<Settings extends OptimizerSettings> {
-  readonly paramGroups: readonly ParamGroup<Settings>[];
-  loadStateDict(dict: OptimizerStateDict<Settings>): void;
+/** What an optimizer must have so that its states can be loaded, whatever its settings are. */
+export interface LoadedOptimizer {
+  readonly paramGroups: readonly ParamGroup<OptimizerSettings>[];
+  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void;
 }
 
 const TODO =
@@ -38,10 +38,10 @@ interface Slot {
  * rank reads the parts that it keeps. Throws CheckpointError, before anything changes, that lists
  * missing, unexpected and differing parameters together, and for a damaged file.
  */
-export async function loadOptimizer<Settings extends OptimizerSettings>(
+export async function loadOptimizer(
   checkpoint: Checkpoint,
   model: Module,
-  optimizer: LoadedOptimizer<Settings>,
+  optimizer: LoadedOptimizer,
 ): Promise<void> {
   const { paramGroups } = optimizer;
   const names = storedNames(checkpoint, model);

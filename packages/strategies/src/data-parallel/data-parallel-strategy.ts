@@ -10,14 +10,18 @@ import {
 } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
 import { axisName } from '../options/option-rules.ts';
-import { DataParallel, type DataParallelOptions } from './data-parallel.ts';
+import {
+  DataParallel,
+  type DataParallelOptions,
+  type DataParallelStrategy,
+} from './data-parallel.ts';
 import { master } from './scatter-gather.ts';
 
 /**
  * Data parallelism with a master (PyTorch's DataParallel) as a strategy. For what it teaches: rank 0
  * has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
  */
-export function dataParallel(options: DataParallelOptions = {}): Strategy<Module> {
+export function dataParallel(options: DataParallelOptions = {}): DataParallelStrategy {
   checkOptions('dataParallel', options, { axis: axisName });
   const { axis = 'dp' } = options;
   return {

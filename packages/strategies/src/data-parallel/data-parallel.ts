@@ -10,6 +10,8 @@ import {
   type Module,
   noGrad,
   type ParallelModel,
+  type Plan,
+  type Strategy,
   reduce,
   synchronously,
   Tensor,
@@ -27,6 +29,14 @@ import { gatherRows, master, scatterRows } from './scatter-gather.ts';
 export interface DataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
+}
+
+/** dataParallel, which gives a DataParallel. */
+export interface DataParallelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<DataParallel<M, Inputs, Output>>;
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   ddpOptionRules,
   DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type DistributedDataParallelStrategy,
 } from './distributed-data-parallel.ts';
 
 function replicated(shape: readonly number[]): Layout {
@@ -20,7 +21,7 @@ function replicated(shape: readonly number[]): Layout {
 }
 
 /** Data parallelism with replicated states (PyTorch's DistributedDataParallel) as a strategy. Throws ConfigError for options out of range. */
-export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Module> {
+export function ddp(options: DistributedDataParallelOptions = {}): DistributedDataParallelStrategy {
   checkOptions('ddp', options, ddpOptionRules);
   const axis = options.axis ?? 'dp';
   const limit = options.bucketBytes ?? bucketBytes;

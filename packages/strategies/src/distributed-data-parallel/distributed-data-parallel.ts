@@ -8,6 +8,8 @@ import {
   type Module,
   noGrad,
   type ParallelModel,
+  type Plan,
+  type Strategy,
   synchronously,
   type Tensor,
 } from '@shardwise/core';
@@ -57,6 +59,14 @@ export interface DistributedDataParallelOptions {
   readonly commHook?: CommHook;
   /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
   readonly gradientPredivideFactor?: number;
+}
+
+/** ddp, which gives a DistributedDataParallel. */
+export interface DistributedDataParallelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<DistributedDataParallel<M, Inputs, Output>>;
 }
 
 export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {

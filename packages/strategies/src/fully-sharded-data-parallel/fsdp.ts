@@ -10,7 +10,11 @@ import {
 } from '../options/option-rules.ts';
 import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
-import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+import {
+  shardModel,
+  type ShardedModelStrategy,
+  type ShardingOptions,
+} from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
@@ -54,7 +58,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
  * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2). Throws ConfigError for options
  * out of range, LayoutError for replicas over the axis of the parts.
  */
-export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Module> {
+export function fsdp(options: FullyShardedDataParallelOptions = {}): ShardedModelStrategy {
   checkOptions('fsdp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;

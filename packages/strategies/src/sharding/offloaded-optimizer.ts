@@ -10,7 +10,6 @@ import {
   type PageStore,
   type Parameter,
   type ParameterState,
-  type ParamGroup,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
@@ -44,14 +43,14 @@ const defaultChunkBytes = 64 * 1024 * 1024;
  * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
  * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own.
  */
-export class OffloadedOptimizer<Settings extends OptimizerSettings> {
-  readonly optimizer: Optimizer<Settings>;
+export class OffloadedOptimizer<Wrapped extends Optimizer> {
+  readonly optimizer: Wrapped;
   readonly #names: ReadonlyMap<Parameter, string>;
   readonly #options: OffloadedOptimizerOptions;
   readonly #chunks: readonly ReadonlySet<unknown>[];
 
   /** `optimizer` updates parameters of `model`. Throws ConfigError for options out of range. */
-  constructor(model: Module, optimizer: Optimizer<Settings>, options: OffloadedOptimizerOptions) {
+  constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
     const { chunkBytes = defaultChunkBytes, gradients } = options;
     checkOptions('OffloadedOptimizer', options, optionRules);
     const named = model.namedParameters();
@@ -69,7 +68,7 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     );
   }
 
-  get paramGroups(): readonly ParamGroup<Settings>[] {
+  get paramGroups(): Wrapped['paramGroups'] {
     return this.optimizer.paramGroups;
   }
 
@@ -78,7 +77,7 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
   }
 
   /** States are outside the device again after the next step. Throws CheckpointError as Optimizer. */
-  loadStateDict(dict: OptimizerStateDict<Settings>): void {
+  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
     this.optimizer.loadStateDict(dict);
   }
 

@@ -9,6 +9,8 @@ import {
   noGrad,
   type PageStore,
   type ParallelModel,
+  type Plan,
+  type Strategy,
   type Parameter,
   partOfExtent,
   synchronously,
@@ -47,6 +49,14 @@ export interface ShardingOptions {
   /** Where parts of parameters are kept between their uses, if not on the device. */
   readonly pages?: PageStore;
   readonly mixedPrecision?: MixedPrecision | undefined;
+}
+
+/** zero and fsdp, which give a ShardedModel. */
+export interface ShardedModelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<ShardedModel<M, Inputs, Output>>;
 }
 
 /** A model whose states the ranks of an axis share out. Make one with `shardModel`. */

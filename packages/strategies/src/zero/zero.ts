@@ -13,7 +13,11 @@ import {
   required,
 } from '../options/option-rules.ts';
 import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
-import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+import {
+  shardModel,
+  type ShardedModelStrategy,
+  type ShardingOptions,
+} from '../sharding/sharded-model.ts';
 import type { ShardedStates } from '../sharding/sharded-states.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -56,7 +60,7 @@ const shardedAt = {
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
  * each parameter, its elements in a row, as DeepSpeed does. Throws ConfigError for options out of range.
  */
-export function zero(options: ZeroOptions): Strategy<Module> {
+export function zero(options: ZeroOptions): ShardedModelStrategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const name = `zero-${options.stage}`;
