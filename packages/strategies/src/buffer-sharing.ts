@@ -1,4 +1,5 @@
-import { isGradEnabled, type Module } from '@shardwise/core';
+import { isGradEnabled, type Module, noGrad, type Tensor } from '@shardwise/core';
+import { shareBuffers } from './share-buffers.ts';
 
 /**
  * When a model's buffers, as batch-norm statistics, become those of rank 0: before each forward pass
@@ -21,5 +22,16 @@ export class BufferSharing {
     const shares = (synchronizes && (trains || isGradEnabled())) || (!trains && this.#mayDiffer);
     this.#mayDiffer = trains || (this.#mayDiffer && !shares);
     return shares;
+  }
+
+  /** All ranks have been given the same ones. */
+  settle(): void {
+    this.#mayDiffer = false;
+  }
+
+  /** `send` makes a value that of rank 0. Shape: N -> N. */
+  share(send: (message: Tensor) => Tensor): void {
+    const buffers = this.#module.namedBuffers().map(([, buffer]) => buffer);
+    noGrad(() => shareBuffers(buffers, send));
   }
 }

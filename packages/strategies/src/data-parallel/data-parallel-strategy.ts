@@ -3,10 +3,8 @@ import {
   elementCount,
   type Layout,
   LayoutError,
-  type Module,
   type ParameterSpec,
   type Plan,
-  type Strategy,
 } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
 import { axisName } from '../options/option-rules.ts';

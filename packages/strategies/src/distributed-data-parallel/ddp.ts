@@ -1,12 +1,4 @@
-import {
-  dtypes,
-  elementCount,
-  LayoutError,
-  type Layout,
-  type Module,
-  type Plan,
-  type Strategy,
-} from '@shardwise/core';
+import { dtypes, elementCount, LayoutError, type Layout, type Plan } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import {

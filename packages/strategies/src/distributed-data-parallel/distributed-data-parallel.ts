@@ -25,7 +25,6 @@ import {
   positive,
 } from '../options/option-rules.ts';
 import { requireSameModel } from '../same-model.ts';
-import { shareBuffers } from '../share-buffers.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
 import { bucketBytes, firstBucketBytes } from './buckets.ts';
@@ -153,7 +152,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
         this.#scaleFor(join);
       }
       if (!buffers) return;
-      this.#share(
+      this.#bufferSharing?.share(
         join === null
           ? (message) => broadcast(message, this.#axis)
           : (message) => join.fromFirstActive(message),
@@ -168,14 +167,17 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     return {
       shadow: async ({ gradients, buffers }) => {
         noGrad(() => {
-          if (buffers) this.#share((message) => context.fromOthers(message));
+          if (buffers) this.#bufferSharing?.share((message) => context.fromOthers(message));
           this.#scaleFor(context);
           if (gradients) this.#reducer.shadow();
         });
         await currentSession().realize([]);
       },
-      finish: (root) =>
-        broadcastAll([...this.module.parameters(), ...this.#buffers()], this.#axis, root),
+      finish: (root) => {
+        const buffers = this.module.namedBuffers().map(([, buffer]) => buffer);
+        this.#bufferSharing?.settle();
+        return broadcastAll([...this.module.parameters(), ...buffers], this.#axis, root);
+      },
       leave: () => {
         this.#join = null;
         this.#reducer.scale = null;
@@ -204,14 +206,6 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     this.#reducer.detach();
     this.#unmark();
     return this.module;
-  }
-
-  #buffers(): Tensor[] {
-    return this.module.namedBuffers().map(([, buffer]) => buffer);
-  }
-
-  #share(send: (message: Tensor) => Tensor): void {
-    shareBuffers(this.#buffers(), send);
   }
 
   #scaleFor(join: JoinContext): void {

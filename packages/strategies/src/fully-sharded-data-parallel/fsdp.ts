@@ -1,10 +1,11 @@
-import { LayoutError, type Module, type PageStore, type Strategy } from '@shardwise/core';
+import { LayoutError, type PageStore } from '@shardwise/core';
 import { checkOptions } from '../options/check-options.ts';
 import {
   axisName,
   callback,
   checkedLater,
   count,
+  flag,
   type OptionRules,
   record,
 } from '../options/option-rules.ts';
@@ -39,6 +40,11 @@ export interface FullyShardedDataParallelOptions {
    * OffloadedOptimizer takes them back there after their update. Default: on the device.
    */
   readonly pages?: PageStore;
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation, as with ddp. Default: true.
+   */
+  readonly broadcastBuffers?: boolean;
   /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
@@ -51,6 +57,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
   prefetch: count,
   pages: record,
   mixedPrecision: record,
+  broadcastBuffers: flag,
 };
 
 /**
@@ -75,6 +82,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): ShardedMode
     prefetch: options.prefetch ?? 1,
     ...(pages === undefined ? {} : { pages }),
     mixedPrecision: options.mixedPrecision,
+    broadcastBuffers: options.broadcastBuffers ?? true,
   };
   return {
     name: 'fsdp',

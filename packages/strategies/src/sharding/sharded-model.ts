@@ -18,6 +18,7 @@ import {
   broadcast,
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { BufferSharing } from '../buffer-sharing.ts';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
@@ -49,6 +50,8 @@ export interface ShardingOptions {
   /** Where parts of parameters are kept between their uses, if not on the device. */
   readonly pages?: PageStore;
   readonly mixedPrecision?: MixedPrecision | undefined;
+  /** Whether ranks train and evaluate with rank 0's buffers, as ddp does. */
+  readonly broadcastBuffers: boolean;
 }
 
 /** zero and fsdp, which give a ShardedModel. */
@@ -68,18 +71,23 @@ export class ShardedModel<
   readonly module: M & Model<Inputs, Output>;
   readonly parameters: readonly (readonly [name: string, parameter: ShardedParameter])[];
   readonly #groups: readonly GradientGroup[];
+  readonly #beginForward: (synchronizes: boolean) => void;
 
+  /** `beginForward` is told whether gradients of the pass leave this rank. */
   constructor(
     module: M & Model<Inputs, Output>,
     parameters: readonly (readonly [string, ShardedParameter])[],
     groups: readonly GradientGroup[],
+    beginForward: (synchronizes: boolean) => void,
   ) {
     this.module = module;
     this.parameters = parameters;
     this.#groups = groups;
+    this.#beginForward = beginForward;
   }
 
   forward(...inputs: Inputs): Output {
+    this.#beginForward(this.#groups.every(({ enabled }) => enabled));
     return this.module.forward(...inputs);
   }
 
@@ -153,7 +161,24 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
     prefetch: options.prefetch,
     mixedPrecision: options.mixedPrecision,
   });
-  return new ShardedModel<M, Inputs, Output>(model, sharded, [...groups.values()]);
+  const buffers = new BufferSharing(model);
+  const shareBuffers = (): void => buffers.share((message) => ofRankZero(message, options));
+  shareBuffers();
+  await currentSession().realize([]);
+  return new ShardedModel<M, Inputs, Output>(
+    model,
+    sharded,
+    [...groups.values()],
+    (synchronizes) => {
+      if (options.broadcastBuffers && buffers.begin({ synchronizes })) shareBuffers();
+    },
+  );
+}
+
+/** Shape: N -> N. */
+function ofRankZero(tensor: Tensor, { axis, replicas }: ShardingOptions): Tensor {
+  const own = broadcast(tensor, axis);
+  return replicas === undefined ? own : broadcast(own, replicas);
 }
 
 function found<T>(value: T | undefined, of: string): T {
@@ -220,13 +245,9 @@ function notFloat32(dtype: DType): ConfigError {
 
 async function valuesOfRankZero(
   parameter: Parameter,
-  { axis, replicas }: ShardingOptions,
+  options: ShardingOptions,
 ): Promise<Uint8Array> {
-  noGrad(() => {
-    for (const each of replicas === undefined ? [axis] : [axis, replicas]) {
-      parameter.assign(broadcast(parameter, each));
-    }
-  });
+  noGrad(() => parameter.assign(ofRankZero(parameter, options)));
   const data = await parameter.data();
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

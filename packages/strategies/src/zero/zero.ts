@@ -1,4 +1,4 @@
-import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
+import type { ParameterSpec, Plan } from '@shardwise/core';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
 import { checkOptions } from '../options/check-options.ts';
@@ -6,6 +6,7 @@ import {
   axisName,
   callback,
   count,
+  flag,
   oneOf,
   type OptionRules,
   positive,
@@ -35,6 +36,11 @@ export interface ZeroOptions {
   readonly unitOf?: UnitOf;
   /** Stage 3: how many units are collected ahead of their use. Default: 1. */
   readonly prefetch?: number;
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation, as with ddp. Default: true.
+   */
+  readonly broadcastBuffers?: boolean;
   /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
@@ -46,6 +52,7 @@ const optionRules: OptionRules<ZeroOptions> = {
   unitOf: callback,
   prefetch: count,
   mixedPrecision: record,
+  broadcastBuffers: flag,
 };
 
 const gradientBucketBytes = 4 * 1024 * 1024;
@@ -73,6 +80,7 @@ export function zero(options: ZeroOptions): ShardedModelStrategy {
       : bucketOptions(plan, options.bucketBytes ?? gradientBucketBytes)),
     prefetch: options.prefetch ?? 1,
     mixedPrecision: options.mixedPrecision,
+    broadcastBuffers: options.broadcastBuffers ?? true,
   });
   return {
     name,

@@ -47,8 +47,8 @@ export const variants: Readonly<Record<string, Variant>> = {
 
 /** What a case trains with; on one rank, without a strategy, the model itself. */
 interface Setup {
-  readonly parallelize: <M extends Module & { forward(x: Tensor): Tensor }>(
-    model: M,
+  readonly parallelize: (
+    model: Module & { forward(x: Tensor): Tensor },
   ) => Promise<(x: Tensor) => Tensor>;
   readonly optimizer: (model: Module) => { zeroGrad(): void; step(): Promise<unknown> };
   /** This rank's part of a batch. Shape: -> [B, columns]. */
