@@ -3,11 +3,13 @@
 import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { singleGroup } from '@shardwise/collectives';
-import { ddp, parallelize } from '@shardwise/strategies';
-import { interpreter } from '@shardwise/testing';
+import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
+import { ddp, fsdp, parallelize } from '@shardwise/strategies';
+import { interpreter, spawnRanks } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
 import type { Ended } from './support/run-command.ts';
 import { runShardwise } from './support/run-shardwise.ts';
@@ -27,7 +29,17 @@ describe('gradients', () => {
 
 // --- modules and options
 
-// --- optimizers
+describe('optimizers', () => {
+  it('an infinity norm of gradients of which one is empty is that of the others', async () => {
+    const [x, empty] = [
+      sw.tensor([3]).requiresGrad_(),
+      sw.fromData(new Float32Array(), [0], 'f32'),
+    ];
+    x.square().sum().add(empty.requiresGrad_().sum()).backward();
+    const options = { normType: Number.POSITIVE_INFINITY };
+    expect(await sw.totalGradNorm([x, empty], options).item()).toBe(6);
+  });
+});
 
 describe('strategies', () => {
   it('noSync with an async body is refused: ranks would communicate', async () => {
@@ -39,6 +51,64 @@ describe('strategies', () => {
         .sum()
         .item();
     expect(() => model.noSync(body)).toThrow(/noSync with a body that returns a promise/);
+  });
+
+  it('an optimizer made before parallelize is refused: it has parameters that the model has no more', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Linear(2, 1);
+    const { weight } = net;
+    const optimizer = new sw.Adam(net.parameters());
+    const model = await parallelize(net, fsdp());
+    model
+      .forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    await expect(optimizer.step()).rejects.toThrow(/Make optimizers after parallelize/);
+    expect(() => weight.square().sum()).toThrow(/another one in its place.*'weight'/);
+  });
+
+  it('an update with gradients of one rank alone, all from noSync, is refused', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const model = await parallelize(new sw.Linear(2, 1), ddp());
+    const optimizer = new sw.SGD(model.module.parameters());
+    model.noSync(() =>
+      model
+        .forward(sw.ones([1, 2]))
+        .sum()
+        .backward(),
+    );
+    await expect(optimizer.step()).rejects.toThrow(/last backward\(\) of a step outside of noSync/);
+  });
+
+  it('a parameter that no loss of a step uses is an error of the update, which names it', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Sequential(new sw.Linear(2, 1), new sw.Linear(2, 1));
+    const { module } = await parallelize(net, ddp());
+    module
+      .at(0)
+      ?.forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    const step = new sw.SGD(module.parameters()).step();
+    await expect(step).rejects.toThrow(/2 of 4 parameters got no gradient.*1\.bias, 1\.weight/);
+  });
+
+  describe('on two ranks', () => {
+    let ranks: readonly z.infer<typeof found>[] = [];
+    beforeAll(async () => {
+      const url = new URL('./ranks/strategy-traps.ts', import.meta.url);
+      const world = createThreadsWorld({ size: 2 });
+      ranks = z.array(found).parse(await spawnRanks(2, url, { world }));
+    });
+
+    it.each([
+      ['two losses', 'with different parameters add up, and are averaged', [-1.5, -1.5]],
+      ['frozen, then released', 'as in a GAN, a parameter is averaged again', [-1.5]],
+      ['frozen after parallelize', 'a parameter does not count as unused', [-1.5, 0]],
+      ['evaluation after training', "all ranks use rank 0's buffers", [1]],
+    ])('%s: %s', (name, _, values) => {
+      expect(ranks.map((rank) => rank[name])).toEqual([values, values]);
+    });
   });
 });
 
