@@ -105,10 +105,13 @@ export {
   constructParts,
   type InitialPart,
   Parameter,
+  ParameterPart,
   type BufferOptions,
   type KeepPart,
   type ParameterOptions,
+  type ParameterPartOptions,
 } from './nn/parameter.ts';
+export { DividedParameter } from './nn/divided-parameter.ts';
 export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
 export { convertArray } from './nn/convert-array.ts';
 export * as functional from './nn/functional.ts';

@@ -147,14 +147,13 @@ class FusedPart extends Module {
 
   constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
     super();
-    const shape = wholeShape.map((size, at) => (at === dim ? size / 2 : size));
-    const [rows = 0, columns = 0] = shape;
-    this.weight = new PartitionedParameter(new Float32Array(rows * columns), shape, {
+    const [rows, columns] = wholeShape;
+    this.weight = new PartitionedParameter(new Float32Array((rows * columns) / 2), {
       partition: { dim, sections: dim === 0 ? [2, 2, 2] : [wholeShape[1]] },
       wholeShape,
       axis: 'tp',
       size: 2,
-      part,
+      index: part,
       dtype: 'f32',
       requiresGrad: true,
     });
@@ -181,7 +180,7 @@ describe('loadModel of a part of a parameter', () => {
   ] as const)('along dim %i reads what part %i has', async (dim, part, expected) => {
     const model = new FusedPart(dim, part);
     await loadModel(await savedFused(), model);
-    expect(await numbers(model.weight)).toEqual(expected);
+    expect(await numbers(model.weight.part)).toEqual(expected);
   });
 
   it('is refused with both shapes where the whole has another one', async () => {

@@ -75,13 +75,13 @@ export {
   type ConstructShardedOptions,
 } from './sharding/construct-sharded.ts';
 export type { CutRule } from './sharding/cut.ts';
-export { fullStateDict } from './sharding/full-state-dict.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
 export { ShardedModel, type ShardedModelStrategy } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';
+export { ShardedPart } from './sharding/sharded-part.ts';
 export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, formatLayout, type ExplainOptions } from './explain.ts';
@@ -99,6 +99,8 @@ export {
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
 export { compose } from './compose.ts';
+export { CutParameter } from './tensor-parallel/cut-parameter.ts';
+export { inLayer } from './tensor-parallel/in-layer.ts';
 export { changeCollectives, changePlacement } from './tensor-parallel/change-placement.ts';
 export {
   colwiseParallel,

@@ -4,7 +4,6 @@ import {
   currentSession,
   fromData,
   noGrad,
-  type Parameter,
   type Tensor,
 } from '@shardwise/core';
 import { bytesNow } from './bytes-now.ts';
@@ -14,13 +13,13 @@ import { bytesNow } from './bytes-now.ts';
  * travels in the program that first has it, and is compared once that has run.
  */
 export class TrainedParameters {
-  readonly #named: readonly (readonly [name: string, parameter: Parameter])[];
+  readonly #named: readonly (readonly [name: string, parameter: Tensor])[];
   readonly #axis: string;
   readonly #sent: Tensor[] = [];
   #flags: readonly boolean[];
 
   /** All ranks must have the same ones now. */
-  constructor(named: readonly (readonly [name: string, parameter: Parameter])[], axis: string) {
+  constructor(named: readonly (readonly [name: string, parameter: Tensor])[], axis: string) {
     this.#named = named;
     this.#axis = axis;
     this.#flags = this.#current();

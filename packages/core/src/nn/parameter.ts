@@ -1,4 +1,4 @@
-import { inputNode } from '../graph/node.ts';
+import { inputNode, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
@@ -46,16 +46,48 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
   /** All that there is of its contents, where it was made inside constructParts. */
-  initialPart: InitialPart | null;
+  initialPart: InitialPart | null = null;
 
-  constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
+  /** Without `data` it has no contents: a subclass says where they are. */
+  constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
     const { dtype = 'f32' } = options;
-    const node = leaf('parameter', data, shape, dtype);
-    super(node);
+    super(data === null ? absent(shape, dtype) : leaf('parameter', data, shape, dtype));
+    if (data === null) return;
     this.initialPart = keepPart.current?.(toBytes(data), { shape, dtype }) ?? null;
-    if (this.initialPart !== null) freeNode(node, 'its construction in parts');
+    if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
+  }
+}
+
+export interface ParameterPartOptions extends ParameterOptions {
+  /** Where it lies in the whole. */
+  readonly extent: Extent;
+  /** Mesh axes whose ranks have the other parts. */
+  readonly shardedOver: readonly string[];
+}
+
+/** The leaf that this rank keeps of a parameter which ranks share out: what optimizers update. */
+export class ParameterPart extends Tensor {
+  readonly #extent: Extent;
+  readonly #shardedOver: readonly string[];
+
+  /** Without `data`, as all that there is of it is a part of the part (constructParts). */
+  constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
+    const { dtype = 'f32', requiresGrad = true, extent, shardedOver } = options;
+    super(data === null ? absent(shape, dtype) : leaf('part of a parameter', data, shape, dtype));
+    this.#extent = extent;
+    this.#shardedOver = shardedOver;
+    this.makeResident();
+    this.requiresGrad_(requiresGrad);
+  }
+
+  override get extent(): Extent {
+    return this.#extent;
+  }
+
+  override get shardedOver(): readonly string[] {
+    return this.#shardedOver;
   }
 }
 
@@ -78,7 +110,11 @@ export class BufferTensor extends Tensor {
   }
 }
 
-function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Tensor['node'] {
+function absent(shape: Shape, dtype: DType): Node {
+  return inputNode(shape, dtype, { kind: 'freed', by: 'the sharing out of it over ranks' });
+}
+
+function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {
   const bytes = toBytes(data);
   const elements = bytes.byteLength / dtypes[dtype].bytes;
   if (elements !== elementCount(shape)) {

@@ -44,7 +44,8 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
     );
   }
   const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
-  for (const { grad, shardedOver } of parameters) {
+  for (const { part } of parameters) {
+    const { grad, shardedOver } = part;
     if (grad === null) continue;
     const key = shardedOver.join(' ');
     const group = byAxes.get(key) ?? { axes: shardedOver, gradients: [] };
@@ -93,9 +94,9 @@ export function clipGradsWithNorm(
   noGrad(() => {
     const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
     const factor = limit.div(totalNorm.add(1e-6)).minimum(1);
-    for (const parameter of parameters) {
-      const { grad } = parameter;
-      if (grad !== null) parameter.setGradientNode(grad.mul(factor).node);
+    for (const { part } of parameters) {
+      const { grad } = part;
+      if (grad !== null) part.setGradientNode(grad.mul(factor).node);
     }
   });
 }

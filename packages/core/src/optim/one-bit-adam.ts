@@ -51,7 +51,7 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
     });
     this.#axis = axisOf(currentSession().mesh, axis);
     const sharded = this.paramGroups.some(({ params: list }) =>
-      list.some(({ shardedOver }) => shardedOver.includes(axis)),
+      list.some(({ part }) => part.shardedOver.includes(axis)),
     );
     if (sharded) throw notWhole(axis);
   }

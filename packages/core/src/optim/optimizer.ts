@@ -17,7 +17,10 @@ import {
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
 
-/** Assigns new contents to a parameter and its state. Shapes: all that of the parameter. */
+/**
+ * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part.
+ * Shapes: all that of the parameter.
+ */
 export type UpdateRule = (parameter: Tensor, gradient: Tensor, state: ParameterState) => void;
 
 export interface StepOptions {
@@ -71,7 +74,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    */
   buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
     const { takesLocalGradients } = this;
-    const update = { leaves: new Set<object>(this.#params()), takesLocalGradients };
+    const leaves = new Set<object>(this.#params().map(({ part }) => part));
+    const update = { leaves, takesLocalGradients };
     for (const parameter of this.#params()) parameter.checkUpdate(update);
     const states: ParameterState[] = [];
     const uncount = (): void => {
@@ -129,7 +133,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       if (parameter === undefined) throw unknownParameter(index, params.length);
       return [
         parameter,
-        ParameterState.from((name) => this.stateType(name, parameter), arrays),
+        ParameterState.from((name) => this.stateType(name, parameter.part), arrays),
       ] as const;
     });
     for (const [index, group] of this.paramGroups.entries()) {
@@ -151,7 +155,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** Throws ConfigError for settings out of range. */
   protected abstract checkSettings(settings: Settings): void;
 
-  /** Shape and dtype of what is kept of a parameter under a name; as the parameter's, but for few optimizers. */
+  /** Shape and dtype of what is kept of a parameter under a name; as the parameter's (or its part's), but for few optimizers. */
   protected stateType(_name: string, parameter: Tensor): ValueType {
     return { shape: parameter.shape, dtype: parameter.dtype };
   }
@@ -164,13 +168,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const rules = new Map<number, UpdateRule>();
     const states: ParameterState[] = [];
     for (const parameter of group.params) {
-      const gradient = parameter.grad;
+      const { part } = parameter;
+      const gradient = part.grad;
       if (gradient === null || !updates(parameter)) continue;
       const state = this.#keptOf(parameter);
       state.steps++;
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
-      rule(parameter, gradient, state);
+      rule(part, gradient, state);
       states.push(state);
     }
     return states;
@@ -179,7 +184,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   #keptOf(parameter: Tensor): ParameterState {
     const known = this.#states.get(parameter);
     if (known !== undefined) return known;
-    const state = new ParameterState((name) => this.stateType(name, parameter));
+    const state = new ParameterState((name) => this.stateType(name, parameter.part));
     this.#states.set(parameter, state);
     return state;
   }

@@ -89,20 +89,20 @@ export class TensorHandle {
 
   /** Number of dims. */
   get ndim(): number {
-    return this.node.shape.length;
+    return this.shape.length;
   }
 
   /** Number of elements. */
   get numel(): number {
-    return elementCount(this.node.shape);
+    return elementCount(this.shape);
   }
 
-  /** Mesh axes whose ranks hold other parts of this tensor. */
+  /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
   get shardedOver(): readonly string[] {
     return [];
   }
 
-  /** Where this rank's contents lie in the whole tensor: all of it, where ranks do not share it out. */
+  /** Where its contents lie in the whole tensor: all of it, but for a part. */
   get extent(): Extent {
     return extentOfWhole(this.contents.shape);
   }
@@ -223,7 +223,7 @@ export class TensorHandle {
    * requires a gradient, or where what a gradient reads was updated since the forward pass.
    */
   backward(): void {
-    const root = this.#node;
+    const root = this.node;
     if (elementCount(root.shape) !== 1) {
       throw new ShapeError(
         {
@@ -244,14 +244,13 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    this.#walkBackward();
+    this.#walkBackward(root);
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().computeAhead();
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
-  #walkBackward(): void {
-    const root = this.#node;
+  #walkBackward(root: Node): void {
     try {
       withoutValues(() => {
         noGrad(() =>

@@ -24,6 +24,11 @@ export interface ReduceOptions {
  * `realize()` and an optimizer's step compute. Letters in shapes: N, N' any shape; binary methods broadcast.
  */
 export class Tensor extends TensorHandle {
+  /** What this rank keeps and updates of it: the tensor itself, where ranks do not share it out. */
+  get part(): Tensor {
+    return this;
+  }
+
   /** The gradient after backward(); null before and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;

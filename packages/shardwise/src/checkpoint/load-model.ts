@@ -51,7 +51,7 @@ export async function loadModel(
   const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
   for (const target of targets) {
     const { dtype } = target.tensor;
-    const array = convertArray(await readHeld(files, target.stored, target.tensor), dtype);
+    const array = convertArray(await readHeld(files, target.stored, target.tensor.part), dtype);
     if (array === undefined) {
       throw damaged(
         checkpoint.directory,
@@ -64,7 +64,7 @@ export async function loadModel(
   for (const { tensor, array } of arrays) {
     const { shape, dtype, bytes } = array;
     const value = new Tensor(inputNode(shape, dtype, { kind: 'host', bytes }));
-    noGrad(() => tensor.assign(value));
+    noGrad(() => tensor.part.assign(value));
     waitingBytes += bytes.byteLength;
     if (waitingBytes < BATCH_BYTES) continue;
     await currentSession().realize([]);
@@ -111,7 +111,7 @@ function match(
       continue;
     }
     used.add(found.name);
-    const { shape } = tensor.extent;
+    const { shape } = tensor.part.extent;
     if (!sameShape(found.shape, shape)) {
       const shapes = `shape ${formatShape(found.shape)}, not ${formatShape(shape)}`;
       different.push(`${names[0]} (${shapes})`);

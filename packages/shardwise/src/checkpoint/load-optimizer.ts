@@ -57,7 +57,7 @@ export async function loadOptimizer(
     params.map((parameter): Slot => {
       const name = names.get(parameter) ?? '';
       if (!savedGroups.has(name)) missing.push(name === '' ? describe(parameter) : name);
-      const { extent } = parameter;
+      const { extent } = parameter.part;
       const states = (statesOf.get(name) ?? []).flatMap((full) => {
         const stored = checkpoint.optimizer.get(full);
         return stored === undefined ? [] : [[full.slice(name.length + 1), stored] as const];
@@ -91,7 +91,7 @@ export async function loadOptimizer(
     const arrays: Record<string, HostArray> = {};
     for (const [key, stored] of states) {
       arrays[key] =
-        key === STEP ? await files.read(stored) : await readHeld(files, stored, parameter);
+        key === STEP ? await files.read(stored) : await readHeld(files, stored, parameter.part);
     }
     if (states.length > 0) state[index] = arrays;
   }

@@ -19,7 +19,7 @@ export function modelHoldings(model: Module | HostArrays, rank: number): readonl
   if (!(model instanceof Module)) return rank === 0 ? arrayHoldings(model) : [];
   return modelTensors(model)
     .filter(({ tensor }) => rank === 0 || tensor instanceof Parameter)
-    .flatMap(({ names: [name], tensor }) => tensorHoldings(name, tensor, tensor.extent));
+    .flatMap(({ names: [name], tensor: { part } }) => tensorHoldings(name, part, part.extent));
 }
 
 /** The names of shared parameters besides the first, to which they lead. */

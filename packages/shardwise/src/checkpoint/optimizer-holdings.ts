@@ -30,7 +30,7 @@ export function optimizerHoldings(model: Module, optimizer: SavedOptimizer): rea
       const state = optimizer.stateOf(parameter);
       if (state === undefined) return [];
       const name = nameOf(parameter);
-      const { extent } = parameter;
+      const { extent, shape } = parameter.part;
       const { steps } = state;
       const count: Holding = {
         name: `${name}.${STEP}`,
@@ -43,11 +43,11 @@ export function optimizerHoldings(model: Module, optimizer: SavedOptimizer): rea
       };
       const tensors = [...state.tensors].flatMap(([key, tensor]) => {
         const full = `${name}.${key}`;
-        if (sameShape(tensor.shape, parameter.shape)) return tensorHoldings(full, tensor, extent);
-        if (sameShape(parameter.shape, extent.shape)) {
+        if (sameShape(tensor.shape, shape)) return tensorHoldings(full, tensor, extent);
+        if (sameShape(shape, extent.shape)) {
           return tensorHoldings(full, tensor, tensor.extent);
         }
-        throw uncutError(full, tensor, parameter);
+        throw uncutError(full, tensor, parameter.part);
       });
       return [count, ...tensors];
     });

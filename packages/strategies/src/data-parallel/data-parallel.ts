@@ -65,8 +65,8 @@ export class DataParallel<
     const named = model.namedParameters();
     this.#unmark = markAveraged('dataParallel', model.parameters());
     this.#trained = new TrainedParameters(named, axis);
-    this.#gradients = named.map(([, parameter]) => {
-      const gradient: Gradient = parameter.reduceGradient({
+    this.#gradients = named.map(([, { part }]) => {
+      const gradient: Gradient = part.reduceGradient({
         expect: () => {},
         arrive: () => this.#sumOnMaster(gradient),
         checkUpdate: () => this.#trained.check(),
@@ -123,7 +123,7 @@ export class DataParallel<
   replicate(): void {
     const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, master);
     noGrad(() => {
-      for (const parameter of this.module.parameters()) parameter.assign(send(parameter));
+      for (const { part } of this.module.parameters()) part.assign(send(part));
       shareBuffers(
         this.module.namedBuffers().map(([, buffer]) => buffer),
         send,

@@ -126,11 +126,12 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     await broadcastAll(
-      tensors.map(([, t]) => t),
+      tensors.map(([, { part }]) => part),
       axis,
     );
     const limit = options.bucketBytes ?? bucketBytes;
-    const reducer = new Reducer(parameters, {
+    const parts = parameters.map(([name, { part }]) => [name, part] as const);
+    const reducer = new Reducer(parts, {
       axis,
       bucketLimitsBytes: [Math.min(firstBucketBytes, limit), limit],
       findUnusedParameters,
@@ -176,7 +177,8 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
       finish: (root) => {
         const buffers = this.module.namedBuffers().map(([, buffer]) => buffer);
         this.#bufferSharing?.settle();
-        return broadcastAll([...this.module.parameters(), ...buffers], this.#axis, root);
+        const parts = this.module.parameters().map(({ part }) => part);
+        return broadcastAll([...parts, ...buffers], this.#axis, root);
       },
       leave: () => {
         this.#join = null;

@@ -3,7 +3,6 @@ import {
   currentSession,
   type Gradient,
   noGrad,
-  type Parameter,
   queueAfterBackward,
   TensorStateError,
   Tensor,
@@ -32,7 +31,7 @@ export interface ReducerOptions {
 /** A parameter and what it collects. */
 interface Leaf {
   readonly name: string;
-  readonly parameter: Parameter;
+  readonly parameter: Tensor;
   readonly gradient: Gradient;
 }
 
@@ -73,7 +72,7 @@ export class Reducer {
 
   /** Takes the gradients of all parameters, also of those that do not train now. */
   constructor(
-    parameters: readonly (readonly [name: string, parameter: Parameter])[],
+    parameters: readonly (readonly [name: string, parameter: Tensor])[],
     options: ReducerOptions,
   ) {
     const { axis, findUnusedParameters, staticGraph } = options;

@@ -7,7 +7,7 @@ import {
   type ParameterState,
   type Tensor,
 } from '@shardwise/core';
-import { ShardedParameter } from '../sharding/sharded-parameter.ts';
+import { ShardedPart } from '../sharding/sharded-part.ts';
 
 /** What this rank keeps now, in bytes of its device. */
 export interface MemoryUse {
@@ -58,7 +58,7 @@ export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
     optimizerBytes: count(
       parameters.flatMap((parameter) => [
         // With mixed precision, an f32 copy of what forward reads.
-        parameter.contents,
+        parameter.part.contents,
         ...statesOf(optimizer, parameter),
       ]),
     ),
@@ -80,8 +80,8 @@ function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Nod
   return Array.from(tensors, ({ contents }) => contents);
 }
 
-function storedOf(parameter: Parameter): Node {
-  return parameter instanceof ShardedParameter ? parameter.stored : parameter.contents;
+function storedOf({ part }: Parameter): Node {
+  return part instanceof ShardedPart ? part.stored : part.contents;
 }
 
 /** Where a node's contents lie; an update that has not run will write where its target lies. */

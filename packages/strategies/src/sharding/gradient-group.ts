@@ -8,7 +8,7 @@ import {
   Tensor,
 } from '@shardwise/core';
 import { paddedOf } from './cut.ts';
-import type { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedPart } from './sharded-part.ts';
 
 /**
  * Parameters whose gradients are reduced together: as soon as backward has come to the last of
@@ -20,7 +20,7 @@ export class GradientGroup {
   readonly #replicas: string | undefined;
   /** Leaves that the backward pass under way has still to come to. */
   #awaited = 0;
-  readonly #arrived = new Map<ShardedParameter, Node>();
+  readonly #arrived = new Map<ShardedPart, Node>();
   #underWay = false;
 
   /** `replicas` is a mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
@@ -28,13 +28,13 @@ export class GradientGroup {
     this.#replicas = replicas;
   }
 
-  /** Makes `whole`, an expression of the parameter, the leaf at which backward ends. */
-  watch(parameter: ShardedParameter, whole: Node): void {
-    if (!isGradEnabled() || !parameter.contents.requiresGrad) return;
+  /** Makes `whole`, made of the parts, the leaf at which backward ends. */
+  watch(part: ShardedPart, whole: Node): void {
+    if (!isGradEnabled() || !part.requiresGrad) return;
     whole.requiresGrad = true;
     whole.sink = {
       expect: () => this.#expect(),
-      accumulate: (gradient) => this.#arrive(parameter, gradient),
+      accumulate: (gradient) => this.#arrive(part, gradient),
     };
   }
 
@@ -46,17 +46,12 @@ export class GradientGroup {
     this.#awaited++;
   }
 
-  #arrive(parameter: ShardedParameter, gradient: Node): void {
+  #arrive(part: ShardedPart, gradient: Node): void {
     this.#awaited--;
-    const earlier = this.#arrived.get(parameter);
+    const earlier = this.#arrived.get(part);
     // It may have been frozen since the forward pass.
-    if (parameter.requiresGrad) {
-      this.#arrived.set(
-        parameter,
-        earlier === undefined
-          ? gradient
-          : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
-      );
+    if (part.requiresGrad) {
+      this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
     if (this.#awaited === 0) this.#reduce();
   }
@@ -73,17 +68,17 @@ export class GradientGroup {
     const arrived = [...this.#arrived];
     this.#arrived.clear();
     if (!this.enabled) {
-      for (const [parameter, gradient] of arrived) parameter.accumulateLocal(gradient);
+      for (const [part, gradient] of arrived) part.accumulateLocal(gradient);
       return;
     }
     noGrad(() => {
       // All are ready before the first one leaves: one program makes them.
-      const ready = arrived.map(([parameter, gradient]) => {
-        const whole = new Tensor(parameter.gradientToReduce(gradient));
-        return { parameter, padded: paddedOf(whole, parameter.cut) };
+      const ready = arrived.map(([part, gradient]) => {
+        const whole = new Tensor(part.gradientToReduce(gradient));
+        return { part, padded: paddedOf(whole, part.cut) };
       });
-      for (const { parameter, padded } of ready) {
-        parameter.takeReduced(this.#average(padded, parameter.axis).node);
+      for (const { part, padded } of ready) {
+        part.takeReduced(this.#average(padded, part.axis).node);
       }
     });
   }
@@ -93,4 +88,12 @@ export class GradientGroup {
     if (this.#replicas === undefined) return part;
     return allReduce(part, this.#replicas, { reduce: 'avg' });
   }
+}
+
+/** In f32 where they differ: what reads low precision owes that, what reads f32 that. Shape: N, N -> N. */
+function sumOf(first: Node, second: Node): Node {
+  return noGrad(() => {
+    const [a, b] = [new Tensor(first), new Tensor(second)];
+    return a.dtype === b.dtype ? a.add(b) : a.to('f32').add(b.to('f32'));
+  }).node;
 }

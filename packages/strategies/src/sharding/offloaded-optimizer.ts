@@ -119,7 +119,7 @@ function chunksOf(parameters: readonly Parameter[], limitBytes: number): Set<unk
   const chunks: Set<unknown>[] = [];
   let bytes = limitBytes;
   for (const parameter of parameters) {
-    const { shape, dtype } = parameter;
+    const { shape, dtype } = parameter.part;
     const own = elementCount(shape) * dtypes[dtype].bytes;
     if (bytes + own > limitBytes) {
       chunks.push(new Set());

@@ -25,12 +25,13 @@ import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
 import { checkInitialPart } from './check-initial-part.ts';
 import { type CutRule, cutOf, paddedBytes, partBytes, rangeOf } from './cut.ts';
 import type { MixedPrecision } from './mixed-precision.ts';
-import { MixedPrecisionParameter } from './mixed-precision-parameter.ts';
+import { MixedPrecisionPart } from './mixed-precision-part.ts';
 import { GradientGroup } from './gradient-group.ts';
 import { checkUnits, installUnits } from './install-units.ts';
-import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
-import { ScatteredParameter } from './scattered-parameter.ts';
-import type { ShardedParameter } from './sharded-parameter.ts';
+import { StateShardedPart, GradientShardedPart } from './replicated-part.ts';
+import { ScatteredPart } from './scattered-part.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedPart } from './sharded-part.ts';
 import type { ShardedStates } from './sharded-states.ts';
 import { commonUnit, type UnitOf } from './unit-names.ts';
 
@@ -140,24 +141,25 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   }
   await makeSharingGroups(afterForward.values(), axis);
   const units = new Map(ordered.map((unit) => [unit, new Array<ShardedParameter>()]));
-  const groupOf = new Map<ShardedParameter, GradientGroup>();
   const groups = new Map<string, GradientGroup>();
   const sharded: (readonly [string, ShardedParameter])[] = [];
   for (const [name, parameter] of named) {
-    const part = await shardParameter(model, parameter, options);
-    if (options.pages !== undefined) await part.pageOut(name, options.pages);
-    units.get(unitOf.get(parameter) ?? '')?.push(part);
     const groupName = options.gradientGroupOf(name);
     const group = groups.get(groupName) ?? new GradientGroup(replicas);
     groups.set(groupName, group);
-    groupOf.set(part, group);
-    sharded.push([name, part]);
+    const part = await partOf(parameter, options);
+    const replacement = new ShardedParameter(part, parameter, group);
+    parameter.dispose();
+    parameter.initialPart = null;
+    model.replaceParameter(parameter, replacement);
+    if (options.pages !== undefined) await part.pageOut(name, options.pages);
+    units.get(unitOf.get(parameter) ?? '')?.push(replacement);
+    sharded.push([name, replacement]);
   }
   const plans = [...units].map(([unit, parameters]) => {
     return [unit, { parameters, afterForward: found(afterForward.get(unit), unit) }] as const;
   });
   installUnits(model, new Map(plans), {
-    groupOf: (parameter) => found(groupOf.get(parameter), 'a parameter'),
     prefetch: options.prefetch,
     mixedPrecision: options.mixedPrecision,
   });
@@ -186,44 +188,33 @@ function found<T>(value: T | undefined, of: string): T {
   return value;
 }
 
-async function shardParameter(
-  model: Module,
-  parameter: Parameter,
-  options: ShardingOptions,
-): Promise<ShardedParameter> {
+/** What this rank keeps of a parameter. A collective: its values are rank 0's. */
+async function partOf(parameter: Parameter, options: ShardingOptions): Promise<ShardedPart> {
   const { axis, sharded, rule, mixedPrecision } = options;
-  const { size, rank } = axisOf(currentSession().mesh, axis);
-  const { shape, dtype, requiresGrad } = parameter;
-  const cut = cutOf(shape, parameter.ndim === 0 ? 'flat' : rule, size);
-  const common = { cut, axis, part: rank, requiresGrad, original: parameter };
-  const part = await make();
-  parameter.dispose();
-  parameter.initialPart = null;
-  model.replaceParameter(parameter, part);
-  return part;
-
-  async function make(): Promise<ShardedParameter> {
-    if (dtype !== 'f32') throw notFloat32(dtype);
-    const initial = parameter.initialPart;
-    if (initial !== null) {
-      const extent = partOfExtent(parameter.extent, ...rangeOf(cut, rank));
-      return scattered(checkInitialPart(initial, { extent, sharded }));
-    }
-    const whole = await valuesOfRankZero(parameter, options);
-    const { bytes: elementBytes } = dtypes[dtype];
-    if (sharded === 'parameters' || mixedPrecision !== undefined) {
-      return scattered(partBytes(whole, cut, rank, elementBytes));
-    }
-    const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
-    return sharded === 'gradients'
-      ? new GradientShardedParameter(padded, cut.paddedShape, common)
-      : new StateShardedParameter(padded, cut.paddedShape, common);
+  const { size, rank: index } = axisOf(currentSession().mesh, axis);
+  const { part: of, initialPart: initial, requiresGrad } = parameter;
+  const { shape, dtype } = of;
+  if (dtype !== 'f32') throw notFloat32(dtype);
+  const cut = cutOf(shape, shape.length === 0 ? 'flat' : rule, size);
+  const common = { cut, axis, index, requiresGrad, of };
+  if (initial !== null) {
+    const extent = partOfExtent(of.extent, ...rangeOf(cut, index));
+    return scattered(checkInitialPart(initial, { extent, sharded }));
   }
+  const whole = await valuesOfRankZero(of, options);
+  const { bytes: elementBytes } = dtypes[dtype];
+  if (sharded === 'parameters' || mixedPrecision !== undefined) {
+    return scattered(partBytes(whole, cut, index, elementBytes));
+  }
+  const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
+  return sharded === 'gradients'
+    ? new GradientShardedPart(padded, cut.paddedShape, common)
+    : new StateShardedPart(padded, cut.paddedShape, common);
 
-  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedParameter {
+  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedPart {
     const data = new Float32Array(bytes.buffer);
-    if (mixedPrecision === undefined) return new ScatteredParameter(data, cut.partShape, common);
-    return new MixedPrecisionParameter(data, cut.partShape, {
+    if (mixedPrecision === undefined) return new ScatteredPart(data, cut.partShape, common);
+    return new MixedPrecisionPart(data, cut.partShape, {
       ...common,
       mixedPrecision,
       stores: sharded === 'parameters' ? 'part' : 'whole',
@@ -243,11 +234,8 @@ function notFloat32(dtype: DType): ConfigError {
   );
 }
 
-async function valuesOfRankZero(
-  parameter: Parameter,
-  options: ShardingOptions,
-): Promise<Uint8Array> {
-  noGrad(() => parameter.assign(ofRankZero(parameter, options)));
-  const data = await parameter.data();
+async function valuesOfRankZero(tensor: Tensor, options: ShardingOptions): Promise<Uint8Array> {
+  noGrad(() => tensor.assign(ofRankZero(tensor, options)));
+  const data = await tensor.data();
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -39,6 +39,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
   const projection = rowwiseParallel({ output });
   return {
     name,
+    methods: ['forward', 'attend'],
     partitions(module, size) {
       const weight = requireParameter(module, 'in_proj_weight', 2, name);
       const bias = module.parameters.get('in_proj_bias');

@@ -2,10 +2,7 @@ import {
   axisOf,
   broadcast,
   ConfigError,
-  constructParts,
   currentSession,
-  dtypes,
-  elementCount,
   formatShape,
   LayoutError,
   type Model,
@@ -24,11 +21,18 @@ import {
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
+import { inLayer } from './in-layer.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { AxisPlace } from './parallel-style.ts';
-import { partShape, takePart, type Partition } from './partition.ts';
+import { takePart, type Partition } from './partition.ts';
 import { PartitionedParameter } from './partitioned-parameter.ts';
-import { partitionsOf, type StylePlan, tensorParallelPlan } from './tensor-parallel-plan.ts';
+import {
+  cutModules,
+  partitionsOf,
+  type StylePlan,
+  tensorParallelPlan,
+} from './tensor-parallel-plan.ts';
+import { wrapMethod } from './wrap-method.ts';
 
 export interface TensorParallelOptions {
   /** The mesh axis whose ranks share out each layer; they are given the same batch. Default: `tp`. */
@@ -103,13 +107,28 @@ async function partitionModel(
   const group = mesh.group(axis);
   await requireSameModel(tensors, group);
   await shareKeys(group);
+  const cut = new Map<string, PartitionedParameter>();
   for (const [name, parameter] of named) {
     const partition = partitions.get(name);
-    if (partition === undefined) shareValues(parameter, axis);
-    else model.replaceParameter(parameter, await partOf(parameter, partition, place));
+    if (partition === undefined) {
+      shareValues(parameter, axis);
+      continue;
+    }
+    const replacement = await partitioned(parameter, partition, place);
+    model.replaceParameter(parameter, replacement);
+    cut.set(name, replacement);
   }
   for (const [, buffer] of buffers) shareValues(buffer, axis);
-  for (const { path, module, style } of styled) style.install(module, place, path);
+  const layers = cutModules(styles, specs, place.size);
+  for (const { path, module, style } of styled) {
+    style.install(module, place, path);
+    const layer = layers.find((each) => each.path === path && each.style === style);
+    if (layer === undefined) continue;
+    const own = layer.parameters.map((name) => cut.get(name) ?? null);
+    for (const method of style.methods ?? ['forward']) {
+      wrapMethod(module, method, (inputs, run) => inLayer(own, () => run(inputs)));
+    }
+  }
 }
 
 /** Throws ConfigError where another strategy comes first whose parts can't be cut. */
@@ -117,19 +136,17 @@ function checkNotCut(
   named: readonly (readonly [string, Parameter])[],
   partitions: ReadonlyMap<string, Partition>,
 ): void {
-  const cut = named.find(
-    ([name, parameter]) => parameter.shardedOver.length > 0 && partitions.has(name),
-  );
+  const cut = named.find(([name, { part }]) => part.shardedOver.length > 0 && partitions.has(name));
   if (cut === undefined) return;
-  const [name, parameter] = cut;
-  const { shape } = parameter.extent;
+  const [name, { part }] = cut;
+  const { shape } = part.extent;
   throw new ConfigError(
     {
       asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
-      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(parameter.shape)}, shared out over '${parameter.shardedOver.join("' × '")}'`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, shared out over '${part.shardedOver.join("' × '")}'`,
       todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
     },
-    { parameter: name, shape, shardedOver: parameter.shardedOver },
+    { parameter: name, shape, shardedOver: part.shardedOver },
   );
 }
 
@@ -159,27 +176,25 @@ function modulesOf(
 /** Of what was constructed in parts, all ranks have drawn the same values. */
 function shareValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
-  noGrad(() => tensor.assign(broadcast(tensor, axis)));
+  const { part } = tensor;
+  noGrad(() => part.assign(broadcast(part, axis)));
 }
 
-async function partOf(
+async function partitioned(
   parameter: Parameter,
   partition: Partition,
   { axis, size, rank }: AxisPlace,
-): Promise<Parameter> {
+): Promise<PartitionedParameter> {
   const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
-  const shape = partShape(partition, wholeShape, size);
-  const options = { partition, wholeShape, axis, size, part: rank, dtype, requiresGrad };
+  const options = { partition, wholeShape, axis, size, index: rank, dtype, requiresGrad };
   if (initialPart !== null) {
-    const none = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
-    return constructParts(
-      () => initialPart,
-      () => new PartitionedParameter(none, shape, options),
-    );
+    const replacement = new PartitionedParameter(null, options);
+    replacement.initialPart = initialPart;
+    return replacement;
   }
   const part = noGrad(() => takePart(broadcast(parameter, axis), partition, size, rank));
   const data = (await part.data()).slice();
-  const replacement = new PartitionedParameter(data, shape, options);
+  const replacement = new PartitionedParameter(data, options);
   part.dispose();
   parameter.dispose();
   return replacement;

@@ -71,8 +71,8 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
     const skipped = this.#optimizer.buildStep({ ...options, updates });
     noGrad(() => {
-      for (const [parameter, owner] of this.#owners) {
-        if (parameter.grad !== null) parameter.assign(broadcast(parameter, this.#axis, owner));
+      for (const [{ part }, owner] of this.#owners) {
+        if (part.grad !== null) part.assign(broadcast(part, this.#axis, owner));
       }
     });
     this.#consolidated = null;
@@ -150,9 +150,11 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
 
   #partition(): void {
     const groups = this.#optimizer.paramGroups.map(({ params }) => params);
-    const part = groups.flat().find(({ shardedOver }) => shardedOver.includes(this.#axis));
-    if (part !== undefined) throw partError(part, this.#axis);
-    const sizes = groups.map((params) => params.map(({ numel }) => numel));
+    const divided = groups
+      .flat()
+      .find(({ part: { shardedOver } }) => shardedOver.includes(this.#axis));
+    if (divided !== undefined) throw partError(divided.part, this.#axis);
+    const sizes = groups.map((params) => params.map(({ part: { numel } }) => numel));
     const owners = partitionParameters(sizes, this.#group().size).flat();
     this.#owners = new Map(
       groups.flat().map((parameter, index) => [parameter, owners[index] ?? 0]),

@@ -17,7 +17,6 @@ import {
   ddp,
   DistributedDataParallel,
   fsdp,
-  fullStateDict,
   parallelize,
   zero,
   ZeroRedundancyOptimizer,
@@ -165,7 +164,7 @@ export type Outcome = z.infer<typeof outcome>;
 async function parametersOf(models: readonly Module[]): Promise<Outcome> {
   const parameters: Outcome = {};
   for (const [index, model] of models.entries()) {
-    for (const [name, { bytes }] of Object.entries(await fullStateDict(model))) {
+    for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
       parameters[`${index}.${name}`] = Array.from(new Float32Array(bytes.slice().buffer));
     }
   }

@@ -15,14 +15,7 @@ import {
   type Tensor,
   tokenLossScale,
 } from '@shardwise/core';
-import {
-  ddp,
-  fsdp,
-  fullStateDict,
-  OffloadedOptimizer,
-  parallelize,
-  zero,
-} from '@shardwise/strategies';
+import { ddp, fsdp, OffloadedOptimizer, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -97,7 +90,7 @@ async function overflowOnOneRank(
     taken.push(await scaler.step(optimizer));
     scaler.update();
     const hash = createHash('sha256');
-    for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+    for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
     // Steps and moments of this rank's parts.
     const { state } = await adam.stateDict();
     const own = createHash('sha256');
@@ -205,7 +198,7 @@ export async function oneBigBatch(ranks: number): Promise<number[]> {
 }
 
 async function weightsOf(model: Module): Promise<number[]> {
-  return Object.values(await fullStateDict(model)).flatMap(({ bytes }) =>
+  return Object.values(await model.stateDict()).flatMap(({ bytes }) =>
     Array.from(new Float32Array(bytes.slice().buffer)),
   );
 }

@@ -25,7 +25,6 @@ import {
   ddp,
   f16CompressHook,
   fsdp,
-  fullStateDict,
   OffloadedOptimizer,
   parallelize,
   rowwiseParallel,
@@ -410,7 +409,7 @@ async function run(
     for (const loss of kept) losses.push(await loss.item());
   }
   const parameters: Record<string, number[]> = {};
-  for (const [name, { bytes }] of Object.entries(await fullStateDict(model))) {
+  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
     parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));
   }
   return { losses, parameters };

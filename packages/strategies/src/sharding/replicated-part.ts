@@ -1,12 +1,13 @@
 import { allGather, type Node, noGrad, Tensor } from '@shardwise/core';
-import { ShardedParameter } from './sharded-parameter.ts';
+import { ShardedPart } from './sharded-part.ts';
 
-/** Each rank keeps the whole contents, updates its part, and gives that to the others. */
-abstract class ReplicatedParameter extends ShardedParameter {
+/** This rank keeps the whole contents, updates its part, and gives that to the others. */
+abstract class ReplicatedPart extends ShardedPart {
   #part: Node | null = null;
   #partOf: Node | null = null;
 
-  override get partNode(): Node {
+  /** Shape: -> part. */
+  override get node(): Node {
     const { contents } = this;
     // Not the expression of an earlier step, whose value would be that of then.
     const isCurrent =
@@ -16,8 +17,8 @@ abstract class ReplicatedParameter extends ShardedParameter {
       this.#part.id > contents.updatedAt;
     if (isCurrent && this.#part !== null) return this.#part;
     const rows = this.cut.partShape[0] ?? 0;
-    const { part } = this;
-    const slice = noGrad(() => new Tensor(contents).slice(0, part * rows, (part + 1) * rows));
+    const { index } = this;
+    const slice = noGrad(() => new Tensor(contents).slice(0, index * rows, (index + 1) * rows));
     this.#part = slice.node;
     this.#partOf = contents;
     return slice.node;
@@ -33,8 +34,8 @@ abstract class ReplicatedParameter extends ShardedParameter {
   }
 }
 
-/** Each rank keeps its part of the gradient (ZeRO-2). */
-export class GradientShardedParameter extends ReplicatedParameter {
+/** This rank keeps its part of the gradient (ZeRO-2). */
+export class GradientShardedPart extends ReplicatedPart {
   override gradientToReduce(gradient: Node): Node {
     return this.withLocal(gradient);
   }
@@ -45,10 +46,10 @@ export class GradientShardedParameter extends ReplicatedParameter {
 }
 
 /**
- * Each rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
+ * This rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
  * the step's program asks for it, in the place where that gradient became complete.
  */
-export class StateShardedParameter extends ReplicatedParameter {
+export class StateShardedPart extends ReplicatedPart {
   #reduced: Node | null = null;
 
   override get gradientNode(): Node | null {

@@ -9,9 +9,9 @@ import {
   Tensor,
 } from '@shardwise/core';
 import type { MixedPrecision } from './mixed-precision.ts';
-import { ShardedParameter, type ShardedParameterOptions } from './sharded-parameter.ts';
+import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
-export interface MixedPrecisionParameterOptions extends ShardedParameterOptions {
+export interface MixedPrecisionPartOptions extends ShardedPartOptions {
   readonly mixedPrecision: MixedPrecision;
   /** Whether each rank stores its part of the low-precision values, or all of them. */
   readonly stores: 'part' | 'whole';
@@ -23,14 +23,14 @@ export interface MixedPrecisionParameterOptions extends ShardedParameterOptions 
  * Its f32 part is what an optimizer, clipping and checkpoints see; what forward and backward read,
  * and what they leave, is stored and sent in fewer bits.
  */
-export class MixedPrecisionParameter extends ShardedParameter {
+export class MixedPrecisionPart extends ShardedPart {
   readonly #low: Tensor;
-  readonly #options: MixedPrecisionParameterOptions;
+  readonly #options: MixedPrecisionPartOptions;
   /** What stands for the gradient in the step's program: a reduction, or the kept one scaled. */
   #gradient: Node | null = null;
 
   /** `data` is this rank's part, of shape `shape`, in f32. The first realization is a collective. */
-  constructor(data: HostData, shape: Shape, options: MixedPrecisionParameterOptions) {
+  constructor(data: HostData, shape: Shape, options: MixedPrecisionPartOptions) {
     super(data, shape, options);
     this.#options = options;
     const { cut, stores, mixedPrecision } = options;
@@ -44,17 +44,13 @@ export class MixedPrecisionParameter extends ShardedParameter {
     return this.#low.contents;
   }
 
-  override get partNode(): Node {
-    return this.contents;
-  }
-
   override collect(): Node {
     if (this.#options.stores === 'whole') return this.#low.node;
     return noGrad(() => allGather(this.#low, this.axis, 0)).node;
   }
 
-  override fullNode(): Node {
-    return noGrad(() => allGather(new Tensor(this.contents), this.axis, 0)).node;
+  override collectExact(): Node {
+    return noGrad(() => allGather(this, this.axis, 0)).node;
   }
 
   /** In f32, but where activations have fewer bits, too. Shape: padded -> whole. */

@@ -4,14 +4,14 @@ import { manualSeed, setRank } from '@shardwise/core';
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { hashOf } from './ranks/full-state-dict.ts';
+import { hashOf } from './ranks/state-dict.ts';
 import { Gpt } from './ranks/grid-table.ts';
 import { layoutNames, ranksOf } from './ranks/reshard-layouts.ts';
 
 const size = 4;
 const names = layoutNames.filter((layout) => ranksOf(layout) === size);
 
-describe('the full state dict', () => {
+describe('the state dict of a model that ranks share out', () => {
   let whole = '';
   let ranks: readonly Readonly<Record<string, string>>[] = [];
 
@@ -19,7 +19,7 @@ describe('the full state dict', () => {
     setRank({ device: await cpu() });
     manualSeed(0);
     whole = await hashOf(new Gpt());
-    const url = new URL('./ranks/full-state-dict.ts', import.meta.url);
+    const url = new URL('./ranks/state-dict.ts', import.meta.url);
     const world = createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 });
     const found = await spawnRanks(size, url, { world, data: names, timeoutMs: 240_000 });
     ranks = z.array(z.record(z.string(), z.string())).length(size).parse(found);

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
 import { currentSession, manualSeed, type Module, setRank } from '@shardwise/core';
-import { fullStateDict } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -12,7 +11,7 @@ const layoutSchema = z.custom<LayoutName>(
   (value) => typeof value === 'string' && Object.hasOwn(layouts, value),
 );
 
-/** By layout, the hash of what fullStateDict gives on this rank. */
+/** By layout, the hash of what stateDict gives on this rank. */
 export async function main(context: RankContext): Promise<Record<string, string>> {
   const { group } = await join(context);
   const device = currentSession().backend;
@@ -30,7 +29,7 @@ export async function main(context: RankContext): Promise<Record<string, string>
 /** SHA-256 of names, shapes and contents. */
 export async function hashOf(model: Module): Promise<string> {
   const hash = createHash('sha256');
-  for (const [name, { shape, bytes }] of Object.entries(await fullStateDict(model))) {
+  for (const [name, { shape, bytes }] of Object.entries(await model.stateDict())) {
     hash.update(`${name} ${shape.join()}`).update(bytes);
   }
   return hash.digest('hex');
