@@ -199,11 +199,6 @@ export class TensorHandle {
     return () => hooks.delete(hook);
   }
 
-  /** For subclasses that collect gradients in their own way. */
-  protected runHooks(gradient: Node): void {
-    this.#gradient?.runHooks(gradient);
-  }
-
   #notTrained(asked: string): TensorStateError {
     return new TensorStateError(
       {

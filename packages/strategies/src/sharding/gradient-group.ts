@@ -1,31 +1,36 @@
 import {
+  allReduce,
   isGradEnabled,
   type Node,
   noGrad,
-  queueAfterBackward,
   reduceScatter,
-  allReduce,
   Tensor,
 } from '@shardwise/core';
 import { paddedOf } from './cut.ts';
+import type { GradientReducer } from './gradient-reducer.ts';
 import type { ShardedPart } from './sharded-part.ts';
+import { sumOf } from './sum-of.ts';
 
 /**
  * Parameters whose gradients are reduced together: as soon as backward has come to the last of
  * them, so that the reduction runs while older layers compute and their whole gradients are freed.
  */
 export class GradientGroup {
-  /** Set to false to let gradients wait on this rank (noSync). */
-  enabled = true;
+  readonly #reducer: GradientReducer;
   readonly #replicas: string | undefined;
+  readonly #members: ShardedPart[] = [];
   /** Leaves that the backward pass under way has still to come to. */
   #awaited = 0;
   readonly #arrived = new Map<ShardedPart, Node>();
-  #underWay = false;
 
-  /** `replicas` is a mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
-  constructor(replicas?: string) {
+  constructor(reducer: GradientReducer, replicas: string | undefined) {
+    this.#reducer = reducer;
     this.#replicas = replicas;
+  }
+
+  add(member: ShardedPart): this {
+    this.#members.push(member);
+    return this;
   }
 
   /** Makes `whole`, made of the parts, the leaf at which backward ends. */
@@ -33,17 +38,21 @@ export class GradientGroup {
     if (!isGradEnabled() || !part.requiresGrad) return;
     whole.requiresGrad = true;
     whole.sink = {
-      expect: () => this.#expect(),
+      expect: () => {
+        this.#reducer.expect();
+        this.#awaited++;
+      },
       accumulate: (gradient) => this.#arrive(part, gradient),
     };
   }
 
-  #expect(): void {
-    if (!this.#underWay) {
-      this.#underWay = true;
-      queueAfterBackward((completed) => this.#end(completed));
-    }
-    this.#awaited++;
+  /** The pass is over: what has not been reduced yet is, but where the pass failed on its way. */
+  end(completed: boolean): void {
+    this.#awaited = 0;
+    if (!completed) this.#arrived.clear();
+    this.#takeArrived();
+    const waiting = completed && this.#reducer.enabled ? this.#members : [];
+    this.#reduce(waiting.flatMap((part) => (part.waits ? [[part, null] as const] : [])));
   }
 
   #arrive(part: ShardedPart, gradient: Node): void {
@@ -53,29 +62,23 @@ export class GradientGroup {
     if (part.requiresGrad) {
       this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
-    if (this.#awaited === 0) this.#reduce();
+    if (this.#awaited === 0) this.#takeArrived();
   }
 
-  /** Some may never have arrived, as no gradient flowed to them. */
-  #end(completed: boolean): void {
-    this.#underWay = false;
-    this.#awaited = 0;
-    if (completed) this.#reduce();
-    else this.#arrived.clear();
-  }
-
-  #reduce(): void {
+  #takeArrived(): void {
     const arrived = [...this.#arrived];
     this.#arrived.clear();
-    if (!this.enabled) {
-      for (const [part, gradient] of arrived) part.accumulateLocal(gradient);
-      return;
-    }
+    if (this.#reducer.enabled) this.#reduce(arrived);
+    else for (const [part, gradient] of arrived) part.keepLocal(gradient);
+  }
+
+  /** The gradients of a pass, if any, with what has waited. */
+  #reduce(gradients: readonly (readonly [part: ShardedPart, gradient: Node | null])[]): void {
+    this.#reducer.noteReduced(gradients.map(([part]) => part));
     noGrad(() => {
       // All are ready before the first one leaves: one program makes them.
-      const ready = arrived.map(([part, gradient]) => {
-        const whole = new Tensor(part.gradientToReduce(gradient));
-        return { part, padded: paddedOf(whole, part.cut) };
+      const ready = gradients.map(([part, gradient]) => {
+        return { part, padded: paddedOf(new Tensor(part.takeLocal(gradient)), part.cut) };
       });
       for (const { part, padded } of ready) {
         part.takeReduced(this.#average(padded, part.axis).node);
@@ -88,12 +91,4 @@ export class GradientGroup {
     if (this.#replicas === undefined) return part;
     return allReduce(part, this.#replicas, { reduce: 'avg' });
   }
-}
-
-/** In f32 where they differ: what reads low precision owes that, what reads f32 that. Shape: N, N -> N. */
-function sumOf(first: Node, second: Node): Node {
-  return noGrad(() => {
-    const [a, b] = [new Tensor(first), new Tensor(second)];
-    return a.dtype === b.dtype ? a.add(b) : a.to('f32').add(b.to('f32'));
-  }).node;
 }

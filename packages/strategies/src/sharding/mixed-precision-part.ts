@@ -26,8 +26,6 @@ export interface MixedPrecisionPartOptions extends ShardedPartOptions {
 export class MixedPrecisionPart extends ShardedPart {
   readonly #low: Tensor;
   readonly #options: MixedPrecisionPartOptions;
-  /** What stands for the gradient in the step's program: a reduction, or the kept one scaled. */
-  #gradient: Node | null = null;
 
   /** `data` is this rank's part, of shape `shape`, in f32. The first realization is a collective. */
   constructor(data: HostData, shape: Shape, options: MixedPrecisionPartOptions) {
@@ -62,31 +60,22 @@ export class MixedPrecisionPart extends ShardedPart {
 
   /** In f32, of the part. */
   override get gradientNode(): Node | null {
-    const kept = this.#gradient ?? super.gradientNode;
+    const kept = super.gradientNode;
     return kept === null ? null : noGrad(() => new Tensor(kept).to('f32')).node;
   }
 
-  /** Is not computed until the step reads it, so that no f32 gradient is kept. */
-  override setGradientNode(node: Node): void {
-    this.#gradient = node;
+  protected override get keepsWholeGradient(): boolean {
+    return this.#options.keepsGradient === 'whole';
   }
 
-  override gradientToReduce(gradient: Node): Node {
-    const low = this.#narrow(gradient);
-    if (this.#options.keepsGradient === 'part') return this.withLocal(low);
-    this.local.add(low);
-    return this.local.node ?? low;
+  /** So that no f32 gradient is kept. */
+  protected override get replacesLate(): boolean {
+    return true;
   }
 
-  override takeReduced(part: Node): void {
-    const keepsPart = this.#options.keepsGradient === 'part';
-    if (keepsPart) this.contents.sink?.accumulate(part);
-    this.#gradient = keepsPart ? null : part;
-    if (!keepsPart) this.runHooks(part);
-  }
-
-  override accumulateLocal(gradient: Node): void {
-    super.accumulateLocal(this.#narrow(gradient));
+  protected override narrow(gradient: Node): Node {
+    const { parameterDtype, reduceDtype = parameterDtype } = this.#options.mixedPrecision;
+    return noGrad(() => new Tensor(gradient).to(reduceDtype)).node;
   }
 
   /** Shape: value of this rank's part. */
@@ -96,19 +85,9 @@ export class MixedPrecisionPart extends ShardedPart {
     return this;
   }
 
-  override zeroGrad(): void {
-    super.zeroGrad();
-    this.#gradient = null;
-  }
-
   override dispose(): void {
     super.dispose();
     this.#low.dispose();
-  }
-
-  #narrow(gradient: Node): Node {
-    const { parameterDtype, reduceDtype = parameterDtype } = this.#options.mixedPrecision;
-    return noGrad(() => new Tensor(gradient).to(reduceDtype)).node;
   }
 
   #storeLow(part: Tensor): void {

@@ -35,43 +35,14 @@ abstract class ReplicatedPart extends ShardedPart {
 }
 
 /** This rank keeps its part of the gradient (ZeRO-2). */
-export class GradientShardedPart extends ReplicatedPart {
-  override gradientToReduce(gradient: Node): Node {
-    return this.withLocal(gradient);
-  }
-
-  override takeReduced(part: Node): void {
-    this.contents.sink?.accumulate(part);
-  }
-}
+export class GradientShardedPart extends ReplicatedPart {}
 
 /**
  * This rank keeps the whole gradient of its own batches (ZeRO-1); its part of the mean is made when
  * the step's program asks for it, in the place where that gradient became complete.
  */
 export class StateShardedPart extends ReplicatedPart {
-  #reduced: Node | null = null;
-
-  override get gradientNode(): Node | null {
-    return this.#reduced;
-  }
-
-  override setGradientNode(node: Node): void {
-    this.#reduced = node;
-  }
-
-  override gradientToReduce(gradient: Node): Node {
-    this.local.add(gradient);
-    return this.local.node ?? gradient;
-  }
-
-  override takeReduced(part: Node): void {
-    this.#reduced = part;
-    this.runHooks(part);
-  }
-
-  override zeroGrad(): void {
-    super.zeroGrad();
-    this.#reduced = null;
+  protected override get keepsWholeGradient(): boolean {
+    return true;
   }
 }

@@ -6,12 +6,4 @@ export class ScatteredPart extends ShardedPart {
   override collect(): Node {
     return noGrad(() => allGather(this, this.axis, 0)).node;
   }
-
-  override gradientToReduce(gradient: Node): Node {
-    return this.withLocal(gradient);
-  }
-
-  override takeReduced(part: Node): void {
-    this.contents.sink?.accumulate(part);
-  }
 }

@@ -26,7 +26,7 @@ import { checkInitialPart } from './check-initial-part.ts';
 import { type CutRule, cutOf, paddedBytes, partBytes, rangeOf } from './cut.ts';
 import type { MixedPrecision } from './mixed-precision.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';
-import { GradientGroup } from './gradient-group.ts';
+import { GradientReducer } from './gradient-reducer.ts';
 import { checkUnits, installUnits } from './install-units.ts';
 import { StateShardedPart, GradientShardedPart } from './replicated-part.ts';
 import { ScatteredPart } from './scattered-part.ts';
@@ -71,36 +71,34 @@ export class ShardedModel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
   readonly parameters: readonly (readonly [name: string, parameter: ShardedParameter])[];
-  readonly #groups: readonly GradientGroup[];
+  readonly #reducer: GradientReducer;
   readonly #beginForward: (synchronizes: boolean) => void;
 
   /** `beginForward` is told whether gradients of the pass leave this rank. */
   constructor(
     module: M & Model<Inputs, Output>,
     parameters: readonly (readonly [string, ShardedParameter])[],
-    groups: readonly GradientGroup[],
+    reducer: GradientReducer,
     beginForward: (synchronizes: boolean) => void,
   ) {
     this.module = module;
     this.parameters = parameters;
-    this.#groups = groups;
+    this.#reducer = reducer;
     this.#beginForward = beginForward;
   }
 
   forward(...inputs: Inputs): Output {
-    this.#beginForward(this.#groups.every(({ enabled }) => enabled));
+    this.#beginForward(this.#reducer.enabled);
     return this.module.forward(...inputs);
   }
 
   noSync<T>(body: () => T): T {
-    const before = this.#groups.map(({ enabled }) => enabled);
-    for (const group of this.#groups) group.enabled = false;
+    const before = this.#reducer.enabled;
+    this.#reducer.enabled = false;
     try {
       return synchronously('noSync', body);
     } finally {
-      this.#groups.forEach((group, index) => {
-        group.enabled = before[index] ?? true;
-      });
+      this.#reducer.enabled = before;
     }
   }
 }
@@ -141,13 +139,11 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   }
   await makeSharingGroups(afterForward.values(), axis);
   const units = new Map(ordered.map((unit) => [unit, new Array<ShardedParameter>()]));
-  const groups = new Map<string, GradientGroup>();
+  const reducer = new GradientReducer({ axis, replicas });
   const sharded: (readonly [string, ShardedParameter])[] = [];
   for (const [name, parameter] of named) {
-    const groupName = options.gradientGroupOf(name);
-    const group = groups.get(groupName) ?? new GradientGroup(replicas);
-    groups.set(groupName, group);
     const part = await partOf(parameter, options);
+    const group = reducer.add(name, part, options.gradientGroupOf(name));
     const replacement = new ShardedParameter(part, parameter, group);
     parameter.dispose();
     parameter.initialPart = null;
@@ -167,14 +163,9 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   const shareBuffers = (): void => buffers.share((message) => ofRankZero(message, options));
   shareBuffers();
   await currentSession().realize([]);
-  return new ShardedModel<M, Inputs, Output>(
-    model,
-    sharded,
-    [...groups.values()],
-    (synchronizes) => {
-      if (options.broadcastBuffers && buffers.begin({ synchronizes })) shareBuffers();
-    },
-  );
+  return new ShardedModel<M, Inputs, Output>(model, sharded, reducer, (synchronizes) => {
+    if (options.broadcastBuffers && buffers.begin({ synchronizes })) shareBuffers();
+  });
 }
 
 /** Shape: N -> N. */

@@ -1,5 +1,7 @@
 import {
   currentSession,
+  type DType,
+  type Gradient,
   GradientSum,
   type HostData,
   type Node,
@@ -9,8 +11,10 @@ import {
   partOfExtent,
   type Shape,
   Tensor,
+  type Update,
 } from '@shardwise/core';
 import { type Cut, rangeOf, wholeOf } from './cut.ts';
+import { sumOf } from './sum-of.ts';
 
 export interface ShardedPartOptions {
   readonly cut: Cut;
@@ -32,7 +36,15 @@ export abstract class ShardedPart extends ParameterPart {
   readonly axis: string;
   readonly index: number;
   /** Of the whole parameter, of this rank's batches alone. */
-  readonly local: GradientSum = new GradientSum();
+  readonly #local = new GradientSum();
+  #waits = false;
+  /** Of the part, averaged over the ranks. */
+  readonly #gradient: Gradient;
+  /** The average of a whole gradient that is kept. */
+  #reduced: Node | null = null;
+  /** What stands for the gradient, and is not computed until it is read. */
+  #replacement: Node | null = null;
+  #checkUpdate: ((update: Update) => void) | null = null;
 
   /** `data` is what this rank keeps. The rest of the part is padding. */
   constructor(
@@ -41,17 +53,27 @@ export abstract class ShardedPart extends ParameterPart {
     { cut, axis, index, requiresGrad, of }: ShardedPartOptions,
   ) {
     super(data, shape, {
+      requiresGrad,
       extent: partOfExtent(of.extent, ...rangeOf(cut, index)),
       shardedOver: [...of.shardedOver, axis],
     });
     this.cut = cut;
     this.axis = axis;
     this.index = index;
-    if (!requiresGrad) this.requiresGrad_(false);
+    // What is reduced is added in takeReduced; nothing arrives by itself.
+    this.#gradient = this.reduceGradient({
+      expect: () => {},
+      arrive: () => {},
+      checkUpdate: (update) => this.#checkUpdate?.(update),
+    });
   }
 
   override get shape(): Shape {
     return this.cut.partShape;
+  }
+
+  override get dtype(): DType {
+    return this.contents.dtype;
   }
 
   /** Of the leaf, whatever expression stands for it. */
@@ -72,43 +94,96 @@ export abstract class ShardedPart extends ParameterPart {
     return this.collect();
   }
 
-  /** What is averaged over the ranks, of the gradient of this rank's batches. Shape: whole -> whole. */
-  abstract gradientToReduce(gradient: Node): Node;
-
-  /** Shape: this rank's part of the average. */
-  abstract takeReduced(part: Node): void;
-
-  /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
-  accumulateLocal(gradient: Node): void {
-    this.local.add(gradient);
-  }
-
-  /** Adds what has waited in `local`. Shape: whole -> whole. */
-  protected withLocal(gradient: Node): Node {
-    const waiting = this.local.take();
-    if (waiting === null) return gradient;
-    return noGrad(() => new Tensor(waiting).add(new Tensor(gradient))).node;
-  }
-
-  /** Also what waits to be reduced over the ranks. */
-  override get keptGradients(): readonly Node[] {
-    const { node } = this.local;
-    return node === null ? super.keptGradients : [...super.keptGradients, node];
-  }
-
   /** Shape: padded -> whole. */
   wholeFrom(padded: Node): Node {
     return noGrad(() => wholeOf(new Tensor(padded), this.cut)).node;
   }
 
+  /** Of the part, averaged over the ranks. */
+  override get gradientNode(): Node | null {
+    return this.#replacement ?? sumOf(super.gradientNode, this.#reduced);
+  }
+
+  override setGradientNode(node: Node): void {
+    if (this.replacesLate) this.#replacement = node;
+    else super.setGradientNode(node);
+  }
+
+  /** Whether gradients of this rank's batches wait for a later reduction. */
+  get waits(): boolean {
+    return this.#waits;
+  }
+
+  /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
+  keepLocal(gradient: Node): void {
+    this.#keepReplacement();
+    this.#waits = true;
+    this.#local.add(this.narrow(gradient));
+  }
+
+  /** What is to be averaged over the ranks: the gradient of a pass, if any, and what has waited. Shape: whole -> whole. */
+  takeLocal(gradient: Node | null): Node {
+    this.#keepReplacement();
+    this.#waits = false;
+    const own = gradient === null ? null : this.narrow(gradient);
+    if (this.keepsWholeGradient && own !== null) this.#local.add(own);
+    const all = this.keepsWholeGradient ? this.#local.node : sumOf(this.#local.take(), own);
+    if (all === null) throw new RangeError('a gradient to reduce');
+    return all;
+  }
+
+  /** Shape: this rank's part of the average. */
+  takeReduced(part: Node): void {
+    if (this.keepsWholeGradient) this.#reduced = part;
+    else this.#gradient.addReduced(part);
+    this.#gradient.runHooks(part);
+  }
+
+  /** Whether the whole gradient of this rank's batches is kept until zeroGrad(), and not its part of the average. */
+  protected get keepsWholeGradient(): boolean {
+    return false;
+  }
+
+  /** Whether what takes the place of the gradient is computed where it is read, and not kept. */
+  protected get replacesLate(): boolean {
+    return this.keepsWholeGradient;
+  }
+
+  /** As what gradients are kept and reduced. Shape: N -> N. */
+  protected narrow(gradient: Node): Node {
+    return gradient;
+  }
+
+  /** Later passes add to what has taken the gradient's place. */
+  #keepReplacement(): void {
+    if (this.#replacement === null) return;
+    super.setGradientNode(this.narrow(this.#replacement));
+    this.#replacement = null;
+    this.#reduced = null;
+    this.#local.take();
+  }
+
+  /** `check` throws where this rank's part of the gradient is not what an update takes. */
+  checkUpdatesBy(check: (update: Update) => void): void {
+    this.#checkUpdate = check;
+  }
+
+  override get keptGradients(): readonly Node[] {
+    const { node } = this.#local;
+    return node === null ? super.keptGradients : [...super.keptGradients, node];
+  }
+
   /** Also what waits to be reduced over the ranks. */
   override pageGradient(name: string, store: PageStore): void {
     super.pageGradient(name, store);
-    this.local.pages = { store: currentSession().numberOf(store), name: `${name} local` };
+    this.#local.pages = { store: currentSession().numberOf(store), name: `${name} local` };
   }
 
   override zeroGrad(): void {
     super.zeroGrad();
-    this.local.clear();
+    this.#local.clear();
+    this.#waits = false;
+    this.#reduced = null;
+    this.#replacement = null;
   }
 }
