@@ -8,7 +8,6 @@ import {
   type OptimizerSettings,
   type OptimizerStateDict,
   type PageStore,
-  type Parameter,
   type ParameterState,
   type StepOptions,
   type Tensor,
@@ -45,27 +44,18 @@ const defaultChunkBytes = 64 * 1024 * 1024;
  */
 export class OffloadedOptimizer<Wrapped extends Optimizer> {
   readonly optimizer: Wrapped;
-  readonly #names: ReadonlyMap<Parameter, string>;
+  /** Of what the model has and of what the optimizer updates. */
+  readonly #names: Map<Tensor, string>;
   readonly #options: OffloadedOptimizerOptions;
-  readonly #chunks: readonly ReadonlySet<unknown>[];
 
-  /** `optimizer` updates parameters of `model`. Throws ConfigError for options out of range. */
+  /** Parameters have their names in `model`; what the optimizer updates may be others, too. Throws ConfigError for options out of range. */
   constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
-    const { chunkBytes = defaultChunkBytes, gradients } = options;
     checkOptions('OffloadedOptimizer', options, optionRules);
-    const named = model.namedParameters();
     this.optimizer = optimizer;
     this.#options = options;
-    this.#names = new Map(named.map(([name, parameter]) => [parameter, name]));
-    if (gradients !== undefined) {
-      for (const [name, parameter] of named) {
-        parameter.pageGradient(`${name} gradient`, gradients);
-      }
-    }
-    this.#chunks = chunksOf(
-      named.map(([, parameter]) => parameter),
-      chunkBytes,
-    );
+    this.#names = new Map(model.namedParameters().map(([name, parameter]) => [parameter, name]));
+    for (const [parameter, name] of this.#names) this.#pageGradient(parameter, name);
+    this.#nameOthers();
   }
 
   get paramGroups(): Wrapped['paramGroups'] {
@@ -89,9 +79,10 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> {
   async step(options: StepOptions = {}): Promise<boolean> {
     const session = currentSession();
     options.skipIf?.retain();
+    this.#nameOthers();
     await session.realize([]);
     const skipped: (() => void)[] = [];
-    for (const chunk of this.#chunks) {
+    for (const chunk of chunksOf(this.#names.keys(), this.#options.chunkBytes)) {
       const updates = (parameter: Tensor): boolean => chunk.has(parameter);
       skipped.push(this.optimizer.buildStep({ ...options, updates }));
       try {
@@ -100,23 +91,37 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> {
         // The chunks before have been updated.
         throw skipped.length > 1 ? session.refuse(error) : error;
       }
-      for (const [parameter, name] of this.#names) {
-        if (chunk.has(parameter)) await this.#pageOut(parameter, name);
-      }
+      for (const parameter of chunk) await this.#pageOut(parameter);
     }
     return endStep(options, () => skipped.forEach((uncount) => uncount()));
   }
 
-  async #pageOut(parameter: Parameter, name: string): Promise<void> {
+  /** What the optimizer has, and the model has not, may have been added to it since. */
+  #nameOthers(): void {
+    for (const parameter of this.paramGroups.flatMap(({ params }) => params)) {
+      if (this.#names.has(parameter)) continue;
+      const name = `parameter ${this.#names.size}`;
+      this.#names.set(parameter, name);
+      this.#pageGradient(parameter, name);
+    }
+  }
+
+  #pageGradient(parameter: Tensor, name: string): void {
+    const { gradients } = this.#options;
+    if (gradients !== undefined) parameter.pageGradient(`${name} gradient`, gradients);
+  }
+
+  async #pageOut(parameter: Tensor): Promise<void> {
     const { states, parameters } = this.#options;
+    const name = this.#names.get(parameter) ?? '';
     const kept = this.optimizer.stateOf(parameter)?.tensors ?? [];
     for (const [kind, tensor] of kept) await tensor.pageOut(`${name} ${kind}`, states);
     if (parameters !== undefined) await parameter.pageOut(name, parameters);
   }
 }
 
-function chunksOf(parameters: readonly Parameter[], limitBytes: number): Set<unknown>[] {
-  const chunks: Set<unknown>[] = [];
+function chunksOf(parameters: Iterable<Tensor>, limitBytes = defaultChunkBytes): Set<Tensor>[] {
+  const chunks: Set<Tensor>[] = [];
   let bytes = limitBytes;
   for (const parameter of parameters) {
     const { shape, dtype } = parameter.part;
