@@ -177,10 +177,13 @@ export {
   endStep,
   Optimizer,
   type OptimizerStateDict,
+  type SavedState,
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
 export type { ParameterState } from './optim/parameter-state.ts';
+export { stepName } from './optim/saved-arrays.ts';
+export type { SavedType, StateType } from './optim/state-type.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

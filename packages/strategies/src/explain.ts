@@ -10,13 +10,14 @@ export interface ExplainOptions extends PlanMemoryOptions {
   readonly transport?: { readonly kind: string; readonly reason: string };
 }
 
-/** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `only(dp: 0)`, `partial(dp)`. */
+/** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `varying(dp)`, `only(dp: 0)`, `partial(dp)`. */
 export function formatLayout(layout: Layout): string {
   const shards = layout.dims.flatMap((axes, dim) =>
     axes.length > 0 ? [`shard(${dim}: ${axes.join('·')})`] : [],
   );
-  const { flat = [] } = layout;
+  const { flat = [], varying = [] } = layout;
   if (flat.length > 0) shards.push(`shard(flat: ${flat.join('·')})`);
+  if (varying.length > 0) shards.push(`varying(${varying.join('·')})`);
   if (layout.only !== undefined) shards.push(`only(${layout.only.axis}: ${layout.only.rank})`);
   const partial = layout.partial.length > 0 ? [`partial(${layout.partial.join('·')})`] : [];
   return [...shards, ...partial].join(' ') || 'replicate';

@@ -17,7 +17,7 @@ export abstract class DividedParameter extends Parameter {
   abstract override get node(): Node;
 
   /** Of something that lies as the part does, such as its gradient, outside the graph's gradient. A collective. Shape: part -> whole. */
-  abstract wholeOf(part: Tensor): Tensor;
+  abstract override wholeOf(part: Tensor): Tensor;
 
   /** Shape: whole -> part. */
   abstract partOf(whole: Tensor): Tensor;
@@ -36,6 +36,15 @@ export abstract class DividedParameter extends Parameter {
 
   override get requiresGrad(): boolean {
     return this.#own.requiresGrad;
+  }
+
+  override get varyingOver(): readonly string[] {
+    return this.part.varyingOver;
+  }
+
+  override markVarying(axes: readonly string[]): this {
+    this.#own.markVarying(axes);
+    return this;
   }
 
   override requiresGrad_(requiresGrad = true): this {

@@ -13,6 +13,10 @@ export class AdamW extends Optimizer<AdamSettings> {
     return adamRule(settings, steps, true);
   }
 
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
+  }
+
   protected override checkSettings(settings: AdamSettings): void {
     checkAdamSettings(settings);
   }

@@ -38,6 +38,10 @@ export class Lamb extends Optimizer<AdamSettings> {
     };
   }
 
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
+  }
+
   protected override checkSettings(settings: AdamSettings): void {
     checkAdamSettings(settings);
   }

@@ -2,8 +2,7 @@ import { noGrad } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
-import type { HostArray } from '../serialization/host-array.ts';
-import type { ValueType } from '../spec/dtype.ts';
+import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { keepingIf } from '../tensor/handle.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -16,6 +15,9 @@ import {
   type ParamGroupInput,
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
+import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
+import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
+import { decodeStepCount, encodeStepCount } from './step-count.ts';
 
 /**
  * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part.
@@ -33,7 +35,14 @@ export interface BuildStepOptions extends StepOptions {
   readonly updates?: (parameter: Tensor) => boolean;
 }
 
-/** Parameters are numbered through all groups, as in PyTorch. */
+/** What checkpoints keep of a parameter on this rank. */
+export interface SavedState {
+  readonly steps: number;
+  /** Under PyTorch's names; each call may make it anew. */
+  readonly tensors: ReadonlyMap<string, () => Tensor>;
+}
+
+/** Parameters are numbered through all groups, as in PyTorch; states are those of whole parameters. */
 export interface OptimizerStateDict<Settings extends OptimizerSettings> {
   readonly state: Readonly<Record<string, Readonly<Record<string, HostArray>>>>;
   readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
@@ -108,13 +117,65 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return this.#states.get(parameter);
   }
 
-  /** Copies on the host. Throws TensorStateError for parameters that the model does not have any more. */
+  /** What checkpoints keep of a parameter on this rank; undefined before its first update. */
+  savedState(parameter: Tensor): SavedState | undefined {
+    const state = this.#states.get(parameter);
+    if (state === undefined) return undefined;
+    return { steps: state.steps, tensors: this.exportState(state, parameter.part) };
+  }
+
+  /** How what is saved under a name lies. Throws CheckpointError for a name under which this optimizer keeps nothing. */
+  savedType(parameter: Tensor, name: string): SavedType {
+    const { savedNames } = this;
+    if (savedNames !== undefined && !savedNames.includes(name)) {
+      throw unknownState(name, this.constructor.name, savedNames);
+    }
+    return savedTypeOf(name, this.stateType(name, parameter.part), parameter.part);
+  }
+
+  /**
+   * Takes what this rank has of saved states, by parameter, with `step` beside the tensors, and the settings
+   * of the groups. Throws CheckpointError and ConfigError, before anything changes, for what does not fit.
+   */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    const groups = this.paramGroups.map((group, index) => {
+      return { ...group, ...settings[index], params: group.params };
+    });
+    for (const group of groups) this.checkSettings(group);
+    for (const [parameter, arrays] of saved) {
+      checkSavedState((name) => this.savedType(parameter, name), arrays);
+    }
+    for (const state of this.#states.values()) state.dispose();
+    this.#states.clear();
+    for (const [parameter, { step, ...arrays }] of saved) {
+      const state = this.#keptOf(parameter);
+      noGrad(() => {
+        for (const [name, array] of Object.entries(arrays)) {
+          this.importState(state, name, { ...array, bytes: array.bytes.slice() }, parameter.part);
+        }
+      });
+      // PyTorch's SGD keeps no count; what has a momentum has taken a step.
+      state.steps =
+        step === undefined ? Math.min(1, Object.keys(arrays).length) : decodeStepCount(step);
+    }
+    for (const [index, group] of this.paramGroups.entries()) Object.assign(group, groups[index]);
+  }
+
+  /**
+   * Copies on the host, of whole parameters: a collective, where ranks share them out. Of what varies over
+   * ranks, this rank's. Throws TensorStateError for parameters that the model does not have any more.
+   */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, Record<string, HostArray>> = {};
     for (const [index, parameter] of this.#params().entries()) {
       parameter.checkNotReplaced();
-      const kept = this.#states.get(parameter);
-      if (kept !== undefined) state[index] = await kept.read();
+      const saved = this.savedState(parameter);
+      if (saved === undefined) continue;
+      const arrays: Record<string, HostArray> = { step: encodeStepCount(saved.steps) };
+      for (const [name, make] of saved.tensors) {
+        arrays[name] = await readWhole(noGrad(() => this.wholeState(name, make(), parameter)));
+      }
+      state[index] = arrays;
     }
     let first = 0;
     const paramGroups = this.paramGroups.map((group) => {
@@ -124,24 +185,16 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { state, paramGroups };
   }
 
-  /** Throws CheckpointError, before anything changes, where groups or shapes differ. */
+  /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, names or shapes differ. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkGroups(this.paramGroups, dict.paramGroups);
     const params = this.#params();
     const states = Object.entries(dict.state).map(([index, arrays]) => {
       const parameter = params[Number(index)];
       if (parameter === undefined) throw unknownParameter(index, params.length);
-      return [
-        parameter,
-        ParameterState.from((name) => this.stateType(name, parameter.part), arrays),
-      ] as const;
+      return [parameter, partOfState((name) => this.savedType(parameter, name), arrays)] as const;
     });
-    for (const [index, group] of this.paramGroups.entries()) {
-      Object.assign(group, { ...dict.paramGroups[index], params: group.params });
-    }
-    for (const state of this.#states.values()) state.dispose();
-    this.#states.clear();
-    for (const [parameter, state] of states) this.#states.set(parameter, state);
+    this.restore(new Map(states), dict.paramGroups);
   }
 
   /** The update of parameters that have been updated `steps` times, this one included. */
@@ -155,9 +208,34 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** Throws ConfigError for settings out of range. */
   protected abstract checkSettings(settings: Settings): void;
 
-  /** Shape and dtype of what is kept of a parameter under a name; as the parameter's (or its part's), but for few optimizers. */
-  protected stateType(_name: string, parameter: Tensor): ValueType {
-    return { shape: parameter.shape, dtype: parameter.dtype };
+  /** Of what is kept of a parameter, or of this rank's part of it, under a name: as that, but for few optimizers. */
+  protected stateType(_name: string, part: Tensor): StateType {
+    return { shape: part.shape, dtype: part.dtype };
+  }
+
+  /** The names under which states are saved; undefined: any. */
+  protected get savedNames(): readonly string[] | undefined {
+    return undefined;
+  }
+
+  /** What is saved of a state, where that is another form of what is kept. Each is of the stateType of its name. */
+  protected exportState(state: ParameterState, _part: Tensor): ReadonlyMap<string, () => Tensor> {
+    return new Map([...state.tensors].map(([name, tensor]) => [name, () => tensor]));
+  }
+
+  /** Keeps what was saved under a name. */
+  protected importState(
+    state: ParameterState,
+    name: string,
+    array: HostArray,
+    _part: Tensor,
+  ): void {
+    state.set(name, array);
+  }
+
+  /** Of what was saved under a name, the whole. A collective, where ranks share it out. */
+  protected wholeState(_name: string, tensor: Tensor, parameter: Tensor): Tensor {
+    return parameter.wholeOf(tensor);
   }
 
   /** Returns the states of the parameters that are updated. */
@@ -227,5 +305,16 @@ function unknownParameter(index: string, count: number): CheckpointError {
       todo: 'Load the state of an optimizer of the same model',
     },
     { index, count },
+  );
+}
+
+function unknownState(name: string, optimizer: string, names: readonly string[]): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `load the state ${name} into ${optimizer}`,
+      found: `it keeps ${names.join(', ') || 'no tensors'}`,
+      todo: 'Load the state of an optimizer of the same kind',
+    },
+    { name, optimizer },
   );
 }

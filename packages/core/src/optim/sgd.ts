@@ -47,6 +47,10 @@ export class SGD extends Optimizer<SGDSettings> {
     };
   }
 
+  protected override get savedNames(): readonly string[] {
+    return ['momentum_buffer'];
+  }
+
   protected override checkSettings(settings: SGDSettings): void {
     const { lr, momentum, dampening, nesterov, weightDecay } = settings;
     checkSetting('lr', lr, 0);

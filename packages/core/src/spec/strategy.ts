@@ -7,6 +7,8 @@ export interface Layout {
   readonly partial: readonly string[];
   /** Axes that share out the elements in a row, whatever the dims. */
   readonly flat?: readonly string[];
+  /** Axes whose ranks each have a value of their own, as where they train without communication. */
+  readonly varying?: readonly string[];
   /** The one rank of an axis that has it; the others have nothing between two steps. */
   readonly only?: { readonly axis: string; readonly rank: number };
 }

@@ -20,6 +20,8 @@ import { fromBytes, type HostData } from './host-data.ts';
 /** Told whether the pass visited every leaf; false where it failed on its way. */
 export type AfterBackward = (completed: boolean) => void;
 
+const nowhere: readonly string[] = [];
+
 const afterBackward: AfterBackward[] = [];
 
 /** Runs `callback` when the backward pass that is under way is over; for hooks. */
@@ -41,6 +43,7 @@ export function keepingIf<T>(condition: Node | null, body: () => T): T {
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
 export class TensorHandle {
   #node: Node;
+  #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
   /** The name under which a model held it, where it holds another one now. */
   #formerName: string | null = null;
@@ -100,6 +103,20 @@ export class TensorHandle {
   /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
   get shardedOver(): readonly string[] {
     return [];
+  }
+
+  /** Mesh axes whose ranks each have a value of their own of this tensor. */
+  get varyingOver(): readonly string[] {
+    return this.#varyingOver;
+  }
+
+  /**
+   * Says that each rank of these mesh axes has a value of its own, as where ranks train without
+   * communication: a checkpoint keeps them all. Without axes, that all ranks have the same.
+   */
+  markVarying(axes: readonly string[]): this {
+    this.#varyingOver = axes;
+    return this;
   }
 
   /** Where its contents lie in the whole tensor: all of it, but for a part. */

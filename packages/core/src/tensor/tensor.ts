@@ -29,6 +29,11 @@ export class Tensor extends TensorHandle {
     return this;
   }
 
+  /** The whole of something that lies as `part` does: itself, where ranks do not share it out. */
+  wholeOf(part: Tensor): Tensor {
+    return part;
+  }
+
   /** The gradient after backward(); null before and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;

@@ -3,12 +3,15 @@ import {
   dtypes,
   elementCount,
   endStep,
+  type HostArrays,
   type Module,
   type Optimizer,
   type OptimizerSettings,
   type OptimizerStateDict,
   type PageStore,
   type ParameterState,
+  type SavedState,
+  type SavedType,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
@@ -66,7 +69,20 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> {
     return this.optimizer.stateOf(parameter);
   }
 
+  savedState(parameter: Tensor): SavedState | undefined {
+    return this.optimizer.savedState(parameter);
+  }
+
+  savedType(parameter: Tensor, name: string): SavedType {
+    return this.optimizer.savedType(parameter, name);
+  }
+
   /** States are outside the device again after the next step. Throws CheckpointError as Optimizer. */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    this.optimizer.restore(saved, settings);
+  }
+
+  /** As restore. */
   loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
     this.optimizer.loadStateDict(dict);
   }

@@ -15,6 +15,8 @@ import {
   type ParameterState,
   type ParamGroup,
   type ParamGroupInput,
+  type SavedState,
+  type SavedType,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
@@ -83,6 +85,21 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   /** What this rank keeps of a parameter: undefined where another updates it. */
   stateOf(parameter: Tensor): ParameterState | undefined {
     return this.#optimizer.stateOf(parameter);
+  }
+
+  savedState(parameter: Tensor): SavedState | undefined {
+    return this.#optimizer.savedState(parameter);
+  }
+
+  savedType(parameter: Tensor, name: string): SavedType {
+    return this.#optimizer.savedType(parameter, name);
+  }
+
+  /** Keeps the states of parameters that this rank updates. Throws CheckpointError as Optimizer. */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    const { rank } = this.#group();
+    const own = [...saved].filter(([parameter]) => this.#owners.get(parameter) === rank);
+    this.#optimizer.restore(new Map(own), settings);
   }
 
   zeroGrad(): void {
