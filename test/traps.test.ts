@@ -3,10 +3,15 @@
 import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as nextTurn } from 'node:timers/promises';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
-import { ddp, fsdp, parallelize } from '@shardwise/strategies';
+import { ddp, fsdp, OffloadedOptimizer, parallelize, zero } from '@shardwise/strategies';
 import { interpreter, spawnRanks } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
@@ -30,6 +35,40 @@ describe('gradients', () => {
 // --- modules and options
 
 describe('optimizers', () => {
+  it('an OffloadedOptimizer updates what its optimizer has and the model has not', async () => {
+    const temperature = sw.tensor([1]).requiresGrad_();
+    const adam = new sw.SGD([temperature], { lr: 1 });
+    const pages = { states: sw.hostPages() };
+    const optimizer = new OffloadedOptimizer(new sw.Linear(1, 1), adam, pages);
+    temperature.sum().backward();
+    await optimizer.step();
+    expect(await temperature.item()).toBe(0);
+  });
+
+  it('states of AdamW8bit are saved in a form that can be loaded', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
+    const train = async (model: sw.Linear, optimizer: sw.AdamW8bit): Promise<void> => {
+      optimizer.zeroGrad();
+      model
+        .forward(sw.ones([1, 80]))
+        .square()
+        .sum()
+        .backward();
+      await optimizer.step();
+    };
+    const [first, second] = [new sw.Linear(80, 80), new sw.Linear(80, 80)];
+    const [saved, loaded] = [first, second].map((model) => new sw.AdamW8bit(model.parameters()));
+    if (saved === undefined || loaded === undefined) throw new RangeError('two optimizers');
+    await train(first, saved);
+    await saveCheckpoint(directory, { step: 1, model: first, optimizer: saved });
+    const checkpoint = await loadCheckpoint(directory);
+    await loadModel(checkpoint, second);
+    await loadOptimizer(checkpoint, second, loaded);
+    await train(first, saved);
+    await train(second, loaded);
+    expect(await second.weight.data()).toEqual(await first.weight.data());
+  });
+
   it('an infinity norm of gradients of which one is empty is that of the others', async () => {
     const [x, empty] = [
       sw.tensor([3]).requiresGrad_(),
@@ -67,17 +106,57 @@ describe('strategies', () => {
     expect(() => weight.square().sum()).toThrow(/another one in its place.*'weight'/);
   });
 
-  it('an update with gradients of one rank alone, all from noSync, is refused', async () => {
+  it.each([
+    ['ddp', (): sw.Strategy<sw.Module> => ddp()],
+    ['zero', () => zero({ stage: 2 })],
+    ['fsdp', () => fsdp()],
+  ])(
+    'an update with gradients of one rank alone, all from noSync, is refused: %s',
+    async (_, of) => {
+      sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+      const model = await parallelize(new sw.Linear(2, 1), of());
+      const optimizer = new sw.SGD(model.module.parameters());
+      model.noSync(() =>
+        model
+          .forward(sw.ones([1, 2]))
+          .sum()
+          .backward(),
+      );
+      await expect(optimizer.step()).rejects.toThrow(
+        /last backward\(\) of a step outside of noSync/,
+      );
+    },
+  );
+
+  it('a parameter without elements trains under fsdp', async () => {
+    sw.setRank({ device: await cpu(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Linear(2, 1);
+    net.bias = new sw.Parameter(new Float32Array(), [0, 1]);
+    const { module } = await parallelize(net, fsdp());
+    module.weight
+      .sum()
+      .add(module.bias?.sum() ?? 0)
+      .backward();
+    await new sw.SGD(module.parameters()).step();
+    expect((await module.bias?.data())?.length).toBe(0);
+  });
+
+  it('a forward pass in gradient mode that nobody calls backward() of leaves nothing behind', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const model = await parallelize(new sw.Linear(2, 1), ddp());
-    const optimizer = new sw.SGD(model.module.parameters());
-    model.noSync(() =>
-      model
-        .forward(sw.ones([1, 2]))
-        .sum()
-        .backward(),
-    );
-    await expect(optimizer.step()).rejects.toThrow(/last backward\(\) of a step outside of noSync/);
+    const seen: WeakRef<sw.Node>[] = [];
+    class Seen extends sw.Linear {
+      override forward(x: sw.Tensor): sw.Tensor {
+        seen.push(new WeakRef(this.weight.node));
+        return super.forward(x);
+      }
+    }
+    const model = await parallelize(new Seen(2, 1), fsdp());
+    for (let pass = 0; pass < 5; pass++) await model.forward(sw.ones([1, 2])).data();
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: unknown = runInNewContext('gc');
+    await nextTurn(0);
+    if (typeof collectGarbage === 'function') collectGarbage();
+    expect(seen.filter((node) => node.deref() !== undefined).length).toBeLessThan(3);
   });
 
   it('a parameter that no loss of a step uses is an error of the update, which names it', async () => {
@@ -98,13 +177,21 @@ describe('strategies', () => {
     beforeAll(async () => {
       const url = new URL('./ranks/strategy-traps.ts', import.meta.url);
       const world = createThreadsWorld({ size: 2 });
-      ranks = z.array(found).parse(await spawnRanks(2, url, { world }));
+      const data = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
+      ranks = z.array(found).parse(await spawnRanks(2, url, { world, data }));
     });
 
     it.each([
       ['two losses', 'with different parameters add up, and are averaged', [-1.5, -1.5]],
       ['frozen, then released', 'as in a GAN, a parameter is averaged again', [-1.5]],
       ['frozen after parallelize', 'a parameter does not count as unused', [-1.5, 0]],
+      [
+        'a parameter used outside of forward',
+        'as a temperature in the loss, it is whole under zero 1 to 3 and fsdp, and trains',
+        [-6, -1.5, -6, -1.5, -6, -1.5, -6, -1.5],
+      ],
+      ['stateDict()', 'under fsdp is that of the whole model', [1, 2, 3]],
+      ['ranks that differ', 'are not saved as if they had the same (CHECKPOINT)', [10]],
       ['evaluation after training', "all ranks use rank 0's buffers", [1]],
     ])('%s: %s', (name, _, values) => {
       expect(ranks.map((rank) => rank[name])).toEqual([values, values]);

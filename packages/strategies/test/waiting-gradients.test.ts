@@ -26,6 +26,23 @@ describe.each(Object.keys(strategies))('gradients that wait for their reduction:
     }
   });
 
+  it('can have no other gradient put in their place, as by clipping', () => {
+    for (const rank of ranks) {
+      expect(rank[name]?.clipped?.message).toMatch(
+        /wait to be added to it\. Clip and unscale gradients after the last backward\(\)/,
+      );
+    }
+  });
+
+  it('add to gradients that were clipped before', () => {
+    for (const rank of ranks) {
+      expect(rank[name]?.clippedThenAdded).toHaveLength(4);
+      rank[name]?.clippedThenAdded.forEach((value, index) => {
+        expect(value).toBeCloseTo(rank[name]?.factors[index] ?? NaN, 2);
+      });
+    }
+  });
+
   it('are averaged with the next pass outside of noSync, also of parameters that it does not use', () => {
     for (const rank of ranks) {
       expect(rank[name]?.together).toHaveLength(3);

@@ -1,5 +1,6 @@
 import { type Node, noGrad } from '../graph/node.ts';
 import type { PageStore } from '../paging/page.ts';
+import { withoutValues } from '../realize/small-values.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Gradient, GradientHook, GradientReduction, Update } from '../tensor/gradient.ts';
 import { Tensor } from '../tensor/tensor.ts';
@@ -54,7 +55,7 @@ export abstract class DividedParameter extends Parameter {
 
   override get gradientNode(): Node | null {
     const { grad } = this.#own;
-    return grad === null ? null : this.wholeOf(grad).node;
+    return grad === null ? null : withoutValues(() => this.wholeOf(grad)).node;
   }
 
   /** Shape: whole. */
@@ -84,12 +85,12 @@ export abstract class DividedParameter extends Parameter {
 
   override registerPostAccumulateGradHook(hook: GradientHook): () => void {
     return this.#own.registerPostAccumulateGradHook((gradient) =>
-      hook(this.wholeOf(new Tensor(gradient)).node),
+      hook(withoutValues(() => this.wholeOf(new Tensor(gradient))).node),
     );
   }
 
   override assign(value: Tensor): this {
-    this.#own.assign(this.partOf(value));
+    this.#own.assign(withoutValues(() => this.partOf(value)));
     return this;
   }
 
@@ -118,6 +119,6 @@ export abstract class DividedParameter extends Parameter {
   }
 
   #partOf(whole: Node): Node {
-    return noGrad(() => this.partOf(new Tensor(whole))).node;
+    return withoutValues(() => noGrad(() => this.partOf(new Tensor(whole)))).node;
   }
 }

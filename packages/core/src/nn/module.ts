@@ -106,15 +106,16 @@ export abstract class Module {
   }
 
   /**
-   * Parameters and persistent buffers as copies on the host. What is shared stands under all its
-   * names, as in PyTorch. Computes what is pending.
+   * Whole parameters and persistent buffers as copies on the host, whatever strategy was applied: a
+   * collective, where ranks share parameters out. What is shared stands under all its names, as in
+   * PyTorch. Computes what is pending.
    */
   stateDict(): Promise<StateDict> {
     return readStateDict(this.namedState());
   }
 
   /**
-   * Overwrites parameters and buffers, in place. Throws CheckpointError, before anything changes,
+   * Overwrites parameters and buffers, in place, each rank its parts. Throws CheckpointError, before anything changes,
    * listing missing and unexpected names (where strict) and differing shapes together.
    */
   loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {

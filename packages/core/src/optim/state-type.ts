@@ -10,7 +10,7 @@ export interface StateType extends ValueType {
   readonly extent?: Extent;
   /** Mesh axes whose ranks each have a value of their own. Default: as the parameter. */
   readonly varyingOver?: readonly string[];
-  /** What ranks of another number begin with where each had a value of its own. Default: they can't load it. */
+  /** What ranks of another number begin with where each had an f32 value of its own. Default: they can't load it. */
   readonly otherwise?: 'mean';
 }
 

@@ -24,13 +24,13 @@ export function shapeOf({ shape, varying = [] }: StoredTensor): readonly number[
  * where it can't load any, since each rank of another mesh saved its own.
  */
 export function placesToLoad(
-  { varying = [] }: StoredTensor,
+  { varying = [], dtype }: StoredTensor,
   { varyingOver, otherwise }: Pick<SavedType, 'varyingOver' | 'otherwise'>,
 ): readonly Block[] | undefined {
   if (varying.length === 0) return [[]];
   const own = placeOver(varyingOver);
   if (JSON.stringify(own.varying) === JSON.stringify(varying)) return [own.place];
-  return otherwise === 'mean' ? allPlaces(varying) : undefined;
+  return otherwise === 'mean' && dtype === 'f32' ? allPlaces(varying) : undefined;
 }
 
 /** As `each of 4 ranks of 'dp' saved its own`. */

@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, Tensor } from '@shardwise/core';
+import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core';
 import { ShardedPart } from './sharded-part.ts';
 
 /** This rank keeps the whole contents, updates its part, and gives that to the others. */
@@ -18,7 +18,9 @@ abstract class ReplicatedPart extends ShardedPart {
     if (isCurrent && this.#part !== null) return this.#part;
     const rows = this.cut.partShape[0] ?? 0;
     const { index } = this;
-    const slice = noGrad(() => new Tensor(contents).slice(0, index * rows, (index + 1) * rows));
+    const slice = withoutValues(() =>
+      noGrad(() => new Tensor(contents).slice(0, index * rows, (index + 1) * rows)),
+    );
     this.#part = slice.node;
     this.#partOf = contents;
     return slice.node;

@@ -6,6 +6,7 @@ import {
   type Parameter,
   type Shape,
   Tensor,
+  withoutValues,
 } from '@shardwise/core';
 import { CutParameter } from '../tensor-parallel/cut-parameter.ts';
 import { paddedOf, wholeOf } from './cut.ts';
@@ -38,7 +39,7 @@ export class ShardedParameter extends DividedParameter {
 
   override get node(): Node {
     this.checkNotReplaced();
-    const own = this.#shown ?? this.leafOf(this.#part.collectExact());
+    const own = this.#shown ?? withoutValues(() => this.leafOf(this.#part.collectExact()));
     return this.cutParameter?.seen(own) ?? own;
   }
 

@@ -1,6 +1,7 @@
 import {
   currentSession,
   type DType,
+  formatShape,
   type Gradient,
   GradientSum,
   type HostData,
@@ -11,6 +12,7 @@ import {
   partOfExtent,
   type Shape,
   Tensor,
+  TensorStateError,
   type Update,
 } from '@shardwise/core';
 import { type Cut, rangeOf, wholeOf } from './cut.ts';
@@ -104,7 +106,9 @@ export abstract class ShardedPart extends ParameterPart {
     return this.#replacement ?? sumOf(super.gradientNode, this.#reduced);
   }
 
+  /** Throws TensorStateError while gradients wait, of which `node` knows nothing. */
   override setGradientNode(node: Node): void {
+    if (this.#waits) throw waitingError(this.shape);
     if (this.replacesLate) this.#replacement = node;
     else super.setGradientNode(node);
   }
@@ -186,4 +190,15 @@ export abstract class ShardedPart extends ParameterPart {
     this.#reduced = null;
     this.#replacement = null;
   }
+}
+
+function waitingError(shape: Shape): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `to replace the gradient of a part of shape ${formatShape(shape)}`,
+      found: 'gradients of passes inside noSync wait to be added to it',
+      todo: 'Clip and unscale gradients after the last backward(), which is outside of noSync',
+    },
+    { shape },
+  );
 }

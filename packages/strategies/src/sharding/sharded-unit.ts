@@ -6,6 +6,7 @@ import {
   noGrad,
   RecomputeRegion,
   Tensor,
+  withoutValues,
 } from '@shardwise/core';
 import type { AfterForward } from './after-forward.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
@@ -90,12 +91,14 @@ export class ShardedUnit {
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
     const rows = (padded.shape[0] ?? 0) / size;
-    const part = noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows));
+    const part = withoutValues(() =>
+      noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
+    );
     this.#region.remake(padded, () => noGrad(() => allGather(part, axis, 0)).node);
   }
 
   #inRegion<T>(body: () => T): T {
-    return this.#region === null ? body() : this.#region.run(body);
+    return withoutValues(() => (this.#region === null ? body() : this.#region.run(body)));
   }
 }
 

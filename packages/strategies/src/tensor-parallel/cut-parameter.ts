@@ -5,6 +5,7 @@ import {
   type ParameterPart,
   type Shape,
   Tensor,
+  withoutValues,
 } from '@shardwise/core';
 
 /**
@@ -35,7 +36,7 @@ export abstract class CutParameter extends DividedParameter {
 
   /** What expressions read, of an expression of the part. Shape: part -> part or whole. */
   seen(part: Node): Node {
-    return this.#layers > 0 ? part : this.join(new Tensor(part)).node;
+    return this.#layers > 0 ? part : withoutValues(() => this.join(new Tensor(part))).node;
   }
 
   override wholeOf(part: Tensor): Tensor {

@@ -1,4 +1,5 @@
 import {
+  clipGradNorm,
   functional,
   Linear,
   Module,
@@ -32,6 +33,11 @@ export const observations = z.record(
     /** Of a step after backward passes that were inside noSync alone, and of one after another pass outside of it. */
     onlyInside: failure,
     thenOutside: failure,
+    /** Of clipping between a pass that is reduced and one that waits. */
+    clipped: failure,
+    /** Parameters after passes that add to clipped gradients, and with the factors in the losses. */
+    clippedThenAdded: z.array(z.number()),
+    factors: z.array(z.number()),
     /** Losses of a training whose last pass does not use all that waits, and of one without noSync. */
     waited: z.array(z.number()),
     together: z.array(z.number()),
@@ -60,6 +66,9 @@ export async function main({
   for (const [name, strategy] of Object.entries(strategies)) {
     found[name] = {
       ...(await noSyncOnly(strategy(), rank)),
+      clipped: await clippedBetween(strategy(), rank),
+      clippedThenAdded: await added(strategy(), true),
+      factors: await added(strategy(), false),
       waited: await accumulated(strategy(), rank, true),
       together: await accumulated(strategy(), rank, false),
       different: await different(strategy(), rank),
@@ -83,6 +92,39 @@ async function noSyncOnly(
   const onlyInside = await failureOf(optimizer.step());
   pass();
   return { onlyInside, thenOutside: await failureOf(optimizer.step()) };
+}
+
+async function clippedBetween(
+  strategy: Strategy<Module>,
+  rank: number,
+): Promise<z.infer<typeof failure>> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const pass = (): void =>
+    parallel
+      .forward(tensor([[1, rank]]), 'left')
+      .sum()
+      .backward();
+  pass();
+  parallel.noSync(pass);
+  return failureOf((async () => clipGradNorm(parallel.module.parameters(), 0.1))());
+}
+
+/** The gradients of the first pass are [1, 2] in each row, whose norm is the root of 10: they are halved. */
+async function added(strategy: Strategy<Module>, clips: boolean): Promise<number[]> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const { left } = parallel.module;
+  const optimizer = new SGD([left.weight], { lr: 1 });
+  const pass = (factor: number): void =>
+    parallel
+      .forward(tensor([[factor, 2 * factor]]), 'left')
+      .sum()
+      .backward();
+  pass(clips ? 1 : 0.5);
+  if (clips) clipGradNorm([left.weight], Math.sqrt(10) / 2);
+  parallel.noSync(() => pass(2));
+  pass(4);
+  await optimizer.step();
+  return Array.from(await left.weight.data(), Number);
 }
 
 /** The first of two passes uses the left branch, the second one the right. */
