@@ -76,8 +76,8 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
 > {
   readonly module: M;
   /**
-   * Gradients of backward passes built inside `body` stay on this rank and accumulate. Throws ConfigError
-   * for a body that returns a promise, as `synchronously` does.
+   * Gradients of backward passes built inside `body` stay on this rank and accumulate, until a pass outside
+   * of it reduces them all. Throws ConfigError for a body that returns a promise, as `synchronously` does.
    */
   noSync<T>(body: () => T): T;
 }
