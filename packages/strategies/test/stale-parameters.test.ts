@@ -2,16 +2,18 @@ import { createMesh, singleGroup } from '@shardwise/collectives';
 import {
   Adam,
   clipGradNorm,
+  ConfigError,
   hostPages,
   LearningRateScheduler,
   Linear,
   LossScaler,
-  type Module,
+  Module,
   ones,
   Sequential,
   setRank,
   SGD,
   type Strategy,
+  type Tensor,
   TensorStateError,
 } from '@shardwise/core';
 import {
@@ -123,5 +125,29 @@ describe.each([
       .backward();
     await optimizer.step();
     expect(await model.weight.data()).not.toEqual(before);
+  });
+});
+
+describe.each(
+  Object.entries({ ...replacing, ddp: () => ddp(), dataParallel: () => dataParallel() }),
+)('%s', (_, strategy) => {
+  it('refuses a forward pass of a model that parameters were put into since, which ranks would not share', async () => {
+    class Net extends Module {
+      readonly '0' = new Linear(2, 2);
+      head = new Linear(2, 1);
+
+      /** Shape: x [B, 2] -> [B, 1]. */
+      forward(x: Tensor): Tensor {
+        return this.head.forward(this['0'].forward(x));
+      }
+    }
+    const model = new Net();
+    const parallel = await parallelize(model, strategy());
+    expect(parallel.forward(ones([1, 2])).shape).toEqual([1, 1]);
+    model.head = new Linear(2, 3);
+    expect(() => parallel.forward(ones([1, 2]))).toThrow(ConfigError);
+    expect(() => parallel.forward(ones([1, 2]))).toThrow(
+      /head\.weight, head\.bias was put into it after .*before parallelize\(\)/,
+    );
   });
 });

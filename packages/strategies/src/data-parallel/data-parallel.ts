@@ -18,6 +18,7 @@ import {
 } from '@shardwise/core';
 import { shareBuffers } from '../share-buffers.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { mapTensors } from '../map-tensors.ts';
@@ -57,12 +58,14 @@ export class DataParallel<
   /** Also of parameters that do not train now. */
   readonly #gradients: readonly Gradient[];
   readonly #trained: TrainedParameters;
+  readonly #known: KnownParameters;
   readonly #unmark: () => void;
 
   private constructor(model: M & Model<Inputs, Output>, axis: string) {
     this.module = model;
     this.#axis = axis;
     const named = model.namedParameters();
+    this.#known = new KnownParameters('dataParallel', model);
     this.#unmark = markAveraged('dataParallel', model.parameters());
     this.#trained = new TrainedParameters(named, axis);
     this.#gradients = named.map(([, { part }]) => {
@@ -97,9 +100,11 @@ export class DataParallel<
    * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
    * passed on), those of the output are put together along it; scalars become a row each. Shape:
    * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
-   * for an input that requires a gradient: gradients end at the batch.
+   * for an input that requires a gradient: gradients end at the batch; ConfigError for a model that
+   * parameters were put into since.
    */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
     this.#trained.check();
     this.#trained.refresh();
     this.replicate();

@@ -24,6 +24,7 @@ import {
   type OptionRules,
   positive,
 } from '../options/option-rules.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
@@ -89,6 +90,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
 {
   readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
+  readonly #known: KnownParameters;
   readonly #axis: string;
   /** Null where each rank keeps its own buffers. */
   readonly #bufferSharing: BufferSharing | null;
@@ -103,6 +105,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   ) {
     this.module = model;
     this.#reducer = reducer;
+    this.#known = new KnownParameters('ddp', model);
     this.#axis = axis;
     this.#bufferSharing = broadcastBuffers ? new BufferSharing(model) : null;
     this.#unmark = markAveraged('ddp', model.parameters());
@@ -141,7 +144,9 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     return new DistributedDataParallel<M, Inputs, Output>(model, reducer, axis, broadcastBuffers);
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
     const { enabled } = this.#reducer;
     const buffers = this.#bufferSharing?.begin({ synchronizes: enabled }) ?? false;
     const gradients = enabled && isGradEnabled();

@@ -19,6 +19,7 @@ import {
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { BufferSharing } from '../buffer-sharing.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
@@ -87,6 +88,7 @@ export class ShardedModel<
     this.#beginForward = beginForward;
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
     this.#beginForward(this.#reducer.enabled);
     return this.module.forward(...inputs);
@@ -159,11 +161,13 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
     prefetch: options.prefetch,
     mixedPrecision: options.mixedPrecision,
   });
+  const known = new KnownParameters('a strategy that shares out states', model);
   const buffers = new BufferSharing(model);
   const shareBuffers = (): void => buffers.share((message) => ofRankZero(message, options));
   shareBuffers();
   await currentSession().realize([]);
   return new ShardedModel<M, Inputs, Output>(model, sharded, reducer, (synchronizes) => {
+    known.check();
     if (options.broadcastBuffers && buffers.begin({ synchronizes })) shareBuffers();
   });
 }

@@ -20,6 +20,7 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { inLayer } from './in-layer.ts';
 import { matchesModule } from './module-pattern.ts';
@@ -74,11 +75,16 @@ class TensorParallelModel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
 
+  readonly #known: KnownParameters;
+
   constructor(module: M & Model<Inputs, Output>) {
     this.module = module;
+    this.#known = new KnownParameters('tensor parallelism', module);
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
     return this.module.forward(...inputs);
   }
 
