@@ -124,9 +124,10 @@ export class Reducer {
     this.#announced = sends ? 'one' : 'none';
   }
 
-  /** Passes need not be announced any more. */
+  /** Passes need not be announced any more: all ranks have sent and computed the same ones. */
   endAnnouncements(): void {
     this.#announced = null;
+    this.#arrivals?.settle();
   }
 
   /** Takes part in a pass of the other ranks, with gradients of zeros. */

@@ -37,7 +37,8 @@ class Scale extends Module {
   /** Shape: x [1] -> []. */
   forward(x: Tensor): Tensor {
     noGrad(() => this.seen.assign(this.seen.add(1)));
-    return this.weight.mul(x).sum().add(this.other.mul(x).sum());
+    // Backward comes to the first one first.
+    return this.other.mul(x.mul(10)).sum().add(this.weight.mul(x).sum());
   }
 }
 
@@ -104,6 +105,10 @@ async function train(
   };
   try {
     await join(zeroRedundancy ? [parallel, sharded] : [parallel], body, options);
+    // Once more, on all ranks.
+    optimizer.zeroGrad();
+    parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
+    await optimizer.step();
   } catch (caught) {
     if (!ShardwiseError.isInstance(caught)) throw caught;
     error = { code: caught.code, message: caught.message };
