@@ -68,7 +68,7 @@ export {
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
-export type { MixedPrecision } from './sharding/mixed-precision.ts';
+export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
 export {
   constructSharded,
   type ConstructPartitioned,

@@ -25,17 +25,18 @@ export class RankAgreement {
     this.#sent.push(all.retain());
   }
 
-  /** Whether it is known by now that a rank had another text. */
-  isBroken(): boolean {
+  /** The first rank of which it is known by now that it had another text than rank 0; undefined where none had. */
+  differingRank(): number | undefined {
     for (let [sent] = this.#sent; sent !== undefined; [sent] = this.#sent) {
       const bytes = bytesNow(sent);
-      if (bytes === undefined) return false;
+      if (bytes === undefined) return undefined;
       const hashes = new Int32Array(bytes.slice().buffer);
       this.#sent.shift();
       sent.dispose();
-      if (hashes.some((hash) => hash !== hashes[0])) return true;
+      const other = hashes.findIndex((hash) => hash !== hashes[0]);
+      if (other >= 0) return other;
     }
-    return false;
+    return undefined;
   }
 }
 

@@ -1,21 +1,11 @@
-import {
-  allGather,
-  CollectiveMismatchError,
-  currentSession,
-  fromData,
-  noGrad,
-  type Tensor,
-} from '@shardwise/core';
-import { bytesNow } from './bytes-now.ts';
+import { CollectiveMismatchError, currentSession, type Tensor } from '@shardwise/core';
+import { RankAgreement } from './rank-agreement.ts';
 
-/**
- * Which parameters train. That may change between passes, on all ranks alike: each rank's choice
- * travels in the program that first has it, and is compared once that has run.
- */
+/** Which parameters train. That may change between passes, on all ranks alike. */
 export class TrainedParameters {
   readonly #named: readonly (readonly [name: string, parameter: Tensor])[];
   readonly #axis: string;
-  readonly #sent: Tensor[] = [];
+  readonly #agreement: RankAgreement;
   #flags: readonly boolean[];
 
   /** All ranks must have the same ones now. */
@@ -23,6 +13,7 @@ export class TrainedParameters {
     this.#named = named;
     this.#axis = axis;
     this.#flags = this.#current();
+    this.#agreement = new RankAgreement([axis], this.#flags.join(' '));
   }
 
   /** By parameter, as of the latest refresh. */
@@ -35,22 +26,14 @@ export class TrainedParameters {
     const flags = this.#current();
     if (flags.every((flag, index) => flag === this.#flags[index])) return false;
     this.#flags = flags;
-    const own = fromData(Int32Array.of(hashOf(flags)), [1], 'i32');
-    this.#sent.push(noGrad(() => allGather(own, this.#axis, 0)).retain());
+    this.#agreement.say(flags.join(' '));
     return true;
   }
 
   /** Throws CollectiveMismatchError where it is known by now that ranks train different ones. */
   check(): void {
-    for (let [sent] = this.#sent; sent !== undefined; [sent] = this.#sent) {
-      const bytes = bytesNow(sent);
-      if (bytes === undefined) return;
-      const hashes = new Int32Array(bytes.slice().buffer);
-      this.#sent.shift();
-      sent.dispose();
-      const other = hashes.findIndex((hash) => hash !== hashes[0]);
-      if (other >= 0) throw this.#difference(other);
-    }
+    const other = this.#agreement.differingRank();
+    if (other !== undefined) throw this.#difference(other);
   }
 
   #current(): readonly boolean[] {
@@ -69,11 +52,4 @@ export class TrainedParameters {
       { rank: other, frozen },
     );
   }
-}
-
-/** FNV-1a. */
-function hashOf(flags: readonly boolean[]): number {
-  let hash = 0x811c9dc5 | 0;
-  for (const flag of flags) hash = Math.imul(hash ^ (flag ? 1 : 2), 0x01000193);
-  return hash;
 }

@@ -23,8 +23,12 @@ import {
   flag,
   type OptionRules,
   positive,
+  record,
 } from '../options/option-rules.ts';
 import { KnownParameters } from '../known-parameters.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import { lowerPrecision } from '../mixed-precision/lower-precision.ts';
+import { gradientDtypeOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
@@ -57,6 +61,8 @@ export interface DistributedDataParallelOptions {
   readonly gradientAsBucketView?: boolean;
   /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
   readonly commHook?: CommHook;
+  /** What is stored and reduced in fewer bits; each rank updates all parameters in f32. Default: everything is f32. */
+  readonly mixedPrecision?: MixedPrecision;
   /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
   readonly gradientPredivideFactor?: number;
 }
@@ -78,6 +84,7 @@ export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
   gradientAsBucketView: flag,
   commHook: callback,
   gradientPredivideFactor: checkedLater,
+  mixedPrecision: record,
 };
 
 /**
@@ -121,7 +128,8 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   ): Promise<DistributedDataParallel<M, Inputs, Output>> {
     checkOptions('ddp', options, ddpOptionRules);
     const { axis = 'dp', broadcastBuffers = true, findUnusedParameters = false } = options;
-    const { staticGraph = false } = options;
+    const { staticGraph = false, mixedPrecision } = options;
+    checkMixedPrecision(mixedPrecision);
     const hook = hookOf(options);
     const parameters = [...model.namedParameters()];
     requireUnaveraged('ddp of a model', parameters);
@@ -132,14 +140,16 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
       tensors.map(([, { part }]) => part),
       axis,
     );
+    if (mixedPrecision !== undefined) await lowerPrecision(model, mixedPrecision);
     const limit = options.bucketBytes ?? bucketBytes;
-    const parts = parameters.map(([name, { part }]) => [name, part] as const);
+    const parts = model.namedParameters().map(([name, { part }]) => [name, part] as const);
     const reducer = new Reducer(parts, {
       axis,
       bucketLimitsBytes: [Math.min(firstBucketBytes, limit), limit],
       findUnusedParameters,
       staticGraph,
       hook,
+      gradientDtype: gradientDtypeOf(mixedPrecision),
     });
     return new DistributedDataParallel<M, Inputs, Output>(model, reducer, axis, broadcastBuffers);
   }
@@ -208,7 +218,7 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     return this.#reducer.bucketNames;
   }
 
-  /** Ends the averaging: the module is an ordinary one again. */
+  /** Ends the averaging: the module is an ordinary one again, but for mixed precision, in which it stays. */
   detach(): M {
     this.#reducer.detach();
     this.#unmark();

@@ -1,6 +1,7 @@
 import {
   axisOf,
   currentSession,
+  type DType,
   type Gradient,
   noGrad,
   queueAfterBackward,
@@ -11,7 +12,7 @@ import {
 } from '@shardwise/core';
 import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
-import { assignBuckets } from './buckets.ts';
+import { assignBuckets, type BucketItem } from './buckets.ts';
 import { type CommHook, runHook } from './comm-hook.ts';
 import { GradBucket } from './grad-bucket.ts';
 import { UsedParameters } from './used-parameters.ts';
@@ -26,6 +27,8 @@ export interface ReducerOptions {
   readonly staticGraph: boolean;
   /** How a bucket is averaged. */
   readonly hook: CommHook;
+  /** Of gradients; undefined: as their parameters. */
+  readonly gradientDtype: DType | undefined;
 }
 
 /** A parameter and what it collects. */
@@ -38,8 +41,8 @@ interface Leaf {
 /** A backward pass that is under way. */
 interface Pass {
   readonly sends: boolean;
-  /** What it has still to come to. */
-  readonly awaited: Set<number>;
+  /** What it has still to come to, and how often: parameters may stand in several places for it. */
+  readonly awaited: Map<number, number>;
   /** How many buckets have left. */
   launched: number;
 }
@@ -140,10 +143,23 @@ export class Reducer {
 
   #fillBuckets(): readonly (readonly number[])[] {
     const order = this.#order.filter((index) => this.#trained.flags[index]);
-    const parameters = order.flatMap((index) => this.#leaves[index]?.parameter ?? []);
-    return assignBuckets(parameters, this.#options.bucketLimitsBytes).map(({ indices }) =>
+    const items = order.map((index) => this.#typeOf(index));
+    return assignBuckets(items, this.#options.bucketLimitsBytes).map(({ indices }) =>
       indices.flatMap((position) => order[position] ?? []),
     );
+  }
+
+  #typeOf(index: number): BucketItem {
+    const { shape = [], dtype = 'f32' } = this.#leaves[index]?.parameter ?? {};
+    return { shape, dtype: this.#options.gradientDtype ?? dtype };
+  }
+
+  /** Of this rank, and of earlier passes inside noSync. */
+  #localOf(index: number): Tensor {
+    const node = this.#leaves[index]?.gradient.local.node ?? null;
+    if (node !== null) return new Tensor(node);
+    const { shape, dtype } = this.#typeOf(index);
+    return zeros(shape, dtype);
   }
 
   #refillBuckets(): void {
@@ -158,12 +174,13 @@ export class Reducer {
     if (this.#pass === null) {
       this.#trained.check();
       if (this.enabled) this.#takeAnnounced();
-      this.#pass = { sends: this.enabled, awaited: new Set(), launched: 0 };
+      this.#pass = { sends: this.enabled, awaited: new Map(), launched: 0 };
       queueAfterBackward((completed) => this.#finish(completed));
       this.#used.beginPass();
       if (this.enabled) this.#refillBuckets();
     }
-    this.#pass.awaited.add(index);
+    const { awaited } = this.#pass;
+    awaited.set(index, (awaited.get(index) ?? 0) + 1);
   }
 
   #arrive(index: number): void {
@@ -171,7 +188,9 @@ export class Reducer {
     const pass = this.#pass;
     if (pass === null || !pass.sends) return;
     this.#arrivals?.arrive(index);
-    pass.awaited.delete(index);
+    const left = (pass.awaited.get(index) ?? 1) - 1;
+    if (left > 0) pass.awaited.set(index, left);
+    else pass.awaited.delete(index);
     this.#launchComplete(pass);
   }
 
@@ -193,9 +212,7 @@ export class Reducer {
         axis: this.#options.axis,
         names: leaves.map(({ name }) => name),
         parameters: leaves.map(({ parameter }) => parameter),
-        gradients: leaves.map(({ gradient: { local }, parameter: { shape, dtype } }) =>
-          local.node === null ? zeros(shape, dtype) : new Tensor(local.node),
-        ),
+        gradients: indices.map((index) => this.#localOf(index)),
       });
       const averaged = runHook(this.#options.hook, bucket);
       indices.forEach((index, position) => {

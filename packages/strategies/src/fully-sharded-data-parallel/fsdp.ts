@@ -9,8 +9,8 @@ import {
   type OptionRules,
   record,
 } from '../options/option-rules.ts';
-import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
-import type { MixedPrecision } from '../sharding/mixed-precision.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import {
   shardModel,
   type ShardedModelStrategy,

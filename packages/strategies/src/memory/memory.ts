@@ -7,7 +7,7 @@ import {
   type ParameterState,
   type Tensor,
 } from '@shardwise/core';
-import { ShardedPart } from '../sharding/sharded-part.ts';
+import { StoredPart } from '../stored-part.ts';
 
 /** What this rank keeps now, in bytes of its device. */
 export interface MemoryUse {
@@ -81,7 +81,7 @@ function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Nod
 }
 
 function storedOf({ part }: Parameter): Node {
-  return part instanceof ShardedPart ? part.stored : part.contents;
+  return part instanceof StoredPart ? part.stored : part.contents;
 }
 
 /** Where a node's contents lie; an update that has not run will write where its target lies. */

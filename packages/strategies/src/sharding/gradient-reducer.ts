@@ -65,7 +65,7 @@ export class GradientReducer {
   }
 
   #check(part: ShardedPart, { leaves }: Update): void {
-    if (this.#agreement.isBroken()) throw this.#difference();
+    if (this.#agreement.differingRank() !== undefined) throw this.#difference();
     if (!part.waits) return;
     const updated = [...this.#names].filter(([each]) => leaves.has(each));
     const waiting = updated.filter(([each]) => each.waits).map(([, name]) => name);

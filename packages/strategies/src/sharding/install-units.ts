@@ -1,8 +1,8 @@
 import { LayoutError, type Module } from '@shardwise/core';
 import type { AfterForward } from './after-forward.ts';
-import { castFloats } from './cast-floats.ts';
+import { castFloats } from '../mixed-precision/cast-floats.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';
-import type { MixedPrecision } from './mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import { ShardedUnit } from './sharded-unit.ts';
 

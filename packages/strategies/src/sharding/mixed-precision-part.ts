@@ -8,7 +8,7 @@ import {
   type Shape,
   Tensor,
 } from '@shardwise/core';
-import type { MixedPrecision } from './mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface MixedPrecisionPartOptions extends ShardedPartOptions {

@@ -1,8 +1,6 @@
 import {
   axisOf,
-  ConfigError,
   currentSession,
-  type DType,
   dtypes,
   type Model,
   type Module,
@@ -22,10 +20,11 @@ import { BufferSharing } from '../buffer-sharing.ts';
 import { KnownParameters } from '../known-parameters.ts';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
+import { requireFloat32 } from '../mixed-precision/require-float32.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
 import { checkInitialPart } from './check-initial-part.ts';
 import { type CutRule, cutOf, paddedBytes, partBytes, rangeOf } from './cut.ts';
-import type { MixedPrecision } from './mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';
 import { GradientReducer } from './gradient-reducer.ts';
 import { checkUnits, installUnits } from './install-units.ts';
@@ -189,7 +188,7 @@ async function partOf(parameter: Parameter, options: ShardingOptions): Promise<S
   const { size, rank: index } = axisOf(currentSession().mesh, axis);
   const { part: of, initialPart: initial, requiresGrad } = parameter;
   const { shape, dtype } = of;
-  if (dtype !== 'f32') throw notFloat32(dtype);
+  requireFloat32('to share out', of);
   const cut = cutOf(shape, shape.length === 0 ? 'flat' : rule, size);
   const common = { cut, axis, index, requiresGrad, of };
   if (initial !== null) {
@@ -216,17 +215,6 @@ async function partOf(parameter: Parameter, options: ShardingOptions): Promise<S
       keepsGradient: sharded === 'optimizer' ? 'whole' : 'part',
     });
   }
-}
-
-function notFloat32(dtype: DType): ConfigError {
-  return new ConfigError(
-    {
-      asked: `to share out a parameter of ${dtype}`,
-      found: 'optimizers update f32 values',
-      todo: 'Build the model in f32, and choose mixedPrecision for what is stored and sent',
-    },
-    { dtype },
-  );
 }
 
 async function valuesOfRankZero(tensor: Tensor, options: ShardingOptions): Promise<Uint8Array> {

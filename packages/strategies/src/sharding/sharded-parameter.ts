@@ -1,14 +1,5 @@
-import {
-  allGather,
-  DividedParameter,
-  type Node,
-  noGrad,
-  type Parameter,
-  type Shape,
-  Tensor,
-  withoutValues,
-} from '@shardwise/core';
-import { CutParameter } from '../tensor-parallel/cut-parameter.ts';
+import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core';
+import { StandInParameter } from '../stand-in-parameter.ts';
 import { paddedOf, wholeOf } from './cut.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
@@ -18,42 +9,19 @@ import type { ShardedPart } from './sharded-part.ts';
  * collected for all of the unit; expressions elsewhere each make it whole, and what it owes them is
  * reduced with the rest of its gradient.
  */
-export class ShardedParameter extends DividedParameter {
-  /** Where layers compute with a part that other axes share out: what that is a part of. */
-  readonly cutParameter: CutParameter | null;
+export class ShardedParameter extends StandInParameter {
   readonly #part: ShardedPart;
   readonly #group: GradientGroup;
-  #shown: Node | null = null;
 
-  /** `original` is what is cut; its contents are freed. */
+  /** `original` is what is cut. */
   constructor(part: ShardedPart, original: Parameter, group: GradientGroup) {
-    super(original.shape, part);
-    this.cutParameter = original instanceof CutParameter ? original : null;
+    super(original);
     this.#part = part;
     this.#group = group;
   }
 
   override get part(): ShardedPart {
     return this.#part;
-  }
-
-  override get node(): Node {
-    this.checkNotReplaced();
-    const own = this.#shown ?? withoutValues(() => this.leafOf(this.#part.collectExact()));
-    return this.cutParameter?.seen(own) ?? own;
-  }
-
-  override get shape(): Shape {
-    return this.cutParameter?.shape ?? super.shape;
-  }
-
-  override get dtype(): Tensor['dtype'] {
-    return this.#shown?.dtype ?? super.dtype;
-  }
-
-  /** Has expressions read `own` from now on; with null, each a whole of its own. Shape: what was cut. */
-  show(own: Node | null): void {
-    this.#shown = own;
   }
 
   /** A node of this pass alone, at which backward ends. Shape: padded -> what was cut. */
@@ -73,5 +41,9 @@ export class ShardedParameter extends DividedParameter {
     const [rows = 0] = cut.partShape;
     const own = this.cutParameter?.partOf(whole) ?? whole;
     return paddedOf(own, cut).slice(0, index * rows, (index + 1) * rows);
+  }
+
+  protected override elsewhere(): Node {
+    return this.leafOf(this.#part.collectExact());
   }
 }

@@ -8,13 +8,13 @@ import {
   type Node,
   noGrad,
   type PageStore,
-  ParameterPart,
   partOfExtent,
   type Shape,
   Tensor,
   TensorStateError,
   type Update,
 } from '@shardwise/core';
+import { StoredPart } from '../stored-part.ts';
 import { type Cut, rangeOf, wholeOf } from './cut.ts';
 import { sumOf } from './sum-of.ts';
 
@@ -33,7 +33,7 @@ export interface ShardedPartOptions {
  * The part that this rank updates of a ShardedParameter. Kinds of it differ in what else the rank keeps:
  * contents and gradients of its part, or of the whole.
  */
-export abstract class ShardedPart extends ParameterPart {
+export abstract class ShardedPart extends StoredPart {
   readonly cut: Cut;
   readonly axis: string;
   readonly index: number;
@@ -81,11 +81,6 @@ export abstract class ShardedPart extends ParameterPart {
   /** Of the leaf, whatever expression stands for it. */
   override get requiresGrad(): boolean {
     return this.contents.requiresGrad;
-  }
-
-  /** What this rank keeps of the values that forward reads; `contents` is what is updated. */
-  get stored(): Node {
-    return this.contents;
   }
 
   /** The parts of all ranks, as forward passes read them. Shape: -> padded. */

@@ -69,14 +69,14 @@ export class ShardedUnit {
     const collected = this.collect();
     this.#lastCollected = collected;
     for (const padded of collected) this.#share(padded);
-    const leaves = this.#inRegion(() =>
-      this.parameters.map((parameter, index) => {
+    this.#inRegion(() => {
+      for (const [index, parameter] of this.parameters.entries()) {
         const padded = collected[index];
         if (padded === undefined) throw new RangeError('a parameter that was not collected');
-        return parameter.leafOf(padded);
-      }),
-    );
-    this.parameters.forEach((parameter, index) => parameter.show(leaves[index] ?? null));
+        const leaf = parameter.leafOf(padded);
+        parameter.show(() => leaf);
+      }
+    });
     try {
       return body();
     } finally {

@@ -1,5 +1,5 @@
 import { type Parameter, synchronously } from '@shardwise/core';
-import { ShardedParameter } from '../sharding/sharded-parameter.ts';
+import { StandInParameter } from '../stand-in-parameter.ts';
 import { CutParameter } from './cut-parameter.ts';
 
 /**
@@ -17,6 +17,6 @@ export function inLayer<T>(parameters: readonly (Parameter | null)[], body: () =
 }
 
 function cutOf(parameter: Parameter | null): CutParameter | null {
-  if (parameter instanceof ShardedParameter) return parameter.cutParameter;
+  if (parameter instanceof StandInParameter) return parameter.cutParameter;
   return parameter instanceof CutParameter ? parameter : null;
 }

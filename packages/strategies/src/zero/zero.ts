@@ -1,6 +1,6 @@
 import type { ParameterSpec, Plan } from '@shardwise/core';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
-import type { MixedPrecision } from '../sharding/mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { checkOptions } from '../options/check-options.ts';
 import {
   axisName,
@@ -13,7 +13,7 @@ import {
   record,
   required,
 } from '../options/option-rules.ts';
-import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import {
   shardModel,
   type ShardedModelStrategy,

@@ -24,6 +24,7 @@ const f16 = { parameterDtype: 'f16' } as const;
 
 export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   DDP: () => ddp(),
+  'DDP in f16': () => ddp({ mixedPrecision: f16 }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-1 in f16': () => zero({ stage: 1, mixedPrecision: f16 }),
   'ZeRO-2 in f16': () => zero({ stage: 2, mixedPrecision: f16 }),

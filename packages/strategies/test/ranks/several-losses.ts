@@ -61,6 +61,10 @@ const styles = { 'trunk.0': colwiseParallel(), 'trunk.1': rowwiseParallel() };
 
 export const variants: Readonly<Record<string, Variant>> = {
   DDP: { strategy: () => ddp() },
+  'DDP in bf16, reduced in f32': {
+    strategy: () => ddp({ mixedPrecision: { parameterDtype: 'bf16', reduceDtype: 'f32' } }),
+    tolerance: 2e-2,
+  },
   'DDP in buckets of one parameter': { strategy: () => ddp({ bucketBytes: 1 }) },
   'DDP with findUnusedParameters': { strategy: () => ddp({ findUnusedParameters: true }) },
   'DDP of a static graph': { strategy: () => ddp({ staticGraph: true }) },

@@ -1,3 +1,5 @@
+import type { DType } from '@shardwise/core';
+
 /** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
 export interface MixedPrecision {
   /**
@@ -15,4 +17,9 @@ export interface MixedPrecision {
   readonly castForwardInputs?: boolean;
   /** To what floating-point results of the model's forward are converted. Default: as they were computed. */
   readonly outputDtype?: 'f16' | 'bf16' | 'f32';
+}
+
+/** In which gradients are reduced and kept; undefined without mixed precision, where they are as parameters are. */
+export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined {
+  return policy?.reduceDtype ?? policy?.parameterDtype;
 }
