@@ -1,15 +1,15 @@
 import {
+  checkOptions,
   dtypes,
   elementCount,
   type Layout,
   LayoutError,
   type Module,
+  option,
   type ParameterSpec,
   type Plan,
   type Strategy,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { axisName } from '../options/option-rules.ts';
 import { DataParallel, type DataParallelOptions } from './data-parallel.ts';
 import { master } from './scatter-gather.ts';
 
@@ -18,7 +18,7 @@ import { master } from './scatter-gather.ts';
  * has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
  */
 export function dataParallel(options: DataParallelOptions = {}): Strategy<Module> {
-  checkOptions('dataParallel', options, { axis: axisName });
+  checkOptions('dataParallel', options, { axis: option.axisName });
   const { axis = 'dp' } = options;
   return {
     name: 'dataParallel',

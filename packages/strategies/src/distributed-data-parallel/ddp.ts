@@ -1,13 +1,13 @@
 import {
+  checkOptions,
   dtypes,
   elementCount,
-  LayoutError,
   type Layout,
+  LayoutError,
   type Module,
   type Plan,
   type Strategy,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import {
   ddpOptionRules,

@@ -1,26 +1,20 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   ConfigError,
   currentSession,
   isGradEnabled,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   synchronously,
   type Tensor,
 } from '@shardwise/core';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
-import { checkOptions } from '../options/check-options.ts';
-import {
-  axisName,
-  callback,
-  checkedLater,
-  flag,
-  type OptionRules,
-  positive,
-} from '../options/option-rules.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
@@ -53,14 +47,14 @@ export interface DistributedDataParallelOptions {
 }
 
 export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
-  axis: axisName,
-  bucketBytes: positive,
-  broadcastBuffers: flag,
-  findUnusedParameters: flag,
-  staticGraph: flag,
-  gradientAsBucketView: flag,
-  commHook: callback,
-  gradientPredivideFactor: checkedLater,
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  broadcastBuffers: option.flag,
+  findUnusedParameters: option.flag,
+  staticGraph: option.flag,
+  gradientAsBucketView: option.flag,
+  commHook: option.callback(),
+  gradientPredivideFactor: option.checkedLater(),
 };
 
 /**

@@ -1,4 +1,5 @@
 import {
+  checkOptions,
   CheckpointError,
   ConfigError,
   elementCount,
@@ -8,12 +9,12 @@ import {
   type GeneratorState,
   type HostArray,
   type HostArrays,
+  option,
+  type OptionRules,
   sameShape,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { checkedLater, count, flag, type OptionRules } from '../options/option-rules.ts';
 
 /** PyTorch's PowerSGDState, with its defaults. */
 export interface PowerSgdOptions {
@@ -44,13 +45,13 @@ export interface PowerSgdStateDict {
 }
 
 const optionRules: OptionRules<PowerSgdOptions> = {
-  matrixApproximationRank: checkedLater,
-  startIteration: checkedLater,
-  minCompressionRate: checkedLater,
-  useErrorFeedback: flag,
-  warmStart: flag,
-  orthogonalizationEpsilon: checkedLater,
-  seed: count,
+  matrixApproximationRank: option.checkedLater(),
+  startIteration: option.checkedLater(),
+  minCompressionRate: option.checkedLater(),
+  useErrorFeedback: option.flag,
+  warmStart: option.flag,
+  orthogonalizationEpsilon: option.checkedLater(),
+  seed: option.count,
 };
 
 /** A gradient as a matrix, with what is kept of it between steps. */

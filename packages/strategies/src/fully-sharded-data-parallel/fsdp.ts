@@ -1,13 +1,12 @@
-import { LayoutError, type Module, type PageStore, type Strategy } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
 import {
-  axisName,
-  callback,
-  checkedLater,
-  count,
+  checkOptions,
+  LayoutError,
+  type Module,
+  option,
   type OptionRules,
-  record,
-} from '../options/option-rules.ts';
+  type PageStore,
+  type Strategy,
+} from '@shardwise/core';
 import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
 import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
@@ -40,13 +39,13 @@ export interface FullyShardedDataParallelOptions {
 }
 
 const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
-  axis: axisName,
-  replicas: axisName,
-  reshardAfterForward: checkedLater,
-  unitOf: callback,
-  prefetch: count,
-  pages: record,
-  mixedPrecision: record,
+  axis: option.axisName,
+  replicas: option.axisName,
+  reshardAfterForward: option.checkedLater(),
+  unitOf: option.callback(),
+  prefetch: option.count,
+  pages: option.object(),
+  mixedPrecision: option.object(),
 };
 
 /**

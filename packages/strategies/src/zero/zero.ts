@@ -1,17 +1,14 @@
-import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
+import {
+  checkOptions,
+  type Module,
+  option,
+  type OptionRules,
+  type ParameterSpec,
+  type Plan,
+  type Strategy,
+} from '@shardwise/core';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import type { MixedPrecision } from '../sharding/mixed-precision.ts';
-import { checkOptions } from '../options/check-options.ts';
-import {
-  axisName,
-  callback,
-  count,
-  oneOf,
-  type OptionRules,
-  positive,
-  record,
-  required,
-} from '../options/option-rules.ts';
 import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
 import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
 import type { ShardedStates } from '../sharding/sharded-states.ts';
@@ -36,12 +33,12 @@ export interface ZeroOptions {
 }
 
 const optionRules: OptionRules<ZeroOptions> = {
-  stage: required(oneOf(1, 2, 3)),
-  axis: axisName,
-  bucketBytes: positive,
-  unitOf: callback,
-  prefetch: count,
-  mixedPrecision: record,
+  stage: option.required(option.oneOf(1, 2, 3)),
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  unitOf: option.callback(),
+  prefetch: option.count,
+  mixedPrecision: option.object(),
 };
 
 const gradientBucketBytes = 4 * 1024 * 1024;
