@@ -1,5 +1,11 @@
 export * from './spec/index.ts';
-export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
+export {
+  Tensor,
+  type MatmulOptions,
+  type Operand,
+  type ReduceOptions,
+  type VarianceOptions,
+} from './tensor/tensor.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
 export { takeExtent } from './tensor/take-extent.ts';
 export {

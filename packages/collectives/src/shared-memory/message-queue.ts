@@ -1,4 +1,4 @@
-import { dtypes, type DType } from '@shardwise/core/spec';
+import { dtypeNames, dtypes } from '@shardwise/core/spec';
 import type { Limits, Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
@@ -29,8 +29,6 @@ interface PendingTransfer {
   message: number | undefined;
   piece: number;
 }
-
-const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
 /** One rank's sends and receives of one group. */
 export class MessageQueue {

@@ -1,5 +1,5 @@
 import type { GeneratorState } from '../random/generator-state.ts';
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
@@ -21,6 +21,9 @@ import { type ResumableSampler, resumable } from './resumable-sampler.ts';
 import { SequentialSampler } from './sequential-sampler.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
+import { checkByRules } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /** With `workers`, a description of a dataset that each worker builds. */
@@ -45,6 +48,21 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   readonly workers?: number;
 }
 
+const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
+  dataset: option.required(
+    option.object('a dataset, with length and get(index), or one for workers'),
+  ),
+  batchSize: option.integer(1),
+  dropLast: option.flag,
+  sampler: option.object('a sampler'),
+  shuffle: option.flag,
+  seed: option.count,
+  generator: option.instanceOf(Generator),
+  collate: option.callback(),
+  prefetch: option.count,
+  workers: option.count,
+};
+
 /** An epoch, and how far it has been handed out. */
 interface Cursor {
   readonly epoch: number;
@@ -68,10 +86,9 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   #cursor: Cursor = cursorAt(0);
 
   constructor(options: DataLoaderOptions<Sample>) {
+    checkByRules('DataLoader', options, loaderRules);
     const { batchSize = 1, dropLast = false, workers = 0, prefetch = 2 * workers } = options;
-    checkInteger('a data loader', 'workers', workers, 0);
-    checkInteger('a data loader', 'prefetch', prefetch, 0);
-    checkOptions(options);
+    checkConflicts(options);
     this.#options = options;
     this.#sampler = samplerOf(options);
     this.#batches = new BatchSampler(this.#sampler, batchSize, dropLast);
@@ -220,7 +237,7 @@ function samplerOf<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>)
 }
 
 /** Throws ConfigError where options contradict each other. */
-function checkOptions<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
+function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
   const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
   const described = !('get' in dataset);
   const random = seed !== undefined || generator !== undefined;

@@ -5,6 +5,17 @@ import type { BatchSource } from './batch-source.ts';
 import type { ArrayTree } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+
+const workerDatasetRules: OptionRules<WorkerDataset> = {
+  module: option.required(option.either(option.text, option.instanceOf(URL))),
+  export: option.text,
+  arguments: option.listOf(option.checkedLater()),
+  collate: option.text,
+  length: option.required(option.count),
+};
 
 /** Has batches made by worker threads, in turns. Node only. */
 export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch> {
@@ -12,6 +23,7 @@ export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch>
   #requests = 0;
 
   constructor(dataset: WorkerDataset, workers: number) {
+    checkOptions('a dataset for workers', dataset, workerDatasetRules);
     const threads = builtinThreads();
     keepGenericWasmWrappers();
     const task: WorkerTask = {

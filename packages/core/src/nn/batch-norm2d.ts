@@ -5,6 +5,9 @@ import { ShapeError } from '../spec/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface BatchNorm2dOptions {
   /** Added to the variance; default 1e-5. */
@@ -14,6 +17,13 @@ export interface BatchNorm2dOptions {
   /** Whether weight and bias are trained; default true. */
   readonly affine?: boolean;
 }
+
+const batchNormRules: OptionRules<BatchNorm2dOptions> = {
+  eps: option.nonNegative,
+  momentum: option.share,
+  affine: option.flag,
+};
+const sizeRules: OptionRules<{ channels: number }> = { channels: option.required(option.count) };
 
 const torchNames: Readonly<Record<string, string>> = {
   runningMean: 'running_mean',
@@ -34,8 +44,11 @@ export class BatchNorm2d extends Module {
   readonly eps: number;
   readonly momentum: number;
 
+  /** Throws ConfigError. */
   constructor(channels: number, options: BatchNorm2dOptions = {}) {
     super();
+    checkOptions('BatchNorm2d', { channels }, sizeRules);
+    checkOptions('BatchNorm2d', options, batchNormRules);
     const { eps = 1e-5, momentum = 0.1, affine = true } = options;
     if (affine) {
       this.weight = new Parameter(init.ones([channels]), [channels]);

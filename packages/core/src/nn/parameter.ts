@@ -2,11 +2,14 @@ import { inputNode } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
-import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
+import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface ParameterOptions {
   /** Default f32. */
@@ -14,6 +17,11 @@ export interface ParameterOptions {
   /** Default true. */
   readonly requiresGrad?: boolean;
 }
+
+const parameterRules: OptionRules<ParameterOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  requiresGrad: option.flag,
+};
 
 /** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
 export interface InitialPart {
@@ -49,6 +57,7 @@ export class Parameter extends Tensor {
   initialPart: InitialPart | null;
 
   constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
+    checkOptions('a Parameter', options, parameterRules);
     const { dtype = 'f32' } = options;
     const node = leaf('parameter', data, shape, dtype);
     super(node);
@@ -66,12 +75,18 @@ export interface BufferOptions {
   readonly persistent?: boolean;
 }
 
+const bufferRules: OptionRules<BufferOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  persistent: option.flag,
+};
+
 /** A leaf that a module keeps but does not train, as running statistics. */
 export class BufferTensor extends Tensor {
   readonly kind = 'buffer';
   readonly persistent: boolean;
 
   constructor(data: HostData, shape: Shape, options: BufferOptions = {}) {
+    checkOptions('a BufferTensor', options, bufferRules);
     super(leaf('buffer', data, shape, options.dtype ?? 'f32'));
     this.persistent = options.persistent ?? true;
     this.makeResident();

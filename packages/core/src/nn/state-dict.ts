@@ -7,6 +7,9 @@ import { dtypes } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { convertArray } from './convert-array.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
 export type StateDict = HostArrays;
@@ -15,6 +18,8 @@ export interface LoadOptions {
   /** Whether missing and unexpected names are errors; default true. */
   readonly strict?: boolean;
 }
+
+const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
 /** Names that a load did not use, and names it did not find. */
 export interface LoadReport {
@@ -51,6 +56,7 @@ export async function writeStateDict(
   dict: StateDict,
   options: LoadOptions,
 ): Promise<LoadReport> {
+  checkOptions('loadStateDict', options, loadRules);
   const names = new Set(entries.map(([name]) => name));
   const missing = [...names].filter((name) => !Object.hasOwn(dict, name));
   const unexpected = Object.keys(dict).filter((name) => !names.has(name));

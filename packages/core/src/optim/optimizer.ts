@@ -8,6 +8,7 @@ import { CheckpointError } from '../spec/errors.ts';
 import { keepingIf } from '../tensor/handle.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import {
+  checkedSettings,
   checkParams,
   makeParamGroups,
   type OptimizerInput,
@@ -43,10 +44,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly #defaults: Settings;
   readonly #states = new Map<Tensor, ParameterState>();
 
-  /** Throws ConfigError for no parameters, parameters that stand twice, and settings out of range. */
-  constructor(params: OptimizerInput<Settings>, defaults: Settings) {
-    this.#defaults = defaults;
-    this.paramGroups = makeParamGroups(params, defaults);
+  /**
+   * `defaults` has all settings that there are: others are refused, and those of another kind. Throws
+   * ConfigError, also for no parameters, parameters that stand twice, and settings out of range.
+   */
+  constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
+    const { name } = this.constructor;
+    this.#defaults = checkedSettings(name, settings, defaults);
+    this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
   }
 
@@ -65,6 +70,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * Returns what to call after it where `skipIf` was true, see `endStep`.
    */
   buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+    // Schedules and users change them.
+    for (const group of this.paramGroups) this.checkSettings(group);
     const states: ParameterState[] = [];
     const uncount = (): void => {
       for (const state of states.splice(0)) state.steps--;
@@ -85,7 +92,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Throws ConfigError as the constructor. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
-    const added = makeParamGroups([input], this.#defaults);
+    const added = makeParamGroups(this.constructor.name, [input], this.#defaults);
     checkParams([...this.paramGroups, ...added]);
     for (const group of added) this.checkSettings(group);
     this.paramGroups.push(...added);
@@ -134,7 +141,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   /** The update of parameters that have been updated `steps` times, this one included. */
   protected abstract rule(settings: Settings, steps: number): UpdateRule;
 
-  /** Throws ConfigError for settings out of range. */
+  /** Throws ConfigError for settings out of range; also called at each step. */
   protected abstract checkSettings(settings: Settings): void;
 
   /** Shape and dtype of what is kept of a parameter under a name; as the parameter's, but for few optimizers. */

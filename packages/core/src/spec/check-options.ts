@@ -13,26 +13,32 @@ export function checkOptions<Options extends object>(
   options: Options,
   rules: OptionRules<Options>,
 ): void {
-  const given: unknown = options;
+  checkByRules(of, options, rules);
+}
+
+/** As checkOptions, by rules that were made from something else than a type. */
+export function checkByRules(
+  of: string,
+  given: unknown,
+  rules: Readonly<Record<string, OptionRule<unknown>>>,
+): void {
   if (!isRecord(given)) throw notOptions(of, given, rules);
-  const known: Readonly<Record<string, OptionRule<unknown>>> = rules;
   for (const option in given) {
     const value = given[option];
     if (value === undefined) continue;
-    const rule = Object.hasOwn(known, option) ? known[option] : undefined;
+    const rule = Object.hasOwn(rules, option) ? rules[option] : undefined;
     if (rule === undefined) throw unknownOption(of, option, Object.keys(rules));
     if (!rule.fits(value)) throw unfit(of, option, value, rule);
   }
-  for (const option in known) {
-    const rule = known[option];
+  for (const option in rules) {
+    const rule = rules[option];
     if (rule?.isRequired === true && given[option] === undefined) {
       throw unfit(of, option, undefined, rule);
     }
   }
 }
 
-/** Of a name that is none of those that `of` takes. */
-export function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {
+function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {
   const nearest = nearestName(option, names);
   const all = names.length === 0 ? 'There are no options' : `Use ${names.join(', ')}`;
   return new ConfigError(

@@ -10,6 +10,9 @@ import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { TensorHandle } from './handle.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** A tensor, or a number that takes the other operand's dtype. */
 export type Operand = Tensor | number;
@@ -18,6 +21,24 @@ export interface ReduceOptions {
   /** Keep reduced dims with size 1. */
   readonly keepDim?: boolean;
 }
+
+export interface VarianceOptions extends ReduceOptions {
+  /** What is taken from the number of elements before the division by it; default 1. */
+  readonly correction?: number;
+}
+
+/** Of the last two dims, before the product. */
+export interface MatmulOptions {
+  readonly transposeA?: boolean;
+  readonly transposeB?: boolean;
+}
+
+const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
+const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction: option.number };
+const matmulRules: OptionRules<MatmulOptions> = {
+  transposeA: option.flag,
+  transposeB: option.flag,
+};
 
 /**
  * A value of the lazy graph. Methods build graph and return at once; `data()`, `item()`,
@@ -168,20 +189,19 @@ export class Tensor extends TensorHandle {
     return this.#reduce('min', reduce.min, dims, options);
   }
   /** Divides by n - correction, as torch.var. */
-  variance(
-    dims?: number | readonly number[],
-    options: ReduceOptions & { correction?: number } = {},
-  ): Tensor {
+  variance(dims?: number | readonly number[], options: VarianceOptions = {}): Tensor {
+    checkOptions('variance', options, varianceRules);
     const list = this.#dims('variance', dims);
     const count = elementCount(list.map((dim) => sizeAt(this.shape, dim)));
     const centered = this.sub(this.mean(list, { keepDim: true }));
     return centered
       .square()
-      .sum(list, options)
+      .sum(list, { keepDim: options.keepDim === true })
       .div(Math.max(0, count - (options.correction ?? 1)));
   }
   /** i32 index of the first maximum. */
   argMax(dim: number, options: ReduceOptions = {}): Tensor {
+    checkOptions('argMax', options, reduceRules);
     const d = normalizeDim('argMax', dim, this.ndim);
     const result = reduce.argMax(this.node, d);
     return new Tensor(options.keepDim === true ? reduce.keepDims(result, this.shape, [d]) : result);
@@ -281,7 +301,8 @@ export class Tensor extends TensorHandle {
 
   // Contractions and indexing.
   /** Batch dims broadcast; vectors as torch.matmul. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
-  matmul(other: Tensor, options: { transposeA?: boolean; transposeB?: boolean } = {}): Tensor {
+  matmul(other: Tensor, options: MatmulOptions = {}): Tensor {
+    checkOptions('matmul', options, matmulRules);
     if (this.ndim === 1 && other.ndim === 1) return this.mul(other).sum();
     if (this.ndim === 1) return this.unsqueeze(0).matmul(other, options).squeeze(-2);
     if (other.ndim === 1) return this.matmul(other.unsqueeze(1), options).squeeze(-1);
@@ -345,6 +366,7 @@ export class Tensor extends TensorHandle {
     dims: number | readonly number[] | undefined,
     options: ReduceOptions | undefined,
   ): Tensor {
+    if (options !== undefined) checkOptions(operation, options, reduceRules);
     const list = this.#dims(operation, dims);
     const reduced = build(this.node, list);
     return new Tensor(

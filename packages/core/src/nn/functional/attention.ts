@@ -5,6 +5,9 @@ import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { dropout } from './dropout.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 export interface AttentionOptions {
   /** Query t sees the keys 0 … t only; default false. */
@@ -17,6 +20,13 @@ export interface AttentionOptions {
   readonly scale?: number;
 }
 
+export const attentionRules: OptionRules<AttentionOptions> = {
+  causal: option.flag,
+  mask: option.instanceOf(Tensor),
+  dropout: option.share,
+  scale: option.number,
+};
+
 /**
  * softmax(q kᵀ scale + mask) v (Vaswani et al. 2017). Where there are fewer key heads than query
  * heads, each serves H / G query heads that follow each other (Ainslie et al. 2023).
@@ -28,6 +38,7 @@ export function scaledDotProductAttention(
   v: Tensor,
   options: AttentionOptions = {},
 ): Tensor {
+  checkOptions('scaledDotProductAttention', options, attentionRules);
   const [batch, heads, targets, width] = fourDims(q, 'q');
   const [, groups, sources] = fourDims(k, 'k');
   const [, , , valueWidth] = fourDims(v, 'v');
