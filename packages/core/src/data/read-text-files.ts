@@ -12,7 +12,10 @@ export interface ReadTextFilesOptions {
   readonly maxBytes?: number;
 }
 
-const readRules: OptionRules<ReadTextFilesOptions> = { cwd: option.text, maxBytes: option.count };
+const readRules: OptionRules<ReadTextFilesOptions> = {
+  cwd: option.nonEmptyText,
+  maxBytes: option.count,
+};
 
 /**
  * The bytes of all files that match, one after the other, in the order of their paths by UTF-16

@@ -10,10 +10,10 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
 const workerDatasetRules: OptionRules<WorkerDataset> = {
-  module: option.required(option.either(option.text, option.instanceOf(URL))),
-  export: option.text,
+  module: option.required(option.either(option.nonEmptyText, option.instanceOf(URL))),
+  export: option.nonEmptyText,
   arguments: option.listOf(option.checkedLater()),
-  collate: option.text,
+  collate: option.nonEmptyText,
   length: option.required(option.count),
 };
 

@@ -61,11 +61,19 @@ export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): 
 export const count: OptionRule<number> = integer(0);
 
 export const text: OptionRule<string> = {
-  fits: (value): value is string => typeof value === 'string' && value !== '',
+  fits: (value) => typeof value === 'string',
   is: 'a text',
 };
 
-export const axisName: OptionRule<string> = { fits: text.fits, is: 'the name of a mesh axis' };
+export const nonEmptyText: OptionRule<string> = {
+  fits: (value): value is string => typeof value === 'string' && value !== '',
+  is: 'a text that is not empty',
+};
+
+export const axisName: OptionRule<string> = {
+  fits: nonEmptyText.fits,
+  is: 'the name of a mesh axis',
+};
 
 export function oneOf<const T extends string | number>(...values: readonly T[]): OptionRule<T> {
   const known: ReadonlySet<unknown> = new Set(values);
