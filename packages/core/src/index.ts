@@ -109,7 +109,7 @@ export {
   type KeepPart,
   type ParameterOptions,
 } from './nn/parameter.ts';
-export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
+export { loadRules, type LoadOptions, type LoadReport, type StateDict } from './nn/state-dict.ts';
 export { convertArray } from './nn/convert-array.ts';
 export * as functional from './nn/functional.ts';
 export {

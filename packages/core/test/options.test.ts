@@ -38,7 +38,10 @@ describe('options', () => {
       'bake with the option top_heat: no option of this name. Write topHeat; ',
     ],
     [{ degrees: 1, TopHeat: true }, 'Write topHeat; the options are degrees, topHeat,'],
-    [{ degrees: 1, minutes: 1 }, 'bake with the option minutes: no option of this name. '],
+    [
+      { degrees: 1, minutes: 1 },
+      'bake with the option minutes: no option of this name. Write minutesLeft',
+    ],
     [{ degree: 1 }, 'Write degrees; '],
     [
       { degrees: 1, colour: 'red' },
@@ -66,7 +69,7 @@ describe('options', () => {
     ],
     [{ degrees: 1, mode: 'Fan' }, "mode: 'Fan': a value that is not one of fan, grill"],
     [{ degrees: 1, onDone: [1, 2] }, 'onDone: [1, 2]: a value that is not a function'],
-    [{ topHeat: true }, 'bake: no option degrees. Give a number above 0'],
+    [{ topHeat: true }, 'bake: no option degrees. Give degrees: a number above 0'],
     [
       200,
       'bake with 200 in the place of its options: no object of options by name. Write { degrees: … }; ',

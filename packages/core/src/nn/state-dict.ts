@@ -19,7 +19,7 @@ export interface LoadOptions {
   readonly strict?: boolean;
 }
 
-const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
+export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
 /** Names that a load did not use, and names it did not find. */
 export interface LoadReport {

@@ -33,7 +33,7 @@ export function checkByRules(
   for (const option in rules) {
     const rule = rules[option];
     if (rule?.isRequired === true && given[option] === undefined) {
-      throw unfit(of, option, undefined, rule);
+      throw missing(of, option, rule);
     }
   }
 }
@@ -52,14 +52,20 @@ function unknownOption(of: string, option: string, names: readonly string[]): Co
 }
 
 function unfit(of: string, option: string, value: unknown, rule: OptionRule<unknown>): ConfigError {
-  const isMissing = value === undefined;
   return new ConfigError(
     {
-      asked: isMissing ? of : `${of} with ${option}: ${describeValue(value)}`,
-      found: isMissing ? `no option ${option}` : `a value that is not ${rule.is}`,
+      asked: `${of} with ${option}: ${describeValue(value)}`,
+      found: `a value that is not ${rule.is}`,
       todo:
         rule.isRequired === true ? `Give ${rule.is}` : `Give ${rule.is}, or leave the option out`,
     },
+    { option, [option]: value },
+  );
+}
+
+function missing(of: string, option: string, rule: OptionRule<unknown>): ConfigError {
+  return new ConfigError(
+    { asked: of, found: `no option ${option}`, todo: `Give ${option}: ${rule.is}` },
     { option },
   );
 }

@@ -1,13 +1,14 @@
 /**
- * The name that was probably meant: one that differs in case and underscores only, or in at most a third
- * of its letters. Undefined where none is so near.
+ * The name that was probably meant: one that differs in case and underscores only, that contains the
+ * given one or is contained in it, or that differs in at most a third of its letters. Undefined where
+ * there is none.
  */
 export function nearestName(name: string, names: readonly string[]): string | undefined {
   const wanted = plain(name);
   let nearest: string | undefined;
   let least = Math.max(1, Math.floor(wanted.length / 3)) + 1;
   for (const candidate of names) {
-    const edits = editDistance(wanted, plain(candidate));
+    const edits = distance(wanted, plain(candidate));
     if (edits >= least) continue;
     least = edits;
     nearest = candidate;
@@ -17,6 +18,12 @@ export function nearestName(name: string, names: readonly string[]): string | un
 
 function plain(name: string): string {
   return name.replaceAll(/[_-]/g, '').toLowerCase();
+}
+
+function distance(a: string, b: string): number {
+  const [short, long] = a.length < b.length ? [a, b] : [b, a];
+  const isContained = short.length >= 3 && short !== long && long.includes(short);
+  return isContained ? 1 : editDistance(a, b);
 }
 
 /** Letters to insert, delete or replace (Levenshtein 1966). */

@@ -1,6 +1,8 @@
 import {
   convertArray,
+  checkOptions,
   currentSession,
+  loadRules,
   elementCount,
   dtypes,
   formatShape,
@@ -36,8 +38,10 @@ interface Target {
 export async function loadModel(
   checkpoint: Checkpoint,
   model: Module,
-  { strict = true }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<LoadReport> {
+  checkOptions('loadModel', options, loadRules);
+  const { strict = true } = options;
   const { targets, ...report } = match(checkpoint, model);
   const { missing, unexpected, different } = report;
   if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {

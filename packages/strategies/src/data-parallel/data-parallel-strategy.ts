@@ -5,12 +5,11 @@ import {
   type Layout,
   LayoutError,
   type Module,
-  option,
   type ParameterSpec,
   type Plan,
   type Strategy,
 } from '@shardwise/core';
-import { DataParallel, type DataParallelOptions } from './data-parallel.ts';
+import { DataParallel, type DataParallelOptions, dataParallelRules } from './data-parallel.ts';
 import { master } from './scatter-gather.ts';
 
 /**
@@ -18,7 +17,7 @@ import { master } from './scatter-gather.ts';
  * has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
  */
 export function dataParallel(options: DataParallelOptions = {}): Strategy<Module> {
-  checkOptions('dataParallel', options, { axis: option.axisName });
+  checkOptions('dataParallel', options, dataParallelRules);
   const { axis = 'dp' } = options;
   return {
     name: 'dataParallel',

@@ -1,13 +1,16 @@
 import {
-  type AxisParams,
   axisOf,
+  type AxisParams,
   broadcast,
+  checkOptions,
   currentSession,
   formatShape,
   LayoutError,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   type Parameter,
   reduce,
@@ -26,6 +29,8 @@ export interface DataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
 }
+
+export const dataParallelRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 
 /**
  * Rank 0 holds the model, the batch and the optimizer; in each forward pass it gives all ranks its
@@ -59,8 +64,10 @@ export class DataParallel<
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
   static async create<M extends Module, Inputs extends readonly unknown[], Output>(
     model: M & Model<Inputs, Output>,
-    { axis = 'dp' }: DataParallelOptions = {},
+    options: DataParallelOptions = {},
   ): Promise<DataParallel<M, Inputs, Output>> {
+    checkOptions('dataParallel', options, dataParallelRules);
+    const { axis = 'dp' } = options;
     const tensors: (readonly [string, Tensor])[] = [
       ...model.namedParameters(),
       ...model.namedBuffers(),

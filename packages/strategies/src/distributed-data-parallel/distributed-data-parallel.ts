@@ -54,7 +54,7 @@ export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
   staticGraph: option.flag,
   gradientAsBucketView: option.flag,
   commHook: option.callback(),
-  gradientPredivideFactor: option.checkedLater(),
+  gradientPredivideFactor: option.number,
 };
 
 /**

@@ -14,6 +14,7 @@ import {
   sameShape,
   type Shape,
   type Tensor,
+  withDefaults,
 } from '@shardwise/core';
 
 /** PyTorch's PowerSGDState, with its defaults. */
@@ -45,13 +46,23 @@ export interface PowerSgdStateDict {
 }
 
 const optionRules: OptionRules<PowerSgdOptions> = {
-  matrixApproximationRank: option.checkedLater(),
-  startIteration: option.checkedLater(),
-  minCompressionRate: option.checkedLater(),
+  matrixApproximationRank: option.number,
+  startIteration: option.number,
+  minCompressionRate: option.number,
   useErrorFeedback: option.flag,
   warmStart: option.flag,
-  orthogonalizationEpsilon: option.checkedLater(),
+  orthogonalizationEpsilon: option.nonNegative,
   seed: option.count,
+};
+
+const defaults: Required<PowerSgdOptions> = {
+  matrixApproximationRank: 1,
+  startIteration: 1000,
+  minCompressionRate: 2,
+  useErrorFeedback: true,
+  warmStart: true,
+  orthogonalizationEpsilon: 0,
+  seed: 0,
 };
 
 /** A gradient as a matrix, with what is kept of it between steps. */
@@ -76,16 +87,7 @@ export class PowerSgdState {
   /** Throws ConfigError for options out of range. */
   constructor(options: PowerSgdOptions) {
     checkOptions('powerSgdHook', options, optionRules);
-    this.#options = {
-      matrixApproximationRank: 1,
-      startIteration: 1000,
-      minCompressionRate: 2,
-      useErrorFeedback: true,
-      warmStart: true,
-      orthogonalizationEpsilon: 0,
-      seed: 0,
-      ...options,
-    };
+    this.#options = withDefaults(defaults, options);
     checkRanges(this.#options);
     this.orthogonalizationEpsilon = this.#options.orthogonalizationEpsilon;
     this.#random = new Generator(this.#options.seed);

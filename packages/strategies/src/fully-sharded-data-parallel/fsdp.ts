@@ -41,7 +41,7 @@ export interface FullyShardedDataParallelOptions {
 const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
   axis: option.axisName,
   replicas: option.axisName,
-  reshardAfterForward: option.checkedLater(),
+  reshardAfterForward: option.either(option.flag, option.number),
   unitOf: option.callback(),
   prefetch: option.count,
   pages: option.object(),
