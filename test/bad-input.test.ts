@@ -278,7 +278,11 @@ describe('a tensor', () => {
       error: ConfigError,
       code: 'CONFIG',
       fields: { probability: 1.5 },
-      says: ['dropout with probability 1.5', 'outside [0, 1]', 'Use a probability from 0 to 1'],
+      says: [
+        'dropout with probability: 1.5',
+        'not a number from 0 to 1',
+        'Give a number from 0 to 1',
+      ],
     },
     'a world of no ranks': {
       does: () => createThreadsWorld({ size: 0 }),
