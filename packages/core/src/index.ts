@@ -43,6 +43,7 @@ export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
+export { inspecting, printing, type PrintForm } from './print/inspect.ts';
 export {
   allGather,
   allReduce,
@@ -54,7 +55,7 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
-export type { HostArray, HostArrays } from './serialization/host-array.ts';
+export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,
   decodeSafetensorsHeader,

@@ -36,6 +36,11 @@ export function setRank(rank: Rank): void {
   session = new Session(rank.device, rank.mesh ?? new LocalMesh());
 }
 
+/** Whether this rank's device is at work; false before setRank. */
+export function isComputing(): boolean {
+  return session?.isComputing ?? false;
+}
+
 /** Throws ConfigError before setRank. */
 export function currentSession(): Session {
   if (session !== null) return session;

@@ -2,7 +2,7 @@ import type * as workerThreads from 'node:worker_threads';
 import { ConfigError, DataError } from '../spec/errors.ts';
 import { keepGenericWasmWrappers } from '../worker-safety.ts';
 import type { BatchSource } from './batch-source.ts';
-import type { ArrayTree } from './nd-array.ts';
+import { type ArrayTree, printArrays } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -94,7 +94,7 @@ class WorkerThread<Batch extends ArrayTree> {
   #settle(reply: BatchReply<Batch>): void {
     const pending = this.#pending.get(reply.id);
     this.#pending.delete(reply.id);
-    if (reply.kind === 'batch') pending?.resolve(reply.batch);
+    if (reply.kind === 'batch') pending?.resolve(printArrays(reply.batch));
     else pending?.reject(this.#error('failed', causeOf(reply.error)));
   }
 

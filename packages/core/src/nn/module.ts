@@ -1,3 +1,4 @@
+import { inspecting } from '../print/inspect.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
 import {
@@ -17,6 +18,13 @@ export type Named<T> = readonly [name: string, value: T];
  * ModuleList. Subclasses have a `forward` of their own signature.
  */
 export abstract class Module {
+  static {
+    Object.defineProperties(
+      this.prototype,
+      inspecting<Module>((module) => module.toString()),
+    );
+  }
+
   #training = true;
 
   /** Whether layers like dropout behave as in training; true at first. */

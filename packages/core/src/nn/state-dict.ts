@@ -1,6 +1,6 @@
 import { inputNode } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
-import type { HostArray, HostArrays } from '../serialization/host-array.ts';
+import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
 import { stateMismatch } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
@@ -35,11 +35,8 @@ export async function readStateDict(
   const dict: Record<string, HostArray> = {};
   for (const [name, tensor] of entries) {
     const known = arrays.get(tensor);
-    const array = known ?? {
-      dtype: tensor.dtype,
-      shape: tensor.shape,
-      bytes: toBytes(await tensor.data()).slice(),
-    };
+    const array =
+      known ?? hostArray(tensor.dtype, tensor.shape, toBytes(await tensor.data()).slice());
     arrays.set(tensor, array);
     dict[name] = array;
   }

@@ -1,5 +1,5 @@
 import { inputNode } from '../graph/node.ts';
-import type { HostArray } from '../serialization/host-array.ts';
+import { hostArray, type HostArray } from '../serialization/host-array.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
@@ -34,11 +34,11 @@ export class ParameterState {
   /** Tensors on the host under PyTorch's names; `step` is an f32 scalar, as there. */
   async read(): Promise<Record<string, HostArray>> {
     const arrays: Record<string, HostArray> = {
-      step: { dtype: 'f32', shape: [], bytes: toBytes(Float32Array.of(this.steps)) },
+      step: hostArray('f32', [], toBytes(Float32Array.of(this.steps))),
     };
     for (const [name, tensor] of this.#tensors) {
       const bytes = toBytes(await tensor.data()).slice();
-      arrays[name] = { dtype: tensor.dtype, shape: tensor.shape, bytes };
+      arrays[name] = hostArray(tensor.dtype, tensor.shape, bytes);
     }
     return arrays;
   }

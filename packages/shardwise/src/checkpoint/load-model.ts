@@ -1,15 +1,16 @@
 import {
-  convertArray,
   checkOptions,
+  convertArray,
   currentSession,
-  loadRules,
-  elementCount,
   dtypes,
+  elementCount,
   formatShape,
   type HostArray,
+  hostArray,
   inputNode,
   type LoadOptions,
   type LoadReport,
+  loadRules,
   type Module,
   noGrad,
   sameShape,
@@ -87,10 +88,10 @@ export async function readHeld(
   const { dtype } = stored;
   const held = await files.readRegions(stored, extent.regions);
   const byteLength = elementCount(shape) * dtypes[dtype].bytes;
-  if (held.byteLength === byteLength) return { dtype, shape, bytes: held };
+  if (held.byteLength === byteLength) return hostArray(dtype, shape, held);
   const bytes = new Uint8Array(byteLength);
   bytes.set(held);
-  return { dtype, shape, bytes };
+  return hostArray(dtype, shape, bytes);
 }
 
 function match(

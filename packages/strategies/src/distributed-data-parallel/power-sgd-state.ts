@@ -8,6 +8,7 @@ import {
   Generator,
   type GeneratorState,
   type HostArray,
+  hostArray,
   type HostArrays,
   option,
   type OptionRules,
@@ -178,7 +179,7 @@ async function readAll(kept: ReadonlyMap<string, Tensor>): Promise<HostArrays> {
   for (const [name, tensor] of kept) {
     const { dtype, shape } = tensor;
     const bytes = new Uint8Array(Float32Array.from(await tensor.data(), Number).buffer);
-    arrays[name] = { dtype, shape, bytes };
+    arrays[name] = hostArray(dtype, shape, bytes);
   }
   return arrays;
 }

@@ -7,6 +7,7 @@ import {
   LayoutError,
   option,
   type OptionRules,
+  printing,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
@@ -56,6 +57,15 @@ const crossEntropyRules: OptionRules<DistributedCrossEntropyOptions> = {
  * their values do. Throws LayoutError where an op does not fit the layouts. Letters in shapes as in Tensor.
  */
 export class DistributedTensor {
+  static {
+    const prints = printing<DistributedTensor>((tensor, form) => {
+      const { dtype, shape, layout } = tensor;
+      const whole = `DistributedTensor ${dtype} ${formatShape(shape)}, ${formatLayout(layout)}`;
+      return form === 'line' ? whole : `${whole}; this rank has\n${tensor.toLocal().toString()}`;
+    });
+    Object.defineProperties(this.prototype, prints);
+  }
+
   readonly shape: Shape;
   readonly layout: Layout;
   readonly #local: Tensor;

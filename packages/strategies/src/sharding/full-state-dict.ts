@@ -1,5 +1,6 @@
 import {
   type HostArray,
+  hostArray,
   type Module,
   type Parameter,
   type StateDict,
@@ -36,5 +37,5 @@ function wholeOf(parameter: Parameter): Tensor {
 async function read(tensor: Tensor): Promise<HostArray> {
   const data = await tensor.data();
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice();
-  return { dtype: tensor.dtype, shape: tensor.shape, bytes };
+  return hostArray(tensor.dtype, tensor.shape, bytes);
 }
