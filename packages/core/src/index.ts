@@ -101,6 +101,7 @@ export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
 export type { LoaderState } from './data/loader-state.ts';
 export type { WorkerDataset } from './data/worker-dataset.ts';
 export { Module, type Named } from './nn/module.ts';
+export { constructTemporary } from './nn/construction/construct-temporary.ts';
 export {
   BufferTensor,
   constructParts,

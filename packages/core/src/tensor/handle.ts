@@ -5,6 +5,7 @@ import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
+import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
 import { describeTensor } from '../print/describe-tensor.ts';
 import { inspecting } from '../print/inspect.ts';
@@ -45,6 +46,7 @@ export class TensorHandle {
       describeTensor(tensor, form, isComputing()),
     );
     Object.defineProperties(this.prototype, inspects);
+    brandMember(this.prototype, 'tensor');
   }
 
   #node: Node;

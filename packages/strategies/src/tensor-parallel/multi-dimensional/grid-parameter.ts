@@ -115,7 +115,9 @@ export async function gridParameter(
   });
   const data = (await block.data()).slice();
   const extent = extentOfBlocks(whole.shape, blocks);
-  return new GridParameter(data, block.shape, { dims, sections, extent }, whole);
+  const { dtype, requiresGrad } = whole;
+  const cut = { dims, sections, extent };
+  return new GridParameter(data, block.shape, cut, { dtype, requiresGrad });
 }
 
 /** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */
