@@ -142,6 +142,7 @@ export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
 export { Sigmoid } from './nn/sigmoid.ts';
 export { SiLU } from './nn/silu.ts';
+export { summary, type ModelSummary, type ModuleSummary } from './nn/summary/summary.ts';
 export { Tanh } from './nn/tanh.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';

@@ -23,8 +23,8 @@ interface Missing<T extends object> {
 }
 
 /**
- * Which objects the constructor of another object has made and keeps where nobody finds them. A
- * language tells when the constructor of a base class runs, but not when that of the subclass has
+ * Which objects the constructor of another object has made and keeps where nobody finds them.
+ * JavaScript tells when the constructor of a base class runs, but not when that of the subclass has
  * ended: so the stack is looked at. What was found in its place once is not missed, whatever becomes of
  * it.
  */
