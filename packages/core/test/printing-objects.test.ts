@@ -46,14 +46,19 @@ describe('a tensor prints', () => {
   });
 
   test('values of a device that computes in memory of the host, but not while it computes', async () => {
-    const device = interpreter();
+    const weight = half();
+    await weight.mul(2).data();
+    expect(text(weight)).toBe('Parameter f32 [2] on the device (interpreter), requiresGrad');
+    const { value } = weight.contents;
+    if (value?.kind !== 'device')
+      throw new Error('a parameter lives on the device from its first use on');
     const bytes = new Uint8Array(Float32Array.of(7, 8).buffer);
-    setRank({ device: Object.assign(device, { map: () => bytes }) });
-    const y = ones([2]).mul(7);
-    await y.realize();
-    expect(text(y)).toBe('Tensor f32 [2] on interpreter: [7., 8.]');
+    Object.assign(value.storage.backend, { map: () => bytes });
+    expect(text(weight)).toBe('Parameter f32 [2] on interpreter, requiresGrad: [7., 8.]');
     const reading = ones([2]).data();
-    expect(text(y)).toBe('Tensor f32 [2] on the device (interpreter), which is computing');
+    expect(text(weight)).toBe(
+      'Parameter f32 [2] on the device (interpreter), which is computing, requiresGrad',
+    );
     await reading;
   });
 

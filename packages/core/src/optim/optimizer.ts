@@ -6,7 +6,10 @@ import type { HostArray } from '../serialization/host-array.ts';
 import type { ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { keepingIf } from '../tensor/handle.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { Tensor } from '../tensor/tensor.ts';
 import {
   checkedSettings,
   checkParams,
@@ -30,6 +33,9 @@ export interface BuildStepOptions extends StepOptions {
   /** Of the parameters that have a gradient, those to update; default: all. */
   readonly updates?: (parameter: Tensor) => boolean;
 }
+
+const stepRules: OptionRules<StepOptions> = { skipIf: option.instanceOf(Tensor) };
+const buildStepRules: OptionRules<BuildStepOptions> = { ...stepRules, updates: option.callback() };
 
 /** Parameters are numbered through all groups, as in PyTorch. */
 export interface OptimizerStateDict<Settings extends OptimizerSettings> {
@@ -60,6 +66,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * updates) in one run. Returns whether it did: not where `skipIf` is true.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
+    checkOptions(`${this.constructor.name}.step()`, options, stepRules);
     const skipped = this.buildStep(options);
     await currentSession().realize([]);
     return endStep(options, skipped);
@@ -69,7 +76,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * Adds the updates to the graph; the next realization carries out all of them or, where it fails, none.
    * Returns what to call after it where `skipIf` was true, see `endStep`.
    */
-  buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+  buildStep(options: BuildStepOptions = {}): () => void {
+    checkOptions(`${this.constructor.name}.buildStep()`, options, buildStepRules);
+    const { skipIf, updates = () => true } = options;
     // Schedules and users change them.
     for (const group of this.paramGroups) this.checkSettings(group);
     const states: ParameterState[] = [];

@@ -75,6 +75,12 @@ function contentsOf(
       return { place: ' in a page store' };
     case 'freed':
       return { place: `, freed by ${value.by}` };
+    case 'failed': {
+      const { error } = value;
+      return {
+        place: `, which could not be computed (${error instanceof Error ? error.name : String(error)})`,
+      };
+    }
     case 'device': {
       const { backend, buffer } = value.storage;
       if (isComputing) return { place: ` on the device (${backend.name}), which is computing` };

@@ -1,5 +1,6 @@
 import { noGrad, type Node } from '../../graph/node.ts';
 import { printing } from '../../print/inspect.ts';
+import { withoutValues } from '../../realize/small-values.ts';
 import { randomState, setRandomState } from '../../random/keys.ts';
 import { formatShape } from '../../shape.ts';
 import { describeValue } from '../../spec/describe-value.ts';
@@ -123,7 +124,7 @@ function asInEvaluation(model: Module, body: () => unknown): void {
   const random = randomState();
   model.eval();
   try {
-    noGrad(body);
+    withoutValues(() => noGrad(body));
   } finally {
     for (const [module, training] of modes) module.train(training);
     setRandomState(random);
