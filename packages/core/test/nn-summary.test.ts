@@ -152,7 +152,7 @@ describe('a summary', () => {
 
   test('puts everything back where forward throws', () => {
     const model = new Sequential(new Linear(3, 4), new Linear(5, 6));
-    expect(() => summary(model, ones([2, 3]))).toThrow('inner sizes');
+    expect(() => summary(model, ones([2, 3]))).toThrow('4 features (dim -1) instead of 5');
     expect(model.training).toBe(true);
     expect(Object.hasOwn(model, 'forward')).toBe(false);
   });

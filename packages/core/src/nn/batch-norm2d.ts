@@ -1,10 +1,10 @@
 import * as init from '../random/init.ts';
 import { noGrad } from '../graph/node.ts';
-import { formatShape } from '../shape.ts';
-import { ShapeError } from '../spec/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { imageHint } from './functional/conv2d.ts';
 import { Module } from './module.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -63,17 +63,13 @@ export class BatchNorm2d extends Module {
 
   /** Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, H, W] -> the same. Throws ShapeError. */
   forward(x: Tensor): Tensor {
-    const [batch = 0, channels, height = 0, width = 0] = x.shape;
-    if (x.ndim !== 4 || channels !== this.runningMean.numel) {
-      throw new ShapeError(
-        {
-          asked: `batch normalisation of shape ${formatShape(x.shape)}`,
-          found: `${x.ndim} dims`,
-          todo: `Use [N, ${this.runningMean.numel}, H, W]`,
-        },
-        { shape: x.shape, channels: this.runningMean.numel },
-      );
-    }
+    const channels = this.runningMean.numel;
+    requireShape(
+      { operation: 'BatchNorm2d', name: 'x', value: x },
+      ['N', ['channels', channels], 'H', 'W'],
+      (shape) => imageHint(shape, channels),
+    );
+    const [batch = 0, , height = 0, width = 0] = x.shape;
     const perChannel = [channels, 1, 1];
     const wide = x.to('f32');
     const mean = this.training ? wide.mean([0, 2, 3]) : this.runningMean;

@@ -2,6 +2,7 @@ import * as init from '../random/init.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -30,8 +31,10 @@ export class LayerNorm extends Module {
     this.eps = options.eps ?? 1e-5;
   }
 
-  /** Shape: x [.., size] -> [.., size]. */
+  /** Shape: x [.., size] -> [.., size]. Throws ShapeError. */
   forward(x: Tensor): Tensor {
+    const size = this.weight.numel;
+    requireShape({ operation: 'LayerNorm', name: 'x', value: x }, ['..', ['features', size]]);
     return x.layerNorm(this.weight, this.bias, this.eps);
   }
 

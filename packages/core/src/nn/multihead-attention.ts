@@ -9,6 +9,7 @@ import { linear } from './functional/linear.ts';
 import { Linear } from './linear.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -95,6 +96,7 @@ export class MultiheadAttention extends Module {
 
   /** Self-attention. Shape: x [B, T, E] -> [B, T, E]. */
   forward(x: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    this.#requireInput('x', x);
     const { numHeads, keyHeads } = this;
     const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
     const q = all.slice(1, 0, numHeads);
@@ -103,8 +105,11 @@ export class MultiheadAttention extends Module {
     return this.#attend(q, k, v, call);
   }
 
-  /** Cross-attention. Shape: query [B, T, E], key [B, S, E], value [B, S, E] -> [B, T, E]. */
-  attend(query: Tensor, key: Tensor, value: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+  /** Cross-attention. Shape: query [B, T, E], key [B, S, E], values [B, S, E] -> [B, T, E]. */
+  attend(query: Tensor, key: Tensor, values: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    for (const [name, value] of Object.entries({ query, key, values })) {
+      this.#requireInput(name, value);
+    }
     const width = this.numHeads * this.headWidth;
     const keyRows = this.keyHeads * this.headWidth;
     const project = (x: Tensor, start: number, stop: number): Tensor => {
@@ -113,8 +118,13 @@ export class MultiheadAttention extends Module {
     };
     const q = project(query, 0, width);
     const k = project(key, width, width + keyRows);
-    const v = project(value, width + keyRows, width + 2 * keyRows);
+    const v = project(values, width + keyRows, width + 2 * keyRows);
     return this.#attend(q, k, v, call);
+  }
+
+  #requireInput(name: string, value: Tensor): void {
+    const features = ['features', sizeAt(this.inProjWeight.shape, 1)] as const;
+    requireShape({ operation: 'MultiheadAttention', name, value }, ['B', 'T', features]);
   }
 
   /** Shape: [B, T, heads*D] -> [B, heads, T, D]. */

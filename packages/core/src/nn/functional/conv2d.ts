@@ -2,7 +2,9 @@ import { conv2d as convolve } from '../../graph/build/contract.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
+import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
 
 /** One number for both dims, or [height, width]. */
 export type Size2d = number | readonly [number, number];
@@ -48,6 +50,18 @@ export function conv2d(
 ): Tensor {
   checkOptions('conv2d', options, conv2dRules);
   const { groups = 1 } = options;
+  const operation = 'conv2d';
+  requireShape({ operation, name: 'weight', value: weight }, ['O', 'C/groups', 'R', 'S']);
+  const [out = 0, perGroup = 0] = weight.shape;
+  const channels = perGroup * groups;
+  requireShape(
+    { operation, name: 'x', value: x },
+    ['N', ['channels', channels], 'H', 'W'],
+    (shape) => imageHint(shape, channels),
+  );
+  if (bias !== null) {
+    requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
+  }
   const y = new Tensor(
     convolve(x.node, weight.node, {
       stride: pair(options.stride ?? 1),
@@ -57,6 +71,16 @@ export function conv2d(
     }),
   );
   return bias === null ? y : y.add(bias.reshape([bias.numel, 1, 1]));
+}
+
+/** What to do with an image that lies otherwise: as most files have it, or alone. */
+export function imageHint(shape: Shape, channels: number): string | undefined {
+  const [first, second] = shape;
+  if (shape.length === 4 && shape[3] === channels && second !== channels) {
+    return 'channels that stand last come first with x.permute([0, 3, 1, 2])';
+  }
+  const isImage = shape.length === 3 && first === channels;
+  return isImage ? 'one image is a batch of one with x.unsqueeze(0)' : undefined;
 }
 
 /** [height, width]. */
