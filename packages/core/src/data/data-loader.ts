@@ -1,11 +1,11 @@
 import type { GeneratorState } from '../random/generator-state.ts';
 import { Generator } from '../random/generator.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { ConfigError, DataError } from '../spec/errors.ts';
 import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
 import { BatchIterator } from './batch-iterator.ts';
-import { type BatchSource, LocalSource } from './batch-source.ts';
+import { type BatchSource, type Collate, LocalSource } from './batch-source.ts';
 import { checkInteger } from './check-integer.ts';
 import { collate } from './collate.ts';
 import type { Dataset } from './dataset.ts';
@@ -41,7 +41,7 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   /** Draws the order of `shuffle` as torch's DataLoader with this generator does. */
   readonly generator?: Generator;
   /** Makes a batch of samples; stacks them by default. On this thread: not with workers. */
-  readonly collate?: (samples: readonly Sample[]) => Sample;
+  readonly collate?: Collate<Sample>;
   /** Batches made ahead of the one in use; 2 for each worker by default, 0 without workers. */
   readonly prefetch?: number;
   /** Threads that make batches; 0 by default: this one. */
@@ -174,9 +174,12 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
           ahead.push(batch);
         }
         const start = performance.now();
-        const batch = await ahead.shift();
+        const next = ahead.shift();
+        if (next === undefined) break;
+        const batch: Sample | undefined = await next;
         record('data', 'next batch', start);
-        if (batch === undefined) break;
+        // Plain JavaScript may return nothing.
+        if (batch === undefined) throw noBatch(cursor.batchesSeen);
         cursor.batchesSeen++;
         yield batch;
       }
@@ -218,6 +221,17 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
       ? new LocalSource(dataset, stack)
       : new WorkerSource(dataset, this.#workers);
   }
+}
+
+function noBatch(batch: number): DataError {
+  return new DataError(
+    {
+      asked: `batch ${batch} of a data loader`,
+      found: 'a collate function that returned undefined',
+      todo: 'Return the batch from the collate function',
+    },
+    { batch },
+  );
 }
 
 function cursorAt(epoch: number): Cursor {

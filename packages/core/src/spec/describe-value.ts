@@ -14,7 +14,7 @@ export function describeValue(value: unknown): string {
 }
 
 function describeArray(array: readonly unknown[]): string {
+  if (array.length === 0) return 'an empty array';
   const isShort = array.length <= 6 && array.every((item) => typeof item === 'number');
-  if (isShort) return `[${array.join(', ')}]`;
-  return array.length === 0 ? 'an empty array' : `an array of ${array.length}`;
+  return isShort ? `[${array.join(', ')}]` : `an array of ${array.length}`;
 }
