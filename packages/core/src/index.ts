@@ -181,6 +181,8 @@ export {
   type UpdateRule,
 } from './optim/optimizer.ts';
 export type { ParameterState } from './optim/parameter-state.ts';
+export { checkSetting } from './optim/param-group.ts';
+export { Scalar } from './optim/scalar.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

@@ -1,5 +1,8 @@
 import * as init from '../random/init.ts';
 import { noGrad } from '../graph/node.ts';
+import { formatShape } from '../shape.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { ShapeError } from '../spec/errors.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { imageHint } from './functional/conv2d.ts';
 import { Module } from './module.ts';
@@ -61,7 +64,10 @@ export class BatchNorm2d extends Module {
     this.momentum = momentum;
   }
 
-  /** Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, H, W] -> the same. Throws ShapeError. */
+  /**
+   * Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, H, W] -> the same. Throws
+   * ShapeError, also in training for one value a channel.
+   */
   forward(x: Tensor): Tensor {
     const channels = this.runningMean.numel;
     requireShape(
@@ -70,12 +76,14 @@ export class BatchNorm2d extends Module {
       (shape) => imageHint(shape, channels),
     );
     const [batch = 0, , height = 0, width = 0] = x.shape;
+    const count = batch * height * width;
+    if (this.training && count === 1) throw oneValue(x.shape);
     const perChannel = [channels, 1, 1];
     const wide = x.to('f32');
     const mean = this.training ? wide.mean([0, 2, 3]) : this.runningMean;
     const centered = wide.sub(mean.reshape(perChannel));
     const variance = this.training ? centered.square().mean([0, 2, 3]) : this.runningVar;
-    if (this.training) this.#track(mean, variance, batch * height * width);
+    if (this.training) this.#track(mean, variance, count);
     const inverse = variance.add(this.eps).rsqrt();
     const scale = this.weight === null ? inverse : inverse.mul(this.weight.to('f32'));
     const y = centered.mul(scale.reshape(perChannel));
@@ -100,4 +108,16 @@ export class BatchNorm2d extends Module {
   protected override describe(): string {
     return `${this.runningMean.numel}, eps=${this.eps}, momentum=${this.momentum}, affine=${this.weight !== null}`;
   }
+}
+
+/** Less its mean, a single value is 0: nothing would be left of x. */
+function oneValue(shape: Shape): ShapeError {
+  return new ShapeError(
+    {
+      asked: `BatchNorm2d with x of shape ${formatShape(shape)} in training`,
+      found: 'one value for each channel, which has no variance',
+      todo: 'Use a larger batch or image, or evaluation mode: model.eval()',
+    },
+    { shape },
+  );
 }
