@@ -95,6 +95,11 @@ describe('a tensor prints', () => {
     expect(text(new Part(Float32Array.of(1, 2), [2]))).toBe(
       'Part f32 [2], a part of [4] over dp, on the host, requiresGrad: [1., 2.]',
     );
+    const part = new Part(Float32Array.of(1, 2), [2]);
+    part.assign(part.mul(2));
+    expect(text(part)).toBe(
+      'Part f32 [2], a part of [4] over dp, not computed yet (assign), requiresGrad',
+    );
   });
 
   test('one line inside of another object, with its first and last values', () => {

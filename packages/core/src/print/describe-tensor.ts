@@ -29,10 +29,12 @@ export function describeTensor(
   const part =
     shardedOver.length === 0
       ? ''
-      : `, a part of ${formatShape(tensor.extent.shape)} over ${shardedOver.join(' and ')},`;
+      : `, a part of ${formatShape(tensor.extent.shape)} over ${shardedOver.join(' and ')}`;
   const { place, bytes } = contentsOf(node, isComputing);
   const gradient = requiresGrad ? ', requiresGrad' : '';
-  const head = `${tensor.constructor.name} ${dtype} ${formatShape(shape)}${part}${place}${gradient}`;
+  const type = `${tensor.constructor.name} ${dtype} ${formatShape(shape)}${part}`;
+  const isPlace = part === '' && /^[io]n /.test(place);
+  const head = `${type}${isPlace ? ' ' : ', '}${place}${gradient}`;
   if (bytes === undefined) return head;
   return `${head}${valuesBehind(head, { dtype, shape, bytes }, form)}`;
 }
@@ -63,30 +65,30 @@ function contentsOf(
   { value, op }: Node,
   isComputing: boolean,
 ): { readonly place: string; readonly bytes?: Uint8Array } {
-  if (value === null) return { place: `, not computed yet (${op})` };
+  if (value === null) return { place: `not computed yet (${op})` };
   switch (value.kind) {
     case 'host': {
       const { buffer } = value.bytes;
       const isGone = buffer instanceof ArrayBuffer && buffer.detached;
-      if (isGone) return { place: ' in an array whose memory was given away' };
-      return { place: ' on the host', bytes: value.bytes };
+      if (isGone) return { place: 'in an array whose memory was given away' };
+      return { place: 'on the host', bytes: value.bytes };
     }
     case 'paged':
-      return { place: ' in a page store' };
+      return { place: 'in a page store' };
     case 'freed':
-      return { place: `, freed by ${value.by}` };
+      return { place: `freed by ${value.by}` };
     case 'failed': {
       const { error } = value;
       return {
-        place: `, which could not be computed (${error instanceof Error ? error.name : String(error)})`,
+        place: `which could not be computed (${error instanceof Error ? error.name : String(error)})`,
       };
     }
     case 'device': {
       const { backend, buffer } = value.storage;
-      if (isComputing) return { place: ` on the device (${backend.name}), which is computing` };
+      if (isComputing) return { place: `on the device (${backend.name}), which is computing` };
       const bytes = backend.map(buffer);
-      if (bytes === undefined) return { place: ` on the device (${backend.name})` };
-      return { place: ` on ${backend.name}`, bytes };
+      if (bytes === undefined) return { place: `on the device (${backend.name})` };
+      return { place: `on ${backend.name}`, bytes };
     }
     default:
       return value satisfies never;
