@@ -18,6 +18,7 @@ import {
   type OptimizerSettings,
   type ParamGroup,
   type ParamGroupInput,
+  withSavedSettings,
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
 
@@ -127,9 +128,13 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { state, paramGroups };
   }
 
-  /** Throws CheckpointError, before anything changes, where groups or shapes differ. */
+  /** Throws CheckpointError, before anything changes, where groups, settings or shapes differ. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkGroups(this.paramGroups, dict.paramGroups);
+    const { name } = this.constructor;
+    const groups = this.paramGroups.map((group, index) =>
+      withSavedSettings(name, group, dict.paramGroups[index] ?? {}),
+    );
     const params = this.#params();
     const states = Object.entries(dict.state).map(([index, arrays]) => {
       const parameter = params[Number(index)];
@@ -139,9 +144,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
         ParameterState.from((name) => this.stateType(name, parameter), arrays),
       ] as const;
     });
-    for (const [index, group] of this.paramGroups.entries()) {
-      Object.assign(group, { ...dict.paramGroups[index], params: group.params });
-    }
+    for (const [index, group] of this.paramGroups.entries()) Object.assign(group, groups[index]);
     for (const state of this.#states.values()) state.dispose();
     this.#states.clear();
     for (const [parameter, state] of states) this.#states.set(parameter, state);

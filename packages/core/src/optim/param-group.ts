@@ -1,6 +1,6 @@
 import { checkByRules } from '../spec/check-options.ts';
 import { describeValue } from '../spec/describe-value.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRule } from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';
@@ -62,6 +62,31 @@ export function makeParamGroups<Settings extends OptimizerSettings>(
   checkParams(groups);
   // A setting that is misspelt in an assignment would be one more field.
   return groups.map((group) => Object.preventExtensions(group));
+}
+
+/**
+ * A group with the settings that were saved of it. Throws CheckpointError for settings that it has not, or
+ * has of another kind: they are of another optimizer.
+ */
+export function withSavedSettings<Settings extends OptimizerSettings>(
+  of: string,
+  group: ParamGroup<Settings>,
+  saved: object,
+): ParamGroup<Settings> {
+  const { params, ...own } = group;
+  const rules = rulesLike(own);
+  const settings = Object.entries(saved).filter(([name]) => name !== 'params');
+  const wrong = settings.filter(([name, value]) => rules[name]?.fits(value) !== true);
+  if (wrong.length === 0) return { ...group, ...Object.fromEntries(settings) };
+  const list = wrong.map(([name, value]) => `${name} ${describeValue(value)}`).join(', ');
+  throw new CheckpointError(
+    {
+      asked: `load the settings of ${of}, which are ${Object.keys(own).join(', ')}`,
+      found: list,
+      todo: 'Load the state of an optimizer of the same class',
+    },
+    { settings: wrong.map(([name]) => name), parameters: params.length },
+  );
 }
 
 /** Settings are of the kinds of their defaults. */
