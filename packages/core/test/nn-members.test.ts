@@ -203,7 +203,26 @@ describe('a module that a constructor makes and no field holds is missed:', () =
         this.use(zeros([readonly_, 1]));
       }
     }
-    missed(() => new Outer(), '2 modules (Linear, ReLU)');
+    missed(() => new Outer(), '2 members (Linear, ReLU)');
+  });
+
+  test('a parameter and a buffer in #private fields', () => {
+    class Outer extends Module {
+      readonly #scale = parameter();
+      readonly #steps = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+      layer = linear();
+      forward(x: Tensor): Tensor {
+        return this.layer.forward(x).mul(this.#scale).add(this.#steps.to('f32'));
+      }
+    }
+    missed(() => new Outer(), '2 members (Parameter, BufferTensor)');
+    class Last extends Module {
+      readonly #scale = parameter();
+      get scale(): Parameter {
+        return this.#scale;
+      }
+    }
+    missed(() => new Last(), 'a Parameter');
   });
 
   test('in a #private list, made by a helper', () => {
@@ -214,7 +233,7 @@ describe('a module that a constructor makes and no field holds is missed:', () =
         return this.#layers.length;
       }
     }
-    missed(() => new Outer(), '3 modules (Linear, ModuleList)');
+    missed(() => new Outer(), '3 members (Linear, ModuleList)');
   });
 
   test('in a closure, a WeakMap or behind a symbol, before other modules', () => {
@@ -233,7 +252,7 @@ describe('a module that a constructor makes and no field holds is missed:', () =
         this.last = linear();
       }
     }
-    missed(() => new Outer(), '3 modules (Linear, Dropout, ReLU)');
+    missed(() => new Outer(), '3 members (Linear, Dropout, ReLU)');
   });
 
   test('deep inside a model', () => {
@@ -327,6 +346,36 @@ describe('nothing is missed of', () => {
     dropped.head = null;
     shared.head = fresh.head;
     expect([dropped, shared].map(parametersOf)).toEqual([2, 4]);
+  });
+
+  test('layers that share a parameter, of which one was made for nothing', () => {
+    class Tied extends Module {
+      tokens = new Embedding(3, 2);
+      head = new Linear(2, 3, { bias: false });
+      scale = parameter();
+      readonly #kind = 'tied';
+      constructor() {
+        super();
+        this.head.weight = this.tokens.weight;
+        this.scale = parameter();
+      }
+      get kind(): string {
+        return this.#kind;
+      }
+    }
+    expect(parametersOf(new Tied())).toBe(2);
+    const head = new Linear(2, 3, { bias: false });
+    head.weight = new Tied().tokens.weight;
+    expect(parametersOf(head)).toBe(1);
+  });
+
+  test('parameters that strategies put into the place of others', () => {
+    class Part extends Parameter {}
+    const model = new Sequential(linear(), linear());
+    for (const [, old] of model.namedParameters()) {
+      model.replaceParameter(old, new Part(new Float32Array(old.numel), old.shape));
+    }
+    expect(model.parameters().every((each) => each instanceof Part)).toBe(true);
   });
 
   test('two parts that share a module, of which one was made for nothing', () => {

@@ -17,11 +17,11 @@ export function hiddenError(
   );
 }
 
-/** Of modules that a constructor has made, by their classes. */
+/** Of what a constructor has made, by its classes. */
 export function missingError(module: object, classes: readonly string[]): ConfigError {
   const { name } = module.constructor;
   const list = [...new Set(classes)].join(', ');
-  const several = classes.length > 1 ? `${classes.length} modules (${list})` : `a ${list}`;
+  const several = classes.length > 1 ? `${classes.length} members (${list})` : `a ${list}`;
   return new ConfigError(
     {
       asked: `the members of ${name}`,

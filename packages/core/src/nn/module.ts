@@ -1,7 +1,6 @@
 import { inspecting } from '../print/inspect.ts';
 import { brandMember } from '../member-brand.ts';
-import { isTemporary } from './construction/construct-temporary.ts';
-import { Constructions } from './construction/constructions.ts';
+import { constructions } from './construction/constructions.ts';
 import { hiddenMember } from './hidden-member.ts';
 import { hiddenError, missingError } from './member-errors.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
@@ -31,13 +30,11 @@ export abstract class Module {
     brandMember(this.prototype, 'module');
   }
 
-  static readonly #constructions: Constructions<Module> = new Constructions(Module, (module) =>
-    module.#childrenAsTheyAre().map(([, child]) => child),
-  );
   #training = true;
 
   constructor() {
-    if (!isTemporary()) Module.#constructions.begin(this, new.target);
+    const membersOf = Module.#membersOf;
+    constructions.begin(this, { base: Module, type: new.target, membersOf });
   }
 
   /** Whether layers like dropout behave as in training; true at first. */
@@ -186,19 +183,21 @@ export abstract class Module {
       const hidden = hiddenMember(value, isHeld);
       if (hidden !== undefined) throw hiddenError(this, field, hidden);
     }
-    const missing = Module.#constructions.missingOf(this);
+    const missing = constructions.missingOf(this, Module.#membersOf);
     if (missing.length > 0) throw missingError(this, missing);
   }
 
   /** This module and all below it, with their parameters and buffers. */
   #held(): ReadonlySet<object> {
     const held = new Set<object>([this]);
-    for (const object of held) {
-      if (!(object instanceof Module)) continue;
-      for (const [, child] of object.#childrenAsTheyAre()) held.add(child);
-      for (const [, tensor] of object.#fields(isOwnedTensor)) held.add(tensor);
-    }
+    for (const object of held) for (const member of Module.#membersOf(object)) held.add(member);
     return held;
+  }
+
+  static #membersOf(this: void, object: object): readonly object[] {
+    if (!(object instanceof Module)) return [];
+    const members = [...object.#childrenAsTheyAre(), ...object.#fields(isOwnedTensor)];
+    return members.map(([, member]) => member);
   }
 
   *#all<T>(

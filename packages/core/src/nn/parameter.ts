@@ -7,6 +7,7 @@ import { ShapeError } from '../spec/errors.ts';
 import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { constructions } from './construction/constructions.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -65,6 +66,7 @@ export class Parameter extends Tensor {
     if (this.initialPart !== null) freeNode(node, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
+    constructions.note(this);
   }
 }
 
@@ -90,6 +92,7 @@ export class BufferTensor extends Tensor {
     super(leaf('buffer', data, shape, options.dtype ?? 'f32'));
     this.persistent = options.persistent ?? true;
     this.makeResident();
+    constructions.note(this);
   }
 }
 

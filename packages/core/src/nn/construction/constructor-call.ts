@@ -69,15 +69,19 @@ function subclassesBetween(base: AnyConstructor, type: AnyConstructor): readonly
   return classes;
 }
 
-/** Of the class of `object`, or one between it and `base`: fields that nobody outside can see. */
-export function hasPrivateNames(base: AnyConstructor, object: object): boolean {
-  const { constructor } = object;
-  if (!isConstructor(constructor)) return false;
+const known = new WeakMap<AnyConstructor, boolean>();
+
+/** Whether a class, or one between it and `base`, has fields that nobody outside can see. */
+export function hasPrivateNames(base: AnyConstructor, type: AnyConstructor): boolean {
+  const before = known.get(type);
+  if (before !== undefined) return before;
   // `#name`, and what compilers for older engines make of it.
   const pattern = /#[A-Za-z_$]|__classPrivate|__private/;
-  return subclassesBetween(base, constructor).some((type) =>
-    pattern.test(Function.prototype.toString.call(type)),
+  const has = subclassesBetween(base, type).some((each) =>
+    pattern.test(Function.prototype.toString.call(each)),
   );
+  known.set(type, has);
+  return has;
 }
 
 function isConstructor(value: unknown): value is AnyConstructor {
