@@ -110,6 +110,11 @@ describe('modules and options', () => {
     expect(() => below(sw.tensor(0.5), 0.1)).toThrow(/Read it with `await x.item\(\)`/);
   });
 
+  it('split(0) is refused, and so are sizes that a method does not take', () => {
+    expect(() => sw.ones([4]).split(0)).toThrow('split with size: 0: a value that is not a whole');
+    expect(() => sw.ones([4]).to('float32' as never)).toThrow("Write 'f32'");
+  });
+
   it('console.log(tensor) and templates say what a tensor is, and its values where they are there', () => {
     expect(inspect(sw.tensor([1, 2]))).toBe('Tensor f32 [2] on the host: [1., 2.]');
     expect(String(sw.ones([2]).mul(2))).toBe('Tensor f32 [2], not computed yet (mul)');

@@ -227,6 +227,88 @@ describe('a function says what it expected of which argument:', () => {
   ]);
 });
 
+describe('a method says what it expected:', () => {
+  const x = () => ones([2, 3]);
+  refuse([
+    [
+      'parts of no element',
+      () => ones([4]).split(0),
+      ConfigError,
+      'split with size: 0: a value that is not a whole number from 1',
+    ],
+    ['parts of less', () => ones([4]).split(-1), ConfigError, 'split with size: -1'],
+    [
+      'parts of other sizes',
+      () => ones([4]).split([1, 3] as never),
+      ConfigError,
+      'split with size: [1, 3]',
+    ],
+    [
+      'sizes one by one',
+      () => x().reshape(3 as never),
+      ShapeError,
+      'reshape with sizes 3: no list. Write reshape([2, 3]), not reshape(2, 3)',
+    ],
+    ['dims one by one', () => x().permute(1 as never), ShapeError, 'permute with dims 1: no list'],
+    [
+      'an element that is not there',
+      () => ones([2, 4]).select(1, 4),
+      ShapeError,
+      'select of element 4 of dim 1 of shape [2, 4]: 4 elements there. Use an index from -4 to 3',
+    ],
+    [
+      'padding for one dim of two',
+      () => x().pad([1], [1]),
+      ShapeError,
+      'pad of shape [2, 3] with before [1]: 1 numbers for 2 dims',
+    ],
+    ['padding by halves', () => x().pad([0, 0.5], [0, 0]), ShapeError, 'with before [0, 0.5]'],
+    [
+      'a dtype of PyTorch',
+      () => x().to('int64' as never),
+      DTypeError,
+      "to() with the dtype 'int64': no dtype of this name. Write 'i64'",
+    ],
+    [
+      'an approximation',
+      () => x().gelu('exact' as never),
+      ConfigError,
+      "gelu with approximate: 'exact'",
+    ],
+    [
+      'a text to add',
+      () => x().add('1' as never),
+      DTypeError,
+      "'1', neither a tensor nor a number",
+    ],
+    [
+      'a list to multiply by',
+      () => x().mul([1, 2] as never),
+      DTypeError,
+      '[1, 2], neither a tensor nor a number. Give a number, or make a tensor: tensor([…])',
+    ],
+    ['nothing to add', () => x().add(undefined as never), DTypeError, 'undefined, neither'],
+    [
+      'a list as a matrix',
+      () => x().matmul([[1], [2], [3]] as never),
+      DTypeError,
+      'matmul with other: an array of 3 in the place of a tensor',
+    ],
+    [
+      'a list of indices',
+      () => x().indexSelect(0, [1] as never),
+      DTypeError,
+      'indexSelect with index: [1] in the place of a tensor',
+    ],
+    [
+      'a list among tensors',
+      () => stack([x(), [1] as never]),
+      DTypeError,
+      'stack with 1: [1] in the place of a tensor',
+    ],
+  ]);
+});
+
 describe('what is no tensor is refused by what it is:', () => {
   refuse([
     [

@@ -1,12 +1,6 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
-
-const geluRules: OptionRules<{ approximate: 'none' | 'tanh' }> = {
-  approximate: option.required(option.oneOf('none', 'tanh')),
-};
+import { requireApproximation } from '../tensor/check-arguments.ts';
 
 /** x Φ(x) (Hendrycks and Gimpel 2016): exact, or with the tanh approximation of GPT-2. */
 export class GELU extends Module {
@@ -14,7 +8,7 @@ export class GELU extends Module {
 
   constructor(approximate: 'none' | 'tanh' = 'none') {
     super();
-    checkOptions('GELU', { approximate }, geluRules);
+    requireApproximation('GELU', approximate);
     this.approximate = approximate;
   }
 

@@ -1,8 +1,8 @@
 import { formatShape } from '../shape.ts';
-import { describeValue } from '../spec/describe-value.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { ShapeError, DTypeError } from '../spec/errors.ts';
-import { Tensor } from '../tensor/tensor.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { requireTensors } from '../tensor/check-arguments.ts';
+import type { Tensor } from '../tensor/tensor.ts';
 
 /** A letter for any size, or a size and what it counts. `..` at the beginning stands for any dims. */
 export type ExpectedDim = string | readonly [counts: string, size: number];
@@ -23,7 +23,7 @@ export function requireShape(
   expected: readonly ExpectedDim[],
   hint?: (shape: Shape) => string | undefined,
 ): void {
-  requireTensor({ operation, name, value });
+  requireTensors(operation, { [name]: value });
   const { shape } = value;
   const isOpen = expected[0] === '..';
   const dims = isOpen ? expected.slice(1) : expected;
@@ -49,23 +49,6 @@ export function requireShape(
       { operation, argument: name, shape },
     );
   }
-}
-
-/** Throws DTypeError for what is no tensor, as an array of a batch. */
-export function requireTensor({ operation, name, value }: Argument): void {
-  const given: unknown = value;
-  if (given instanceof Tensor) return;
-  const isArray = typeof given === 'object' && given !== null && 'data' in given;
-  throw new DTypeError(
-    {
-      asked: `${operation} with ${name}`,
-      found: `${isArray ? 'an NDArray' : describeValue(given)} in the place of a tensor`,
-      todo: isArray
-        ? 'Make one of it: fromArray(array)'
-        : 'Make one: tensor([…]), fromArray(array)',
-    },
-    { operation, argument: name },
-  );
 }
 
 function isOther(expected: ExpectedDim | undefined, size: number | undefined): boolean {

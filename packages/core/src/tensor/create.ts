@@ -11,6 +11,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { NDArray } from '../data/nd-array.ts';
 import { encodeNumbers, holds, type HostData, toBytes } from './host-data.ts';
+import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 
 /** Numbers or booleans, nested as deep as the tensor has dims. */
@@ -148,6 +149,7 @@ export function arange(length: number): Tensor {
 export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) throw noTensors('concat');
+  requireTensors('concat', Object.fromEntries(tensors.entries()));
   return new Tensor(
     concatNodes(
       tensors.map((t) => t.node),
@@ -160,6 +162,7 @@ export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
 export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
   if (first === undefined) throw noTensors('stack');
+  requireTensors('stack', Object.fromEntries(tensors.entries()));
   const other = tensors.findIndex(({ shape }) => !sameShape(shape, first.shape));
   if (other >= 0) {
     const { shape } = tensors[other] ?? first;

@@ -4,7 +4,8 @@ import type { DType, Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import { requireShape, requireTensor } from '../require-shape.ts';
+import { requireTensors } from '../../tensor/check-arguments.ts';
+import { requireShape } from '../require-shape.ts';
 import { dropout } from './dropout.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
@@ -101,7 +102,7 @@ function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {
 
 /** A mask that broadcasts to the scores, and would not make them larger. */
 function requireMask(mask: Tensor, scores: Shape): void {
-  requireTensor({ operation, name: 'mask', value: mask });
+  requireTensors(operation, { mask });
   const first = scores.length - mask.ndim;
   const fits =
     first >= 0 && mask.shape.every((size, dim) => size === 1 || size === scores[first + dim]);
