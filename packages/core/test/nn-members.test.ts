@@ -330,6 +330,23 @@ describe('nothing is missed of', () => {
       }
     }
     expect(new Named_().namedParameters().map(([name]) => name)).toEqual(['a.weight', 'a.bias']);
+    class Both extends Named_ {
+      b = linear();
+      readonly list = [this.b];
+      override namedChildren(): Named<Module>[] {
+        return [...super.namedChildren(), ['b', this.b]];
+      }
+    }
+    class Own extends Module {
+      b = linear();
+      readonly #hidden = linear();
+      readonly list = [linear()];
+      override namedChildren(): Named<Module>[] {
+        return [...super.namedChildren(), ['hidden', this.#hidden]];
+      }
+    }
+    expect(new Both().namedModules().map(([name]) => name)).toEqual(['', 'a', 'b']);
+    expect(() => new Own().parameters()).toThrow("a Linear inside an array in the field 'list'");
   });
 
   test('a model whose last layers are replaced or dropped after it was made', () => {

@@ -31,6 +31,8 @@ export abstract class Module {
   }
 
   #training = true;
+  /** A container's own list of its modules may begin with those of its fields. */
+  #isLooking = false;
 
   constructor() {
     const membersOf = Module.#membersOf;
@@ -176,6 +178,16 @@ export abstract class Module {
 
   /** Throws ConfigError for what looks like a member of this module and would not be found. */
   #requireMembers(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      this.#refuseHidden();
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #refuseHidden(): void {
     let held: ReadonlySet<object> | undefined;
     const isHeld = (member: object): boolean => (held ??= this.#held()).has(member);
     const fields: [string, unknown][] = Object.entries(this);
