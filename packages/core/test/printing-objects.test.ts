@@ -109,6 +109,12 @@ describe('a tensor prints', () => {
     );
   });
 
+  test('the same text in JSON, where it would be {}', () => {
+    expect(JSON.stringify({ step: 1, loss: tensor(0.5) })).toBe(
+      '{"step":1,"loss":"Tensor f32 [] on the host: 0.5000"}',
+    );
+  });
+
   test('no number: operators that need one are an error that says what to do', () => {
     const loss = tensor(0.5);
     const number = (value: unknown): number => Number(value);

@@ -319,6 +319,11 @@ export class TensorHandle {
     return describeTensor(this, 'lines', isComputing());
   }
 
+  /** What a log in JSON has of a tensor that nobody has read. */
+  toJSON(): string {
+    return this.toString();
+  }
+
   /** Throws TensorStateError where a number is asked for, as by `loss < 0.1` and `x * 2`. */
   [Symbol.toPrimitive](hint: 'string' | 'number' | 'default'): string {
     if (hint !== 'number') return this.toString();
