@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as nextTurn } from 'node:timers/promises';
+import { inspect } from 'node:util';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { cpu } from '@shardwise/backend-cpu';
@@ -32,7 +33,120 @@ describe('gradients', () => {
 
 // --- numbers
 
-// --- modules and options
+describe('modules and options', () => {
+  class Hiding extends sw.Module {
+    readonly #head = new sw.Linear(1, 1);
+    forward(x: sw.Tensor): sw.Tensor {
+      return this.#head.forward(x);
+    }
+  }
+
+  /** A module that holds something in a field. */
+  class Holding extends sw.Module {
+    readonly held: unknown;
+    constructor(held: unknown) {
+      super();
+      this.held = held;
+    }
+  }
+
+  it('a layer in a #private field is missed: it would never be trained', () => {
+    expect(() => new Hiding().parameters()).toThrow(
+      /Hiding: its constructor makes a Linear that no/,
+    );
+    expect(() => new sw.Sequential(new Hiding()).train()).toThrow(/Use public fields/);
+  });
+
+  it('layers in arrays, Maps and plain objects are refused, by the field', () => {
+    const linear = new sw.Linear(1, 1);
+    const inside = (held: unknown) => () => new Holding(held).parameters();
+    expect(inside([linear])).toThrow("a Linear inside an array in the field 'held'");
+    expect(inside(new Map([['a', linear]]))).toThrow("a Linear inside a Map in the field 'held'");
+    expect(inside({ a: linear })).toThrow("a Linear inside a plain object in the field 'held'");
+  });
+
+  it('a tensor with requiresGrad_() as a field is refused: no optimizer would be given it', () => {
+    const module = new Holding(sw.tensor([1]).requiresGrad_());
+    expect(() => module.parameters()).toThrow(
+      /a tensor that requires a gradient and is no Parameter/,
+    );
+  });
+
+  it('new Sequential([a, b]) is refused: it has layers, and not a list', () => {
+    const list = [new sw.Linear(1, 1)] as never;
+    expect(() => new sw.Sequential(list)).toThrow('Give it modules one by one');
+  });
+
+  it('a misspelt option is refused with the nearest name', () => {
+    const parameters = new sw.Linear(1, 1).parameters();
+    const settings = { weight_decay: 0.1 } as never;
+    expect(() => new sw.AdamW(parameters, settings)).toThrow(
+      /option weight_decay.*Write weightDecay/,
+    );
+    const group = { params: parameters, weight_decay: 0 } as never;
+    expect(() => new sw.AdamW([group])).toThrow(/parameter group 0, with the option weight_decay/);
+    const pool = { ceilMode: true } as never;
+    expect(() => new sw.MaxPool2d(2, pool)).toThrow(/option ceilMode: no option of this name/);
+  });
+
+  it("{ padding: 'same' } and a bias in a place of its own are refused", () => {
+    const same = { padding: 'same' } as never;
+    expect(() => new sw.Conv2d(1, 1, 3, same)).toThrow(
+      /padding: 'same': a value that is not a whole/,
+    );
+    expect(() => new sw.Linear(2, 3, false as never)).toThrow(
+      /Linear with false in the place of its/,
+    );
+    expect(() => new sw.SGD([], 0.1 as never)).toThrow(/SGD with 0.1 in the place of its options/);
+  });
+
+  it('BatchNorm2d(3) on 4 channels says so, and what to do with channels that stand last', () => {
+    const norm = new sw.BatchNorm2d(3);
+    expect(() => norm.forward(sw.ones([2, 4, 8, 8]))).toThrow('4 channels (dim 1) instead of 3');
+    expect(() => norm.forward(sw.ones([2, 8, 8, 3]))).toThrow('x.permute([0, 3, 1, 2])');
+  });
+
+  it('batch norm of one value a channel is refused in training: only the bias would be left', () => {
+    const norm = new sw.BatchNorm2d(3);
+    expect(() => norm.forward(sw.ones([1, 3, 1, 1]))).toThrow('one value for each channel');
+    expect(norm.eval().forward(sw.ones([1, 3, 1, 1])).shape).toEqual([1, 3, 1, 1]);
+  });
+
+  it('loss < 0.1 and x * 2 are refused: a tensor is no number before it is read', () => {
+    const below = (x: unknown, limit: number): boolean => Number(x) < limit;
+    expect(() => below(sw.tensor(0.5), 0.1)).toThrow(/Read it with `await x.item\(\)`/);
+  });
+
+  it('split(0) is refused, and so are sizes that a method does not take', () => {
+    expect(() => sw.ones([4]).split(0)).toThrow('split with size: 0: a value that is not a whole');
+    expect(() => sw.ones([4]).to('float32' as never)).toThrow("Write 'f32'");
+  });
+
+  it('console.log(tensor) and templates say what a tensor is, and its values where they are there', () => {
+    expect(inspect(sw.tensor([1, 2]))).toBe('Tensor f32 [2] on the host: [1., 2.]');
+    expect(String(sw.ones([2]).mul(2))).toBe('Tensor f32 [2], not computed yet (mul)');
+  });
+
+  it('a parameter group that is added after the scheduler is an error: it would keep its rate', () => {
+    const [a, b] = [new sw.Linear(1, 1), new sw.Linear(1, 1)];
+    const sgd = new sw.SGD(a.parameters(), { lr: 1 });
+    const scheduler = new sw.LearningRateScheduler(sgd, sw.cosineSchedule(2));
+    sgd.addParamGroup({ params: b.parameters() });
+    expect(() => scheduler.step()).toThrow(/Make the scheduler after the last addParamGroup/);
+  });
+
+  it('a dataset that returns numbers, tensors or nothing is refused, by the item', async () => {
+    const first = async (item: unknown): Promise<unknown> => {
+      const dataset = { length: 1, get: () => item as never };
+      return new sw.DataLoader({ dataset })[Symbol.asyncIterator]().next();
+    };
+    await expect(first(5)).rejects.toThrow('item 0 of the dataset into a batch: 5. Return arrays');
+    await expect(first(undefined)).rejects.toThrow(
+      'item 0 of the dataset into a batch: undefined.',
+    );
+    await expect(first({ x: sw.tensor([1]) })).rejects.toThrow('a tensor at x');
+  });
+});
 
 describe('optimizers', () => {
   it('an OffloadedOptimizer updates what its optimizer has and the model has not', async () => {

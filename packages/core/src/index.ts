@@ -1,5 +1,11 @@
 export * from './spec/index.ts';
-export { Tensor, type Operand, type ReduceOptions } from './tensor/tensor.ts';
+export {
+  Tensor,
+  type MatmulOptions,
+  type Operand,
+  type ReduceOptions,
+  type VarianceOptions,
+} from './tensor/tensor.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
 export { takeExtent } from './tensor/take-extent.ts';
 export {
@@ -44,6 +50,7 @@ export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
+export { inspecting, printing, type PrintForm } from './print/inspect.ts';
 export {
   allGather,
   allReduce,
@@ -55,7 +62,7 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
-export type { HostArray, HostArrays } from './serialization/host-array.ts';
+export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,
   decodeSafetensorsHeader,
@@ -101,6 +108,7 @@ export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
 export type { LoaderState } from './data/loader-state.ts';
 export type { WorkerDataset } from './data/worker-dataset.ts';
 export { Module, type Named } from './nn/module.ts';
+export { constructTemporary } from './nn/construction/construct-temporary.ts';
 export {
   BufferTensor,
   constructParts,
@@ -113,7 +121,7 @@ export {
   type ParameterPartOptions,
 } from './nn/parameter.ts';
 export { DividedParameter } from './nn/divided-parameter.ts';
-export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
+export { loadRules, type LoadOptions, type LoadReport, type StateDict } from './nn/state-dict.ts';
 export { convertArray } from './nn/convert-array.ts';
 export * as functional from './nn/functional.ts';
 export {
@@ -144,6 +152,7 @@ export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
 export { Sigmoid } from './nn/sigmoid.ts';
 export { SiLU } from './nn/silu.ts';
+export { summary, type ModelSummary, type ModuleSummary } from './nn/summary/summary.ts';
 export { Tanh } from './nn/tanh.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';
@@ -185,6 +194,8 @@ export {
 export type { ParameterState } from './optim/parameter-state.ts';
 export { stepName } from './optim/saved-arrays.ts';
 export type { SavedType, StateType } from './optim/state-type.ts';
+export { checkSetting } from './optim/param-group.ts';
+export { Scalar } from './optim/scalar.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

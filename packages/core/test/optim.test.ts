@@ -134,6 +134,46 @@ describe('SGD follows torch.optim.SGD', () => {
   });
 });
 
+describe('settings', () => {
+  test('that are undefined are those of the optimizer, in groups as in its options', () => {
+    const settings = { lr: undefined, momentum: 0.5 } as never;
+    const group = { params: [leaf(1)], lr: undefined } as never;
+    const [first, second] = new SGD([group, { params: [leaf(1)], lr: 2 }], settings).paramGroups;
+    expect([first?.lr, first?.momentum, second?.lr]).toEqual([1e-3, 0.5, 2]);
+  });
+
+  test.each([
+    [
+      'of another optimizer',
+      { lr: 1, betas: [0, 0] },
+      /settings of SGD, which are lr, momentum.*: betas \[0, 0\]\. Load/,
+    ],
+    ['of another kind', { lr: '1' }, /: lr '1'\. Load the state of an optimizer of the same class/],
+    ['under names of PyTorch', { weight_decay: 1 }, /: weight_decay 1\. Load/],
+  ])('%s are not loaded, and nothing changes', async (_, wrong, says) => {
+    const optimizer = new SGD([leaf(1)], { lr: 0.1 });
+    const saved = await optimizer.stateDict();
+    const group = { ...saved.paramGroups[0], ...wrong } as never;
+    expect(() => optimizer.loadStateDict({ ...saved, paramGroups: [group] })).toThrow(
+      CheckpointError,
+    );
+    expect(() => optimizer.loadStateDict({ ...saved, paramGroups: [group] })).toThrow(says);
+    expect(await optimizer.stateDict()).toEqual(saved);
+  });
+
+  test('out of range are refused by the next step, whoever has set them', async () => {
+    const x = leaf(1);
+    const optimizer = new SGD([x], { lr: 0.1 });
+    const [group] = optimizer.paramGroups;
+    x.sum().backward();
+    if (group !== undefined) group.lr = Number.NaN;
+    await expect(optimizer.step()).rejects.toThrow('an optimizer with lr NaN');
+    if (group !== undefined) group.lr = 1;
+    await optimizer.step();
+    expect(await values(x)).toEqual([0]);
+  });
+});
+
 describe.each([
   ['Adam', Adam, false],
   ['AdamW', AdamW, true],

@@ -2,11 +2,15 @@ import { inputNode, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
-import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
+import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { constructions } from './construction/constructions.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface ParameterOptions {
   /** Default f32. */
@@ -14,6 +18,11 @@ export interface ParameterOptions {
   /** Default true. */
   readonly requiresGrad?: boolean;
 }
+
+const parameterRules: OptionRules<ParameterOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  requiresGrad: option.flag,
+};
 
 /** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
 export interface InitialPart {
@@ -50,6 +59,7 @@ export class Parameter extends Tensor {
 
   /** Without `data` it has no contents: a subclass says where they are. */
   constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
+    checkOptions('a Parameter', options, parameterRules);
     const { dtype = 'f32' } = options;
     super(data === null ? absent(shape, dtype) : leaf('parameter', data, shape, dtype));
     if (data === null) return;
@@ -57,6 +67,7 @@ export class Parameter extends Tensor {
     if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
+    constructions.note(this);
   }
 }
 
@@ -98,15 +109,22 @@ export interface BufferOptions {
   readonly persistent?: boolean;
 }
 
+const bufferRules: OptionRules<BufferOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  persistent: option.flag,
+};
+
 /** A leaf that a module keeps but does not train, as running statistics. */
 export class BufferTensor extends Tensor {
   readonly kind = 'buffer';
   readonly persistent: boolean;
 
   constructor(data: HostData, shape: Shape, options: BufferOptions = {}) {
+    checkOptions('a BufferTensor', options, bufferRules);
     super(leaf('buffer', data, shape, options.dtype ?? 'f32'));
     this.persistent = options.persistent ?? true;
     this.makeResident();
+    constructions.note(this);
   }
 }
 

@@ -10,11 +10,16 @@ import type { OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface AdamW8bitOptions {
   /** States of parameters of fewer elements stay f32. Default: 4096. */
   readonly minElements?: number;
 }
+
+const optionRules: OptionRules<AdamW8bitOptions> = { minElements: option.count };
 
 /** Which numbers a running mean is stored as, and where its codes and scales are. */
 const stored = {
@@ -38,10 +43,11 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
   constructor(
     params: OptimizerInput<AdamSettings>,
     settings: Partial<AdamSettings> = {},
-    { minElements = 4096 }: AdamW8bitOptions = {},
+    options: AdamW8bitOptions = {},
   ) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2, ...settings });
-    this.#minElements = minElements;
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });
+    checkOptions('AdamW8bit', options, optionRules);
+    this.#minElements = options.minElements ?? 4096;
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {

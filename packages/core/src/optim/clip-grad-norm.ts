@@ -4,11 +4,18 @@ import { ConfigError } from '../spec/errors.ts';
 import { allGather, allReduce } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface GradNormOptions {
   /** 2, or Infinity for the largest absolute value; default 2. */
   readonly normType?: number;
 }
+
+const gradNormRules: OptionRules<GradNormOptions> = {
+  normType: option.oneOf(2, Number.POSITIVE_INFINITY),
+};
 
 /**
  * Scales the gradients so that their norm, taken together, is at most `maxNorm`
@@ -32,17 +39,8 @@ export function clipGradNorm(
  * parameters: a collective for these. 0 where there are none. Shape: -> [].
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
+  checkOptions('a gradient norm', options, gradNormRules);
   const { normType = 2 } = options;
-  if (normType !== 2 && normType !== Number.POSITIVE_INFINITY) {
-    throw new ConfigError(
-      {
-        asked: `a gradient norm of type ${normType}`,
-        found: 'another norm than 2 and Infinity',
-        todo: 'Use 2 or Infinity',
-      },
-      { normType },
-    );
-  }
   const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
   for (const { part } of parameters) {
     const { grad, shardedOver } = part;

@@ -15,7 +15,7 @@ import { Scalar } from './scalar.ts';
 export class Lamb extends Optimizer<AdamSettings> {
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-6, weightDecay 1e-2. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2, ...settings });
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2 });
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {

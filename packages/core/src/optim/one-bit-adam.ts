@@ -13,6 +13,9 @@ import { checkSetting, type OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
 import type { StateType } from './state-type.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface OneBitAdamSettings extends AdamSettings {
   /** Steps of Adam before communication is compressed; from there `exp_avg_sq` stays as it is. */
@@ -23,6 +26,8 @@ export interface OneBitAdamOptions {
   /** The mesh axis whose ranks have other batches. Default: `dp`. */
   readonly axis?: string;
 }
+
+const optionRules: OptionRules<OneBitAdamOptions> = { axis: option.axisName };
 
 /**
  * 1-bit Adam (Tang et al. 2021). It averages over the ranks by itself, so it takes gradients of this
@@ -40,16 +45,17 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   constructor(
     params: OptimizerInput<OneBitAdamSettings>,
     settings: Partial<OneBitAdamSettings> = {},
-    { axis = 'dp' }: OneBitAdamOptions = {},
+    options: OneBitAdamOptions = {},
   ) {
-    super(params, {
+    super(params, settings, {
       lr: 1e-3,
       betas: [0.9, 0.999],
       eps: 1e-8,
       weightDecay: 0,
       freezeStep: 100_000,
-      ...settings,
     });
+    checkOptions('OneBitAdam', options, optionRules);
+    const { axis = 'dp' } = options;
     this.#axis = axisOf(currentSession().mesh, axis);
     const sharded = this.paramGroups.some(({ params: list }) =>
       list.some(({ part }) => part.shardedOver.includes(axis)),

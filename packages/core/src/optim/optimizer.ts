@@ -5,14 +5,19 @@ import { withoutValues } from '../realize/small-values.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { keepingIf } from '../tensor/handle.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { Tensor } from '../tensor/tensor.ts';
 import {
+  checkedSettings,
   checkParams,
   makeParamGroups,
   type OptimizerInput,
   type OptimizerSettings,
   type ParamGroup,
   type ParamGroupInput,
+  withSavedSettings,
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
 import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
@@ -35,6 +40,9 @@ export interface BuildStepOptions extends StepOptions {
   readonly updates?: (parameter: Tensor) => boolean;
 }
 
+const stepRules: OptionRules<StepOptions> = { skipIf: option.instanceOf(Tensor) };
+const buildStepRules: OptionRules<BuildStepOptions> = { ...stepRules, updates: option.callback() };
+
 /** What checkpoints keep of a parameter on this rank. */
 export interface SavedState {
   readonly steps: number;
@@ -56,12 +64,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly #states = new Map<Tensor, ParameterState>();
 
   /**
-   * Throws ConfigError for no parameters, parameters that stand twice, and settings out of range,
+   * `defaults` has all settings that there are: others are refused, and those of another kind. Throws
+   * ConfigError, also for no parameters, parameters that stand twice, and settings out of range,
    * TensorStateError for parameters that their model does not have any more.
    */
-  constructor(params: OptimizerInput<Settings>, defaults: Settings) {
-    this.#defaults = defaults;
-    this.paramGroups = makeParamGroups(params, defaults);
+  constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
+    const { name } = this.constructor;
+    this.#defaults = checkedSettings(name, settings, defaults);
+    this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
   }
 
@@ -70,6 +80,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * updates) in one run. Returns whether it did: not where `skipIf` is true. Throws as buildStep does.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
+    checkOptions(`${this.constructor.name}.step()`, options, stepRules);
     const skipped = this.buildStep(options);
     await currentSession().realize([]);
     return endStep(options, skipped);
@@ -81,7 +92,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * adds any, for a parameter that the model does not have any more, and where a strategy has not made
    * gradients of all parameters what an update takes.
    */
-  buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+  buildStep(options: BuildStepOptions = {}): () => void {
+    checkOptions(`${this.constructor.name}.buildStep()`, options, buildStepRules);
+    const { skipIf, updates = () => true } = options;
+    // Schedules and users change them.
+    for (const group of this.paramGroups) this.checkSettings(group);
     const { takesLocalGradients } = this;
     const leaves = new Set<object>(this.#params().map(({ part }) => part));
     const update = { leaves, takesLocalGradients };
@@ -106,7 +121,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Throws ConfigError as the constructor. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
-    const added = makeParamGroups([input], this.#defaults);
+    const added = makeParamGroups(this.constructor.name, [input], this.#defaults);
     checkParams([...this.paramGroups, ...added]);
     for (const group of added) this.checkSettings(group);
     this.paramGroups.push(...added);
@@ -138,9 +153,10 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * of the groups. Throws CheckpointError and ConfigError, before anything changes, for what does not fit.
    */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
-    const groups = this.paramGroups.map((group, index) => {
-      return { ...group, ...settings[index], params: group.params };
-    });
+    const { name: own } = this.constructor;
+    const groups = this.paramGroups.map((group, index) =>
+      withSavedSettings(own, group, settings[index] ?? {}),
+    );
     for (const group of groups) this.checkSettings(group);
     for (const [parameter, arrays] of saved) {
       checkSavedState((name) => this.savedType(parameter, name), arrays);
@@ -185,7 +201,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { state, paramGroups };
   }
 
-  /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, names or shapes differ. */
+  /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, settings, names or shapes differ. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkGroups(this.paramGroups, dict.paramGroups);
     const params = this.#params();
@@ -205,7 +221,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return false;
   }
 
-  /** Throws ConfigError for settings out of range. */
+  /** Throws ConfigError for settings out of range; also called at each step. */
   protected abstract checkSettings(settings: Settings): void;
 
   /** Of what is kept of a parameter, or of this rank's part of it, under a name: as that, but for few optimizers. */

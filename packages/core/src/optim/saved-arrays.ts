@@ -1,4 +1,4 @@
-import type { HostArray, HostArrays } from '../serialization/host-array.ts';
+import { type HostArray, hostArray, type HostArrays } from '../serialization/host-array.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
@@ -14,7 +14,7 @@ export const stepName = 'step';
 /** A copy on the host. */
 export async function readWhole(tensor: Tensor): Promise<HostArray> {
   const { dtype, shape } = tensor;
-  return { dtype, shape, bytes: toBytes(await tensor.data()).slice() };
+  return hostArray(dtype, shape, toBytes(await tensor.data()).slice());
 }
 
 /** Throws CheckpointError for arrays that are not what a rank keeps of a state. */
@@ -33,7 +33,7 @@ export function partOfState(typeOf: (name: string) => SavedType, arrays: HostArr
     const elementBytes = dtypes[dtype].bytes;
     const bytes = new Uint8Array(elementCount(shape) * elementBytes);
     bytes.set(takeExtent(array.bytes, extent, elementBytes));
-    return [name, { dtype, shape, bytes }] as const;
+    return [name, hostArray(dtype, shape, bytes)] as const;
   });
   return { ...(step === undefined ? {} : { [stepName]: step }), ...Object.fromEntries(parts) };
 }

@@ -15,13 +15,12 @@ export interface SGDSettings extends OptimizerSettings {
 export class SGD extends Optimizer<SGDSettings> {
   /** Defaults: lr 1e-3, everything else off. Throws ConfigError. */
   constructor(params: OptimizerInput<SGDSettings>, settings: Partial<SGDSettings> = {}) {
-    super(params, {
+    super(params, settings, {
       lr: 1e-3,
       momentum: 0,
       dampening: 0,
       nesterov: false,
       weightDecay: 0,
-      ...settings,
     });
   }
 

@@ -1,10 +1,10 @@
-import type { HostArray } from '../serialization/host-array.ts';
+import { type HostArray, hostArray } from '../serialization/host-array.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
 
 /** How often a parameter was updated, as PyTorch keeps it: an f32 scalar. */
 export function encodeStepCount(steps: number): HostArray {
-  return { dtype: 'f32', shape: [], bytes: toBytes(Float32Array.of(steps)) };
+  return hostArray('f32', [], toBytes(Float32Array.of(steps)));
 }
 
 /** Throws CheckpointError for anything but a count. */

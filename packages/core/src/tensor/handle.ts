@@ -5,8 +5,11 @@ import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
+import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
-import { currentSession } from '../rank.ts';
+import { describeTensor } from '../print/describe-tensor.ts';
+import { inspecting } from '../print/inspect.ts';
+import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { ScopedValue } from '../scoped-value.ts';
@@ -42,6 +45,14 @@ export function keepingIf<T>(condition: Node | null, body: () => T): T {
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
 export class TensorHandle {
+  static {
+    const inspects = inspecting<TensorHandle>((tensor, form) =>
+      describeTensor(tensor, form, isComputing()),
+    );
+    Object.defineProperties(this.prototype, inspects);
+    brandMember(this.prototype, 'tensor');
+  }
+
   #node: Node;
   #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
@@ -374,6 +385,32 @@ export class TensorHandle {
     }
     const [value] = await this.data();
     return Number(value);
+  }
+
+  /**
+   * Dtype, shape, part and place, and the values where they lie in memory of the host, as PyTorch prints
+   * them. Computes nothing, and waits for nothing.
+   */
+  toString(): string {
+    return describeTensor(this, 'lines', isComputing());
+  }
+
+  /** What a log in JSON has of a tensor that nobody has read. */
+  toJSON(): string {
+    return this.toString();
+  }
+
+  /** Throws TensorStateError where a number is asked for, as by `loss < 0.1` and `x * 2`. */
+  [Symbol.toPrimitive](hint: 'string' | 'number' | 'default'): string {
+    if (hint !== 'number') return this.toString();
+    throw new TensorStateError(
+      {
+        asked: `a number, of a ${this.constructor.name} of shape ${formatShape(this.shape)}`,
+        found: 'a tensor is computed when it is read, and operators cannot wait for that',
+        todo: 'Read it with `await x.item()`, or use methods, as x.mul(2) and x.lt(0.1)',
+      },
+      { shape: this.shape },
+    );
   }
 
   /** Frees the device memory at once instead of at garbage collection. */

@@ -9,7 +9,20 @@ import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
+import { requireDTypeName } from '../dtype-name.ts';
+import {
+  requireApproximation,
+  requireElementAt,
+  requireList,
+  requireOperand,
+  requirePadding,
+  requirePartSize,
+  requireTensors,
+} from './check-arguments.ts';
 import { TensorHandle } from './handle.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** A tensor, or a number that takes the other operand's dtype. */
 export type Operand = Tensor | number;
@@ -18,6 +31,24 @@ export interface ReduceOptions {
   /** Keep reduced dims with size 1. */
   readonly keepDim?: boolean;
 }
+
+export interface VarianceOptions extends ReduceOptions {
+  /** What is taken from the number of elements before the division by it; default 1. */
+  readonly correction?: number;
+}
+
+/** Of the last two dims, before the product. */
+export interface MatmulOptions {
+  readonly transposeA?: boolean;
+  readonly transposeB?: boolean;
+}
+
+const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
+const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction: option.number };
+const matmulRules: OptionRules<MatmulOptions> = {
+  transposeA: option.flag,
+  transposeB: option.flag,
+};
 
 /**
  * A value of the lazy graph. Methods build graph and return at once; `data()`, `item()`,
@@ -144,6 +175,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(elementwise.relu(this.node));
   }
   gelu(approximate: 'none' | 'tanh' = 'none'): Tensor {
+    requireApproximation('gelu', approximate);
     return new Tensor(elementwise.gelu(this.node, approximate));
   }
   silu(): Tensor {
@@ -156,6 +188,7 @@ export class Tensor extends TensorHandle {
     return this.maximum(low).minimum(high);
   }
   to(dtype: DType): Tensor {
+    requireDTypeName('to()', dtype);
     return new Tensor(elementwise.cast(this.node, dtype));
   }
   /** The same values, outside the gradient. */
@@ -178,20 +211,19 @@ export class Tensor extends TensorHandle {
     return this.#reduce('min', reduce.min, dims, options);
   }
   /** Divides by n - correction, as torch.var. */
-  variance(
-    dims?: number | readonly number[],
-    options: ReduceOptions & { correction?: number } = {},
-  ): Tensor {
+  variance(dims?: number | readonly number[], options: VarianceOptions = {}): Tensor {
+    checkOptions('variance', options, varianceRules);
     const list = this.#dims('variance', dims);
     const count = elementCount(list.map((dim) => sizeAt(this.shape, dim)));
     const centered = this.sub(this.mean(list, { keepDim: true }));
     return centered
       .square()
-      .sum(list, options)
+      .sum(list, { keepDim: options.keepDim === true })
       .div(Math.max(0, count - (options.correction ?? 1)));
   }
   /** i32 index of the first maximum. */
   argMax(dim: number, options: ReduceOptions = {}): Tensor {
+    checkOptions('argMax', options, reduceRules);
     const d = normalizeDim('argMax', dim, this.ndim);
     const result = reduce.argMax(this.node, d);
     return new Tensor(options.keepDim === true ? reduce.keepDims(result, this.shape, [d]) : result);
@@ -209,16 +241,19 @@ export class Tensor extends TensorHandle {
   }
   /** Shape: this [.., D], weight [D], bias [D] -> [.., D]. */
   layerNorm(weight: Tensor, bias: Tensor, eps = 1e-5): Tensor {
+    requireTensors('layerNorm', { weight, bias });
     return new Tensor(layerNorm(this.node, weight.node, bias.node, eps));
   }
   /** Shape: this [.., D], weight [D] -> [.., D]. */
   rmsNorm(weight: Tensor, eps = 1e-6): Tensor {
+    requireTensors('rmsNorm', { weight });
     return new Tensor(rmsNorm(this.node, weight.node, eps));
   }
 
   // Movement.
   /** One size may be -1. */
   reshape(shape: Shape): Tensor {
+    requireList('reshape', 'sizes', shape);
     return new Tensor(reshape(this.node, inferSize(this.shape, shape)));
   }
   /** Merges the dims from start to end. */
@@ -230,6 +265,7 @@ export class Tensor extends TensorHandle {
     return this.reshape([...this.shape.slice(0, start), merged, ...this.shape.slice(end + 1)]);
   }
   permute(order: readonly number[]): Tensor {
+    requireList('permute', 'dims', order);
     const dims = order.map((dim) => normalizeDim('permute', dim, this.ndim));
     if (new Set(dims).size !== this.ndim) {
       throw new ShapeError(
@@ -252,6 +288,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(permute(this.node, order));
   }
   expand(shape: Shape): Tensor {
+    requireList('expand', 'sizes', shape);
     return new Tensor(expandTo(this.node, shape));
   }
   unsqueeze(dim: number): Tensor {
@@ -275,23 +312,27 @@ export class Tensor extends TensorHandle {
   select(dim: number, index: number): Tensor {
     const d = normalizeDim('select', dim, this.ndim);
     const size = sizeAt(this.shape, d);
-    const i = normalizeDim(`select of dim ${dim}: index`, index, size);
+    const i = requireElementAt(this.shape, dim, index, size);
     return this.slice(d, i, i + 1).reshape(this.shape.filter((_, at) => at !== d));
   }
   /** Parts of equal size, the last may be smaller, as torch.split. */
   split(size: number, dim = 0): Tensor[] {
+    requirePartSize(size);
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
     return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
       this.slice(dim, i * size, (i + 1) * size),
     );
   }
   pad(before: readonly number[], after: readonly number[], value = 0): Tensor {
+    requirePadding(this.shape, { before, after });
     return new Tensor(pad(this.node, before, after, value));
   }
 
   // Contractions and indexing.
   /** Batch dims broadcast; vectors as torch.matmul. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
-  matmul(other: Tensor, options: { transposeA?: boolean; transposeB?: boolean } = {}): Tensor {
+  matmul(other: Tensor, options: MatmulOptions = {}): Tensor {
+    requireTensors('matmul', { other });
+    checkOptions('matmul', options, matmulRules);
     if (this.ndim === 1 && other.ndim === 1) return this.mul(other).sum();
     if (this.ndim === 1) return this.unsqueeze(0).matmul(other, options).squeeze(-2);
     if (other.ndim === 1) return this.matmul(other.unsqueeze(1), options).squeeze(-1);
@@ -301,22 +342,26 @@ export class Tensor extends TensorHandle {
   }
   /** torch.gather. Shape: this N, index i32 N' -> N'. */
   gather(dim: number, index: Tensor): Tensor {
+    requireTensors('gather', { index });
     return new Tensor(gather(this.node, normalizeDim('gather', dim, this.ndim), index.node));
   }
   /** torch.scatter_add. Shape: this N, index i32 N', source N' -> N. */
   scatterAdd(dim: number, index: Tensor, source: Tensor): Tensor {
+    requireTensors('scatterAdd', { index, source });
     return new Tensor(
       scatterAdd(this.node, normalizeDim('scatterAdd', dim, this.ndim), index.node, source.node),
     );
   }
   /** torch.index_select. Shape: this [.., D, ..], index i32 [I] -> [.., I, ..]. */
   indexSelect(dim: number, index: Tensor): Tensor {
+    requireTensors('indexSelect', { index });
     return new Tensor(
       indexSelect(this.node, normalizeDim('indexSelect', dim, this.ndim), index.node),
     );
   }
   /** torch.index_add. Shape: this [.., D, ..], index i32 [I], source [.., I, ..] -> [.., D, ..]. */
   indexAdd(dim: number, index: Tensor, source: Tensor): Tensor {
+    requireTensors('indexAdd', { index, source });
     return new Tensor(
       indexAdd(this.node, normalizeDim('indexAdd', dim, this.ndim), index.node, source.node),
     );
@@ -330,6 +375,7 @@ export class Tensor extends TensorHandle {
   }
 
   #operand(other: Operand): Node {
+    requireOperand(other);
     return typeof other === 'number' ? constantLike(this.node, other) : other.node;
   }
 
@@ -355,6 +401,7 @@ export class Tensor extends TensorHandle {
     dims: number | readonly number[] | undefined,
     options: ReduceOptions | undefined,
   ): Tensor {
+    if (options !== undefined) checkOptions(operation, options, reduceRules);
     const list = this.#dims(operation, dims);
     const reduced = build(this.node, list);
     return new Tensor(

@@ -1,5 +1,6 @@
 import {
   type Block,
+  checkOptions,
   convertArray,
   currentSession,
   formatShape,
@@ -7,6 +8,7 @@ import {
   inputNode,
   type LoadOptions,
   type LoadReport,
+  loadRules,
   type Module,
   noGrad,
   sameShape,
@@ -39,8 +41,10 @@ interface Target {
 export async function loadModel(
   checkpoint: Checkpoint,
   model: Module,
-  { strict = true }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<LoadReport> {
+  checkOptions('loadModel', options, loadRules);
+  const { strict = true } = options;
   const { targets, ...report } = match(checkpoint, model);
   const { missing, unexpected, different } = report;
   if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {

@@ -1,4 +1,5 @@
 import {
+  checkOptions,
   dtypes,
   elementCount,
   type Layout,
@@ -6,11 +7,10 @@ import {
   type ParameterSpec,
   type Plan,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { axisName } from '../options/option-rules.ts';
 import {
   DataParallel,
   type DataParallelOptions,
+  dataParallelRules,
   type DataParallelStrategy,
 } from './data-parallel.ts';
 import { master } from './scatter-gather.ts';
@@ -20,7 +20,7 @@ import { master } from './scatter-gather.ts';
  * has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
  */
 export function dataParallel(options: DataParallelOptions = {}): DataParallelStrategy {
-  checkOptions('dataParallel', options, { axis: axisName });
+  checkOptions('dataParallel', options, dataParallelRules);
   const { axis = 'dp' } = options;
   return {
     name: 'dataParallel',

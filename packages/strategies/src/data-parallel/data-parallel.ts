@@ -1,7 +1,8 @@
 import {
-  type AxisParams,
   axisOf,
+  type AxisParams,
   broadcast,
+  checkOptions,
   currentSession,
   formatShape,
   type Gradient,
@@ -9,6 +10,8 @@ import {
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   type Plan,
   type Strategy,
@@ -39,6 +42,7 @@ export interface DataParallelStrategy extends Strategy<Module> {
     model: M & Model<Inputs, Output>,
   ): Promise<DataParallel<M, Inputs, Output>>;
 }
+export const dataParallelRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 
 /**
  * Rank 0 holds the model, the batch and the optimizer; in each forward pass it gives all ranks its
@@ -81,8 +85,10 @@ export class DataParallel<
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
   static async create<M extends Module, Inputs extends readonly unknown[], Output>(
     model: M & Model<Inputs, Output>,
-    { axis = 'dp' }: DataParallelOptions = {},
+    options: DataParallelOptions = {},
   ): Promise<DataParallel<M, Inputs, Output>> {
+    checkOptions('dataParallel', options, dataParallelRules);
+    const { axis = 'dp' } = options;
     const tensors: (readonly [string, Tensor])[] = [
       ...model.namedParameters(),
       ...model.namedBuffers(),

@@ -1,14 +1,14 @@
 import {
+  checkOptions,
   type DType,
   dtypes,
   elementCount,
-  LayoutError,
   type Layout,
+  LayoutError,
   type Plan,
 } from '@shardwise/core';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import { gradientDtypeOf } from '../mixed-precision/mixed-precision.ts';
-import { checkOptions } from '../options/check-options.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import {
   ddpOptionRules,

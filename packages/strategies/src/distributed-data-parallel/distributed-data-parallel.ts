@@ -1,12 +1,15 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   ConfigError,
   currentSession,
   isGradEnabled,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   type Plan,
   type Strategy,
@@ -15,16 +18,6 @@ import {
 } from '@shardwise/core';
 import { BufferSharing } from '../buffer-sharing.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
-import { checkOptions } from '../options/check-options.ts';
-import {
-  axisName,
-  callback,
-  checkedLater,
-  flag,
-  type OptionRules,
-  positive,
-  record,
-} from '../options/option-rules.ts';
 import { KnownParameters } from '../known-parameters.ts';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import { lowerPrecision } from '../mixed-precision/lower-precision.ts';
@@ -76,15 +69,15 @@ export interface DistributedDataParallelStrategy extends Strategy<Module> {
 }
 
 export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
-  axis: axisName,
-  bucketBytes: positive,
-  broadcastBuffers: flag,
-  findUnusedParameters: flag,
-  staticGraph: flag,
-  gradientAsBucketView: flag,
-  commHook: callback,
-  gradientPredivideFactor: checkedLater,
-  mixedPrecision: record,
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  broadcastBuffers: option.flag,
+  findUnusedParameters: option.flag,
+  staticGraph: option.flag,
+  gradientAsBucketView: option.flag,
+  commHook: option.callback(),
+  gradientPredivideFactor: option.number,
+  mixedPrecision: option.object(),
 };
 
 /**

@@ -1,14 +1,10 @@
-import { LayoutError, type PageStore } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
 import {
-  axisName,
-  callback,
-  checkedLater,
-  count,
-  flag,
+  checkOptions,
+  LayoutError,
+  option,
   type OptionRules,
-  record,
-} from '../options/option-rules.ts';
+  type PageStore,
+} from '@shardwise/core';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import {
@@ -50,14 +46,14 @@ export interface FullyShardedDataParallelOptions {
 }
 
 const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
-  axis: axisName,
-  replicas: axisName,
-  reshardAfterForward: checkedLater,
-  unitOf: callback,
-  prefetch: count,
-  pages: record,
-  mixedPrecision: record,
-  broadcastBuffers: flag,
+  axis: option.axisName,
+  replicas: option.axisName,
+  reshardAfterForward: option.either(option.flag, option.number),
+  unitOf: option.callback(),
+  prefetch: option.count,
+  pages: option.object(),
+  mixedPrecision: option.object(),
+  broadcastBuffers: option.flag,
 };
 
 /**

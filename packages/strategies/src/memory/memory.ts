@@ -1,8 +1,11 @@
 import {
+  checkOptions,
   currentSession,
   type DeviceBuffer,
-  type Module,
+  Module,
   type Node,
+  option,
+  type OptionRules,
   type Parameter,
   type ParameterState,
   type Tensor,
@@ -33,11 +36,18 @@ export interface MemoryOptions {
   };
 }
 
+const memoryRules: OptionRules<MemoryOptions> = {
+  model: option.required(option.instanceOf(Module)),
+  optimizer: option.object('an optimizer'),
+};
+
 /**
  * Asks model and optimizer what they keep on this rank's device, and the device what is in use. What
  * is pending, such as gradients between backward() and step(), is not there yet.
  */
-export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
+export function memory(options: MemoryOptions): MemoryUse {
+  checkOptions('memory', options, memoryRules);
+  const { model, optimizer } = options;
   const seen = new Set<DeviceBuffer | Uint8Array>();
   let hostBytes = 0;
   const count = (nodes: Iterable<Node | null>): number => {

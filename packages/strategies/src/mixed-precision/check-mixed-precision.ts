@@ -1,12 +1,11 @@
-import { checkOptions } from '../options/check-options.ts';
-import { flag, oneOf, type OptionRules, required } from '../options/option-rules.ts';
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
 import type { MixedPrecision } from './mixed-precision.ts';
 
 const rules: OptionRules<MixedPrecision> = {
-  parameterDtype: required(oneOf('f16', 'bf16')),
-  reduceDtype: oneOf('f16', 'bf16', 'f32'),
-  castForwardInputs: flag,
-  outputDtype: oneOf('f16', 'bf16', 'f32'),
+  parameterDtype: option.required(option.oneOf('f16', 'bf16')),
+  reduceDtype: option.oneOf('f16', 'bf16', 'f32'),
+  castForwardInputs: option.flag,
+  outputDtype: option.oneOf('f16', 'bf16', 'f32'),
 };
 
 /** Throws ConfigError for options out of range. */

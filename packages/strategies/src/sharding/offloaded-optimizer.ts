@@ -1,4 +1,5 @@
 import {
+  checkOptions,
   currentSession,
   dtypes,
   elementCount,
@@ -8,6 +9,8 @@ import {
   type Optimizer,
   type OptimizerSettings,
   type OptimizerStateDict,
+  option,
+  type OptionRules,
   type PageStore,
   type ParameterState,
   type SavedState,
@@ -15,8 +18,6 @@ import {
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { type OptionRules, positive, record, required } from '../options/option-rules.ts';
 
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
@@ -33,10 +34,10 @@ export interface OffloadedOptimizerOptions {
 }
 
 const optionRules: OptionRules<OffloadedOptimizerOptions> = {
-  states: required(record),
-  parameters: record,
-  gradients: record,
-  chunkBytes: positive,
+  states: option.required(option.object()),
+  parameters: option.object(),
+  gradients: option.object(),
+  chunkBytes: option.positive,
 };
 
 const defaultChunkBytes = 64 * 1024 * 1024;

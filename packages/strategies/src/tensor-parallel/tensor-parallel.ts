@@ -1,6 +1,7 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   ConfigError,
   currentSession,
   formatShape,
@@ -8,6 +9,8 @@ import {
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   Parameter,
   type ParameterSpec,
@@ -42,6 +45,11 @@ export interface TensorParallelOptions {
   readonly tokens?: number;
 }
 
+const tensorParallelRules: OptionRules<TensorParallelOptions> = {
+  axis: option.axisName,
+  tokens: option.integer(1),
+};
+
 /**
  * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy: a
  * style for each module that a pattern names, as PyTorch's parallelize_module. Between styled modules
@@ -55,6 +63,7 @@ export function tensorParallel(
   styles: StylePlan,
   options: TensorParallelOptions = {},
 ): Strategy<Module> {
+  checkOptions('tensorParallel', options, tensorParallelRules);
   const { axis = 'tp', tokens = 1 } = options;
   return {
     name: 'tensor-parallel',

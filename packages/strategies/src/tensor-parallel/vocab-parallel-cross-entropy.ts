@@ -2,12 +2,15 @@ import {
   allGather,
   allReduce,
   axisOf,
+  checkOptions,
   ConfigError,
   currentSession,
   elementCount,
   formatShape,
   full,
   noGrad,
+  option,
+  type OptionRules,
   sameShape,
   ShapeError,
   stack,
@@ -28,6 +31,13 @@ export interface VocabParallelCrossEntropyOptions {
   readonly labelSmoothing?: number;
 }
 
+const vocabParallelCrossEntropyRules: OptionRules<VocabParallelCrossEntropyOptions> = {
+  axis: option.axisName,
+  reduction: option.oneOf('mean', 'sum', 'none'),
+  ignoreIndex: option.integer(-(2 ** 31)),
+  labelSmoothing: option.share,
+};
+
 /**
  * Cross-entropy of logits of which each rank has a part of the classes, in rank order, and which are
  * never gathered (Megatron's vocab_parallel_cross_entropy): the ranks exchange one maximum, and one
@@ -39,6 +49,7 @@ export function vocabParallelCrossEntropy(
   targets: Tensor,
   options: VocabParallelCrossEntropyOptions = {},
 ): Tensor {
+  checkOptions('vocabParallelCrossEntropy', options, vocabParallelCrossEntropyRules);
   const { axis = 'tp', reduction = 'mean', ignoreIndex = -100, labelSmoothing = 0 } = options;
   check(logits, targets, labelSmoothing);
   const { size, rank } = axisOf(currentSession().mesh, axis);

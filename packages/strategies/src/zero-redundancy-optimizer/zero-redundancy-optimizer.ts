@@ -1,6 +1,7 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   CheckpointError,
   ConfigError,
   currentSession,
@@ -12,6 +13,8 @@ import {
   type OptimizerInput,
   type OptimizerSettings,
   type OptimizerStateDict,
+  option,
+  type OptionRules,
   type ParameterState,
   type ParamGroup,
   type ParamGroupInput,
@@ -35,6 +38,8 @@ export interface ZeroRedundancyOptions {
   readonly axis?: string;
 }
 
+const optionRules: OptionRules<ZeroRedundancyOptions> = { axis: option.axisName };
+
 /**
  * Each rank keeps the optimizer's states of some parameters, updates these, and gives them to the
  * others: beside DistributedDataParallel, which averages the gradients. Matches
@@ -51,8 +56,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     params: OptimizerInput<Settings>,
     optimizerClass: OptimizerClass<Settings>,
     settings: Partial<Settings> = {},
-    { axis = 'dp' }: ZeroRedundancyOptions = {},
+    options: ZeroRedundancyOptions = {},
   ) {
+    checkOptions('ZeroRedundancyOptimizer', options, optionRules);
+    const { axis = 'dp' } = options;
     this.#optimizer = new optimizerClass(params, settings);
     this.#axis = axis;
     this.#partition();

@@ -1,19 +1,13 @@
-import type { ParameterSpec, Plan } from '@shardwise/core';
-import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
-import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import { checkOptions } from '../options/check-options.ts';
 import {
-  axisName,
-  callback,
-  count,
-  flag,
-  oneOf,
+  checkOptions,
+  option,
   type OptionRules,
-  positive,
-  record,
-  required,
-} from '../options/option-rules.ts';
+  type ParameterSpec,
+  type Plan,
+} from '@shardwise/core';
+import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import {
   shardModel,
   type ShardedModelStrategy,
@@ -46,13 +40,13 @@ export interface ZeroOptions {
 }
 
 const optionRules: OptionRules<ZeroOptions> = {
-  stage: required(oneOf(1, 2, 3)),
-  axis: axisName,
-  bucketBytes: positive,
-  unitOf: callback,
-  prefetch: count,
-  mixedPrecision: record,
-  broadcastBuffers: flag,
+  stage: option.required(option.oneOf(1, 2, 3)),
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  unitOf: option.callback(),
+  prefetch: option.count,
+  mixedPrecision: option.object(),
+  broadcastBuffers: option.flag,
 };
 
 const gradientBucketBytes = 4 * 1024 * 1024;
