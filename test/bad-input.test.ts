@@ -113,8 +113,19 @@ describe('a tensor', () => {
       fields: { a: [2, 3], b: [4], dim: -1 },
       says: ['add of shapes [2, 3] and [4]', 'sizes 3 and 4 at dim -1', 'Make the sizes equal'],
     },
-    'of inner sizes that do not fit a matmul': {
+    'of features that do not fit a layer': {
       does: () => new Linear(3, 4).forward(ones([2, 5])),
+      error: ShapeError,
+      code: 'SHAPE',
+      fields: { operation: 'linear', argument: 'x', shape: [2, 5] },
+      says: [
+        'linear with x of shape [2, 5]',
+        '5 features (dim -1) instead of 3',
+        'Use x of shape [.., 3]',
+      ],
+    },
+    'of inner sizes that do not fit a matmul': {
+      does: () => ones([2, 5]).matmul(ones([4, 3])),
       error: ShapeError,
       code: 'SHAPE',
       fields: {
@@ -124,7 +135,7 @@ describe('a tensor', () => {
           [4, 3],
         ],
       },
-      says: ['matmul of shapes [2, 5], [4, 3]', 'inner sizes 5 and 3', 'Make them equal'],
+      says: ['matmul of shapes [2, 5], [4, 3]', 'inner sizes 5 and 4', 'Make them equal'],
     },
     'with another number of elements than its new shape': {
       does: () => ones([2, 3]).reshape([4]),
@@ -289,7 +300,11 @@ describe('a tensor', () => {
       error: ConfigError,
       code: 'CONFIG',
       fields: { probability: 1.5 },
-      says: ['dropout with probability 1.5', 'outside [0, 1]', 'Use a probability from 0 to 1'],
+      says: [
+        'dropout with probability: 1.5',
+        'not a number from 0 to 1',
+        'Give a number from 0 to 1',
+      ],
     },
     'a world of no ranks': {
       does: () => createThreadsWorld({ size: 0 }),

@@ -36,7 +36,7 @@ beforeAll(() => {
 
 afterAll(() => rmSync(cwd, { recursive: true, force: true }));
 
-describe('the code of READMEs and CONTRIBUTING', () => {
+describe('the code of READMEs, CONTRIBUTING and docs', () => {
   test('type-checks', async () => {
     const { output, exitCode } = await runCommand('tsc', ['-p', folder], { cwd: repository });
     expect(output.trim()).toBe('');

@@ -3,16 +3,27 @@
 import { mkdir, mkdtemp, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { singleGroup } from '@shardwise/collectives';
+import { setTimeout as nextTurn } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
   ddp,
   distributeTensor,
+  fsdp,
+  OffloadedOptimizer,
   parallelize,
   vocabParallelCrossEntropy,
+  zero,
 } from '@shardwise/strategies';
-import { interpreter } from '@shardwise/testing';
+import { interpreter, spawnRanks } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
 import type { Ended } from './support/run-command.ts';
 import { runShardwise } from './support/run-shardwise.ts';
@@ -151,9 +162,166 @@ describe('numbers', () => {
   });
 });
 
-// --- modules and options
+describe('modules and options', () => {
+  class Hiding extends sw.Module {
+    readonly #head = new sw.Linear(1, 1);
+    forward(x: sw.Tensor): sw.Tensor {
+      return this.#head.forward(x);
+    }
+  }
 
-// --- optimizers
+  /** A module that holds something in a field. */
+  class Holding extends sw.Module {
+    readonly held: unknown;
+    constructor(held: unknown) {
+      super();
+      this.held = held;
+    }
+  }
+
+  it('a layer in a #private field is missed: it would never be trained', () => {
+    expect(() => new Hiding().parameters()).toThrow(
+      /Hiding: its constructor makes a Linear that no/,
+    );
+    expect(() => new sw.Sequential(new Hiding()).train()).toThrow(/Use public fields/);
+  });
+
+  it('layers in arrays, Maps and plain objects are refused, by the field', () => {
+    const linear = new sw.Linear(1, 1);
+    const inside = (held: unknown) => () => new Holding(held).parameters();
+    expect(inside([linear])).toThrow("a Linear inside an array in the field 'held'");
+    expect(inside(new Map([['a', linear]]))).toThrow("a Linear inside a Map in the field 'held'");
+    expect(inside({ a: linear })).toThrow("a Linear inside a plain object in the field 'held'");
+  });
+
+  it('a tensor with requiresGrad_() as a field is refused: no optimizer would be given it', () => {
+    const module = new Holding(sw.tensor([1]).requiresGrad_());
+    expect(() => module.parameters()).toThrow(
+      /a tensor that requires a gradient and is no Parameter/,
+    );
+  });
+
+  it('new Sequential([a, b]) is refused: it has layers, and not a list', () => {
+    const list = [new sw.Linear(1, 1)] as never;
+    expect(() => new sw.Sequential(list)).toThrow('Give it modules one by one');
+  });
+
+  it('a misspelt option is refused with the nearest name', () => {
+    const parameters = new sw.Linear(1, 1).parameters();
+    const settings = { weight_decay: 0.1 } as never;
+    expect(() => new sw.AdamW(parameters, settings)).toThrow(
+      /option weight_decay.*Write weightDecay/,
+    );
+    const group = { params: parameters, weight_decay: 0 } as never;
+    expect(() => new sw.AdamW([group])).toThrow(/parameter group 0, with the option weight_decay/);
+    const pool = { ceilMode: true } as never;
+    expect(() => new sw.MaxPool2d(2, pool)).toThrow(/option ceilMode: no option of this name/);
+  });
+
+  it("{ padding: 'same' } and a bias in a place of its own are refused", () => {
+    const same = { padding: 'same' } as never;
+    expect(() => new sw.Conv2d(1, 1, 3, same)).toThrow(
+      /padding: 'same': a value that is not a whole/,
+    );
+    expect(() => new sw.Linear(2, 3, false as never)).toThrow(
+      /Linear with false in the place of its/,
+    );
+    expect(() => new sw.SGD([], 0.1 as never)).toThrow(/SGD with 0.1 in the place of its options/);
+  });
+
+  it('BatchNorm2d(3) on 4 channels says so, and what to do with channels that stand last', () => {
+    const norm = new sw.BatchNorm2d(3);
+    expect(() => norm.forward(sw.ones([2, 4, 8, 8]))).toThrow('4 channels (dim 1) instead of 3');
+    expect(() => norm.forward(sw.ones([2, 8, 8, 3]))).toThrow('x.permute([0, 3, 1, 2])');
+  });
+
+  it('batch norm of one value a channel is refused in training: only the bias would be left', () => {
+    const norm = new sw.BatchNorm2d(3);
+    expect(() => norm.forward(sw.ones([1, 3, 1, 1]))).toThrow('one value for each channel');
+    expect(norm.eval().forward(sw.ones([1, 3, 1, 1])).shape).toEqual([1, 3, 1, 1]);
+  });
+
+  it('loss < 0.1 and x * 2 are refused: a tensor is no number before it is read', () => {
+    const below = (x: unknown, limit: number): boolean => Number(x) < limit;
+    expect(() => below(sw.tensor(0.5), 0.1)).toThrow(/Read it with `await x.item\(\)`/);
+  });
+
+  it('split(0) is refused, and so are sizes that a method does not take', () => {
+    expect(() => sw.ones([4]).split(0)).toThrow('split with size: 0: a value that is not a whole');
+    expect(() => sw.ones([4]).to('float32' as never)).toThrow("Write 'f32'");
+  });
+
+  it('console.log(tensor) and templates say what a tensor is, and its values where they are there', () => {
+    expect(inspect(sw.tensor([1, 2]))).toBe('Tensor f32 [2] on the host: [1., 2.]');
+    expect(String(sw.ones([2]).mul(2))).toBe('Tensor f32 [2], not computed yet (mul)');
+  });
+
+  it('a parameter group that is added after the scheduler is an error: it would keep its rate', () => {
+    const [a, b] = [new sw.Linear(1, 1), new sw.Linear(1, 1)];
+    const sgd = new sw.SGD(a.parameters(), { lr: 1 });
+    const scheduler = new sw.LearningRateScheduler(sgd, sw.cosineSchedule(2));
+    sgd.addParamGroup({ params: b.parameters() });
+    expect(() => scheduler.step()).toThrow(/Make the scheduler after the last addParamGroup/);
+  });
+
+  it('a dataset that returns numbers, tensors or nothing is refused, by the item', async () => {
+    const first = async (item: unknown): Promise<unknown> => {
+      const dataset = { length: 1, get: () => item as never };
+      return new sw.DataLoader({ dataset })[Symbol.asyncIterator]().next();
+    };
+    await expect(first(5)).rejects.toThrow('item 0 of the dataset into a batch: 5. Return arrays');
+    await expect(first(undefined)).rejects.toThrow(
+      'item 0 of the dataset into a batch: undefined.',
+    );
+    await expect(first({ x: sw.tensor([1]) })).rejects.toThrow('a tensor at x');
+  });
+});
+
+describe('optimizers', () => {
+  it('an OffloadedOptimizer updates what its optimizer has and the model has not', async () => {
+    const temperature = sw.tensor([1]).requiresGrad_();
+    const adam = new sw.SGD([temperature], { lr: 1 });
+    const pages = { states: sw.hostPages() };
+    const optimizer = new OffloadedOptimizer(new sw.Linear(1, 1), adam, pages);
+    temperature.sum().backward();
+    await optimizer.step();
+    expect(await temperature.item()).toBe(0);
+  });
+
+  it('states of AdamW8bit are saved in a form that can be loaded', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
+    const train = async (model: sw.Linear, optimizer: sw.AdamW8bit): Promise<void> => {
+      optimizer.zeroGrad();
+      model
+        .forward(sw.ones([1, 80]))
+        .square()
+        .sum()
+        .backward();
+      await optimizer.step();
+    };
+    const [first, second] = [new sw.Linear(80, 80), new sw.Linear(80, 80)];
+    const [saved, loaded] = [first, second].map((model) => new sw.AdamW8bit(model.parameters()));
+    if (saved === undefined || loaded === undefined) throw new RangeError('two optimizers');
+    await train(first, saved);
+    await saveCheckpoint(directory, { step: 1, model: first, optimizer: saved });
+    const checkpoint = await loadCheckpoint(directory);
+    await loadModel(checkpoint, second);
+    await loadOptimizer(checkpoint, second, loaded);
+    await train(first, saved);
+    await train(second, loaded);
+    expect(await second.weight.data()).toEqual(await first.weight.data());
+  });
+
+  it('an infinity norm of gradients of which one is empty is that of the others', async () => {
+    const [x, empty] = [
+      sw.tensor([3]).requiresGrad_(),
+      sw.fromData(new Float32Array(), [0], 'f32'),
+    ];
+    x.square().sum().add(empty.requiresGrad_().sum()).backward();
+    const options = { normType: Number.POSITIVE_INFINITY };
+    expect(await sw.totalGradNorm([x, empty], options).item()).toBe(6);
+  });
+});
 
 describe('strategies', () => {
   it('noSync with an async body is refused: ranks would communicate', async () => {
@@ -165,6 +333,112 @@ describe('strategies', () => {
         .sum()
         .item();
     expect(() => model.noSync(body)).toThrow(/noSync with a body that returns a promise/);
+  });
+
+  it('an optimizer made before parallelize is refused: it has parameters that the model has no more', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Linear(2, 1);
+    const { weight } = net;
+    const optimizer = new sw.Adam(net.parameters());
+    const model = await parallelize(net, fsdp());
+    model
+      .forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    await expect(optimizer.step()).rejects.toThrow(/Make optimizers after parallelize/);
+    expect(() => weight.square().sum()).toThrow(/another one in its place.*'weight'/);
+  });
+
+  it.each([
+    ['ddp', (): sw.Strategy<sw.Module> => ddp()],
+    ['zero', () => zero({ stage: 2 })],
+    ['fsdp', () => fsdp()],
+  ])(
+    'an update with gradients of one rank alone, all from noSync, is refused: %s',
+    async (_, of) => {
+      sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+      const model = await parallelize(new sw.Linear(2, 1), of());
+      const optimizer = new sw.SGD(model.module.parameters());
+      model.noSync(() =>
+        model
+          .forward(sw.ones([1, 2]))
+          .sum()
+          .backward(),
+      );
+      await expect(optimizer.step()).rejects.toThrow(
+        /last backward\(\) of a step outside of noSync/,
+      );
+    },
+  );
+
+  it('a parameter without elements trains under fsdp', async () => {
+    sw.setRank({ device: await cpu(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Linear(2, 1);
+    net.bias = new sw.Parameter(new Float32Array(), [0, 1]);
+    const { module } = await parallelize(net, fsdp());
+    module.weight
+      .sum()
+      .add(module.bias?.sum() ?? 0)
+      .backward();
+    await new sw.SGD(module.parameters()).step();
+    expect((await module.bias?.data())?.length).toBe(0);
+  });
+
+  it('a forward pass in gradient mode that nobody calls backward() of leaves nothing behind', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const seen: WeakRef<sw.Node>[] = [];
+    class Seen extends sw.Linear {
+      override forward(x: sw.Tensor): sw.Tensor {
+        seen.push(new WeakRef(this.weight.node));
+        return super.forward(x);
+      }
+    }
+    const model = await parallelize(new Seen(2, 1), fsdp());
+    for (let pass = 0; pass < 5; pass++) await model.forward(sw.ones([1, 2])).data();
+    setFlagsFromString('--expose-gc');
+    const collectGarbage: unknown = runInNewContext('gc');
+    await nextTurn(0);
+    if (typeof collectGarbage === 'function') collectGarbage();
+    expect(seen.filter((node) => node.deref() !== undefined).length).toBeLessThan(3);
+  });
+
+  it('a parameter that no loss of a step uses is an error of the update, which names it', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.Sequential(new sw.Linear(2, 1), new sw.Linear(2, 1));
+    const { module } = await parallelize(net, ddp());
+    module
+      .at(0)
+      ?.forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    const step = new sw.SGD(module.parameters()).step();
+    await expect(step).rejects.toThrow(/2 of 4 parameters got no gradient.*1\.bias, 1\.weight/);
+  });
+
+  describe('on two ranks', () => {
+    let ranks: readonly z.infer<typeof found>[] = [];
+    beforeAll(async () => {
+      const url = new URL('./ranks/strategy-traps.ts', import.meta.url);
+      const world = createThreadsWorld({ size: 2 });
+      const data = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
+      ranks = z.array(found).parse(await spawnRanks(2, url, { world, data }));
+    });
+
+    it.each([
+      ['two losses', 'with different parameters add up, and are averaged', [-1.5, -1.5]],
+      ['frozen, then released', 'as in a GAN, a parameter is averaged again', [-1.5]],
+      ['frozen after parallelize', 'a parameter does not count as unused', [-1.5, 0]],
+      [
+        'a parameter used outside of forward',
+        'as a temperature in the loss, it is whole under zero 1 to 3 and fsdp, and trains',
+        [-6, -1.5, -6, -1.5, -6, -1.5, -6, -1.5],
+      ],
+      ['stateDict()', 'under fsdp is that of the whole model', [1, 2, 3]],
+      ['ranks that differ', 'are not saved as if they had the same (CHECKPOINT)', [10]],
+      ['evaluation after training', "all ranks use rank 0's buffers", [1]],
+    ])('%s: %s', (name, _, values) => {
+      expect(ranks.map((rank) => rank[name])).toEqual([values, values]);
+    });
   });
 });
 

@@ -8,6 +8,7 @@ export const repository: string = dirname(dirname(import.meta.dirname));
 export const documents: readonly string[] = [
   'README.md',
   'CONTRIBUTING.md',
+  ...globSync('docs/*.md', { cwd: repository }).toSorted(),
   ...globSync('packages/*/README.md', { cwd: repository }).toSorted(),
 ];
 

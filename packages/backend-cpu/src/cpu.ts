@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
 import { CpuBackend } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
@@ -15,19 +15,17 @@ export interface CpuOptions {
   readonly threads?: number;
 }
 
-/** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. */
+const cpuRules: OptionRules<CpuOptions> = {
+  memory: option.instanceOf(WebAssembly.Memory),
+  byteOffset: option.count,
+  byteLength: option.count,
+  threads: option.integer(1),
+};
+
+/** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. Throws ConfigError. */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
+  checkOptions('cpu', options, cpuRules);
   const { threads = 1, memory = createMemory(), byteOffset, byteLength } = options;
-  if (!Number.isSafeInteger(threads) || threads < 1) {
-    throw new ConfigError(
-      {
-        asked: `a CPU backend with ${threads} threads`,
-        found: 'not a number of threads',
-        todo: 'Pass an integer of 1 or more',
-      },
-      { threads },
-    );
-  }
   const arena = new Arena(memory, byteOffset, byteLength);
   configureCalls();
   adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);

@@ -1,5 +1,5 @@
 export { createThreadsWorld, type ThreadsWorld } from './threads/world.ts';
-export type { MemoryRegion } from './shared-memory/world-size.ts';
+export type { MemoryRegion, WorldOptions } from './shared-memory/world-size.ts';
 export { joinThreadsWorld, type JoinThreadsOptions } from './threads/join-threads-world.ts';
 export { abortThreadsWorld } from './threads/abort-threads-world.ts';
 export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';

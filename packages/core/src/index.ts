@@ -1,7 +1,7 @@
 export * from './spec/index.ts';
-export { Tensor, type DivideOptions, type Operand } from './tensor/tensor.ts';
+export { Tensor, type DivideOptions, type MatmulOptions, type Operand } from './tensor/tensor.ts';
 export type { RoundingMode } from './tensor/arithmetic.ts';
-export type { ReduceOptions } from './tensor/reductions.ts';
+export type { ReduceOptions, VarianceOptions } from './tensor/reductions.ts';
 export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
 export { takeExtent } from './tensor/take-extent.ts';
@@ -17,8 +17,14 @@ export {
   type Region,
   sameBlock,
 } from './tensor/extent.ts';
-export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
-export { Gradient, type GradientHook } from './tensor/gradient.ts';
+export { type AfterBackward, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export {
+  Gradient,
+  type GradientHook,
+  type GradientReduction,
+  type Update,
+} from './tensor/gradient.ts';
+export { GradientSum } from './tensor/gradient-sum.ts';
 export {
   arange,
   concat,
@@ -33,6 +39,7 @@ export {
 } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { inputNode, isGradEnabled, noGrad, type GradientSink, type Node } from './graph/node.ts';
+export { withoutValues } from './realize/small-values.ts';
 export { synchronously } from './scoped-value.ts';
 export { activationBytes } from './autograd/activation-bytes.ts';
 export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
@@ -40,6 +47,7 @@ export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
+export { inspecting, printing, type PrintForm } from './print/inspect.ts';
 export {
   allGather,
   allReduce,
@@ -51,7 +59,7 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
-export type { HostArray, HostArrays } from './serialization/host-array.ts';
+export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,
   decodeSafetensorsHeader,
@@ -97,16 +105,20 @@ export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
 export type { LoaderState } from './data/loader-state.ts';
 export type { WorkerDataset } from './data/worker-dataset.ts';
 export { Module, type Named } from './nn/module.ts';
+export { constructTemporary } from './nn/construction/construct-temporary.ts';
 export {
   BufferTensor,
   constructParts,
   type InitialPart,
   Parameter,
+  ParameterPart,
   type BufferOptions,
   type KeepPart,
   type ParameterOptions,
+  type ParameterPartOptions,
 } from './nn/parameter.ts';
-export type { LoadOptions, LoadReport, StateDict } from './nn/state-dict.ts';
+export { DividedParameter } from './nn/divided-parameter.ts';
+export { loadRules, type LoadOptions, type LoadReport, type StateDict } from './nn/state-dict.ts';
 export { convertArray } from './nn/convert-array.ts';
 export * as functional from './nn/functional.ts';
 export {
@@ -137,6 +149,7 @@ export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
 export { Sigmoid } from './nn/sigmoid.ts';
 export { SiLU } from './nn/silu.ts';
+export { summary, type ModelSummary, type ModuleSummary } from './nn/summary/summary.ts';
 export { Tanh } from './nn/tanh.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';
@@ -171,10 +184,15 @@ export {
   endStep,
   Optimizer,
   type OptimizerStateDict,
+  type SavedState,
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
 export type { ParameterState } from './optim/parameter-state.ts';
+export { stepName } from './optim/saved-arrays.ts';
+export type { SavedType, StateType } from './optim/state-type.ts';
+export { checkSetting } from './optim/param-group.ts';
+export { Scalar } from './optim/scalar.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

@@ -5,6 +5,9 @@ import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { Mesh } from './spec/mesh.ts';
 import { LocalMesh } from './mesh.ts';
+import { checkOptions } from './spec/check-options.ts';
+import * as option from './spec/option-rules.ts';
+import type { OptionRules } from './spec/option-rules.ts';
 
 /** What a rank is: where its tensors are computed, and with whom it talks. */
 export interface Rank {
@@ -13,6 +16,11 @@ export interface Rank {
   readonly mesh?: Mesh;
 }
 
+const rankRules: OptionRules<Rank> = {
+  device: option.required(option.object('a backend, as await cpu()')),
+  mesh: option.object('a mesh'),
+};
+
 let session: Session | null = null;
 
 /**
@@ -20,11 +28,17 @@ let session: Session | null = null;
  * has not computed is forgotten.
  */
 export function setRank(rank: Rank): void {
+  checkOptions('setRank', rank, rankRules);
   if (session !== null) {
     forgetPending();
     forgetValues(smallValues());
   }
   session = new Session(rank.device, rank.mesh ?? new LocalMesh());
+}
+
+/** Whether this rank's device is at work; false before setRank. */
+export function isComputing(): boolean {
+  return session?.isComputing ?? false;
 }
 
 /** Throws ConfigError before setRank. */

@@ -1,6 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { noGrad } from '../src/graph/node.ts';
+import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import { ShapeError, TensorStateError } from '../src/spec/errors.ts';
 import { concat, fromData, ones, tensor } from '../src/tensor/create.ts';
@@ -134,6 +135,47 @@ describe('hooks', () => {
     remove();
     x.square().sum().backward();
     expect(calls).toBe(1);
+  });
+});
+
+describe('a leaf that is frozen for a while', () => {
+  test('keeps its hooks', () => {
+    const x = leaf(1);
+    let calls = 0;
+    const remove = x.registerPostAccumulateGradHook(() => calls++);
+    x.requiresGrad_(false).requiresGrad_(true);
+    x.square().sum().backward();
+    expect(calls).toBe(1);
+    remove();
+    x.square().sum().backward();
+    expect(calls).toBe(1);
+  });
+
+  test('keeps its gradient, which an optimizer applies, as in PyTorch', async () => {
+    const x = leaf(1);
+    x.mul(2).sum().backward();
+    x.requiresGrad_(false);
+    expect(await numbers(x.grad)).toEqual([2]);
+    await new SGD([x], { lr: 1 }).step();
+    expect(await numbers(x)).toEqual([-1]);
+    x.requiresGrad_(true).mul(3).sum().backward();
+    expect(await numbers(x.grad)).toEqual([5]);
+    x.zeroGrad();
+    expect(x.grad).toBeNull();
+  });
+
+  test('collects nothing meanwhile, also of a loss that was written before', async () => {
+    const [x, y] = [leaf(1), leaf(2)];
+    const loss = x.mul(y).sum();
+    x.requiresGrad_(false);
+    loss.backward();
+    expect(x.grad).toBeNull();
+    expect(await numbers(y.grad)).toEqual([1]);
+  });
+
+  test('takes no hooks meanwhile, as in PyTorch', () => {
+    const x = leaf(1).requiresGrad_(false);
+    expect(() => x.registerPostAccumulateGradHook(() => {})).toThrow(/requiresGrad_\(\) first/);
   });
 });
 

@@ -5,12 +5,15 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ArrayDataset } from '../src/data/array-dataset.ts';
 import { collate } from '../src/data/collate.ts';
+import { DataLoader } from '../src/data/data-loader.ts';
+import type { Dataset } from '../src/data/dataset.ts';
 import { type ArrayTree, type NDArray, ndArray } from '../src/data/nd-array.ts';
 import { readTextFiles } from '../src/data/read-text-files.ts';
 import { randomSplit, Subset } from '../src/data/subset.ts';
 import { splitText, TextDataset } from '../src/data/text-dataset.ts';
 import { Generator } from '../src/random/generator.ts';
 import { ConfigError, DataError, ShapeError } from '../src/spec/errors.ts';
+import { tensor } from '../src/tensor/create.ts';
 import { golden, indicesText } from './golden/random.ts';
 
 function numbers(length: number): ArrayDataset<{ x: NDArray<'i32'> }> {
@@ -30,6 +33,90 @@ describe('ndArray', () => {
   test('refuses a shape of another size', () => {
     expect(() => ndArray(new Int32Array(5), [2, 3])).toThrow(
       'an array of shape [2, 3]: 5 elements instead of 6',
+    );
+  });
+});
+
+describe('a sample that is not made of arrays', () => {
+  const array = ndArray(Float32Array.of(1));
+  test.each<[string, unknown, string]>([
+    ['a number', 5, '5.'],
+    ['nothing', undefined, 'undefined.'],
+    ['null', null, 'null.'],
+    ['a text', 'cat', "'cat'."],
+    ['an array of numbers', [1, 2, 3], '[1, 2, 3].'],
+    ['an array of rows of numbers', [[1], [2]], '[1] at 0.'],
+    ['a typed array', Float32Array.of(1, 2), 'a Float32Array, without a shape.'],
+    ['a tensor', tensor([1]), 'a tensor, which belongs to one rank and one thread.'],
+    ['a record with a label that is a number', { x: array, y: 3 }, '3 at y.'],
+    ['a record with a label that is a text', { x: array, y: 'cat' }, "'cat' at y."],
+    ['a record of tensors', { x: tensor([1]) }, 'a tensor at x,'],
+    ['an empty record', {}, 'an object without arrays.'],
+    ['an empty list', [], 'an empty array.'],
+    ['a Map', new Map([['x', array]]), 'a Map.'],
+    [
+      'an array without dtype',
+      { data: Float32Array.of(1), shape: [1] },
+      'a Float32Array at data, without a shape.',
+    ],
+    [
+      'an array of no dtype',
+      { data: Float32Array.of(1), shape: [1], dtype: 'float32' },
+      "an array of the dtype 'float32'.",
+    ],
+    ['an array in a list', { data: [1], shape: [1], dtype: 'f32' }, 'an array of f32 in [1].'],
+    [
+      'an array of another shape',
+      { x: { data: Float32Array.of(1, 2), shape: [3], dtype: 'f32' } },
+      'an array of shape [3] (3 elements) with 2 elements at x.',
+    ],
+  ])('is refused, by its index and what it is: %s', async (_, sample, found) => {
+    const dataset: Dataset = { length: 9, get: (index) => (index === 5 ? sample : array) as never };
+    const loader = new DataLoader({ dataset, batchSize: 4 });
+    const read = async (): Promise<void> => {
+      for await (const batch of loader) expect(batch).toBeDefined();
+    };
+    await expect(read()).rejects.toThrow(DataError);
+    loader.setEpoch(1);
+    const message = `to put item 5 of the dataset into a batch: ${found}`;
+    await expect(read()).rejects.toThrow(message);
+    await expect(read()).rejects.toThrow('Return arrays from get(), alone or by name: ');
+    expect(() => collate([array, sample as never])).toThrow(
+      `to put sample 1 into a batch: ${found}`,
+    );
+  });
+
+  test('is refused in a promise, too', async () => {
+    const dataset: Dataset = { length: 1, get: async () => undefined as never };
+    const [first] = [new DataLoader({ dataset })[Symbol.asyncIterator]()];
+    await expect(first?.next()).rejects.toThrow('item 0 of the dataset into a batch: undefined.');
+  });
+
+  test('is what a collate function may take, which must return a batch', async () => {
+    const dataset: Dataset = { length: 4, get: (index) => index as never };
+    const batches = async (
+      collate: (samples: readonly ArrayTree[], indices: readonly number[]) => ArrayTree,
+    ) => {
+      const read: ArrayTree[] = [];
+      for await (const batch of new DataLoader({ dataset, batchSize: 2, collate }))
+        read.push(batch);
+      return read;
+    };
+    const stacked = await batches((samples, indices) => [
+      ndArray(Int32Array.of(samples.length, ...indices)),
+    ]);
+    expect(stacked).toEqual([[ndArray(Int32Array.of(2, 0, 1))], [ndArray(Int32Array.of(2, 2, 3))]]);
+    await expect(batches(() => undefined as never)).rejects.toThrow(
+      'batch 0 of a data loader: a collate function that returned undefined',
+    );
+  });
+
+  test('is no dataset of array rows either', () => {
+    expect(() => new ArrayDataset({ x: tensor([1]) } as never)).toThrow(
+      'a dataset of array rows: a tensor at x,',
+    );
+    expect(() => new ArrayDataset([1, 2] as never)).toThrow(
+      'a dataset of array rows: [1, 2]. Give arrays',
     );
   });
 });
@@ -78,7 +165,10 @@ describe('collate', () => {
     ],
     [
       'a part too many',
-      [{ x: ndArray(new Float32Array(1)) }, { x: ndArray(new Float32Array(1)), y: [] }],
+      [
+        { x: ndArray(new Float32Array(1)) },
+        { x: ndArray(new Float32Array(1)), y: [ndArray(new Float32Array(1))] },
+      ],
       DataError,
       'a record of x in sample 0 and a record of x, y in sample 1',
     ],
@@ -93,7 +183,7 @@ describe('ArrayDataset', () => {
     const arrays = { x: ndArray(new Float32Array(6), [3, 2]), y: ndArray(new Int32Array(2)) };
     expect(() => new ArrayDataset(arrays)).toThrow(ShapeError);
     expect(() => new ArrayDataset(arrays)).toThrow('x [3, 2], y [2]');
-    expect(() => new ArrayDataset({})).toThrow('no arrays');
+    expect(() => new ArrayDataset({})).toThrow('without arrays');
     expect(() => new ArrayDataset(ndArray(new Int32Array(1), []))).toThrow(ShapeError);
   });
 

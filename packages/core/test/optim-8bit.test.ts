@@ -89,6 +89,39 @@ test('every block has a scale of its own, and blocks of zeros stay zeros', async
   });
 });
 
+describe.each([
+  ['the interpreter', async () => interpreter()],
+  ['the CPU', () => cpu()],
+] as const)('on %s', (_, device) => {
+  test.each([
+    ['with a sign', signedMap, true],
+    ['without', unsignedMap, false],
+  ] as const)(
+    'what was dequantized has the codes and scales that it came from: %s',
+    async (name, map, signed) => {
+      setRank({ device: await device() });
+      // Blocks whose largest magnitude is of either sign, or both, from f32's smallest numbers to its largest.
+      const magnitudes = [1, 1e-3, 1e-20, 1e-33, 1e-40, 1e30, 0];
+      const blocks = magnitudes.flatMap((magnitude, block) =>
+        [-1, 1].map((sign) => {
+          const list = noise(256 + block).slice(block);
+          const largest = Math.max(...list.map(Math.abs)) * 1.5 * sign;
+          const numbers = [largest, ...list.slice(1)].map((x) => x * magnitude);
+          return signed ? numbers : numbers.map(Math.abs);
+        }),
+      );
+      const both = noise(255).flatMap((x, i) => (i === 0 ? [2, signed ? -2 : 2] : [Math.abs(x)]));
+      const x = f32([...blocks.flat(), ...both]);
+      const first = quantize(x, map);
+      const back = await dequantize(first, map, x.shape).realize();
+      const second = quantize(back, map);
+      expect(await values(second.codes), name).toEqual(await values(first.codes));
+      expect(await values(second.scales), name).toEqual(await values(first.scales));
+      expect(await values(dequantize(second, map, x.shape))).toEqual(await values(back));
+    },
+  );
+});
+
 /** Least squares on noise, whose best loss is not 0. */
 function lossOf(weights: Tensor, step: number): Tensor {
   const [rows, columns] = [32, 80];

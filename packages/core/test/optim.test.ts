@@ -134,6 +134,46 @@ describe('SGD follows torch.optim.SGD', () => {
   });
 });
 
+describe('settings', () => {
+  test('that are undefined are those of the optimizer, in groups as in its options', () => {
+    const settings = { lr: undefined, momentum: 0.5 } as never;
+    const group = { params: [leaf(1)], lr: undefined } as never;
+    const [first, second] = new SGD([group, { params: [leaf(1)], lr: 2 }], settings).paramGroups;
+    expect([first?.lr, first?.momentum, second?.lr]).toEqual([1e-3, 0.5, 2]);
+  });
+
+  test.each([
+    [
+      'of another optimizer',
+      { lr: 1, betas: [0, 0] },
+      /settings of SGD, which are lr, momentum.*: betas \[0, 0\]\. Load/,
+    ],
+    ['of another kind', { lr: '1' }, /: lr '1'\. Load the state of an optimizer of the same class/],
+    ['under names of PyTorch', { weight_decay: 1 }, /: weight_decay 1\. Load/],
+  ])('%s are not loaded, and nothing changes', async (_, wrong, says) => {
+    const optimizer = new SGD([leaf(1)], { lr: 0.1 });
+    const saved = await optimizer.stateDict();
+    const group = { ...saved.paramGroups[0], ...wrong } as never;
+    expect(() => optimizer.loadStateDict({ ...saved, paramGroups: [group] })).toThrow(
+      CheckpointError,
+    );
+    expect(() => optimizer.loadStateDict({ ...saved, paramGroups: [group] })).toThrow(says);
+    expect(await optimizer.stateDict()).toEqual(saved);
+  });
+
+  test('out of range are refused by the next step, whoever has set them', async () => {
+    const x = leaf(1);
+    const optimizer = new SGD([x], { lr: 0.1 });
+    const [group] = optimizer.paramGroups;
+    x.sum().backward();
+    if (group !== undefined) group.lr = Number.NaN;
+    await expect(optimizer.step()).rejects.toThrow('an optimizer with lr NaN');
+    if (group !== undefined) group.lr = 1;
+    await optimizer.step();
+    expect(await values(x)).toEqual([0]);
+  });
+});
+
 describe.each([
   ['Adam', Adam, false],
   ['AdamW', AdamW, true],
@@ -301,6 +341,19 @@ describe('clipGradNorm', () => {
     const { norm, found } = await gradients(2, Number.POSITIVE_INFINITY);
     expect(norm).toBe(4);
     expect(describeDifference(found, [1.5, 0, 2], { rtol: 1e-5 })).toBeUndefined();
+  });
+
+  test('counts a gradient without elements as 0 in either norm', async () => {
+    for (const normType of [2, Number.POSITIVE_INFINITY]) {
+      const [x, empty] = [leaf(3), fromData(new Float32Array(0), [0, 2], 'f32').requiresGrad_()];
+      const norms = [[x, empty], [empty]].map((parameters) => {
+        for (const parameter of parameters) parameter.zeroGrad();
+        x.square().mul(0.5).sum().add(empty.mul(2).sum()).backward();
+        return clipGradNorm(parameters, 10, { normType });
+      });
+      expect(await Promise.all(norms.map((norm) => norm.item()))).toEqual([3, 0]);
+      expect(await values(empty.grad)).toEqual([]);
+    }
   });
 
   test('gives a norm that is computed with the step and can be read after it', async () => {

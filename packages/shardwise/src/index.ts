@@ -20,7 +20,7 @@ export { loadModel } from './checkpoint/load-model.ts';
 export { loadStates, type LoadStatesOptions } from './checkpoint/load-states.ts';
 export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
 export type { SavedOptimizer } from './checkpoint/optimizer-holdings.ts';
-export { saveCheckpoint } from './checkpoint/save-checkpoint.ts';
+export { saveCheckpoint, type SaveCheckpointOptions } from './checkpoint/save-checkpoint.ts';
 export type { Stateful, Statefuls } from './checkpoint/stateful.ts';
 export type {
   JsonValue,

@@ -473,11 +473,11 @@ describe('a checkpoint that cannot be loaded', () => {
   });
 
   it.each([
-    ['of an older version', /"version": 3/, '"version": 2', /"version" is not what version 3/],
+    ['of an older version', /"version": 4/, '"version": 2', /"version" is not what version 4/],
     ['with a hole in a tensor', /"start": 0/, '"start": 1', /the pieces of "head.weight" do not/],
     ['with a piece too long', /"stop": 3/, '"stop": 4', /the pieces of "head.weight" do not/],
     ['with a piece in no file', /"file": 0/, '"file": 1', /the pieces of "head.weight" do not/],
-    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 3/],
+    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 4/],
     [
       'with a block that the tensor has not',
       /"start": 0,\n\s+"stop": 3/,

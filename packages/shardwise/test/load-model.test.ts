@@ -8,6 +8,7 @@ import {
   encodeSafetensors,
   fromData,
   type HostArrays,
+  hostPages,
   Linear,
   Module,
   Parameter,
@@ -16,7 +17,7 @@ import {
   setRank,
   type Tensor,
 } from '@shardwise/core';
-import { PartitionedParameter } from '@shardwise/strategies';
+import { OffloadedOptimizer, PartitionedParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/export-model.ts';
 import { type Checkpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -146,14 +147,13 @@ class FusedPart extends Module {
 
   constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
     super();
-    const shape = wholeShape.map((size, at) => (at === dim ? size / 2 : size));
-    const [rows = 0, columns = 0] = shape;
-    this.weight = new PartitionedParameter(new Float32Array(rows * columns), shape, {
+    const [rows, columns] = wholeShape;
+    this.weight = new PartitionedParameter(new Float32Array((rows * columns) / 2), {
       partition: { dim, sections: dim === 0 ? [2, 2, 2] : [wholeShape[1]] },
       wholeShape,
       axis: 'tp',
       size: 2,
-      part,
+      index: part,
       dtype: 'f32',
       requiresGrad: true,
     });
@@ -180,7 +180,7 @@ describe('loadModel of a part of a parameter', () => {
   ] as const)('along dim %i reads what part %i has', async (dim, part, expected) => {
     const model = new FusedPart(dim, part);
     await loadModel(await savedFused(), model);
-    expect(await numbers(model.weight)).toEqual(expected);
+    expect(await numbers(model.weight.part)).toEqual(expected);
   });
 
   it('is refused with both shapes where the whole has another one', async () => {
@@ -224,6 +224,19 @@ describe('loadOptimizer', () => {
     { params: [model.weight], weightDecay: 0.5 },
     { params: model.bias === null ? [] : [model.bias], weightDecay: 0 },
   ];
+
+  it('takes one of several optimizers, as they are chosen by an option, also offloaded ones', async () => {
+    await saved();
+    const checkpoint = await loadCheckpoint(directory);
+    const again = new Linear(3, 2);
+    const chosen = checkpoint.step > 0 ? new AdamW(groupsOf(again)) : new SGD(groupsOf(again));
+    const offloaded = new OffloadedOptimizer(again, chosen, { states: hostPages() });
+    for (const optimizer of [chosen, offloaded]) {
+      await loadOptimizer(checkpoint, again, optimizer);
+      expect(optimizer.stateOf(again.weight)?.steps).toBe(1);
+      expect(optimizer.paramGroups.map(({ lr }) => lr)).toEqual([0.1, 0.1]);
+    }
+  });
 
   it('continues as if nothing had happened, also with groups in another order', async () => {
     const { model, optimizer } = await saved();

@@ -31,13 +31,12 @@ export function requireUnaveraged(
   }
 }
 
-/** Says that `strategy` averages the gradients of those that train. Returns how to take it back. */
+/** Says that `strategy` averages the gradients of parameters. Returns how to take it back. */
 export function markAveraged(strategy: string, parameters: readonly Parameter[]): () => void {
-  const marked = parameters.filter(({ requiresGrad }) => requiresGrad);
-  for (const parameter of marked) {
+  for (const parameter of parameters) {
     Object.defineProperty(parameter, averagedBy, { value: strategy, configurable: true });
   }
   return () => {
-    for (const parameter of marked) Reflect.deleteProperty(parameter, averagedBy);
+    for (const parameter of parameters) Reflect.deleteProperty(parameter, averagedBy);
   };
 }

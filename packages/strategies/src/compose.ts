@@ -78,6 +78,7 @@ function merge(outer: Plan, inner: Plan): Plan {
 function mergeLayouts(outer: Layout, inner: Layout): Layout {
   const count = Math.max(outer.dims.length, inner.dims.length);
   const flat = [...(outer.flat ?? []), ...(inner.flat ?? [])];
+  const varying = [...(outer.varying ?? []), ...(inner.varying ?? [])];
   const only = outer.only ?? inner.only;
   return {
     dims: Array.from({ length: count }, (_, dim) => [
@@ -86,6 +87,7 @@ function mergeLayouts(outer: Layout, inner: Layout): Layout {
     ]),
     partial: [...outer.partial, ...inner.partial],
     ...(flat.length === 0 ? {} : { flat }),
+    ...(varying.length === 0 ? {} : { varying }),
     ...(only === undefined ? {} : { only }),
   };
 }
@@ -151,7 +153,12 @@ function requireDifferentAxes(outer: Plan, inner: Plan): void {
 function axesOf({ batch, parameters, collectives }: Plan): string[] {
   const layouts = [batch, ...parameters.flatMap((p) => [p.parameter, p.gradient, p.optimizer])];
   return [
-    ...layouts.flatMap(({ dims, partial, flat }) => [...dims.flat(), ...partial, ...(flat ?? [])]),
+    ...layouts.flatMap(({ dims, partial, flat = [], varying = [] }) => [
+      ...dims.flat(),
+      ...partial,
+      ...flat,
+      ...varying,
+    ]),
     ...collectives.map(({ axis }) => axis),
   ];
 }

@@ -1,8 +1,17 @@
-import { type DType, dtypes, formatShape, type Layout, type Plan } from '@shardwise/core';
+import {
+  checkOptions,
+  type DType,
+  dtypes,
+  formatShape,
+  type Layout,
+  option,
+  type OptionRules,
+  type Plan,
+} from '@shardwise/core';
 import { describeFormula, memoryRows } from './memory/describe-memory.ts';
 import { describeImbalance } from './memory/describe-imbalance.ts';
 import { localElements } from './memory/local-bytes.ts';
-import { planMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
+import { planMemory, type PlanMemoryOptions, planMemoryRules } from './memory/plan-memory.ts';
 import { redistributionRows } from './redistribution-rows.ts';
 
 export interface ExplainOptions extends PlanMemoryOptions {
@@ -10,13 +19,19 @@ export interface ExplainOptions extends PlanMemoryOptions {
   readonly transport?: { readonly kind: string; readonly reason: string };
 }
 
-/** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `only(dp: 0)`, `partial(dp)`. */
+const explainRules: OptionRules<ExplainOptions> = {
+  ...planMemoryRules,
+  transport: option.object('what init() calls transport'),
+};
+
+/** A layout as text: `replicate`, `shard(0: dp)`, `shard(flat: dp)`, `varying(dp)`, `only(dp: 0)`, `partial(dp)`. */
 export function formatLayout(layout: Layout): string {
   const shards = layout.dims.flatMap((axes, dim) =>
     axes.length > 0 ? [`shard(${dim}: ${axes.join('·')})`] : [],
   );
-  const { flat = [] } = layout;
+  const { flat = [], varying = [] } = layout;
   if (flat.length > 0) shards.push(`shard(flat: ${flat.join('·')})`);
+  if (varying.length > 0) shards.push(`varying(${varying.join('·')})`);
   if (layout.only !== undefined) shards.push(`only(${layout.only.axis}: ${layout.only.rank})`);
   const partial = layout.partial.length > 0 ? [`partial(${layout.partial.join('·')})`] : [];
   return [...shards, ...partial].join(' ') || 'replicate';
@@ -47,6 +62,7 @@ function countOf(parameters: number): string {
  * whole activation.
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
+  checkOptions('explain', options, explainRules);
   const unitBytes = (dtype: DType): number =>
     dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
@@ -75,9 +91,9 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
           ]),
         ]),
   ];
-  const { transport } = options;
+  const { transport, ...memoryOptions } = options;
   const way = transport && `transport: ${transport.kind} (${transport.reason})`;
-  const memory = planMemory(plan, options);
+  const memory = planMemory(plan, memoryOptions);
   return [
     `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}`,
     '',
@@ -89,6 +105,6 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     table(memoryRows(memory)),
     '',
     describeFormula(memory),
-    ...describeImbalance(plan, options),
+    ...describeImbalance(plan, memoryOptions),
   ].join('\n');
 }

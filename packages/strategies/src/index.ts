@@ -1,5 +1,9 @@
 export { dataParallel } from './data-parallel/data-parallel-strategy.ts';
-export { DataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
+export {
+  DataParallel,
+  type DataParallelOptions,
+  type DataParallelStrategy,
+} from './data-parallel/data-parallel.ts';
 export {
   assignBuckets,
   bucketBytes,
@@ -13,6 +17,7 @@ export { ddp } from './distributed-data-parallel/ddp.ts';
 export {
   DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type DistributedDataParallelStrategy,
 } from './distributed-data-parallel/distributed-data-parallel.ts';
 export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
 export {
@@ -63,20 +68,20 @@ export {
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
-export type { MixedPrecision } from './sharding/mixed-precision.ts';
+export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
 export {
   constructSharded,
   type ConstructPartitioned,
   type ConstructShardedOptions,
 } from './sharding/construct-sharded.ts';
 export type { CutRule } from './sharding/cut.ts';
-export { fullStateDict } from './sharding/full-state-dict.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
-export { ShardedModel } from './sharding/sharded-model.ts';
+export { ShardedModel, type ShardedModelStrategy } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';
+export { ShardedPart } from './sharding/sharded-part.ts';
 export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, formatLayout, type ExplainOptions } from './explain.ts';
@@ -94,6 +99,8 @@ export {
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
 export { compose } from './compose.ts';
+export { CutParameter } from './tensor-parallel/cut-parameter.ts';
+export { inLayer } from './tensor-parallel/in-layer.ts';
 export { changeCollectives, changePlacement } from './tensor-parallel/change-placement.ts';
 export {
   colwiseParallel,

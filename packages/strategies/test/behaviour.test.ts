@@ -48,10 +48,25 @@ describe(`DistributedDataParallel on ${size} ranks`, () => {
       );
     });
 
-    it("stay the rank's own in evaluation", () => {
+    it.each(['evaluation', 'evaluation inside noSync'])("are rank 0's in %s", (name) => {
+      for (const { buffers } of ranks) expect(buffers[name]).toEqual({ used: root, left: root });
+    });
+
+    it("stay the rank's own in evaluation with broadcastBuffers: false", () => {
       ranks.forEach(({ buffers }, rank) =>
-        expect(buffers['evaluation']).toEqual({ used: own(rank), left: own(rank) }),
+        expect(buffers['evaluation with broadcastBuffers: false']).toEqual({
+          used: own(rank),
+          left: own(rank),
+        }),
       );
+    });
+
+    it('travel before each pass that trains, and once before the evaluations after it, of which ranks may have different numbers', () => {
+      for (const { evaluations } of ranks) {
+        // A message for each of two dtypes.
+        const epoch = { training: [2, 2], evaluation: [2, 0] };
+        expect(evaluations).toEqual([epoch, epoch]);
+      }
     });
   });
 
@@ -120,7 +135,7 @@ describe('a parameter without gradient', () => {
     'norm.weight',
   ];
 
-  it('is an error that names it, on every rank that leaves it out', async () => {
+  it('of any loss of a step is an error of the update that names it, on every rank that leaves it out', async () => {
     const failures = failuresOf(
       await settleRanks(2, moduleUrl, {
         name: 'leaveOut',
@@ -136,7 +151,7 @@ describe('a parameter without gradient', () => {
         fields: { missing: unused },
       });
       expect(report.message).toContain(
-        `6 of 8 parameters got no gradient: ${unused.join(', ')}. Use every parameter in the loss`,
+        `6 of 8 parameters got no gradient from any backward pass of this step: ${unused.join(', ')}. Use every parameter in a loss`,
       );
       expect(report.message).toContain('findUnusedParameters: true');
     }

@@ -52,5 +52,5 @@ it('refuses counts that are not positive integers', () => {
   const ask = (elements: number): unknown =>
     estimateZero2({ elements, nodes: 1, ranksPerNode: 8, offload: false });
   expect(() => ask(0)).toThrow(ConfigError);
-  expect(() => ask(1.5)).toThrow('elements 1.5');
+  expect(() => ask(1.5)).toThrow('estimateZero2 with elements: 1.5');
 });

@@ -31,6 +31,21 @@ const expected: Readonly<Record<keyof typeof cases, Expected>> = {
     right: everywhere(1),
     shared: everywhere(1),
   },
+  'two losses of different branches, without findUnusedParameters': {
+    left: everywhere(1),
+    right: everywhere(1),
+    shared: everywhere(3),
+  },
+  'losses in another order on each rank, without findUnusedParameters': {
+    left: everywhere(3),
+    right: everywhere(6),
+    shared: everywhere(9),
+  },
+  "a hook of the user's, which sees what is this rank's": {
+    left: everywhere(1 + 2),
+    right: everywhere(6),
+    shared: everywhere(6),
+  },
   'passes inside noSync alone': { left: own, right: everywhere(1), shared: everywhere(1) },
   'noSync left by an error': { left: everywhere(1), right: everywhere(1), shared: everywhere(1) },
   'a model that was detached': { left: own, right: everywhere(1), shared: everywhere(1) },

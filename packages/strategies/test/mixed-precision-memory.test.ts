@@ -6,6 +6,7 @@ import { elements, layers, measurements } from './ranks/mixed-precision-memory.t
 
 /** Bytes of states by the 2/2/12 split of Rajbhandari et al. 2020: parameters, gradients, optimizer. */
 const formulas: Readonly<Record<string, (ranks: number) => number>> = {
+  DDP: () => (2 + 2 + 12) * elements,
   'ZeRO-1': (ranks) => (2 + 2 + 12 / ranks) * elements,
   'ZeRO-2': (ranks) => (2 + (2 + 12) / ranks) * elements,
   'ZeRO-3': (ranks) => (16 / ranks) * elements,
@@ -13,7 +14,13 @@ const formulas: Readonly<Record<string, (ranks: number) => number>> = {
 };
 
 /** Whole parameters that a step sends, by Section 7 of the paper: gradients, and parameters. */
-const sent: Readonly<Record<string, number>> = { 'ZeRO-1': 2, 'ZeRO-2': 2, 'ZeRO-3': 3, FSDP: 3 };
+const sent: Readonly<Record<string, number>> = {
+  DDP: 1,
+  'ZeRO-1': 2,
+  'ZeRO-2': 2,
+  'ZeRO-3': 3,
+  FSDP: 3,
+};
 
 describe.each([2, 4])('on %i ranks', (size) => {
   let ranks: readonly z.infer<typeof measurements>[] = [];

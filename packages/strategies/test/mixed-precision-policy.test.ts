@@ -14,7 +14,7 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { fsdp, type MixedPrecision, parallelize, zero } from '@shardwise/strategies';
+import { ddp, fsdp, type MixedPrecision, parallelize, zero } from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 beforeAll(async () => {
@@ -40,6 +40,7 @@ class Net extends Module {
 }
 
 const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy<Module>>> = {
+  ddp: (mixedPrecision) => ddp({ mixedPrecision }),
   'zero-1': (mixedPrecision) => zero({ stage: 1, mixedPrecision }),
   'zero-2': (mixedPrecision) => zero({ stage: 2, mixedPrecision }),
   'zero-3': (mixedPrecision) => zero({ stage: 3, mixedPrecision }),

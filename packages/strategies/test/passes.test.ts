@@ -70,7 +70,7 @@ describe('a static graph', () => {
     }
   });
 
-  it('is an error where a later pass uses other parameters, which it names', () => {
+  it('is an error where a later step uses other parameters, which it names', () => {
     for (const { staticGraph } of ranks) {
       expect(staticGraph.errors).toHaveLength(2);
       const [more, fewer] = staticGraph.errors;

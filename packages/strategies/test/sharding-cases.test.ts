@@ -30,7 +30,7 @@ describe.each([2, 3, 4])('on %i ranks', (size) => {
     it.each(Object.keys(cases))('ends as one rank does: %s', (name) => {
       const expected = alone.get(name);
       const names = Object.keys(expected?.parameters ?? {});
-      expect(names).toHaveLength(9);
+      expect(names).toHaveLength(10);
       for (const rank of ranks) {
         const found = rank[`${strategy}: ${name}`];
         expect(Object.keys(found?.parameters ?? {})).toEqual(names);

@@ -139,35 +139,33 @@ describe('options', () => {
   it.each(Object.entries(makers))('of %s that there are not are refused by name', (name, make) => {
     expect(() => make({ bucketMegabytes: 25 })).toThrow(ConfigError);
     expect(() => make({ bucketMegabytes: 25 })).toThrow(
-      new RegExp(`${name} with the option bucketMegabytes: no option of this name. Use \\w+`),
+      new RegExp(
+        `${name} with the option bucketMegabytes: no option of this name. (Use|Write) \\w+`,
+      ),
     );
     expect(() => make({ bucketMegabytes: undefined })).not.toThrow();
   });
 
   const values: readonly (readonly [string, object, RegExp])[] = [
     ['ddp', { bucketBytes: 0 }, /bucketBytes: 0: a value that is not a number above 0/],
-    ['ddp', { findUnusedParameters: 'yes' }, /findUnusedParameters: yes: .* not true or false/],
-    ['ddp', { commHook: {} }, /commHook: a value of type object: .* not a function/],
+    ['ddp', { findUnusedParameters: 'yes' }, /findUnusedParameters: 'yes': .* not true or false/],
+    ['ddp', { commHook: {} }, /commHook: an object: .* not a function/],
     ['fsdp', { prefetch: -1 }, /prefetch: -1: .* not a whole number from 0/],
     ['fsdp', { axis: '' }, /not the name of a mesh axis/],
     ['fsdp', { replicas: 'dp' }, /over the mesh axis 'dp', in replicas over 'dp'/],
-    ['fsdp', { mixedPrecision: 'bf16' }, /mixedPrecision: bf16: .* not an object/],
+    ['fsdp', { mixedPrecision: 'bf16' }, /mixedPrecision: 'bf16': .* not an object/],
     [
       'fsdp',
       { mixedPrecision: {} },
-      /parameterDtype: a value of type undefined: .* not one of f16, bf16/,
+      /no option parameterDtype. Give parameterDtype: one of f16, bf16/,
     ],
-    ['mixedPrecision', { parameterDtype: 'f32' }, /parameterDtype: f32: .* one of f16, bf16/],
-    ['mixedPrecision', { reduceDtype: 'i32' }, /reduceDtype: i32: .* one of f16, bf16, f32/],
+    ['mixedPrecision', { parameterDtype: 'f32' }, /parameterDtype: 'f32': .* one of f16, bf16/],
+    ['mixedPrecision', { reduceDtype: 'i32' }, /reduceDtype: 'i32': .* one of f16, bf16, f32/],
     ['mixedPrecision', { castForwardInputs: 1 }, /castForwardInputs: 1: .* not true or false/],
-    ['mixedPrecision', { outputDtype: 'f64' }, /outputDtype: f64: .* one of f16, bf16, f32/],
+    ['mixedPrecision', { outputDtype: 'f64' }, /outputDtype: 'f64': .* one of f16, bf16, f32/],
     ['zero', { stage: 4 }, /stage: 4: .* not one of 1, 2, 3. Give one of 1, 2, 3$/m],
-    ['zero', { stage: undefined }, /stage: a value of type undefined: .* not one of 1, 2, 3/],
-    [
-      'OffloadedOptimizer',
-      { states: undefined },
-      /states: a value of type undefined: .* not an object/,
-    ],
+    ['zero', { stage: undefined }, /zero: no option stage. Give stage: one of 1, 2, 3/],
+    ['OffloadedOptimizer', { states: undefined }, /no option states. Give states: an object/],
     ['OffloadedOptimizer', { chunkBytes: 0 }, /chunkBytes: 0: .* not a number above 0/],
   ];
   it.each(values)('of %s are refused with a value out of range: %o', (name, options, message) => {
@@ -215,10 +213,13 @@ describe('a number of ranks to reshard to', () => {
     expect(planned(1)).toEqual(planned(false));
   });
 
-  it.each([3, 0, -2, 1.5, 8, Number.NaN])('is refused where it is %d of 4', (ranks) => {
-    expect(() => planned(ranks)).toThrow(LayoutError);
-    expect(() => planned(ranks)).toThrow(/4 ranks/);
-  });
+  it.each([3, 0, -2, 1.5, 8, Number.POSITIVE_INFINITY])(
+    'is refused where it is %d of 4',
+    (ranks) => {
+      expect(() => planned(ranks)).toThrow(LayoutError);
+      expect(() => planned(ranks)).toThrow(/4 ranks/);
+    },
+  );
 });
 
 it('names the axes that there are for an unknown one', async () => {

@@ -29,17 +29,32 @@ describe('ranks with different numbers of batches', () => {
     expect(ranks.map((rank) => rank[name]?.steps)).toEqual(steps);
     for (const rank of ranks) {
       expect(rank[name]?.error).toBeNull();
-      expect(rank[name]?.weight).toHaveLength(3);
-      for (const value of rank[name]?.weight ?? []) expect(value).toBeCloseTo(-distance, 5);
+      // And a step of all ranks after it, of which the gradient is 2.
+      const [first = NaN, ...others] = rank[name]?.weight ?? [];
+      expect(first).toBeCloseTo(-distance - 2, 5);
+      expect(others).toHaveLength(2);
+      for (const value of others) expect(value / 10).toBeCloseTo(-distance - 2, 5);
       expect(rank[name]?.weight).toEqual(ranks[0]?.[name]?.weight);
     }
   });
 
+  it.each([
+    ['evaluating between forward and backward', 'none before the next forward pass'],
+    ['with two backward passes for one forward pass', 'a second backward pass of it'],
+  ])('are refused %s, which the others would not know of', (name, found) => {
+    for (const rank of ranks) {
+      expect(rank[name]?.error?.code).toBe('TENSOR_STATE');
+      expect(rank[name]?.error?.message).toContain(
+        `one backward pass for each forward pass inside join: ${found}`,
+      );
+    }
+  });
+
   it('share the buffers of a rank that has batches', () => {
-    for (const name of Object.keys(cases)) {
+    for (const [name, { options, pass }] of Object.entries(cases)) {
       const most = Math.max(...ranks.map((rank) => rank[name]?.steps ?? NaN));
-      if (name === 'stopping with the first') continue;
-      for (const rank of ranks) expect(rank[name]?.seen, name).toBe(most);
+      if (options?.throwOnEarlyTermination === true || pass !== undefined) continue;
+      for (const rank of ranks) expect(rank[name]?.seen, name).toBe(most + 1);
     }
   });
 

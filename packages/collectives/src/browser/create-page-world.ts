@@ -1,3 +1,5 @@
+import { checkOptions } from '@shardwise/core/spec';
+import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
 import { reasonText } from '../call/failure.ts';
 import { abortThreadsWorld } from '../threads/abort-threads-world.ts';
 import { createThreadsWorld, type ThreadsWorld } from '../threads/world.ts';
@@ -33,18 +35,13 @@ export interface PageWorld {
  *
  *   worker.postMessage(world.ranks[rank], world.ranks[rank].ports)
  */
-export function createPageWorld(options: {
-  readonly size: number;
-  readonly arenaBytes?: number;
-}): PageWorld {
+export function createPageWorld(options: WorldOptions): PageWorld {
+  checkOptions('createPageWorld', options, worldRules);
   const { available, reason } = sharingAvailability();
   return available ? sharingWorld(options, reason) : portsWorld(options.size, reason);
 }
 
-function sharingWorld(
-  options: { readonly size: number; readonly arenaBytes?: number },
-  reason: string,
-): PageWorld {
+function sharingWorld(options: WorldOptions, reason: string): PageWorld {
   const world = createThreadsWorld(options);
   const { size } = world;
   return {

@@ -1,4 +1,11 @@
-import { ConfigError, type CallOptions, type CollectiveError } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  ConfigError,
+  option,
+  type CallOptions,
+  type CollectiveError,
+  type OptionRules,
+} from '@shardwise/core/spec';
 import { causeOf, peerClosedError } from '../call/failure.ts';
 import { peerRangeError } from '../transports/tcp/peer-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';
@@ -20,12 +27,20 @@ export interface PortTransportOptions {
   readonly maxUnexpectedBytes?: number;
 }
 
+const portRules: OptionRules<PortTransportOptions> = {
+  rank: option.required(option.number),
+  size: option.required(option.number),
+  ports: option.required(option.listOf(option.object('a port'))),
+  maxUnexpectedBytes: option.count,
+};
+
 /**
  * Ranks that are workers of one page or process and share no memory: messages are copied once,
  * handed over, and copied to where they are received. A worker that ends is noticed where the
  * platform tells that its ports have closed; else by the time limits of calls. Throws ConfigError.
  */
 export function portTransport(options: PortTransportOptions): WatchedTransport {
+  checkOptions('portTransport', options, portRules);
   const { rank, size, ports, maxUnexpectedBytes = 64 << 20 } = options;
   const isRank = Number.isInteger(rank) && rank >= 0 && rank < size;
   if (!isRank || ports.length !== size) {

@@ -19,20 +19,18 @@ import {
   checkSplits,
   checkTag,
 } from './checks.ts';
+import {
+  limitsOf,
+  type AllToAllOptions,
+  type Limits,
+  type TransferOptions,
+} from './call-options.ts';
 import { Counters } from './counters.ts';
 import type { GroupRecording } from '../recorder/group-recording.ts';
 import type { GroupCall } from './group-call.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
 
-const DEFAULT_TIMEOUT_MS = 600_000;
 const EMPTY = new Uint8Array(0);
-
-export interface Limits {
-  readonly timeoutMs: number;
-  readonly signal: AbortSignal | undefined;
-}
-
-const DEFAULT_LIMITS: Limits = { timeoutMs: DEFAULT_TIMEOUT_MS, signal: undefined };
 
 /** One message between two ranks. */
 export interface Transfer {
@@ -118,14 +116,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     });
   }
 
-  allToAll(
-    input: TypedBytes,
-    output: TypedBytes,
-    options: CallOptions & {
-      readonly inputSplits?: readonly number[];
-      readonly outputSplits?: readonly number[];
-    } = {},
-  ): Promise<void> {
+  allToAll(input: TypedBytes, output: TypedBytes, options: AllToAllOptions = {}): Promise<void> {
     return issued(() => {
       const elements = checkBuffer('allToAll', 'input', input);
       const outputElements = checkBuffer('allToAll', 'output', output);
@@ -232,7 +223,7 @@ export abstract class CheckedGroup implements ProcessGroup {
   ): Promise<ProcessGroup | undefined> {
     checkNumber('color', color ?? 0);
     checkNumber('key', key);
-    const limits = limitsOf(options);
+    const limits = limitsOf('split', options);
     const recording = this.#recording;
     const name = recording?.partName(color) ?? '';
     const part = await this.divide({ color, key }, limits);
@@ -242,11 +233,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     return part;
   }
 
-  send(
-    buffer: TypedBytes,
-    to: number,
-    options?: CallOptions & { readonly tag?: number },
-  ): Promise<void> {
+  send(buffer: TypedBytes, to: number, options?: TransferOptions): Promise<void> {
     return issued(() => {
       return this.#startTransfer(
         { operation: 'send', buffer, peer: to, tag: options?.tag ?? 0 },
@@ -255,11 +242,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     });
   }
 
-  recv(
-    buffer: TypedBytes,
-    from: number,
-    options?: CallOptions & { readonly tag?: number },
-  ): Promise<void> {
+  recv(buffer: TypedBytes, from: number, options?: TransferOptions): Promise<void> {
     return issued(() => {
       return this.#startTransfer(
         { operation: 'recv', buffer, peer: from, tag: options?.tag ?? 0 },
@@ -285,7 +268,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     output: Uint8Array,
     options: CallOptions | undefined,
   ): Promise<void> {
-    return this.#run({ record, input, output }, limitsOf(options));
+    return this.#run({ record, input, output }, limitsOf(record.operation, options));
   }
 
   #run(call: GroupCall, limits: Limits): Promise<void> {
@@ -302,7 +285,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkBuffer(transfer.operation, 'buffer', transfer.buffer);
     checkPeer(transfer.operation, transfer.peer, this.rank, this.size);
     checkTag(transfer.operation, transfer.tag);
-    const limits = limitsOf(options);
+    const limits = limitsOf(transfer.operation, options);
     this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
     const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
     const done = this.transfer(transfer, limits);
@@ -361,20 +344,6 @@ function issued(issue: () => Promise<void>): Promise<void> {
   } catch (error) {
     return Promise.reject(error);
   }
-}
-
-function limitsOf(options: CallOptions | undefined): Limits {
-  if (options === undefined) return DEFAULT_LIMITS;
-  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
-  if (timeoutMs > 0) return { timeoutMs, signal };
-  throw new ConfigError(
-    {
-      asked: `A collective with timeoutMs ${timeoutMs}`,
-      found: 'a timeout is more than 0 ms',
-      todo: 'Pass Infinity to wait without limit',
-    },
-    { timeoutMs },
-  );
 }
 
 function checkNumber(name: string, value: number): void {

@@ -1,4 +1,4 @@
-import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import { dtypeNames, type ReduceOp } from '@shardwise/core/spec';
 import { operations, type CallRecord } from './record.ts';
 
 /**
@@ -8,7 +8,6 @@ import { operations, type CallRecord } from './record.ts';
 const Field = { call: 0, elements: 1, factor: 2, color: 3, key: 4, channel: 5, splits: 6 } as const;
 const COMPARED: number = Field.color;
 
-const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 const reduceNames = ['sum', 'avg', 'product', 'min', 'max', 'and', 'or', 'xor'] as const;
 const PREMULTIPLIED = reduceNames.length;
 

@@ -1,4 +1,4 @@
-import type { Limits } from './checked-group.ts';
+import type { Limits } from './call-options.ts';
 
 const DONE: Promise<void> = Promise.resolve();
 

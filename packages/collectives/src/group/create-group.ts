@@ -1,4 +1,10 @@
-import type { ProcessGroup, Transport } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+  type Transport,
+} from '@shardwise/core/spec';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
@@ -27,11 +33,19 @@ export interface CreateGroupOptions {
   readonly algorithmTable?: AlgorithmTable;
 }
 
+const groupRules: OptionRules<CreateGroupOptions> = {
+  verify: option.flag,
+  hosts: option.listOf(option.number),
+  algorithm: option.text,
+  algorithmTable: option.object('an algorithm table'),
+};
+
 /**
  * The group of all ranks of a transport. Its tags are integers from 0 to 2^52. Closing it closes
  * the transport. Throws ConfigError for algorithms that there are not.
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
+  checkOptions('createGroup', options, groupRules);
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
   const hosts = hostNumbers(options.hosts, transport.size);
   const choice = new AlgorithmChoice(

@@ -4,7 +4,8 @@ import {
   type ProcessGroup,
   type TypedBytes,
 } from '@shardwise/core/spec';
-import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
+import type { Limits } from '../call/call-options.ts';
+import { CheckedGroup, type Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
   callsDifferError,

@@ -1,5 +1,10 @@
-import { ConfigError } from '@shardwise/core/spec';
-import type { MeshAxis } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  ConfigError,
+  type MeshAxis,
+  option,
+  type OptionRules,
+} from '@shardwise/core/spec';
 
 export interface HostMeshOptions {
   /** The axis inside a host; default 'tp'. */
@@ -10,6 +15,12 @@ export interface HostMeshOptions {
   readonly innerSize?: number;
 }
 
+const hostMeshRules: OptionRules<HostMeshOptions> = {
+  inner: option.axisName,
+  outer: option.axisName,
+  innerSize: option.number,
+};
+
 /**
  * The axes of a mesh whose inner axis never leaves a host, as tensor parallelism wants it. `hosts`
  * names the host of each rank, as the option of createGroup; the ranks of a host follow each other.
@@ -19,6 +30,7 @@ export function meshFromHosts(
   hosts: readonly number[],
   options: HostMeshOptions = {},
 ): readonly MeshAxis[] {
+  checkOptions('meshFromHosts', options, hostMeshRules);
   const { inner = 'tp', outer = 'dp' } = options;
   const perHost = ranksPerHost(hosts);
   const innerSize = options.innerSize ?? perHost.reduce(greatestCommonDivisor, 0);

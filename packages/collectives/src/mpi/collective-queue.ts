@@ -1,4 +1,4 @@
-import type { Limits } from '../call/checked-group.ts';
+import type { Limits } from '../call/call-options.ts';
 import { abortedError, mismatchError, timeoutError, type AbortCause } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { decodeRecord, encodeRecord, findMismatch, recordFields } from '../call/record-codec.ts';

@@ -1,5 +1,6 @@
 import { dtypes } from '@shardwise/core/spec';
-import type { Limits, Transfer } from '../call/checked-group.ts';
+import type { Limits } from '../call/call-options.ts';
+import type { Transfer } from '../call/checked-group.ts';
 import { abortedError, callsDifferError, timeoutError, type AbortCause } from '../call/failure.ts';
 import { Settlement } from '../call/settlement.ts';
 import { MpiError } from './mpi-calls.ts';

@@ -4,7 +4,7 @@ import {
   blockOf,
   openBlock,
   outgoingObject,
-  type ObjectOptions,
+  type ObjectCall,
 } from './object-message.ts';
 
 /** What every rank knows of all objects after their first bytes. */
@@ -19,20 +19,19 @@ export interface GatheredBlocks {
 export async function allGatherBlocks(
   group: ProcessGroup,
   value: unknown,
-  operation: string,
-  options: ObjectOptions | undefined,
+  object: ObjectCall,
 ): Promise<GatheredBlocks> {
   const own = outgoingObject(value);
   const blocks = new Uint8Array(group.size * BLOCK_BYTES);
   await group.allGather(
     { bytes: blockOf(own), dtype: 'u8' },
     { bytes: blocks, dtype: 'u8' },
-    options,
+    object.call,
   );
   if (own.error !== undefined) throw own.error;
   const objects = Array.from({ length: group.size }, (_, rank) => {
     const block = blocks.subarray(rank * BLOCK_BYTES, (rank + 1) * BLOCK_BYTES);
-    return openBlock(block, operation, rank, options).bytes;
+    return openBlock(block, rank, object).bytes;
   });
   return { own: own.bytes, objects };
 }

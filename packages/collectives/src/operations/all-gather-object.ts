@@ -1,7 +1,7 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './decode-object.ts';
-import { hasRest, restOf, type ObjectOptions } from './object-message.ts';
+import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
 import type { PlainData } from './plain-data.ts';
 
 /**
@@ -13,12 +13,13 @@ export async function allGatherObject(
   value: unknown,
   options?: ObjectOptions,
 ): Promise<readonly PlainData[]> {
-  const blocks = await allGatherBlocks(group, value, 'allGatherObject', options);
+  const object = objectCall('allGatherObject', options);
+  const blocks = await allGatherBlocks(group, value, object);
   const objects = blocks.objects.with(group.rank, blocks.own);
   // One broadcast for each, as padding all to the longest would take that many times the memory.
   const rests = objects.map(async (bytes, root) => {
     if (!hasRest(bytes.byteLength)) return;
-    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, options);
+    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, object.call);
   });
   await Promise.all(rests);
   return objects.map(decodeObject);

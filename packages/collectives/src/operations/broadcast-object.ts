@@ -4,6 +4,7 @@ import {
   BLOCK_BYTES,
   blockOf,
   hasRest,
+  objectCall,
   openBlock,
   outgoingObject,
   restOf,
@@ -21,14 +22,15 @@ export async function broadcastObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<PlainData> {
+  const object = objectCall('broadcastObject', options);
   const own = group.rank === root ? outgoingObject(value) : undefined;
   const block = own === undefined ? new Uint8Array(BLOCK_BYTES) : blockOf(own);
-  await group.broadcast({ bytes: block, dtype: 'u8' }, root, options);
+  await group.broadcast({ bytes: block, dtype: 'u8' }, root, object.call);
   if (own?.error !== undefined) throw own.error;
-  const received = openBlock(block, 'broadcastObject', root, options);
+  const received = openBlock(block, root, object);
   const bytes = own?.bytes ?? received.bytes;
   if (hasRest(bytes.byteLength)) {
-    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, options);
+    await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, object.call);
   }
   return decodeObject(bytes);
 }

@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@shardwise/core/spec';
 import { allGatherBlocks } from './all-gather-blocks.ts';
 import { decodeObject } from './decode-object.ts';
 import { spread } from './flat.ts';
-import { hasRest, restOf, type ObjectOptions } from './object-message.ts';
+import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
 import type { PlainData } from './plain-data.ts';
 
 /**
@@ -15,8 +15,9 @@ export async function gatherObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<readonly PlainData[] | undefined> {
+  const object = objectCall('gatherObject', options);
   // To all, not to root only: everyone must know whether more follows.
-  const { own, objects } = await allGatherBlocks(group, value, 'gatherObject', options);
+  const { own, objects } = await allGatherBlocks(group, value, object);
   const isRoot = group.rank === root;
   if (objects.some((bytes) => hasRest(bytes.byteLength))) {
     const rest = restOf(own);
@@ -26,7 +27,7 @@ export async function gatherObject(
       { bytes: rest, dtype: 'u8' },
       { bytes: received, dtype: 'u8' },
       {
-        ...options,
+        ...object.call,
         inputSplits: objects.map((_, to) => (to === root ? rest.byteLength : 0)),
         outputSplits: restBytes,
       },

@@ -1,6 +1,9 @@
 import {
+  checkOptions,
   CollectiveTimeoutError,
   ConfigError,
+  option,
+  type OptionRules,
   type ProcessGroup,
   type TypedBytes,
 } from '@shardwise/core/spec';
@@ -12,6 +15,11 @@ export interface MonitoredBarrierOptions {
   /** Whether the error names all ranks that have not come, or the first of them. Default: false. */
   readonly waitAllRanks?: boolean;
 }
+
+const barrierRules: OptionRules<MonitoredBarrierOptions> = {
+  timeoutMs: option.number,
+  waitAllRanks: option.flag,
+};
 
 const DEFAULT_TIMEOUT_MS = 30 * 60_000;
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
@@ -30,6 +38,7 @@ export async function monitoredBarrier(
   group: ProcessGroup,
   options: MonitoredBarrierOptions = {},
 ): Promise<void> {
+  checkOptions('monitoredBarrier', options, barrierRules);
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
   if (!(timeoutMs > 0 && timeoutMs <= MAX_TIMEOUT_MS)) throw timeoutRangeError(timeoutMs);
   if (group.rank === 0) await meetAll(group, timeoutMs, options.waitAllRanks ?? false);

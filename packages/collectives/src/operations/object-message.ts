@@ -1,10 +1,49 @@
-import { CollectiveError, ConfigError, type CallOptions } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  CollectiveError,
+  ConfigError,
+  option,
+  type CallOptions,
+  type OptionRules,
+} from '@shardwise/core/spec';
+import { callRules, type TransferOptions } from '../call/call-options.ts';
 import { brokenObjectError } from './byte-reader.ts';
 import { encodeObject } from './encode-object.ts';
 
 export interface ObjectOptions extends CallOptions {
   /** Longer objects are refused; the same on every rank. Default: 64 MiB. */
   readonly maxBytes?: number;
+}
+
+export interface ObjectTransferOptions extends ObjectOptions {
+  readonly tag?: number;
+}
+
+/** The options of the calls that an operation makes, and its own. */
+export interface ObjectCall<Call extends CallOptions = CallOptions> {
+  readonly operation: string;
+  readonly call: Call;
+  readonly maxBytes: number;
+}
+
+const objectRules: OptionRules<ObjectOptions> = { ...callRules, maxBytes: option.count };
+const transferRules: OptionRules<ObjectTransferOptions> = { ...objectRules, tag: option.number };
+
+/** Throws ConfigError for options that the operation does not have. */
+export function objectCall(operation: string, options: ObjectOptions = {}): ObjectCall {
+  checkOptions(operation, options, objectRules);
+  const { maxBytes = DEFAULT_MAX_BYTES, ...call } = options;
+  return { operation, call, maxBytes };
+}
+
+/** As objectCall, of a message between two ranks. */
+export function objectTransfer(
+  operation: string,
+  options: ObjectTransferOptions = {},
+): ObjectCall<TransferOptions> {
+  checkOptions(operation, options, transferRules);
+  const { maxBytes = DEFAULT_MAX_BYTES, ...call } = options;
+  return { operation, call, maxBytes };
 }
 
 /**
@@ -61,9 +100,8 @@ export function blockOf(
 /** Throws for a sender that failed and for an object that is too long: on all ranks that have the block. */
 export function openBlock(
   block: Uint8Array,
-  operation: string,
   from: number,
-  options: ObjectOptions | undefined,
+  { operation, maxBytes }: Omit<ObjectCall, 'call'>,
 ): Incoming {
   const view = new DataView(block.buffer, block.byteOffset, block.byteLength);
   const byteLength = view.getFloat64(0, true);
@@ -73,19 +111,17 @@ export function openBlock(
   if (!isSound || byteLength < 0 || byteLength > longest) {
     throw brokenObjectError(`${byteLength} of at most ${longest} bytes should follow`);
   }
-  checkLength(operation, from, longest, options);
+  checkLength(from, longest, { operation, maxBytes });
   const bytes = new Uint8Array(byteLength);
   bytes.set(block.subarray(HEADER_BYTES, HEADER_BYTES + byteLength));
   return { bytes, longest };
 }
 
 export function checkLength(
-  operation: string,
   from: number,
   bytes: number,
-  options: ObjectOptions | undefined,
+  { operation, maxBytes }: Omit<ObjectCall, 'call'>,
 ): void {
-  const maxBytes = options?.maxBytes ?? DEFAULT_MAX_BYTES;
   if (bytes > maxBytes) throw tooLongError(operation, from, bytes, maxBytes);
 }
 

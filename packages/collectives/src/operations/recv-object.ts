@@ -1,6 +1,13 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { decodeObject } from './decode-object.ts';
-import { BLOCK_BYTES, hasRest, openBlock, restOf, type ObjectOptions } from './object-message.ts';
+import {
+  BLOCK_BYTES,
+  hasRest,
+  objectTransfer,
+  openBlock,
+  restOf,
+  type ObjectTransferOptions,
+} from './object-message.ts';
 import type { PlainData } from './plain-data.ts';
 
 /**
@@ -11,13 +18,14 @@ import type { PlainData } from './plain-data.ts';
 export async function recvObject(
   group: ProcessGroup,
   from: number,
-  options?: ObjectOptions & { readonly tag?: number },
+  options?: ObjectTransferOptions,
 ): Promise<PlainData> {
+  const object = objectTransfer('recvObject', options);
   const block = new Uint8Array(BLOCK_BYTES);
-  await group.recv({ bytes: block, dtype: 'u8' }, from, options);
-  const { bytes } = openBlock(block, 'recvObject', from, options);
+  await group.recv({ bytes: block, dtype: 'u8' }, from, object.call);
+  const { bytes } = openBlock(block, from, object);
   if (hasRest(bytes.byteLength)) {
-    await group.recv({ bytes: restOf(bytes), dtype: 'u8' }, from, options);
+    await group.recv({ bytes: restOf(bytes), dtype: 'u8' }, from, object.call);
   }
   return decodeObject(bytes);
 }

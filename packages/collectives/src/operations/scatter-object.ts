@@ -6,6 +6,7 @@ import {
   BLOCK_BYTES,
   blockOf,
   hasRest,
+  objectCall,
   openBlock,
   outgoingOf,
   restOf,
@@ -24,25 +25,26 @@ export async function scatterObject(
   root: number,
   options?: ObjectOptions,
 ): Promise<PlainData> {
+  const object = objectCall('scatterObject', options);
   const objects = group.rank === root ? outgoingList(values ?? [], group.size) : undefined;
   const block = new Uint8Array(BLOCK_BYTES);
   await group.scatter(
     objects && { bytes: blocksOf(objects), dtype: 'u8' },
     { bytes: block, dtype: 'u8' },
     root,
-    options,
+    object.call,
   );
   const failed = objects?.find(({ error }) => error !== undefined);
   if (failed !== undefined) throw failed.error;
-  const { bytes, longest } = openBlock(block, 'scatterObject', root, options);
+  const { bytes, longest } = openBlock(block, root, object);
   if (hasRest(longest)) {
-    const rests = (objects ?? []).map((object) => restOf(object.bytes));
+    const rests = (objects ?? []).map((each) => restOf(each.bytes));
     const rest = restOf(bytes);
     await group.allToAll(
       { bytes: concatenate(rests), dtype: 'u8' },
       { bytes: rest, dtype: 'u8' },
       {
-        ...options,
+        ...object.call,
         inputSplits: ranksOf(group).map((to) => rests[to]?.byteLength ?? 0),
         outputSplits: ranksOf(group).map((from) => (from === root ? rest.byteLength : 0)),
       },

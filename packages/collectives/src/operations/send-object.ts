@@ -4,9 +4,10 @@ import {
   blockOf,
   checkLength,
   hasRest,
+  objectTransfer,
   outgoingOf,
   restOf,
-  type ObjectOptions,
+  type ObjectTransferOptions,
 } from './object-message.ts';
 
 /**
@@ -17,16 +18,17 @@ export async function sendObject(
   group: ProcessGroup,
   value: unknown,
   to: number,
-  options?: ObjectOptions & { readonly tag?: number },
+  options?: ObjectTransferOptions,
 ): Promise<void> {
+  const object = objectTransfer('sendObject', options);
   const own = outgoingOf(() => {
     const bytes = encodeObject(value);
-    checkLength('sendObject', group.rank, bytes.byteLength, options);
+    checkLength(group.rank, bytes.byteLength, object);
     return bytes;
   });
-  const sent = [group.send({ bytes: blockOf(own), dtype: 'u8' }, to, options)];
+  const sent = [group.send({ bytes: blockOf(own), dtype: 'u8' }, to, object.call)];
   if (hasRest(own.bytes.byteLength)) {
-    sent.push(group.send({ bytes: restOf(own.bytes), dtype: 'u8' }, to, options));
+    sent.push(group.send({ bytes: restOf(own.bytes), dtype: 'u8' }, to, object.call));
   }
   await Promise.all(sent);
   if (own.error !== undefined) throw own.error;

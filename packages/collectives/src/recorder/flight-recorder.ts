@@ -1,4 +1,10 @@
-import { ConfigError, ShardwiseError } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  ConfigError,
+  option,
+  type OptionRules,
+  ShardwiseError,
+} from '@shardwise/core/spec';
 import { CallSiteCapture } from './call-site.ts';
 import { entryOf } from './dump-entry.ts';
 import type { FlightDump, FlightFailure } from './flight-dump.ts';
@@ -15,6 +21,13 @@ export interface FlightRecorderOptions {
   /** Called at the first call that fails, before its caller learns of it. */
   readonly onFailure?: (recorder: FlightRecorder) => void;
 }
+
+const recorderRules: OptionRules<FlightRecorderOptions> = {
+  rank: option.required(option.count),
+  worldSize: option.required(option.count),
+  size: option.number,
+  onFailure: option.callback(),
+};
 
 const VERSION = '1.0';
 const DEFAULT_SIZE = 2000;
@@ -36,6 +49,7 @@ export class FlightRecorder implements RecordingOwner {
 
   /** Throws ConfigError for a size out of range. */
   constructor(options: FlightRecorderOptions) {
+    checkOptions('FlightRecorder', options, recorderRules);
     const { rank, worldSize, size = DEFAULT_SIZE } = options;
     if (!Number.isInteger(size) || size < 1 || size > MAX_SIZE) {
       throw new ConfigError(

@@ -1,4 +1,4 @@
-import type { Limits } from '../call/checked-group.ts';
+import type { Limits } from '../call/call-options.ts';
 import {
   abortedError,
   mismatchError,

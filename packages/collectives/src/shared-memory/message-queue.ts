@@ -1,5 +1,6 @@
-import { dtypes, type DType } from '@shardwise/core/spec';
-import type { Limits, Transfer } from '../call/checked-group.ts';
+import { dtypeNames, dtypes } from '@shardwise/core/spec';
+import type { Limits } from '../call/call-options.ts';
+import type { Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
   callsDifferError,
@@ -29,8 +30,6 @@ interface PendingTransfer {
   message: number | undefined;
   piece: number;
 }
-
-const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
 /** One rank's sends and receives of one group. */
 export class MessageQueue {

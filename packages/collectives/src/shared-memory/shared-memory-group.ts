@@ -1,5 +1,6 @@
 import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/core/spec';
-import { CheckedGroup, type Limits, type Transfer } from '../call/checked-group.ts';
+import type { Limits } from '../call/call-options.ts';
+import { CheckedGroup, type Transfer } from '../call/checked-group.ts';
 import { abortedError, causeOf, type AbortCause } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { membersOf } from '../call/members.ts';

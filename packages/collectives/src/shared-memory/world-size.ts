@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import { Layout, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './layout.ts';
 
 /** Part of a world's memory. */
@@ -16,14 +16,24 @@ export interface WorldSize {
   readonly byteLength: number;
 }
 
+/** What a world is made for. */
+export interface WorldOptions {
+  /** Ranks. */
+  readonly size: number;
+  /** Of each rank's arena. Default: as large as 4 GiB, the limit of 32-bit WebAssembly, allows. */
+  readonly arenaBytes?: number;
+}
+
+export const worldRules: OptionRules<WorldOptions> = {
+  size: option.required(option.number),
+  arenaBytes: option.number,
+};
+
 /** One less than 4 GiB, so that a byte length fits 32 bits. */
 const MAX_PAGES = 65535;
 
-/**
- * Arenas of at least `arenaBytes`; by default as large as 4 GiB, the limit of 32-bit WebAssembly,
- * allows. Throws ConfigError for what does not fit.
- */
-export function worldSize(size: number, arenaBytes?: number): WorldSize {
+/** Throws ConfigError for what does not fit. */
+export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
   if (!Number.isInteger(size) || size < 1 || size > MAX_RANKS) {
     throw new ConfigError(
       {

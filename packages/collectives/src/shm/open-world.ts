@@ -24,7 +24,7 @@ export function openWorld(
   part: 'all' | 'control',
 ): { readonly memory: WebAssembly.Memory; readonly size: WorldSize } {
   const world = checkWorld(given);
-  const size = worldSize(world.size, world.arenaBytes);
+  const size = worldSize(world);
   const file = openMemoryFile(world, size.byteLength);
   try {
     const memory = allocateMemory(part === 'all' ? size.byteLength : size.layout.byteLength);

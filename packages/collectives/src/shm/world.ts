@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
-import { ConfigError } from '@shardwise/core/spec';
-import { allocateMemory, initializeWorld, worldSize } from '../shared-memory/world-size.ts';
+import { checkOptions, ConfigError } from '@shardwise/core/spec';
+import {
+  allocateMemory,
+  initializeWorld,
+  type WorldOptions,
+  worldRules,
+  worldSize,
+} from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
 import { identityOf } from './process-identity.ts';
 
@@ -28,12 +34,10 @@ export interface ShmWorld {
  * outlives them: where it ends, ranks that wait for others fail. Throws ConfigError; see
  * shmAvailability.
  */
-export function createShmWorld(options: {
-  readonly size: number;
-  readonly arenaBytes?: number;
-}): ShmWorld {
+export function createShmWorld(options: WorldOptions): ShmWorld {
+  checkOptions('createShmWorld', options, worldRules);
+  const { layout, arenaBytes, byteLength } = worldSize(options);
   const { size } = options;
-  const { layout, arenaBytes, byteLength } = worldSize(size, options.arenaBytes);
   const id = randomBytes(16).toString('hex');
   const calls = linuxCalls();
   const fd = calls.createMemoryFile(memoryFileName(id), byteLength);

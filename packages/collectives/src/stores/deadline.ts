@@ -1,4 +1,5 @@
-import type { CallOptions } from '@shardwise/core/spec';
+import { checkOptions, type CallOptions } from '@shardwise/core/spec';
+import { callRules } from '../call/call-options.ts';
 import { DEFAULT_TIMEOUT_MS, storeAbortedError, storeTimeoutError } from './store-errors.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
@@ -9,6 +10,7 @@ export function startDeadline(
   options: CallOptions,
   end: (error: Error) => void,
 ): () => void {
+  checkOptions('a call of a store', options, callRules);
   const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
   const timer = setTimeout(
     () => end(storeTimeoutError(keys, timeoutMs)),

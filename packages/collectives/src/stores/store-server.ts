@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { ShardwiseError } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules, ShardwiseError } from '@shardwise/core/spec';
 import { encodeFrame } from '../wire/frame-header.ts';
 import { FrameParser, type Frame } from '../wire/frame-parser.ts';
 import { listenForPeers } from '../wire/listen.ts';
@@ -33,6 +33,13 @@ export interface StoreServerOptions {
   readonly encrypt?: boolean;
 }
 
+const serverRules: OptionRules<StoreServerOptions> = {
+  host: option.nonEmptyText,
+  port: option.integer(0, 65_535),
+  secret: option.required(option.nonEmptyText),
+  encrypt: option.flag,
+};
+
 export interface StoreServer {
   readonly host: string;
   readonly port: number;
@@ -42,6 +49,7 @@ export interface StoreServer {
 
 /** Keeps a job's store, for connectStore of all its processes. */
 export async function startStoreServer(options: StoreServerOptions): Promise<StoreServer> {
+  checkOptions('startStoreServer', options, serverRules);
   const { host = '127.0.0.1', port = 0, secret, encrypt = false } = options;
   const store = new MemoryStore();
   const clients = new Set<Socket>();

@@ -1,9 +1,12 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
+  checkOptions,
   CollectiveTimeoutError,
   ConfigError,
+  option,
   type CallOptions,
+  type OptionRules,
   type Store,
 } from '@shardwise/core/spec';
 import { connectPeer, type StreamReader } from '../wire/connect.ts';
@@ -37,11 +40,20 @@ export interface ConnectStoreOptions {
   readonly encrypt?: boolean;
 }
 
+const connectRules: OptionRules<ConnectStoreOptions> = {
+  host: option.required(option.nonEmptyText),
+  port: option.required(option.integer(0, 65_535)),
+  secret: option.required(option.nonEmptyText),
+  timeoutMs: option.positive,
+  encrypt: option.flag,
+};
+
 /**
  * A client of startStoreServer. Rejects with CollectiveError at once where the secrets differ, and
  * with CollectiveTimeoutError where nobody listens until the time is over.
  */
 export async function connectStore(options: ConnectStoreOptions): Promise<Store> {
+  checkOptions('connectStore', options, connectRules);
   const { host, port, secret, timeoutMs = 60_000, encrypt = false } = options;
   const deadline = performance.now() + timeoutMs;
   const hello = { purpose: 'store', from: 0, to: 0, size: 0, epoch: 0 } as const;

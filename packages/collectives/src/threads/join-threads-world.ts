@@ -1,3 +1,4 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
 import { checkRank } from '../call/checks.ts';
 import { Control } from '../shared-memory/control.ts';
 import { joinWorld } from '../shared-memory/join-world.ts';
@@ -14,15 +15,18 @@ export interface JoinThreadsOptions {
   readonly yieldCore?: (() => void) | undefined;
 }
 
+const joinRules: OptionRules<JoinThreadsOptions> = { yieldCore: option.callback() };
+
 /** The group of all ranks of a world; to be called once on each rank's thread. */
 export function joinThreadsWorld(
   world: ThreadsWorld,
   rank: number,
-  { yieldCore }: JoinThreadsOptions = {},
+  options: JoinThreadsOptions = {},
 ): SharedMemoryGroup {
+  checkOptions('joinThreadsWorld', options, joinRules);
   const { memory, size } = world;
   checkRank('joinThreadsWorld', 'rank', rank, size);
   const layout = new Layout(size);
-  const presence = new ThreadPresence(memory, layout, rank, yieldCore);
+  const presence = new ThreadPresence(memory, layout, rank, options.yieldCore);
   return joinWorld(memory, new Control(memory, layout, presence), presence, rank);
 }

@@ -1,11 +1,13 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { checkOptions, ConfigError } from '@shardwise/core/spec';
 import {
   allocateMemory,
   halfWorldSize,
   initializeWorld,
   regionsOf,
+  worldRules,
   worldSize,
   type MemoryRegion,
+  type WorldOptions,
   type WorldSize,
 } from '../shared-memory/world-size.ts';
 
@@ -27,12 +29,10 @@ export interface ThreadsWorld {
  * limit of 32-bit WebAssembly, or else the address space allows. Pages cost nothing until used.
  * Throws ConfigError.
  */
-export function createThreadsWorld(options: {
-  readonly size: number;
-  readonly arenaBytes?: number;
-}): ThreadsWorld {
+export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
+  checkOptions('createThreadsWorld', options, worldRules);
+  const asked = worldSize(options);
   const { size, arenaBytes } = options;
-  const asked = worldSize(size, arenaBytes);
   const { memory, granted } = allocate(asked, arenaBytes === undefined);
   initializeWorld(memory, granted.layout);
   return { memory, size, controlByteOffset: 0, regions: regionsOf(granted) };

@@ -1,5 +1,8 @@
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
 import { currentEra, currentRegion, inRegion, Node, setEra, type Region } from '../graph/node.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface RecomputeOptions {
   /**
@@ -10,6 +13,11 @@ export interface RecomputeOptions {
   /** Called when backward comes to this region, before anything of it is made again. */
   readonly onBackward?: () => void;
 }
+
+const regionRules: OptionRules<RecomputeOptions> = {
+  keeps: option.required(option.callback()),
+  onBackward: option.callback(),
+};
 
 const entered = new Set<RecomputeRegion>();
 
@@ -27,6 +35,7 @@ export class RecomputeRegion implements Region {
   #outer: Region | null = null;
 
   constructor(options: RecomputeOptions) {
+    checkOptions('RecomputeRegion', options, regionRules);
     this.#options = options;
   }
 

@@ -7,6 +7,8 @@ export interface WalkOptions {
   readonly needs: (node: Node) => boolean;
   /** Where the walk ends and `onLeaf` is told. */
   readonly isLeaf: (node: Node) => boolean;
+  /** Called before anything else, with all leaves that the walk will come to. */
+  readonly onStart?: (leaves: Iterable<Node>) => void;
   /** Gradients of a node's inputs; null where none flows. */
   readonly gradientsOf: (node: Node, gradient: Node) => readonly (Node | null)[];
   /** Called as soon as the last use of a leaf has been seen, so in the order of backward. Null: no gradient flowed. */
@@ -20,6 +22,7 @@ export interface WalkOptions {
  */
 export function walkBackward(root: Node, seed: Node, options: WalkOptions): void {
   const { order, uses } = collect(root, options);
+  options.onStart?.(options.isLeaf(root) ? [root] : uses.keys());
   const parts = new Map<Node, [Node, ...Node[]]>([[root, [seed]]]);
   const takeGradient = (node: Node): Node | null => {
     const owed = parts.get(node);

@@ -1,6 +1,7 @@
 import { formatShape } from '../shape.ts';
-import { ShapeError } from '../spec/errors.ts';
+import { DataError, ShapeError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
+import { sampleFault } from './sample-fault.ts';
 import { type ArrayTree, mapArrays, type NDArray, ndArrayView } from './nd-array.ts';
 
 /** Items are the rows of arrays of equal length (torch's TensorDataset). Shape: each [N, ...] -> [...]. */
@@ -8,8 +9,16 @@ export class ArrayDataset<Sample extends ArrayTree> implements Dataset<Sample> {
   readonly length: number;
   readonly #arrays: Sample;
 
-  /** Throws ShapeError where the arrays differ in their first dim. */
+  /** Throws DataError for what is no array, ShapeError where the arrays differ in their first dim. */
   constructor(arrays: Sample) {
+    const fault = sampleFault(arrays, '');
+    if (fault !== undefined) {
+      throw new DataError({
+        asked: 'a dataset of array rows',
+        found: fault,
+        todo: 'Give arrays, alone or by name: { x: ndArray(pixels, [60_000, 784]), y: ndArray(labels) }',
+      });
+    }
     const shapes: string[] = [];
     const lengths = new Set<number>();
     mapArrays(arrays, (array, path) => {

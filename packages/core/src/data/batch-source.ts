@@ -9,18 +9,22 @@ export interface BatchSource<Batch> {
   close(): Promise<void>;
 }
 
+/** Makes a batch of samples; `indices` are theirs in the dataset. */
+export type Collate<Sample> = (samples: readonly Sample[], indices: readonly number[]) => Sample;
+
 /** Reads a dataset on this thread. */
 export class LocalSource<Sample extends ArrayTree> implements BatchSource<Sample> {
   readonly #dataset: Dataset<Sample>;
-  readonly #collate: (samples: readonly Sample[]) => Sample;
+  readonly #collate: Collate<Sample>;
 
-  constructor(dataset: Dataset<Sample>, collate: (samples: readonly Sample[]) => Sample) {
+  constructor(dataset: Dataset<Sample>, collate: Collate<Sample>) {
     this.#dataset = dataset;
     this.#collate = collate;
   }
 
   async fetch(indices: readonly number[]): Promise<Sample> {
-    return this.#collate(await Promise.all(indices.map(async (index) => this.#dataset.get(index))));
+    const samples = indices.map(async (index) => this.#dataset.get(index));
+    return this.#collate(await Promise.all(samples), indices);
   }
 
   setAwaited(): void {}

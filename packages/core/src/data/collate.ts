@@ -2,17 +2,38 @@ import { formatShape, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { DataError, ShapeError } from '../spec/errors.ts';
 import { type ArrayTree, isNDArray, type NDArray, ndArrayView } from './nd-array.ts';
+import { sampleFault } from './sample-fault.ts';
 
 /**
- * Stacks samples of one structure, in fresh memory. Shape: B times [...] -> [B, ...]. Throws
- * ShapeError or DataError where the samples differ.
+ * Stacks samples of one structure, in fresh memory. Shape: B times [...] -> [B, ...]. `indices` are those of
+ * the samples in their dataset, for errors. Throws ShapeError or DataError where the samples differ, and
+ * DataError for a sample that is not made of arrays.
  */
-export function collate<Sample extends ArrayTree>(samples: readonly Sample[]): Sample;
-export function collate(samples: readonly ArrayTree[]): ArrayTree {
-  return stackTrees(samples, 'the sample');
+export function collate<Sample extends ArrayTree>(
+  samples: readonly Sample[],
+  indices?: readonly number[],
+): Sample;
+export function collate(samples: readonly ArrayTree[], indices?: readonly number[]): ArrayTree {
+  const nameOf = (position: number): string =>
+    indices === undefined ? `sample ${position}` : `item ${indices[position]} of the dataset`;
+  for (const [position, sample] of samples.entries()) {
+    const fault = sampleFault(sample, '');
+    if (fault === undefined) continue;
+    throw new DataError(
+      {
+        asked: `to put ${nameOf(position)} into a batch`,
+        found: fault,
+        todo: 'Return arrays from get(), alone or by name: ndArray(Float32Array.of(5), []), { x: ndArray(…), y: ndArray(…) }; make tensors of the batch with fromArray',
+      },
+      { sample: position, ...(indices === undefined ? {} : { index: indices[position] }) },
+    );
+  }
+  return stackTrees(samples, 'the sample', nameOf);
 }
 
-function stackTrees(trees: readonly ArrayTree[], path: string): ArrayTree {
+type NameOf = (position: number) => string;
+
+function stackTrees(trees: readonly ArrayTree[], path: string, nameOf: NameOf): ArrayTree {
   const [first] = trees;
   if (first === undefined) {
     throw new DataError({
@@ -27,17 +48,17 @@ function stackTrees(trees: readonly ArrayTree[], path: string): ArrayTree {
     throw new DataError(
       {
         asked: 'to stack samples into a batch',
-        found: `${path} is ${structure} in sample 0 and ${structureOf(tree)} in sample ${i}`,
+        found: `${path} is ${structure} in ${nameOf(0)} and ${structureOf(tree)} in ${nameOf(i)}`,
         todo: 'Give all samples the same parts, or give a collate function',
       },
       { path, sample: i },
     );
   }
-  if (isNDArray(first)) return stackArrays(first, trees.filter(isNDArray), path);
+  if (isNDArray(first)) return stackArrays(first, trees.filter(isNDArray), path, nameOf);
   const parts = trees.map((tree) => (isNDArray(tree) ? [] : Object.values<ArrayTree>(tree)));
   const stacked = Object.keys(first).map((name, part) => {
     const column = parts.flatMap((values) => values.slice(part, part + 1));
-    return [name, stackTrees(column, `${path}.${name}`)] as const;
+    return [name, stackTrees(column, `${path}.${name}`, nameOf)] as const;
   });
   return Array.isArray(first) ? stacked.map(([, tree]) => tree) : Object.fromEntries(stacked);
 }
@@ -47,7 +68,12 @@ function structureOf(tree: ArrayTree): string {
   return `${Array.isArray(tree) ? 'a list' : 'a record'} of ${Object.keys(tree).join(', ')}`;
 }
 
-function stackArrays(first: NDArray, arrays: readonly NDArray[], path: string): NDArray {
+function stackArrays(
+  first: NDArray,
+  arrays: readonly NDArray[],
+  path: string,
+  nameOf: NameOf,
+): NDArray {
   const { dtype } = first;
   const bytes = first.data.length * dtypes[dtype].bytes;
   const stacked = new Uint8Array(arrays.length * bytes);
@@ -57,7 +83,7 @@ function stackArrays(first: NDArray, arrays: readonly NDArray[], path: string): 
       throw new ShapeError(
         {
           asked: 'to stack samples into a batch',
-          found: `${path} is ${mine} in sample 0 and ${other} in sample ${i}`,
+          found: `${path} is ${mine} in ${nameOf(0)} and ${other} in ${nameOf(i)}`,
           todo: 'Crop or pad the samples to one shape, or give a collate function',
         },
         { path, sample: i },

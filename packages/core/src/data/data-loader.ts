@@ -1,11 +1,11 @@
 import type { GeneratorState } from '../random/generator-state.ts';
-import type { Generator } from '../random/generator.ts';
-import { ConfigError } from '../spec/errors.ts';
+import { Generator } from '../random/generator.ts';
+import { ConfigError, DataError } from '../spec/errors.ts';
 import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
 import { BatchIterator } from './batch-iterator.ts';
-import { type BatchSource, LocalSource } from './batch-source.ts';
+import { type BatchSource, type Collate, LocalSource } from './batch-source.ts';
 import { checkInteger } from './check-integer.ts';
 import { collate } from './collate.ts';
 import type { Dataset } from './dataset.ts';
@@ -21,6 +21,9 @@ import { type ResumableSampler, resumable } from './resumable-sampler.ts';
 import { SequentialSampler } from './sequential-sampler.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
+import { checkByRules } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /** With `workers`, a description of a dataset that each worker builds. */
@@ -38,12 +41,27 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   /** Draws the order of `shuffle` as torch's DataLoader with this generator does. */
   readonly generator?: Generator;
   /** Makes a batch of samples; stacks them by default. On this thread: not with workers. */
-  readonly collate?: (samples: readonly Sample[]) => Sample;
+  readonly collate?: Collate<Sample>;
   /** Batches made ahead of the one in use; 2 for each worker by default, 0 without workers. */
   readonly prefetch?: number;
   /** Threads that make batches; 0 by default: this one. */
   readonly workers?: number;
 }
+
+const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
+  dataset: option.required(
+    option.object('a dataset, with length and get(index), or one for workers'),
+  ),
+  batchSize: option.integer(1),
+  dropLast: option.flag,
+  sampler: option.object('a sampler'),
+  shuffle: option.flag,
+  seed: option.count,
+  generator: option.instanceOf(Generator),
+  collate: option.callback(),
+  prefetch: option.count,
+  workers: option.count,
+};
 
 /** An epoch, and how far it has been handed out. */
 interface Cursor {
@@ -68,10 +86,9 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   #cursor: Cursor = cursorAt(0);
 
   constructor(options: DataLoaderOptions<Sample>) {
+    checkByRules('DataLoader', options, loaderRules);
     const { batchSize = 1, dropLast = false, workers = 0, prefetch = 2 * workers } = options;
-    checkInteger('a data loader', 'workers', workers, 0);
-    checkInteger('a data loader', 'prefetch', prefetch, 0);
-    checkOptions(options);
+    checkConflicts(options);
     this.#options = options;
     this.#sampler = samplerOf(options);
     this.#batches = new BatchSampler(this.#sampler, batchSize, dropLast);
@@ -157,9 +174,12 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
           ahead.push(batch);
         }
         const start = performance.now();
-        const batch = await ahead.shift();
+        const next = ahead.shift();
+        if (next === undefined) break;
+        const batch: Sample | undefined = await next;
         record('data', 'next batch', start);
-        if (batch === undefined) break;
+        // Plain JavaScript may return nothing.
+        if (batch === undefined) throw noBatch(cursor.batchesSeen);
         cursor.batchesSeen++;
         yield batch;
       }
@@ -203,6 +223,17 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   }
 }
 
+function noBatch(batch: number): DataError {
+  return new DataError(
+    {
+      asked: `batch ${batch} of a data loader`,
+      found: 'a collate function that returned undefined',
+      todo: 'Return the batch from the collate function',
+    },
+    { batch },
+  );
+}
+
 function cursorAt(epoch: number): Cursor {
   return { epoch, batchesSeen: 0, begun: false, generator: null };
 }
@@ -220,7 +251,7 @@ function samplerOf<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>)
 }
 
 /** Throws ConfigError where options contradict each other. */
-function checkOptions<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
+function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
   const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
   const described = !('get' in dataset);
   const random = seed !== undefined || generator !== undefined;

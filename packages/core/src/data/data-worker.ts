@@ -1,6 +1,7 @@
 // The entry of a data loader's worker thread: builds the dataset, then answers requests for batches.
 import { parentPort, workerData } from 'node:worker_threads';
 import { DataError } from '../spec/errors.ts';
+import type { Collate } from './batch-source.ts';
 import { collate as stack } from './collate.ts';
 import type { Dataset } from './dataset.ts';
 import { type ArrayTree, mapArrays } from './nd-array.ts';
@@ -19,8 +20,8 @@ async function answer({ id, indices }: BatchRequest): Promise<void> {
     const { dataset, collate } = await opened;
     const samples = await Promise.all(indices.map(async (index) => dataset.get(index)));
     // What a user's function returns may lie in memory that the dataset still needs: it is copied.
-    if (collate !== undefined) send({ kind: 'batch', id, batch: collate(samples) });
-    else sendMoved(id, stack(samples));
+    if (collate !== undefined) send({ kind: 'batch', id, batch: collate(samples, indices) });
+    else sendMoved(id, stack(samples, indices));
   } catch (error) {
     send({ kind: 'error', id, error: reportOf(error) });
   }
@@ -41,7 +42,7 @@ function sendMoved(id: number, batch: ArrayTree): void {
 
 async function open(): Promise<{
   dataset: Dataset;
-  collate: ((samples: readonly ArrayTree[]) => ArrayTree) | undefined;
+  collate: Collate<ArrayTree> | undefined;
 }> {
   const exports: Readonly<Record<string, unknown>> = await import(task.module);
   const exported = exports[task.exportName];
@@ -70,7 +71,7 @@ function isDataset(value: unknown): value is Dataset {
   );
 }
 
-function isCollate(value: unknown): value is (samples: readonly ArrayTree[]) => ArrayTree {
+function isCollate(value: unknown): value is Collate<ArrayTree> {
   return typeof value === 'function';
 }
 

@@ -2,6 +2,9 @@ import { Generator } from '../random/generator.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface DistributedSamplerOptions {
   /** Items of the dataset, or the dataset. */
@@ -20,6 +23,15 @@ export interface DistributedSamplerOptions {
   readonly dropLast?: boolean;
 }
 
+const samplerRules: OptionRules<DistributedSamplerOptions> = {
+  dataset: option.required(option.either(option.count, option.object('a dataset'))),
+  numReplicas: option.required(option.integer(1)),
+  rank: option.required(option.number),
+  shuffle: option.flag,
+  seed: option.count,
+  dropLast: option.flag,
+};
+
 /**
  * This rank's share of a dataset: torch.utils.data.DistributedSampler, index for index. The order
  * of an epoch is a permutation seeded with seed + epoch; rank r takes items r, r + R, r + 2R, ...
@@ -35,11 +47,10 @@ export class DistributedSampler implements ResumableSampler {
   #epoch = 0;
 
   constructor(options: DistributedSamplerOptions) {
+    checkOptions('DistributedSampler', options, samplerRules);
     const { dataset, numReplicas, rank, shuffle = true, seed = 0, dropLast = false } = options;
     const items = typeof dataset === 'number' ? dataset : dataset.length;
     checkInteger('a distributed sampler', 'length', items, 0);
-    checkInteger('a distributed sampler', 'numReplicas', numReplicas, 1);
-    checkInteger('a distributed sampler', 'seed', seed, 0);
     if (!Number.isInteger(rank) || rank < 0 || rank >= numReplicas) {
       throw new ConfigError(
         {

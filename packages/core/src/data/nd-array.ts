@@ -1,3 +1,5 @@
+import { describeArray } from '../print/describe-tensor.ts';
+import { printing } from '../print/inspect.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 import { elementCount, formatShape } from '../shape.ts';
@@ -45,11 +47,11 @@ export function ndArray(data: PlainTypedArray, shape: Shape = [data.length]): ND
       { shape, elements: data.length },
     );
   }
-  if (data instanceof Float32Array) return { data, shape, dtype: 'f32' };
-  if (data instanceof Float64Array) return { data, shape, dtype: 'f64' };
-  if (data instanceof Int32Array) return { data, shape, dtype: 'i32' };
-  if (data instanceof BigInt64Array) return { data, shape, dtype: 'i64' };
-  if (data instanceof Uint8Array) return { data, shape, dtype: 'u8' };
+  if (data instanceof Float32Array) return printed({ data, shape, dtype: 'f32' });
+  if (data instanceof Float64Array) return printed({ data, shape, dtype: 'f64' });
+  if (data instanceof Int32Array) return printed({ data, shape, dtype: 'i32' });
+  if (data instanceof BigInt64Array) return printed({ data, shape, dtype: 'i64' });
+  if (data instanceof Uint8Array) return printed({ data, shape, dtype: 'u8' });
   throw new DTypeError(
     {
       asked: 'an array of typed data',
@@ -58,6 +60,26 @@ export function ndArray(data: PlainTypedArray, shape: Shape = [data.length]): ND
     },
     {},
   );
+}
+
+const prints = printing<NDArray>(({ dtype, shape, data }, form) => {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return describeArray('NDArray', { dtype, shape, bytes }, form);
+});
+
+/** Plain data, which prints its values. */
+function printed(array: NDArray): NDArray {
+  return Object.defineProperties(array, prints);
+}
+
+/** Has arrays that were copied from elsewhere print as those made here; leaves all else as it is. */
+export function printArrays<Tree>(tree: Tree): Tree {
+  if (typeof tree !== 'object' || tree === null || ArrayBuffer.isView(tree)) return tree;
+  const value: object = tree;
+  if ('data' in value && 'shape' in value && 'dtype' in value && ArrayBuffer.isView(value.data)) {
+    Object.defineProperties(value, prints);
+  } else Object.values(value).forEach(printArrays);
+  return tree;
 }
 
 export function isNDArray(value: ArrayTree): value is NDArray {
@@ -89,7 +111,7 @@ export function ndArrayView(
   buffer: ArrayBufferLike,
   byteOffset = 0,
 ): NDArray {
-  return views[dtype](buffer, byteOffset, elementCount(shape), shape);
+  return printed(views[dtype](buffer, byteOffset, elementCount(shape), shape));
 }
 
 /** The same tree with every array replaced. */

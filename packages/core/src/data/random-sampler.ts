@@ -1,6 +1,9 @@
 import { Generator } from '../random/generator.ts';
 import { checkInteger } from './check-integer.ts';
 import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface RandomSamplerOptions {
   readonly length: number;
@@ -13,6 +16,14 @@ export interface RandomSamplerOptions {
   /** The stream to draw the order of each epoch from, instead of the seed. */
   readonly generator?: Generator;
 }
+
+const samplerRules: OptionRules<RandomSamplerOptions> = {
+  length: option.required(option.integer(1)),
+  numSamples: option.integer(1),
+  replacement: option.flag,
+  seed: option.count,
+  generator: option.instanceOf(Generator),
+};
 
 /**
  * Items in random order: torch's RandomSampler with `generator=`. Without a generator each epoch
@@ -29,10 +40,8 @@ export class RandomSampler implements ResumableSampler {
   #epoch = 0;
 
   constructor(options: RandomSamplerOptions) {
+    checkOptions('RandomSampler', options, samplerRules);
     const { length, numSamples = length, replacement = false, seed = 0, generator } = options;
-    checkInteger('a random sampler', 'length', length, 1);
-    checkInteger('a random sampler', 'numSamples', numSamples, 1);
-    checkInteger('a random sampler', 'seed', seed, 0);
     this.length = numSamples;
     this.generator = generator;
     this.#items = length;

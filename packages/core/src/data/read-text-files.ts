@@ -1,6 +1,9 @@
 import { glob, readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { DataError } from '../spec/errors.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface ReadTextFilesOptions {
   /** The folder that relative globs start from; the process's by default. */
@@ -8,6 +11,11 @@ export interface ReadTextFilesOptions {
   /** Fail rather than read more; 1 GiB by default. */
   readonly maxBytes?: number;
 }
+
+const readRules: OptionRules<ReadTextFilesOptions> = {
+  cwd: option.nonEmptyText,
+  maxBytes: option.count,
+};
 
 /**
  * The bytes of all files that match, one after the other, in the order of their paths by UTF-16
@@ -18,6 +26,7 @@ export async function readTextFiles(
   globs: string | readonly string[],
   options: ReadTextFilesOptions = {},
 ): Promise<Uint8Array> {
+  checkOptions('readTextFiles', options, readRules);
   const { cwd = process.cwd(), maxBytes = 2 ** 30 } = options;
   const sizes = new Map<string, number>();
   for (const pattern of typeof globs === 'string' ? [globs] : globs) {

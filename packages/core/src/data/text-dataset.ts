@@ -1,6 +1,9 @@
 import { ConfigError, DataError } from '../spec/errors.ts';
 import { checkIndex, type Dataset } from './dataset.ts';
 import { type NDArray, ndArray } from './nd-array.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** `y` is `x` one byte later. Shape: x [T], y [T]. */
 export type TextSample = {
@@ -15,6 +18,11 @@ export interface TextDatasetOptions {
   readonly stride?: number;
 }
 
+const textRules: OptionRules<TextDatasetOptions> = {
+  contextLength: option.required(option.integer(1)),
+  stride: option.integer(1),
+};
+
 /** Windows of a long text, byte by byte: the vocabulary is the 256 bytes. */
 export class TextDataset implements Dataset<TextSample> {
   readonly length: number;
@@ -24,18 +32,8 @@ export class TextDataset implements Dataset<TextSample> {
 
   /** Throws DataError where the text is shorter than a window, T + 1 bytes. */
   constructor(bytes: Uint8Array, options: TextDatasetOptions) {
+    checkOptions('TextDataset', options, textRules);
     const { contextLength, stride = contextLength } = options;
-    for (const [name, value] of Object.entries({ contextLength, stride })) {
-      if (Number.isSafeInteger(value) && value >= 1) continue;
-      throw new ConfigError(
-        {
-          asked: 'windows of a text',
-          found: `${name} ${value}`,
-          todo: 'Use an integer of at least 1',
-        },
-        { [name]: value },
-      );
-    }
     if (bytes.length < contextLength + 1) {
       throw new DataError(
         {

@@ -2,9 +2,20 @@ import type * as workerThreads from 'node:worker_threads';
 import { ConfigError, DataError } from '../spec/errors.ts';
 import { keepGenericWasmWrappers } from '../worker-safety.ts';
 import type { BatchSource } from './batch-source.ts';
-import type { ArrayTree } from './nd-array.ts';
+import { type ArrayTree, printArrays } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import type { BatchReply, BatchRequest, ErrorReport, WorkerTask } from './worker-message.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+
+const workerDatasetRules: OptionRules<WorkerDataset> = {
+  module: option.required(option.either(option.nonEmptyText, option.instanceOf(URL))),
+  export: option.nonEmptyText,
+  arguments: option.listOf(option.checkedLater()),
+  collate: option.nonEmptyText,
+  length: option.required(option.count),
+};
 
 /** Has batches made by worker threads, in turns. Node only. */
 export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch> {
@@ -12,6 +23,7 @@ export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch>
   #requests = 0;
 
   constructor(dataset: WorkerDataset, workers: number) {
+    checkOptions('a dataset for workers', dataset, workerDatasetRules);
     const threads = builtinThreads();
     keepGenericWasmWrappers();
     const task: WorkerTask = {
@@ -82,7 +94,7 @@ class WorkerThread<Batch extends ArrayTree> {
   #settle(reply: BatchReply<Batch>): void {
     const pending = this.#pending.get(reply.id);
     this.#pending.delete(reply.id);
-    if (reply.kind === 'batch') pending?.resolve(reply.batch);
+    if (reply.kind === 'batch') pending?.resolve(printArrays(reply.batch));
     else pending?.reject(this.#error('failed', causeOf(reply.error)));
   }
 

@@ -1,5 +1,5 @@
 import { kindOf } from '../dtype.ts';
-import { formatShape, sameShape, sizeAt } from '../shape.ts';
+import { elementCount, formatShape, sameShape, sizeAt } from '../shape.ts';
 import type { DType, Shape, ValueType } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
 
@@ -118,8 +118,8 @@ export const rowwise =
         throw shapeFault(
           op,
           inputs,
-          `last dim ${size} and a weight of another size`,
-          `Use weights of shape [${size}]`,
+          `a last dim of size ${size} and a weight or bias of shape ${formatShape(at(inputs, i).shape)}`,
+          `Use weights of shape [${size}], or x of shape [.., ${elementCount(at(inputs, i).shape)}]`,
         );
       }
     }

@@ -65,7 +65,7 @@ export function conv2dShape(params: Conv2dParams, inputs: readonly ValueType[]):
     throw shapeFault(
       'conv2d',
       inputs,
-      `an output of ${height} × ${width}`,
+      `a kernel of ${params.dilation[0] * (R - 1) + 1} × ${params.dilation[1] * (S - 1) + 1} on an input of ${H} × ${W} with padding ${params.padding.join(' × ')}`,
       'Use a larger input, a smaller kernel or more padding',
     );
   }

@@ -9,6 +9,9 @@ import type { Storage } from './storage.ts';
 
 /** Receives the gradient of a leaf during backward. */
 export interface GradientSink {
+  /** A backward pass begins that comes to the leaf. */
+  expect?(): void;
+  /** Once in a pass; never where the pass fails on its way, or no gradient flows. */
   accumulate(gradient: Node): void;
 }
 

@@ -1,15 +1,19 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Size2d } from './functional/conv2d.ts';
-import { avgPool2d, type PoolOptions } from './functional/pool2d.ts';
+import { avgPool2d, kernelRules, poolRules, type PoolOptions } from './functional/pool2d.ts';
 import { Module } from './module.ts';
+import { checkOptions } from '../spec/check-options.ts';
 
 /** The mean of each window. */
 export class AvgPool2d extends Module {
   readonly kernel: Size2d;
   readonly options: PoolOptions;
 
+  /** Throws ConfigError. */
   constructor(kernel: Size2d, options: PoolOptions = {}) {
     super();
+    checkOptions('AvgPool2d', { kernel }, kernelRules);
+    checkOptions('AvgPool2d', options, poolRules);
     this.kernel = kernel;
     this.options = options;
   }

@@ -7,6 +7,9 @@ import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { Op } from '../spec/op.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** What becomes of forward's value of a node until backward reads it. */
 export type CheckpointPolicy = (node: {
@@ -24,6 +27,11 @@ export interface CheckpointOptions {
   readonly pages?: PageStore;
 }
 
+const checkpointRules: OptionRules<CheckpointOptions> = {
+  policy: option.callback(),
+  pages: option.object(),
+};
+
 /**
  * Activation checkpointing: what `forward` computes on the way to its results is made again in
  * backward and takes no memory until then (torch.utils.checkpoint). With `pages`, what backward
@@ -33,6 +41,7 @@ export interface CheckpointOptions {
  * A policy that offloads without `pages` is a ConfigError.
  */
 export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {}): T {
+  checkOptions('checkpoint', options, checkpointRules);
   const { policy, pages } = options;
   const region = new RecomputeRegion({ keeps: (node) => policy?.(node) === 'keep' });
   const olderId = newestNodeId();

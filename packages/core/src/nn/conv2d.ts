@@ -1,11 +1,22 @@
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import { formatShape } from '../shape.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { conv2d, pair, type Conv2dOptions, type Size2d } from './functional/conv2d.ts';
+import {
+  conv2d,
+  conv2dRules,
+  pair,
+  size2d,
+  type Conv2dOptions,
+  type Size2d,
+} from './functional/conv2d.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { ConfigError } from '../spec/errors.ts';
 
 export interface Conv2dLayerOptions extends Conv2dOptions {
   /** Default true. */
@@ -14,13 +25,24 @@ export interface Conv2dLayerOptions extends Conv2dOptions {
   readonly generator?: Generator;
 }
 
+const layerRules: OptionRules<Conv2dLayerOptions> = {
+  ...conv2dRules,
+  bias: option.flag,
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: Size2d }> = {
+  inChannels: option.required(option.count),
+  outChannels: option.required(option.count),
+  kernel: option.required(size2d(1)),
+};
+
 /** 2-D convolution with torch.nn.Conv2d's initial values. Weight [out, in/groups, R, S], bias [out]. */
 export class Conv2d extends Module {
   weight: Parameter;
   bias: Parameter | null;
   readonly options: Conv2dOptions;
 
-  /** Throws ConfigError and ShapeError. */
+  /** Throws ConfigError, also where the groups do not divide the channels. */
   constructor(
     inChannels: number,
     outChannels: number,
@@ -28,8 +50,12 @@ export class Conv2d extends Module {
     options: Conv2dLayerOptions = {},
   ) {
     super();
+    checkOptions('Conv2d', { inChannels, outChannels, kernel }, sizeRules);
+    checkOptions('Conv2d', options, layerRules);
     const { bias = true, generator = defaultGenerator(), ...rest } = options;
-    const shape = [outChannels, inChannels / (rest.groups ?? 1), ...pair('kernel', kernel, 1)];
+    const { groups = 1 } = rest;
+    checkGroups(inChannels, outChannels, groups);
+    const shape = [outChannels, inChannels / groups, ...pair(kernel)];
     const values = init.conv2d(generator, shape, bias);
     this.weight = new Parameter(values.weight, shape);
     this.bias = values.bias === undefined ? null : new Parameter(values.bias, [outChannels]);
@@ -57,4 +83,16 @@ export class Conv2d extends Module {
 
 function formatSize(size: number | readonly number[]): string {
   return typeof size === 'number' ? String(size) : formatShape(size);
+}
+
+function checkGroups(inChannels: number, outChannels: number, groups: number): void {
+  if (inChannels % groups === 0 && outChannels % groups === 0) return;
+  throw new ConfigError(
+    {
+      asked: `Conv2d of ${inChannels} input and ${outChannels} output channels in ${groups} groups`,
+      found: 'channels that the groups do not divide',
+      todo: 'Make both numbers of channels multiples of groups',
+    },
+    { inChannels, outChannels, groups },
+  );
 }

@@ -1,4 +1,4 @@
-import type { HostArray } from '../serialization/host-array.ts';
+import { hostArray, type HostArray } from '../serialization/host-array.ts';
 import type { DType } from '../spec/dtype.ts';
 import { fromBytes, toBytes } from '../tensor/host-data.ts';
 import { widenFloats } from '../tensor/widen-floats.ts';
@@ -16,9 +16,9 @@ export function convertArray(array: HostArray, dtype: DType): HostArray | undefi
     const isNarrow = array.dtype === 'f16' || array.dtype === 'bf16';
     const values = isNarrow ? widenFloats(data, array.dtype) : data;
     if (!(values instanceof Float32Array || values instanceof Float64Array)) return undefined;
-    return { dtype, shape, bytes: toBytes(Float32Array.from(values)) };
+    return hostArray(dtype, shape, toBytes(Float32Array.from(values)));
   }
   if (dtype !== 'i32' || !(data instanceof BigInt64Array)) return undefined;
   if (data.some((value) => BigInt.asIntN(32, value) !== value)) return undefined;
-  return { dtype, shape, bytes: toBytes(Int32Array.from(data, Number)) };
+  return hostArray(dtype, shape, toBytes(Int32Array.from(data, Number)));
 }

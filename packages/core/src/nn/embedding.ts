@@ -1,10 +1,13 @@
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { embedding } from './functional/embedding.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface EmbeddingOptions {
   /** A row that starts as zeros and gets no gradient. */
@@ -13,13 +16,25 @@ export interface EmbeddingOptions {
   readonly generator?: Generator;
 }
 
+const embeddingRules: OptionRules<EmbeddingOptions> = {
+  paddingIdx: option.count,
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ numEmbeddings: number; embeddingDim: number }> = {
+  numEmbeddings: option.required(option.count),
+  embeddingDim: option.required(option.count),
+};
+
 /** A table of vectors, standard normal at first. Weight [numEmbeddings, embeddingDim]. */
 export class Embedding extends Module {
   weight: Parameter;
   readonly paddingIdx: number | undefined;
 
+  /** Throws ConfigError. */
   constructor(numEmbeddings: number, embeddingDim: number, options: EmbeddingOptions = {}) {
     super();
+    checkOptions('Embedding', { numEmbeddings, embeddingDim }, sizeRules);
+    checkOptions('Embedding', options, embeddingRules);
     const { paddingIdx, generator = defaultGenerator() } = options;
     const values = init.embedding(generator, numEmbeddings, embeddingDim, paddingIdx);
     this.weight = new Parameter(values, [numEmbeddings, embeddingDim]);

@@ -1,5 +1,6 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
+import { requireApproximation } from '../tensor/check-arguments.ts';
 
 /** x Φ(x) (Hendrycks and Gimpel 2016): exact, or with the tanh approximation of GPT-2. */
 export class GELU extends Module {
@@ -7,6 +8,7 @@ export class GELU extends Module {
 
   constructor(approximate: 'none' | 'tanh' = 'none') {
     super();
+    requireApproximation('GELU', approximate);
     this.approximate = approximate;
   }
 

@@ -2,11 +2,18 @@ import * as init from '../random/init.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface LayerNormOptions {
   /** Added to the variance; default 1e-5. */
   readonly eps?: number;
 }
+
+const layerNormRules: OptionRules<LayerNormOptions> = { eps: option.nonNegative };
+const sizeRules: OptionRules<{ size: number }> = { size: option.required(option.count) };
 
 /** Layer normalisation over the last dim (Ba et al. 2016). Weight [size] of ones, bias [size] of zeros. */
 export class LayerNorm extends Module {
@@ -14,15 +21,20 @@ export class LayerNorm extends Module {
   bias: Parameter;
   readonly eps: number;
 
+  /** Throws ConfigError. */
   constructor(size: number, options: LayerNormOptions = {}) {
     super();
+    checkOptions('LayerNorm', { size }, sizeRules);
+    checkOptions('LayerNorm', options, layerNormRules);
     this.weight = new Parameter(init.ones([size]), [size]);
     this.bias = new Parameter(init.zeros([size]), [size]);
     this.eps = options.eps ?? 1e-5;
   }
 
-  /** Shape: x [.., size] -> [.., size]. */
+  /** Shape: x [.., size] -> [.., size]. Throws ShapeError. */
   forward(x: Tensor): Tensor {
+    const size = this.weight.numel;
+    requireShape({ operation: 'LayerNorm', name: 'x', value: x }, ['..', ['features', size]]);
     return x.layerNorm(this.weight, this.bias, this.eps);
   }
 

@@ -1,10 +1,13 @@
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { linear } from './functional/linear.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface LinearOptions {
   /** Default true. */
@@ -13,13 +16,25 @@ export interface LinearOptions {
   readonly generator?: Generator;
 }
 
+const linearRules: OptionRules<LinearOptions> = {
+  bias: option.flag,
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ inFeatures: number; outFeatures: number }> = {
+  inFeatures: option.required(option.count),
+  outFeatures: option.required(option.count),
+};
+
 /** x Wᵀ + b with torch.nn.Linear's initial values. Weight [out, in], bias [out]. */
 export class Linear extends Module {
   weight: Parameter;
   bias: Parameter | null;
 
+  /** Throws ConfigError. */
   constructor(inFeatures: number, outFeatures: number, options: LinearOptions = {}) {
     super();
+    checkOptions('Linear', { inFeatures, outFeatures }, sizeRules);
+    checkOptions('Linear', options, linearRules);
     const { bias = true, generator = defaultGenerator() } = options;
     const values = init.linear(generator, inFeatures, outFeatures, bias);
     this.weight = new Parameter(values.weight, [outFeatures, inFeatures]);

@@ -1,15 +1,19 @@
 import type { Tensor } from '../tensor/tensor.ts';
 import type { Size2d } from './functional/conv2d.ts';
-import { maxPool2d, type MaxPoolOptions } from './functional/pool2d.ts';
+import { maxPool2d, kernelRules, maxPoolRules, type MaxPoolOptions } from './functional/pool2d.ts';
 import { Module } from './module.ts';
+import { checkOptions } from '../spec/check-options.ts';
 
 /** The maximum of each window. */
 export class MaxPool2d extends Module {
   readonly kernel: Size2d;
   readonly options: MaxPoolOptions;
 
+  /** Throws ConfigError. */
   constructor(kernel: Size2d, options: MaxPoolOptions = {}) {
     super();
+    checkOptions('MaxPool2d', { kernel }, kernelRules);
+    checkOptions('MaxPool2d', options, maxPoolRules);
     this.kernel = kernel;
     this.options = options;
   }

@@ -1,12 +1,17 @@
+import { describeValue } from '../spec/describe-value.ts';
+import { ConfigError } from '../spec/errors.ts';
 import { Module, type Named } from './module.ts';
 
 /** Modules in order, named 0, 1, …. */
 export class ModuleList<M extends Module = Module> extends Module implements Iterable<M> {
   readonly #modules: M[];
 
+  /** Throws ConfigError for what is no module. */
   constructor(modules: Iterable<M> = []) {
     super();
-    this.#modules = [...modules];
+    const { name } = this.constructor;
+    if (!isIterable(modules)) throw noModule(name, modules);
+    this.#modules = Array.from(modules, (module) => required(name, module));
   }
 
   get length(): number {
@@ -18,8 +23,9 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
     return this.#modules.at(index);
   }
 
+  /** Throws ConfigError for what is no module. */
   append(module: M): this {
-    this.#modules.push(module);
+    this.#modules.push(required(this.constructor.name, module));
     return this;
   }
 
@@ -30,4 +36,25 @@ export class ModuleList<M extends Module = Module> extends Module implements Ite
   override namedChildren(): Named<M>[] {
     return this.#modules.map((module, index) => [String(index), module]);
   }
+}
+
+function isIterable(value: unknown): value is Iterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.iterator in value;
+}
+
+function required<M extends Module>(list: string, module: M): M {
+  if (module instanceof Module) return module;
+  throw noModule(list, module);
+}
+
+function noModule(list: string, found: unknown): ConfigError {
+  const todo =
+    list === 'ModuleList'
+      ? 'Give it a list of modules: new ModuleList([a, b])'
+      : 'Give it modules one by one: new Sequential(a, b), or new Sequential(...layers)';
+  return new ConfigError({
+    asked: `a ${list} of modules`,
+    found: `${describeValue(found)} among them`,
+    todo,
+  });
 }

@@ -1,4 +1,8 @@
-import { ConfigError } from '../spec/errors.ts';
+import { inspecting } from '../print/inspect.ts';
+import { brandMember } from '../member-brand.ts';
+import { constructions } from './construction/constructions.ts';
+import { hiddenMember } from './hidden-member.ts';
+import { hiddenError, missingError } from './member-errors.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
 import {
   readStateDict,
@@ -14,10 +18,26 @@ export type Named<T> = readonly [name: string, value: T];
 /**
  * A part of a model. Its public fields that hold a Parameter, a BufferTensor or a Module are its
  * members, in the order in which they were declared or assigned; lists of modules go into a
- * ModuleList. Subclasses have a `forward` of their own signature.
+ * ModuleList. Where a module holds others in `#private` fields, in arrays, Maps or plain objects, what
+ * looks for members throws ConfigError. Subclasses have a `forward` of their own signature.
  */
 export abstract class Module {
+  static {
+    Object.defineProperties(
+      this.prototype,
+      inspecting<Module>((module) => module.toString()),
+    );
+    brandMember(this.prototype, 'module');
+  }
+
   #training = true;
+  /** A container's own list of its modules may begin with those of its fields. */
+  #isLooking = false;
+
+  constructor() {
+    const membersOf = Module.#membersOf;
+    constructions.begin(this, { base: Module, type: new.target, membersOf });
+  }
 
   /** Whether layers like dropout behave as in training; true at first. */
   get training(): boolean {
@@ -25,6 +45,7 @@ export abstract class Module {
   }
 
   train(mode = true): this {
+    this.#requireMembers();
     this.#training = mode;
     for (const [, child] of this.namedChildren()) child.train(mode);
     return this;
@@ -36,7 +57,7 @@ export abstract class Module {
 
   /** Modules that this one holds itself. */
   namedChildren(): Named<Module>[] {
-    return this.#own((value) => value instanceof Module);
+    return this.#own(isModule);
   }
 
   get children(): Module[] {
@@ -94,8 +115,10 @@ export abstract class Module {
     return this;
   }
 
-  /** Puts another parameter wherever this module or one below it holds `old`. */
+  /** Puts another parameter wherever this module or one below it holds `old`, which can't be used any more. */
   replaceParameter(old: Parameter, replacement: Parameter): void {
+    const name = this.namedParameters().find(([, parameter]) => parameter === old)?.[0];
+    if (name !== undefined) old.markReplaced(name);
     for (const [, module] of this.namedModules()) {
       for (const [key, value] of Object.entries(module)) {
         if (value === old) Reflect.set(module, key, replacement);
@@ -104,15 +127,16 @@ export abstract class Module {
   }
 
   /**
-   * Parameters and persistent buffers as copies on the host. What is shared stands under all its
-   * names, as in PyTorch. Computes what is pending.
+   * Whole parameters and persistent buffers as copies on the host, whatever strategy was applied: a
+   * collective, where ranks share parameters out. What is shared stands under all its names, as in
+   * PyTorch. Computes what is pending.
    */
   stateDict(): Promise<StateDict> {
     return readStateDict(this.namedState());
   }
 
   /**
-   * Overwrites parameters and buffers, in place. Throws CheckpointError, before anything changes,
+   * Overwrites parameters and buffers, in place, each rank its parts. Throws CheckpointError, before anything changes,
    * listing missing and unexpected names (where strict) and differing shapes together.
    */
   loadStateDict(dict: StateDict, options: LoadOptions = {}): Promise<LoadReport> {
@@ -122,7 +146,7 @@ export abstract class Module {
   /** The tree of modules, as PyTorch prints it. */
   toString(): string {
     const own = this.describe();
-    const children = this.namedChildren();
+    const children = this.#childrenAsTheyAre();
     if (children.length === 0) return `${this.constructor.name}(${own})`;
     const lines = children.map(([name, child]) => `(${name}): ${child.toString()}`);
     const body = [...(own === '' ? [] : [own]), ...lines].join('\n').replaceAll('\n', '\n  ');
@@ -140,13 +164,55 @@ export abstract class Module {
   }
 
   #own<T>(is: (value: unknown) => value is T): Named<T>[] {
-    const found: Named<T>[] = [];
+    this.#requireMembers();
+    return this.#fields(is);
+  }
+
+  #fields<T>(is: (value: unknown) => value is T): Named<T>[] {
+    const fields: [string, unknown][] = Object.entries(this);
+    return fields.flatMap(([field, value]) => (is(value) ? [[this.nameOf(field), value]] : []));
+  }
+
+  /** Whatever else this module holds. */
+  #childrenAsTheyAre(): Named<Module>[] {
+    const isContainer = this.namedChildren !== Module.prototype.namedChildren;
+    return isContainer ? this.namedChildren() : this.#fields(isModule);
+  }
+
+  /** Throws ConfigError for what looks like a member of this module and would not be found. */
+  #requireMembers(): void {
+    if (this.#isLooking) return;
+    this.#isLooking = true;
+    try {
+      this.#refuseHidden();
+    } finally {
+      this.#isLooking = false;
+    }
+  }
+
+  #refuseHidden(): void {
+    let held: ReadonlySet<object> | undefined;
+    const isHeld = (member: object): boolean => (held ??= this.#held()).has(member);
     const fields: [string, unknown][] = Object.entries(this);
     for (const [field, value] of fields) {
-      if (is(value)) found.push([this.nameOf(field), value]);
-      else if (Array.isArray(value) && value.some(isMember)) throw listError(this, field);
+      const hidden = hiddenMember(value, isHeld);
+      if (hidden !== undefined) throw hiddenError(this, field, hidden);
     }
-    return found;
+    const missing = constructions.missingOf(this, Module.#membersOf);
+    if (missing.length > 0) throw missingError(this, missing);
+  }
+
+  /** This module and all below it, with their parameters and buffers. */
+  #held(): ReadonlySet<object> {
+    const held = new Set<object>([this]);
+    for (const object of held) for (const member of Module.#membersOf(object)) held.add(member);
+    return held;
+  }
+
+  static #membersOf(this: void, object: object): readonly object[] {
+    if (!(object instanceof Module)) return [];
+    const members = [...object.#childrenAsTheyAre(), ...object.#fields(isOwnedTensor)];
+    return members.map(([, member]) => member);
   }
 
   *#all<T>(
@@ -177,17 +243,10 @@ function firstNames<T>(named: Iterable<Named<T>>): Named<T>[] {
   return [...first.values()];
 }
 
-function isMember(value: unknown): boolean {
-  return value instanceof Module || value instanceof Parameter || value instanceof BufferTensor;
+function isModule(value: unknown): value is Module {
+  return value instanceof Module;
 }
 
-function listError(module: Module, field: string): ConfigError {
-  return new ConfigError(
-    {
-      asked: `the members of ${module.constructor.name}`,
-      found: `an array of members in the field '${field}', where they would not be found`,
-      todo: 'Put modules into a ModuleList, and parameters into fields of their own',
-    },
-    { field },
-  );
+function isOwnedTensor(value: unknown): value is Parameter | BufferTensor {
+  return value instanceof Parameter || value instanceof BufferTensor;
 }

@@ -1,15 +1,18 @@
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { sizeAt } from '../shape.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { scaledDotProductAttention } from './functional/attention.ts';
-import { checkProbability } from './functional/dropout.ts';
+import { attentionRules, scaledDotProductAttention } from './functional/attention.ts';
 import { linear } from './functional/linear.ts';
 import { Linear } from './linear.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface MultiheadAttentionOptions {
   /** Default true. */
@@ -28,6 +31,21 @@ export interface MultiheadAttentionCall {
   /** As in scaledDotProductAttention. */
   readonly mask?: Tensor;
 }
+
+const multiheadRules: OptionRules<MultiheadAttentionOptions> = {
+  bias: option.flag,
+  dropout: option.share,
+  keyHeads: option.integer(1),
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ embedDim: number; numHeads: number }> = {
+  embedDim: option.required(option.integer(1)),
+  numHeads: option.required(option.integer(1)),
+};
+const callRules: OptionRules<MultiheadAttentionCall> = {
+  causal: attentionRules.causal,
+  mask: attentionRules.mask,
+};
 
 const torchNames: Readonly<Record<string, string>> = {
   inProjWeight: 'in_proj_weight',
@@ -54,13 +72,14 @@ export class MultiheadAttention extends Module {
   /** Throws ConfigError where heads do not divide. */
   constructor(embedDim: number, numHeads: number, options: MultiheadAttentionOptions = {}) {
     super();
+    checkOptions('MultiheadAttention', { embedDim, numHeads }, sizeRules);
+    checkOptions('MultiheadAttention', options, multiheadRules);
     const {
       bias = true,
       dropout = 0,
       keyHeads = numHeads,
       generator = defaultGenerator(),
     } = options;
-    checkProbability(dropout);
     checkHeads(embedDim, numHeads, keyHeads);
     // PyTorch draws the output projection first, then the input projection, and zeroes the biases.
     this.outProj = new Linear(embedDim, embedDim, { bias, generator });
@@ -77,6 +96,7 @@ export class MultiheadAttention extends Module {
 
   /** Self-attention. Shape: x [B, T, E] -> [B, T, E]. */
   forward(x: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    this.#requireInput('x', x);
     const { numHeads, keyHeads } = this;
     const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
     const q = all.slice(1, 0, numHeads);
@@ -85,8 +105,11 @@ export class MultiheadAttention extends Module {
     return this.#attend(q, k, v, call);
   }
 
-  /** Cross-attention. Shape: query [B, T, E], key [B, S, E], value [B, S, E] -> [B, T, E]. */
-  attend(query: Tensor, key: Tensor, value: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+  /** Cross-attention. Shape: query [B, T, E], key [B, S, E], values [B, S, E] -> [B, T, E]. */
+  attend(query: Tensor, key: Tensor, values: Tensor, call: MultiheadAttentionCall = {}): Tensor {
+    for (const [name, value] of Object.entries({ query, key, values })) {
+      this.#requireInput(name, value);
+    }
     const width = this.numHeads * this.headWidth;
     const keyRows = this.keyHeads * this.headWidth;
     const project = (x: Tensor, start: number, stop: number): Tensor => {
@@ -95,8 +118,13 @@ export class MultiheadAttention extends Module {
     };
     const q = project(query, 0, width);
     const k = project(key, width, width + keyRows);
-    const v = project(value, width + keyRows, width + 2 * keyRows);
+    const v = project(values, width + keyRows, width + 2 * keyRows);
     return this.#attend(q, k, v, call);
+  }
+
+  #requireInput(name: string, value: Tensor): void {
+    const features = ['features', sizeAt(this.inProjWeight.shape, 1)] as const;
+    requireShape({ operation: 'MultiheadAttention', name, value }, ['B', 'T', features]);
   }
 
   /** Shape: [B, T, heads*D] -> [B, heads, T, D]. */
@@ -106,6 +134,7 @@ export class MultiheadAttention extends Module {
   }
 
   #attend(q: Tensor, k: Tensor, v: Tensor, call: MultiheadAttentionCall): Tensor {
+    checkOptions('MultiheadAttention', call, callRules);
     const dropped = this.training ? this.dropout : 0;
     const y = scaledDotProductAttention(q, k, v, { ...call, dropout: dropped });
     return this.outProj.forward(y.permute([0, 2, 1, 3]).flatten(2));

@@ -1,12 +1,16 @@
-import { inputNode } from '../graph/node.ts';
+import { inputNode, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
-import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
+import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { constructions } from './construction/constructions.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface ParameterOptions {
   /** Default f32. */
@@ -14,6 +18,11 @@ export interface ParameterOptions {
   /** Default true. */
   readonly requiresGrad?: boolean;
 }
+
+const parameterRules: OptionRules<ParameterOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  requiresGrad: option.flag,
+};
 
 /** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
 export interface InitialPart {
@@ -46,16 +55,50 @@ export function constructParts<T>(keep: KeepPart, body: () => T): T {
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
   /** All that there is of its contents, where it was made inside constructParts. */
-  initialPart: InitialPart | null;
+  initialPart: InitialPart | null = null;
 
-  constructor(data: HostData, shape: Shape, options: ParameterOptions = {}) {
+  /** Without `data` it has no contents: a subclass says where they are. */
+  constructor(data: HostData | null, shape: Shape, options: ParameterOptions = {}) {
+    checkOptions('a Parameter', options, parameterRules);
     const { dtype = 'f32' } = options;
-    const node = leaf('parameter', data, shape, dtype);
-    super(node);
+    super(data === null ? absent(shape, dtype) : leaf('parameter', data, shape, dtype));
+    if (data === null) return;
     this.initialPart = keepPart.current?.(toBytes(data), { shape, dtype }) ?? null;
-    if (this.initialPart !== null) freeNode(node, 'its construction in parts');
+    if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);
+    constructions.note(this);
+  }
+}
+
+export interface ParameterPartOptions extends ParameterOptions {
+  /** Where it lies in the whole. */
+  readonly extent: Extent;
+  /** Mesh axes whose ranks have the other parts. */
+  readonly shardedOver: readonly string[];
+}
+
+/** The leaf that this rank keeps of a parameter which ranks share out: what optimizers update. */
+export class ParameterPart extends Tensor {
+  readonly #extent: Extent;
+  readonly #shardedOver: readonly string[];
+
+  /** Without `data`, as all that there is of it is a part of the part (constructParts). */
+  constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
+    const { dtype = 'f32', requiresGrad = true, extent, shardedOver } = options;
+    super(data === null ? absent(shape, dtype) : leaf('part of a parameter', data, shape, dtype));
+    this.#extent = extent;
+    this.#shardedOver = shardedOver;
+    this.makeResident();
+    this.requiresGrad_(requiresGrad);
+  }
+
+  override get extent(): Extent {
+    return this.#extent;
+  }
+
+  override get shardedOver(): readonly string[] {
+    return this.#shardedOver;
   }
 }
 
@@ -66,19 +109,30 @@ export interface BufferOptions {
   readonly persistent?: boolean;
 }
 
+const bufferRules: OptionRules<BufferOptions> = {
+  dtype: option.oneOf(...dtypeNames),
+  persistent: option.flag,
+};
+
 /** A leaf that a module keeps but does not train, as running statistics. */
 export class BufferTensor extends Tensor {
   readonly kind = 'buffer';
   readonly persistent: boolean;
 
   constructor(data: HostData, shape: Shape, options: BufferOptions = {}) {
+    checkOptions('a BufferTensor', options, bufferRules);
     super(leaf('buffer', data, shape, options.dtype ?? 'f32'));
     this.persistent = options.persistent ?? true;
     this.makeResident();
+    constructions.note(this);
   }
 }
 
-function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Tensor['node'] {
+function absent(shape: Shape, dtype: DType): Node {
+  return inputNode(shape, dtype, { kind: 'freed', by: 'the sharing out of it over ranks' });
+}
+
+function leaf(kind: string, data: HostData, shape: Shape, dtype: DType): Node {
   const bytes = toBytes(data);
   const elements = bytes.byteLength / dtypes[dtype].bytes;
   if (elements !== elementCount(shape)) {

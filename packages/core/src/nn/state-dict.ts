@@ -1,12 +1,15 @@
 import { inputNode } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
-import type { HostArray, HostArrays } from '../serialization/host-array.ts';
+import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
 import { stateMismatch } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { convertArray } from './convert-array.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** A model's parameters and persistent buffers on the host, under PyTorch's names and in its layouts. */
 export type StateDict = HostArrays;
@@ -15,6 +18,8 @@ export interface LoadOptions {
   /** Whether missing and unexpected names are errors; default true. */
   readonly strict?: boolean;
 }
+
+export const loadRules: OptionRules<LoadOptions> = { strict: option.flag };
 
 /** Names that a load did not use, and names it did not find. */
 export interface LoadReport {
@@ -30,11 +35,8 @@ export async function readStateDict(
   const dict: Record<string, HostArray> = {};
   for (const [name, tensor] of entries) {
     const known = arrays.get(tensor);
-    const array = known ?? {
-      dtype: tensor.dtype,
-      shape: tensor.shape,
-      bytes: toBytes(await tensor.data()).slice(),
-    };
+    const array =
+      known ?? hostArray(tensor.dtype, tensor.shape, toBytes(await tensor.data()).slice());
     arrays.set(tensor, array);
     dict[name] = array;
   }
@@ -51,6 +53,7 @@ export async function writeStateDict(
   dict: StateDict,
   options: LoadOptions,
 ): Promise<LoadReport> {
+  checkOptions('loadStateDict', options, loadRules);
   const names = new Set(entries.map(([name]) => name));
   const missing = [...names].filter((name) => !Object.hasOwn(dict, name));
   const unexpected = Object.keys(dict).filter((name) => !names.has(name));

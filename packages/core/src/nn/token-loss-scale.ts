@@ -5,11 +5,18 @@ import { DataError } from '../spec/errors.ts';
 import { allReduce } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface TokenLossScaleOptions {
   /** Mesh axes whose ranks have other parts of the batch. Default: `dp`, where the mesh has it. */
   readonly axes?: readonly string[];
 }
+
+const tokenLossScaleRules: OptionRules<TokenLossScaleOptions> = {
+  axes: option.listOf(option.axisName),
+};
 
 /**
  * The factor of each microbatch's sum of token losses, so that the gradients are those of the mean
@@ -29,6 +36,7 @@ export function tokenLossScale(
   tokenCounts: readonly number[],
   options: TokenLossScaleOptions = {},
 ): Tensor {
+  checkOptions('tokenLossScale', options, tokenLossScaleRules);
   const { mesh } = currentSession();
   const { axes = mesh.axes.filter(({ name }) => name === 'dp').map(({ name }) => name) } = options;
   const own = tokenCounts.reduce((sum, count) => sum + count, 0);

@@ -1,5 +1,6 @@
-import type { ValueType } from '../spec/dtype.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { inputNode } from '../graph/node.ts';
+import type { HostArray } from '../serialization/host-array.ts';
+import { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
 import { adamRule, checkAdamSettings, type AdamSettings } from './adam-rule.ts';
 import { dequantize, quantize, quantizedShapes } from './block-quantization.ts';
@@ -8,21 +9,32 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import type { OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
+import type { StateType } from './state-type.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface AdamW8bitOptions {
   /** States of parameters of fewer elements stay f32. Default: 4096. */
   readonly minElements?: number;
 }
 
-/** Which numbers a running mean is stored as, and where its scales are. */
+const optionRules: OptionRules<AdamW8bitOptions> = { minElements: option.count };
+
+/** Which numbers a running mean is stored as, and where its codes and scales are. */
 const stored = {
-  exp_avg: { map: signedMap, scales: 'exp_avg_scales' },
-  exp_avg_sq: { map: unsignedMap, scales: 'exp_avg_sq_scales' },
-} as const satisfies Record<string, { map: DynamicMap; scales: string }>;
+  exp_avg: { map: signedMap, codes: 'exp_avg_codes', scales: 'exp_avg_scales' },
+  exp_avg_sq: { map: unsignedMap, codes: 'exp_avg_sq_codes', scales: 'exp_avg_sq_scales' },
+} as const satisfies Record<string, { map: DynamicMap; codes: string; scales: string }>;
+
+type Mean = keyof typeof stored;
+const means: readonly Mean[] = ['exp_avg', 'exp_avg_sq'];
 
 /**
  * AdamW whose running means take one byte an element each, in blocks of 256 with a scale of their own
  * (Dettmers et al. 2022). A step computes with f32 values of one update, and stores their codes.
+ * Checkpoints have the f32 values, which any part of the parameter and AdamW can go on from; their codes
+ * are those that were saved, where a rank has the same part.
  */
 export class AdamW8bit extends Optimizer<AdamSettings> {
   readonly #minElements: number;
@@ -31,10 +43,11 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
   constructor(
     params: OptimizerInput<AdamSettings>,
     settings: Partial<AdamSettings> = {},
-    { minElements = 4096 }: AdamW8bitOptions = {},
+    options: AdamW8bitOptions = {},
   ) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2, ...settings });
-    this.#minElements = minElements;
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });
+    checkOptions('AdamW8bit', options, optionRules);
+    this.#minElements = options.minElements ?? 4096;
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
@@ -59,10 +72,37 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
     };
   }
 
-  protected override stateType(name: string, parameter: Tensor): ValueType {
-    if (parameter.numel < this.#minElements) return super.stateType(name, parameter);
-    const { codes, scales } = quantizedShapes(parameter.shape);
-    return name in stored ? { shape: codes, dtype: 'u8' } : { shape: scales, dtype: 'f32' };
+  protected override stateType(name: string, part: Tensor): StateType {
+    const { codes, scales } = quantizedShapes(part.shape);
+    if (means.some((mean) => stored[mean].codes === name)) return { shape: codes, dtype: 'u8' };
+    if (means.some((mean) => stored[mean].scales === name)) return { shape: scales, dtype: 'f32' };
+    return super.stateType(name, part);
+  }
+
+  protected override exportState(
+    state: ParameterState,
+    part: Tensor,
+  ): ReadonlyMap<string, () => Tensor> {
+    if (part.numel < this.#minElements) return super.exportState(state, part);
+    return new Map(means.map((name) => [name, () => read(state, name, part.shape)]));
+  }
+
+  protected override importState(
+    state: ParameterState,
+    name: string,
+    array: HostArray,
+    part: Tensor,
+  ): void {
+    const mean = means.find((each) => each === name);
+    if (mean === undefined || part.numel < this.#minElements) {
+      super.importState(state, name, array, part);
+      return;
+    }
+    write(state, mean, new Tensor(inputNode(array.shape, array.dtype, { kind: 'host', ...array })));
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
   }
 
   protected override checkSettings(settings: AdamSettings): void {
@@ -70,14 +110,14 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
   }
 }
 
-function read(state: ParameterState, name: keyof typeof stored, shape: Tensor['shape']): Tensor {
-  const { map, scales } = stored[name];
-  return dequantize({ codes: state.tensor(name), scales: state.tensor(scales) }, map, shape);
+function read(state: ParameterState, name: Mean, shape: Tensor['shape']): Tensor {
+  const { map, codes, scales } = stored[name];
+  return dequantize({ codes: state.tensor(codes), scales: state.tensor(scales) }, map, shape);
 }
 
-function write(state: ParameterState, name: keyof typeof stored, value: Tensor): void {
-  const { map, scales } = stored[name];
+function write(state: ParameterState, name: Mean, value: Tensor): void {
+  const { map, codes, scales } = stored[name];
   const quantized = quantize(value, map);
-  state.tensor(name).assign(quantized.codes);
+  state.tensor(codes).assign(quantized.codes);
   state.tensor(scales).assign(quantized.scales);
 }

@@ -6,11 +6,15 @@ import type { OptimizerInput } from './param-group.ts';
 export class AdamW extends Optimizer<AdamSettings> {
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 1e-2. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2, ...settings });
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 1e-2 });
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
     return adamRule(settings, steps, true);
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
   }
 
   protected override checkSettings(settings: AdamSettings): void {

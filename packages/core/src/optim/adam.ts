@@ -6,11 +6,15 @@ import type { OptimizerInput } from './param-group.ts';
 export class Adam extends Optimizer<AdamSettings> {
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-8, weightDecay 0. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0, ...settings });
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-8, weightDecay: 0 });
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
     return adamRule(settings, steps, false);
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
   }
 
   protected override checkSettings(settings: AdamSettings): void {

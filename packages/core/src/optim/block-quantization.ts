@@ -6,7 +6,7 @@ import type { DynamicMap } from './dynamic-map.ts';
 /** Elements that share a scale. */
 const blockElements = 256;
 
-/** One byte an element, and the largest magnitude of each block. */
+/** One byte an element, and the number of the largest magnitude of each block. */
 export interface Quantized {
   /** Shape: u8 [blocks, 256]. */
   readonly codes: Tensor;
@@ -24,19 +24,23 @@ export function quantizedShapes(shape: Shape): { readonly codes: Shape; readonly
   return { codes: [blocks, blockElements], scales: [blocks] };
 }
 
-/** Shape: N -> [blocks, 256], [blocks]. */
+/**
+ * What dequantize makes of it is quantized to the same codes and scales: the scale has the sign of the
+ * number that it is the magnitude of, which so becomes 1 and is kept as it is. Shape: N -> [blocks, 256], [blocks].
+ */
 export function quantize(values: Tensor, map: DynamicMap): Quantized {
   const blocks = blockCount(values.shape);
   const missing = blocks * blockElements - values.numel;
   const rows = values.reshape([values.numel]).pad([0], [missing]).reshape([blocks, blockElements]);
-  const scales = rows.abs().max(1);
+  const [high, low] = [rows.max(1), rows.min(1)];
+  const largest = high.ge(low.neg()).where(high, low);
   // A block of zeros stays one.
-  const divisors = scales.maximum(smallest).reshape([blocks, 1]);
-  return { codes: map.encode(rows.div(divisors)), scales };
+  const scales = largest.abs().lt(smallest).where(smallest, largest);
+  return { codes: map.encode(rows.div(scales.reshape([blocks, 1]))), scales };
 }
 
-/** The smallest normal f32. */
-const smallest = 2 ** -126;
+/** Its products with the numbers of a map are normal f32. */
+const smallest = 2 ** -100;
 
 /** Shape: [blocks, 256], [blocks] -> shape. */
 export function dequantize({ codes, scales }: Quantized, map: DynamicMap, shape: Shape): Tensor {

@@ -4,11 +4,18 @@ import { ConfigError } from '../spec/errors.ts';
 import { allGather, allReduce } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface GradNormOptions {
   /** 2, or Infinity for the largest absolute value; default 2. */
   readonly normType?: number;
 }
+
+const gradNormRules: OptionRules<GradNormOptions> = {
+  normType: option.oneOf(2, Number.POSITIVE_INFINITY),
+};
 
 /**
  * Scales the gradients so that their norm, taken together, is at most `maxNorm`
@@ -32,19 +39,11 @@ export function clipGradNorm(
  * parameters: a collective for these. 0 where there are none. Shape: -> [].
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
+  checkOptions('a gradient norm', options, gradNormRules);
   const { normType = 2 } = options;
-  if (normType !== 2 && normType !== Number.POSITIVE_INFINITY) {
-    throw new ConfigError(
-      {
-        asked: `a gradient norm of type ${normType}`,
-        found: 'another norm than 2 and Infinity',
-        todo: 'Use 2 or Infinity',
-      },
-      { normType },
-    );
-  }
   const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
-  for (const { grad, shardedOver } of parameters) {
+  for (const { part } of parameters) {
+    const { grad, shardedOver } = part;
     if (grad === null) continue;
     const key = shardedOver.join(' ');
     const group = byAxes.get(key) ?? { axes: shardedOver, gradients: [] };
@@ -70,8 +69,11 @@ function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Te
   return axes.reduce((sum, axis) => allReduce(sum, axis), own);
 }
 
+/** A gradient without elements has no largest one, and does not count. */
 function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const own = stack(gradients.map((gradient) => gradient.abs().max().to('f32'))).max();
+  const filled = gradients.filter(({ numel }) => numel > 0);
+  const largestOf = filled.map((gradient) => gradient.abs().max().to('f32'));
+  const own = largestOf.length === 0 ? zeros([]) : stack(largestOf).max();
   return axes.reduce((max, axis) => allGather(max.reshape([1]), axis, 0).max(), own);
 }
 
@@ -94,9 +96,9 @@ export function clipGradsWithNorm(
   noGrad(() => {
     const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
     const factor = limit.div(totalNorm.add(1e-6)).minimum(1);
-    for (const parameter of parameters) {
-      const { grad } = parameter;
-      if (grad !== null) parameter.setGradientNode(grad.mul(factor).node);
+    for (const { part } of parameters) {
+      const { grad } = part;
+      if (grad !== null) part.setGradientNode(grad.mul(factor).node);
     }
   });
 }

@@ -1,5 +1,9 @@
 import { CheckpointError, ConfigError, TensorStateError } from '../spec/errors.ts';
 import { LossScaler } from './loss-scaler.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import { withDefaults } from '../spec/with-defaults.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** DeepSpeed's names are in brackets. */
 export interface DynamicLossScalerOptions {
@@ -18,6 +22,26 @@ export interface DynamicLossScalerOptions {
   /** [raise_error_at_min_scale] Whether an overflow at the smallest scale throws; default true. */
   readonly throwAtMinScale?: boolean;
 }
+
+const scalerRules: OptionRules<DynamicLossScalerOptions> = {
+  initialScale: option.positive,
+  scaleFactor: option.number,
+  scaleWindow: option.integer(1),
+  hysteresis: option.integer(1),
+  consecutiveHysteresis: option.flag,
+  minScale: option.positive,
+  throwAtMinScale: option.flag,
+};
+
+const defaults: Required<DynamicLossScalerOptions> = {
+  initialScale: 2 ** 16,
+  scaleFactor: 2,
+  scaleWindow: 1000,
+  hysteresis: 2,
+  consecutiveHysteresis: false,
+  minScale: 1,
+  throwAtMinScale: true,
+};
 
 /** Plain data. */
 export interface DynamicLossScalerState {
@@ -40,21 +64,11 @@ export class DynamicLossScaler extends LossScaler {
 
   /** Throws ConfigError for settings out of range. */
   constructor(options: DynamicLossScalerOptions = {}) {
-    const settings = {
-      initialScale: 2 ** 16,
-      scaleFactor: 2,
-      scaleWindow: 1000,
-      hysteresis: 2,
-      consecutiveHysteresis: false,
-      minScale: 1,
-      throwAtMinScale: true,
-      ...options,
-    };
+    checkOptions('DynamicLossScaler', options, scalerRules);
+    const settings = withDefaults(defaults, options);
     super(settings.initialScale);
-    const { scaleFactor, scaleWindow, hysteresis, minScale, initialScale } = settings;
+    const { scaleFactor, hysteresis, minScale, initialScale } = settings;
     check('scaleFactor', scaleFactor, scaleFactor > 1 && Number.isFinite(scaleFactor));
-    check('scaleWindow', scaleWindow, Number.isSafeInteger(scaleWindow) && scaleWindow > 0);
-    check('hysteresis', hysteresis, Number.isSafeInteger(hysteresis) && hysteresis > 0);
     check('minScale', minScale, minScale > 0 && minScale <= initialScale);
     this.#options = settings;
     this.#hysteresisLeft = hysteresis;
@@ -138,7 +152,7 @@ function check(name: string, value: number, fits: boolean): void {
     {
       asked: `a loss scaler with ${name} ${value}`,
       found: 'a number out of range',
-      todo: 'Use a factor above 1, counts of at least 1, and a smallest scale in (0, initialScale]',
+      todo: 'Use a finite factor above 1, and a smallest scale in (0, initialScale]',
     },
     { name, value },
   );

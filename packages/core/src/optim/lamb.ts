@@ -15,7 +15,7 @@ import { Scalar } from './scalar.ts';
 export class Lamb extends Optimizer<AdamSettings> {
   /** Defaults: lr 1e-3, betas [0.9, 0.999], eps 1e-6, weightDecay 1e-2. Throws ConfigError. */
   constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
-    super(params, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2, ...settings });
+    super(params, settings, { lr: 1e-3, betas: [0.9, 0.999], eps: 1e-6, weightDecay: 1e-2 });
   }
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
@@ -36,6 +36,10 @@ export class Lamb extends Optimizer<AdamSettings> {
       square.assign(next.square);
       parameter.assign(parameter.sub(step));
     };
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq'];
   }
 
   protected override checkSettings(settings: AdamSettings): void {

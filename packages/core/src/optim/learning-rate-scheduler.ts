@@ -74,7 +74,19 @@ export class LearningRateScheduler {
     this.#apply();
   }
 
+  /** Throws ConfigError for an optimizer that has got another group since. */
   #apply(): void {
+    const { length } = this.#optimizer.paramGroups;
+    if (length !== this.#schedules.length) {
+      throw new ConfigError(
+        {
+          asked: `the learning rates of ${length} parameter groups`,
+          found: `a scheduler that was made when there were ${this.#schedules.length}`,
+          todo: 'Make the scheduler after the last addParamGroup(), with a schedule for each group where they differ',
+        },
+        { groups: length, schedules: this.#schedules.length },
+      );
+    }
     for (const [index, group] of this.#optimizer.paramGroups.entries()) {
       const base = this.#base[index];
       const schedule = this.#schedules[index];

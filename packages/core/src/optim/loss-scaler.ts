@@ -71,14 +71,14 @@ export class LossScaler {
   unscale(optimizer: ScaledOptimizer): void {
     const { kind } = this.#progress.get(optimizer) ?? {};
     if (kind !== undefined) throw calledTwice('unscale', kind);
-    const params = optimizer.paramGroups.flatMap((group) => group.params);
+    const parts = optimizer.paramGroups.flatMap(({ params }) => params.map(({ part }) => part));
     withoutValues(() =>
       noGrad(() => {
-        this.#progress.set(optimizer, { kind: 'unscaled', overflow: hasOverflow(params) });
+        this.#progress.set(optimizer, { kind: 'unscaled', overflow: hasOverflow(parts) });
         const inverse = scalar(1 / this.#scale);
-        for (const parameter of params) {
-          const { grad } = parameter;
-          if (grad !== null) parameter.setGradientNode(grad.mul(inverse).node);
+        for (const part of parts) {
+          const { grad } = part;
+          if (grad !== null) part.setGradientNode(grad.mul(inverse).node);
         }
       }),
     );
@@ -135,8 +135,8 @@ function calledTwice(method: 'unscale' | 'step', before: Progress['kind']): Tens
  * Whether a gradient on any rank is not finite: x - x is 0 but for those. Also ranks that hold no parts, and
  * gradients that are averaged later, need the verdict of all. Shape: -> bool [].
  */
-function hasOverflow(params: readonly Tensor[]): Tensor {
-  const marks = params.flatMap(({ grad }) =>
+function hasOverflow(parts: readonly Tensor[]): Tensor {
+  const marks = parts.flatMap(({ grad }) =>
     grad === null ? [] : [grad.sub(grad).sum().to('f32')],
   );
   const own = marks.length === 0 ? scalar(0) : stack(marks).sum();

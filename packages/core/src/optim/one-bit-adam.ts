@@ -1,9 +1,9 @@
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
-import type { ValueType } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { AxisParams } from '../spec/op.ts';
-import { allReduce } from '../tensor/collectives.ts';
+import { allGather, allReduce } from '../tensor/collectives.ts';
+import { partOfExtent } from '../tensor/extent.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
 import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
@@ -12,6 +12,10 @@ import { Optimizer, type UpdateRule } from './optimizer.ts';
 import { checkSetting, type OptimizerInput } from './param-group.ts';
 import type { ParameterState } from './parameter-state.ts';
 import { Scalar } from './scalar.ts';
+import type { StateType } from './state-type.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 export interface OneBitAdamSettings extends AdamSettings {
   /** Steps of Adam before communication is compressed; from there `exp_avg_sq` stays as it is. */
@@ -22,6 +26,8 @@ export interface OneBitAdamOptions {
   /** The mesh axis whose ranks have other batches. Default: `dp`. */
   readonly axis?: string;
 }
+
+const optionRules: OptionRules<OneBitAdamOptions> = { axis: option.axisName };
 
 /**
  * 1-bit Adam (Tang et al. 2021). It averages over the ranks by itself, so it takes gradients of this
@@ -39,19 +45,20 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   constructor(
     params: OptimizerInput<OneBitAdamSettings>,
     settings: Partial<OneBitAdamSettings> = {},
-    { axis = 'dp' }: OneBitAdamOptions = {},
+    options: OneBitAdamOptions = {},
   ) {
-    super(params, {
+    super(params, settings, {
       lr: 1e-3,
       betas: [0.9, 0.999],
       eps: 1e-8,
       weightDecay: 0,
       freezeStep: 100_000,
-      ...settings,
     });
+    checkOptions('OneBitAdam', options, optionRules);
+    const { axis = 'dp' } = options;
     this.#axis = axisOf(currentSession().mesh, axis);
     const sharded = this.paramGroups.some(({ params: list }) =>
-      list.some(({ shardedOver }) => shardedOver.includes(axis)),
+      list.some(({ part }) => part.shardedOver.includes(axis)),
     );
     if (sharded) throw notWhole(axis);
   }
@@ -81,14 +88,41 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
     };
   }
 
+  protected override get takesLocalGradients(): boolean {
+    return true;
+  }
+
   #compressed(momentum: Tensor, state: ParameterState): Tensor {
     const errors = { worker: state.tensor('worker_error'), server: state.tensor('server_error') };
     return oneBitMean(momentum, errors, this.#axis);
   }
 
-  protected override stateType(name: string, parameter: Tensor): ValueType {
-    if (name !== 'server_error') return super.stateType(name, parameter);
-    return { shape: [oneBitPartElements(parameter.numel, this.#axis.size)], dtype: 'f32' };
+  /** What a rank's messages have left out is its own; a rank averages some of the elements for all. */
+  protected override stateType(name: string, part: Tensor): StateType {
+    const type = super.stateType(name, part);
+    const { axis, rank } = this.#axis;
+    if (name === 'worker_error') {
+      return { ...type, varyingOver: [...part.varyingOver, axis], otherwise: 'mean' };
+    }
+    if (name !== 'server_error') return type;
+    const elements = this.#averagedElements(part);
+    const extent = partOfExtent(part.extent, rank * elements, (rank + 1) * elements);
+    return { shape: [elements], dtype: 'f32', extent };
+  }
+
+  protected override wholeState(name: string, tensor: Tensor, parameter: Tensor): Tensor {
+    if (name !== 'server_error') return super.wholeState(name, tensor, parameter);
+    const { shape, numel } = parameter.part;
+    const all = allGather(tensor, this.#axis.axis, 0).slice(0, 0, numel);
+    return parameter.wholeOf(all.reshape(shape));
+  }
+
+  #averagedElements({ numel }: Tensor): number {
+    return oneBitPartElements(numel, this.#axis.size);
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg', 'exp_avg_sq', 'worker_error', 'server_error'];
   }
 
   protected override checkSettings(settings: OneBitAdamSettings): void {

@@ -25,7 +25,7 @@ export function oneBitPartElements(elements: number, ranks: number): number {
 export function oneBitMean(
   value: Tensor,
   { worker, server }: CompressionErrors,
-  { axis, size }: AxisParams,
+  { axis, size, rank }: AxisParams,
 ): Tensor {
   const { shape, numel } = value;
   const part = oneBitPartElements(numel, size);
@@ -37,7 +37,10 @@ export function oneBitMean(
   const magnitudes = allGather(own.magnitude, axis, 0).reshape([size, 1]);
   const average = arrived.mul(magnitudes).mean(0).add(server);
   const mine = compress(average);
-  server.assign(average.sub(mine.value));
+  // Padding has no error, so that a checkpoint need not keep it.
+  const elements = Math.min(part, Math.max(0, numel - rank * part));
+  const error = average.sub(mine.value).slice(0, 0, elements);
+  server.assign(elements === part ? error : error.pad([0], [part - elements]));
   const signs = unpackSigns(allGather(mine.signs, axis, 0)).reshape([size, part]);
   const all = signs.mul(allGather(mine.magnitude, axis, 0).reshape([size, 1]));
   return cut(all.reshape([size * part]));

@@ -2,22 +2,32 @@ import { noGrad } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
-import type { HostArray } from '../serialization/host-array.ts';
-import type { ValueType } from '../spec/dtype.ts';
+import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { keepingIf } from '../tensor/handle.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { Tensor } from '../tensor/tensor.ts';
 import {
+  checkedSettings,
   checkParams,
   makeParamGroups,
   type OptimizerInput,
   type OptimizerSettings,
   type ParamGroup,
   type ParamGroupInput,
+  withSavedSettings,
 } from './param-group.ts';
 import { ParameterState } from './parameter-state.ts';
+import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
+import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
+import { decodeStepCount, encodeStepCount } from './step-count.ts';
 
-/** Assigns new contents to a parameter and its state. Shapes: all that of the parameter. */
+/**
+ * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part.
+ * Shapes: all that of the parameter.
+ */
 export type UpdateRule = (parameter: Tensor, gradient: Tensor, state: ParameterState) => void;
 
 export interface StepOptions {
@@ -30,7 +40,17 @@ export interface BuildStepOptions extends StepOptions {
   readonly updates?: (parameter: Tensor) => boolean;
 }
 
-/** Parameters are numbered through all groups, as in PyTorch. */
+const stepRules: OptionRules<StepOptions> = { skipIf: option.instanceOf(Tensor) };
+const buildStepRules: OptionRules<BuildStepOptions> = { ...stepRules, updates: option.callback() };
+
+/** What checkpoints keep of a parameter on this rank. */
+export interface SavedState {
+  readonly steps: number;
+  /** Under PyTorch's names; each call may make it anew. */
+  readonly tensors: ReadonlyMap<string, () => Tensor>;
+}
+
+/** Parameters are numbered through all groups, as in PyTorch; states are those of whole parameters. */
 export interface OptimizerStateDict<Settings extends OptimizerSettings> {
   readonly state: Readonly<Record<string, Readonly<Record<string, HostArray>>>>;
   readonly paramGroups: readonly (Settings & { readonly params: readonly number[] })[];
@@ -43,18 +63,24 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly #defaults: Settings;
   readonly #states = new Map<Tensor, ParameterState>();
 
-  /** Throws ConfigError for no parameters, parameters that stand twice, and settings out of range. */
-  constructor(params: OptimizerInput<Settings>, defaults: Settings) {
-    this.#defaults = defaults;
-    this.paramGroups = makeParamGroups(params, defaults);
+  /**
+   * `defaults` has all settings that there are: others are refused, and those of another kind. Throws
+   * ConfigError, also for no parameters, parameters that stand twice, and settings out of range,
+   * TensorStateError for parameters that their model does not have any more.
+   */
+  constructor(params: OptimizerInput<Settings>, settings: Partial<Settings>, defaults: Settings) {
+    const { name } = this.constructor;
+    this.#defaults = checkedSettings(name, settings, defaults);
+    this.paramGroups = makeParamGroups(name, params, this.#defaults);
     for (const group of this.paramGroups) this.checkSettings(group);
   }
 
   /**
    * Updates every parameter that has a gradient, and computes all that is pending (loss, gradients,
-   * updates) in one run. Returns whether it did: not where `skipIf` is true.
+   * updates) in one run. Returns whether it did: not where `skipIf` is true. Throws as buildStep does.
    */
   async step(options: StepOptions = {}): Promise<boolean> {
+    checkOptions(`${this.constructor.name}.step()`, options, stepRules);
     const skipped = this.buildStep(options);
     await currentSession().realize([]);
     return endStep(options, skipped);
@@ -62,9 +88,19 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /**
    * Adds the updates to the graph; the next realization carries out all of them or, where it fails, none.
-   * Returns what to call after it where `skipIf` was true, see `endStep`.
+   * Returns what to call after it where `skipIf` was true, see `endStep`. Throws TensorStateError, before it
+   * adds any, for a parameter that the model does not have any more, and where a strategy has not made
+   * gradients of all parameters what an update takes.
    */
-  buildStep({ skipIf, updates = () => true }: BuildStepOptions = {}): () => void {
+  buildStep(options: BuildStepOptions = {}): () => void {
+    checkOptions(`${this.constructor.name}.buildStep()`, options, buildStepRules);
+    const { skipIf, updates = () => true } = options;
+    // Schedules and users change them.
+    for (const group of this.paramGroups) this.checkSettings(group);
+    const { takesLocalGradients } = this;
+    const leaves = new Set<object>(this.#params().map(({ part }) => part));
+    const update = { leaves, takesLocalGradients };
+    for (const parameter of this.#params()) parameter.checkUpdate(update);
     const states: ParameterState[] = [];
     const uncount = (): void => {
       for (const state of states.splice(0)) state.steps--;
@@ -85,7 +121,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** Throws ConfigError as the constructor. */
   addParamGroup(input: ParamGroupInput<Settings>): void {
-    const added = makeParamGroups([input], this.#defaults);
+    const added = makeParamGroups(this.constructor.name, [input], this.#defaults);
     checkParams([...this.paramGroups, ...added]);
     for (const group of added) this.checkSettings(group);
     this.paramGroups.push(...added);
@@ -96,12 +132,66 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return this.#states.get(parameter);
   }
 
-  /** Copies on the host. */
+  /** What checkpoints keep of a parameter on this rank; undefined before its first update. */
+  savedState(parameter: Tensor): SavedState | undefined {
+    const state = this.#states.get(parameter);
+    if (state === undefined) return undefined;
+    return { steps: state.steps, tensors: this.exportState(state, parameter.part) };
+  }
+
+  /** How what is saved under a name lies. Throws CheckpointError for a name under which this optimizer keeps nothing. */
+  savedType(parameter: Tensor, name: string): SavedType {
+    const { savedNames } = this;
+    if (savedNames !== undefined && !savedNames.includes(name)) {
+      throw unknownState(name, this.constructor.name, savedNames);
+    }
+    return savedTypeOf(name, this.stateType(name, parameter.part), parameter.part);
+  }
+
+  /**
+   * Takes what this rank has of saved states, by parameter, with `step` beside the tensors, and the settings
+   * of the groups. Throws CheckpointError and ConfigError, before anything changes, for what does not fit.
+   */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    const { name: own } = this.constructor;
+    const groups = this.paramGroups.map((group, index) =>
+      withSavedSettings(own, group, settings[index] ?? {}),
+    );
+    for (const group of groups) this.checkSettings(group);
+    for (const [parameter, arrays] of saved) {
+      checkSavedState((name) => this.savedType(parameter, name), arrays);
+    }
+    for (const state of this.#states.values()) state.dispose();
+    this.#states.clear();
+    for (const [parameter, { step, ...arrays }] of saved) {
+      const state = this.#keptOf(parameter);
+      noGrad(() => {
+        for (const [name, array] of Object.entries(arrays)) {
+          this.importState(state, name, { ...array, bytes: array.bytes.slice() }, parameter.part);
+        }
+      });
+      // PyTorch's SGD keeps no count; what has a momentum has taken a step.
+      state.steps =
+        step === undefined ? Math.min(1, Object.keys(arrays).length) : decodeStepCount(step);
+    }
+    for (const [index, group] of this.paramGroups.entries()) Object.assign(group, groups[index]);
+  }
+
+  /**
+   * Copies on the host, of whole parameters: a collective, where ranks share them out. Of what varies over
+   * ranks, this rank's. Throws TensorStateError for parameters that the model does not have any more.
+   */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
     const state: Record<string, Record<string, HostArray>> = {};
     for (const [index, parameter] of this.#params().entries()) {
-      const kept = this.#states.get(parameter);
-      if (kept !== undefined) state[index] = await kept.read();
+      parameter.checkNotReplaced();
+      const saved = this.savedState(parameter);
+      if (saved === undefined) continue;
+      const arrays: Record<string, HostArray> = { step: encodeStepCount(saved.steps) };
+      for (const [name, make] of saved.tensors) {
+        arrays[name] = await readWhole(noGrad(() => this.wholeState(name, make(), parameter)));
+      }
+      state[index] = arrays;
     }
     let first = 0;
     const paramGroups = this.paramGroups.map((group) => {
@@ -111,35 +201,57 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return { state, paramGroups };
   }
 
-  /** Throws CheckpointError, before anything changes, where groups or shapes differ. */
+  /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, settings, names or shapes differ. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     checkGroups(this.paramGroups, dict.paramGroups);
     const params = this.#params();
     const states = Object.entries(dict.state).map(([index, arrays]) => {
       const parameter = params[Number(index)];
       if (parameter === undefined) throw unknownParameter(index, params.length);
-      return [
-        parameter,
-        ParameterState.from((name) => this.stateType(name, parameter), arrays),
-      ] as const;
+      return [parameter, partOfState((name) => this.savedType(parameter, name), arrays)] as const;
     });
-    for (const [index, group] of this.paramGroups.entries()) {
-      Object.assign(group, { ...dict.paramGroups[index], params: group.params });
-    }
-    for (const state of this.#states.values()) state.dispose();
-    this.#states.clear();
-    for (const [parameter, state] of states) this.#states.set(parameter, state);
+    this.restore(new Map(states), dict.paramGroups);
   }
 
   /** The update of parameters that have been updated `steps` times, this one included. */
   protected abstract rule(settings: Settings, steps: number): UpdateRule;
 
-  /** Throws ConfigError for settings out of range. */
+  /** Whether the rule averages over the ranks by itself, and takes gradients of this rank alone. */
+  protected get takesLocalGradients(): boolean {
+    return false;
+  }
+
+  /** Throws ConfigError for settings out of range; also called at each step. */
   protected abstract checkSettings(settings: Settings): void;
 
-  /** Shape and dtype of what is kept of a parameter under a name; as the parameter's, but for few optimizers. */
-  protected stateType(_name: string, parameter: Tensor): ValueType {
-    return { shape: parameter.shape, dtype: parameter.dtype };
+  /** Of what is kept of a parameter, or of this rank's part of it, under a name: as that, but for few optimizers. */
+  protected stateType(_name: string, part: Tensor): StateType {
+    return { shape: part.shape, dtype: part.dtype };
+  }
+
+  /** The names under which states are saved; undefined: any. */
+  protected get savedNames(): readonly string[] | undefined {
+    return undefined;
+  }
+
+  /** What is saved of a state, where that is another form of what is kept. Each is of the stateType of its name. */
+  protected exportState(state: ParameterState, _part: Tensor): ReadonlyMap<string, () => Tensor> {
+    return new Map([...state.tensors].map(([name, tensor]) => [name, () => tensor]));
+  }
+
+  /** Keeps what was saved under a name. */
+  protected importState(
+    state: ParameterState,
+    name: string,
+    array: HostArray,
+    _part: Tensor,
+  ): void {
+    state.set(name, array);
+  }
+
+  /** Of what was saved under a name, the whole. A collective, where ranks share it out. */
+  protected wholeState(_name: string, tensor: Tensor, parameter: Tensor): Tensor {
+    return parameter.wholeOf(tensor);
   }
 
   /** Returns the states of the parameters that are updated. */
@@ -150,13 +262,14 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     const rules = new Map<number, UpdateRule>();
     const states: ParameterState[] = [];
     for (const parameter of group.params) {
-      const gradient = parameter.grad;
+      const { part } = parameter;
+      const gradient = part.grad;
       if (gradient === null || !updates(parameter)) continue;
       const state = this.#keptOf(parameter);
       state.steps++;
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
-      rule(parameter, gradient, state);
+      rule(part, gradient, state);
       states.push(state);
     }
     return states;
@@ -165,7 +278,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   #keptOf(parameter: Tensor): ParameterState {
     const known = this.#states.get(parameter);
     if (known !== undefined) return known;
-    const state = new ParameterState((name) => this.stateType(name, parameter));
+    const state = new ParameterState((name) => this.stateType(name, parameter.part));
     this.#states.set(parameter, state);
     return state;
   }
@@ -208,5 +321,16 @@ function unknownParameter(index: string, count: number): CheckpointError {
       todo: 'Load the state of an optimizer of the same model',
     },
     { index, count },
+  );
+}
+
+function unknownState(name: string, optimizer: string, names: readonly string[]): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `load the state ${name} into ${optimizer}`,
+      found: `it keeps ${names.join(', ') || 'no tensors'}`,
+      todo: 'Load the state of an optimizer of the same kind',
+    },
+    { name, optimizer },
   );
 }

@@ -1,5 +1,11 @@
-import { ConfigError } from '../spec/errors.ts';
-import type { Tensor } from '../tensor/tensor.ts';
+import { checkByRules } from '../spec/check-options.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRule } from '../spec/option-rules.ts';
+import { withDefaults } from '../spec/with-defaults.ts';
+import { formatShape } from '../shape.ts';
+import { Tensor } from '../tensor/tensor.ts';
 
 /** Settings that every optimizer has, and that may change from step to step. */
 export interface OptimizerSettings {
@@ -22,24 +28,125 @@ export type OptimizerInput<Settings extends OptimizerSettings> =
   | Iterable<Tensor>
   | Iterable<ParamGroupInput<Settings>>;
 
-/** Throws ConfigError where nothing is to be trained, or a parameter stands twice. */
+/** `settings` over `defaults`. Throws ConfigError for others than these, and for values of another kind. */
+export function checkedSettings<Settings extends OptimizerSettings>(
+  of: string,
+  settings: Partial<Settings>,
+  defaults: Settings,
+): Settings {
+  checkByRules(of, settings, rulesLike(defaults));
+  return withDefaults(defaults, settings);
+}
+
+/**
+ * `of` names the optimizer. Throws ConfigError for settings of a group that `defaults` has not, for what
+ * is no parameter, where nothing is to be trained, and for a parameter that stands twice, TensorStateError
+ * for parameters that their model does not have any more.
+ */
 export function makeParamGroups<Settings extends OptimizerSettings>(
+  of: string,
   input: OptimizerInput<Settings>,
   defaults: Settings,
 ): ParamGroup<Settings>[] {
+  const rules = { ...rulesLike(defaults), params: option.object() };
   const loose: Tensor[] = [];
   const groups: ParamGroup<Settings>[] = [];
-  for (const item of input) {
-    if ('params' in item) groups.push({ ...defaults, ...item, params: [...item.params] });
-    else loose.push(item);
+  for (const item of iterable(of, input)) {
+    if (isGroup(item)) {
+      checkByRules(`${of}, parameter group ${groups.length},`, item, rules);
+      const params = [...iterable(of, item.params)];
+      groups.push({ ...withDefaults(defaults, item), params });
+    } else loose.push(item);
   }
   if (loose.length > 0) groups.push({ ...defaults, params: loose });
+  for (const { params } of groups) for (const parameter of params) requireLeaf(of, parameter);
   checkParams(groups);
-  return groups;
+  // A setting that is misspelt in an assignment would be one more field.
+  return groups.map((group) => Object.preventExtensions(group));
+}
+
+/**
+ * A group with the settings that were saved of it. Throws CheckpointError for settings that it has not, or
+ * has of another kind: they are of another optimizer.
+ */
+export function withSavedSettings<Settings extends OptimizerSettings>(
+  of: string,
+  group: ParamGroup<Settings>,
+  saved: object,
+): ParamGroup<Settings> {
+  const { params, ...own } = group;
+  const rules = rulesLike(own);
+  const settings = Object.entries(saved).filter(([name]) => name !== 'params');
+  const wrong = settings.filter(([name, value]) => rules[name]?.fits(value) !== true);
+  if (wrong.length === 0) return { ...group, ...Object.fromEntries(settings) };
+  const list = wrong.map(([name, value]) => `${name} ${describeValue(value)}`).join(', ');
+  throw new CheckpointError(
+    {
+      asked: `load the settings of ${of}, which are ${Object.keys(own).join(', ')}`,
+      found: list,
+      todo: 'Load the state of an optimizer of the same class',
+    },
+    { settings: wrong.map(([name]) => name), parameters: params.length },
+  );
+}
+
+/** Settings are of the kinds of their defaults. */
+function rulesLike(defaults: object): Record<string, OptionRule<unknown>> {
+  return Object.fromEntries(
+    Object.entries(defaults).map(([name, value]) => [name, ruleLike(value)] as const),
+  );
+}
+
+function ruleLike(value: unknown): OptionRule<unknown> {
+  if (typeof value === 'number') return option.number;
+  if (typeof value === 'boolean') return option.flag;
+  if (!Array.isArray(value)) return option.checkedLater();
+  const { length } = value;
+  return {
+    fits: (list): list is unknown[] =>
+      Array.isArray(list) && list.length === length && list.every(option.number.fits),
+    is: `a list of ${length} numbers`,
+  };
+}
+
+function isGroup<Settings extends OptimizerSettings>(
+  item: Tensor | ParamGroupInput<Settings>,
+): item is ParamGroupInput<Settings> {
+  return typeof item === 'object' && item !== null && 'params' in item;
+}
+
+function iterable<List extends Iterable<unknown>>(of: string, list: List): List {
+  const given: unknown = list;
+  if (typeof given === 'object' && given !== null && Symbol.iterator in given) return list;
+  throw noParameters(of, given);
+}
+
+/** What is computed from others has no contents to update. */
+function requireLeaf(of: string, parameter: unknown): void {
+  if (!(parameter instanceof Tensor)) throw noParameters(of, parameter);
+  const { op, shape } = parameter.contents;
+  if (op === 'input' || op === 'assign') return;
+  throw new ConfigError(
+    {
+      asked: `${of} of a tensor of shape ${formatShape(shape)}`,
+      found: `it is computed by ${op}, and has no contents of its own to update`,
+      todo: 'Pass the parameters that it is computed from',
+    },
+    { op, shape },
+  );
+}
+
+function noParameters(of: string, given: unknown): ConfigError {
+  return new ConfigError({
+    asked: of,
+    found: `${describeValue(given)} where parameters are expected`,
+    todo: 'Pass model.parameters(), a list of tensors, or groups { params, …settings }',
+  });
 }
 
 export function checkParams(groups: readonly { readonly params: readonly Tensor[] }[]): void {
   const all = groups.flatMap(({ params }) => params);
+  for (const parameter of all) parameter.checkNotReplaced();
   const different = new Set(all).size;
   if (all.length > 0 && different === all.length) return;
   throw new ConfigError(

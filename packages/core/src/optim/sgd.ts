@@ -15,13 +15,12 @@ export interface SGDSettings extends OptimizerSettings {
 export class SGD extends Optimizer<SGDSettings> {
   /** Defaults: lr 1e-3, everything else off. Throws ConfigError. */
   constructor(params: OptimizerInput<SGDSettings>, settings: Partial<SGDSettings> = {}) {
-    super(params, {
+    super(params, settings, {
       lr: 1e-3,
       momentum: 0,
       dampening: 0,
       nesterov: false,
       weightDecay: 0,
-      ...settings,
     });
   }
 
@@ -45,6 +44,10 @@ export class SGD extends Optimizer<SGDSettings> {
       buffer.assign(velocity);
       parameter.assign(parameter.sub(direction.mul(rate.of(shape))));
     };
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['momentum_buffer'];
   }
 
   protected override checkSettings(settings: SGDSettings): void {

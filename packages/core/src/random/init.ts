@@ -1,6 +1,9 @@
 import { ConfigError, ShapeError } from '../spec/errors.ts';
 import type { Shape } from '../spec/dtype.ts';
 import type { Generator } from './generator.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 // Initial values of parameters: torch.nn.init and the reset_parameters of torch.nn, value for value.
 // All return float32 values of `shape`, row-major. O out features, I in features.
@@ -17,6 +20,31 @@ export interface KaimingOptions {
   readonly mode?: FanMode;
   readonly nonlinearity?: Nonlinearity;
 }
+
+const kaimingRules: OptionRules<KaimingOptions> = {
+  a: option.number,
+  mode: option.oneOf('fanIn', 'fanOut'),
+  nonlinearity: option.oneOf('linear', 'sigmoid', 'tanh', 'relu', 'leakyRelu', 'selu'),
+};
+
+/** Where a truncated normal distribution lies. */
+export interface TruncNormalOptions {
+  /** Default 0. */
+  readonly mean?: number;
+  /** Default 1. */
+  readonly std?: number;
+  /** Default -2. */
+  readonly low?: number;
+  /** Default 2. */
+  readonly high?: number;
+}
+
+const truncNormalRules: OptionRules<TruncNormalOptions> = {
+  mean: option.number,
+  std: option.nonNegative,
+  low: option.number,
+  high: option.number,
+};
 
 /** Weight and bias of a layer, drawn in this order. */
 export interface LayerInit {
@@ -93,13 +121,9 @@ export function normal(
 export function truncNormal(
   generator: Generator,
   shape: Shape,
-  options: {
-    readonly mean?: number;
-    readonly std?: number;
-    readonly low?: number;
-    readonly high?: number;
-  } = {},
+  options: TruncNormalOptions = {},
 ): Float32Array<ArrayBuffer> {
+  checkOptions('truncNormal', options, truncNormalRules);
   const { mean = 0, std = 1, low = -2, high = 2 } = options;
   const inside = normalCdf((high - mean) / std) - normalCdf((low - mean) / std);
   if (!(inside > 0.3)) {
@@ -209,6 +233,7 @@ function weightAndBias(generator: Generator, shape: Shape, hasBias: boolean): La
 }
 
 function kaimingStd(shape: Shape, options: KaimingOptions): number {
+  checkOptions('Kaiming initial values', options, kaimingRules);
   const { a = 0, mode = 'fanIn', nonlinearity = 'leakyRelu' } = options;
   // A weight without elements takes nothing from the stream, whatever its bounds.
   if (elementsOf(shape) === 0) return 0;

@@ -263,7 +263,8 @@ function packScratch(
   let total = 0;
   blocks.sort((a, b) => b.byteLength - a.byteLength || a.from - b.from);
   for (const block of blocks) {
-    const byteLength = align(block.byteLength, alignment);
+    // What has no elements has an address all the same.
+    const byteLength = align(Math.max(1, block.byteLength), alignment);
     for (const space of spaces) {
       if (space.until <= block.to) continue;
       const start = startIn(space, block, byteLength);

@@ -25,6 +25,7 @@ export class Session {
   /** Of a run that nobody waited for. */
   #failedAhead: { readonly error: unknown } | null = null;
   #turnBegan = performance.now();
+  #callsUnderWay = 0;
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
@@ -41,6 +42,11 @@ export class Session {
     if (this.#extensions.has(name)) return;
     this.#extensions.add(name);
     this.#mesh = new ExtendedMesh(this.#mesh, name, await make());
+  }
+
+  /** Whether the device is at work, so that memory of it may be changing. */
+  get isComputing(): boolean {
+    return this.#callsUnderWay > 0;
   }
 
   /** The number by which ops name a store. */
@@ -131,10 +137,12 @@ export class Session {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;
+    this.#callsUnderWay++;
     await before;
     try {
       return await body();
     } finally {
+      this.#callsUnderWay--;
       if (performance.now() - this.#turnBegan > turnMs) {
         await nextTurn();
         this.#turnBegan = performance.now();

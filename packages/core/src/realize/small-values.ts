@@ -32,7 +32,7 @@ export function composed<T extends { readonly node: Node }>(body: () => T): T {
   return result;
 }
 
-/** Nothing that `body` builds is the program's. */
+/** Nothing that `body` builds is the program's, so that no step computes it unasked. Throws ConfigError for a body that returns a promise. */
 export function withoutValues<T>(body: () => T): T {
   return isInLibrary.run(true, body);
 }

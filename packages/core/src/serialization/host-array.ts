@@ -1,3 +1,5 @@
+import { describeArray } from '../print/describe-tensor.ts';
+import { printing } from '../print/inspect.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 
 /** Values in host memory: row-major, little-endian, `bytes.byteLength` = elements × dtype bytes. */
@@ -9,3 +11,10 @@ export interface HostArray {
 
 /** Named values, the names being PyTorch's dotted paths (`blocks.0.attention.weight`). */
 export type HostArrays = Readonly<Record<string, HostArray>>;
+
+const prints = printing<HostArray>((array, form) => describeArray('HostArray', array, form));
+
+/** Plain data, which prints its values; copies of it are as good, but print their fields. */
+export function hostArray(dtype: DType, shape: Shape, bytes: Uint8Array): HostArray {
+  return Object.defineProperties({ dtype, shape, bytes }, prints);
+}

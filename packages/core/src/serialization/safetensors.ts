@@ -1,7 +1,7 @@
 import { type Check, integer, list, object, PlainDataError, record, text } from '../plain-data.ts';
 import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError, DTypeError } from '../spec/errors.ts';
-import type { HostArrays } from './host-array.ts';
+import { hostArray, type HostArrays } from './host-array.ts';
 
 /** Where one tensor's bytes lie, counted from the start of the file. */
 export interface SafetensorsEntry {
@@ -201,7 +201,7 @@ export function decodeSafetensors(file: Uint8Array): SafetensorsContents {
   const tensors = Object.fromEntries(
     Object.entries(entries).map(([name, { dtype, shape, byteOffset, byteLength }]) => [
       name,
-      { dtype, shape, bytes: file.subarray(byteOffset, byteOffset + byteLength) },
+      hostArray(dtype, shape, file.subarray(byteOffset, byteOffset + byteLength)),
     ]),
   );
   return { tensors, metadata };

@@ -19,6 +19,12 @@ export const dtypes = {
 
 export type DType = keyof typeof dtypes;
 
+export const dtypeNames: readonly DType[] = Object.keys(dtypes).filter(isDType);
+
+export function isDType(name: string): name is DType {
+  return Object.hasOwn(dtypes, name);
+}
+
 /** Dims, outermost first; a scalar is `[]`. */
 export type Shape = readonly number[];
 

@@ -92,6 +92,11 @@ export class BackendError extends ShardwiseError {
   readonly code: string = 'BACKEND';
 }
 
+/**
+ * A device that has no room. `alloc` throws it and changes nothing. A run that finds no room for its
+ * temporaries rejects with it before it has updated anything. Core then has dropped tensors collected,
+ * and tries once more.
+ */
 export class OutOfMemoryError extends BackendError {
   override readonly code = 'OUT_OF_MEMORY';
 }

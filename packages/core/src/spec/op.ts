@@ -40,7 +40,17 @@ export interface PrimitiveParams {
   constant: { readonly value: number; readonly shape: Shape; readonly dtype: DType };
   /** i32; the element's index along `dim`. */
   iota: { readonly dim: number; readonly shape: Shape };
-  /** i32; 32 random bits an element, a pure function of the key and the element's flat index. Shape: key i32 [2] -> shape. */
+  /**
+   * i32; 32 random bits an element, the same on every backend: a function of the key and of the element's
+   * flat index i, row by row. All in uint32 that wraps around:
+   *
+   *     x = i * 0x9E3779B9 + key[0]
+   *     x = (x ^ x >>> 16) * 0x85EBCA6B;  x = (x ^ x >>> 13) * 0xC2B2AE35;  x = x ^ x >>> 16
+   *     x = x + key[1]
+   *     x = (x ^ x >>> 16) * 0x7FEB352D;  x = (x ^ x >>> 15) * 0x846CA68B;  x = x ^ x >>> 16
+   *
+   * These are the finaliser of MurmurHash3 (Appleby 2011) and lowbias32 (Wellons 2018). Shape: key i32 [2] -> shape.
+   */
   random: { readonly shape: Shape };
 
   // Elementwise, one input. Shape: N -> N.

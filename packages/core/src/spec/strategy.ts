@@ -7,6 +7,8 @@ export interface Layout {
   readonly partial: readonly string[];
   /** Axes that share out the elements in a row, whatever the dims. */
   readonly flat?: readonly string[];
+  /** Axes whose ranks each have a value of their own, as where they train without communication. */
+  readonly varying?: readonly string[];
   /** The one rank of an axis that has it; the others have nothing between two steps. */
   readonly only?: { readonly axis: string; readonly rank: number };
 }
@@ -74,8 +76,8 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
 > {
   readonly module: M;
   /**
-   * Gradients of backward passes built inside `body` stay on this rank and accumulate. Throws ConfigError
-   * for a body that returns a promise, as `synchronously` does.
+   * Gradients of backward passes built inside `body` stay on this rank and accumulate, until a pass outside
+   * of it reduces them all. Throws ConfigError for a body that returns a promise, as `synchronously` does.
    */
   noSync<T>(body: () => T): T;
 }

@@ -1,16 +1,24 @@
 import type { CallOptions } from './process-group.ts';
 
 /**
- * The small way to bring a network: ordered messages between pairs of ranks. `createGroup` of
- * @shardwise/collectives makes a ProcessGroup of it.
+ * The small way to bring a network: messages between pairs of ranks, those of one tag in order. `createGroup`
+ * of @shardwise/collectives makes a ProcessGroup of it, and keeps the time: it passes no options, and when a
+ * call's time is over or its signal is given, it closes the transport with that error, on which this
+ * rank's pending calls and those of its peers must reject. A transport that is used without a group may
+ * look at `options`, or leave them. What it must notice by itself is a peer that is lost: calls that
+ * wait for it reject, with CollectiveError that names it.
  */
 export interface Transport {
   readonly rank: number;
   readonly size: number;
-  /** Settles when `bytes` may be reused. */
+  /** Settles when `bytes` may be reused, which may be before they have arrived. */
   send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
   /** Fills `bytes`; rejects where the message that arrives has another length. */
   recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
-  /** Ends every pending call, here and on the peers, with `reason`. */
+  /**
+   * With a reason: every pending and later call fails, here and on the peers, with an error that has its
+   * text. Without one this rank leaves: of the peers' calls those fail that wait for this rank, others go
+   * on, and what it has sent before stays receivable. The second time it does nothing.
+   */
   close(reason?: Error): void;
 }

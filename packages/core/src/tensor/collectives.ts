@@ -4,6 +4,9 @@ import { currentSession } from '../rank.ts';
 import { normalizeDim } from '../shape.ts';
 import type { AxisParams, AxisType } from '../spec/op.ts';
 import { Tensor } from './tensor.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /**
  * Collectives of the graph, over an axis of the rank's mesh. They are differentiable, and run when
@@ -22,8 +25,15 @@ export interface AllReduceOptions {
   readonly bucket?: number;
 }
 
+const allReduceRules: OptionRules<AllReduceOptions> = {
+  reduce: option.oneOf('sum', 'avg'),
+  to: option.oneOf('replicate', 'invariant'),
+  bucket: option.count,
+};
+
 /** partial -> replicate (or invariant). Shape: N -> N. */
-export function allReduce(x: Tensor, axis: string, options?: AllReduceOptions): Tensor {
+export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {}): Tensor {
+  checkOptions('allReduce', options, allReduceRules);
   return new Tensor(build.allReduce(x.node, axisParams(axis), options));
 }
 

@@ -1,11 +1,17 @@
 import { constant, iota } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/node.ts';
-import { elementCount, formatShape, normalizeDim } from '../shape.ts';
+import { requireDTypeName } from '../dtype-name.ts';
+import { elementCount, formatShape, normalizeDim, sameShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import { describeValue } from '../spec/describe-value.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 import type { NDArray } from '../data/nd-array.ts';
 import { encodeNumbers, holds, type HostData, toBytes } from './host-data.ts';
+import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 
 /** Numbers or booleans, nested as deep as the tensor has dims. */
@@ -16,6 +22,7 @@ export type NestedNumbers = number | boolean | readonly NestedNumbers[];
  * Throws ShapeError for rows of different lengths. Shape: `[[1, 2], [3, 4]]` -> [2, 2].
  */
 export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): Tensor {
+  if (dtype !== undefined) checkOptions('tensor', { dtype }, dtypeRules);
   const shape: number[] = [];
   for (let level = values; Array.isArray(level); level = level[0] ?? 0) shape.push(level.length);
   const flat: (number | boolean)[] = [];
@@ -25,12 +32,27 @@ export function tensor(values: NestedNumbers, dtype?: 'f32' | 'i32' | 'bool'): T
       flat.push(value);
       return;
     }
+    if (!Array.isArray(value)) throw elementError(value);
     if (value.length !== shape[depth]) throw raggedError(shape, depth);
     for (const item of value) visit(item, depth + 1);
   };
   visit(values, 0);
   const inferred = dtype ?? (typeof flat[0] === 'boolean' ? 'bool' : 'f32');
   return fromData(encodeNumbers(flat, inferred), shape, inferred);
+}
+
+const dtypeRules: OptionRules<{ dtype?: 'f32' | 'i32' | 'bool' }> = {
+  dtype: option.oneOf('f32', 'i32', 'bool'),
+};
+
+function elementError(value: unknown): DTypeError {
+  return new DTypeError({
+    asked: 'a tensor of nested arrays',
+    found: `${describeValue(value)} among its elements`,
+    todo: ArrayBuffer.isView(value)
+      ? "Give a typed array to fromData(array, shape, 'f32')"
+      : 'Use numbers or booleans, nested in arrays',
+  });
 }
 
 function raggedError(shape: Shape, depth: number): ShapeError {
@@ -46,12 +68,13 @@ function raggedError(shape: Shape, depth: number): ShapeError {
 
 /** A tensor over elements that are already in a typed array, which the tensor owns from now on. */
 export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
+  requireType('fromData', shape, dtype);
   const count = elementCount(shape);
-  if (!holds(data, dtype)) {
+  if (!ArrayBuffer.isView(data) || !holds(data, dtype)) {
     throw new DTypeError(
       {
         asked: `a ${dtype} tensor of shape ${formatShape(shape)}`,
-        found: `its elements in a ${data.constructor.name}`,
+        found: `its elements in ${describeValue(data)}`,
         todo: 'Use the typed array of the dtype (f32: Float32Array, i32: Int32Array, bool: Uint8Array)',
       },
       { dtype },
@@ -72,39 +95,61 @@ export function fromData(data: HostData, shape: Shape, dtype: DType): Tensor {
 
 /** A tensor over an array of a dataset or a batch. Shape: -> array.shape. */
 export function fromArray(array: NDArray): Tensor {
+  const given: unknown = array;
+  if (typeof given !== 'object' || given === null || !('shape' in given && 'dtype' in given)) {
+    throw new DTypeError({
+      asked: 'a tensor over an NDArray',
+      found: describeValue(given),
+      todo: 'Give what ndArray() or a batch of a DataLoader is, or numbers to tensor([…])',
+    });
+  }
   return fromData(array.data, array.shape, array.dtype);
 }
 
 /** Shape: -> shape. */
 export function full(shape: Shape, value: number, dtype: DType = 'f32'): Tensor {
+  requireType('full', shape, dtype);
   return new Tensor(constant(value, shape, dtype));
 }
 
 /** Shape: -> shape. */
 export function zeros(shape: Shape, dtype: DType = 'f32'): Tensor {
+  requireType('zeros', shape, dtype);
   return full(shape, 0, dtype);
 }
 
 /** Shape: -> shape. */
 export function ones(shape: Shape, dtype: DType = 'f32'): Tensor {
+  requireType('ones', shape, dtype);
   return full(shape, 1, dtype);
 }
 
-/** i32 0, 1, … length - 1. Shape: -> [length]. */
+function requireType(operation: string, shape: Shape, dtype: DType): void {
+  requireDTypeName(operation, dtype);
+  if (Array.isArray(shape)) return;
+  throw new ShapeError(
+    {
+      asked: `${operation} of shape ${describeValue(shape)}`,
+      found: 'no list of sizes',
+      todo: `Write ${operation}([2, 3]) for 2 rows of 3, and [] for a scalar`,
+    },
+    { shape },
+  );
+}
+
+const arangeRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
+
+/** i32 0, 1, … length - 1. Shape: -> [length]. Throws ConfigError. */
 export function arange(length: number): Tensor {
+  checkOptions('arange', { length }, arangeRules);
   return new Tensor(iota([length], 0));
 }
 
 /** Joins along a dim that is there. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */
 export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   const [first] = tensors;
-  if (first === undefined) {
-    throw new ShapeError({
-      asked: 'concat',
-      found: 'no tensors',
-      todo: 'Give at least one tensor',
-    });
-  }
+  if (first === undefined) throw noTensors('concat');
+  requireTensors('concat', Object.fromEntries(tensors.entries()));
   return new Tensor(
     concatNodes(
       tensors.map((t) => t.node),
@@ -113,10 +158,33 @@ export function concat(tensors: readonly Tensor[], dim = 0): Tensor {
   );
 }
 
-/** Joins along a new dim. Shape: n times N -> [.., n, ..]. */
+/** Joins along a new dim. Shape: n times N -> [.., n, ..]. Throws ShapeError. */
 export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
+  const [first] = tensors;
+  if (first === undefined) throw noTensors('stack');
+  requireTensors('stack', Object.fromEntries(tensors.entries()));
+  const other = tensors.findIndex(({ shape }) => !sameShape(shape, first.shape));
+  if (other >= 0) {
+    const { shape } = tensors[other] ?? first;
+    throw new ShapeError(
+      {
+        asked: `stack of ${tensors.length} tensors`,
+        found: `tensor 0 of shape ${formatShape(first.shape)} and tensor ${other} of ${formatShape(shape)}`,
+        todo: 'Give tensors of one shape, or use concat, which joins along a dim that is there',
+      },
+      { shapes: tensors.map(({ shape: each }) => each) },
+    );
+  }
   return concat(
     tensors.map((t) => t.unsqueeze(dim)),
     dim,
   );
+}
+
+function noTensors(operation: string): ShapeError {
+  return new ShapeError({
+    asked: operation,
+    found: 'no tensors',
+    todo: 'Give at least one tensor',
+  });
 }

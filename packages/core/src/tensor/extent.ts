@@ -55,7 +55,7 @@ export function partOfExtent({ shape, regions }: Extent, start: number, stop: nu
     const shift = region.start - offset;
     const first = Math.max(region.start, start + shift);
     const end = Math.min(region.stop, stop + shift);
-    // An empty tensor is had, too.
+    // Every rank holds an empty tensor.
     const isEmpty = region.start === region.stop;
     if (first < end || isEmpty)
       parts.push(isEmpty ? region : { block: region.block, start: first, stop: end });

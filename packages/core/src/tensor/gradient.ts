@@ -1,94 +1,99 @@
-import { pageIn, pageOut } from '../graph/build/transfer.ts';
-import { createNode, noGrad, none, type GradientSink, type Node } from '../graph/node.ts';
-import { freeNode } from '../graph/ownership.ts';
+import { createNode, type GradientSink, noGrad, none, type Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
-import { addPending, freeAfterRun, type PendingWork, removePending } from '../realize/pending.ts';
+import { GradientSum } from './gradient-sum.ts';
 
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
 export type GradientHook = (gradient: Node) => void;
 
+/** An update that is about to be built. */
+export interface Update {
+  /** The tensors that are updated together. */
+  readonly leaves: ReadonlySet<object>;
+  /** Whether it averages over the ranks by itself, and takes gradients of this rank alone. */
+  readonly takesLocalGradients: boolean;
+}
+
+/** What a strategy makes of a leaf's gradients before an update uses them: means over the ranks. */
+export interface GradientReduction {
+  /** A backward pass begins that comes to the leaf. */
+  expect(): void;
+  /** The gradient of this pass is in `Gradient.local`, and hooks have seen it. */
+  arrive(): void;
+  /** Throws where the gradient of the leaf is not what `update` takes. */
+  checkUpdate(update: Update): void;
+}
+
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
-  /** Where it is kept; null for the device. */
-  pages: TransferParams['pageOut'] | null;
-  #kept: Node | null = null;
   readonly hooks: Set<GradientHook> = new Set();
-  /** What it was before the run that is to come, the latest last. */
-  #earlier: Node[] = [];
+  /** Of this rank alone, where a reduction has not taken it yet. */
+  readonly local: GradientSum = new GradientSum();
+  readonly #total = new GradientSum();
+  #reduction: GradientReduction | null = null;
 
-  constructor(pages: TransferParams['pageOut'] | null = null) {
-    this.pages = pages;
+  /** Has gradients go to `reduction`, which adds to the total what it makes of them; with null, to the total at once. */
+  reduceBy(reduction: GradientReduction | null): void {
+    this.#reduction = reduction;
   }
 
-  /** What expressions read of it. */
+  /** Where it is kept; null for the device. */
+  set pages(pages: TransferParams['pageOut'] | null) {
+    this.#total.pages = pages;
+    this.local.pages = pages === null ? null : { ...pages, name: `${pages.name} local` };
+  }
+
+  get isEmpty(): boolean {
+    return this.#total.isEmpty && this.local.isEmpty;
+  }
+
+  /** What expressions read of it: also what no reduction has taken yet. */
   get node(): Node | null {
-    return this.#kept === null ? null : pageIn(this.#kept);
+    const { node: total } = this.#total;
+    const { node: local } = this.local;
+    if (total === null || local === null) return total ?? local;
+    return noGrad(() => createNode('add', none, [total, local]));
+  }
+
+  /** What is kept of it in memory. */
+  get kept(): readonly Node[] {
+    return [this.#total.node, this.local.node].filter((node) => node !== null);
+  }
+
+  expect(): void {
+    this.#reduction?.expect();
   }
 
   accumulate(gradient: Node): void {
-    const { node } = this;
-    this.replace(node === null ? gradient : createNode('add', none, [node, gradient]));
+    if (this.#reduction === null) this.#total.add(gradient);
+    else this.local.add(gradient);
+    this.runHooks(gradient);
+    this.#reduction?.arrive();
+  }
+
+  runHooks(gradient: Node): void {
     for (const hook of this.hooks) hook(gradient);
   }
 
-  /** The new node is computed by the next realization, whoever asks for it. */
+  /** Adds what a reduction has made of what was local, and of that of other ranks. */
+  addReduced(gradient: Node): void {
+    this.#total.add(gradient, this.local.handOver());
+  }
+
+  /** What is local in part is so as a whole. */
   replace(node: Node): void {
-    const replaced = this.#kept === null ? undefined : removePending(this.#kept);
-    if (this.#kept !== null) this.#earlier.push(this.#kept);
-    // A node that `a + b` owes to both is freed by one of them only.
-    const own = node.hasOwner ? noGrad(() => createNode('detach', none, [node])) : node;
-    const kept = this.pages === null ? own : pageOut(own, this.pages);
-    kept.hasOwner = true;
-    this.#keep(kept, replaced);
-  }
-
-  #keep(kept: Node, replaced?: PendingWork): void {
-    this.#kept = kept;
-    if (kept.value !== null) return;
-    const outcome = {
-      settled: () => this.#freeEarlier(kept),
-      dropped: () => {
-        if (this.#kept === kept) this.#goBack();
-      },
-    };
-    addPending(kept, outcome, replaced);
-  }
-
-  /** The latest gradient failed: what it was added to is there as before. */
-  #goBack(): void {
-    this.#kept = null;
-    for (let node = this.#earlier.pop(); node !== undefined; node = this.#earlier.pop()) {
-      if (node.value?.kind === 'failed') continue;
-      this.#keep(node);
+    if (this.local.isEmpty) {
+      this.#total.replace(node);
       return;
     }
+    this.local.replace(node, this.#total.handOver());
   }
 
-  /** Hands the gradient over to an expression of this step; its memory is free after the run. */
-  take(): Node | null {
-    const { node } = this;
-    if (this.#kept !== null) {
-      freeAfterRun(this.#kept, 'the reduction of the gradient over the ranks');
-    }
-    this.#kept = null;
-    return node;
+  checkUpdate(update: Update): void {
+    this.#reduction?.checkUpdate(update);
   }
 
   clear(): void {
-    if (this.#kept !== null) {
-      removePending(this.#kept);
-      if (this.#kept.value !== null) freeNode(this.#kept, 'zeroGrad()');
-    }
-    this.#kept = null;
-    this.#freeEarlier();
-  }
-
-  /** Frees what `kept` was made of, or everything. */
-  #freeEarlier(kept: Node | null = null): void {
-    const own = this.#earlier.findIndex((node) => node === kept);
-    const end = own < 0 ? this.#earlier.length : own;
-    for (const node of this.#earlier.splice(0, end)) {
-      if (node.value !== null) freeNode(node, 'the accumulation of a later gradient');
-    }
+    this.#total.clear();
+    this.local.clear();
   }
 }

@@ -7,23 +7,30 @@ import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
+import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
-import { currentSession } from '../rank.ts';
+import { describeTensor } from '../print/describe-tensor.ts';
+import { inspecting } from '../print/inspect.ts';
+import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
-import type { TransferParams } from '../spec/op.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
-import { Gradient, type GradientHook } from './gradient.ts';
+import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
-const afterBackward: (() => void)[] = [];
+/** Told whether the pass visited every leaf; false where it failed on its way. */
+export type AfterBackward = (completed: boolean) => void;
 
-/** Runs `callback` when the backward pass that is under way has visited every leaf; for hooks. */
-export function queueAfterBackward(callback: () => void): void {
+const nowhere: readonly string[] = [];
+
+const afterBackward: AfterBackward[] = [];
+
+/** Runs `callback` when the backward pass that is under way is over; for hooks. */
+export function queueAfterBackward(callback: AfterBackward): void {
   afterBackward.push(callback);
 }
 
@@ -40,9 +47,19 @@ export function keepingIf<T>(condition: Node | null, body: () => T): T {
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
 export class TensorHandle {
+  static {
+    const inspects = inspecting<TensorHandle>((tensor, form) =>
+      describeTensor(tensor, form, isComputing()),
+    );
+    Object.defineProperties(this.prototype, inspects);
+    brandMember(this.prototype, 'tensor');
+  }
+
   #node: Node;
+  #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
-  #gradientPages: TransferParams['pageOut'] | null = null;
+  /** The name under which a model held it, where it holds another one now. */
+  #formerName: string | null = null;
 
   constructor(node: Node) {
     this.#node = node;
@@ -54,9 +71,28 @@ export class TensorHandle {
     return this.#node;
   }
 
-  /** The graph's node that expressions over this tensor read now. */
+  /** The graph's node that expressions over this tensor read now. Throws TensorStateError for one that was replaced. */
   get node(): Node {
+    this.checkNotReplaced();
     return this.#node;
+  }
+
+  /** Has every use of this tensor fail from now on, as its model has another one in its place under `name`. */
+  markReplaced(name: string): void {
+    this.#formerName = name;
+  }
+
+  /** Throws TensorStateError where a model has put another tensor in the place of this one. */
+  checkNotReplaced(): void {
+    if (this.#formerName === null) return;
+    throw new TensorStateError(
+      {
+        asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
+        found: `a strategy has put another one in its place, which the model has as '${this.#formerName}'`,
+        todo: 'Make optimizers after parallelize(), and take parameters from the model where you use them',
+      },
+      { parameter: this.#formerName, shape: this.#node.shape },
+    );
   }
 
   get shape(): Shape {
@@ -69,20 +105,34 @@ export class TensorHandle {
 
   /** Number of dims. */
   get ndim(): number {
-    return this.node.shape.length;
+    return this.shape.length;
   }
 
   /** Number of elements. */
   get numel(): number {
-    return elementCount(this.node.shape);
+    return elementCount(this.shape);
   }
 
-  /** Mesh axes whose ranks hold other parts of this tensor. */
+  /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
   get shardedOver(): readonly string[] {
     return [];
   }
 
-  /** Where this rank's contents lie in the whole tensor: all of it, where ranks do not share it out. */
+  /** Mesh axes whose ranks each have a value of their own of this tensor. */
+  get varyingOver(): readonly string[] {
+    return this.#varyingOver;
+  }
+
+  /**
+   * Says that each rank of these mesh axes has a value of its own, as where ranks train without
+   * communication: a checkpoint keeps them all. Without axes, that all ranks have the same.
+   */
+  markVarying(axes: readonly string[]): this {
+    this.#varyingOver = axes;
+    return this;
+  }
+
+  /** Where its contents lie in the whole tensor: all of it, but for a part. */
   get extent(): Extent {
     return extentOfWhole(this.contents.shape);
   }
@@ -92,10 +142,11 @@ export class TensorHandle {
   }
 
   /**
-   * Makes a leaf train (or not). Throws TensorStateError on a tensor that is computed from others,
-   * DTypeError on integers.
+   * Makes a leaf train (or not). One that does not keeps the gradient that it has, and its hooks. Throws
+   * TensorStateError on a tensor that is computed from others, DTypeError on integers.
    */
   requiresGrad_(requiresGrad = true): this {
+    this.checkNotReplaced();
     const { dtype, shape } = this.#node;
     if (requiresGrad && kindOf(dtype) !== 'float') {
       throw new DTypeError(
@@ -118,25 +169,53 @@ export class TensorHandle {
         { op: this.#node.op },
       );
     }
-    this.#gradient = requiresGrad ? (this.#gradient ?? new Gradient(this.#gradientPages)) : null;
+    const sink = requiresGrad ? this.#collected() : null;
     for (const node of isUpdate ? [this.#node, leafOf(this.#node)] : [this.#node]) {
       node.requiresGrad = requiresGrad;
-      node.sink = this.#gradient;
+      node.sink = sink;
     }
     return this;
   }
 
+  #collected(): Gradient {
+    this.#gradient ??= new Gradient();
+    return this.#gradient;
+  }
+
   /** The gradient's node; null before backward() and after zeroGrad(). */
   get gradientNode(): Node | null {
+    this.checkNotReplaced();
     return this.#gradient?.node ?? null;
   }
 
   /** Replaces the gradient, for example by its mean over ranks. */
   setGradientNode(node: Node): void {
-    this.#trainable('to set the gradient').replace(node);
+    this.checkNotReplaced();
+    const gradient = this.#gradient;
+    if (gradient === null) throw this.#notTrained('to set the gradient');
+    gradient.replace(node);
+  }
+
+  /** What is kept of the gradient in memory. */
+  get keptGradients(): readonly Node[] {
+    return this.#gradient?.kept ?? [];
+  }
+
+  /** Has a strategy take the gradients of this leaf, which need not train yet, from now on. Returns them. */
+  reduceGradient(reduction: GradientReduction): Gradient {
+    const gradient = this.#collected();
+    gradient.reduceBy(reduction);
+    return gradient;
+  }
+
+  /** Throws TensorStateError where `update` would not use the gradient that it should. */
+  checkUpdate(update: Update): void {
+    this.checkNotReplaced();
+    this.#gradient?.checkUpdate(update);
   }
 
   zeroGrad(): void {
+    this.checkNotReplaced();
     this.#gradient?.clear();
   }
 
@@ -145,23 +224,24 @@ export class TensorHandle {
    * computed, and a run that reads it has it there for as long as it needs it.
    */
   pageGradient(name: string, store: PageStore): void {
-    this.#gradientPages = { store: currentSession().numberOf(store), name };
-    if (this.#gradient !== null) this.#gradient.pages = this.#gradientPages;
+    this.checkNotReplaced();
+    this.#collected().pages = { store: currentSession().numberOf(store), name };
   }
 
   /**
    * `hook` runs in backward(), in program order, each time this leaf's gradient has been
-   * accumulated (PyTorch's register_post_accumulate_grad_hook). Returns how to remove it.
+   * accumulated (PyTorch's register_post_accumulate_grad_hook), and before a strategy takes it. It stays
+   * while the leaf does not train. Returns how to remove it.
    */
   registerPostAccumulateGradHook(hook: GradientHook): () => void {
-    const { hooks } = this.#trainable('to hook the gradient');
+    if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
+    const { hooks } = this.#collected();
     hooks.add(hook);
     return () => hooks.delete(hook);
   }
 
-  #trainable(asked: string): Gradient {
-    if (this.#gradient !== null) return this.#gradient;
-    throw new TensorStateError(
+  #notTrained(asked: string): TensorStateError {
+    return new TensorStateError(
       {
         asked: `${asked} of a tensor of shape ${formatShape(this.shape)}`,
         found: 'it does not require a gradient',
@@ -179,7 +259,7 @@ export class TensorHandle {
    * requires a gradient, or where what a gradient reads was updated since the forward pass.
    */
   backward(): void {
-    const root = this.#node;
+    const root = this.node;
     if (elementCount(root.shape) !== 1) {
       throw new ShapeError(
         {
@@ -200,30 +280,32 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    this.#walkBackward();
+    this.#walkBackward(root);
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().computeAhead();
   }
 
   /** Hooks of a pass that fails on its way must not reach into the next one. */
-  #walkBackward(): void {
-    const root = this.#node;
+  #walkBackward(root: Node): void {
     try {
       withoutValues(() => {
         noGrad(() =>
           walkBackward(root, constantLike(root, 1), {
             needs: (node) => node.requiresGrad,
             isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+            onStart: (leaves) => {
+              for (const leaf of leaves) leaf.sink?.expect?.();
+            },
             gradientsOf: recomputing(gradientsOfNode),
             onLeaf: (leaf, gradient) => {
               if (gradient !== null) leaf.sink?.accumulate(gradient);
             },
           }),
         );
-        for (const callback of afterBackward.splice(0)) callback();
+        while (afterBackward.length > 0) afterBackward.shift()?.(true);
       });
     } finally {
-      afterBackward.length = 0;
+      for (const callback of afterBackward.splice(0)) callback(false);
       endRecomputation();
     }
   }
@@ -240,6 +322,7 @@ export class TensorHandle {
 
   /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
   store(value: Node): this {
+    this.checkNotReplaced();
     const target = this.#node;
     const update = noGrad(() => createNode('assign', none, [target, value]));
     const leaf = leafOf(target);
@@ -282,6 +365,7 @@ export class TensorHandle {
    * them has them there for as long as it needs them. An update brings them back to the device.
    */
   async pageOut(name: string, store: PageStore): Promise<void> {
+    this.checkNotReplaced();
     if (this.#node.value === null) await currentSession().realize([this.#node]);
     await currentSession().pageOut(leafOf(this.#node), name, store);
   }
@@ -313,6 +397,32 @@ export class TensorHandle {
       );
     }
     return onlyElement(await this.data(), this.dtype);
+  }
+
+  /**
+   * Dtype, shape, part and place, and the values where they lie in memory of the host, as PyTorch prints
+   * them. Computes nothing, and waits for nothing.
+   */
+  toString(): string {
+    return describeTensor(this, 'lines', isComputing());
+  }
+
+  /** What a log in JSON has of a tensor that nobody has read. */
+  toJSON(): string {
+    return this.toString();
+  }
+
+  /** Throws TensorStateError where a number is asked for, as by `loss < 0.1` and `x * 2`. */
+  [Symbol.toPrimitive](hint: 'string' | 'number' | 'default'): string {
+    if (hint !== 'number') return this.toString();
+    throw new TensorStateError(
+      {
+        asked: `a number, of a ${this.constructor.name} of shape ${formatShape(this.shape)}`,
+        found: 'a tensor is computed when it is read, and operators cannot wait for that',
+        todo: 'Read it with `await x.item()`, or use methods, as x.mul(2) and x.lt(0.1)',
+      },
+      { shape: this.shape },
+    );
   }
 
   /** Frees the device memory at once instead of at garbage collection. */

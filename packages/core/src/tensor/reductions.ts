@@ -4,6 +4,9 @@ import { reshape } from '../graph/build/movement.ts';
 import * as reduce from '../graph/build/reduce.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 import { elementCount, normalizeDim, sizeAt } from '../shape.ts';
 import { combine, divide } from './arithmetic.ts';
 
@@ -14,6 +17,14 @@ export interface ReduceOptions {
   /** Keep reduced dims with size 1. */
   readonly keepDim?: boolean;
 }
+
+export interface VarianceOptions extends ReduceOptions {
+  /** What is taken from the number of elements before the division by it; default 1. */
+  readonly correction?: number;
+}
+
+const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
+const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction: option.number };
 
 /** Small integers and bools are added in i32 (PyTorch: int64), which wraps around. */
 export function sum(x: Node, dims: Dims, options?: ReduceOptions): Node {
@@ -34,21 +45,20 @@ export function min(x: Node, dims: Dims, options?: ReduceOptions): Node {
 }
 
 /** Divides by n - correction; computed in f32 where x has fewer bits. */
-export function variance(
-  x: Node,
-  dims: Dims,
-  { correction = 1, ...options }: ReduceOptions & { readonly correction?: number },
-): Node {
+export function variance(x: Node, dims: Dims, options: VarianceOptions): Node {
+  checkOptions('variance', options, varianceRules);
+  const { correction = 1, ...reduceOptions } = options;
   requireDType('variance', x, floats);
   const wide = cast(x, computeDType(x.dtype));
   const list = dimsOf('variance', wide, dims);
   const count = elementCount(list.map((dim) => sizeAt(x.shape, dim)));
   const centered = combine('sub', wide, mean(wide, list, { keepDim: true }));
-  const squares = sum(combine('mul', centered, centered), list, options);
+  const squares = sum(combine('mul', centered, centered), list, reduceOptions);
   return cast(divide(squares, Math.max(0, count - correction)), x.dtype);
 }
 
 export function argMax(x: Node, dim: number, options?: ReduceOptions): Node {
+  if (options !== undefined) checkOptions('argMax', options, reduceRules);
   const [d] = dimsOf('argMax', x, dim);
   if (d === undefined) return reduce.argMax(reshape(x, [1]), 0);
   const result = reduce.argMax(x, d);
@@ -88,6 +98,7 @@ function reduced(
   build: (x: Node, dims: readonly number[]) => Node,
   options: ReduceOptions | undefined,
 ): Node {
+  if (options !== undefined) checkOptions(op, options, reduceRules);
   const list = dimsOf(op, x, dims);
   const result = build(x, list);
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, list) : result;

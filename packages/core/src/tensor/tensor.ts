@@ -19,10 +19,23 @@ import {
   type NodeOrNumber,
   type RoundingMode,
 } from './arithmetic.ts';
+import { requireDTypeName } from '../dtype-name.ts';
+import {
+  requireApproximation,
+  requireElementAt,
+  requireList,
+  requireOperand,
+  requirePadding,
+  requirePartSize,
+  requireTensors,
+} from './check-arguments.ts';
 import { TensorHandle } from './handle.ts';
 import { multiply } from './multiply.ts';
 import * as reductions from './reductions.ts';
-import type { ReduceOptions } from './reductions.ts';
+import type { ReduceOptions, VarianceOptions } from './reductions.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /**
  * A tensor, or a number. A whole number is like an int of Python, also where it is written 1.0, any other
@@ -35,11 +48,32 @@ export interface DivideOptions {
   readonly roundingMode?: RoundingMode;
 }
 
+/** Of the last two dims, before the product. */
+export interface MatmulOptions {
+  readonly transposeA?: boolean;
+  readonly transposeB?: boolean;
+}
+
+const matmulRules: OptionRules<MatmulOptions> = {
+  transposeA: option.flag,
+  transposeB: option.flag,
+};
+
 /**
  * A value of the lazy graph. Methods build graph and return at once; `data()`, `item()`,
  * `realize()` and an optimizer's step compute. Letters in shapes: N, N' any shape; binary methods broadcast.
  */
 export class Tensor extends TensorHandle {
+  /** What this rank keeps and updates of it: the tensor itself, where ranks do not share it out. */
+  get part(): Tensor {
+    return this;
+  }
+
+  /** The whole of something that lies as `part` does: itself, where ranks do not share it out. */
+  wholeOf(part: Tensor): Tensor {
+    return part;
+  }
+
   /** The gradient after backward(); null before and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;
@@ -156,6 +190,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(elementwise.softplus(this.node));
   }
   gelu(approximate: 'none' | 'tanh' = 'none'): Tensor {
+    requireApproximation('gelu', approximate);
     return new Tensor(elementwise.gelu(this.node, approximate));
   }
   silu(): Tensor {
@@ -170,6 +205,7 @@ export class Tensor extends TensorHandle {
   }
   /** Converts every element; integers that the dtype does not hold wrap around, and what is not 0 is true. */
   to(dtype: DType): Tensor {
+    requireDTypeName('to()', dtype);
     return new Tensor(elementwise.cast(this.node, dtype));
   }
   /** The same values, outside the gradient. */
@@ -192,11 +228,8 @@ export class Tensor extends TensorHandle {
   min(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return new Tensor(reductions.min(this.node, dims, options));
   }
-  /** Divides by n - correction (default 1), as torch.var. */
-  variance(
-    dims?: number | readonly number[],
-    options: ReduceOptions & { readonly correction?: number } = {},
-  ): Tensor {
+  /** Divides by n - correction, as torch.var. */
+  variance(dims?: number | readonly number[], options: VarianceOptions = {}): Tensor {
     return new Tensor(reductions.variance(this.node, dims, options));
   }
   /** i32 index of the first maximum, or of the first NaN. */
@@ -217,16 +250,19 @@ export class Tensor extends TensorHandle {
   }
   /** Shape: this [.., D], weight [D], bias [D] -> [.., D]. */
   layerNorm(weight: Tensor, bias: Tensor, eps = 1e-5): Tensor {
+    requireTensors('layerNorm', { weight, bias });
     return new Tensor(layerNorm(this.node, weight.node, bias.node, eps));
   }
   /** Shape: this [.., D], weight [D] -> [.., D]. */
   rmsNorm(weight: Tensor, eps = 1e-6): Tensor {
+    requireTensors('rmsNorm', { weight });
     return new Tensor(rmsNorm(this.node, weight.node, eps));
   }
 
   // Movement.
   /** One size may be -1. */
   reshape(shape: Shape): Tensor {
+    requireList('reshape', 'sizes', shape);
     return new Tensor(reshape(this.node, inferSize(this.shape, shape)));
   }
   /** Merges the dims from start to end. */
@@ -248,6 +284,7 @@ export class Tensor extends TensorHandle {
     return this.reshape([...this.shape.slice(0, start), merged, ...this.shape.slice(end + 1)]);
   }
   permute(order: readonly number[]): Tensor {
+    requireList('permute', 'dims', order);
     const dims = order.map((dim) => normalizeDim('permute', dim, this.ndim));
     if (new Set(dims).size !== this.ndim) {
       throw new ShapeError(
@@ -270,6 +307,7 @@ export class Tensor extends TensorHandle {
     return new Tensor(permute(this.node, order));
   }
   expand(shape: Shape): Tensor {
+    requireList('expand', 'sizes', shape);
     return new Tensor(expandTo(this.node, shape));
   }
   unsqueeze(dim: number): Tensor {
@@ -293,44 +331,52 @@ export class Tensor extends TensorHandle {
   select(dim: number, index: number): Tensor {
     const d = normalizeDim('select', dim, this.ndim);
     const size = sizeAt(this.shape, d);
-    const i = normalizeDim(`select of dim ${dim}: index`, index, size);
+    const i = requireElementAt(this.shape, dim, index, size);
     return this.slice(d, i, i + 1).reshape(this.shape.filter((_, at) => at !== d));
   }
   /** Parts of equal size, the last may be smaller, as torch.split. */
   split(size: number, dim = 0): Tensor[] {
+    requirePartSize(size);
     const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
     return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
       this.slice(dim, i * size, (i + 1) * size),
     );
   }
   pad(before: readonly number[], after: readonly number[], value = 0): Tensor {
+    requirePadding(this.shape, { before, after });
     return new Tensor(pad(this.node, before, after, value));
   }
 
   // Contractions and indexing.
   /** Batch dims broadcast; vectors as torch.matmul. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
-  matmul(other: Tensor, options: { transposeA?: boolean; transposeB?: boolean } = {}): Tensor {
+  matmul(other: Tensor, options: MatmulOptions = {}): Tensor {
+    requireTensors('matmul', { other });
+    checkOptions('matmul', options, matmulRules);
     const { transposeA = false, transposeB = false } = options;
     return new Tensor(multiply(this.node, other.node, transposeA, transposeB));
   }
   /** torch.gather. Shape: this N, index i32 N' -> N'. */
   gather(dim: number, index: Tensor): Tensor {
+    requireTensors('gather', { index });
     return new Tensor(gather(this.node, normalizeDim('gather', dim, this.ndim), index.node));
   }
   /** torch.scatter_add. Shape: this N, index i32 N', source N' -> N. */
   scatterAdd(dim: number, index: Tensor, source: Tensor): Tensor {
+    requireTensors('scatterAdd', { index, source });
     return new Tensor(
       scatterAdd(this.node, normalizeDim('scatterAdd', dim, this.ndim), index.node, source.node),
     );
   }
   /** torch.index_select. Shape: this [.., D, ..], index i32 [I] -> [.., I, ..]. */
   indexSelect(dim: number, index: Tensor): Tensor {
+    requireTensors('indexSelect', { index });
     return new Tensor(
       indexSelect(this.node, normalizeDim('indexSelect', dim, this.ndim), index.node),
     );
   }
   /** torch.index_add. Shape: this [.., D, ..], index i32 [I], source [.., I, ..] -> [.., D, ..]. */
   indexAdd(dim: number, index: Tensor, source: Tensor): Tensor {
+    requireTensors('indexAdd', { index, source });
     return new Tensor(
       indexAdd(this.node, normalizeDim('indexAdd', dim, this.ndim), index.node, source.node),
     );
@@ -342,6 +388,7 @@ export class Tensor extends TensorHandle {
 }
 
 function operandOf(operand: Operand): NodeOrNumber {
+  requireOperand(operand);
   return typeof operand === 'number' ? operand : operand.node;
 }
 

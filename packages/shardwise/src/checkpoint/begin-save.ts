@@ -8,8 +8,9 @@ import { freeName, temporaryName } from './checkpoint-folders.ts';
 import type { DurableFiles } from './durable-files.ts';
 import type { Holding, TensorRegion } from './holding.ts';
 import { planPieces } from './plan-pieces.ts';
+import { requireEqual } from './require-equal.ts';
 import { SaveFailure } from './save-failure.ts';
-import { regionSchema, type SectionName } from './state-file.ts';
+import { regionSchema, type SectionName, sectionNames } from './state-file.ts';
 import { type OwnPiece, ownPieces, stagePieces } from './write-pieces.ts';
 
 export interface SaveRequest {
@@ -63,6 +64,9 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
       states: states.map(regionOf),
     };
   });
+  const regionsOf = held.map((share) => sectionNames.flatMap((section) => share[section]));
+  const own = shares.flatMap(({ holdings }) => sectionNames.flatMap((each) => holdings[each]));
+  await requireEqual(group, asked, regionsOf, own);
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
   );
@@ -135,6 +139,7 @@ async function makePlace({
   return { temporary, name };
 }
 
-function regionOf({ name, dtype, shape, block, start, stop }: Holding): TensorRegion {
-  return { name, dtype, shape, block, start, stop };
+function regionOf({ name, dtype, shape, varying, block, start, stop }: Holding): TensorRegion {
+  const region = { name, dtype, shape, block, start, stop };
+  return varying === undefined ? region : { ...region, varying };
 }

@@ -1,4 +1,12 @@
-import { ConfigError, type HostArrays, Module, type ProcessGroup } from '@shardwise/core';
+import {
+  checkOptions,
+  ConfigError,
+  type HostArrays,
+  Module,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+} from '@shardwise/core';
 import type { Holding } from './holding.ts';
 import { aliasesOf, modelHoldings } from './model-holdings.ts';
 import { optimizerGroups, optimizerHoldings, type SavedOptimizer } from './optimizer-holdings.ts';
@@ -23,6 +31,20 @@ export interface CheckpointContents {
   readonly extra?: JsonValue;
   /** What differs from rank to rank, such as the states of generators. */
   readonly rankExtra?: JsonValue;
+}
+
+const contentsRules: OptionRules<CheckpointContents> = {
+  step: option.required(option.number),
+  model: option.required(option.object('a module, or arrays by name')),
+  optimizer: option.object('an optimizer'),
+  states: option.object('states by name'),
+  extra: option.checkedLater(),
+  rankExtra: option.checkedLater(),
+};
+
+/** Throws ConfigError: what is misspelt would not be saved. */
+export function checkContents(contents: CheckpointContents): void {
+  checkOptions('saveCheckpoint', contents, contentsRules);
 }
 
 /** What a rank gives to a checkpoint. */

@@ -1,7 +1,19 @@
 import { join } from 'node:path';
-import { currentSession, ConfigError, Module, type ProcessGroup } from '@shardwise/core';
+import {
+  checkOptions,
+  currentSession,
+  Module,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+} from '@shardwise/core';
 import { beginSave, type BegunSave } from './begin-save.ts';
-import { type CheckpointContents, checkStep, shareOf } from './checkpoint-contents.ts';
+import {
+  checkContents,
+  type CheckpointContents,
+  checkStep,
+  shareOf,
+} from './checkpoint-contents.ts';
 import { type DurableFiles, durableFiles } from './durable-files.ts';
 import { finishSave } from './finish-save.ts';
 
@@ -14,6 +26,11 @@ export interface SaveOptions {
   /** Leaves this many checkpoints in the folder, those written last. Default: all. */
   readonly keep?: number;
 }
+
+export const saveRules: OptionRules<SaveOptions> = {
+  async: option.flag,
+  keep: option.integer(1),
+};
 
 export interface CheckpointSaverOptions {
   readonly directory: string;
@@ -44,10 +61,11 @@ export class CheckpointSaver {
    * ConfigError for options out of range. Whatever happens, `latest` names a whole checkpoint.
    */
   async save(contents: CheckpointContents, options: SaveOptions = {}): Promise<string> {
+    checkOptions('saveCheckpoint', options, saveRules);
+    checkContents(contents);
     const { directory, group, files = durableFiles } = this.#options;
     const { step, model } = contents;
     checkStep(step, directory);
-    checkKeep(options.keep);
     await this.finish();
     // What is pending may hold collectives, and some ranks read nothing.
     if (model instanceof Module) await currentSession().realize([]);
@@ -95,16 +113,4 @@ export class CheckpointSaver {
     const directory = await finishSave(group, begun);
     if (group.rank === 0) this.#options.onSaved?.({ step: begun.step, directory });
   }
-}
-
-function checkKeep(keep: number | undefined): void {
-  if (keep === undefined || (Number.isSafeInteger(keep) && keep >= 1)) return;
-  throw new ConfigError(
-    {
-      asked: `Saving a checkpoint and keeping ${keep}`,
-      found: 'no number from 1',
-      todo: 'Give the number of checkpoints that shall stay, this one included',
-    },
-    { keep },
-  );
 }

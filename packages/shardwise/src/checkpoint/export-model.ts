@@ -4,6 +4,7 @@ import { temporaryName } from './checkpoint-folders.ts';
 import { type DurableFiles, durableFiles } from './durable-files.ts';
 import { type Checkpoint, loadCheckpoint } from './load-checkpoint.ts';
 import type { StoredTensor } from './state-file.ts';
+import { describeVarying } from './varying.ts';
 
 /**
  * Writes the model of a checkpoint (found as loadCheckpoint finds it) to one safetensors file, in
@@ -19,6 +20,7 @@ export async function exportModel(
   const tensors = new Map<string, StoredTensor>();
   for (const name of [...checkpoint.model.names, ...checkpoint.aliases.keys()]) {
     const tensor = checkpoint.model.get(checkpoint.aliases.get(name) ?? name);
+    if (tensor?.varying !== undefined) throw varyingError(checkpoint.directory, path, tensor);
     if (tensor !== undefined) tensors.set(name, tensor);
   }
   const temporary = join(dirname(path), temporaryName());
@@ -52,4 +54,15 @@ async function* contents(
     const tensor = tensors.get(name);
     if (tensor !== undefined) yield* pieces.blocks(tensor);
   }
+}
+
+function varyingError(from: string, path: string, tensor: StoredTensor): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Exporting ${from} to ${path}`,
+      found: `${tensor.name}: ${describeVarying(tensor)}`,
+      todo: 'Average the parameters over the ranks, or take those of one, and save that model',
+    },
+    { name: tensor.name, varying: tensor.varying },
+  );
 }

@@ -105,10 +105,11 @@ function sectionOf(
   const different = new Map(tensors[section].map((tensor) => [tensor.name, tensor]));
   return {
     fileBytes: written.map((each) => each[section].byteLength),
-    tensors: [...different.values()].map(({ name, dtype, shape }) => ({
+    tensors: [...different.values()].map(({ name, dtype, shape, varying }) => ({
       name,
       dtype,
       shape,
+      ...(varying === undefined ? {} : { varying }),
       pieces: (pieces.get(name) ?? [])
         .map(({ piece }) => piece)
         .toSorted((a, b) => a.start - b.start),

@@ -1,13 +1,14 @@
 import {
+  type Block,
+  checkOptions,
   convertArray,
   currentSession,
-  elementCount,
-  dtypes,
   formatShape,
   type HostArray,
   inputNode,
   type LoadOptions,
   type LoadReport,
+  loadRules,
   type Module,
   noGrad,
   sameShape,
@@ -16,8 +17,10 @@ import {
 } from '@shardwise/core';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
-import { damaged, type PieceFiles } from './piece-files.ts';
+import { damaged } from './piece-files.ts';
+import { readHeld } from './read-held.ts';
 import type { StoredTensor } from './state-file.ts';
+import { describeVarying, placesToLoad, shapeOf } from './varying.ts';
 
 /** What is copied to the device at a time. */
 const BATCH_BYTES = 64 * 1024 * 1024;
@@ -25,19 +28,23 @@ const BATCH_BYTES = 64 * 1024 * 1024;
 interface Target {
   readonly tensor: Tensor;
   readonly stored: StoredTensor;
+  /** Whose values are loaded. */
+  readonly places: readonly Block[];
 }
 
 /**
  * Overwrites a model's parameters and buffers, in place, whatever strategy has been applied to it:
- * each rank reads the parts that it keeps. A collective for models whose states are sharded. Throws
- * CheckpointError, before anything changes, that lists missing and unexpected names (where strict)
- * and differing shapes together, and for a damaged file.
+ * each rank reads the parts that it keeps, and its own values of what varies over ranks. A collective for
+ * models whose states are sharded. Throws CheckpointError, before anything changes, that lists missing and
+ * unexpected names (where strict), differing shapes, and values of other ranks together, and for a damaged file.
  */
 export async function loadModel(
   checkpoint: Checkpoint,
   model: Module,
-  { strict = true }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<LoadReport> {
+  checkOptions('loadModel', options, loadRules);
+  const { strict = true } = options;
   const { targets, ...report } = match(checkpoint, model);
   const { missing, unexpected, different } = report;
   if (different.length > 0 || (strict && missing.length + unexpected.length > 0)) {
@@ -50,8 +57,10 @@ export async function loadModel(
   await using files = checkpoint.model.open();
   const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
   for (const target of targets) {
-    const { dtype } = target.tensor;
-    const array = convertArray(await readHeld(files, target.stored, target.tensor), dtype);
+    const { part } = target.tensor;
+    const { dtype } = part;
+    const held = await readHeld(files, target.stored, part, target.places);
+    const array = convertArray(held, dtype);
     if (array === undefined) {
       throw damaged(
         checkpoint.directory,
@@ -64,7 +73,7 @@ export async function loadModel(
   for (const { tensor, array } of arrays) {
     const { shape, dtype, bytes } = array;
     const value = new Tensor(inputNode(shape, dtype, { kind: 'host', bytes }));
-    noGrad(() => tensor.assign(value));
+    noGrad(() => tensor.part.assign(value));
     waitingBytes += bytes.byteLength;
     if (waitingBytes < BATCH_BYTES) continue;
     await currentSession().realize([]);
@@ -72,21 +81,6 @@ export async function loadModel(
   }
   await currentSession().realize([]);
   return { missing, unexpected };
-}
-
-/** What this rank keeps of a tensor that lies as `tensor`, with zeros for padding. Shape: -> tensor's. */
-export async function readHeld(
-  files: PieceFiles,
-  stored: StoredTensor,
-  { shape, extent }: Pick<Tensor, 'shape' | 'extent'>,
-): Promise<HostArray> {
-  const { dtype } = stored;
-  const held = await files.readRegions(stored, extent.regions);
-  const byteLength = elementCount(shape) * dtypes[dtype].bytes;
-  if (held.byteLength === byteLength) return { dtype, shape, bytes: held };
-  const bytes = new Uint8Array(byteLength);
-  bytes.set(held);
-  return { dtype, shape, bytes };
 }
 
 function match(
@@ -111,13 +105,16 @@ function match(
       continue;
     }
     used.add(found.name);
-    const { shape } = tensor.extent;
-    if (!sameShape(found.shape, shape)) {
-      const shapes = `shape ${formatShape(found.shape)}, not ${formatShape(shape)}`;
+    const { shape } = tensor.part.extent;
+    const places = placesToLoad(found, tensor.part);
+    if (!sameShape(shapeOf(found), shape)) {
+      const shapes = `shape ${formatShape(shapeOf(found))}, not ${formatShape(shape)}`;
       different.push(`${names[0]} (${shapes})`);
     } else if (!converts(found, tensor)) {
       different.push(`${names[0]} (${found.dtype}, not ${tensor.dtype})`);
-    } else targets.push({ tensor, stored: found });
+    } else if (places === undefined) {
+      different.push(`${names[0]} (${describeVarying(found)})`);
+    } else targets.push({ tensor, stored: found, places });
   }
   return {
     targets,

@@ -1,35 +1,39 @@
 import {
+  type Block,
   CheckpointError,
+  currentSession,
+  extentOfWhole,
   formatShape,
   type HostArray,
+  type HostArrays,
   type Module,
-  type OptimizerSettings,
-  type OptimizerStateDict,
-  type ParamGroup,
   sameShape,
+  type SavedType,
   stateMismatch,
+  stepName,
   type Tensor,
 } from '@shardwise/core';
 import type { Checkpoint } from './load-checkpoint.ts';
-import { readHeld } from './load-model.ts';
 import { modelTensors } from './model-tensors.ts';
-import { STEP } from './optimizer-holdings.ts';
+import { readHeld } from './read-held.ts';
 import type { JsonValue, StoredGroup, StoredTensor } from './state-file.ts';
+import { describeVarying, placesToLoad, shapeOf } from './varying.ts';
 
-/** What an optimizer must have so that its states can be loaded. */
-export interface LoadedOptimizer<Settings extends OptimizerSettings> {
-  readonly paramGroups: readonly ParamGroup<Settings>[];
-  loadStateDict(dict: OptimizerStateDict<Settings>): void;
+/** What an optimizer must have so that its states can be loaded, whatever its settings are. */
+export interface LoadedOptimizer {
+  readonly paramGroups: readonly { readonly params: readonly Tensor[] }[];
+  savedType(parameter: Tensor, name: string): SavedType;
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void;
 }
 
 const TODO =
-  'Make the optimizer of the same parameters, with the groups that it had when it was saved';
+  'Make the optimizer of the same parameters, with the groups that it had when it was saved, on as many ranks where each has states of its own';
 
+/** A tensor of a state, and what this rank reads of it. */
 interface Slot {
-  /** Of the parameter, in the checkpoint. */
-  readonly name: string;
-  readonly parameter: Tensor;
-  readonly states: readonly (readonly [state: string, stored: StoredTensor])[];
+  readonly stored: StoredTensor;
+  readonly type: Pick<SavedType, 'shape' | 'extent'>;
+  readonly places: readonly Block[];
 }
 
 /**
@@ -38,10 +42,10 @@ interface Slot {
  * rank reads the parts that it keeps. Throws CheckpointError, before anything changes, that lists
  * missing, unexpected and differing parameters together, and for a damaged file.
  */
-export async function loadOptimizer<Settings extends OptimizerSettings>(
+export async function loadOptimizer(
   checkpoint: Checkpoint,
   model: Module,
-  optimizer: LoadedOptimizer<Settings>,
+  optimizer: LoadedOptimizer,
 ): Promise<void> {
   const { paramGroups } = optimizer;
   const names = storedNames(checkpoint, model);
@@ -53,25 +57,24 @@ export async function loadOptimizer<Settings extends OptimizerSettings>(
   );
   const missing: string[] = [];
   const different: string[] = [];
-  const slots = paramGroups.flatMap(({ params }) =>
-    params.map((parameter): Slot => {
+  const parameters = paramGroups.flatMap(({ params }) => params);
+  const slots = new Map(
+    parameters.map((parameter) => {
       const name = names.get(parameter) ?? '';
       if (!savedGroups.has(name)) missing.push(name === '' ? describe(parameter) : name);
-      const { extent } = parameter;
-      const states = (statesOf.get(name) ?? []).flatMap((full) => {
+      const found = new Map<string, Slot>();
+      for (const full of statesOf.get(name) ?? []) {
         const stored = checkpoint.optimizer.get(full);
-        return stored === undefined ? [] : [[full.slice(name.length + 1), stored] as const];
-      });
-      for (const [state, { shape }] of states) {
-        if (state === STEP || sameShape(shape, extent.shape)) continue;
-        different.push(
-          `${name}.${state} (shape ${formatShape(shape)}, not ${formatShape(extent.shape)})`,
-        );
+        if (stored === undefined) continue;
+        const state = full.slice(name.length + 1);
+        const slot = slotOf(stored, savedTypeOf(optimizer, parameter, state));
+        if (typeof slot === 'string') different.push(`${full} (${slot})`);
+        else found.set(state, slot);
       }
-      return { name, parameter, states };
+      return [parameter, found] as const;
     }),
   );
-  const own = new Set(slots.map(({ name }) => name));
+  const own = new Set(parameters.map((parameter) => names.get(parameter) ?? ''));
   const unexpected = [...savedGroups.keys()].filter((name) => !own.has(name));
   if (missing.length + unexpected.length + different.length > 0) {
     const asked = `to load ${checkpoint.directory} into an optimizer of ${own.size} parameters`;
@@ -86,24 +89,33 @@ export async function loadOptimizer<Settings extends OptimizerSettings>(
   );
 
   await using files = checkpoint.optimizer.open();
-  const state: Record<string, Record<string, HostArray>> = {};
-  for (const [index, { states, parameter }] of slots.entries()) {
+  const saved = new Map<Tensor, HostArrays>();
+  for (const [parameter, states] of slots) {
     const arrays: Record<string, HostArray> = {};
-    for (const [key, stored] of states) {
-      arrays[key] =
-        key === STEP ? await files.read(stored) : await readHeld(files, stored, parameter);
+    for (const [state, { stored, type, places }] of states) {
+      arrays[state] = await readHeld(files, stored, type, places);
     }
-    if (states.length > 0) state[index] = arrays;
+    if (states.size > 0) saved.set(parameter, arrays);
   }
-  let first = 0;
-  optimizer.loadStateDict({
-    state,
-    paramGroups: paramGroups.map((group, index) => ({
-      ...group,
-      ...settings[index],
-      params: group.params.map(() => first++),
-    })),
-  });
+  optimizer.restore(saved, settings);
+  // Some are kept in another form, which is computed from these.
+  await currentSession().realize([]);
+}
+
+function savedTypeOf(optimizer: LoadedOptimizer, parameter: Tensor, state: string): SavedType {
+  if (state !== stepName) return optimizer.savedType(parameter, state);
+  const { varyingOver } = parameter.part;
+  return { shape: [], dtype: 'f32', extent: extentOfWhole([]), varyingOver };
+}
+
+/** A text that says why this rank can't read it. */
+function slotOf(stored: StoredTensor, type: SavedType): Slot | string {
+  const { shape } = type.extent;
+  const found = shapeOf(stored);
+  if (!sameShape(found, shape)) return `shape ${formatShape(found)}, not ${formatShape(shape)}`;
+  if (stored.dtype !== type.dtype) return `${stored.dtype}, not ${type.dtype}`;
+  const places = placesToLoad(stored, type);
+  return places === undefined ? describeVarying(stored) : { stored, type, places };
 }
 
 /** Under which names the checkpoint has the model's parameters. */

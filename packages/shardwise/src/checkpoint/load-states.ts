@@ -1,9 +1,13 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
+  checkOptions,
   CheckpointError,
   type HostArray,
   type LoadOptions,
   type LoadReport,
+  loadRules,
+  option,
+  type OptionRules,
   type ProcessGroup,
   ShardwiseError,
   stateMismatch,
@@ -19,6 +23,11 @@ export interface LoadStatesOptions extends LoadOptions {
   readonly group?: Pick<ProcessGroup, 'rank' | 'size'>;
 }
 
+const loadStatesRules: OptionRules<LoadStatesOptions> = {
+  ...loadRules,
+  group: option.object('a process group'),
+};
+
 /**
  * Gives each of `states` what was saved under its name: as many ranks as saved get their own, and
  * any number of ranks gets what was the same on all of them. Throws CheckpointError, before anything
@@ -28,8 +37,10 @@ export interface LoadStatesOptions extends LoadOptions {
 export async function loadStates(
   checkpoint: Checkpoint,
   states: Statefuls,
-  { strict = true, group = singleGroup() }: LoadStatesOptions = {},
+  options: LoadStatesOptions = {},
 ): Promise<LoadReport> {
+  checkOptions('loadStates', options, loadStatesRules);
+  const { strict = true, group = singleGroup() } = options;
   const { worldSize, rankStates } = checkpoint;
   const isOwn = worldSize === group.size;
   const saved = rankStates[isOwn ? group.rank : 0] ?? {};

@@ -1,9 +1,11 @@
 import {
   CheckpointError,
   formatShape,
+  fromData,
   type Module,
-  type ParameterState,
-  sameShape,
+  type SavedState,
+  type SavedType,
+  stepName,
   type Tensor,
 } from '@shardwise/core';
 import { z } from 'zod';
@@ -15,11 +17,9 @@ import type { StoredGroup } from './state-file.ts';
 /** What an optimizer must have so that its states can be saved. */
 export interface SavedOptimizer {
   readonly paramGroups: readonly { readonly params: readonly Tensor[] }[];
-  stateOf(parameter: Tensor): ParameterState | undefined;
+  savedState(parameter: Tensor): SavedState | undefined;
+  savedType(parameter: Tensor, name: string): SavedType;
 }
-
-/** How often a parameter was updated: a scalar, and not of the parameter's shape. */
-export const STEP = 'step';
 
 /** What this rank saves of the states: tensors under `parameter name.state name`. */
 export function optimizerHoldings(model: Module, optimizer: SavedOptimizer): readonly Holding[] {
@@ -27,29 +27,21 @@ export function optimizerHoldings(model: Module, optimizer: SavedOptimizer): rea
   return optimizer.paramGroups
     .flatMap(({ params }) => params)
     .flatMap((parameter) => {
-      const state = optimizer.stateOf(parameter);
+      const state = optimizer.savedState(parameter);
       if (state === undefined) return [];
       const name = nameOf(parameter);
-      const { extent } = parameter;
-      const { steps } = state;
-      const count: Holding = {
-        name: `${name}.${STEP}`,
+      const { varyingOver } = parameter.part;
+      const count = fromData(Float32Array.of(state.steps), [], 'f32');
+      const { extent } = count;
+      const tensors = [...state.tensors].flatMap(([key, make]) =>
+        tensorHoldings(`${name}.${key}`, make, optimizer.savedType(parameter, key)),
+      );
+      const steps = tensorHoldings(`${name}.${stepName}`, () => count, {
         dtype: 'f32',
-        shape: [],
-        block: [],
-        start: 0,
-        stop: 1,
-        read: async () => new Uint8Array(Float32Array.of(steps).buffer),
-      };
-      const tensors = [...state.tensors].flatMap(([key, tensor]) => {
-        const full = `${name}.${key}`;
-        if (sameShape(tensor.shape, parameter.shape)) return tensorHoldings(full, tensor, extent);
-        if (sameShape(parameter.shape, extent.shape)) {
-          return tensorHoldings(full, tensor, tensor.extent);
-        }
-        throw uncutError(full, tensor, parameter);
+        extent,
+        varyingOver,
       });
-      return [count, ...tensors];
+      return [...steps, ...tensors];
     });
 }
 
@@ -86,15 +78,4 @@ function parameterName(model: Module): (parameter: Tensor) => string {
       { shape: parameter.shape },
     );
   };
-}
-
-function uncutError(name: string, tensor: Tensor, parameter: Tensor): CheckpointError {
-  return new CheckpointError(
-    {
-      asked: `to save ${name} of shape ${formatShape(tensor.shape)}`,
-      found: `a part of shape ${formatShape(parameter.shape)} of a sharded parameter`,
-      todo: 'Use an optimizer whose states have the shape of the parameter, or a strategy that does not shard it',
-    },
-    { name, shape: tensor.shape, part: parameter.shape },
-  );
 }

@@ -8,6 +8,7 @@ import {
   dtypes,
   elementCount,
   type HostArray,
+  hostArray,
   type Region,
 } from '@shardwise/core';
 import {
@@ -38,7 +39,7 @@ export class PieceFiles implements AsyncDisposable {
   async read(tensor: StoredTensor): Promise<HostArray> {
     const { dtype, shape } = tensor;
     const bytes = await this.readRegions(tensor, [wholeOf(tensor)]);
-    return { dtype, shape, bytes };
+    return hostArray(dtype, shape, bytes);
   }
 
   /** The elements of regions, one region behind the other. Throws CheckpointError. */

@@ -2,6 +2,7 @@ import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/cor
 import { covers } from './covers.ts';
 import { formatRegion } from './format-region.ts';
 import type { TensorRegion } from './holding.ts';
+import { regionKey } from './region-key.ts';
 
 /** Smaller regions are written whole by one rank. */
 const MIN_CUT_BYTES = 65_536;
@@ -17,9 +18,9 @@ export function planPieces(
   const regions = new Map<string, { readonly region: TensorRegion; readonly ranks: number[] }>();
   for (const [rank, list] of held.entries()) {
     for (const region of list) {
-      const { name, shape, block, start, stop } = region;
+      const { shape, start, stop } = region;
       if (stop === start && elementCount(shape) > 0) continue;
-      const key = JSON.stringify([name, block, start, stop]);
+      const key = regionKey(region);
       const known = regions.get(key);
       if (known === undefined) regions.set(key, { region, ranks: [rank] });
       else known.ranks.push(rank);

@@ -1,6 +1,23 @@
+import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core';
 import { singleGroup } from '@shardwise/collectives';
 import type { CheckpointContents } from './checkpoint-contents.ts';
-import { CheckpointSaver, type CheckpointSaverOptions } from './checkpoint-saver.ts';
+import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';
+import type { DurableFiles } from './durable-files.ts';
+
+export interface SaveCheckpointOptions {
+  /** The ranks that save together. Default: this rank alone. */
+  readonly group?: ProcessGroup;
+  /** Default: the disk. */
+  readonly files?: DurableFiles;
+  /** Leaves this many checkpoints in the folder, those written last. Default: all. */
+  readonly keep?: number;
+}
+
+const saveCheckpointRules: OptionRules<SaveCheckpointOptions> = {
+  group: option.object('a process group'),
+  files: option.object(),
+  keep: saveRules.keep,
+};
 
 /**
  * Saves a checkpoint to a folder of the script's choice, as `context.saveCheckpoint` does to the
@@ -9,10 +26,9 @@ import { CheckpointSaver, type CheckpointSaverOptions } from './checkpoint-saver
 export async function saveCheckpoint(
   directory: string,
   contents: CheckpointContents,
-  options: Partial<Pick<CheckpointSaverOptions, 'group' | 'files'>> & {
-    readonly keep?: number;
-  } = {},
+  options: SaveCheckpointOptions = {},
 ): Promise<string> {
+  checkOptions('saveCheckpoint', options, saveCheckpointRules);
   const { group = singleGroup(), files, keep } = options;
   const saver = new CheckpointSaver({
     directory,

@@ -1,4 +1,4 @@
-import { CheckpointError, dtypes, elementCount, type HostArray } from '@shardwise/core';
+import { CheckpointError, dtypes, elementCount, isDType, type HostArray } from '@shardwise/core';
 import type { JsonValue, StatePath } from './state-file.ts';
 
 /** Deeper than any state that is not a cycle. */
@@ -46,10 +46,6 @@ function isHostArray(value: unknown): value is HostArray {
   const sizes = dims.filter((dim): dim is number => Number.isSafeInteger(dim));
   const isWhole = bytes.byteLength === elementCount(sizes) * dtypes[dtype].bytes;
   return sizes.length === dims.length && isWhole;
-}
-
-function isDType(name: string): name is keyof typeof dtypes {
-  return Object.hasOwn(dtypes, name);
 }
 
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -30,10 +30,18 @@ export interface Piece extends Region {
   readonly checksums: readonly number[];
 }
 
+/** A mesh axis, of as many ranks, each of which has a value of its own. */
+export interface VaryingAxis {
+  readonly axis: string;
+  readonly size: number;
+}
+
 export interface StoredTensor {
   readonly name: string;
   readonly dtype: DType;
   readonly shape: Shape;
+  /** The first dims number the ranks of these axes. Absent where all ranks had the same. */
+  readonly varying?: readonly VaryingAxis[];
   /** Each element is in one of them. */
   readonly pieces: readonly Piece[];
 }
@@ -86,7 +94,7 @@ export const sectionNames: readonly SectionName[] = ['model', 'optimizer', 'stat
 export const CHECKSUM_BYTES = 1_048_576;
 
 const FORMAT = 'shardwise-checkpoint';
-const VERSION = 3;
+const VERSION = 4;
 
 const count = z.int().nonnegative();
 const dtypeNames = z.custom<DType>(
@@ -97,12 +105,17 @@ const dtypeNames = z.custom<DType>(
 const shapeSchema = z.array(count).max(64);
 const blockSchema: z.ZodType<Block> = z.array(z.object({ start: count, stop: count })).max(64);
 const region = { block: blockSchema, start: count, stop: count };
+const varyingSchema = z
+  .array(z.object({ axis: z.string(), size: z.int().positive() }))
+  .max(64)
+  .exactOptional();
 const place = { file: count, byteOffset: count, checksums: z.array(count) };
 
 export const regionSchema: z.ZodType<TensorRegion> = z.object({
   name: z.string(),
   dtype: dtypeNames,
   shape: shapeSchema,
+  varying: varyingSchema,
   ...region,
 });
 
@@ -114,6 +127,7 @@ const tensorSchema = z
     name: z.string(),
     dtype: dtypeNames,
     shape: shapeSchema,
+    varying: varyingSchema,
     pieces: z.array(z.object({ ...place, ...region, block: blockSchema.optional() })),
   })
   .transform(({ pieces, ...tensor }): StoredTensor => {
@@ -209,7 +223,11 @@ export function decodeState(text: string, path: string): CheckpointState {
 }
 
 /** Whether the pieces lie in their files and make up the tensor. */
-function isWhole({ dtype, shape, pieces }: StoredTensor, fileBytes: readonly number[]): boolean {
+function isWhole(
+  { dtype, shape, varying = [], pieces }: StoredTensor,
+  fileBytes: readonly number[],
+): boolean {
+  if (!varying.every(({ size }, dim) => shape[dim] === size)) return false;
   const fits = pieces.every(({ file, start, stop, byteOffset, checksums }) => {
     const byteLength = (stop - start) * dtypes[dtype].bytes;
     return (

@@ -1,6 +1,14 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { canRecordCalls } from '@shardwise/collectives';
-import { LineMesh, setRank, type Backend, type ProcessGroup } from '@shardwise/core';
+import {
+  type Backend,
+  checkOptions,
+  LineMesh,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+  setRank,
+} from '@shardwise/core';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
@@ -17,6 +25,11 @@ export interface InitOptions {
   readonly device?: Backend;
 }
 
+const initRules: OptionRules<InitOptions> = {
+  device: option.object('a backend, as await cpu()'),
+  group: option.object('a process group'),
+};
+
 /** The mesh axis of a world whose script makes no mesh of its own. */
 const AXIS = 'dp';
 
@@ -27,6 +40,7 @@ const AXIS = 'dp';
  * Tensors are computed on the rank's device from now on.
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
+  checkOptions('init', options, initRules);
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;

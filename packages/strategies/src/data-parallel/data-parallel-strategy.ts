@@ -1,24 +1,26 @@
 import {
+  checkOptions,
   dtypes,
   elementCount,
   type Layout,
   LayoutError,
-  type Module,
   type ParameterSpec,
   type Plan,
-  type Strategy,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { axisName } from '../options/option-rules.ts';
-import { DataParallel, type DataParallelOptions } from './data-parallel.ts';
+import {
+  DataParallel,
+  type DataParallelOptions,
+  dataParallelRules,
+  type DataParallelStrategy,
+} from './data-parallel.ts';
 import { master } from './scatter-gather.ts';
 
 /**
  * Data parallelism with a master (PyTorch's DataParallel) as a strategy. For what it teaches: rank 0
  * has all of the gradients and the optimizer, sends all parameters in every pass, and waits.
  */
-export function dataParallel(options: DataParallelOptions = {}): Strategy<Module> {
-  checkOptions('dataParallel', options, { axis: axisName });
+export function dataParallel(options: DataParallelOptions = {}): DataParallelStrategy {
+  checkOptions('dataParallel', options, dataParallelRules);
   const { axis = 'dp' } = options;
   return {
     name: 'dataParallel',

@@ -1,31 +1,48 @@
 import {
-  type AxisParams,
   axisOf,
+  type AxisParams,
   broadcast,
+  checkOptions,
   currentSession,
   formatShape,
+  type Gradient,
   LayoutError,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
-  type Parameter,
+  type Plan,
+  type Strategy,
   reduce,
   synchronously,
-  type Tensor,
+  Tensor,
 } from '@shardwise/core';
-import { shareBuffers } from '../distributed-data-parallel/share-buffers.ts';
+import { shareBuffers } from '../share-buffers.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { mapTensors } from '../map-tensors.ts';
+import { TrainedParameters } from '../trained-parameters.ts';
 import { outputParts, type RowPart, rowParts } from './row-parts.ts';
-import { gatherRows, master, runForOthers, scatterRows } from './scatter-gather.ts';
+import { runForOthers } from '../run-for-others.ts';
+import { gatherRows, master, scatterRows } from './scatter-gather.ts';
 
 export interface DataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
 }
+
+/** dataParallel, which gives a DataParallel. */
+export interface DataParallelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<DataParallel<M, Inputs, Output>>;
+}
+export const dataParallelRules: OptionRules<DataParallelOptions> = { axis: option.axisName };
 
 /**
  * Rank 0 holds the model, the batch and the optimizer; in each forward pass it gives all ranks its
@@ -42,25 +59,36 @@ export class DataParallel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
   readonly #axis: string;
-  readonly #removeHooks: readonly (() => void)[];
+  /** Also of parameters that do not train now. */
+  readonly #gradients: readonly Gradient[];
+  readonly #trained: TrainedParameters;
+  readonly #known: KnownParameters;
+  readonly #unmark: () => void;
 
   private constructor(model: M & Model<Inputs, Output>, axis: string) {
     this.module = model;
     this.#axis = axis;
-    const trained = model.parameters().filter(({ requiresGrad }) => requiresGrad);
-    this.#removeHooks = [
-      markAveraged('dataParallel', trained),
-      ...trained.map((parameter) =>
-        parameter.registerPostAccumulateGradHook(() => this.#sumOnMaster(parameter)),
-      ),
-    ];
+    const named = model.namedParameters();
+    this.#known = new KnownParameters('dataParallel', model);
+    this.#unmark = markAveraged('dataParallel', model.parameters());
+    this.#trained = new TrainedParameters(named, axis);
+    this.#gradients = named.map(([, { part }]) => {
+      const gradient: Gradient = part.reduceGradient({
+        expect: () => {},
+        arrive: () => this.#sumOnMaster(gradient),
+        checkUpdate: () => this.#trained.check(),
+      });
+      return gradient;
+    });
   }
 
   /** Checks that all ranks have the same model and gives them rank 0's parameters and buffers. */
   static async create<M extends Module, Inputs extends readonly unknown[], Output>(
     model: M & Model<Inputs, Output>,
-    { axis = 'dp' }: DataParallelOptions = {},
+    options: DataParallelOptions = {},
   ): Promise<DataParallel<M, Inputs, Output>> {
+    checkOptions('dataParallel', options, dataParallelRules);
+    const { axis = 'dp' } = options;
     const tensors: (readonly [string, Tensor])[] = [
       ...model.namedParameters(),
       ...model.namedBuffers(),
@@ -78,9 +106,13 @@ export class DataParallel<
    * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
    * passed on), those of the output are put together along it; scalars become a row each. Shape:
    * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
-   * for an input that requires a gradient: gradients end at the batch.
+   * for an input that requires a gradient: gradients end at the batch; ConfigError for a model that
+   * parameters were put into since.
    */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
+    this.#trained.check();
+    this.#trained.refresh();
     this.replicate();
     const params = this.#params;
     const batch = batchOf(inputs, params.size);
@@ -102,7 +134,7 @@ export class DataParallel<
   replicate(): void {
     const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, master);
     noGrad(() => {
-      for (const parameter of this.module.parameters()) parameter.assign(send(parameter));
+      for (const { part } of this.module.parameters()) part.assign(send(part));
       shareBuffers(
         this.module.namedBuffers().map(([, buffer]) => buffer),
         send,
@@ -117,7 +149,8 @@ export class DataParallel<
 
   /** Ends the sharing of work: the module is an ordinary one again. */
   detach(): M {
-    for (const remove of this.#removeHooks) remove();
+    for (const gradient of this.#gradients) gradient.reduceBy(null);
+    this.#unmark();
     return this.module;
   }
 
@@ -125,18 +158,12 @@ export class DataParallel<
     return axisOf(currentSession().mesh, this.#axis);
   }
 
-  #sumOnMaster(parameter: Parameter): void {
-    const { grad } = parameter;
-    if (grad === null) return;
-    noGrad(() => {
-      const sum = reduce(grad, this.#axis, master);
-      if (this.#params.rank === master) {
-        parameter.setGradientNode(sum.node);
-        return;
-      }
-      runForOthers(sum);
-      parameter.zeroGrad();
-    });
+  #sumOnMaster(gradient: Gradient): void {
+    const own = gradient.local.take();
+    if (own === null) return;
+    const sum = noGrad(() => reduce(new Tensor(own), this.#axis, master));
+    if (this.#params.rank === master) gradient.addReduced(sum.node);
+    else runForOthers(sum);
   }
 }
 

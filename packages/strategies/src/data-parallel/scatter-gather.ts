@@ -1,13 +1,9 @@
-import { type AxisParams, concat, noGrad, sendRecv, type Tensor } from '@shardwise/core';
+import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core';
+import { runForOthers } from '../run-for-others.ts';
 import type { RowPart } from './row-parts.ts';
 
 /** Which rank shares out batches and collects outputs. */
 export const master = 0;
-
-/** Has the program run a collective whose result is of no use on this rank, and keeps 4 bytes of it. */
-export function runForOthers(result: Tensor): void {
-  noGrad(() => result.reshape([result.numel]).slice(0, 0, 1).retain());
-}
 
 /** The master's rows, a part for each rank. Shape: x [B, ..] -> [rows of this rank, ..]. */
 export function scatterRows(
@@ -17,7 +13,10 @@ export function scatterRows(
 ): Tensor {
   const rowsOf = ({ start, stop }: RowPart): Tensor => x.slice(0, start, stop);
   const { [rank]: mine = { start: 0, stop: 0 } } = parts;
-  if (rank !== master) return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank));
+  // What arrives is kept: a later run that computes something of it again must not receive it again.
+  if (rank !== master) {
+    return sendRecv(rowsOf(mine), axis, route(parts.length, master, rank)).retain();
+  }
   parts.forEach((part, to) => {
     if (to !== master) runForOthers(sendRecv(rowsOf(part), axis, route(parts.length, master, to)));
   });
@@ -36,17 +35,14 @@ export function gatherRows(
   const total = parts.at(-1)?.stop ?? 0;
   const { [rank]: mine = { start: 0, stop: total } } = parts;
   if (rank !== master) {
-    const sent = sendRecv(y, axis, route(parts.length, rank, master));
-    runForOthers(sent);
+    const sent = sendRecv(y, axis, route(parts.length, rank, master)).retain();
     const others = y.shape.slice(1).map(() => 0);
     return sent.pad([mine.start, ...others], [total - mine.stop, ...others]);
   }
   const arrived = parts.map(({ start, stop }, from) => {
     if (from === master) return y;
     // No row of these arrives anywhere; they give the shape, and the gradient its way back.
-    const rows = sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master));
-    runForOthers(rows);
-    return rows;
+    return sendRecv(y.slice(0, 0, stop - start), axis, route(parts.length, from, master)).retain();
   });
   return concat(arrived, 0);
 }

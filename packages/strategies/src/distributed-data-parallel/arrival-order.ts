@@ -1,16 +1,17 @@
 import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core';
-import { bytesNow } from './bytes-now.ts';
+import { bytesNow } from '../bytes-now.ts';
 
 /**
  * The order in which gradients arrive, as rank 0 sees it in its first pass; other ranks may see
- * another one. It travels in the program of that pass, so that all ranks know it from the same
- * realization on, and go on with other buckets at the same time.
+ * another one. It travels in the program of that pass. A rank knows it as soon as it computes
+ * something, which need not be at the same time as the others; so all go on with it after the first update.
  */
 export class ArrivalOrder {
   readonly #count: number;
   readonly #axis: string;
   readonly #seen: number[] = [];
   #shared: Tensor | null = null;
+  #isSettled = false;
   #isDone = false;
 
   /** Of `count` gradients. */
@@ -31,9 +32,14 @@ export class ArrivalOrder {
     this.#shared = broadcast(fromData(order, [this.#count], 'i32'), this.#axis).retain();
   }
 
-  /** Rank 0's order, once, after it has travelled; undefined before, and where a device cannot be read at once. */
+  /** An update is built: the run of it is the last one that has to send the order, on all ranks. */
+  settle(): void {
+    this.#isSettled = this.#shared !== null;
+  }
+
+  /** Rank 0's order, once, after the update; undefined before, and where a device cannot be read at once. */
   take(): readonly number[] | undefined {
-    if (this.#shared === null || this.#isDone) return undefined;
+    if (this.#shared === null || !this.#isSettled || this.#isDone) return undefined;
     const bytes = bytesNow(this.#shared);
     if (bytes === undefined) return undefined;
     this.#isDone = true;

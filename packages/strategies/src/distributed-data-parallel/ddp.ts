@@ -1,18 +1,20 @@
 import {
+  checkOptions,
+  type DType,
   dtypes,
   elementCount,
-  LayoutError,
   type Layout,
-  type Module,
+  LayoutError,
   type Plan,
-  type Strategy,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import { gradientDtypeOf } from '../mixed-precision/mixed-precision.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
 import {
   ddpOptionRules,
   DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type DistributedDataParallelStrategy,
 } from './distributed-data-parallel.ts';
 
 function replicated(shape: readonly number[]): Layout {
@@ -20,8 +22,10 @@ function replicated(shape: readonly number[]): Layout {
 }
 
 /** Data parallelism with replicated states (PyTorch's DistributedDataParallel) as a strategy. Throws ConfigError for options out of range. */
-export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Module> {
+export function ddp(options: DistributedDataParallelOptions = {}): DistributedDataParallelStrategy {
   checkOptions('ddp', options, ddpOptionRules);
+  const { mixedPrecision } = options;
+  checkMixedPrecision(mixedPrecision);
   const axis = options.axis ?? 'dp';
   const limit = options.bucketBytes ?? bucketBytes;
   return {
@@ -38,11 +42,15 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Modu
           { axis, axes },
         );
       }
-      const trained = parameters.filter((p) => p.requiresGrad).toReversed();
-      const bytesOf = (names: readonly string[]): number =>
+      const bytesOf = (names: readonly string[], sent?: DType): number =>
         parameters
           .filter((p) => names.includes(p.name))
-          .reduce((sum, p) => sum + elementCount(p.shape) * dtypes[p.dtype].bytes, 0);
+          .reduce((sum, p) => sum + elementCount(p.shape) * dtypes[sent ?? p.dtype].bytes, 0);
+      const gradientDtype = gradientDtypeOf(mixedPrecision);
+      const trained = parameters
+        .filter((p) => p.requiresGrad)
+        .map((p) => ({ ...p, dtype: gradientDtype ?? p.dtype }))
+        .toReversed();
       const buckets = assignBuckets(trained, [Math.min(firstBucketBytes, limit), limit]).map(
         ({ indices }) => indices.flatMap((index) => trained[index]?.name ?? []),
       );
@@ -73,9 +81,12 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy<Modu
                   axis,
                   when: 'backward' as const,
                   parameters: names,
-                  bytes: bytesOf(names),
+                  bytes: bytesOf(names, gradientDtype),
                 })),
               ],
+        ...(mixedPrecision === undefined || gradientDtype === undefined
+          ? {}
+          : { lowPrecision: { parameterDtype: mixedPrecision.parameterDtype, gradientDtype } }),
       };
     },
     apply: (_, model) => DistributedDataParallel.create(model, options),

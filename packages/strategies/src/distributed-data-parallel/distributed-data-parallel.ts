@@ -1,26 +1,27 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   ConfigError,
   currentSession,
   isGradEnabled,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
+  type Plan,
+  type Strategy,
   synchronously,
   type Tensor,
 } from '@shardwise/core';
+import { BufferSharing } from '../buffer-sharing.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
-import { checkOptions } from '../options/check-options.ts';
-import {
-  axisName,
-  callback,
-  checkedLater,
-  flag,
-  type OptionRules,
-  positive,
-} from '../options/option-rules.ts';
+import { KnownParameters } from '../known-parameters.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import { lowerPrecision } from '../mixed-precision/lower-precision.ts';
+import { gradientDtypeOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireSameModel } from '../same-model.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { allReduceHook } from './all-reduce-hook.ts';
@@ -28,39 +29,55 @@ import { bucketBytes, firstBucketBytes } from './buckets.ts';
 import type { CommHook } from './comm-hook.ts';
 import type { Joinable, JoinContext, JoinHook } from './join.ts';
 import { Reducer } from './reducer.ts';
-import { shareBuffers } from './share-buffers.ts';
 
 export interface DistributedDataParallelOptions {
   /** The mesh axis over which the batch is split. Default: `dp`. */
   readonly axis?: string;
   /** Default: 25 MiB. The first bucket to leave holds at most 1 MiB, so that communication starts early. */
   readonly bucketBytes?: number;
-  /** Rank 0's buffers (batch-norm statistics) go to all ranks before each forward. Default: true. */
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation. Default: true.
+   */
   readonly broadcastBuffers?: boolean;
-  /** Default: false, and a parameter without gradient is an error that names it. */
+  /**
+   * Parameters that no loss of a step uses count as zero. Default: false, and an update of a parameter
+   * without gradient is an error that names it.
+   */
   readonly findUnusedParameters?: boolean;
   /**
-   * Every pass uses the parameters that the first one used; others count as zero, and buckets need
-   * not wait for them. A pass that differs is an error that names what differs. Default: false.
+   * Every step uses the parameters that the first one used; others count as zero. The update of a step
+   * that differs is an error that names what differs. Default: false.
    */
   readonly staticGraph?: boolean;
   /** Gradients always are views of the message that they were averaged in; false is refused. */
   readonly gradientAsBucketView?: boolean;
   /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
   readonly commHook?: CommHook;
+  /** What is stored and reduced in fewer bits; each rank updates all parameters in f32. Default: everything is f32. */
+  readonly mixedPrecision?: MixedPrecision;
   /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
   readonly gradientPredivideFactor?: number;
 }
 
+/** ddp, which gives a DistributedDataParallel. */
+export interface DistributedDataParallelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<DistributedDataParallel<M, Inputs, Output>>;
+}
+
 export const ddpOptionRules: OptionRules<DistributedDataParallelOptions> = {
-  axis: axisName,
-  bucketBytes: positive,
-  broadcastBuffers: flag,
-  findUnusedParameters: flag,
-  staticGraph: flag,
-  gradientAsBucketView: flag,
-  commHook: callback,
-  gradientPredivideFactor: checkedLater,
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  broadcastBuffers: option.flag,
+  findUnusedParameters: option.flag,
+  staticGraph: option.flag,
+  gradientAsBucketView: option.flag,
+  commHook: option.callback(),
+  gradientPredivideFactor: option.number,
+  mixedPrecision: option.object(),
 };
 
 /**
@@ -73,8 +90,10 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
 {
   readonly module: M & Model<Inputs, Output>;
   readonly #reducer: Reducer;
+  readonly #known: KnownParameters;
   readonly #axis: string;
-  readonly #broadcastBuffers: boolean;
+  /** Null where each rank keeps its own buffers. */
+  readonly #bufferSharing: BufferSharing | null;
   readonly #unmark: () => void;
   #join: JoinContext | null = null;
 
@@ -86,8 +105,9 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   ) {
     this.module = model;
     this.#reducer = reducer;
+    this.#known = new KnownParameters('ddp', model);
     this.#axis = axis;
-    this.#broadcastBuffers = broadcastBuffers;
+    this.#bufferSharing = broadcastBuffers ? new BufferSharing(model) : null;
     this.#unmark = markAveraged('ddp', model.parameters());
   }
 
@@ -101,7 +121,8 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
   ): Promise<DistributedDataParallel<M, Inputs, Output>> {
     checkOptions('ddp', options, ddpOptionRules);
     const { axis = 'dp', broadcastBuffers = true, findUnusedParameters = false } = options;
-    const { staticGraph = false } = options;
+    const { staticGraph = false, mixedPrecision } = options;
+    checkMixedPrecision(mixedPrecision);
     const hook = hookOf(options);
     const parameters = [...model.namedParameters()];
     requireUnaveraged('ddp of a model', parameters);
@@ -109,32 +130,38 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     const tensors: (readonly [string, Tensor])[] = [...parameters, ...model.namedBuffers()];
     await requireSameModel(tensors, currentSession().mesh.group(axis));
     await broadcastAll(
-      tensors.map(([, t]) => t),
+      tensors.map(([, { part }]) => part),
       axis,
     );
+    if (mixedPrecision !== undefined) await lowerPrecision(model, mixedPrecision);
     const limit = options.bucketBytes ?? bucketBytes;
-    const reducer = new Reducer(parameters, {
+    const parts = model.namedParameters().map(([name, { part }]) => [name, part] as const);
+    const reducer = new Reducer(parts, {
       axis,
       bucketLimitsBytes: [Math.min(firstBucketBytes, limit), limit],
       findUnusedParameters,
       staticGraph,
       hook,
+      gradientDtype: gradientDtypeOf(mixedPrecision),
     });
     return new DistributedDataParallel<M, Inputs, Output>(model, reducer, axis, broadcastBuffers);
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
     const { enabled } = this.#reducer;
-    const buffers = this.#broadcastBuffers && this.module.training && enabled;
+    const buffers = this.#bufferSharing?.begin({ synchronizes: enabled }) ?? false;
     const gradients = enabled && isGradEnabled();
     const join = this.#join;
     noGrad(() => {
       if (join !== null) {
+        this.#reducer.announce(gradients);
         join.notify(this, { gradients, buffers });
         this.#scaleFor(join);
       }
       if (!buffers) return;
-      this.#share(
+      this.#bufferSharing?.share(
         join === null
           ? (message) => broadcast(message, this.#axis)
           : (message) => join.fromFirstActive(message),
@@ -149,17 +176,22 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     return {
       shadow: async ({ gradients, buffers }) => {
         noGrad(() => {
-          if (buffers) this.#share((message) => context.fromOthers(message));
+          if (buffers) this.#bufferSharing?.share((message) => context.fromOthers(message));
           this.#scaleFor(context);
           if (gradients) this.#reducer.shadow();
         });
         await currentSession().realize([]);
       },
-      finish: (root) =>
-        broadcastAll([...this.module.parameters(), ...this.#buffers()], this.#axis, root),
+      finish: (root) => {
+        const buffers = this.module.namedBuffers().map(([, buffer]) => buffer);
+        this.#bufferSharing?.settle();
+        const parts = this.module.parameters().map(({ part }) => part);
+        return broadcastAll([...parts, ...buffers], this.#axis, root);
+      },
       leave: () => {
         this.#join = null;
         this.#reducer.scale = null;
+        this.#reducer.endAnnouncements();
       },
     };
   }
@@ -179,19 +211,11 @@ export class DistributedDataParallel<M extends Module, Inputs extends readonly u
     return this.#reducer.bucketNames;
   }
 
-  /** Ends the averaging: the module is an ordinary one again. */
+  /** Ends the averaging: the module is an ordinary one again, but for mixed precision, in which it stays. */
   detach(): M {
     this.#reducer.detach();
     this.#unmark();
     return this.module;
-  }
-
-  #buffers(): Tensor[] {
-    return this.module.namedBuffers().map(([, buffer]) => buffer);
-  }
-
-  #share(send: (message: Tensor) => Tensor): void {
-    shareBuffers(this.#buffers(), send);
   }
 
   #scaleFor(join: JoinContext): void {

@@ -1,14 +1,17 @@
 import {
   allReduce,
   axisOf,
+  checkOptions,
   currentSession,
   DataError,
   fromData,
   noGrad,
+  option,
+  type OptionRules,
   type Tensor,
   zeros,
 } from '@shardwise/core';
-import { bytesNow } from './bytes-now.ts';
+import { bytesNow } from '../bytes-now.ts';
 
 export interface JoinOptions {
   /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
@@ -18,6 +21,12 @@ export interface JoinOptions {
   /** When a rank runs out of batches all stop, after that step, with a DataError. Default: false. */
   readonly throwOnEarlyTermination?: boolean;
 }
+
+const joinRules: OptionRules<JoinOptions> = {
+  axis: option.axisName,
+  divideByInitialWorldSize: option.flag,
+  throwOnEarlyTermination: option.flag,
+};
 
 /** What the ranks that have a batch do in a step, and others must do with them. */
 export interface JoinedStep {
@@ -50,14 +59,13 @@ export class JoinContext {
   readonly #leader: Joinable | undefined;
   #latest: Tensor | null = null;
 
-  constructor(
-    joinables: readonly Joinable[],
-    {
+  constructor(joinables: readonly Joinable[], options: JoinOptions = {}) {
+    checkOptions('join', options, joinRules);
+    const {
       axis = 'dp',
       divideByInitialWorldSize = true,
       throwOnEarlyTermination = false,
-    }: JoinOptions = {},
-  ) {
+    } = options;
     this.#leader = joinables[0];
     this.#axis = axis;
     this.divideByInitialWorldSize = divideByInitialWorldSize;

@@ -1,4 +1,5 @@
 import {
+  checkOptions,
   CheckpointError,
   ConfigError,
   elementCount,
@@ -7,13 +8,15 @@ import {
   Generator,
   type GeneratorState,
   type HostArray,
+  hostArray,
   type HostArrays,
+  option,
+  type OptionRules,
   sameShape,
   type Shape,
   type Tensor,
+  withDefaults,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { checkedLater, count, flag, type OptionRules } from '../options/option-rules.ts';
 
 /** PyTorch's PowerSGDState, with its defaults. */
 export interface PowerSgdOptions {
@@ -44,13 +47,23 @@ export interface PowerSgdStateDict {
 }
 
 const optionRules: OptionRules<PowerSgdOptions> = {
-  matrixApproximationRank: checkedLater,
-  startIteration: checkedLater,
-  minCompressionRate: checkedLater,
-  useErrorFeedback: flag,
-  warmStart: flag,
-  orthogonalizationEpsilon: checkedLater,
-  seed: count,
+  matrixApproximationRank: option.number,
+  startIteration: option.number,
+  minCompressionRate: option.number,
+  useErrorFeedback: option.flag,
+  warmStart: option.flag,
+  orthogonalizationEpsilon: option.nonNegative,
+  seed: option.count,
+};
+
+const defaults: Required<PowerSgdOptions> = {
+  matrixApproximationRank: 1,
+  startIteration: 1000,
+  minCompressionRate: 2,
+  useErrorFeedback: true,
+  warmStart: true,
+  orthogonalizationEpsilon: 0,
+  seed: 0,
 };
 
 /** A gradient as a matrix, with what is kept of it between steps. */
@@ -75,16 +88,7 @@ export class PowerSgdState {
   /** Throws ConfigError for options out of range. */
   constructor(options: PowerSgdOptions) {
     checkOptions('powerSgdHook', options, optionRules);
-    this.#options = {
-      matrixApproximationRank: 1,
-      startIteration: 1000,
-      minCompressionRate: 2,
-      useErrorFeedback: true,
-      warmStart: true,
-      orthogonalizationEpsilon: 0,
-      seed: 0,
-      ...options,
-    };
+    this.#options = withDefaults(defaults, options);
     checkRanges(this.#options);
     this.orthogonalizationEpsilon = this.#options.orthogonalizationEpsilon;
     this.#random = new Generator(this.#options.seed);
@@ -175,7 +179,7 @@ async function readAll(kept: ReadonlyMap<string, Tensor>): Promise<HostArrays> {
   for (const [name, tensor] of kept) {
     const { dtype, shape } = tensor;
     const bytes = new Uint8Array(Float32Array.from(await tensor.data(), Number).buffer);
-    arrays[name] = { dtype, shape, bytes };
+    arrays[name] = hostArray(dtype, shape, bytes);
   }
   return arrays;
 }

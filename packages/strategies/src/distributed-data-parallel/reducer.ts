@@ -1,35 +1,59 @@
 import {
   axisOf,
   currentSession,
+  type DType,
+  type Gradient,
   noGrad,
   queueAfterBackward,
   TensorStateError,
-  type Tensor,
+  Tensor,
+  type Update,
   zeros,
 } from '@shardwise/core';
+import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
-import { assignBuckets } from './buckets.ts';
+import { assignBuckets, type BucketItem } from './buckets.ts';
 import { type CommHook, runHook } from './comm-hook.ts';
 import { GradBucket } from './grad-bucket.ts';
-import { UsedSet } from './used-set.ts';
+import { UsedParameters } from './used-parameters.ts';
 
 export interface ReducerOptions {
   readonly axis: string;
   /** Limits of the first and of the later buckets. */
   readonly bucketLimitsBytes: readonly number[];
-  /** Parameters that a backward pass does not reach count as zero instead of being an error. */
+  /** Parameters that a step does not use count as zero instead of being an error. */
   readonly findUnusedParameters: boolean;
-  /** All passes use the parameters that the first one used; the others count as zero. */
+  /** All steps use the parameters that the first one used; the others count as zero. */
   readonly staticGraph: boolean;
   /** How a bucket is averaged. */
   readonly hook: CommHook;
+  /** Of gradients; undefined: as their parameters. */
+  readonly gradientDtype: DType | undefined;
+}
+
+/** A parameter and what it collects. */
+interface Leaf {
+  readonly name: string;
+  readonly parameter: Tensor;
+  readonly gradient: Gradient;
+}
+
+/** A backward pass that is under way. */
+interface Pass {
+  readonly sends: boolean;
+  /** What it has still to come to, and how often: parameters may stand in several places for it. */
+  readonly awaited: Map<number, number>;
+  /** How many buckets have left. */
+  launched: number;
 }
 
 /**
  * Averages gradients over an axis while backward is still building graph: a bucket's all-reduce
  * enters the program where its last gradient does, so that it runs while older layers compute.
+ * Each pass sends each bucket once, in one order, whatever parameters a rank's loss uses: so ranks stay
+ * together with several losses, too. What has been averaged is added up and not averaged again.
  * Buckets are filled in the reverse order of the parameters, after the first pass in the order in
- * which rank 0's gradients arrived, and always leave in one order on all ranks.
+ * which rank 0's gradients arrived.
  */
 export class Reducer {
   /** Set to false to let gradients accumulate on this rank (noSync). */
@@ -37,151 +61,211 @@ export class Reducer {
   /** What averages are multiplied by, where not all ranks have a batch. Shape: []. */
   scale: Tensor | null = null;
   readonly #options: ReducerOptions;
-  readonly #names: readonly string[];
-  readonly #parameters: readonly Tensor[];
-  readonly #removeHooks: (() => void)[] = [];
+  readonly #leaves: readonly Leaf[];
   /** Null where buckets stay as they are. */
-  readonly #order: ArrivalOrder | null;
-  readonly #used: UsedSet | null;
+  readonly #arrivals: ArrivalOrder | null;
+  readonly #trained: TrainedParameters;
+  readonly #used: UsedParameters;
+  /** In which buckets are filled. */
+  #order: readonly number[];
   #buckets: readonly (readonly number[])[];
-  #arrived = new Set<number>();
-  #launched = 0;
-  #underWay = false;
+  #pass: Pass | null = null;
+  /** The next pass that other ranks have been told of; null where they need not be. */
+  #announced: 'none' | 'one' | null = null;
 
+  /** Takes the gradients of all parameters, also of those that do not train now. */
   constructor(
     parameters: readonly (readonly [name: string, parameter: Tensor])[],
     options: ReducerOptions,
   ) {
     const { axis, findUnusedParameters, staticGraph } = options;
     this.#options = options;
-    const trained = parameters.filter(([, parameter]) => parameter.requiresGrad).toReversed();
-    this.#names = trained.map(([name]) => name);
-    this.#parameters = trained.map(([, parameter]) => parameter);
-    this.#buckets = this.#bucketsOf(this.#parameters.map((_, index) => index));
+    const named = parameters.toReversed();
+    this.#leaves = named.map(([name, parameter], index) => ({
+      name,
+      parameter,
+      gradient: parameter.reduceGradient({
+        expect: () => this.#expect(index),
+        arrive: () => this.#arrive(index),
+        checkUpdate: (update) => this.#checkUpdate(index, update),
+      }),
+    }));
+    this.#trained = new TrainedParameters(named, axis);
+    this.#used = new UsedParameters(
+      this.#leaves.map(({ name, parameter, gradient }) => ({
+        name,
+        leaf: parameter,
+        isTrained: () => parameter.requiresGrad,
+        gradient,
+      })),
+      staticGraph ? 'static' : findUnusedParameters ? 'any' : 'all',
+    );
+    this.#order = named.map((_, index) => index);
+    this.#buckets = this.#fillBuckets();
     // Which gradients arrive may change from pass to pass where some are unused.
     const rebuilds =
       axisOf(currentSession().mesh, axis).size > 1 && (staticGraph || !findUnusedParameters);
-    this.#order = rebuilds ? new ArrivalOrder(trained.length, axis) : null;
-    this.#used = staticGraph ? new UsedSet(this.#names) : null;
-    this.#parameters.forEach((parameter, index) => {
-      this.#removeHooks.push(parameter.registerPostAccumulateGradHook(() => this.#arrive(index)));
-    });
+    this.#arrivals = rebuilds ? new ArrivalOrder(named.length, axis) : null;
   }
 
   /** Parameter names of each bucket, in the order in which the buckets leave. */
   get bucketNames(): readonly (readonly string[])[] {
-    return this.#buckets.map((indices) => indices.map((index) => this.#names[index] ?? ''));
+    return this.#buckets.map((indices) => indices.map((index) => this.#leaves[index]?.name ?? ''));
   }
 
-  /** Takes the hooks off the parameters. */
+  /** Leaves gradients to the parameters again. */
   detach(): void {
-    for (const remove of this.#removeHooks.splice(0)) remove();
+    for (const { gradient } of this.#leaves) gradient.reduceBy(null);
+  }
+
+  /**
+   * Ranks without a batch (`join`) take part in one pass for each that is announced: `sends` says whether
+   * the forward pass that begins will have one. Throws TensorStateError where the pass before had none.
+   */
+  announce(sends: boolean): void {
+    if (this.#announced === 'one') throw unannouncedError('none before the next forward pass');
+    this.#announced = sends ? 'one' : 'none';
+  }
+
+  /** Passes need not be announced any more: all ranks have sent and computed the same ones. */
+  endAnnouncements(): void {
+    this.#announced = null;
+    this.#arrivals?.settle();
   }
 
   /** Takes part in a pass of the other ranks, with gradients of zeros. */
   shadow(): void {
-    for (const parameter of this.#parameters) parameter.zeroGrad();
-    this.#rebuild();
-    this.#launchAll();
-    this.#end();
+    for (const { gradient } of this.#leaves) gradient.clear();
+    this.#used.beginPassOfOthers();
+    this.#buckets.forEach((bucket, index) => this.#launch(bucket, index));
+    this.#arrivals?.share();
   }
 
-  #bucketsOf(order: readonly number[]): readonly (readonly number[])[] {
-    const parameters = order.flatMap((index) => this.#parameters[index] ?? []);
-    return assignBuckets(parameters, this.#options.bucketLimitsBytes).map(({ indices }) =>
+  #fillBuckets(): readonly (readonly number[])[] {
+    const order = this.#order.filter((index) => this.#trained.flags[index]);
+    const items = order.map((index) => this.#typeOf(index));
+    return assignBuckets(items, this.#options.bucketLimitsBytes).map(({ indices }) =>
       indices.flatMap((position) => order[position] ?? []),
     );
   }
 
-  #rebuild(): void {
-    const order = this.#order?.take();
-    if (order !== undefined) this.#buckets = this.#bucketsOf(order);
+  #typeOf(index: number): BucketItem {
+    const { shape = [], dtype = 'f32' } = this.#leaves[index]?.parameter ?? {};
+    return { shape, dtype: this.#options.gradientDtype ?? dtype };
+  }
+
+  /** Of this rank, and of earlier passes inside noSync. */
+  #localOf(index: number): Tensor {
+    const node = this.#leaves[index]?.gradient.local.node ?? null;
+    if (node !== null) return new Tensor(node);
+    const { shape, dtype } = this.#typeOf(index);
+    return zeros(shape, dtype);
+  }
+
+  #refillBuckets(): void {
+    // Inside join, ranks without a batch do not know of updates.
+    const order = this.#announced === null ? this.#arrivals?.take() : undefined;
+    this.#order = order ?? this.#order;
+    const changed = this.#trained.refresh();
+    if (changed || order !== undefined) this.#buckets = this.#fillBuckets();
+  }
+
+  #expect(index: number): void {
+    if (this.#pass === null) {
+      this.#trained.check();
+      if (this.enabled) this.#takeAnnounced();
+      this.#pass = { sends: this.enabled, awaited: new Map(), launched: 0 };
+      queueAfterBackward((completed) => this.#finish(completed));
+      this.#used.beginPass();
+      if (this.enabled) this.#refillBuckets();
+    }
+    const { awaited } = this.#pass;
+    awaited.set(index, (awaited.get(index) ?? 0) + 1);
   }
 
   #arrive(index: number): void {
-    if (!this.enabled) return;
-    if (!this.#underWay) {
-      this.#underWay = true;
-      this.#rebuild();
-      queueAfterBackward(() => this.#finish());
-    }
-    this.#order?.arrive(index);
-    this.#arrived.add(index);
-    try {
-      this.#launchComplete();
-    } catch (error) {
-      this.#end();
-      throw error;
-    }
+    this.#used.arrive(index);
+    const pass = this.#pass;
+    if (pass === null || !pass.sends) return;
+    this.#arrivals?.arrive(index);
+    const left = (pass.awaited.get(index) ?? 1) - 1;
+    if (left > 0) pass.awaited.set(index, left);
+    else pass.awaited.delete(index);
+    this.#launchComplete(pass);
   }
 
-  #launchComplete(): void {
+  #launchComplete(pass: Pass): void {
     for (;;) {
-      const bucket = this.#buckets[this.#launched];
-      if (bucket === undefined || !bucket.every((index) => this.#isComplete(index))) return;
-      this.#launch(bucket, this.#launched);
-      this.#launched++;
+      const bucket = this.#buckets[pass.launched];
+      if (bucket === undefined || bucket.some((index) => pass.awaited.has(index))) return;
+      this.#launch(bucket, pass.launched);
+      pass.launched++;
     }
-  }
-
-  #isComplete(index: number): boolean {
-    return this.#arrived.has(index) || (this.#used?.isUnused(index) ?? false);
   }
 
   #launch(indices: readonly number[], number: number): void {
-    const parameters = indices.flatMap((index) => this.#parameters[index] ?? []);
+    const leaves = indices.flatMap((index) => this.#leaves[index] ?? []);
     noGrad(() => {
       const bucket = new GradBucket({
         index: number,
         isLast: number === this.#buckets.length - 1,
         axis: this.#options.axis,
-        names: indices.flatMap((index) => this.#names[index] ?? []),
-        parameters,
-        gradients: parameters.map(({ grad, shape, dtype }) => grad ?? zeros(shape, dtype)),
+        names: leaves.map(({ name }) => name),
+        parameters: leaves.map(({ parameter }) => parameter),
+        gradients: indices.map((index) => this.#localOf(index)),
       });
       const averaged = runHook(this.#options.hook, bucket);
-      const { scale } = this;
-      const scaled = scale === null ? averaged : averaged.map((each) => each.mul(scale));
-      parameters.forEach((parameter, position) => {
-        const gradient = scaled[position];
-        if (gradient !== undefined) parameter.setGradientNode(gradient.node);
+      indices.forEach((index, position) => {
+        const { [position]: mean } = averaged;
+        const gradient = this.#leaves[index]?.gradient;
+        if (mean === undefined || gradient === undefined) return;
+        if (gradient.local.take() === null) this.#used.sendZeros(index);
+        gradient.addReduced((this.scale === null ? mean : mean.mul(this.scale)).node);
       });
     });
   }
 
-  #launchAll(): void {
-    this.#parameters.forEach((_, index) => this.#arrived.add(index));
-    this.#launchComplete();
+  /** What the pass does not come to, as no gradient flows there, is sent as zeros. */
+  #finish(completed: boolean): void {
+    const pass = this.#pass;
+    this.#pass = null;
+    if (pass === null || !pass.sends || !completed) return;
+    pass.awaited.clear();
+    this.#launchComplete(pass);
+    this.#arrivals?.share();
   }
 
-  #finish(): void {
-    const { findUnusedParameters, staticGraph } = this.#options;
-    const arrived = new Set(this.#arrived);
-    const missing = this.#names.filter((_, index) => !arrived.has(index));
-    try {
-      this.#used?.finish(arrived);
-      if (missing.length > 0 && (findUnusedParameters || staticGraph)) this.#launchAll();
-      if (this.#launched < this.#buckets.length) throw unusedError(missing, this.#names.length);
-    } finally {
-      this.#end();
-    }
+  #takeAnnounced(): void {
+    if (this.#announced === 'none') throw unannouncedError('a second backward pass of it');
+    if (this.#announced !== null) this.#announced = 'none';
   }
 
-  #end(): void {
-    if (this.#launched === this.#buckets.length) this.#order?.share();
-    this.#arrived = new Set();
-    this.#launched = 0;
-    this.#underWay = false;
+  #checkUpdate(index: number, update: Update): void {
+    this.#trained.check();
+    this.#arrivals?.settle();
+    if (update.takesLocalGradients) return;
+    if (this.#leaves[index]?.gradient.local.isEmpty === false) throw this.#localError(update);
+    this.#used.check(index, update);
+  }
+
+  #localError({ leaves }: Update): TensorStateError {
+    const updated = this.#leaves.filter(({ parameter }) => leaves.has(parameter));
+    const local = updated.flatMap(({ name, gradient }) => (gradient.local.isEmpty ? [] : [name]));
+    return new TensorStateError(
+      {
+        asked: 'to update parameters by the means of their gradients over ranks',
+        found: `${local.length} of ${updated.length} parameters have gradients of this rank alone, which no backward pass outside of noSync has averaged: ${local.join(', ')}`,
+        todo: 'Call the last backward() of a step outside of noSync, before parameters of it are frozen',
+      },
+      { parameters: local },
+    );
   }
 }
 
-function unusedError(missing: readonly string[], total: number): TensorStateError {
-  return new TensorStateError(
-    {
-      asked: 'to average the gradients of this backward pass over ranks',
-      found: `${missing.length} of ${total} parameters got no gradient: ${missing.join(', ')}`,
-      todo: 'Use every parameter in the loss, freeze unused ones with requiresGrad_(false), or pass findUnusedParameters: true',
-    },
-    { missing },
-  );
+function unannouncedError(found: string): TensorStateError {
+  return new TensorStateError({
+    asked: 'one backward pass for each forward pass inside join',
+    found: `${found}, which ranks that have no batch would not take part in`,
+    todo: 'Add up the losses of a forward pass and call backward() once; evaluate inside noGrad',
+  });
 }

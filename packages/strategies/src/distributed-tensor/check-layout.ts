@@ -24,6 +24,12 @@ export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxi
       'Shard a dim; rows of elements are for the states of parameters',
     );
   }
+  if (layout.varying !== undefined && layout.varying.length > 0) {
+    throw refuse(
+      `a value of its own on each rank of ${layout.varying.join(', ')}`,
+      'Leave it out: the ranks have one tensor together',
+    );
+  }
   const named = [...layout.dims.flat(), ...layout.partial];
   const mesh = axes.map(({ name, size }) => `${name} ${size}`).join(' x ');
   const unknown = named.find((axis) => !axes.some(({ name }) => name === axis));

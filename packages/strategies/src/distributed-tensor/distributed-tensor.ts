@@ -1,9 +1,13 @@
 import {
+  checkOptions,
   currentSession,
-  formatShape,
-  LayoutError,
   type DType,
+  formatShape,
   type Layout,
+  LayoutError,
+  option,
+  type OptionRules,
+  printing,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
@@ -24,6 +28,11 @@ export interface DistributedReduceOptions {
   readonly keepDim?: boolean;
 }
 
+export interface DistributedMatmulOptions {
+  /** Of the last two dims of the other tensor, before the product. */
+  readonly transposeB?: boolean;
+}
+
 export interface DistributedCrossEntropyOptions {
   /** Default mean, over the targets that are not ignored. */
   readonly reduction?: 'mean' | 'sum' | 'none';
@@ -33,6 +42,14 @@ export interface DistributedCrossEntropyOptions {
   readonly labelSmoothing?: number;
 }
 
+const reduceRules: OptionRules<DistributedReduceOptions> = { keepDim: option.flag };
+const matmulRules: OptionRules<DistributedMatmulOptions> = { transposeB: option.flag };
+const crossEntropyRules: OptionRules<DistributedCrossEntropyOptions> = {
+  reduction: option.oneOf('mean', 'sum', 'none'),
+  ignoreIndex: option.integer(-(2 ** 31)),
+  labelSmoothing: option.share,
+};
+
 /**
  * A tensor whose parts lie on the ranks of this rank's mesh, as PyTorch's DTensor. `shape` and ops
  * are of the whole; each rank holds and computes its part, and what must travel enters the graph.
@@ -40,6 +57,15 @@ export interface DistributedCrossEntropyOptions {
  * their values do. Throws LayoutError where an op does not fit the layouts. Letters in shapes as in Tensor.
  */
 export class DistributedTensor {
+  static {
+    const prints = printing<DistributedTensor>((tensor, form) => {
+      const { dtype, shape, layout } = tensor;
+      const whole = `DistributedTensor ${dtype} ${formatShape(shape)}, ${formatLayout(layout)}`;
+      return form === 'line' ? whole : `${whole}; this rank has\n${tensor.toLocal().toString()}`;
+    });
+    Object.defineProperties(this.prototype, prints);
+  }
+
   readonly shape: Shape;
   readonly layout: Layout;
   readonly #local: Tensor;
@@ -154,15 +180,23 @@ export class DistributedTensor {
 
   // Reductions over `dims` (all when absent). Shape: N -> N without dims.
   /** Over sharded dims: a partial sum. */
-  sum(dims?: number | readonly number[], options?: DistributedReduceOptions): DistributedTensor {
-    return this.#run({ op: 'sum', dims: this.#dims(dims), keepDim: options?.keepDim ?? false });
+  sum(
+    dims?: number | readonly number[],
+    options: DistributedReduceOptions = {},
+  ): DistributedTensor {
+    checkOptions('sum', options, reduceRules);
+    return this.#run({ op: 'sum', dims: this.#dims(dims), keepDim: options.keepDim ?? false });
   }
   mean(dims?: number | readonly number[], options?: DistributedReduceOptions): DistributedTensor {
     const count = this.#dims(dims).reduce((product, dim) => product * (this.shape[dim] ?? 1), 1);
     return this.sum(dims, options).div(count);
   }
-  max(dims?: number | readonly number[], options?: DistributedReduceOptions): DistributedTensor {
-    return this.#run({ op: 'max', dims: this.#dims(dims), keepDim: options?.keepDim ?? false });
+  max(
+    dims?: number | readonly number[],
+    options: DistributedReduceOptions = {},
+  ): DistributedTensor {
+    checkOptions('max', options, reduceRules);
+    return this.#run({ op: 'max', dims: this.#dims(dims), keepDim: options.keepDim ?? false });
   }
   /** Shape: N -> N. */
   softmax(dim = -1): DistributedTensor {
@@ -190,10 +224,8 @@ export class DistributedTensor {
     return this.permute(order.with(a, b).with(b, a));
   }
   /** Batch dims broadcast. Shape: this [.., M, K], other [.., K, N] -> [.., M, N]. */
-  matmul(
-    other: DistributedTensor,
-    options: { readonly transposeB?: boolean } = {},
-  ): DistributedTensor {
+  matmul(other: DistributedTensor, options: DistributedMatmulOptions = {}): DistributedTensor {
+    checkOptions('matmul', options, matmulRules);
     return this.#run({ op: 'matmul', transposeB: options.transposeB ?? false }, other);
   }
   /** Rows of `weight`, which may be sharded by rows. Shape: this i32 N, weight [V, D] -> [N.., D]. */
@@ -205,6 +237,7 @@ export class DistributedTensor {
     targets: DistributedTensor,
     options: DistributedCrossEntropyOptions = {},
   ): DistributedTensor {
+    checkOptions('crossEntropy', options, crossEntropyRules);
     const { reduction = 'mean', ignoreIndex = -100, labelSmoothing = 0 } = options;
     const losses = this.#run({ op: 'crossEntropy', ignoreIndex, labelSmoothing }, targets);
     if (reduction === 'none') return losses;

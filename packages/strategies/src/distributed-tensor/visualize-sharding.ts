@@ -1,4 +1,13 @@
-import { formatShape, LayoutError, type Layout, type MeshAxis, type Shape } from '@shardwise/core';
+import {
+  checkOptions,
+  formatShape,
+  type Layout,
+  LayoutError,
+  type MeshAxis,
+  option,
+  type OptionRules,
+  type Shape,
+} from '@shardwise/core';
 import { formatLayout } from '../explain.ts';
 import { checkLayout } from './check-layout.ts';
 import { drawBlocks } from './draw-blocks.ts';
@@ -11,6 +20,10 @@ export interface VisualizeOptions {
   readonly format?: 'text' | 'svg';
 }
 
+const visualizeShardingRules: OptionRules<VisualizeOptions> = {
+  format: option.oneOf('text', 'svg'),
+};
+
 /**
  * Who holds what of a tensor in a layout, as a table or as a picture (PyTorch's visualize_sharding).
  * Ranks are those of the mesh, row-major. Of a tensor with more than two dims, shows the sharded
@@ -22,6 +35,7 @@ export function visualizeSharding(
   axes: readonly MeshAxis[],
   options: VisualizeOptions = {},
 ): string {
+  checkOptions('visualizeSharding', options, visualizeShardingRules);
   checkLayout(layout, shape, axes);
   const [rowDim, columnDim] = shownDims(layout, shape);
   const rowCount = rowDim === undefined ? 1 : (shape[rowDim] ?? 1);

@@ -1,16 +1,17 @@
-import { LayoutError, type Module, type PageStore, type Strategy } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
 import {
-  axisName,
-  callback,
-  checkedLater,
-  count,
+  checkOptions,
+  LayoutError,
+  option,
   type OptionRules,
-  record,
-} from '../options/option-rules.ts';
-import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
-import type { MixedPrecision } from '../sharding/mixed-precision.ts';
-import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+  type PageStore,
+} from '@shardwise/core';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import {
+  shardModel,
+  type ShardedModelStrategy,
+  type ShardingOptions,
+} from '../sharding/sharded-model.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
@@ -35,18 +36,24 @@ export interface FullyShardedDataParallelOptions {
    * OffloadedOptimizer takes them back there after their update. Default: on the device.
    */
   readonly pages?: PageStore;
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation, as with ddp. Default: true.
+   */
+  readonly broadcastBuffers?: boolean;
   /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
 
 const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
-  axis: axisName,
-  replicas: axisName,
-  reshardAfterForward: checkedLater,
-  unitOf: callback,
-  prefetch: count,
-  pages: record,
-  mixedPrecision: record,
+  axis: option.axisName,
+  replicas: option.axisName,
+  reshardAfterForward: option.either(option.flag, option.number),
+  unitOf: option.callback(),
+  prefetch: option.count,
+  pages: option.object(),
+  mixedPrecision: option.object(),
+  broadcastBuffers: option.flag,
 };
 
 /**
@@ -54,7 +61,7 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
  * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2). Throws ConfigError for options
  * out of range, LayoutError for replicas over the axis of the parts.
  */
-export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Module> {
+export function fsdp(options: FullyShardedDataParallelOptions = {}): ShardedModelStrategy {
   checkOptions('fsdp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
@@ -71,6 +78,7 @@ export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy<Mo
     prefetch: options.prefetch ?? 1,
     ...(pages === undefined ? {} : { pages }),
     mixedPrecision: options.mixedPrecision,
+    broadcastBuffers: options.broadcastBuffers ?? true,
   };
   return {
     name: 'fsdp',

@@ -1,4 +1,5 @@
-import { checkCounts, type Cluster, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
 
 export interface Zero2EstimateOptions extends Cluster {
   /** Elements of the model's parameters. */
@@ -7,13 +8,19 @@ export interface Zero2EstimateOptions extends Cluster {
   readonly offload: boolean;
 }
 
+const estimateRules: OptionRules<Zero2EstimateOptions> = {
+  ...clusterRules,
+  elements: option.required(option.integer(1)),
+  offload: option.required(option.flag),
+};
+
 /**
  * DeepSpeed's estimate_zero2_model_states_mem_needs, as its code computes it: 2Ψ + 18Ψ/N on a
  * device. (Its documentation prints the numbers of an earlier formula, 4Ψ + 16Ψ/N.)
  */
 export function estimateZero2(options: Zero2EstimateOptions): StatesEstimate {
+  checkOptions('estimateZero2', options, estimateRules);
   const { elements, nodes, ranksPerNode, offload } = options;
-  checkCounts({ elements, nodes, ranksPerNode });
   const ranks = nodes * ranksPerNode;
   if (offload) {
     return {

@@ -1,4 +1,5 @@
-import { checkCounts, type Cluster, hostBufferFactor, type StatesEstimate } from './estimate.ts';
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
 
 export interface Zero3EstimateOptions extends Cluster {
   /** Elements of the model's parameters. */
@@ -11,10 +12,18 @@ export interface Zero3EstimateOptions extends Cluster {
   readonly constructSharded?: boolean;
 }
 
+const estimateRules: OptionRules<Zero3EstimateOptions> = {
+  ...clusterRules,
+  elements: option.required(option.integer(1)),
+  largestLayerElements: option.required(option.integer(1)),
+  offload: option.required(option.oneOf('nothing', 'optimizer', 'optimizer and parameters')),
+  constructSharded: option.flag,
+};
+
 /** DeepSpeed's estimate_zero3_model_states_mem_needs. */
 export function estimateZero3(options: Zero3EstimateOptions): StatesEstimate {
+  checkOptions('estimateZero3', options, estimateRules);
   const { elements, largestLayerElements, nodes, ranksPerNode, offload } = options;
-  checkCounts({ elements, largestLayerElements, nodes, ranksPerNode });
   const ranks = nodes * ranksPerNode;
   // A node's share of the states, and the whole model of each of its ranks while that is built.
   const kept = { nothing: 0, optimizer: 16, 'optimizer and parameters': 18 }[offload] / nodes;

@@ -1,10 +1,15 @@
-import { ConfigError } from '@shardwise/core';
+import { option, type OptionRules } from '@shardwise/core';
 
 /** A cluster, as DeepSpeed's estimators ask for it. */
 export interface Cluster {
   readonly nodes: number;
   readonly ranksPerNode: number;
 }
+
+export const clusterRules: OptionRules<Cluster> = {
+  nodes: option.required(option.integer(1)),
+  ranksPerNode: option.required(option.integer(1)),
+};
 
 /** What the states of a model in 16 bits take with Adam. */
 export interface StatesEstimate {
@@ -16,18 +21,3 @@ export interface StatesEstimate {
 
 /** Room for buffers, as a factor on what is kept on the host. */
 export const hostBufferFactor = 1.5;
-
-/** Throws ConfigError for counts that are not. */
-export function checkCounts(counts: Readonly<Record<string, number>>): void {
-  for (const [name, count] of Object.entries(counts)) {
-    if (Number.isSafeInteger(count) && count > 0) continue;
-    throw new ConfigError(
-      {
-        asked: `an estimate of memory with ${name} ${count}`,
-        found: 'no positive integer',
-        todo: 'Give an integer of at least 1',
-      },
-      { [name]: count },
-    );
-  }
-}

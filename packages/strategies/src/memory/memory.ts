@@ -1,14 +1,16 @@
 import {
+  checkOptions,
   currentSession,
   type DeviceBuffer,
-  Gradient,
-  type Module,
+  Module,
   type Node,
+  option,
+  type OptionRules,
   type Parameter,
   type ParameterState,
   type Tensor,
 } from '@shardwise/core';
-import { ShardedParameter } from '../sharding/sharded-parameter.ts';
+import { StoredPart } from '../stored-part.ts';
 
 /** What this rank keeps now, in bytes of its device. */
 export interface MemoryUse {
@@ -34,11 +36,18 @@ export interface MemoryOptions {
   };
 }
 
+const memoryRules: OptionRules<MemoryOptions> = {
+  model: option.required(option.instanceOf(Module)),
+  optimizer: option.object('an optimizer'),
+};
+
 /**
  * Asks model and optimizer what they keep on this rank's device, and the device what is in use. What
  * is pending, such as gradients between backward() and step(), is not there yet.
  */
-export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
+export function memory(options: MemoryOptions): MemoryUse {
+  checkOptions('memory', options, memoryRules);
+  const { model, optimizer } = options;
   const seen = new Set<DeviceBuffer | Uint8Array>();
   let hostBytes = 0;
   const count = (nodes: Iterable<Node | null>): number => {
@@ -59,11 +68,11 @@ export function memory({ model, optimizer }: MemoryOptions): MemoryUse {
     optimizerBytes: count(
       parameters.flatMap((parameter) => [
         // With mixed precision, an f32 copy of what forward reads.
-        parameter.contents,
+        parameter.part.contents,
         ...statesOf(optimizer, parameter),
       ]),
     ),
-    gradientBytes: count(parameters.flatMap(gradientsOf)),
+    gradientBytes: count(parameters.flatMap(({ keptGradients }) => keptGradients)),
   };
   const { bytesInUse = null, peakBytes = null } = currentSession().backend.usage?.() ?? {};
   const known = Object.values(states).reduce((sum, bytes) => sum + bytes, 0);
@@ -81,15 +90,8 @@ function statesOf(optimizer: MemoryOptions['optimizer'], parameter: Tensor): Nod
   return Array.from(tensors, ({ contents }) => contents);
 }
 
-function storedOf(parameter: Parameter): Node {
-  return parameter instanceof ShardedParameter ? parameter.stored : parameter.contents;
-}
-
-/** What is kept, with what waits to be reduced over the ranks. */
-function gradientsOf(parameter: Parameter): (Node | null)[] {
-  const { sink } = parameter.contents;
-  const own = sink instanceof Gradient ? sink.node : null;
-  return parameter instanceof ShardedParameter ? [own, parameter.local.node] : [own];
+function storedOf({ part }: Parameter): Node {
+  return part instanceof StoredPart ? part.stored : part.contents;
 }
 
 /** Where a node's contents lie; an update that has not run will write where its target lies. */

@@ -1,4 +1,11 @@
-import { dtypes, type ParameterPlan, type Plan } from '@shardwise/core';
+import {
+  checkOptions,
+  dtypes,
+  option,
+  type OptionRules,
+  type ParameterPlan,
+  type Plan,
+} from '@shardwise/core';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 
@@ -8,6 +15,11 @@ export interface PlanMemoryOptions {
   /** What backward reads of the forward pass, as `activationBytes` of core counts it. Default: not known. */
   readonly activationBytes?: number;
 }
+
+export const planMemoryRules: OptionRules<PlanMemoryOptions> = {
+  optimizerTensors: option.nonNegative,
+  activationBytes: option.nonNegative,
+};
 
 /** Bytes on one rank. Where ranks do not divide a parameter, of the rank that has most. */
 export interface PlanMemory {
@@ -25,6 +37,7 @@ export interface PlanMemory {
 
 /** What the states of a plan take on each rank between two steps. */
 export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMemory {
+  checkOptions('planMemory', options, planMemoryRules);
   const bytes = { parameter: 0, gradient: 0, optimizer: 0 };
   for (const parameter of plan.parameters) {
     const element = elementBytes(parameter, plan, options);

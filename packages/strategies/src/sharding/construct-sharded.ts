@@ -1,5 +1,6 @@
 import {
   axisOf,
+  checkOptions,
   constructParts,
   currentSession,
   dtypes,
@@ -8,6 +9,8 @@ import {
   extentOfWhole,
   type InitialPart,
   type Module,
+  option,
+  type OptionRules,
   partOfExtent,
   randomState,
   setRandomState,
@@ -34,6 +37,17 @@ export interface ConstructPartitioned {
   readonly axis?: string;
 }
 
+const partitionedRules: OptionRules<ConstructPartitioned> = {
+  styles: option.required(option.object('styles by module')),
+  axis: option.axisName,
+};
+
+const constructRules: OptionRules<ConstructShardedOptions> = {
+  axis: option.axisName,
+  rule: option.oneOf('rows', 'flat'),
+  tensorParallel: option.object(),
+};
+
 /**
  * Builds a model of which this rank keeps its parts alone, for `fsdp` and `zero({ stage: 3 })`, also
  * composed with tensor parallelism: no rank holds more than one whole parameter at a time. All ranks
@@ -43,8 +57,10 @@ export interface ConstructPartitioned {
  */
 export function constructSharded<M extends Module>(
   build: () => M,
-  { axis = 'dp', rule = 'rows', tensorParallel }: ConstructShardedOptions = {},
+  options: ConstructShardedOptions = {},
 ): M {
+  checkOptions('constructSharded', options, constructRules);
+  const { axis = 'dp', rule = 'rows', tensorParallel } = options;
   const { size, rank } = axisOf(currentSession().mesh, axis);
   const ownPart = tensorParallel === undefined ? wholes : partitioned(build, tensorParallel);
   let index = 0;
@@ -64,7 +80,9 @@ type OwnPart = (index: number, shape: Shape) => { readonly shape: Shape; readonl
 
 const wholes: OwnPart = (_, shape) => ({ shape, extent: extentOfWhole(shape) });
 
-function partitioned(build: () => Module, { styles, axis = 'tp' }: ConstructPartitioned): OwnPart {
+function partitioned(build: () => Module, options: ConstructPartitioned): OwnPart {
+  checkOptions('constructSharded, tensorParallel,', options, partitionedRules);
+  const { styles, axis = 'tp' } = options;
   const { size, rank } = axisOf(currentSession().mesh, axis);
   const state = randomState();
   const made: InitialPart[] = [];

@@ -1,79 +1,87 @@
 import {
+  allReduce,
   isGradEnabled,
   type Node,
   noGrad,
-  queueAfterBackward,
   reduceScatter,
-  allReduce,
   Tensor,
 } from '@shardwise/core';
 import { paddedOf } from './cut.ts';
-import type { ShardedParameter } from './sharded-parameter.ts';
+import type { GradientReducer } from './gradient-reducer.ts';
+import type { ShardedPart } from './sharded-part.ts';
+import { sumOf } from './sum-of.ts';
 
 /**
  * Parameters whose gradients are reduced together: as soon as backward has come to the last of
  * them, so that the reduction runs while older layers compute and their whole gradients are freed.
  */
 export class GradientGroup {
-  /** Set to false to let gradients wait on this rank (noSync). */
-  enabled = true;
+  readonly #reducer: GradientReducer;
   readonly #replicas: string | undefined;
-  /** Leaves of forward passes that no backward pass has come to. */
-  readonly #expected = new Map<Node, ShardedParameter>();
-  readonly #arrived = new Map<ShardedParameter, Node>();
-  #queued = false;
+  readonly #members: ShardedPart[] = [];
+  /** Leaves that the backward pass under way has still to come to. */
+  #awaited = 0;
+  readonly #arrived = new Map<ShardedPart, Node>();
 
-  /** `replicas` is a mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
-  constructor(replicas?: string) {
+  constructor(reducer: GradientReducer, replicas: string | undefined) {
+    this.#reducer = reducer;
     this.#replicas = replicas;
   }
 
-  /** Makes `whole`, an expression of the parameter, the leaf at which backward ends. */
-  watch(parameter: ShardedParameter, whole: Node): void {
-    if (!isGradEnabled() || !parameter.contents.requiresGrad) return;
+  add(member: ShardedPart): this {
+    this.#members.push(member);
+    return this;
+  }
+
+  /** Makes `whole`, made of the parts, the leaf at which backward ends. */
+  watch(part: ShardedPart, whole: Node): void {
+    if (!isGradEnabled() || !part.requiresGrad) return;
     whole.requiresGrad = true;
-    whole.sink = { accumulate: (gradient) => this.#arrive(parameter, whole, gradient) };
-    this.#expected.set(whole, parameter);
+    whole.sink = {
+      expect: () => {
+        this.#reducer.expect();
+        this.#awaited++;
+      },
+      accumulate: (gradient) => this.#arrive(part, gradient),
+    };
   }
 
-  #arrive(parameter: ShardedParameter, whole: Node, gradient: Node): void {
-    if (!this.#queued) {
-      this.#queued = true;
-      queueAfterBackward(() => this.#finish());
+  /** The pass is over: what has not been reduced yet is, but where the pass failed on its way. */
+  end(completed: boolean): void {
+    this.#awaited = 0;
+    if (!completed) this.#arrived.clear();
+    this.#takeArrived();
+    const waiting = completed && this.#reducer.enabled ? this.#members : [];
+    this.#reduce(waiting.flatMap((part) => (part.waits ? [[part, null] as const] : [])));
+  }
+
+  #arrive(part: ShardedPart, gradient: Node): void {
+    this.#awaited--;
+    const earlier = this.#arrived.get(part);
+    // It may have been frozen since the forward pass.
+    if (part.requiresGrad) {
+      this.#arrived.set(part, earlier === undefined ? gradient : sumOf(earlier, gradient));
     }
-    this.#expected.delete(whole);
-    const earlier = this.#arrived.get(parameter);
-    this.#arrived.set(
-      parameter,
-      earlier === undefined
-        ? gradient
-        : noGrad(() => new Tensor(earlier).add(new Tensor(gradient))).node,
-    );
-    if (this.#expected.size === 0) this.#reduce();
+    if (this.#awaited === 0) this.#takeArrived();
   }
 
-  /** Parameters that the loss does not depend on never arrive. */
-  #finish(): void {
-    this.#reduce();
-    this.#expected.clear();
-    this.#queued = false;
-  }
-
-  #reduce(): void {
+  #takeArrived(): void {
     const arrived = [...this.#arrived];
     this.#arrived.clear();
-    if (!this.enabled) {
-      for (const [parameter, gradient] of arrived) parameter.accumulateLocal(gradient);
-      return;
-    }
+    if (this.#reducer.enabled) this.#reduce(arrived);
+    else for (const [part, gradient] of arrived) part.keepLocal(gradient);
+  }
+
+  /** The gradients of a pass, if any, with what has waited. */
+  #reduce(gradients: readonly (readonly [part: ShardedPart, gradient: Node | null])[]): void {
+    this.#reducer.noteReduced(gradients.map(([part]) => part));
     noGrad(() => {
       // All are ready before the first one leaves: one program makes them.
-      const ready = arrived.map(([parameter, gradient]) => {
-        const whole = new Tensor(parameter.gradientToReduce(gradient));
-        return { parameter, padded: paddedOf(whole, parameter.cut) };
+      const ready = gradients.map(([part, gradient]) => {
+        return { part, padded: paddedOf(new Tensor(part.takeLocal(gradient)), part.cut) };
       });
-      for (const { parameter, padded } of ready) {
-        parameter.takeReduced(this.#average(padded, parameter.axis).node);
+      for (const { part, padded } of ready) {
+        part.takeReduced(this.#average(padded, part.axis).node);
       }
     });
   }

@@ -1,9 +1,8 @@
 import { LayoutError, type Module } from '@shardwise/core';
 import type { AfterForward } from './after-forward.ts';
-import { castFloats } from './cast-floats.ts';
-import type { GradientGroup } from './gradient-group.ts';
+import { castFloats } from '../mixed-precision/cast-floats.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';
-import type { MixedPrecision } from './mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import { ShardedUnit } from './sharded-unit.ts';
 
@@ -13,7 +12,6 @@ export interface UnitPlan {
 }
 
 export interface InstallOptions {
-  readonly groupOf: (parameter: ShardedParameter) => GradientGroup;
   /** How many units ahead of their use parameters are collected. */
   readonly prefetch: number;
   readonly mixedPrecision?: MixedPrecision | undefined;
@@ -29,7 +27,7 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
-  { groupOf, prefetch, mixedPrecision }: InstallOptions,
+  { prefetch, mixedPrecision }: InstallOptions,
 ): void {
   const { castForwardInputs = false, parameterDtype, outputDtype } = mixedPrecision ?? {};
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
@@ -50,7 +48,6 @@ export function installUnits(
     const unit: ShardedUnit = new ShardedUnit({
       name,
       parameters,
-      groupOf,
       afterForward,
       onBackward: () => {
         unit.collectAgain();

@@ -1,21 +1,23 @@
 import {
+  checkOptions,
   currentSession,
   dtypes,
   elementCount,
   endStep,
+  type HostArrays,
   type Module,
   type Optimizer,
   type OptimizerSettings,
   type OptimizerStateDict,
+  option,
+  type OptionRules,
   type PageStore,
-  type Parameter,
   type ParameterState,
-  type ParamGroup,
+  type SavedState,
+  type SavedType,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
-import { checkOptions } from '../options/check-options.ts';
-import { type OptionRules, positive, record, required } from '../options/option-rules.ts';
 
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
@@ -32,10 +34,10 @@ export interface OffloadedOptimizerOptions {
 }
 
 const optionRules: OptionRules<OffloadedOptimizerOptions> = {
-  states: required(record),
-  parameters: record,
-  gradients: record,
-  chunkBytes: positive,
+  states: option.required(option.object()),
+  parameters: option.object(),
+  gradients: option.object(),
+  chunkBytes: option.positive,
 };
 
 const defaultChunkBytes = 64 * 1024 * 1024;
@@ -44,32 +46,23 @@ const defaultChunkBytes = 64 * 1024 * 1024;
  * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
  * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own.
  */
-export class OffloadedOptimizer<Settings extends OptimizerSettings> {
-  readonly optimizer: Optimizer<Settings>;
-  readonly #names: ReadonlyMap<Parameter, string>;
+export class OffloadedOptimizer<Wrapped extends Optimizer> {
+  readonly optimizer: Wrapped;
+  /** Of what the model has and of what the optimizer updates. */
+  readonly #names: Map<Tensor, string>;
   readonly #options: OffloadedOptimizerOptions;
-  readonly #chunks: readonly ReadonlySet<unknown>[];
 
-  /** `optimizer` updates parameters of `model`. Throws ConfigError for options out of range. */
-  constructor(model: Module, optimizer: Optimizer<Settings>, options: OffloadedOptimizerOptions) {
-    const { chunkBytes = defaultChunkBytes, gradients } = options;
+  /** Parameters have their names in `model`; what the optimizer updates may be others, too. Throws ConfigError for options out of range. */
+  constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
     checkOptions('OffloadedOptimizer', options, optionRules);
-    const named = model.namedParameters();
     this.optimizer = optimizer;
     this.#options = options;
-    this.#names = new Map(named.map(([name, parameter]) => [parameter, name]));
-    if (gradients !== undefined) {
-      for (const [name, parameter] of named) {
-        parameter.pageGradient(`${name} gradient`, gradients);
-      }
-    }
-    this.#chunks = chunksOf(
-      named.map(([, parameter]) => parameter),
-      chunkBytes,
-    );
+    this.#names = new Map(model.namedParameters().map(([name, parameter]) => [parameter, name]));
+    for (const [parameter, name] of this.#names) this.#pageGradient(parameter, name);
+    this.#nameOthers();
   }
 
-  get paramGroups(): readonly ParamGroup<Settings>[] {
+  get paramGroups(): Wrapped['paramGroups'] {
     return this.optimizer.paramGroups;
   }
 
@@ -77,8 +70,21 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
     return this.optimizer.stateOf(parameter);
   }
 
+  savedState(parameter: Tensor): SavedState | undefined {
+    return this.optimizer.savedState(parameter);
+  }
+
+  savedType(parameter: Tensor, name: string): SavedType {
+    return this.optimizer.savedType(parameter, name);
+  }
+
   /** States are outside the device again after the next step. Throws CheckpointError as Optimizer. */
-  loadStateDict(dict: OptimizerStateDict<Settings>): void {
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    this.optimizer.restore(saved, settings);
+  }
+
+  /** As restore. */
+  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
     this.optimizer.loadStateDict(dict);
   }
 
@@ -90,9 +96,10 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
   async step(options: StepOptions = {}): Promise<boolean> {
     const session = currentSession();
     options.skipIf?.retain();
+    this.#nameOthers();
     await session.realize([]);
     const skipped: (() => void)[] = [];
-    for (const chunk of this.#chunks) {
+    for (const chunk of chunksOf(this.#names.keys(), this.#options.chunkBytes)) {
       const updates = (parameter: Tensor): boolean => chunk.has(parameter);
       skipped.push(this.optimizer.buildStep({ ...options, updates }));
       try {
@@ -101,26 +108,40 @@ export class OffloadedOptimizer<Settings extends OptimizerSettings> {
         // The chunks before have been updated.
         throw skipped.length > 1 ? session.refuse(error) : error;
       }
-      for (const [parameter, name] of this.#names) {
-        if (chunk.has(parameter)) await this.#pageOut(parameter, name);
-      }
+      for (const parameter of chunk) await this.#pageOut(parameter);
     }
     return endStep(options, () => skipped.forEach((uncount) => uncount()));
   }
 
-  async #pageOut(parameter: Parameter, name: string): Promise<void> {
+  /** What the optimizer has, and the model has not, may have been added to it since. */
+  #nameOthers(): void {
+    for (const parameter of this.paramGroups.flatMap(({ params }) => params)) {
+      if (this.#names.has(parameter)) continue;
+      const name = `parameter ${this.#names.size}`;
+      this.#names.set(parameter, name);
+      this.#pageGradient(parameter, name);
+    }
+  }
+
+  #pageGradient(parameter: Tensor, name: string): void {
+    const { gradients } = this.#options;
+    if (gradients !== undefined) parameter.pageGradient(`${name} gradient`, gradients);
+  }
+
+  async #pageOut(parameter: Tensor): Promise<void> {
     const { states, parameters } = this.#options;
+    const name = this.#names.get(parameter) ?? '';
     const kept = this.optimizer.stateOf(parameter)?.tensors ?? [];
     for (const [kind, tensor] of kept) await tensor.pageOut(`${name} ${kind}`, states);
     if (parameters !== undefined) await parameter.pageOut(name, parameters);
   }
 }
 
-function chunksOf(parameters: readonly Parameter[], limitBytes: number): Set<unknown>[] {
-  const chunks: Set<unknown>[] = [];
+function chunksOf(parameters: Iterable<Tensor>, limitBytes = defaultChunkBytes): Set<Tensor>[] {
+  const chunks: Set<Tensor>[] = [];
   let bytes = limitBytes;
   for (const parameter of parameters) {
-    const { shape, dtype } = parameter;
+    const { shape, dtype } = parameter.part;
     const own = elementCount(shape) * dtypes[dtype].bytes;
     if (bytes + own > limitBytes) {
       chunks.push(new Set());

@@ -1,14 +1,14 @@
 import {
   axisOf,
-  ConfigError,
   currentSession,
-  type DType,
   dtypes,
   type Model,
   type Module,
   noGrad,
   type PageStore,
   type ParallelModel,
+  type Plan,
+  type Strategy,
   type Parameter,
   partOfExtent,
   synchronously,
@@ -16,18 +16,22 @@ import {
   broadcast,
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { BufferSharing } from '../buffer-sharing.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { parameterNames } from '../parameter-names.ts';
 import { requireSameModel } from '../same-model.ts';
+import { requireFloat32 } from '../mixed-precision/require-float32.ts';
 import { afterForwardOf, makeSharingGroups } from './after-forward.ts';
 import { checkInitialPart } from './check-initial-part.ts';
 import { type CutRule, cutOf, paddedBytes, partBytes, rangeOf } from './cut.ts';
-import type { MixedPrecision } from './mixed-precision.ts';
-import { MixedPrecisionParameter } from './mixed-precision-parameter.ts';
-import { GradientGroup } from './gradient-group.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { MixedPrecisionPart } from './mixed-precision-part.ts';
+import { GradientReducer } from './gradient-reducer.ts';
 import { checkUnits, installUnits } from './install-units.ts';
-import { StateShardedParameter, GradientShardedParameter } from './replicated-parameter.ts';
-import { ScatteredParameter } from './scattered-parameter.ts';
-import type { ShardedParameter } from './sharded-parameter.ts';
+import { StateShardedPart, GradientShardedPart } from './replicated-part.ts';
+import { ScatteredPart } from './scattered-part.ts';
+import { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedPart } from './sharded-part.ts';
 import type { ShardedStates } from './sharded-states.ts';
 import { commonUnit, type UnitOf } from './unit-names.ts';
 
@@ -47,6 +51,16 @@ export interface ShardingOptions {
   /** Where parts of parameters are kept between their uses, if not on the device. */
   readonly pages?: PageStore;
   readonly mixedPrecision?: MixedPrecision | undefined;
+  /** Whether ranks train and evaluate with rank 0's buffers, as ddp does. */
+  readonly broadcastBuffers: boolean;
+}
+
+/** zero and fsdp, which give a ShardedModel. */
+export interface ShardedModelStrategy extends Strategy<Module> {
+  apply<M extends Module, Inputs extends readonly unknown[], Output>(
+    plan: Plan,
+    model: M & Model<Inputs, Output>,
+  ): Promise<ShardedModel<M, Inputs, Output>>;
 }
 
 /** A model whose states the ranks of an axis share out. Make one with `shardModel`. */
@@ -57,31 +71,35 @@ export class ShardedModel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
   readonly parameters: readonly (readonly [name: string, parameter: ShardedParameter])[];
-  readonly #groups: readonly GradientGroup[];
+  readonly #reducer: GradientReducer;
+  readonly #beginForward: (synchronizes: boolean) => void;
 
+  /** `beginForward` is told whether gradients of the pass leave this rank. */
   constructor(
     module: M & Model<Inputs, Output>,
     parameters: readonly (readonly [string, ShardedParameter])[],
-    groups: readonly GradientGroup[],
+    reducer: GradientReducer,
+    beginForward: (synchronizes: boolean) => void,
   ) {
     this.module = module;
     this.parameters = parameters;
-    this.#groups = groups;
+    this.#reducer = reducer;
+    this.#beginForward = beginForward;
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
+    this.#beginForward(this.#reducer.enabled);
     return this.module.forward(...inputs);
   }
 
   noSync<T>(body: () => T): T {
-    const before = this.#groups.map(({ enabled }) => enabled);
-    for (const group of this.#groups) group.enabled = false;
+    const before = this.#reducer.enabled;
+    this.#reducer.enabled = false;
     try {
       return synchronously('noSync', body);
     } finally {
-      this.#groups.forEach((group, index) => {
-        group.enabled = before[index] ?? true;
-      });
+      this.#reducer.enabled = before;
     }
   }
 }
@@ -122,28 +140,41 @@ export async function shardModel<M extends Module, Inputs extends readonly unkno
   }
   await makeSharingGroups(afterForward.values(), axis);
   const units = new Map(ordered.map((unit) => [unit, new Array<ShardedParameter>()]));
-  const groupOf = new Map<ShardedParameter, GradientGroup>();
-  const groups = new Map<string, GradientGroup>();
+  const reducer = new GradientReducer({ axis, replicas });
   const sharded: (readonly [string, ShardedParameter])[] = [];
   for (const [name, parameter] of named) {
-    const part = await shardParameter(model, parameter, options);
+    const part = await partOf(parameter, options);
+    const group = reducer.add(name, part, options.gradientGroupOf(name));
+    const replacement = new ShardedParameter(part, parameter, group);
+    parameter.dispose();
+    parameter.initialPart = null;
+    model.replaceParameter(parameter, replacement);
     if (options.pages !== undefined) await part.pageOut(name, options.pages);
-    units.get(unitOf.get(parameter) ?? '')?.push(part);
-    const groupName = options.gradientGroupOf(name);
-    const group = groups.get(groupName) ?? new GradientGroup(replicas);
-    groups.set(groupName, group);
-    groupOf.set(part, group);
-    sharded.push([name, part]);
+    units.get(unitOf.get(parameter) ?? '')?.push(replacement);
+    sharded.push([name, replacement]);
   }
   const plans = [...units].map(([unit, parameters]) => {
     return [unit, { parameters, afterForward: found(afterForward.get(unit), unit) }] as const;
   });
   installUnits(model, new Map(plans), {
-    groupOf: (parameter) => found(groupOf.get(parameter), 'a parameter'),
     prefetch: options.prefetch,
     mixedPrecision: options.mixedPrecision,
   });
-  return new ShardedModel<M, Inputs, Output>(model, sharded, [...groups.values()]);
+  const known = new KnownParameters('a strategy that shares out states', model);
+  const buffers = new BufferSharing(model);
+  const shareBuffers = (): void => buffers.share((message) => ofRankZero(message, options));
+  shareBuffers();
+  await currentSession().realize([]);
+  return new ShardedModel<M, Inputs, Output>(model, sharded, reducer, (synchronizes) => {
+    known.check();
+    if (options.broadcastBuffers && buffers.begin({ synchronizes })) shareBuffers();
+  });
+}
+
+/** Shape: N -> N. */
+function ofRankZero(tensor: Tensor, { axis, replicas }: ShardingOptions): Tensor {
+  const own = broadcast(tensor, axis);
+  return replicas === undefined ? own : broadcast(own, replicas);
 }
 
 function found<T>(value: T | undefined, of: string): T {
@@ -151,44 +182,33 @@ function found<T>(value: T | undefined, of: string): T {
   return value;
 }
 
-async function shardParameter(
-  model: Module,
-  parameter: Parameter,
-  options: ShardingOptions,
-): Promise<ShardedParameter> {
+/** What this rank keeps of a parameter. A collective: its values are rank 0's. */
+async function partOf(parameter: Parameter, options: ShardingOptions): Promise<ShardedPart> {
   const { axis, sharded, rule, mixedPrecision } = options;
-  const { size, rank } = axisOf(currentSession().mesh, axis);
-  const { shape, dtype, requiresGrad } = parameter;
-  const cut = cutOf(shape, parameter.ndim === 0 ? 'flat' : rule, size);
-  const common = { cut, axis, part: rank, requiresGrad, original: parameter };
-  const part = await make();
-  parameter.dispose();
-  parameter.initialPart = null;
-  model.replaceParameter(parameter, part);
-  return part;
-
-  async function make(): Promise<ShardedParameter> {
-    if (dtype !== 'f32') throw notFloat32(dtype);
-    const initial = parameter.initialPart;
-    if (initial !== null) {
-      const extent = partOfExtent(parameter.extent, ...rangeOf(cut, rank));
-      return scattered(checkInitialPart(initial, { extent, sharded }));
-    }
-    const whole = await valuesOfRankZero(parameter, options);
-    const { bytes: elementBytes } = dtypes[dtype];
-    if (sharded === 'parameters' || mixedPrecision !== undefined) {
-      return scattered(partBytes(whole, cut, rank, elementBytes));
-    }
-    const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
-    return sharded === 'gradients'
-      ? new GradientShardedParameter(padded, cut.paddedShape, common)
-      : new StateShardedParameter(padded, cut.paddedShape, common);
+  const { size, rank: index } = axisOf(currentSession().mesh, axis);
+  const { part: of, initialPart: initial, requiresGrad } = parameter;
+  const { shape, dtype } = of;
+  requireFloat32('to share out', of);
+  const cut = cutOf(shape, shape.length === 0 ? 'flat' : rule, size);
+  const common = { cut, axis, index, requiresGrad, of };
+  if (initial !== null) {
+    const extent = partOfExtent(of.extent, ...rangeOf(cut, index));
+    return scattered(checkInitialPart(initial, { extent, sharded }));
   }
+  const whole = await valuesOfRankZero(of, options);
+  const { bytes: elementBytes } = dtypes[dtype];
+  if (sharded === 'parameters' || mixedPrecision !== undefined) {
+    return scattered(partBytes(whole, cut, index, elementBytes));
+  }
+  const padded = new Float32Array(paddedBytes(whole, cut, elementBytes).buffer);
+  return sharded === 'gradients'
+    ? new GradientShardedPart(padded, cut.paddedShape, common)
+    : new StateShardedPart(padded, cut.paddedShape, common);
 
-  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedParameter {
+  function scattered(bytes: Uint8Array<ArrayBuffer>): ShardedPart {
     const data = new Float32Array(bytes.buffer);
-    if (mixedPrecision === undefined) return new ScatteredParameter(data, cut.partShape, common);
-    return new MixedPrecisionParameter(data, cut.partShape, {
+    if (mixedPrecision === undefined) return new ScatteredPart(data, cut.partShape, common);
+    return new MixedPrecisionPart(data, cut.partShape, {
       ...common,
       mixedPrecision,
       stores: sharded === 'parameters' ? 'part' : 'whole',
@@ -197,26 +217,8 @@ async function shardParameter(
   }
 }
 
-function notFloat32(dtype: DType): ConfigError {
-  return new ConfigError(
-    {
-      asked: `to share out a parameter of ${dtype}`,
-      found: 'optimizers update f32 values',
-      todo: 'Build the model in f32, and choose mixedPrecision for what is stored and sent',
-    },
-    { dtype },
-  );
-}
-
-async function valuesOfRankZero(
-  parameter: Parameter,
-  { axis, replicas }: ShardingOptions,
-): Promise<Uint8Array> {
-  noGrad(() => {
-    for (const each of replicas === undefined ? [axis] : [axis, replicas]) {
-      parameter.assign(broadcast(parameter, each));
-    }
-  });
-  const data = await parameter.data();
+async function valuesOfRankZero(tensor: Tensor, options: ShardingOptions): Promise<Uint8Array> {
+  noGrad(() => tensor.assign(ofRankZero(tensor, options)));
+  const data = await tensor.data();
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -6,16 +6,15 @@ import {
   noGrad,
   RecomputeRegion,
   Tensor,
+  withoutValues,
 } from '@shardwise/core';
 import type { AfterForward } from './after-forward.ts';
-import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
+import type { ShardedPart } from './sharded-part.ts';
 
 export interface ShardedUnitOptions {
   readonly name: string;
   readonly parameters: readonly ShardedParameter[];
-  /** Of each parameter; those of a group are reduced together. */
-  readonly groupOf: (parameter: ShardedParameter) => GradientGroup;
   /** What is not kept is collected again in backward. */
   readonly afterForward: AfterForward;
   /** Called when backward comes to this unit. */
@@ -26,16 +25,14 @@ export interface ShardedUnitOptions {
 export class ShardedUnit {
   readonly name: string;
   readonly parameters: readonly ShardedParameter[];
-  readonly #groupOf: (parameter: ShardedParameter) => GradientGroup;
   readonly #afterForward: AfterForward;
   readonly #region: RecomputeRegion | null;
-  #collected: readonly Node[] | null = null;
+  #collected: readonly Collected[] = [];
   #lastCollected: readonly Node[] = [];
 
   constructor(options: ShardedUnitOptions) {
     this.name = options.name;
     this.parameters = options.parameters;
-    this.#groupOf = options.groupOf;
     this.#afterForward = options.afterForward;
     this.#region =
       options.afterForward.kind === 'keep'
@@ -43,10 +40,18 @@ export class ShardedUnit {
         : new RecomputeRegion({ keeps: () => false, onBackward: options.onBackward });
   }
 
-  /** Collects the parts in the program as it stands here: at their use, or ahead of it. */
+  /**
+   * Collects the parts in the program as it stands here: at their use, or ahead of it. What was collected
+   * before an update is collected again.
+   */
   collect(): readonly Node[] {
-    this.#collected ??= this.#make(() => this.parameters.map((parameter) => parameter.collect()));
-    return this.#collected;
+    const isThere = this.#collected.length > 0 && this.#collected.every(isCurrent);
+    if (!isThere) {
+      this.#collected = this.#inRegion(() =>
+        this.parameters.map(({ part }) => ({ part, stored: part.stored, padded: part.collect() })),
+      );
+    }
+    return this.#collected.map(({ padded }) => padded);
   }
 
   /** The same in a backward pass. */
@@ -54,9 +59,9 @@ export class ShardedUnit {
     this.#region?.prefetch(this.#lastCollected);
   }
 
-  /** Forgets what was collected: the parameters may change. */
+  /** Forgets what was collected. */
   release(): void {
-    this.#collected = null;
+    this.#collected = [];
   }
 
   /** Runs `body` with the whole parameters in the place of the parts. */
@@ -64,14 +69,13 @@ export class ShardedUnit {
     const collected = this.collect();
     this.#lastCollected = collected;
     for (const padded of collected) this.#share(padded);
-    const leaves = this.#make(() =>
-      this.parameters.map((parameter, index) => leafOf(parameter, collected[index])),
-    );
-    this.parameters.forEach((parameter, index) => {
-      const leaf = leaves[index];
-      if (leaf === undefined) return;
-      this.#groupOf(parameter).watch(parameter, leaf);
-      parameter.show(leaf);
+    this.#inRegion(() => {
+      for (const [index, parameter] of this.parameters.entries()) {
+        const padded = collected[index];
+        if (padded === undefined) throw new RangeError('a parameter that was not collected');
+        const leaf = parameter.leafOf(padded);
+        parameter.show(() => leaf);
+      }
     });
     try {
       return body();
@@ -87,17 +91,25 @@ export class ShardedUnit {
     const { axis } = this.#afterForward;
     const { size, rank } = axisOf(currentSession().mesh, axis);
     const rows = (padded.shape[0] ?? 0) / size;
-    const part = noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows));
+    const part = withoutValues(() =>
+      noGrad(() => new Tensor(padded).slice(0, rank * rows, (rank + 1) * rows)),
+    );
     this.#region.remake(padded, () => noGrad(() => allGather(part, axis, 0)).node);
   }
 
-  #make<T>(body: () => T): T {
-    return noGrad(() => (this.#region === null ? body() : this.#region.run(body)));
+  #inRegion<T>(body: () => T): T {
+    return withoutValues(() => (this.#region === null ? body() : this.#region.run(body)));
   }
 }
 
-/** A node of this pass alone: backward ends there. */
-function leafOf(parameter: ShardedParameter, padded: Node | undefined): Node {
-  if (padded === undefined) throw new RangeError('a parameter that was not collected');
-  return new Tensor(parameter.wholeFrom(padded)).detach().node;
+/** Parts of all ranks, and what of this rank's they were collected from. */
+interface Collected {
+  readonly part: ShardedPart;
+  readonly stored: Node;
+  readonly padded: Node;
+}
+
+/** Whether nothing has been updated since. */
+function isCurrent({ part, stored, padded }: Collected): boolean {
+  return part.stored === stored && padded.id > stored.updatedAt;
 }

@@ -1,11 +1,11 @@
-import { Linear } from '@shardwise/core';
+import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
-import type { GatherAgainOptions } from './gather-again-options.ts';
+import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
-import { type Placement, shard } from './placement.ts';
+import { type Placement, placementRule, shard } from './placement.ts';
 import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
@@ -21,6 +21,13 @@ export interface ColwiseParallelOptions extends GatherAgainOptions {
   readonly heads?: readonly number[];
 }
 
+const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
+  ...gatherAgainRules,
+  input: placementRule,
+  output: placementRule,
+  heads: option.listOf(option.count),
+};
+
 const name = 'colwiseParallel';
 
 /**
@@ -28,6 +35,7 @@ const name = 'colwiseParallel';
  * Megatron's ColumnParallelLinear). Planning throws LayoutError where they do not divide.
  */
 export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelStyle {
+  checkOptions('colwiseParallel', options, colwiseParallelRules);
   const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
   return {
     name,

@@ -1,3 +1,4 @@
+import { option, type OptionRules } from '@shardwise/core';
 /** A style whose module is called with parts, and computes with the whole. */
 export interface GatherAgainOptions {
   /**
@@ -6,3 +7,5 @@ export interface GatherAgainOptions {
    */
   readonly gatherAgain?: boolean;
 }
+
+export const gatherAgainRules: OptionRules<GatherAgainOptions> = { gatherAgain: option.flag };

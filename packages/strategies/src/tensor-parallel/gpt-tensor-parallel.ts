@@ -1,5 +1,6 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
 import { colwiseParallel } from './colwise-parallel.ts';
-import type { GatherAgainOptions } from './gather-again-options.ts';
+import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { shard } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sequenceParallel } from './sequence-parallel.ts';
@@ -18,12 +19,20 @@ export interface GptTensorParallelOptions extends GatherAgainOptions {
   readonly logits?: 'all' | 'parts';
 }
 
+const gptTensorParallelRules: OptionRules<GptTensorParallelOptions> = {
+  ...gatherAgainRules,
+  heads: option.required(option.integer(1)),
+  sequenceParallel: option.flag,
+  logits: option.oneOf('all', 'parts'),
+};
+
 /**
  * Styles for a GPT with the modules `tokens`, `positions`, `blocks.*.{norm1, attention.{qkv, projection},
  * norm2, up, down}`, `norm` and `head`: Megatron's, with two all-reduces per block and pass, or as
  * much in all-gathers and reduce-scatters.
  */
 export function gptTensorParallel(options: GptTensorParallelOptions): StylePlan {
+  checkOptions('gptTensorParallel', options, gptTensorParallelRules);
   const { heads, logits = 'all', gatherAgain = false } = options;
   const isSequenceParallel = options.sequenceParallel ?? false;
   const between = isSequenceParallel ? shard(1) : 'invariant';

@@ -1,11 +1,18 @@
-import { LayoutError, MultiheadAttention, withCoordinateKeys } from '@shardwise/core';
+import {
+  checkOptions,
+  LayoutError,
+  MultiheadAttention,
+  option,
+  type OptionRules,
+  withCoordinateKeys,
+} from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
-import type { GatherAgainOptions } from './gather-again-options.ts';
+import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
-import type { Placement } from './placement.ts';
+import { type Placement, placementRule, unsummedPlacementRule } from './placement.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
@@ -21,6 +28,14 @@ export interface HeadParallelOptions extends GatherAgainOptions {
   readonly output?: Exclude<Placement, 'partial'>;
 }
 
+const headParallelRules: OptionRules<HeadParallelOptions> = {
+  ...gatherAgainRules,
+  numHeads: option.required(option.integer(1)),
+  keyHeads: option.integer(1),
+  input: placementRule,
+  output: unsummedPlacementRule,
+};
+
 const name = 'headParallel';
 
 /**
@@ -28,6 +43,7 @@ const name = 'headParallel';
  * throws LayoutError where the ranks do not divide the heads of queries, or of keys and values.
  */
 export function headParallel(options: HeadParallelOptions): ParallelStyle {
+  checkOptions('headParallel', options, headParallelRules);
   const {
     numHeads,
     keyHeads = numHeads,
@@ -39,6 +55,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
   const projection = rowwiseParallel({ output });
   return {
     name,
+    methods: ['forward', 'attend'],
     partitions(module, size) {
       const weight = requireParameter(module, 'in_proj_weight', 2, name);
       const bias = module.parameters.get('in_proj_bias');

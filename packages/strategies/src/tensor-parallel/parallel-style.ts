@@ -26,6 +26,8 @@ export interface ParallelStyle {
   collectives(module: ModuleSpec, tokens: number): readonly StyleCollective[];
   /** Throws LayoutError for a module that the style is not for, while nothing has changed yet. */
   check?(module: Module, path: string): void;
-  /** Has the module compute with its parts. */
+  /** Of the module, in which the parameters that are cut stand for this rank's parts. Default: `forward`. */
+  readonly methods?: readonly string[];
+  /** Changes what the methods are given and give. */
   install(module: Module, place: AxisPlace, path: string): void;
 }

@@ -1,14 +1,13 @@
 import {
   allGather,
   type DType,
-  type Extent,
   type HostData,
-  noGrad,
+  ParameterPart,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
 import { CutParameter } from './cut-parameter.ts';
-import { partExtent, type Partition, wholeOf } from './partition.ts';
+import { partExtent, type Partition, partShape, takePart, wholeOf } from './partition.ts';
 
 export interface PartitionedParameterOptions {
   readonly partition: Partition;
@@ -18,7 +17,7 @@ export interface PartitionedParameterOptions {
   /** Number of parts. */
   readonly size: number;
   /** Which of them this rank holds. */
-  readonly part: number;
+  readonly index: number;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
 }
@@ -26,32 +25,33 @@ export interface PartitionedParameterOptions {
 /** A parameter that is cut along one dim. */
 export class PartitionedParameter extends CutParameter {
   readonly partition: Partition;
-  readonly wholeShape: Shape;
   readonly axis: string;
   readonly size: number;
-  readonly part: number;
+  readonly index: number;
 
-  /** Shape: data part. */
-  constructor(data: HostData, shape: Shape, options: PartitionedParameterOptions) {
-    super(data, shape, { dtype: options.dtype, requiresGrad: options.requiresGrad });
-    this.partition = options.partition;
-    this.wholeShape = options.wholeShape;
-    this.axis = options.axis;
-    this.size = options.size;
-    this.part = options.part;
+  /** Without `data`, as all that there is of the part is a part of it (constructSharded). Shape: data part. */
+  constructor(data: HostData | null, options: PartitionedParameterOptions) {
+    const { partition, wholeShape, axis, size, index, dtype, requiresGrad } = options;
+    super(
+      new ParameterPart(data, partShape(partition, wholeShape, size), {
+        dtype,
+        requiresGrad,
+        extent: partExtent(partition, wholeShape, size, index),
+        shardedOver: [axis],
+      }),
+    );
+    this.partition = partition;
+    this.axis = axis;
+    this.size = size;
+    this.index = index;
   }
 
-  override get shardedOver(): readonly string[] {
-    return [this.axis];
+  override partOf(whole: Tensor): Tensor {
+    return takePart(whole, this.partition, this.size, this.index);
   }
 
-  override get extent(): Extent {
-    return partExtent(this.partition, this.wholeShape, this.size, this.part);
-  }
-
-  /** Shape: part -> wholeShape. */
-  override whole(part: Tensor = this): Tensor {
+  protected override join(part: Tensor): Tensor {
     const { axis, partition, size } = this;
-    return noGrad(() => wholeOf(allGather(part, axis, partition.dim), partition, size));
+    return wholeOf(allGather(part, axis, partition.dim, 'invariant'), partition, size);
   }
 }

@@ -1,7 +1,8 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
-import type { Placement } from './placement.ts';
+import { type Placement, placementRule } from './placement.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface PlacementChange {
@@ -13,6 +14,12 @@ export interface PlacementChange {
   readonly features?: number;
 }
 
+const changeRules: OptionRules<PlacementChange> = {
+  from: option.required(placementRule),
+  to: option.required(placementRule),
+  features: option.count,
+};
+
 /**
  * Changes how the inputs of a module lie, before its forward pass: one change for each, undefined for
  * those that stay (PyTorch's PrepareModuleInput). Of modules with parameters a plan lists what the
@@ -21,6 +28,9 @@ export interface PlacementChange {
 export function prepareModuleInput(
   ...changes: readonly (PlacementChange | undefined)[]
 ): ParallelStyle {
+  for (const change of changes) {
+    if (change !== undefined) checkOptions('prepareModuleInput', change, changeRules);
+  }
   return {
     name: 'prepareModuleInput',
     partitions: () => new Map(),
@@ -45,6 +55,7 @@ export function prepareModuleInput(
 
 /** Changes how the output of a module lies (PyTorch's PrepareModuleOutput). */
 export function prepareModuleOutput(change: PlacementChange): ParallelStyle {
+  checkOptions('prepareModuleOutput', change, changeRules);
   const { from, to } = change;
   return {
     name: 'prepareModuleOutput',

@@ -1,10 +1,10 @@
-import { functional, Linear, reinterpret } from '@shardwise/core';
+import { checkOptions, functional, Linear, type OptionRules, reinterpret } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
-import { type Placement, shard } from './placement.ts';
+import { type Placement, placementRule, shard, unsummedPlacementRule } from './placement.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
@@ -15,6 +15,11 @@ export interface RowwiseParallelOptions {
   readonly output?: Exclude<Placement, 'partial'>;
 }
 
+const rowwiseParallelRules: OptionRules<RowwiseParallelOptions> = {
+  input: placementRule,
+  output: unsummedPlacementRule,
+};
+
 const name = 'rowwiseParallel';
 
 /**
@@ -23,6 +28,7 @@ const name = 'rowwiseParallel';
  * not divide.
  */
 export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelStyle {
+  checkOptions('rowwiseParallel', options, rowwiseParallelRules);
   const { input = shard(-1), output = 'invariant' } = options;
   return {
     name,

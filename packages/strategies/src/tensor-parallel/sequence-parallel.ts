@@ -1,8 +1,8 @@
-import { withCoordinateKeys } from '@shardwise/core';
+import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { type Placement, shard } from './placement.ts';
+import { type Placement, placementRule, shard } from './placement.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { shareParameters } from './share-parameters.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
@@ -16,6 +16,12 @@ export interface SequenceParallelOptions {
   readonly output?: Placement;
 }
 
+const sequenceParallelRules: OptionRules<SequenceParallelOptions> = {
+  dim: option.integer(Number.MIN_SAFE_INTEGER),
+  input: placementRule,
+  output: placementRule,
+};
+
 /**
  * A module that computes each token by itself (a norm, a dropout, an embedding of positions), of
  * which each rank has a part of the tokens (Korthikanti et al. 2022; PyTorch's SequenceParallel). Its
@@ -24,6 +30,7 @@ export interface SequenceParallelOptions {
  * know the sizes.
  */
 export function sequenceParallel(options: SequenceParallelOptions = {}): ParallelStyle {
+  checkOptions('sequenceParallel', options, sequenceParallelRules);
   const { dim = 1 } = options;
   const own = shard(dim);
   const { input = own, output = own } = options;

@@ -1,4 +1,4 @@
-import { type Node, type Parameter, reinterpret } from '@shardwise/core';
+import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwise/core';
 
 /**
  * Runs `body` with parameters that all ranks have, in a region where each works on its own part of
@@ -10,9 +10,11 @@ export function shareParameters<T>(
   axis: string,
   body: () => T,
 ): T {
-  const shared = parameters.map(
-    (parameter) =>
-      [parameter, reinterpret(parameter, axis, 'invariant', 'replicate').node] as const,
+  const shared = withoutValues(() =>
+    parameters.map(
+      (parameter) =>
+        [parameter, reinterpret(parameter, axis, 'invariant', 'replicate').node] as const,
+    ),
   );
   for (const [parameter, node] of shared) show(parameter, node);
   try {

@@ -89,6 +89,27 @@ export function partitionsOf(
   return new Map([...cuts].map(([name, { partition }]) => [name, partition]));
 }
 
+export interface CutModule {
+  readonly path: string;
+  readonly style: ParallelStyle;
+  /** Of the parameters that the style cuts: their first names in the model. */
+  readonly parameters: readonly string[];
+}
+
+/** Modules that compute with parts of their parameters. */
+export function cutModules(
+  styles: StylePlan,
+  parameters: readonly ParameterSpec[],
+  size: number,
+): CutModule[] {
+  return styledModules(styles, parameters).flatMap(({ module, style }) => {
+    const own = [...style.partitions(module, size).keys()];
+    if (own.length === 0) return [];
+    const names = own.map((name) => module.parameters.get(name)?.name ?? name);
+    return [{ path: module.path, style, parameters: names }];
+  });
+}
+
 interface StyledModule {
   readonly module: ModuleSpec;
   readonly style: ParallelStyle;

@@ -1,16 +1,16 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   ConfigError,
-  constructParts,
   currentSession,
-  dtypes,
-  elementCount,
   formatShape,
   LayoutError,
   type Model,
   type Module,
   noGrad,
+  option,
+  type OptionRules,
   type ParallelModel,
   Parameter,
   type ParameterSpec,
@@ -23,12 +23,20 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';
+import { inLayer } from './in-layer.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { AxisPlace } from './parallel-style.ts';
-import { partShape, takePart, type Partition } from './partition.ts';
+import { takePart, type Partition } from './partition.ts';
 import { PartitionedParameter } from './partitioned-parameter.ts';
-import { partitionsOf, type StylePlan, tensorParallelPlan } from './tensor-parallel-plan.ts';
+import {
+  cutModules,
+  partitionsOf,
+  type StylePlan,
+  tensorParallelPlan,
+} from './tensor-parallel-plan.ts';
+import { wrapMethod } from './wrap-method.ts';
 
 export interface TensorParallelOptions {
   /** The mesh axis whose ranks share out each layer; they are given the same batch. Default: `tp`. */
@@ -36,6 +44,11 @@ export interface TensorParallelOptions {
   /** Tokens of a rank's batch, for the bytes in the plan. Default: 1. */
   readonly tokens?: number;
 }
+
+const tensorParallelRules: OptionRules<TensorParallelOptions> = {
+  axis: option.axisName,
+  tokens: option.integer(1),
+};
 
 /**
  * Tensor and sequence parallelism (Shoeybi et al. 2019; Korthikanti et al. 2022) as a strategy: a
@@ -50,6 +63,7 @@ export function tensorParallel(
   styles: StylePlan,
   options: TensorParallelOptions = {},
 ): Strategy<Module> {
+  checkOptions('tensorParallel', options, tensorParallelRules);
   const { axis = 'tp', tokens = 1 } = options;
   return {
     name: 'tensor-parallel',
@@ -70,11 +84,16 @@ class TensorParallelModel<
 > implements ParallelModel<M, Inputs, Output> {
   readonly module: M & Model<Inputs, Output>;
 
+  readonly #known: KnownParameters;
+
   constructor(module: M & Model<Inputs, Output>) {
     this.module = module;
+    this.#known = new KnownParameters('tensor parallelism', module);
   }
 
+  /** Throws ConfigError for a model that parameters were put into since. */
   forward(...inputs: Inputs): Output {
+    this.#known.check();
     return this.module.forward(...inputs);
   }
 
@@ -103,13 +122,28 @@ async function partitionModel(
   const group = mesh.group(axis);
   await requireSameModel(tensors, group);
   await shareKeys(group);
+  const cut = new Map<string, PartitionedParameter>();
   for (const [name, parameter] of named) {
     const partition = partitions.get(name);
-    if (partition === undefined) shareValues(parameter, axis);
-    else model.replaceParameter(parameter, await partOf(parameter, partition, place));
+    if (partition === undefined) {
+      shareValues(parameter, axis);
+      continue;
+    }
+    const replacement = await partitioned(parameter, partition, place);
+    model.replaceParameter(parameter, replacement);
+    cut.set(name, replacement);
   }
   for (const [, buffer] of buffers) shareValues(buffer, axis);
-  for (const { path, module, style } of styled) style.install(module, place, path);
+  const layers = cutModules(styles, specs, place.size);
+  for (const { path, module, style } of styled) {
+    style.install(module, place, path);
+    const layer = layers.find((each) => each.path === path && each.style === style);
+    if (layer === undefined) continue;
+    const own = layer.parameters.map((name) => cut.get(name) ?? null);
+    for (const method of style.methods ?? ['forward']) {
+      wrapMethod(module, method, (inputs, run) => inLayer(own, () => run(inputs)));
+    }
+  }
 }
 
 /** Throws ConfigError where another strategy comes first whose parts can't be cut. */
@@ -117,19 +151,17 @@ function checkNotCut(
   named: readonly (readonly [string, Parameter])[],
   partitions: ReadonlyMap<string, Partition>,
 ): void {
-  const cut = named.find(
-    ([name, parameter]) => parameter.shardedOver.length > 0 && partitions.has(name),
-  );
+  const cut = named.find(([name, { part }]) => part.shardedOver.length > 0 && partitions.has(name));
   if (cut === undefined) return;
-  const [name, parameter] = cut;
-  const { shape } = parameter.extent;
+  const [name, { part }] = cut;
+  const { shape } = part.extent;
   throw new ConfigError(
     {
       asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
-      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(parameter.shape)}, shared out over '${parameter.shardedOver.join("' × '")}'`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, shared out over '${part.shardedOver.join("' × '")}'`,
       todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
     },
-    { parameter: name, shape, shardedOver: parameter.shardedOver },
+    { parameter: name, shape, shardedOver: part.shardedOver },
   );
 }
 
@@ -159,27 +191,25 @@ function modulesOf(
 /** Of what was constructed in parts, all ranks have drawn the same values. */
 function shareValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
-  noGrad(() => tensor.assign(broadcast(tensor, axis)));
+  const { part } = tensor;
+  noGrad(() => part.assign(broadcast(part, axis)));
 }
 
-async function partOf(
+async function partitioned(
   parameter: Parameter,
   partition: Partition,
   { axis, size, rank }: AxisPlace,
-): Promise<Parameter> {
+): Promise<PartitionedParameter> {
   const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
-  const shape = partShape(partition, wholeShape, size);
-  const options = { partition, wholeShape, axis, size, part: rank, dtype, requiresGrad };
+  const options = { partition, wholeShape, axis, size, index: rank, dtype, requiresGrad };
   if (initialPart !== null) {
-    const none = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
-    return constructParts(
-      () => initialPart,
-      () => new PartitionedParameter(none, shape, options),
-    );
+    const replacement = new PartitionedParameter(null, options);
+    replacement.initialPart = initialPart;
+    return replacement;
   }
   const part = noGrad(() => takePart(broadcast(parameter, axis), partition, size, rank));
   const data = (await part.data()).slice();
-  const replacement = new PartitionedParameter(data, shape, options);
+  const replacement = new PartitionedParameter(data, options);
   part.dispose();
   parameter.dispose();
   return replacement;

@@ -2,6 +2,7 @@ import {
   allGather,
   allReduce,
   axisOf,
+  checkOptions,
   ConfigError,
   currentSession,
   elementCount,
@@ -9,6 +10,8 @@ import {
   full,
   indicesInRange,
   noGrad,
+  option,
+  type OptionRules,
   sameShape,
   ShapeError,
   stack,
@@ -29,6 +32,13 @@ export interface VocabParallelCrossEntropyOptions {
   readonly labelSmoothing?: number;
 }
 
+const vocabParallelCrossEntropyRules: OptionRules<VocabParallelCrossEntropyOptions> = {
+  axis: option.axisName,
+  reduction: option.oneOf('mean', 'sum', 'none'),
+  ignoreIndex: option.integer(-(2 ** 31)),
+  labelSmoothing: option.share,
+};
+
 /**
  * Cross-entropy of logits of which each rank has a part of the classes, in rank order, and which are
  * never gathered (Megatron's vocab_parallel_cross_entropy): the ranks exchange one maximum, and one
@@ -41,6 +51,7 @@ export function vocabParallelCrossEntropy(
   targets: Tensor,
   options: VocabParallelCrossEntropyOptions = {},
 ): Tensor {
+  checkOptions('vocabParallelCrossEntropy', options, vocabParallelCrossEntropyRules);
   const { axis = 'tp', reduction = 'mean', ignoreIndex = -100, labelSmoothing = 0 } = options;
   check(logits, targets, labelSmoothing);
   const { size, rank } = axisOf(currentSession().mesh, axis);

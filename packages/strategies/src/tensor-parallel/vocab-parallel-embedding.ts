@@ -1,16 +1,27 @@
-import { Embedding, functional, indicesInRange, type Tensor } from '@shardwise/core';
+import {
+  checkOptions,
+  Embedding,
+  functional,
+  indicesInRange,
+  type OptionRules,
+  type Tensor,
+} from '@shardwise/core';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { partitionOf } from './partition.ts';
-import type { Placement } from './placement.ts';
+import { type Placement, unsummedPlacementRule } from './placement.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface VocabParallelEmbeddingOptions {
   /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
   readonly output?: Exclude<Placement, 'partial'>;
 }
+
+const vocabParallelEmbeddingRules: OptionRules<VocabParallelEmbeddingOptions> = {
+  output: unsummedPlacementRule,
+};
 
 const name = 'vocabParallelEmbedding';
 
@@ -20,6 +31,7 @@ const name = 'vocabParallelEmbedding';
  * the model's vocabulary.
  */
 export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = {}): ParallelStyle {
+  checkOptions('vocabParallelEmbedding', options, vocabParallelEmbeddingRules);
   const { output = 'invariant' } = options;
   return {
     name,

@@ -1,6 +1,7 @@
 import {
   axisOf,
   broadcast,
+  checkOptions,
   CheckpointError,
   ConfigError,
   currentSession,
@@ -12,9 +13,13 @@ import {
   type OptimizerInput,
   type OptimizerSettings,
   type OptimizerStateDict,
+  option,
+  type OptionRules,
   type ParameterState,
   type ParamGroup,
   type ParamGroupInput,
+  type SavedState,
+  type SavedType,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core';
@@ -33,6 +38,8 @@ export interface ZeroRedundancyOptions {
   readonly axis?: string;
 }
 
+const optionRules: OptionRules<ZeroRedundancyOptions> = { axis: option.axisName };
+
 /**
  * Each rank keeps the optimizer's states of some parameters, updates these, and gives them to the
  * others: beside DistributedDataParallel, which averages the gradients. Matches
@@ -49,8 +56,10 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     params: OptimizerInput<Settings>,
     optimizerClass: OptimizerClass<Settings>,
     settings: Partial<Settings> = {},
-    { axis = 'dp' }: ZeroRedundancyOptions = {},
+    options: ZeroRedundancyOptions = {},
   ) {
+    checkOptions('ZeroRedundancyOptimizer', options, optionRules);
+    const { axis = 'dp' } = options;
     this.#optimizer = new optimizerClass(params, settings);
     this.#axis = axis;
     this.#partition();
@@ -71,8 +80,8 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     const updates = (parameter: Tensor): boolean => this.#owners.get(parameter) === rank;
     const skipped = this.#optimizer.buildStep({ ...options, updates });
     noGrad(() => {
-      for (const [parameter, owner] of this.#owners) {
-        if (parameter.grad !== null) parameter.assign(broadcast(parameter, this.#axis, owner));
+      for (const [{ part }, owner] of this.#owners) {
+        if (part.grad !== null) part.assign(broadcast(part, this.#axis, owner));
       }
     });
     this.#consolidated = null;
@@ -83,6 +92,21 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
   /** What this rank keeps of a parameter: undefined where another updates it. */
   stateOf(parameter: Tensor): ParameterState | undefined {
     return this.#optimizer.stateOf(parameter);
+  }
+
+  savedState(parameter: Tensor): SavedState | undefined {
+    return this.#optimizer.savedState(parameter);
+  }
+
+  savedType(parameter: Tensor, name: string): SavedType {
+    return this.#optimizer.savedType(parameter, name);
+  }
+
+  /** Keeps the states of parameters that this rank updates. Throws CheckpointError as Optimizer. */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    const { rank } = this.#group();
+    const own = [...saved].filter(([parameter]) => this.#owners.get(parameter) === rank);
+    this.#optimizer.restore(new Map(own), settings);
   }
 
   zeroGrad(): void {
@@ -150,9 +174,11 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
 
   #partition(): void {
     const groups = this.#optimizer.paramGroups.map(({ params }) => params);
-    const part = groups.flat().find(({ shardedOver }) => shardedOver.includes(this.#axis));
-    if (part !== undefined) throw partError(part, this.#axis);
-    const sizes = groups.map((params) => params.map(({ numel }) => numel));
+    const divided = groups
+      .flat()
+      .find(({ part: { shardedOver } }) => shardedOver.includes(this.#axis));
+    if (divided !== undefined) throw partError(divided.part, this.#axis);
+    const sizes = groups.map((params) => params.map(({ part: { numel } }) => numel));
     const owners = partitionParameters(sizes, this.#group().size).flat();
     this.#owners = new Map(
       groups.flat().map((parameter, index) => [parameter, owners[index] ?? 0]),

@@ -1,19 +1,18 @@
-import type { Module, ParameterSpec, Plan, Strategy } from '@shardwise/core';
-import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
-import type { MixedPrecision } from '../sharding/mixed-precision.ts';
-import { checkOptions } from '../options/check-options.ts';
 import {
-  axisName,
-  callback,
-  count,
-  oneOf,
+  checkOptions,
+  option,
   type OptionRules,
-  positive,
-  record,
-  required,
-} from '../options/option-rules.ts';
-import { checkMixedPrecision } from '../sharding/check-mixed-precision.ts';
-import { shardModel, type ShardingOptions } from '../sharding/sharded-model.ts';
+  type ParameterSpec,
+  type Plan,
+} from '@shardwise/core';
+import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
+import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
+import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import {
+  shardModel,
+  type ShardedModelStrategy,
+  type ShardingOptions,
+} from '../sharding/sharded-model.ts';
 import type { ShardedStates } from '../sharding/sharded-states.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
@@ -31,17 +30,23 @@ export interface ZeroOptions {
   readonly unitOf?: UnitOf;
   /** Stage 3: how many units are collected ahead of their use. Default: 1. */
   readonly prefetch?: number;
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation, as with ddp. Default: true.
+   */
+  readonly broadcastBuffers?: boolean;
   /** What is stored, sent and reduced in fewer bits. Default: everything is f32. */
   readonly mixedPrecision?: MixedPrecision;
 }
 
 const optionRules: OptionRules<ZeroOptions> = {
-  stage: required(oneOf(1, 2, 3)),
-  axis: axisName,
-  bucketBytes: positive,
-  unitOf: callback,
-  prefetch: count,
-  mixedPrecision: record,
+  stage: option.required(option.oneOf(1, 2, 3)),
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  unitOf: option.callback(),
+  prefetch: option.count,
+  mixedPrecision: option.object(),
+  broadcastBuffers: option.flag,
 };
 
 const gradientBucketBytes = 4 * 1024 * 1024;
@@ -56,7 +61,7 @@ const shardedAt = {
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
  * each parameter, its elements in a row, as DeepSpeed does. Throws ConfigError for options out of range.
  */
-export function zero(options: ZeroOptions): Strategy<Module> {
+export function zero(options: ZeroOptions): ShardedModelStrategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const name = `zero-${options.stage}`;
@@ -69,6 +74,7 @@ export function zero(options: ZeroOptions): Strategy<Module> {
       : bucketOptions(plan, options.bucketBytes ?? gradientBucketBytes)),
     prefetch: options.prefetch ?? 1,
     mixedPrecision: options.mixedPrecision,
+    broadcastBuffers: options.broadcastBuffers ?? true,
   });
   return {
     name,

@@ -1,7 +1,6 @@
 import {
   BufferTensor,
   CollectiveMismatchError,
-  currentSession,
   fromData,
   LayerNorm,
   Linear,
@@ -29,6 +28,8 @@ export const observations = z.object({
   initial: z.record(z.string(), numbers),
   /** The running mean that a forward pass began with, and the one it left. */
   buffers: z.record(z.string(), z.object({ used: numbers, left: numbers })),
+  /** Collectives of forward passes of two epochs: of two that train, of the first evaluation, the most of later ones. */
+  evaluations: z.array(z.object({ training: numbers, evaluation: numbers })),
   /** Collectives of one step, with and without noSync, and what the plan says. */
   traffic: z.object({
     planned: z.object({ collectives: z.number(), bytes: z.number() }),
@@ -137,11 +138,41 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
   });
   await pass('evaluation', true, (parallel) => {
     parallel.module.eval();
-    return forward(parallel);
+    return noGrad(() => forward(parallel));
+  });
+  await pass('evaluation inside noSync', true, (parallel) => {
+    parallel.module.eval();
+    return parallel.noSync(() => forward(parallel));
   });
   await pass('noSync', true, (parallel) => parallel.noSync(() => forward(parallel)));
   await pass('broadcastBuffers: false', false, forward);
+  await pass('evaluation with broadcastBuffers: false', false, (parallel) => {
+    parallel.module.eval();
+    return forward(parallel);
+  });
   return seen;
+}
+
+/** Collectives of forward passes: of training ones, then of evaluations, of which rank r has r more than rank 0. */
+async function evaluations(rank: number): Promise<Observations['evaluations']> {
+  const model = new RunningMean(0);
+  const parallel = await DistributedDataParallel.create(model);
+  const pass = async (): Promise<number> => {
+    const before = statistics().collectives;
+    await noGrad(() => parallel.forward(ones([4, 2]))).data();
+    return statistics().collectives - before;
+  };
+  const counted: Observations['evaluations'] = [];
+  for (let epoch = 0; epoch < 2; epoch++) {
+    model.train();
+    const training = [await pass(), await pass()];
+    model.eval();
+    const first = await pass();
+    const others: number[] = [];
+    for (let batch = 0; batch <= rank; batch++) others.push(await pass());
+    counted.push({ training, evaluation: [first, Math.max(...others)] });
+  }
+  return counted;
 }
 
 async function traffic(): Promise<Observations['traffic']> {
@@ -258,6 +289,7 @@ export async function main(context: RankContext): Promise<Observations> {
   return {
     initial: await initial(rank),
     buffers: await buffers(rank),
+    evaluations: await evaluations(rank),
     traffic: await traffic(),
     timeline: await timeline(),
     made: await made(),
@@ -276,5 +308,5 @@ export async function leaveOut(context: RankContext): Promise<void> {
       ? model.first.forward(ones([2, 16]))
       : parallel.forward(ones([2, 16]));
   used.sum().backward();
-  await currentSession().realize([]);
+  await new SGD(model.parameters()).step();
 }

@@ -16,7 +16,6 @@ import {
   type ConstructShardedOptions,
   ddp,
   fsdp,
-  fullStateDict,
   parallelize,
   planFor,
   tensorParallel,
@@ -117,6 +116,6 @@ async function refusal(
 
 async function hashOf(model: Module): Promise<string> {
   const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');
 }

@@ -1,4 +1,4 @@
-import { type Tensor, Module, Parameter } from '@shardwise/core';
+import { Module, Parameter, SGD, type Tensor } from '@shardwise/core';
 import type { RankContext } from '@shardwise/testing/ranks';
 import {
   DistributedDataParallel,
@@ -38,6 +38,15 @@ async function read(model: Module): Promise<Gradients> {
   return found;
 }
 
+/** What an update takes of zeros. */
+async function updated(model: Branches): Promise<Gradients> {
+  await new SGD(model.parameters(), { lr: 1 }).step();
+  const found: Gradients = {};
+  for (const [name, parameter] of model.namedParameters())
+    found[name] = Array.from(await parameter.data(), Number).map((value) => -value);
+  return found;
+}
+
 function create(options: DistributedDataParallelOptions = {}) {
   return DistributedDataParallel.create(new Branches(), { findUnusedParameters: true, ...options });
 }
@@ -67,6 +76,31 @@ export const cases = {
     const parallel = await create({ bucketBytes: 1 });
     const factors = [{ left: 3 }, { right: 3 }, { shared: 3 }][rank % 3];
     parallel.forward(factors ?? {}).backward();
+    return read(parallel.module);
+  },
+  'two losses of different branches, without findUnusedParameters': async (rank) => {
+    const parallel = await create({ findUnusedParameters: false });
+    parallel.forward({ left: rank, shared: 1 }).backward();
+    parallel.forward({ right: rank, shared: 2 }).backward();
+    return updated(parallel.module);
+  },
+  'losses in another order on each rank, without findUnusedParameters': async (rank) => {
+    const parallel = await create({ findUnusedParameters: false, bucketBytes: 1 });
+    const losses = [{ left: 3 * rank }, { right: 6 * rank }, { shared: 9 * rank }];
+    for (const index of [0, 1, 2]) {
+      parallel.forward(losses[(index + rank) % 3] ?? {}).backward();
+      if (rank === 1) await parallel.module.left.grad?.data();
+    }
+    return updated(parallel.module);
+  },
+  "a hook of the user's, which sees what is this rank's": async (rank) => {
+    const parallel = await create();
+    const { left } = parallel.module;
+    left.registerPostAccumulateGradHook(() => {
+      if (left.grad !== null) left.setGradientNode(left.grad.mul(rank).node);
+    });
+    parallel.forward({ left: 1, right: 3, shared: 3 }).backward();
+    parallel.forward({ left: 2, right: 3, shared: 3 }).backward();
     return read(parallel.module);
   },
   'passes inside noSync alone': async (rank) => {

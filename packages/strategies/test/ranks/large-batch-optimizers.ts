@@ -13,7 +13,7 @@ import {
   type Strategy,
   Tanh,
 } from '@shardwise/core';
-import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -61,7 +61,7 @@ function lossOn(
 
 async function hashOf(model: Module): Promise<string> {
   const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');
 }
 

@@ -11,7 +11,7 @@ import {
   statistics,
   type Strategy,
 } from '@shardwise/core';
-import { fsdp, parallelize, zero } from '@shardwise/strategies';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
@@ -23,6 +23,7 @@ const batch = 4;
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
 
 export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+  DDP: () => ddp({ mixedPrecision }),
   'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
   'ZeRO-2': () => zero({ stage: 2, mixedPrecision }),
   'ZeRO-3': () => zero({ stage: 3, mixedPrecision }),

@@ -1,4 +1,4 @@
-import { fsdp, zero } from '@shardwise/strategies';
+import { ddp, fsdp, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import type { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -14,7 +14,33 @@ const bf16Activations = {
 } as const;
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
+/** A model has a parameter that no loss uses. */
+const findUnusedParameters = true;
+
 export const variants: Readonly<Record<string, Variant>> = {
+  'DDP in bf16': { strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }) },
+  'DDP in f16, reduced in f32, in buckets of one parameter': {
+    strategy: () => ddp({ mixedPrecision: f16, findUnusedParameters, bucketBytes: 1 }),
+  },
+  'DDP in bf16 with bf16 activations': {
+    strategy: () => ddp({ mixedPrecision: bf16Activations, findUnusedParameters }),
+  },
+  'DDP in bf16 with accumulation': {
+    strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }),
+    microbatches: 3,
+  },
+  'DDP in bf16 with activation checkpointing': {
+    strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }),
+    checkpointed: true,
+  },
+  'DDP in bf16 with a ZeroRedundancyOptimizer': {
+    strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }),
+    zeroRedundancy: true,
+  },
+  'DDP in bf16 with states and gradients in host memory': {
+    strategy: () => ddp({ mixedPrecision: bf16, findUnusedParameters }),
+    offloaded: ['gradients'],
+  },
   'ZeRO-1 in bf16': { strategy: () => zero({ stage: 1, mixedPrecision: bf16 }) },
   'ZeRO-2 in bf16': { strategy: () => zero({ stage: 2, mixedPrecision: bf16 }) },
   'ZeRO-3 in bf16': { strategy: () => zero({ stage: 3, mixedPrecision: bf16 }) },

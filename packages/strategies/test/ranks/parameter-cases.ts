@@ -9,7 +9,7 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { ddp, fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -189,7 +189,7 @@ async function train(
 
 async function parametersOf(model: Module): Promise<Record<string, number[]>> {
   const parameters: Record<string, number[]> = {};
-  for (const [name, { bytes }] of Object.entries(await fullStateDict(model))) {
+  for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
     parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));
   }
   return parameters;

@@ -117,10 +117,16 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
     ['both', 'a'],
   ] as const) {
     const other = await create();
-    other.forward(before).backward();
-    await other.module.a.weight.grad?.data();
+    const optimizer = new SGD(other.module.parameters(), { lr: 1 });
+    for (let step = 0; step < 2; step++) {
+      optimizer.zeroGrad();
+      other.forward(before).backward();
+      await optimizer.step();
+    }
+    optimizer.zeroGrad();
+    other.forward(after).backward();
     try {
-      other.forward(after).backward();
+      await optimizer.step();
     } catch (error) {
       if (!ShardwiseError.isInstance(error)) throw error;
       errors.push({ code: error.code, message: error.message });

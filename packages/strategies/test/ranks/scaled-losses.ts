@@ -15,14 +15,7 @@ import {
   type Tensor,
   tokenLossScale,
 } from '@shardwise/core';
-import {
-  ddp,
-  fsdp,
-  fullStateDict,
-  OffloadedOptimizer,
-  parallelize,
-  zero,
-} from '@shardwise/strategies';
+import { ddp, fsdp, OffloadedOptimizer, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -31,6 +24,7 @@ const f16 = { parameterDtype: 'f16' } as const;
 
 export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   DDP: () => ddp(),
+  'DDP in f16': () => ddp({ mixedPrecision: f16 }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-1 in f16': () => zero({ stage: 1, mixedPrecision: f16 }),
   'ZeRO-2 in f16': () => zero({ stage: 2, mixedPrecision: f16 }),
@@ -97,7 +91,7 @@ async function overflowOnOneRank(
     taken.push(await scaler.step(optimizer));
     scaler.update();
     const hash = createHash('sha256');
-    for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+    for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
     // Steps and moments of this rank's parts.
     const { state } = await adam.stateDict();
     const own = createHash('sha256');
@@ -205,7 +199,7 @@ export async function oneBigBatch(ranks: number): Promise<number[]> {
 }
 
 async function weightsOf(model: Module): Promise<number[]> {
-  return Object.values(await fullStateDict(model)).flatMap(({ bytes }) =>
+  return Object.values(await model.stateDict()).flatMap(({ bytes }) =>
     Array.from(new Float32Array(bytes.slice().buffer)),
   );
 }

@@ -13,7 +13,7 @@ import {
   type Tensor,
   totalGradNorm,
 } from '@shardwise/core';
-import { fsdp, fullStateDict, parallelize, zero } from '@shardwise/strategies';
+import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -279,7 +279,7 @@ async function runCase(name: string, parts: Omit<Training, 'optimizer'>): Promis
   const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
   const numbers = await cases[name]?.({ ...parts, optimizer });
   const parameters: Record<string, number[]> = {};
-  for (const [key, { bytes }] of Object.entries(await fullStateDict(model))) {
+  for (const [key, { bytes }] of Object.entries(await model.stateDict())) {
     parameters[key] = Array.from(new Float32Array(bytes.slice().buffer));
   }
   return { numbers: [...(numbers ?? [])], parameters };

@@ -20,7 +20,6 @@ import {
   dataParallel,
   ddp,
   fsdp,
-  fullStateDict,
   OffloadedOptimizer,
   parallelize,
   zero,
@@ -251,6 +250,6 @@ async function run(
   }
   finish();
   const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return { losses, hash: hash.digest('hex') };
 }

@@ -206,5 +206,5 @@ async function rangesOfQkv(): Promise<Observations['ranges']> {
     .namedParameters()
     .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
   if (!(weight instanceof PartitionedParameter)) throw new TypeError('a part is expected');
-  return weight.extent.regions.flatMap(({ block }) => block.slice(0, 1));
+  return weight.part.extent.regions.flatMap(({ block }) => block.slice(0, 1));
 }

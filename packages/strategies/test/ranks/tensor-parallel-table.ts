@@ -10,15 +10,7 @@ import {
   setRank,
   type Tensor,
 } from '@shardwise/core';
-import {
-  compose,
-  ddp,
-  fsdp,
-  fullStateDict,
-  parallelize,
-  tensorParallel,
-  zero,
-} from '@shardwise/strategies';
+import { compose, ddp, fsdp, parallelize, tensorParallel, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -117,6 +109,6 @@ async function run(model: Module, pass: (step: number) => Tensor): Promise<Train
     norms.push(await norm.item());
   }
   const hash = createHash('sha256');
-  for (const { bytes } of Object.values(await fullStateDict(model))) hash.update(bytes);
+  for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return { losses, norms, hash: hash.digest('hex') };
 }

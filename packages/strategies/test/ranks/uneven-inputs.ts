@@ -37,7 +37,8 @@ class Scale extends Module {
   /** Shape: x [1] -> []. */
   forward(x: Tensor): Tensor {
     noGrad(() => this.seen.assign(this.seen.add(1)));
-    return this.weight.mul(x).sum().add(this.other.mul(x).sum());
+    // Backward comes to the first one first.
+    return this.other.mul(x.mul(10)).sum().add(this.weight.mul(x).sum());
   }
 }
 
@@ -46,6 +47,8 @@ interface Case {
   readonly batches: (rank: number, size: number) => number;
   readonly options?: JoinOptions;
   readonly zeroRedundancy?: boolean;
+  /** Instead of one forward and one backward pass for each batch. */
+  readonly pass?: (forward: () => Tensor) => void;
 }
 
 export const cases: Readonly<Record<string, Case>> = {
@@ -58,6 +61,22 @@ export const cases: Readonly<Record<string, Case>> = {
     options: { divideByInitialWorldSize: false },
   },
   'with a ZeroRedundancyOptimizer': { batches: (rank) => rank + 1, zeroRedundancy: true },
+  'evaluating between forward and backward': {
+    batches: (rank) => rank + 1,
+    pass: (forward) => {
+      const loss = forward();
+      noGrad(forward);
+      loss.backward();
+    },
+  },
+  'with two backward passes for one forward pass': {
+    batches: (rank) => rank + 1,
+    pass: (forward) => {
+      const loss = forward();
+      loss.backward();
+      loss.backward();
+    },
+  },
   'stopping with the first': {
     batches: (rank) => 2 * rank + 2,
     options: { throwOnEarlyTermination: true },
@@ -65,7 +84,7 @@ export const cases: Readonly<Record<string, Case>> = {
 };
 
 async function train(
-  { batches, options, zeroRedundancy = false }: Case,
+  { batches, options, zeroRedundancy = false, pass = (forward) => forward().backward() }: Case,
   { rank, size }: RankContext,
 ): Promise<Ended> {
   const model = new Scale();
@@ -79,13 +98,17 @@ async function train(
   const body = async (): Promise<void> => {
     for (let batch = 0; batch < batches(rank, size); batch++) {
       optimizer.zeroGrad();
-      parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
+      pass(() => parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')));
       await optimizer.step();
       steps++;
     }
   };
   try {
     await join(zeroRedundancy ? [parallel, sharded] : [parallel], body, options);
+    // Once more, on all ranks.
+    optimizer.zeroGrad();
+    parallel.forward(fromData(Float32Array.of(rank + 1), [1], 'f32')).backward();
+    await optimizer.step();
   } catch (caught) {
     if (!ShardwiseError.isInstance(caught)) throw caught;
     error = { code: caught.code, message: caught.message };

@@ -12,15 +12,7 @@ export const leaves: Definitions<'constant' | 'iota' | 'random'> = {
   },
 };
 
-/**
- * The definition of `random`: a counter-based hash of (key[0], key[1], index), all in uint32 that
- * wraps around. x = index * 0x9E3779B9 + key0; x ^= x >>> 16; x *= 0x85EBCA6B; x ^= x >>> 13;
- * x *= 0xC2B2AE35; x ^= x >>> 16; x += key1; then the same mixing again with the constants
- * 0x7FEB352D, 0x846CA68B and the shifts 16, 15, 16. The multipliers are those of MurmurHash3's
- * finaliser and of Wellons' lowbias32.
- *
- * @returns the bits as a signed i32
- */
+/** As the spec of `random` says; the bits as a signed i32. */
 export function randomBits(key0: number, key1: number, index: number): number {
   const x = mix(Math.imul(index, 0x9e3779b9) + key0, [16, 0x85ebca6b, 13, 0xc2b2ae35, 16]);
   return mix(x + key1, [16, 0x7feb352d, 15, 0x846ca68b, 16]);

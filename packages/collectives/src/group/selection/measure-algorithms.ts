@@ -1,4 +1,11 @@
-import type { ProcessGroup, Transport, TypedBytes } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  option,
+  type OptionRules,
+  type ProcessGroup,
+  type Transport,
+  type TypedBytes,
+} from '@shardwise/core/spec';
 import { operations, type Operation } from '../../call/record.ts';
 import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';
@@ -26,6 +33,13 @@ export interface MeasureOptions {
   readonly allocate?: Allocate;
 }
 
+const measureRules: OptionRules<MeasureOptions> = {
+  hosts: option.listOf(option.number),
+  sizesBytes: option.required(option.listOf(option.count)),
+  rounds: option.required(option.count),
+  allocate: option.callback(),
+};
+
 /** Calls that are timed together, so that the clock does not count. */
 const CALL_BYTES = 1 << 20;
 const MAX_CALLS = 20;
@@ -38,6 +52,7 @@ export async function measureAlgorithms(
   transport: Transport,
   options: MeasureOptions,
 ): Promise<readonly AlgorithmMeasurement[]> {
+  checkOptions('measureAlgorithms', options, measureRules);
   const ranksOfHosts = ranksByHost(hostNumbers(options.hosts, transport.size));
   const measured: AlgorithmMeasurement[] = [];
   for (const operation of operations) {

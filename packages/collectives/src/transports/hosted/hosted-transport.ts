@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core/spec';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HostedEnd } from './hosted-end.ts';
@@ -8,23 +8,27 @@ export interface HostedTransportOptions {
    * The world of this host's ranks, in the order of their ranks, which nothing else sends messages
    * on; undefined where this rank is alone on its host.
    */
-  readonly local: SharedMemoryGroup | undefined;
+  readonly local?: SharedMemoryGroup | undefined;
   /** Over all ranks; it need only reach those of other hosts. */
   readonly remote: WatchedTransport;
   /** By rank, the number of its host. */
   readonly hosts: readonly number[];
 }
 
+const hostedRules: OptionRules<HostedTransportOptions> = {
+  local: option.object('the world of this host'),
+  remote: option.required(option.object('a transport')),
+  hosts: option.required(option.listOf(option.count)),
+};
+
 /**
  * Several ranks on each of several hosts: messages between ranks of one host go through their
  * shared memory, the others over `remote`. A failure of either, or closing the transport, ends
  * both, with one cause. Throws ConfigError where the three do not fit.
  */
-export function hostedTransport({
-  local,
-  remote,
-  hosts,
-}: HostedTransportOptions): WatchedTransport {
+export function hostedTransport(options: HostedTransportOptions): WatchedTransport {
+  checkOptions('hostedTransport', options, hostedRules);
+  const { local, remote, hosts } = options;
   const { rank, size } = remote;
   check(hosts.length === size, `hosts of ${hosts.length} ranks`, `the transport has ${size}`);
   const residents = hosts.flatMap((host, resident) => (host === hosts[rank] ? [resident] : []));

@@ -1,6 +1,19 @@
-import { ConfigError, type Store } from '@shardwise/core/spec';
+import {
+  checkOptions,
+  ConfigError,
+  option,
+  type OptionRules,
+  type Store,
+} from '@shardwise/core/spec';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
+
+export interface HeartbeatOptions {
+  /** Between two heartbeats. Default: 250. */
+  readonly intervalMs?: number;
+  /** After so long without one, a rank counts as lost. Default: 1500. */
+  readonly limitMs?: number;
+}
 
 export interface TcpTransportOptions {
   /** Where the ranks of this epoch find each other. */
@@ -24,15 +37,30 @@ export interface TcpTransportOptions {
   readonly encrypt?: boolean;
   /** How long the others may take to join. Default: 60 s. */
   readonly timeoutMs?: number;
-  readonly heartbeat?: {
-    /** Between two heartbeats. Default: 250. */
-    readonly intervalMs?: number;
-    /** After so long without one, a rank counts as lost. Default: 1500. */
-    readonly limitMs?: number;
-  };
+  readonly heartbeat?: HeartbeatOptions;
   /** What a peer may send that this rank does not await yet; then the peer waits. Default: 64 MiB. */
   readonly maxUnexpectedBytes?: number;
 }
+
+const heartbeatRules: OptionRules<HeartbeatOptions> = {
+  intervalMs: option.positive,
+  limitMs: option.positive,
+};
+
+const tcpRules: OptionRules<TcpTransportOptions> = {
+  store: option.required(option.object('a store')),
+  rank: option.required(option.number),
+  size: option.required(option.number),
+  peers: option.listOf(option.number),
+  epoch: option.number,
+  secret: option.required(option.text),
+  host: option.nonEmptyText,
+  advertisedHost: option.nonEmptyText,
+  encrypt: option.flag,
+  timeoutMs: option.positive,
+  heartbeat: option.object(),
+  maxUnexpectedBytes: option.count,
+};
 
 /**
  * Joins the ranks of a job over TCP; resolves when all are connected with their peers. The loss of a rank
@@ -41,8 +69,10 @@ export interface TcpTransportOptions {
  * differ, and with ConfigError where another process is this rank already.
  */
 export async function tcpTransport(options: TcpTransportOptions): Promise<WatchedTransport> {
-  const { rank, size, epoch = 0, host = '127.0.0.1', timeoutMs = 60_000, heartbeat } = options;
-  const { intervalMs = 250, limitMs = 1500 } = heartbeat ?? {};
+  checkOptions('tcpTransport', options, tcpRules);
+  const { rank, size, epoch = 0, host = '127.0.0.1', timeoutMs = 60_000, heartbeat = {} } = options;
+  checkOptions('tcpTransport, heartbeat,', heartbeat, heartbeatRules);
+  const { intervalMs = 250, limitMs = 1500 } = heartbeat;
   check(Number.isInteger(size) && size > 0, `size ${size}`, 'a world has at least one rank');
   check(
     Number.isInteger(rank) && rank >= 0 && rank < size,

@@ -1,10 +1,15 @@
 import { iota } from '../../graph/build/leaf.ts';
-import { formatShape } from '../../shape.ts';
-import type { DType } from '../../spec/dtype.ts';
+import { formatShape, sizeAt } from '../../shape.ts';
+import type { DType, Shape } from '../../spec/dtype.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { requireTensors } from '../../tensor/check-arguments.ts';
+import { requireShape } from '../require-shape.ts';
 import { dropout } from './dropout.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 export interface AttentionOptions {
   /** Query t sees the keys 0 … t only; default false. */
@@ -17,6 +22,15 @@ export interface AttentionOptions {
   readonly scale?: number;
 }
 
+const operation = 'scaledDotProductAttention';
+
+export const attentionRules: OptionRules<AttentionOptions> = {
+  causal: option.flag,
+  mask: option.instanceOf(Tensor),
+  dropout: option.share,
+  scale: option.number,
+};
+
 /**
  * softmax(q kᵀ scale + mask) v (Vaswani et al. 2017). Where there are fewer key heads than query
  * heads, each serves H / G query heads that follow each other (Ainslie et al. 2023).
@@ -28,9 +42,11 @@ export function scaledDotProductAttention(
   v: Tensor,
   options: AttentionOptions = {},
 ): Tensor {
-  const [batch, heads, targets, width] = fourDims(q, 'q');
-  const [, groups, sources] = fourDims(k, 'k');
-  const [, , , valueWidth] = fourDims(v, 'v');
+  checkOptions('scaledDotProductAttention', options, attentionRules);
+  requireShapes(q, k, v);
+  const [batch = 0, heads = 0, targets = 0, width = 0] = q.shape;
+  const [, groups = 0, sources = 0] = k.shape;
+  const valueWidth = sizeAt(v.shape, 3);
   if (heads % groups !== 0) {
     throw new ShapeError(
       {
@@ -57,6 +73,7 @@ export function scaledDotProductAttention(
 function masked(scores: Tensor, { causal = false, mask }: AttentionOptions): Tensor {
   const visible = causal ? scores.add(causalMask(scores)) : scores;
   if (mask === undefined) return visible;
+  requireMask(mask, scores.shape);
   return visible.add(mask.dtype === 'bool' ? additive(mask, scores.dtype) : mask);
 }
 
@@ -71,23 +88,31 @@ function additive(visible: Tensor, dtype: DType): Tensor {
   return visible.where(full([], 0, dtype), Number.NEGATIVE_INFINITY);
 }
 
-function fourDims(x: Tensor, name: string): readonly [number, number, number, number] {
-  const [batch, heads, length, width] = x.shape;
-  if (
-    x.ndim === 4 &&
-    batch !== undefined &&
-    heads !== undefined &&
-    length !== undefined &&
-    width !== undefined
-  ) {
-    return [batch, heads, length, width];
-  }
+function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {
+  requireShape({ operation, name: 'q', value: q }, ['B', 'H', 'T', 'D']);
+  const [batch = 0, , , width = 0] = q.shape;
+  // One for all items is broadcast.
+  const items = k.shape[0] === 1 ? 'B' : (['items', batch] as const);
+  const widths = ['features', width] as const;
+  requireShape({ operation, name: 'k', value: k }, [items, 'G', 'S', widths]);
+  const [, heads = 0, length = 0] = k.shape;
+  const [groups, keys] = [['heads', heads] as const, ['keys', length] as const];
+  requireShape({ operation, name: 'v', value: v }, [items, groups, keys, 'E']);
+}
+
+/** A mask that broadcasts to the scores, and would not make them larger. */
+function requireMask(mask: Tensor, scores: Shape): void {
+  requireTensors(operation, { mask });
+  const first = scores.length - mask.ndim;
+  const fits =
+    first >= 0 && mask.shape.every((size, dim) => size === 1 || size === scores[first + dim]);
+  if (fits) return;
   throw new ShapeError(
     {
-      asked: `attention with ${name} of shape ${formatShape(x.shape)}`,
-      found: `${x.ndim} dims`,
-      todo: 'Use [batch, heads, length, head width]',
+      asked: `${operation} with a mask of shape ${formatShape(mask.shape)}`,
+      found: `scores of shape ${formatShape(scores)}, [batch, heads, queries, keys], to which it does not broadcast`,
+      todo: `Use sizes of 1 or those of the scores, as [${scores.slice(-2).join(', ')}] for one mask for all`,
     },
-    { shape: x.shape },
+    { mask: mask.shape, scores },
   );
 }

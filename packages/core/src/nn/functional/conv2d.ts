@@ -1,6 +1,10 @@
 import { conv2d as convolve } from '../../graph/build/contract.ts';
-import { ConfigError } from '../../spec/errors.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
+import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
 
 /** One number for both dims, or [height, width]. */
 export type Size2d = number | readonly [number, number];
@@ -16,6 +20,23 @@ export interface Conv2dOptions {
   readonly groups?: number;
 }
 
+/** What a `Size2d` may be. */
+export function size2d(least: number): OptionRule<Size2d> {
+  const { fits } = option.integer(least);
+  return {
+    fits: (value): value is Size2d =>
+      fits(value) || (Array.isArray(value) && value.length === 2 && value.every(fits)),
+    is: `a whole number from ${least}, or two of them, [height, width]`,
+  };
+}
+
+export const conv2dRules: OptionRules<Conv2dOptions> = {
+  stride: size2d(1),
+  padding: size2d(0),
+  dilation: size2d(1),
+  groups: option.integer(1),
+};
+
 /**
  * Cross-correlation, as torch.nn.functional.conv2d.
  * Shape: x [N, C, H, W], weight [O, C/groups, R, S], bias [O] -> [N, O, H', W'].
@@ -27,35 +48,42 @@ export function conv2d(
   bias: Tensor | null = null,
   options: Conv2dOptions = {},
 ): Tensor {
+  checkOptions('conv2d', options, conv2dRules);
   const { groups = 1 } = options;
-  checkInteger('groups', groups, 1);
+  const operation = 'conv2d';
+  requireShape({ operation, name: 'weight', value: weight }, ['O', 'C/groups', 'R', 'S']);
+  const [out = 0, perGroup = 0] = weight.shape;
+  const channels = perGroup * groups;
+  requireShape(
+    { operation, name: 'x', value: x },
+    ['N', ['channels', channels], 'H', 'W'],
+    (shape) => imageHint(shape, channels),
+  );
+  if (bias !== null) {
+    requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
+  }
   const y = new Tensor(
     convolve(x.node, weight.node, {
-      stride: pair('stride', options.stride ?? 1, 1),
-      padding: pair('padding', options.padding ?? 0, 0),
-      dilation: pair('dilation', options.dilation ?? 1, 1),
+      stride: pair(options.stride ?? 1),
+      padding: pair(options.padding ?? 0),
+      dilation: pair(options.dilation ?? 1),
       groups,
     }),
   );
   return bias === null ? y : y.add(bias.reshape([bias.numel, 1, 1]));
 }
 
-/** Throws ConfigError for anything but integers of at least `least`. */
-export function pair(name: string, size: Size2d, least: number): readonly [number, number] {
-  const [height, width] = typeof size === 'number' ? [size, size] : size;
-  checkInteger(name, height, least);
-  checkInteger(name, width, least);
-  return [height, width];
+/** What to do with an image that lies otherwise: as most files have it, or alone. */
+export function imageHint(shape: Shape, channels: number): string | undefined {
+  const [first, second] = shape;
+  if (shape.length === 4 && shape[3] === channels && second !== channels) {
+    return 'channels that stand last come first with x.permute([0, 3, 1, 2])';
+  }
+  const isImage = shape.length === 3 && first === channels;
+  return isImage ? 'one image is a batch of one with x.unsqueeze(0)' : undefined;
 }
 
-function checkInteger(name: string, value: number, least: number): void {
-  if (Number.isSafeInteger(value) && value >= least) return;
-  throw new ConfigError(
-    {
-      asked: `a window with ${name} ${value}`,
-      found: 'no integer in range',
-      todo: `Use an integer of at least ${least}`,
-    },
-    { name, value },
-  );
+/** [height, width]. */
+export function pair(size: Size2d): readonly [number, number] {
+  return typeof size === 'number' ? [size, size] : size;
 }

@@ -3,10 +3,13 @@ import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
-import { ConfigError, ShapeError } from '../../spec/errors.ts';
+import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
-import type { Reduction } from './reduction.ts';
+import { type Reduction, reductionRule } from './reduction.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 export interface NllLossOptions {
   /** Default mean, over the targets that are not ignored. */
@@ -20,6 +23,16 @@ export interface CrossEntropyOptions extends NllLossOptions {
   readonly labelSmoothing?: number;
 }
 
+const nllLossRules: OptionRules<NllLossOptions> = {
+  reduction: reductionRule,
+  ignoreIndex: option.integer(-(2 ** 31)),
+};
+
+const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
+  ...nllLossRules,
+  labelSmoothing: option.share,
+};
+
 /**
  * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last).
  * Shape: logits [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
@@ -31,17 +44,8 @@ export function crossEntropy(
   targets: Tensor,
   options: CrossEntropyOptions = {},
 ): Tensor {
+  checkOptions('crossEntropy', options, crossEntropyRules);
   const { labelSmoothing = 0 } = options;
-  if (!(labelSmoothing >= 0 && labelSmoothing <= 1)) {
-    throw new ConfigError(
-      {
-        asked: `labelSmoothing ${labelSmoothing}`,
-        found: 'a number outside [0, 1]',
-        todo: 'Use a share from 0 to 1',
-      },
-      { labelSmoothing },
-    );
-  }
   return logLoss('crossEntropy', logits.logSoftmax(), targets, options, labelSmoothing);
 }
 
@@ -54,6 +58,7 @@ export function nllLoss(
   targets: Tensor,
   options: NllLossOptions = {},
 ): Tensor {
+  checkOptions('nllLoss', options, nllLossRules);
   return logLoss('nllLoss', logProbabilities, targets, options, 0);
 }
 

@@ -1,8 +1,10 @@
 import { random } from '../../graph/build/leaf.ts';
 import { nextKey } from '../../random/keys.ts';
-import { ConfigError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 /**
  * Zeroes elements with `probability` and scales the others by 1 / (1 - probability) (Srivastava et
@@ -19,15 +21,11 @@ export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
   return x.mul(factor);
 }
 
+const probabilityRules: OptionRules<{ probability: number }> = {
+  probability: option.required(option.share),
+};
+
 /** Throws ConfigError outside [0, 1]. */
 export function checkProbability(probability: number): void {
-  if (probability >= 0 && probability <= 1) return;
-  throw new ConfigError(
-    {
-      asked: `dropout with probability ${probability}`,
-      found: 'a number outside [0, 1]',
-      todo: 'Use a probability from 0 to 1',
-    },
-    { probability },
-  );
+  checkOptions('dropout', { probability }, probabilityRules);
 }

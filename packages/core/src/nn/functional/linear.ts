@@ -1,11 +1,19 @@
 import { elementCount, sizeAt } from '../../shape.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+
+const operation = 'linear';
 
 /**
  * x Wᵀ + b, as one product over all rows.
- * Shape: x [.., I], weight [O, I], bias [O] -> [.., O].
+ * Shape: x [.., I], weight [O, I], bias [O] -> [.., O]. Throws ShapeError.
  */
 export function linear(x: Tensor, weight: Tensor, bias?: Tensor | null): Tensor {
+  requireShape({ operation, name: 'weight', value: weight }, ['O', 'I']);
+  requireShape({ operation, name: 'x', value: x }, ['..', ['features', sizeAt(weight.shape, 1)]]);
+  if (bias !== undefined && bias !== null) {
+    requireShape({ operation, name: 'bias', value: bias }, [['features', sizeAt(weight.shape, 0)]]);
+  }
   const leading = x.shape.slice(0, -1);
   const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
   const product = rows.matmul(weight, { transposeB: true });

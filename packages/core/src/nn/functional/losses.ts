@@ -1,21 +1,27 @@
 import { formatShape, sameShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { reduceLosses, type Reduction } from './reduction.ts';
+import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 export interface LossOptions {
   /** Default mean. */
   readonly reduction?: Reduction;
 }
 
+const lossRules: OptionRules<LossOptions> = { reduction: reductionRule };
+
 /** (input - target)². Shape: input N, target N -> [], or N for reduction 'none'. */
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions('mseLoss', options, lossRules);
   checkShapes('mseLoss', input, target);
   return reduceLosses(input.sub(target).square(), options.reduction ?? 'mean');
 }
 
 /** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
 export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
+  checkOptions('l1Loss', options, lossRules);
   checkShapes('l1Loss', input, target);
   return reduceLosses(input.sub(target).abs(), options.reduction ?? 'mean');
 }
@@ -29,6 +35,7 @@ export function binaryCrossEntropyWithLogits(
   targets: Tensor,
   options: LossOptions = {},
 ): Tensor {
+  checkOptions('binaryCrossEntropyWithLogits', options, lossRules);
   checkShapes('binaryCrossEntropyWithLogits', logits, targets);
   const missing = targets.neg().add(1);
   const losses = missing.mul(logits).add(logits.neg().softplus());

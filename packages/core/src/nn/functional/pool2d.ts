@@ -5,7 +5,10 @@ import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full, stack } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { conv2d, pair, type Size2d } from './conv2d.ts';
+import { conv2d, pair, type Size2d, size2d } from './conv2d.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 
 export interface PoolOptions {
   /** Default: the kernel, so that windows do not overlap. */
@@ -19,14 +22,19 @@ export interface MaxPoolOptions extends PoolOptions {
   readonly dilation?: Size2d;
 }
 
+export const poolRules: OptionRules<PoolOptions> = { stride: size2d(1), padding: size2d(0) };
+export const maxPoolRules: OptionRules<MaxPoolOptions> = { ...poolRules, dilation: size2d(1) };
+export const kernelRules: OptionRules<{ kernel: Size2d }> = { kernel: option.required(size2d(1)) };
+
 /**
  * The maximum of each window; of equal ones the first in row order takes the gradient, as in
  * PyTorch. Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
  */
 export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {}): Tensor {
-  const { padding, window } = checkedWindow(x, kernel, options);
-  const stride = pair('stride', options.stride ?? kernel, 1);
-  const dilation = pair('dilation', options.dilation ?? 1, 1);
+  checkOptions('maxPool2d', options, maxPoolRules);
+  const { padding, window } = checkedWindow('maxPool2d', x, kernel, options);
+  const stride = pair(options.stride ?? kernel);
+  const dilation = pair(options.dilation ?? 1);
   requireDType('maxPool2d', x, floats);
   const around = [0, 0, ...padding];
   const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
@@ -52,7 +60,8 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
  * Shape: x [N, C, H, W] -> [N, C, H', W']. Throws ShapeError and ConfigError.
  */
 export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}): Tensor {
-  const { padding, window } = checkedWindow(x, kernel, options);
+  checkOptions('avgPool2d', options, poolRules);
+  const { padding, window } = checkedWindow('avgPool2d', x, kernel, options);
   const [batch = 0, channels = 0, height = 0, width = 0] = x.shape;
   requireDType('avgPool2d', x, floats);
   const wide = x.to(computeDType(x.dtype));
@@ -78,18 +87,20 @@ function noWindow(
 }
 
 function checkedWindow(
+  operation: string,
   x: Tensor,
   kernel: Size2d,
   options: PoolOptions,
 ): { padding: readonly [number, number]; window: readonly [number, number] } {
-  const window = pair('kernel', kernel, 1);
-  const padding = pair('padding', options.padding ?? 0, 0);
+  checkOptions(operation, { kernel }, kernelRules);
+  const window = pair(kernel);
+  const padding = pair(options.padding ?? 0);
   if (x.ndim === 4 && padding.every((size, axis) => size * 2 <= (window[axis] ?? 0))) {
     return { padding, window };
   }
   throw new ShapeError(
     {
-      asked: `pooling of shape ${formatShape(x.shape)} with a kernel of ${formatShape(window)}`,
+      asked: `${operation} of shape ${formatShape(x.shape)} with a kernel of ${formatShape(window)}`,
       found: `${x.ndim} dims and padding ${formatShape(padding)}`,
       todo: 'Use an input of shape [N, C, H, W], and a padding of at most half the kernel',
     },

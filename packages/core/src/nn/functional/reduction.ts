@@ -1,7 +1,11 @@
 import type { Tensor } from '../../tensor/tensor.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRule } from '../../spec/option-rules.ts';
 
 /** What becomes of the losses of a batch's items. */
 export type Reduction = 'mean' | 'sum' | 'none';
+
+export const reductionRule: OptionRule<Reduction> = option.oneOf('mean', 'sum', 'none');
 
 /** Shape: losses N -> [], or N for 'none'. */
 export function reduceLosses(losses: Tensor, reduction: Reduction): Tensor {

@@ -6,6 +6,7 @@ import {
   type Parameter,
   type Tensor,
 } from '@shardwise/core';
+import { inLayer } from '../in-layer.ts';
 import { GridLinear } from './grid-linear.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
@@ -60,8 +61,8 @@ export class GridAttention extends Module {
 
   /** Shape: x [B', T, C'] -> [B', T, C']. */
   forward(x: Tensor): Tensor {
-    const projection = { weight: this.inProjWeight, bias: this.inProjBias };
-    const qkv = gridProduct(x, projection, this.#grid);
+    const { inProjWeight: weight, inProjBias: bias } = this;
+    const qkv = inLayer([weight, bias], () => gridProduct(x, { weight, bias }, this.#grid));
     const [B = 0, T = 0, width = 0] = qkv.shape;
     const heads = width / sections / this.#headWidth;
     const all = qkv.reshape([B, T, sections * heads, this.#headWidth]).transpose(1, 2);

@@ -6,6 +6,7 @@ import {
   type Parameter,
   type Tensor,
 } from '@shardwise/core';
+import { inLayer } from '../in-layer.ts';
 import { gridParameter } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
@@ -33,10 +34,12 @@ export class GridEmbedding extends Module {
 
   /** Shape: indices i32 N', this rank's rows -> [N'.., F']. */
   forward(indices: Tensor): Tensor {
-    const table = this.#grid.rows.reduceRight(
-      (part: Tensor, axis) => allGather(part, axis, 0),
-      this.weight,
-    );
-    return functional.embedding(indices, table);
+    return inLayer([this.weight], () => {
+      const table = this.#grid.rows.reduceRight(
+        (part: Tensor, axis) => allGather(part, axis, 0),
+        this.weight,
+      );
+      return functional.embedding(indices, table);
+    });
   }
 }

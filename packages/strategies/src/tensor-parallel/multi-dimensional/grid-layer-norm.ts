@@ -7,6 +7,7 @@ import {
   type Parameter,
   type Tensor,
 } from '@shardwise/core';
+import { inLayer } from '../in-layer.ts';
 import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
@@ -50,8 +51,10 @@ export class GridLayerNorm extends Module {
       const normal = centered.mul(meanOf(centered.square()).add(this.#eps).rsqrt());
       return normal.mul(shared(this.weight, rows)).add(shared(this.bias, rows));
     };
-    return checkpoint(normalize, {
-      policy: ({ op }) => (op === 'allReduce' ? 'keep' : 'recompute'),
-    });
+    return inLayer([this.weight, this.bias], () =>
+      checkpoint(normalize, {
+        policy: ({ op }) => (op === 'allReduce' ? 'keep' : 'recompute'),
+      }),
+    );
   }
 }

@@ -1,4 +1,5 @@
 import { type Linear, Module, type Parameter, type Tensor } from '@shardwise/core';
+import { inLayer } from '../in-layer.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';
 import type { RankGrid } from './rank-grid.ts';
@@ -26,6 +27,6 @@ export class GridLinear extends Module {
 
   /** Lies as `grid.next` then. Shape: x [B', .., I'] -> [B'', .., O'']. */
   forward(x: Tensor): Tensor {
-    return gridProduct(x, this, this.#grid);
+    return inLayer([this.weight, this.bias], () => gridProduct(x, this, this.#grid));
   }
 }

@@ -2,14 +2,12 @@ import {
   allGather,
   type Block,
   currentSession,
-  type Extent,
   extentOfBlocks,
   formatShape,
-  type HostData,
   LayoutError,
   noGrad,
   type Parameter,
-  type ParameterOptions,
+  ParameterPart,
   reinterpret,
   type Shape,
   type Tensor,
@@ -23,37 +21,32 @@ interface GridCut {
   readonly dims: DimAxes;
   /** Equal sections of dim 0, each cut alone. */
   readonly sections: number;
-  readonly extent: Extent;
 }
 
 /** A parameter of which this rank has a block, along several dims and axes. */
 class GridParameter extends CutParameter {
   readonly #cut: GridCut;
 
-  constructor(data: HostData, shape: Shape, cut: GridCut, options: ParameterOptions) {
-    super(data, shape, options);
+  constructor(part: ParameterPart, cut: GridCut) {
+    super(part);
     this.#cut = cut;
   }
 
-  override get extent(): Extent {
-    return this.#cut.extent;
+  override partOf(whole: Tensor): Tensor {
+    return blockOf(whole, this.#cut);
   }
 
-  override get shardedOver(): readonly string[] {
-    return this.#cut.dims.flat();
-  }
-
-  override whole(part: Tensor = this): Tensor {
+  protected override join(part: Tensor): Tensor {
     const { dims, sections } = this.#cut;
     const [rows = 0, ...rest] = part.shape;
-    return noGrad(() =>
-      dims
-        .reduce(
-          (x, axes, dim) => axes.reduceRight((each, axis) => allGather(each, axis, dim + 1), x),
-          part.reshape([sections, rows / sections, ...rest]),
-        )
-        .flatten(0, 1),
-    );
+    const gather = (x: Tensor, axis: string, dim: number): Tensor =>
+      allGather(x, axis, dim, 'invariant');
+    return dims
+      .reduce(
+        (x, axes, dim) => axes.reduceRight((each, axis) => gather(each, axis, dim + 1), x),
+        part.reshape([sections, rows / sections, ...rest]),
+      )
+      .flatten(0, 1);
   }
 }
 
@@ -102,20 +95,31 @@ export async function gridParameter(
   dims: DimAxes,
   sections = 1,
 ): Promise<Parameter> {
+  const cut = { dims, sections };
+  const { dtype, requiresGrad } = whole;
   const [rows = 0, ...rest] = whole.shape;
   const sectionRows = rows / sections;
   const [own = { start: 0, stop: 0 }, ...others] = ownBlock([sectionRows, ...rest], dims);
-  const block = noGrad(() => {
-    const sectioned = whole.reshape([sections, sectionRows, ...rest]);
-    return takeBlock(sectioned, [[], ...dims]).flatten(0, 1);
-  });
   const blocks = Array.from({ length: sections }, (_, section) => {
     const offset = section * sectionRows;
     return [{ start: offset + own.start, stop: offset + own.stop }, ...others];
   });
+  const block = noGrad(() => blockOf(whole, cut));
   const data = (await block.data()).slice();
-  const extent = extentOfBlocks(whole.shape, blocks);
-  return new GridParameter(data, block.shape, { dims, sections, extent }, whole);
+  const part = new ParameterPart(data, block.shape, {
+    dtype,
+    requiresGrad,
+    extent: extentOfBlocks(whole.shape, blocks),
+    shardedOver: dims.flat(),
+  });
+  return new GridParameter(part, cut);
+}
+
+/** This rank's block of each section. Shape: whole -> part. */
+function blockOf(whole: Tensor, { dims, sections }: GridCut): Tensor {
+  const [rows = 0, ...rest] = whole.shape;
+  const sectioned = whole.reshape([sections, rows / sections, ...rest]);
+  return takeBlock(sectioned, [[], ...dims]).flatten(0, 1);
 }
 
 /** What several ranks hold alike and use for their own rows: its gradient is summed over these axes. Shape: N -> N. */

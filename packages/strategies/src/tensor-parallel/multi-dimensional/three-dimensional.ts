@@ -1,4 +1,11 @@
-import { allGather, functional, reduceScatter } from '@shardwise/core';
+import {
+  allGather,
+  checkOptions,
+  functional,
+  option,
+  type OptionRules,
+  reduceScatter,
+} from '@shardwise/core';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 
@@ -9,12 +16,19 @@ export interface ThreeDimensionalOptions {
   readonly output?: string;
 }
 
+const threeDimensionalRules: OptionRules<ThreeDimensionalOptions> = {
+  input: option.axisName,
+  weight: option.axisName,
+  output: option.axisName,
+};
+
 /**
  * q × q × q ranks (Agarwal et al. 1995; Bian et al. 2021): each matrix is cut into q³ parts. A product
  * gathers x along one axis and W along another, and scatters its sum along the third; then the axes
  * have changed their roles, and two products bring them back. Throws LayoutError where they differ in size.
  */
 export function threeDimensional(options: ThreeDimensionalOptions = {}): RankGrid {
+  checkOptions('threeDimensional', options, threeDimensionalRules);
   const { input = 'input', weight = 'weight', output = 'output' } = options;
   gridSize('3D', [input, weight, output]);
   return cube(weight, input, output);

@@ -1,3 +1,4 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';
@@ -9,11 +10,18 @@ export interface TwoAndAHalfDimensionalOptions {
   readonly column?: string;
 }
 
+const twoAndAHalfDimensionalRules: OptionRules<TwoAndAHalfDimensionalOptions> = {
+  depth: option.axisName,
+  row: option.axisName,
+  column: option.axisName,
+};
+
 /**
  * d layers of q × q ranks (Wang et al. 2021, "Tesseract"): each layer has its part of the batch and all
  * weights, whose gradients are summed over the layers. Throws LayoutError where row and column differ in size.
  */
 export function twoAndAHalfDimensional(options: TwoAndAHalfDimensionalOptions = {}): RankGrid {
+  checkOptions('twoAndAHalfDimensional', options, twoAndAHalfDimensionalRules);
   const { depth = 'depth', row = 'row', column = 'column' } = options;
   const size = gridSize('2.5D', [row, column]);
   const grid: RankGrid = {

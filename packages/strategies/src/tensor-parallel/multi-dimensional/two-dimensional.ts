@@ -1,3 +1,4 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';
@@ -8,8 +9,14 @@ export interface TwoDimensionalOptions {
   readonly column?: string;
 }
 
+const twoDimensionalRules: OptionRules<TwoDimensionalOptions> = {
+  row: option.axisName,
+  column: option.axisName,
+};
+
 /** q × q ranks, products by SUMMA (Xu et al. 2021). Throws LayoutError where the axes differ in size. */
 export function twoDimensional(options: TwoDimensionalOptions = {}): RankGrid {
+  checkOptions('twoDimensional', options, twoDimensionalRules);
   const { row = 'row', column = 'column' } = options;
   const size = gridSize('2D', [row, column]);
   const grid: RankGrid = {

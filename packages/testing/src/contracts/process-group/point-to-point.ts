@@ -1,10 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { dtypes, type DType } from '@shardwise/core/spec';
+import { dtypeNames } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
 import { range } from './range.ts';
 import { typed, valuesOf, zeros } from './typed-values.ts';
-
-const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
 const HIGHEST_TAG = 2 ** 20 - 1;
 

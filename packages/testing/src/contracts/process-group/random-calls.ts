@@ -1,4 +1,4 @@
-import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import { dtypeNames, dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import type { RandomCall, RandomOperation } from './random-call.ts';
 
@@ -63,8 +63,6 @@ export function randomCall(size: number): fc.Arbitrary<RandomCall> {
       fc.constantFrom(...reductions[dtypes[call.dtype].kind]).map((op) => ({ ...call, op })),
     );
 }
-
-const dtypeNames = Object.keys(dtypes).filter((name): name is DType => name in dtypes);
 
 const reductions: Record<(typeof dtypes)[DType]['kind'], readonly ReduceOp[]> = {
   float: [

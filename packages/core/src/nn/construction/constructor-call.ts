@@ -1,0 +1,97 @@
+import { type CallFrame, copyOf } from './call-frames.ts';
+
+type AnyConstructor = abstract new (...inputs: never[]) => object;
+
+/** Frames outside a constructor that tell one call of it from another. */
+const tellingFrames = 4;
+
+/** One call of a constructor, as the stack shows it. */
+export interface ConstructorCall {
+  /** Of the class that is constructed. */
+  readonly constructorFrame: CallFrame;
+  /** Where it was called: unchanged for as long as it runs. */
+  readonly callers: readonly CallFrame[];
+}
+
+/**
+ * Splits what is running while the constructor of `base` runs for an object of class `type`: the call
+ * of that class's constructor, and what is around it. Classes without a constructor of their own have
+ * no frame; undefined where no class between has one.
+ */
+export function constructorCall(
+  frames: readonly CallFrame[],
+  base: AnyConstructor,
+  type: AnyConstructor,
+): { readonly call: ConstructorCall | undefined; readonly around: readonly CallFrame[] } {
+  const subclasses = subclassesBetween(base, type);
+  let own = 0;
+  for (const { name } of subclasses) {
+    const frame = frames[own];
+    if (frame?.isConstructor === true && frame.name === name) own++;
+  }
+  const around = frames.slice(own);
+  const constructorFrame = frames[own - 1];
+  if (constructorFrame === undefined) return { call: undefined, around };
+  const callers = around.slice(0, tellingFrames).map(copyOf);
+  return { call: { constructorFrame: copyOf(constructorFrame), callers }, around };
+}
+
+/** Whether that call is among `frames`, wherever it is by now. */
+export function isRunning(
+  { constructorFrame, callers }: ConstructorCall,
+  frames: readonly CallFrame[],
+): boolean {
+  return frames.some(
+    (frame, index) =>
+      frame.isConstructor &&
+      isSameFunction(frame, constructorFrame) &&
+      callers.every((caller, out) => isSamePlace(caller, frames[index + 1 + out])),
+  );
+}
+
+/** Whether the same line has called the same constructor, as a loop does. */
+export function isSameCall(a: ConstructorCall, b: ConstructorCall): boolean {
+  return (
+    isSameFunction(a.constructorFrame, b.constructorFrame) &&
+    a.callers.length === b.callers.length &&
+    a.callers.every((caller, index) => isSamePlace(caller, b.callers[index]))
+  );
+}
+
+/** The nearest to `base` first. */
+function subclassesBetween(base: AnyConstructor, type: AnyConstructor): readonly AnyConstructor[] {
+  const classes: AnyConstructor[] = [];
+  let next: unknown = type;
+  while (isConstructor(next) && next !== base) {
+    classes.unshift(next);
+    next = Object.getPrototypeOf(next);
+  }
+  return classes;
+}
+
+const known = new WeakMap<AnyConstructor, boolean>();
+
+/** Whether a class, or one between it and `base`, has fields that nobody outside can see. */
+export function hasPrivateNames(base: AnyConstructor, type: AnyConstructor): boolean {
+  const before = known.get(type);
+  if (before !== undefined) return before;
+  // `#name`, and what compilers for older engines make of it.
+  const pattern = /#[A-Za-z_$]|__classPrivate|__private/;
+  const has = subclassesBetween(base, type).some((each) =>
+    pattern.test(Function.prototype.toString.call(each)),
+  );
+  known.set(type, has);
+  return has;
+}
+
+function isConstructor(value: unknown): value is AnyConstructor {
+  return typeof value === 'function';
+}
+
+function isSameFunction(a: CallFrame, b: CallFrame): boolean {
+  return a.name === b.name && a.script === b.script;
+}
+
+function isSamePlace(a: CallFrame, b: CallFrame | undefined): boolean {
+  return b !== undefined && a.position === b.position && isSameFunction(a, b);
+}

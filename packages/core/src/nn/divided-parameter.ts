@@ -1,0 +1,124 @@
+import { type Node, noGrad } from '../graph/node.ts';
+import type { PageStore } from '../paging/page.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { Gradient, GradientHook, GradientReduction, Update } from '../tensor/gradient.ts';
+import { Tensor } from '../tensor/tensor.ts';
+import { Parameter, type ParameterPart } from './parameter.ts';
+
+/**
+ * A parameter that ranks share out. It stands for the whole: so do its shape, what expressions over it
+ * read, `data()`, its gradient, and what is assigned to it. Whatever reads the whole is a collective: all
+ * ranks do it, in the same order. What this rank keeps, and what optimizers update, is its `part`.
+ */
+export abstract class DividedParameter extends Parameter {
+  abstract override get part(): ParameterPart;
+
+  /** The whole, at which gradients arrive. Shape: -> whole. */
+  abstract override get node(): Node;
+
+  /** Of something that lies as the part does, such as its gradient, outside the graph's gradient. A collective. Shape: part -> whole. */
+  abstract override wholeOf(part: Tensor): Tensor;
+
+  /** Shape: whole -> part. */
+  abstract partOf(whole: Tensor): Tensor;
+
+  constructor(shape: Shape, { dtype }: Pick<ParameterPart, 'dtype'>) {
+    super(null, shape, { dtype });
+  }
+
+  override get shape(): Shape {
+    return this.contents.shape;
+  }
+
+  override get dtype(): ParameterPart['dtype'] {
+    return this.contents.dtype;
+  }
+
+  override get requiresGrad(): boolean {
+    return this.#own.requiresGrad;
+  }
+
+  override get varyingOver(): readonly string[] {
+    return this.part.varyingOver;
+  }
+
+  override markVarying(axes: readonly string[]): this {
+    this.#own.markVarying(axes);
+    return this;
+  }
+
+  override requiresGrad_(requiresGrad = true): this {
+    this.#own.requiresGrad_(requiresGrad);
+    return this;
+  }
+
+  override get gradientNode(): Node | null {
+    const { grad } = this.#own;
+    return grad === null ? null : withoutValues(() => this.wholeOf(grad)).node;
+  }
+
+  /** Shape: whole. */
+  override setGradientNode(node: Node): void {
+    this.#own.setGradientNode(this.#partOf(node));
+  }
+
+  override get keptGradients(): readonly Node[] {
+    return this.#own.keptGradients;
+  }
+
+  override reduceGradient(reduction: GradientReduction): Gradient {
+    return this.#own.reduceGradient(reduction);
+  }
+
+  override checkUpdate(update: Update): void {
+    this.#own.checkUpdate(update);
+  }
+
+  override zeroGrad(): void {
+    this.#own.zeroGrad();
+  }
+
+  override pageGradient(name: string, store: PageStore): void {
+    this.#own.pageGradient(name, store);
+  }
+
+  override registerPostAccumulateGradHook(hook: GradientHook): () => void {
+    return this.#own.registerPostAccumulateGradHook((gradient) =>
+      hook(withoutValues(() => this.wholeOf(new Tensor(gradient))).node),
+    );
+  }
+
+  override assign(value: Tensor): this {
+    this.#own.assign(withoutValues(() => this.partOf(value)));
+    return this;
+  }
+
+  /** Shape: value whole. */
+  override store(value: Node): this {
+    this.#own.store(this.#partOf(value));
+    return this;
+  }
+
+  override pageOut(name: string, store: PageStore): Promise<void> {
+    return this.#own.pageOut(name, store);
+  }
+
+  override async realize(): Promise<this> {
+    await this.#own.realize();
+    return this;
+  }
+
+  override dispose(): void {
+    this.#own.dispose();
+  }
+
+  get #own(): ParameterPart {
+    this.checkNotReplaced();
+    return this.part;
+  }
+
+  #partOf(whole: Node): Node {
+    return withoutValues(() => noGrad(() => this.partOf(new Tensor(whole)))).node;
+  }
+}

@@ -1,0 +1,84 @@
+import { memberKindOf } from '../member-brand.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { Tensor } from '../tensor/tensor.ts';
+import { BufferTensor, Parameter } from './parameter.ts';
+
+/** Something that looks like a member of a module and is none. */
+export interface HiddenMember {
+  /** As "a Linear inside an array". */
+  readonly what: string;
+  readonly todo: string;
+}
+
+/** Of each container; members do not stand behind so many other things. */
+const mostItems = 100;
+const mostDepth = 4;
+
+/** The first member that the value of a field hides, of those for which `isFound` is false. */
+export function hiddenMember(
+  value: unknown,
+  isFound: (member: object) => boolean,
+): HiddenMember | undefined {
+  return hiddenIn(value, '', isFound, 0);
+}
+
+function hiddenIn(
+  value: unknown,
+  inside: string,
+  isFound: (member: object) => boolean,
+  depth: number,
+): HiddenMember | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const kind = memberKindOf(value);
+  if (kind === 'foreign') {
+    const what = `${describeValue(value)} of another copy of @shardwise/core${inside}`;
+    return { what, todo: 'Install one version of the package; npm ls @shardwise/core lists them' };
+  }
+  if (isTrainedLeaf(value)) {
+    const what = `a tensor that requires a gradient${inside} and is no Parameter`;
+    return { what, todo: 'Make it one, in a field of its own: new Parameter(data, shape)' };
+  }
+  if (kind !== null) {
+    const isMember = inside === '' || !(kind === 'module' || isOwnedTensor(value));
+    if (isMember || isFound(value)) return undefined;
+    const todo =
+      kind === 'module'
+        ? 'Put it into a field of its own, or into a ModuleList'
+        : 'Put it into a field of its own';
+    return { what: `${describeValue(value)}${inside}`, todo };
+  }
+  if (depth === mostDepth) return undefined;
+  for (const item of itemsOf(value)) {
+    const hidden = hiddenIn(item, ` inside ${containerName(value)}`, isFound, depth + 1);
+    if (hidden !== undefined) return hidden;
+  }
+  return undefined;
+}
+
+function isOwnedTensor(value: object): boolean {
+  return value instanceof Parameter || value instanceof BufferTensor;
+}
+
+/** A tensor that trains by itself; not what is computed from such. */
+function isTrainedLeaf(value: object): boolean {
+  if (!(value instanceof Tensor) || value instanceof Parameter) return false;
+  const { op, requiresGrad } = value.contents;
+  return requiresGrad && (op === 'input' || op === 'assign');
+}
+
+/** Objects of classes keep what they like; plain ones are there to be looked into. */
+function itemsOf(value: object): Iterable<unknown> {
+  if (Array.isArray(value)) return value.slice(0, mostItems);
+  if (value instanceof Map)
+    return [...value.keys().take(mostItems), ...value.values().take(mostItems)];
+  if (value instanceof Set) return value.values().take(mostItems);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  const isPlain = prototype === Object.prototype || prototype === null;
+  return isPlain ? Object.values(value).slice(0, mostItems) : [];
+}
+
+function containerName(value: object): string {
+  if (Array.isArray(value)) return 'an array';
+  if (value instanceof Map) return 'a Map';
+  return value instanceof Set ? 'a Set' : 'a plain object';
+}

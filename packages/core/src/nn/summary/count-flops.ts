@@ -1,0 +1,31 @@
+import { type Node, isOp } from '../../graph/node.ts';
+import { elementCount, sizeAt } from '../../shape.ts';
+
+/**
+ * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
+ * batch) and conv2d (2 R S C/groups for each element of the output). Nothing else counts, as in
+ * PyTorch's FlopCounterMode: it is of another order, and bound by memory.
+ */
+export function flopsOf(node: Node): number {
+  const perElement = 2 * elementCount(node.shape);
+  if (isOp(node, 'matmul')) {
+    const [a] = node.inputs;
+    if (a === undefined) return 0;
+    return perElement * sizeAt(a.shape, a.shape.length - (node.params.transposeA ? 2 : 1));
+  }
+  if (node.op === 'conv2d') {
+    const [, weight] = node.inputs;
+    return weight === undefined ? 0 : perElement * elementCount(weight.shape.slice(1));
+  }
+  return 0;
+}
+
+/** Of all that `roots` are computed from and that was made after `olderId`. */
+export function nodesSince(roots: Iterable<Node>, olderId: number): ReadonlySet<Node> {
+  const seen = new Set<Node>();
+  for (const root of roots) if (root.id > olderId) seen.add(root);
+  for (const node of seen) {
+    for (const input of node.inputs) if (input.id > olderId) seen.add(input);
+  }
+  return seen;
+}

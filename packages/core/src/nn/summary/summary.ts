@@ -1,0 +1,183 @@
+import { noGrad, type Node } from '../../graph/node.ts';
+import { printing } from '../../print/inspect.ts';
+import { withoutValues } from '../../realize/small-values.ts';
+import { randomState, setRandomState } from '../../random/keys.ts';
+import { formatShape } from '../../shape.ts';
+import { describeValue } from '../../spec/describe-value.ts';
+import { dtypes } from '../../spec/dtype.ts';
+import { ConfigError } from '../../spec/errors.ts';
+import type { Model } from '../../spec/strategy.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+import { Module, type Named } from '../module.ts';
+import { flopsOf, nodesSince } from './count-flops.ts';
+import { formatSummary } from './format-summary.ts';
+import { type ModuleCall, recordCalls } from './record-calls.ts';
+
+/** A module and all below it. */
+export interface ModuleSummary {
+  /** In the model, as in the names of parameters; '' for the model. */
+  readonly path: string;
+  /** The name of its class. */
+  readonly type: string;
+  /** The shapes that its first forward pass returns; '' where `forward` is not called. */
+  readonly output: string;
+  /** Forward passes of it in one of the model. */
+  readonly calls: number;
+  /** Elements. What modules share counts in each of them, and once in the model. */
+  readonly parameters: number;
+  /** Of all its forward passes. */
+  readonly flops: number;
+}
+
+/** Prints as a table. */
+export interface ModelSummary {
+  readonly modules: readonly ModuleSummary[];
+  /** Elements, what modules share once. */
+  readonly parameters: number;
+  readonly trainedParameters: number;
+  readonly parameterBytes: number;
+  /** Floating-point operations of one forward pass. */
+  readonly flops: number;
+  /** The table. */
+  toString(): string;
+}
+
+/**
+ * The modules of a model with the shapes that they return, their parameters, and the floating-point
+ * operations of their forward passes: two for each product of two elements in matmul and conv2d, as
+ * PyTorch's FlopCounterMode counts. Calls `forward` once, in evaluation mode, without gradients and with the
+ * random numbers as they were after it, and computes nothing: inputs may be `zeros(shape)`. Without inputs
+ * it lists parameters alone. Throws ConfigError for what a strategy has wrapped or shared out.
+ */
+export function summary<Inputs extends readonly unknown[]>(
+  model: Module & Model<Inputs, unknown>,
+  ...inputs: Inputs | []
+): ModelSummary {
+  requireWholeModel(model);
+  const named = model.namedModules();
+  const modules = named.map(([, module]) => module);
+  const calls =
+    inputs.length === 0
+      ? new Map<Module, readonly ModuleCall[]>()
+      : recordCalls(modules, () =>
+          asInEvaluation(model, () => model.forward(...(inputs as Inputs))),
+        );
+  const flopsBetween = flopCounter([...calls.values()].flat());
+  const flopsOfModule = (module: Module): number =>
+    (calls.get(module) ?? []).reduce((sum, call) => sum + flopsBetween(call), 0);
+  const rows = named.map(([path, module]): ModuleSummary => {
+    const own = calls.get(module) ?? [];
+    return {
+      path,
+      type: module.constructor.name,
+      output: own[0] === undefined ? '' : shapesIn(own[0].output),
+      calls: own.length,
+      parameters: countElements(module),
+      flops: own.length > 0 ? flopsOfModule(module) : flopsBelow(module, calls, flopsOfModule),
+    };
+  });
+  const parameters = model.parameters();
+  const result: ModelSummary = {
+    modules: rows,
+    parameters: countElements(model),
+    trainedParameters: parameters.reduce((sum, p) => sum + (p.requiresGrad ? p.numel : 0), 0),
+    parameterBytes: parameters.reduce((sum, p) => sum + p.numel * dtypes[p.dtype].bytes, 0),
+    flops: rows[0]?.flops ?? 0,
+  };
+  return Object.defineProperties(result, prints);
+}
+
+const prints = printing<ModelSummary>(formatSummary);
+
+function countElements(module: Module): number {
+  return module.parameters().reduce((sum, { numel }) => sum + numel, 0);
+}
+
+/** Of a list that is not called itself: its members' operations. */
+function flopsBelow(
+  module: Module,
+  calls: ReadonlyMap<Module, readonly ModuleCall[]>,
+  flopsOfModule: (module: Module) => number,
+): number {
+  return module.children.reduce((sum, child) => {
+    const isCalled = (calls.get(child) ?? []).length > 0;
+    return sum + (isCalled ? flopsOfModule(child) : flopsBelow(child, calls, flopsOfModule));
+  }, 0);
+}
+
+/** The operations of the nodes that were made in a call. */
+function flopCounter(calls: readonly ModuleCall[]): (call: ModuleCall) => number {
+  const olderId = Math.min(...calls.map(({ firstId }) => firstId));
+  const nodes = nodesSince(
+    calls.flatMap(({ output }) => nodesIn(output)),
+    olderId,
+  );
+  const counted = [...nodes]
+    .map((node) => ({ id: node.id, flops: flopsOf(node) }))
+    .filter(({ flops }) => flops > 0);
+  return ({ firstId, lastId }) =>
+    counted.reduce((sum, { id, flops }) => (id > firstId && id <= lastId ? sum + flops : sum), 0);
+}
+
+function asInEvaluation(model: Module, body: () => unknown): void {
+  const modes = model.namedModules().map(([, module]) => [module, module.training] as const);
+  const random = randomState();
+  model.eval();
+  try {
+    withoutValues(() => noGrad(body));
+  } finally {
+    for (const [module, training] of modes) module.train(training);
+    setRandomState(random);
+  }
+}
+
+function requireWholeModel(model: unknown): asserts model is Module {
+  if (!(model instanceof Module)) {
+    const isWrapped =
+      typeof model === 'object' &&
+      model !== null &&
+      'module' in model &&
+      model.module instanceof Module;
+    throw new ConfigError({
+      asked: 'the summary of a model',
+      found: `${describeValue(model)}, which is no module`,
+      todo: isWrapped
+        ? 'Pass its module: summary(model.module, …)'
+        : 'Pass a module, and inputs of its forward',
+    });
+  }
+  const part = model.namedParameters().find(([, { shardedOver }]) => shardedOver.length > 0);
+  if (part === undefined) return;
+  const [name, { shardedOver }] = part;
+  throw new ConfigError(
+    {
+      asked: `the summary of ${model.constructor.name}`,
+      found: `this rank has a part of parameter ${name}, the others lie along ${shardedOver.join(' and ')}`,
+      todo: 'Ask for it before parallelize(), of the whole model',
+    },
+    { parameter: name, axes: shardedOver },
+  );
+}
+
+/** Of tensors, and of those in lists and records. */
+function tensorsIn(value: unknown): readonly Named<Tensor>[] {
+  if (value instanceof Tensor) return [['', value]];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, item]) =>
+    tensorsIn(item).map(([rest, tensor]): Named<Tensor> => [
+      rest === '' ? name : `${name}.${rest}`,
+      tensor,
+    ]),
+  );
+}
+
+function nodesIn(value: unknown): readonly Node[] {
+  return tensorsIn(value).map(([, { node }]) => node);
+}
+
+function shapesIn(output: unknown): string {
+  const list = tensorsIn(output).map(([name, { shape }]) =>
+    name === '' || /^\d+$/.test(name) ? formatShape(shape) : `${name} ${formatShape(shape)}`,
+  );
+  return list.join(', ') || describeValue(output);
+}

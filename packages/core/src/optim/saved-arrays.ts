@@ -1,0 +1,53 @@
+import { type HostArray, hostArray, type HostArrays } from '../serialization/host-array.ts';
+import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { dtypes, type ValueType } from '../spec/dtype.ts';
+import { CheckpointError } from '../spec/errors.ts';
+import { toBytes } from '../tensor/host-data.ts';
+import { takeExtent } from '../tensor/take-extent.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import type { SavedType } from './state-type.ts';
+import { decodeStepCount } from './step-count.ts';
+
+/** Saved tensors are under their names, and the count of steps under this. */
+export const stepName = 'step';
+
+/** A copy on the host. */
+export async function readWhole(tensor: Tensor): Promise<HostArray> {
+  const { dtype, shape } = tensor;
+  return hostArray(dtype, shape, toBytes(await tensor.data()).slice());
+}
+
+/** Throws CheckpointError for arrays that are not what a rank keeps of a state. */
+export function checkSavedState(typeOf: (name: string) => SavedType, arrays: HostArrays): void {
+  const { [stepName]: step, ...tensors } = arrays;
+  if (step !== undefined) decodeStepCount(step);
+  for (const [name, array] of Object.entries(tensors)) check(name, array, typeOf(name));
+}
+
+/** What this rank has of a whole state. Throws CheckpointError for an array that is not of its type. */
+export function partOfState(typeOf: (name: string) => SavedType, arrays: HostArrays): HostArrays {
+  const { [stepName]: step, ...tensors } = arrays;
+  const parts = Object.entries(tensors).map(([name, array]) => {
+    const { shape, dtype, extent } = typeOf(name);
+    check(name, array, { shape: extent.shape, dtype });
+    const elementBytes = dtypes[dtype].bytes;
+    const bytes = new Uint8Array(elementCount(shape) * elementBytes);
+    bytes.set(takeExtent(array.bytes, extent, elementBytes));
+    return [name, hostArray(dtype, shape, bytes)] as const;
+  });
+  return { ...(step === undefined ? {} : { [stepName]: step }), ...Object.fromEntries(parts) };
+}
+
+function check(name: string, array: HostArray, { shape, dtype }: ValueType): void {
+  const byteLength = elementCount(shape) * dtypes[dtype].bytes;
+  const { byteLength: found } = array.bytes;
+  if (array.dtype === dtype && sameShape(array.shape, shape) && found === byteLength) return;
+  throw new CheckpointError(
+    {
+      asked: `load ${name} of shape ${formatShape(shape)} (${dtype}, ${byteLength} bytes)`,
+      found: `shape ${formatShape(array.shape)} (${array.dtype}, ${found} bytes)`,
+      todo: 'Load the state of an optimizer of the same model',
+    },
+    { name, shape, found: array.shape },
+  );
+}

@@ -1,0 +1,95 @@
+import { elementCount } from '../shape.ts';
+import { type DType, dtypes, type Shape } from '../spec/dtype.ts';
+import { elementReader, type PrintedElement } from './element-reader.ts';
+import { type NumberFormat, numberFormat } from './number-format.ts';
+
+/** Up to so many elements print whole. */
+const wholeElements = 1000;
+/** What prints of each end of a dim that is shortened. */
+const edgeItems = 3;
+const lineWidth = 80;
+
+/** Elements of a tensor on the host, to be printed. */
+export interface PrintedArray {
+  readonly dtype: DType;
+  readonly shape: Shape;
+  readonly bytes: Uint8Array;
+}
+
+/** The values as nested lists, as PyTorch prints them: of more than 1000 elements the edges. */
+export function formatArray({ dtype, shape, bytes }: PrintedArray): string {
+  const count = elementCount(shape);
+  if (count === 0) return '[]';
+  const read = elementReader(bytes, dtype);
+  const isShort = count > wholeElements;
+  const rows = shownRows(shape, isShort);
+  const isFloat = dtypes[dtype].kind === 'float';
+  const elements = [...offsets(shape, rows)].map(read);
+  const format = numberFormat(elements, isFloat);
+  return nested({ shape, rows, read, format }, 0, 0);
+}
+
+/** The first values and the last, in one line. */
+export function formatEdges({ dtype, shape, bytes }: PrintedArray): string {
+  const count = elementCount(shape);
+  const read = elementReader(bytes, dtype);
+  const shown = indices(count, count > 2 * edgeItems);
+  const values = shown.map((index) => (index === gap ? gap : read(index)));
+  const numbers = values.filter((value) => value !== gap);
+  const { format } = numberFormat(numbers, dtypes[dtype].kind === 'float');
+  return values.map((value) => (value === gap ? '…' : format(value).trim())).join(', ');
+}
+
+const gap = '...';
+type Shown = readonly (number | typeof gap)[];
+
+interface Layout {
+  readonly shape: Shape;
+  /** Of each dim, the indices that print. */
+  readonly rows: readonly Shown[];
+  readonly read: (index: number) => PrintedElement;
+  readonly format: NumberFormat;
+}
+
+function shownRows(shape: Shape, isShort: boolean): readonly Shown[] {
+  return shape.map((size) => indices(size, isShort && size > 2 * edgeItems));
+}
+
+function indices(size: number, isShort: boolean): Shown {
+  if (!isShort) return Array.from({ length: size }, (_, index) => index);
+  const edge = Array.from({ length: edgeItems }, (_, index) => index);
+  return [...edge, gap, ...edge.map((index) => size - edgeItems + index)];
+}
+
+/** Of the elements that print. */
+function* offsets(shape: Shape, rows: readonly Shown[], dim = 0, start = 0): Generator<number> {
+  if (dim === shape.length) {
+    yield start;
+    return;
+  }
+  for (const index of rows[dim] ?? []) {
+    if (index === gap) continue;
+    yield* offsets(shape, rows, dim + 1, start * (shape[dim] ?? 1) + index);
+  }
+}
+
+function nested(layout: Layout, dim: number, start: number): string {
+  const { shape, rows, read, format } = layout;
+  const left = shape.length - dim;
+  if (left === 0) return format.format(read(start)).trim();
+  const at = (index: number): number => start * (shape[dim] ?? 1) + index;
+  const shown = rows[dim] ?? [];
+  const indent = ' '.repeat(dim + 1);
+  if (left === 1) {
+    const items = shown.map((index) =>
+      index === gap ? ` ${gap}` : format.format(read(at(index))),
+    );
+    const perLine = Math.max(1, Math.floor((lineWidth - dim) / (format.width + 2)));
+    const lines = Array.from({ length: Math.ceil(items.length / perLine) }, (_, line) =>
+      items.slice(line * perLine, (line + 1) * perLine).join(', '),
+    );
+    return `[${lines.join(`,\n${indent}`)}]`;
+  }
+  const items = shown.map((index) => (index === gap ? gap : nested(layout, dim + 1, at(index))));
+  return `[${items.join(`,${'\n'.repeat(left - 1)}${indent}`)}]`;
+}

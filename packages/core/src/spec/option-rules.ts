@@ -1,0 +1,119 @@
+/** What an option may be. */
+export interface OptionRule<T> {
+  readonly fits: (value: unknown) => value is T;
+  /** As in "a value that is not …". */
+  readonly is: string;
+  /** Whether it may not be left out; default false. */
+  readonly isRequired?: boolean;
+}
+
+/** The rule of an option that may not be left out. */
+export interface RequiredRule<T> extends OptionRule<T> {
+  readonly isRequired: true;
+}
+
+/**
+ * A rule for each option. A table without a rule for an option does not compile, nor does one whose
+ * rule lets another type pass, or lets an option be left out that must be given.
+ */
+export type OptionRules<Options> = {
+  readonly [K in keyof Options]-?: Pick<Options, K> extends Required<Pick<Options, K>>
+    ? RequiredRule<Options[K]>
+    : OptionRule<Exclude<Options[K], undefined>>;
+};
+
+export const flag: OptionRule<boolean> = {
+  fits: (value) => typeof value === 'boolean',
+  is: 'true or false',
+};
+
+export const number: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && !Number.isNaN(value),
+  is: 'a number',
+};
+
+export const positive: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && value > 0,
+  is: 'a number above 0',
+};
+
+/** Of 0 or more. */
+export const nonNegative: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && value >= 0,
+  is: 'a number from 0',
+};
+
+/** From 0 to 1, both included. */
+export const share: OptionRule<number> = {
+  fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 1,
+  is: 'a number from 0 to 1',
+};
+
+export function integer(least: number, most: number = Number.MAX_SAFE_INTEGER): OptionRule<number> {
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` to ${most}`;
+  return {
+    fits: (value): value is number =>
+      typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most,
+    is: `a whole number from ${least}${upTo}`,
+  };
+}
+
+export const count: OptionRule<number> = integer(0);
+
+export const text: OptionRule<string> = {
+  fits: (value) => typeof value === 'string',
+  is: 'a text',
+};
+
+export const nonEmptyText: OptionRule<string> = {
+  fits: (value): value is string => typeof value === 'string' && value !== '',
+  is: 'a text that is not empty',
+};
+
+export const axisName: OptionRule<string> = {
+  fits: nonEmptyText.fits,
+  is: 'the name of a mesh axis',
+};
+
+export function oneOf<const T extends string | number>(...values: readonly T[]): OptionRule<T> {
+  const known: ReadonlySet<unknown> = new Set(values);
+  return { fits: (value): value is T => known.has(value), is: `one of ${values.join(', ')}` };
+}
+
+/** What a function takes and returns shows when it is called. */
+export function callback<T extends (...inputs: never[]) => unknown>(): OptionRule<T> {
+  return { fits: (value): value is T => typeof value === 'function', is: 'a function' };
+}
+
+/** What is inside of it is for its user to check. */
+export function object<T extends object>(is = 'an object'): OptionRule<T> {
+  return { fits: (value): value is T => typeof value === 'object' && value !== null, is };
+}
+
+export function instanceOf<T>(type: abstract new (...inputs: never[]) => T): OptionRule<T> {
+  return { fits: (value): value is T => value instanceof type, is: `a ${type.name}` };
+}
+
+export function listOf<T>(rule: OptionRule<T>): OptionRule<readonly T[]> {
+  return {
+    fits: (value): value is readonly T[] => Array.isArray(value) && value.every(rule.fits),
+    is: `a list of which each is ${rule.is}`,
+  };
+}
+
+/** One rule or the other. */
+export function either<A, B>(a: OptionRule<A>, b: OptionRule<B>): OptionRule<A | B> {
+  return {
+    fits: (value): value is A | B => a.fits(value) || b.fits(value),
+    is: `${a.is} or ${b.is}`,
+  };
+}
+
+export function required<T>(rule: OptionRule<T>): RequiredRule<T> {
+  return { ...rule, isRequired: true };
+}
+
+/** What uses the option says more of its value. */
+export function checkedLater<T>(): OptionRule<T> {
+  return { fits: (value): value is T => value !== undefined, is: 'any value' };
+}

@@ -1,0 +1,107 @@
+import { formatShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { DTypeError, ShapeError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { TensorHandle } from './handle.ts';
+
+// Types refuse these mistakes; plain JavaScript makes them, and reads a message instead of what broke.
+
+/** Throws DTypeError for what is no tensor, as an array of a batch. */
+export function requireTensors(
+  operation: string,
+  tensors: Readonly<Record<string, unknown>>,
+): void {
+  for (const [name, value] of Object.entries(tensors)) {
+    if (value instanceof TensorHandle) continue;
+    const isArray = typeof value === 'object' && value !== null && 'data' in value;
+    throw new DTypeError(
+      {
+        asked: `${operation} with ${name}`,
+        found: `${isArray ? 'an NDArray' : describeValue(value)} in the place of a tensor`,
+        todo: isArray
+          ? 'Make one of it: fromArray(array)'
+          : 'Make one: tensor([…]), fromArray(array)',
+      },
+      { operation, argument: name },
+    );
+  }
+}
+
+/** Throws DTypeError for what is neither a tensor nor a number. */
+export function requireOperand(operand: unknown): void {
+  if (typeof operand === 'number' || operand instanceof TensorHandle) return;
+  throw new DTypeError(
+    {
+      asked: 'an operation with another operand',
+      found: `${describeValue(operand)}, neither a tensor nor a number`,
+      todo: 'Give a number, or make a tensor: tensor([…]), fromArray(array)',
+    },
+    {},
+  );
+}
+
+/** Throws ShapeError for sizes or dims that are no list, as those that stand one by one. */
+export function requireList(operation: string, what: string, list: unknown): void {
+  if (Array.isArray(list)) return;
+  throw new ShapeError(
+    {
+      asked: `${operation} with ${what} ${describeValue(list)}`,
+      found: 'no list',
+      todo: `Write ${operation}([2, 3]), not ${operation}(2, 3)`,
+    },
+    { operation },
+  );
+}
+
+const splitRules: OptionRules<{ size: number }> = { size: option.required(option.integer(1)) };
+
+/** Throws ConfigError for parts that would not get a tensor smaller. */
+export function requirePartSize(size: number): void {
+  checkOptions('split', { size }, splitRules);
+}
+
+/** Throws ShapeError unless there is a number for each dim. */
+export function requirePadding(
+  shape: Shape,
+  sides: { readonly before: readonly number[]; readonly after: readonly number[] },
+): void {
+  for (const [name, counts] of Object.entries(sides)) {
+    requireList('pad', name, counts);
+    const fits = counts.length === shape.length && counts.every(Number.isSafeInteger);
+    if (fits) continue;
+    throw new ShapeError(
+      {
+        asked: `pad of shape ${formatShape(shape)} with ${name} [${counts.join(', ')}]`,
+        found: `${counts.length} numbers for ${shape.length} dims`,
+        todo: 'Give a whole number of elements for each dim, from the first one on',
+      },
+      { shape, [name]: counts },
+    );
+  }
+}
+
+/** Throws ShapeError for an element that a dim has not. */
+export function requireElementAt(shape: Shape, dim: number, index: number, size: number): number {
+  const normalized = index < 0 ? index + size : index;
+  if (Number.isInteger(index) && normalized >= 0 && normalized < size) return normalized;
+  throw new ShapeError(
+    {
+      asked: `select of element ${index} of dim ${dim} of shape ${formatShape(shape)}`,
+      found: `${size} elements there`,
+      todo: size === 0 ? 'Use a tensor with elements' : `Use an index from ${-size} to ${size - 1}`,
+    },
+    { shape, dim, index },
+  );
+}
+
+const approximations: OptionRules<{ approximate: 'none' | 'tanh' }> = {
+  approximate: option.required(option.oneOf('none', 'tanh')),
+};
+
+/** Throws ConfigError for another way to compute a GELU. */
+export function requireApproximation(of: string, approximate: 'none' | 'tanh'): void {
+  checkOptions(of, { approximate }, approximations);
+}

@@ -1,0 +1,57 @@
+import { crc32 } from 'node:zlib';
+import { CheckpointError, type ProcessGroup } from '@shardwise/core';
+import { z } from 'zod';
+import { onAllRanks } from './all-ranks.ts';
+import type { Holding, TensorRegion } from './holding.ts';
+import { regionKey } from './region-key.ts';
+
+const MAX_NAMES = 10;
+
+/**
+ * A collective: compares checksums of what several ranks have of the same regions, of which only one will
+ * write each element. Throws CheckpointError, on all ranks alike, that names tensors and ranks that differ.
+ */
+export async function requireEqual(
+  group: ProcessGroup,
+  asked: string,
+  held: readonly (readonly TensorRegion[])[],
+  holdings: readonly Holding[],
+): Promise<void> {
+  const holders = new Map<string, number>();
+  for (const region of held.flat()) {
+    const key = regionKey(region);
+    holders.set(key, (holders.get(key) ?? 0) + 1);
+  }
+  const shared = (region: TensorRegion): boolean => (holders.get(regionKey(region)) ?? 0) > 1;
+  if (![...holders.values()].some((count) => count > 1)) return;
+  const checksums = await onAllRanks(group, asked, z.array(z.number()), async () => {
+    const own: number[] = [];
+    for (const holding of holdings.filter(shared)) own.push(crc32(await holding.read()));
+    return own;
+  });
+  const first = new Map<string, { readonly rank: number; readonly checksum: number | undefined }>();
+  const different = new Map<string, { readonly rank: number; readonly other: number }>();
+  for (const [rank, regions] of held.entries()) {
+    for (const [index, region] of regions.filter(shared).entries()) {
+      const key = regionKey(region);
+      const checksum = checksums[rank]?.[index];
+      const known = first.get(key);
+      if (known === undefined) first.set(key, { rank, checksum });
+      else if (known.checksum !== checksum && !different.has(region.name)) {
+        different.set(region.name, { rank: known.rank, other: rank });
+      }
+    }
+  }
+  const [pair] = different.values();
+  if (pair === undefined) return;
+  const names = [...different.keys()];
+  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} others` : '';
+  throw new CheckpointError(
+    {
+      asked,
+      found: `ranks that are to have the same values have others, as ranks ${pair.rank} and ${pair.other}, of ${names.slice(0, MAX_NAMES).join(', ')}${more}`,
+      todo: "Make them equal before (broadcast or average them; replicate() of a DataParallel), or say that each rank has its own: tensor.markVarying(['dp'])",
+    },
+    { tensors: names, ranks: [pair.rank, pair.other] },
+  );
+}

@@ -1,0 +1,29 @@
+import type { Node, Parameter, Tensor } from '@shardwise/core';
+import { StandInParameter } from '../stand-in-parameter.ts';
+import type { LowPrecisionPart } from './low-precision-part.ts';
+
+/** A parameter that every rank has all of, in f32, and that forward passes read in fewer bits. */
+export class LowPrecisionParameter extends StandInParameter {
+  readonly #part: LowPrecisionPart;
+
+  constructor(part: LowPrecisionPart, original: Parameter) {
+    super(original);
+    this.#part = part;
+  }
+
+  override get part(): LowPrecisionPart {
+    return this.#part;
+  }
+
+  override wholeOf(part: Tensor): Tensor {
+    return this.cutParameter?.wholeOf(part) ?? part;
+  }
+
+  override partOf(whole: Tensor): Tensor {
+    return this.cutParameter?.partOf(whole) ?? whole;
+  }
+
+  protected override elsewhere(): Node {
+    return this.#part.exactLeaf();
+  }
+}

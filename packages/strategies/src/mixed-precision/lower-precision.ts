@@ -1,0 +1,43 @@
+import { currentSession, type Module, type Node } from '@shardwise/core';
+import { interceptForward } from '../sharding/intercept-forward.ts';
+import { castFloats } from './cast-floats.ts';
+import { LowPrecisionParameter } from './low-precision-parameter.ts';
+import { LowPrecisionPart } from './low-precision-part.ts';
+import type { MixedPrecision } from './mixed-precision.ts';
+import { requireFloat32 } from './require-float32.ts';
+
+/**
+ * Replaces a model's parameters by ones that its forward passes read in fewer bits. Throws ConfigError,
+ * before anything changes, for parameters that are not f32, and a model without forward pass.
+ */
+export async function lowerPrecision(model: Module, policy: MixedPrecision): Promise<void> {
+  const named = model.namedParameters();
+  for (const [, { part }] of named) requireFloat32('mixed precision of', part);
+  const { castForwardInputs = false, parameterDtype, outputDtype } = policy;
+  const inputDtype = castForwardInputs ? parameterDtype : undefined;
+  const lowered: LowPrecisionParameter[] = [];
+  interceptForward(model, (forward, inputs) => {
+    for (const parameter of lowered) parameter.show(atFirstUse(() => parameter.part.lowLeaf()));
+    try {
+      return castFloats(forward(castFloats(inputs, inputDtype)), outputDtype);
+    } finally {
+      for (const parameter of lowered) parameter.show(null);
+    }
+  });
+  for (const [, parameter] of named) {
+    const data = (await parameter.part.data()).slice();
+    const part = new LowPrecisionPart(data, parameter.part, policy);
+    const low = new LowPrecisionParameter(part, parameter);
+    parameter.dispose();
+    model.replaceParameter(parameter, low);
+    lowered.push(low);
+  }
+  // A run of its own: as part of the first step, all would be widened before the first layer.
+  await currentSession().realize([]);
+}
+
+/** So that layers whose turn has not come take up no memory yet. */
+function atFirstUse(leafOf: () => Node): () => Node {
+  let leaf: Node | null = null;
+  return () => (leaf ??= leafOf());
+}

@@ -1,0 +1,25 @@
+import type { DType } from '@shardwise/core';
+
+/** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
+export interface MixedPrecision {
+  /**
+   * In which ranks store and collect parameters for forward and backward. Each rank keeps an f32
+   * part beside it, which the optimizer updates. Sums and products are computed in f32.
+   */
+  readonly parameterDtype: 'f16' | 'bf16';
+  /** In which gradients are reduced over ranks, and kept. Default: parameterDtype. */
+  readonly reduceDtype?: 'f16' | 'bf16' | 'f32';
+  /**
+   * Whether floating-point inputs of the model's forward, and of each unit's, are converted to
+   * parameterDtype, so that activations take its bytes and each operation's result is rounded to it,
+   * as PyTorch does by default. Default: false, and activations are f32.
+   */
+  readonly castForwardInputs?: boolean;
+  /** To what floating-point results of the model's forward are converted. Default: as they were computed. */
+  readonly outputDtype?: 'f16' | 'bf16' | 'f32';
+}
+
+/** In which gradients are reduced and kept; undefined without mixed precision, where they are as parameters are. */
+export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined {
+  return policy?.reduceDtype ?? policy?.parameterDtype;
+}

@@ -1,0 +1,93 @@
+import {
+  CollectiveMismatchError,
+  currentSession,
+  queueAfterBackward,
+  TensorStateError,
+  type Update,
+} from '@shardwise/core';
+import { RankAgreement } from '../rank-agreement.ts';
+import { GradientGroup } from './gradient-group.ts';
+import type { ShardedPart } from './sharded-part.ts';
+
+export interface GradientReducerOptions {
+  readonly axis: string;
+  /** A mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
+  readonly replicas?: string | undefined;
+}
+
+/**
+ * Averages the gradients of a model whose parameters are shared out, in groups. When a backward pass is
+ * over, all that it has left and all that waited for it is reduced; on all ranks the same.
+ */
+export class GradientReducer {
+  /** Set to false to let gradients wait on this rank (noSync). */
+  enabled = true;
+  readonly #axis: string;
+  readonly #replicas: string | undefined;
+  readonly #groups = new Map<string, GradientGroup>();
+  readonly #names = new Map<ShardedPart, string>();
+  readonly #agreement: RankAgreement;
+  #reduced: string[] = [];
+  #isUnderWay = false;
+
+  constructor({ axis, replicas }: GradientReducerOptions) {
+    this.#axis = axis;
+    this.#replicas = replicas;
+    this.#agreement = new RankAgreement(replicas === undefined ? [axis] : [axis, replicas], '');
+  }
+
+  /** Makes a parameter a member of the group of a name, and has updates of it checked. */
+  add(name: string, part: ShardedPart, groupName: string): GradientGroup {
+    const group = this.#groups.get(groupName) ?? new GradientGroup(this, this.#replicas);
+    this.#groups.set(groupName, group.add(part));
+    this.#names.set(part, name);
+    part.checkUpdatesBy((update) => this.#check(part, update));
+    return group;
+  }
+
+  /** A backward pass comes to one of the groups. */
+  expect(): void {
+    if (this.#isUnderWay) return;
+    this.#isUnderWay = true;
+    queueAfterBackward((completed) => this.#end(completed));
+  }
+
+  /** A group has reduced the gradients of these. */
+  noteReduced(parts: readonly ShardedPart[]): void {
+    for (const part of parts) this.#reduced.push(this.#names.get(part) ?? '');
+  }
+
+  #end(completed: boolean): void {
+    this.#isUnderWay = false;
+    for (const group of this.#groups.values()) group.end(completed);
+    if (completed && this.enabled) this.#agreement.say(this.#reduced.join(' '));
+    this.#reduced = [];
+  }
+
+  #check(part: ShardedPart, { leaves }: Update): void {
+    if (this.#agreement.differingRank() !== undefined) throw this.#difference();
+    if (!part.waits) return;
+    const updated = [...this.#names].filter(([each]) => leaves.has(each));
+    const waiting = updated.filter(([each]) => each.waits).map(([, name]) => name);
+    throw new TensorStateError(
+      {
+        asked: 'to update parameters by the means of their gradients over ranks',
+        found: `${waiting.length} of ${updated.length} parameters have gradients of this rank alone, which no backward pass outside of noSync has averaged: ${waiting.join(', ')}`,
+        todo: 'Call the last backward() of a step outside of noSync',
+      },
+      { parameters: waiting },
+    );
+  }
+
+  #difference(): CollectiveMismatchError {
+    const { rank } = currentSession().mesh.group(this.#axis);
+    return new CollectiveMismatchError(
+      {
+        asked: 'to reduce the gradients of one backward pass on all ranks',
+        found: `in a pass before this update, ranks had gradients of different parameters, which may have been mixed (this is rank ${rank})`,
+        todo: 'Have the losses of all ranks depend on the same trained parameters, and freeze the same ones; start again from a checkpoint',
+      },
+      { rank },
+    );
+  }
+}

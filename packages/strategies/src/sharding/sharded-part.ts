@@ -1,0 +1,199 @@
+import {
+  currentSession,
+  type DType,
+  formatShape,
+  type Gradient,
+  GradientSum,
+  type HostData,
+  type Node,
+  noGrad,
+  type PageStore,
+  partOfExtent,
+  type Shape,
+  Tensor,
+  TensorStateError,
+  type Update,
+} from '@shardwise/core';
+import { StoredPart } from '../stored-part.ts';
+import { type Cut, rangeOf, wholeOf } from './cut.ts';
+import { sumOf } from './sum-of.ts';
+
+export interface ShardedPartOptions {
+  readonly cut: Cut;
+  /** The mesh axis whose ranks have one part each. */
+  readonly axis: string;
+  /** Which of the parts this is. */
+  readonly index: number;
+  readonly requiresGrad: boolean;
+  /** What is cut, which may be a part itself. */
+  readonly of: Tensor;
+}
+
+/**
+ * The part that this rank updates of a ShardedParameter. Kinds of it differ in what else the rank keeps:
+ * contents and gradients of its part, or of the whole.
+ */
+export abstract class ShardedPart extends StoredPart {
+  readonly cut: Cut;
+  readonly axis: string;
+  readonly index: number;
+  /** Of the whole parameter, of this rank's batches alone. */
+  readonly #local = new GradientSum();
+  #waits = false;
+  /** Of the part, averaged over the ranks. */
+  readonly #gradient: Gradient;
+  /** The average of a whole gradient that is kept. */
+  #reduced: Node | null = null;
+  /** What stands for the gradient, and is not computed until it is read. */
+  #replacement: Node | null = null;
+  #checkUpdate: ((update: Update) => void) | null = null;
+
+  /** `data` is what this rank keeps. The rest of the part is padding. */
+  constructor(
+    data: HostData,
+    shape: Shape,
+    { cut, axis, index, requiresGrad, of }: ShardedPartOptions,
+  ) {
+    super(data, shape, {
+      requiresGrad,
+      extent: partOfExtent(of.extent, ...rangeOf(cut, index)),
+      shardedOver: [...of.shardedOver, axis],
+    });
+    this.cut = cut;
+    this.axis = axis;
+    this.index = index;
+    // What is reduced is added in takeReduced; nothing arrives by itself.
+    this.#gradient = this.reduceGradient({
+      expect: () => {},
+      arrive: () => {},
+      checkUpdate: (update) => this.#checkUpdate?.(update),
+    });
+  }
+
+  override get shape(): Shape {
+    return this.cut.partShape;
+  }
+
+  override get dtype(): DType {
+    return this.contents.dtype;
+  }
+
+  /** Of the leaf, whatever expression stands for it. */
+  override get requiresGrad(): boolean {
+    return this.contents.requiresGrad;
+  }
+
+  /** The parts of all ranks, as forward passes read them. Shape: -> padded. */
+  abstract collect(): Node;
+
+  /** The parts of all ranks, as an optimizer sees them. Shape: -> padded. */
+  collectExact(): Node {
+    return this.collect();
+  }
+
+  /** Shape: padded -> whole. */
+  wholeFrom(padded: Node): Node {
+    return noGrad(() => wholeOf(new Tensor(padded), this.cut)).node;
+  }
+
+  /** Of the part, averaged over the ranks. */
+  override get gradientNode(): Node | null {
+    return this.#replacement ?? sumOf(super.gradientNode, this.#reduced);
+  }
+
+  /** Throws TensorStateError while gradients wait, of which `node` knows nothing. */
+  override setGradientNode(node: Node): void {
+    if (this.#waits) throw waitingError(this.shape);
+    if (this.replacesLate) this.#replacement = node;
+    else super.setGradientNode(node);
+  }
+
+  /** Whether gradients of this rank's batches wait for a later reduction. */
+  get waits(): boolean {
+    return this.#waits;
+  }
+
+  /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
+  keepLocal(gradient: Node): void {
+    this.#keepReplacement();
+    this.#waits = true;
+    this.#local.add(this.narrow(gradient));
+  }
+
+  /** What is to be averaged over the ranks: the gradient of a pass, if any, and what has waited. Shape: whole -> whole. */
+  takeLocal(gradient: Node | null): Node {
+    this.#keepReplacement();
+    this.#waits = false;
+    const own = gradient === null ? null : this.narrow(gradient);
+    if (this.keepsWholeGradient && own !== null) this.#local.add(own);
+    const all = this.keepsWholeGradient ? this.#local.node : sumOf(this.#local.take(), own);
+    if (all === null) throw new RangeError('a gradient to reduce');
+    return all;
+  }
+
+  /** Shape: this rank's part of the average. */
+  takeReduced(part: Node): void {
+    if (this.keepsWholeGradient) this.#reduced = part;
+    else this.#gradient.addReduced(part);
+    this.#gradient.runHooks(part);
+  }
+
+  /** Whether the whole gradient of this rank's batches is kept until zeroGrad(), and not its part of the average. */
+  protected get keepsWholeGradient(): boolean {
+    return false;
+  }
+
+  /** Whether what takes the place of the gradient is computed where it is read, and not kept. */
+  protected get replacesLate(): boolean {
+    return this.keepsWholeGradient;
+  }
+
+  /** As what gradients are kept and reduced. Shape: N -> N. */
+  protected narrow(gradient: Node): Node {
+    return gradient;
+  }
+
+  /** Later passes add to what has taken the gradient's place. */
+  #keepReplacement(): void {
+    if (this.#replacement === null) return;
+    super.setGradientNode(this.narrow(this.#replacement));
+    this.#replacement = null;
+    this.#reduced = null;
+    this.#local.take();
+  }
+
+  /** `check` throws where this rank's part of the gradient is not what an update takes. */
+  checkUpdatesBy(check: (update: Update) => void): void {
+    this.#checkUpdate = check;
+  }
+
+  override get keptGradients(): readonly Node[] {
+    const { node } = this.#local;
+    return node === null ? super.keptGradients : [...super.keptGradients, node];
+  }
+
+  /** Also what waits to be reduced over the ranks. */
+  override pageGradient(name: string, store: PageStore): void {
+    super.pageGradient(name, store);
+    this.#local.pages = { store: currentSession().numberOf(store), name: `${name} local` };
+  }
+
+  override zeroGrad(): void {
+    super.zeroGrad();
+    this.#local.clear();
+    this.#waits = false;
+    this.#reduced = null;
+    this.#replacement = null;
+  }
+}
+
+function waitingError(shape: Shape): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `to replace the gradient of a part of shape ${formatShape(shape)}`,
+      found: 'gradients of passes inside noSync wait to be added to it',
+      todo: 'Clip and unscale gradients after the last backward(), which is outside of noSync',
+    },
+    { shape },
+  );
+}

@@ -1,0 +1,46 @@
+import {
+  DividedParameter,
+  type Node,
+  type Parameter,
+  type Tensor,
+  withoutValues,
+} from '@shardwise/core';
+import { CutParameter } from './tensor-parallel/cut-parameter.ts';
+
+/**
+ * A parameter that a strategy has put in the place of another one: forward passes read what the strategy
+ * shows them, expressions elsewhere something of their own.
+ */
+export abstract class StandInParameter extends DividedParameter {
+  /** Where layers compute with a part that other axes share out: what that is a part of. */
+  readonly cutParameter: CutParameter | null;
+  #shown: (() => Node) | null = null;
+
+  /** `original` is what stood there; its contents are freed. */
+  constructor(original: Parameter) {
+    super(original.shape, original.part);
+    this.cutParameter = original instanceof CutParameter ? original : null;
+  }
+
+  override get node(): Node {
+    this.checkNotReplaced();
+    const own = withoutValues(() => this.#shown?.() ?? this.elsewhere());
+    return this.cutParameter?.seen(own) ?? own;
+  }
+
+  override get shape(): Tensor['shape'] {
+    return this.cutParameter?.shape ?? super.shape;
+  }
+
+  override get dtype(): Tensor['dtype'] {
+    return this.#shown?.().dtype ?? super.dtype;
+  }
+
+  /** Has expressions read what `own` gives, from now on; with null, each something of its own. Shape: what stood there. */
+  show(own: (() => Node) | null): void {
+    this.#shown = own;
+  }
+
+  /** What one expression outside of forward passes reads, at which backward ends. Shape: what stood there. */
+  protected abstract elsewhere(): Node;
+}

@@ -1,0 +1,22 @@
+import { type Parameter, synchronously } from '@shardwise/core';
+import { StandInParameter } from '../stand-in-parameter.ts';
+import { CutParameter } from './cut-parameter.ts';
+
+/**
+ * Runs the forward pass of a layer of which each rank computes a part: meanwhile those of `parameters` that
+ * are cut stand for this rank's parts. Throws ConfigError for a body that returns a promise.
+ */
+export function inLayer<T>(parameters: readonly (Parameter | null)[], body: () => T): T {
+  const cut = parameters.flatMap((parameter) => cutOf(parameter) ?? []);
+  for (const parameter of cut) parameter.enterLayer();
+  try {
+    return synchronously('the forward pass of a layer that ranks share out', body);
+  } finally {
+    for (const parameter of cut) parameter.leaveLayer();
+  }
+}
+
+function cutOf(parameter: Parameter | null): CutParameter | null {
+  if (parameter instanceof StandInParameter) return parameter.cutParameter;
+  return parameter instanceof CutParameter ? parameter : null;
+}

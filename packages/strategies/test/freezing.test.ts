@@ -1,0 +1,58 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { setRank } from '@shardwise/core';
+import { spawnRanks } from '@shardwise/testing';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import {
+  cases,
+  isPossible,
+  type Outcome,
+  outcomes,
+  trainAlone,
+  variants,
+} from './ranks/freezing.ts';
+
+const size = 2;
+const alone = new Map<string, Outcome>();
+let ranks: readonly z.infer<typeof outcomes>[] = [];
+
+beforeAll(async () => {
+  setRank({ device: await cpu() });
+  for (const name of Object.keys(cases)) alone.set(name, await trainAlone(name));
+  const found = await spawnRanks(size, new URL('./ranks/freezing.ts', import.meta.url), {
+    world: createThreadsWorld({ size, arenaBytes: 64 * 1024 * 1024 }),
+    timeoutMs: 240_000,
+  });
+  ranks = z.array(outcomes).length(size).parse(found);
+}, 360_000);
+
+describe.each(Object.keys(variants))('%s', (variant) => {
+  it.each(Object.keys(cases).filter((name) => isPossible(variant, name)))(
+    'trains as one rank does: %s',
+    (name) => {
+      const expected = alone.get(name) ?? {};
+      const each = ranks.map(({ trained }): Outcome => trained[`${variant}: ${name}`] ?? {});
+      expect(Object.keys(expected)).not.toHaveLength(0);
+      for (const parameters of variant === 'DataParallel' ? each.slice(0, 1) : each) {
+        expect(parameters).toEqual(each[0]);
+        expect(Object.keys(parameters)).toEqual(Object.keys(expected));
+        for (const [key, values] of Object.entries(parameters)) {
+          values.forEach((value, index) => {
+            const difference = value - (expected[key]?.[index] ?? NaN);
+            expect(Math.abs(difference), `${key}[${index}]`).toBeLessThan(2e-5);
+          });
+        }
+      }
+    },
+  );
+});
+
+it('ranks that freeze different parameters are told so, each with its own', () => {
+  const names = ['layers.0.bias', 'layers.1.bias'];
+  ranks.forEach(({ disagreement }, rank) => {
+    expect(disagreement).toContain('COLLECTIVE_MISMATCH to train the same parameters on all ranks');
+    expect(disagreement).toContain(`rank 1 has frozen other ones than rank 0`);
+    expect(disagreement).toContain(`frozen on this rank (${rank}): ${names[rank]}.`);
+  });
+});

@@ -1,0 +1,246 @@
+import {
+  fromData,
+  functional,
+  Linear,
+  Module,
+  ModuleList,
+  noGrad,
+  Sequential,
+  SGD,
+  ShardwiseError,
+  type Strategy,
+  Tanh,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  dataParallel,
+  ddp,
+  DistributedDataParallel,
+  fsdp,
+  parallelize,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+interface Variant {
+  readonly strategy: () => Strategy<Module>;
+  readonly hasMaster?: boolean;
+  readonly zeroRedundancy?: boolean;
+}
+
+export const variants: Readonly<Record<string, Variant>> = {
+  DDP: { strategy: () => ddp() },
+  'DDP in buckets of one parameter': { strategy: () => ddp({ bucketBytes: 1 }) },
+  'DDP with findUnusedParameters': { strategy: () => ddp({ findUnusedParameters: true }) },
+  'DDP of a static graph': { strategy: () => ddp({ staticGraph: true }) },
+  'DDP with a ZeroRedundancyOptimizer': { strategy: () => ddp(), zeroRedundancy: true },
+  DataParallel: { strategy: () => dataParallel(), hasMaster: true },
+  'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
+  'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
+  'ZeRO-3': { strategy: () => zero({ stage: 3 }) },
+  FSDP: { strategy: () => fsdp() },
+};
+
+/** What a case trains with; on one rank, without a strategy, the model itself. */
+interface Setup {
+  readonly parallelize: (
+    model: Module & { forward(x: Tensor): Tensor },
+  ) => Promise<(x: Tensor) => Tensor>;
+  readonly optimizer: (model: Module) => { zeroGrad(): void; step(): Promise<unknown> };
+  /** This rank's part of a batch. Shape: -> [B, columns]. */
+  readonly batch: (seed: number, columns: number) => Tensor;
+}
+
+const globalBatch = 12;
+
+/** The same on every rank, and no drawn numbers. */
+function filled<M extends Module>(model: M): M {
+  let index = 0;
+  noGrad(() => {
+    for (const parameter of model.parameters()) {
+      const values = Float32Array.from({ length: parameter.numel }, () => Math.sin(++index) / 2);
+      parameter.assign(fromData(values, parameter.shape, 'f32'));
+    }
+  });
+  return model;
+}
+
+class Layers extends Module {
+  readonly layers = new ModuleList([new Linear(3, 5), new Linear(5, 5), new Linear(5, 2)]);
+
+  /** Shape: x [B, 3] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    return [...this.layers].reduce((y, layer) => layer.forward(y).tanh(), x);
+  }
+}
+
+export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly Module[]>>> = {
+  'a generator whose discriminator is frozen while it trains': async (setup) => {
+    const generator = filled(new Sequential(new Linear(3, 4), new Tanh(), new Linear(4, 2)));
+    const discriminator = filled(new Sequential(new Linear(2, 4), new Tanh(), new Linear(4, 1)));
+    const generate = await setup.parallelize(generator);
+    const judge = await setup.parallelize(discriminator);
+    const optimizers = [setup.optimizer(generator), setup.optimizer(discriminator)] as const;
+    for (let step = 0; step < 3; step++) {
+      const fake = generate(setup.batch(step, 3));
+      discriminator.requiresGrad_(true);
+      optimizers[1].zeroGrad();
+      const real = judge(setup.batch(step + 10, 2))
+        .sub(1)
+        .square()
+        .mean();
+      real.backward();
+      judge(fake.detach()).square().mean().backward();
+      await optimizers[1].step();
+      discriminator.requiresGrad_(false);
+      optimizers[0].zeroGrad();
+      judge(generate(setup.batch(step, 3)))
+        .sub(1)
+        .square()
+        .mean()
+        .backward();
+      await optimizers[0].step();
+    }
+    return [generator, discriminator];
+  },
+  'layers that are released one after the other, with hooks': async (setup) => {
+    const model = filled(new Layers());
+    const [first, second] = model.layers;
+    let calls = 0;
+    const forward = await setup.parallelize(model);
+    for (const { weight } of model.layers) weight.registerPostAccumulateGradHook(() => calls++);
+    first?.requiresGrad_(false);
+    second?.requiresGrad_(false);
+    const optimizer = setup.optimizer(model);
+    for (const release of [() => {}, () => second?.requiresGrad_(), () => first?.requiresGrad_()]) {
+      release();
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+        await optimizer.step();
+      }
+    }
+    if (calls !== 2 + 4 + 6) throw new RangeError(`${calls} calls of hooks`);
+    return [model];
+  },
+  'layers that were frozen before and are released later': async (setup) => {
+    const model = filled(new Layers());
+    const [first, second] = model.layers;
+    first?.requiresGrad_(false);
+    const forward = await setup.parallelize(model);
+    const optimizer = setup.optimizer(model);
+    for (let step = 0; step < 4; step++) {
+      if (step === 1) first?.requiresGrad_(true);
+      if (step === 2) second?.weight.requiresGrad_(false);
+      optimizer.zeroGrad();
+      functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+      await optimizer.step();
+    }
+    return [model];
+  },
+  'a layer that is frozen with its gradient, which the step still applies': async (setup) => {
+    const model = filled(new Layers());
+    const forward = await setup.parallelize(model);
+    const optimizer = setup.optimizer(model);
+    functional.mseLoss(forward(setup.batch(1, 3)), setup.batch(2, 2)).backward();
+    model.layers.children[0]?.requiresGrad_(false);
+    await optimizer.step();
+    return [model];
+  },
+};
+
+/** DataParallel takes no inputs that require a gradient. */
+export function isPossible(variant: string, name: string): boolean {
+  const isChained = name === 'a generator whose discriminator is frozen while it trains';
+  return !(variants[variant]?.hasMaster === true && isChained);
+}
+
+export const outcome = z.record(z.string(), z.array(z.number()));
+export type Outcome = z.infer<typeof outcome>;
+
+async function parametersOf(models: readonly Module[]): Promise<Outcome> {
+  const parameters: Outcome = {};
+  for (const [index, model] of models.entries()) {
+    for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
+      parameters[`${index}.${name}`] = Array.from(new Float32Array(bytes.slice().buffer));
+    }
+  }
+  return parameters;
+}
+
+function rows(seed: number, first: number, count: number, columns: number): Tensor {
+  const values = Float32Array.from({ length: count * columns }, (_, i) =>
+    Math.sin(seed * 31 + (first * columns + i) * 1.7),
+  );
+  return fromData(values, [count, columns], 'f32');
+}
+
+const settings = { lr: 0.2, momentum: 0.9 };
+
+/** On one rank, without a strategy. */
+export async function trainAlone(name: string): Promise<Outcome> {
+  const models = await cases[name]?.({
+    parallelize: (model) => Promise.resolve((x) => model.forward(x)),
+    optimizer: (model) => new SGD(model.parameters(), settings),
+    batch: (seed, columns) => rows(seed, 0, globalBatch, columns),
+  });
+  return parametersOf(models ?? []);
+}
+
+export const outcomes = z.object({
+  trained: z.record(z.string(), outcome),
+  /** What was thrown where ranks freeze different parameters. */
+  disagreement: z.string(),
+});
+
+export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
+  await join(context);
+  const { rank, size } = context;
+  const trained: Record<string, Outcome> = {};
+  for (const [name, variant] of Object.entries(variants)) {
+    const { strategy, hasMaster = false, zeroRedundancy = false } = variant;
+    const share = hasMaster ? globalBatch : globalBatch / size;
+    for (const [each, run] of Object.entries(cases)) {
+      if (!isPossible(name, each)) continue;
+      const models = await run({
+        parallelize: async (model) => {
+          const parallel = await parallelize(model, strategy());
+          return (x) => parallel.forward(x);
+        },
+        optimizer: (model) =>
+          zeroRedundancy
+            ? new ZeroRedundancyOptimizer(model.parameters(), SGD, settings)
+            : new SGD(model.parameters(), settings),
+        batch: (seed, columns) => rows(seed, hasMaster ? 0 : rank * share, share, columns),
+      });
+      trained[`${name}: ${each}`] = await parametersOf(models);
+    }
+  }
+  return { trained, disagreement: await disagreement(rank) };
+}
+
+/** Rank 0 freezes another bias than the others. */
+async function disagreement(rank: number): Promise<string> {
+  const model = filled(new Layers());
+  const parallel = await DistributedDataParallel.create(model);
+  const optimizer = new SGD(model.parameters(), settings);
+  const [first, second] = model.layers;
+  (rank === 0 ? first : second)?.bias?.requiresGrad_(false);
+  try {
+    for (let step = 0; step < 2; step++) {
+      optimizer.zeroGrad();
+      parallel
+        .forward(rows(step, 0, 1, 3))
+        .sum()
+        .backward();
+      await optimizer.step();
+    }
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return `${error.code} ${error.message}`;
+  }
+  return '';
+}

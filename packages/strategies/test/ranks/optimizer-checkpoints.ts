@@ -1,0 +1,221 @@
+import {
+  Adam,
+  AdamW,
+  AdamW8bit,
+  type AdamSettings,
+  fromData,
+  functional,
+  hostPages,
+  Lamb,
+  Linear,
+  manualSeed,
+  type Module,
+  OneBitAdam,
+  Optimizer,
+  type OptimizerInput,
+  type OptimizerSettings,
+  Sequential,
+  SGD,
+  type Strategy,
+  Tanh,
+  type Tensor,
+} from '@shardwise/core';
+import {
+  ddp,
+  fsdp,
+  OffloadedOptimizer,
+  type OptimizerClass,
+  parallelize,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+/** Updates before the checkpoint, and after it. */
+const [before, after] = [4, 5];
+/** Items of the batch of all ranks. */
+const globalBatch = 12;
+
+/** With blocks that parts of parameters cut. */
+class Small8bit extends AdamW8bit {
+  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
+    super(params, settings, { minElements: 20 });
+  }
+}
+
+type Made<Settings extends OptimizerSettings> =
+  | Optimizer<Settings>
+  | OffloadedOptimizer<Optimizer<Settings>>
+  | ZeroRedundancyOptimizer<Settings>;
+type Keeps = 'offloaded' | 'shared out' | 'itself';
+
+const made =
+  <Settings extends OptimizerSettings>(
+    kind: OptimizerClass<Settings>,
+    settings: Partial<Settings>,
+  ) =>
+  (model: Module, keeps: Keeps): Made<Settings> => {
+    if (keeps === 'shared out') {
+      return new ZeroRedundancyOptimizer(model.parameters(), kind, settings);
+    }
+    const optimizer = new kind(model.parameters(), settings);
+    if (keeps === 'itself') return optimizer;
+    return new OffloadedOptimizer(model, optimizer, { states: hostPages(), chunkBytes: 64 });
+  };
+
+export const optimizers = {
+  'SGD without momentum': made(SGD, { lr: 0.1 }),
+  SGD: made(SGD, { lr: 0.1, momentum: 0.9, nesterov: true }),
+  Adam: made(Adam, { lr: 0.01 }),
+  AdamW: made(AdamW, { lr: 0.01 }),
+  LAMB: made(Lamb, { lr: 0.01 }),
+  AdamW8bit: made(Small8bit, { lr: 0.01 }),
+  '1-bit Adam': made(OneBitAdam, { lr: 0.01, freezeStep: 2 }),
+} as const;
+export type OptimizerName = keyof typeof optimizers;
+
+interface Variant {
+  readonly strategy: () => Strategy<Module>;
+  readonly keeps?: Keeps;
+}
+
+export const variants = {
+  DDP: { strategy: () => ddp() },
+  'DDP with a ZeroRedundancyOptimizer': { strategy: () => ddp(), keeps: 'shared out' },
+  'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
+  'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
+  'ZeRO-3': { strategy: () => zero({ stage: 3 }) },
+  FSDP: { strategy: () => fsdp() },
+  'FSDP, offloaded': { strategy: () => fsdp(), keeps: 'offloaded' },
+} as const satisfies Record<string, Variant>;
+export type VariantName = keyof typeof variants;
+
+/** An optimizer under a strategy: 1-bit Adam averages by itself. */
+export interface Case {
+  readonly optimizer: OptimizerName;
+  readonly variant: VariantName;
+}
+
+const names = <T extends object>(table: T): (keyof T)[] =>
+  Object.keys(table).filter((key): key is string & keyof T => Object.hasOwn(table, key));
+
+export const cases: readonly Case[] = names(optimizers).flatMap((optimizer) =>
+  names(variants)
+    .filter((variant) => optimizer !== '1-bit Adam' || variant === 'DDP')
+    .map((variant) => ({ optimizer, variant })),
+);
+export const keyOf = ({ optimizer, variant }: Case): string => `${optimizer}, ${variant}`;
+
+/** Under which strategy a case goes on on another number of ranks. */
+export function otherVariant({ optimizer, variant }: Case): VariantName {
+  const possible = cases.filter((each) => each.optimizer === optimizer);
+  const index = possible.findIndex((each) => each.variant === variant);
+  return possible[(index + 3) % possible.length]?.variant ?? variant;
+}
+
+export const task = z.object({ directory: z.string(), saves: z.boolean() });
+export const results = z.record(
+  z.string(),
+  z.object({
+    /** Losses of the updates after the checkpoint, without and with it, and with state dicts. */
+    uninterrupted: z.array(z.number()),
+    resumed: z.array(z.number()),
+    remembered: z.array(z.number()),
+  }),
+);
+
+/** Ranks that save go on from their own checkpoints; others from those under another strategy. */
+export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  const { group } = await join(context);
+  const { directory, saves } = task.parse(context.data);
+  const found: z.infer<typeof results> = {};
+  for (const each of cases) {
+    const folder = `${directory}/${keyOf(each)}`;
+    const uninterrupted: number[] = [];
+    const remembered: number[] = [];
+    if (saves) {
+      const first = await begin(each);
+      await train(first, 0, before);
+      const { model, optimizer } = first;
+      await saveCheckpoint(folder, { step: before, model, optimizer }, { group });
+      const third = await begin(each);
+      await third.model.loadStateDict(await model.stateDict());
+      await copyStates(optimizer, third.optimizer);
+      uninterrupted.push(...(await train(first, before, before + after)));
+      remembered.push(...(await train(third, before, before + after)));
+    }
+    const second = await begin(saves ? each : { ...each, variant: otherVariant(each) });
+    const checkpoint = await loadCheckpoint(folder);
+    await loadModel(checkpoint, second.model);
+    await loadOptimizer(checkpoint, second.model, second.optimizer);
+    const resumed = await train(second, before, before + after);
+    found[keyOf(each)] = { uninterrupted, resumed, remembered };
+  }
+  return found;
+
+  async function train(
+    { model, optimizer, forward, noSync, averages }: Awaited<ReturnType<typeof begin>>,
+    start: number,
+    stop: number,
+  ): Promise<number[]> {
+    const losses: number[] = [];
+    for (let step = start; step < stop; step++) {
+      model.zeroGrad();
+      const pass = (): Tensor => {
+        const { x, y } = batchOf(step, context);
+        const loss = functional.mseLoss(forward(x), y);
+        loss.backward();
+        return loss;
+      };
+      const loss = averages ? noSync(pass) : pass();
+      await optimizer.step();
+      losses.push(await loss.item());
+    }
+    return losses;
+  }
+}
+
+interface HasStateDict {
+  stateDict(): Promise<unknown>;
+  loadStateDict(dict: unknown): void;
+}
+
+/** Of those that have a state dict on every rank. */
+async function copyStates(from: object, to: object): Promise<void> {
+  const [source, target] = [from, to].map((each): HasStateDict | null => {
+    const inner = each instanceof OffloadedOptimizer ? each.optimizer : each;
+    return inner instanceof Optimizer ? inner : null;
+  });
+  if (source !== null) target?.loadStateDict(await source?.stateDict());
+}
+
+async function begin({ optimizer: name, variant }: Case) {
+  manualSeed(0);
+  const model = new Sequential(new Linear(9, 40), new Tanh(), new Linear(40, 7));
+  const { strategy, keeps = 'itself' }: Variant = variants[variant];
+  const parallel = await parallelize(model, strategy());
+  return {
+    model,
+    optimizer: optimizers[name](model, keeps),
+    forward: (x: Tensor) => parallel.forward(x),
+    noSync: <T>(body: () => T): T => parallel.noSync(body),
+    averages: name === '1-bit Adam',
+  };
+}
+
+function batchOf(
+  step: number,
+  { rank, size }: { readonly rank: number; readonly size: number },
+): { readonly x: Tensor; readonly y: Tensor } {
+  const share = globalBatch / size;
+  const items = (columns: number, seed: number): Tensor => {
+    const values = Float32Array.from({ length: share * columns }, (_, i) =>
+      Math.sin(seed + step * 7 + (rank * share * columns + i) * 1.3),
+    );
+    return fromData(values, [share, columns], 'f32');
+  };
+  return { x: items(9, 1), y: items(7, 2) };
+}

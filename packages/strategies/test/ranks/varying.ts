@@ -1,0 +1,163 @@
+import {
+  AdamW,
+  BatchNorm2d,
+  currentSession,
+  fromData,
+  type Layout,
+  manualSeed,
+  type Model,
+  Module,
+  ones,
+  Parameter,
+  type Plan,
+  ShardwiseError,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
+import { explain, parallelize, planFor } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { exportModel, loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const failure = z.object({ code: z.string(), message: z.string() }).nullable();
+
+export const task = z.object({ directory: z.string(), saves: z.boolean() });
+export const observations = z.object({
+  explained: z.string(),
+  /** Weight, running mean and loss of the next step, as they were saved, and as they were loaded. */
+  saved: z.array(z.number()),
+  loaded: z.array(z.number()),
+  /** Of a save that does not say that the ranks differ, in parameters and in an optimizer's states alone. */
+  unsaid: failure,
+  unsaidStates: failure,
+  /** Of loading the model, the optimizer, and of an export, on another number of ranks or none. */
+  model: failure,
+  optimizer: failure,
+  exported: failure,
+});
+export type Observations = z.infer<typeof observations>;
+
+class Net extends Module {
+  readonly weight = new Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
+  readonly norm = new BatchNorm2d(2);
+
+  /** Shape: x [B, 2, 1, 1] -> [B, 2, 1, 1]. */
+  forward(x: Tensor): Tensor {
+    return this.norm.forward(x.mul(this.weight)).add(this.weight);
+  }
+}
+
+/** Each rank trains a model of its own. */
+function independent(says: boolean): Strategy<Module> {
+  return {
+    name: 'independent',
+    plan: (parameters, axes): Plan => ({
+      strategy: 'independent',
+      axes,
+      batch: { dims: [axes.map(({ name }) => name)], partial: [] },
+      parameters: parameters.map((parameter) => {
+        const whole: Layout = { dims: parameter.shape.map(() => []), partial: [] };
+        const layout = says ? { ...whole, varying: axes.map(({ name }) => name) } : whole;
+        return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
+      }),
+      collectives: [],
+    }),
+    apply: <M extends Module, Inputs extends readonly unknown[], Output>(
+      _plan: Plan,
+      model: M & Model<Inputs, Output>,
+    ) =>
+      Promise.resolve({
+        module: model,
+        forward: (...inputs: Inputs) => model.forward(...inputs),
+        noSync: <T>(body: () => T) => body(),
+      }),
+  };
+}
+
+export async function main(context: RankContext): Promise<Observations> {
+  const { group } = await join(context, 'interpreter');
+  const { rank } = context;
+  const { directory, saves } = task.parse(context.data);
+  const trainings = await Promise.all(
+    [true, true, false, false].map((says) => begin(independent(says))),
+  );
+  const [first, second, unmarked, equal] = trainings;
+  if (first === undefined || second === undefined) throw new RangeError('two trainings');
+  if (unmarked === undefined || equal === undefined) throw new RangeError('two others');
+  const folder = `${directory}/varying`;
+  const found: Observations = {
+    explained: explain(planFor(new Net(), independent(true))),
+    saved: [],
+    loaded: [],
+    unsaid: null,
+    unsaidStates: null,
+    model: null,
+    optimizer: null,
+    exported: null,
+  };
+  if (saves) {
+    await train(first, rank, 3);
+    const { model, optimizer } = first;
+    await saveCheckpoint(folder, { step: 3, model, optimizer }, { group });
+    found.saved = await next(first, rank);
+    await train(unmarked, rank, 3);
+    found.unsaid = await failureOf(
+      saveCheckpoint(`${directory}/unsaid`, { step: 3, ...unmarked }, { group }),
+    );
+    // Parameters that are equal again, of states that are not.
+    await train(equal, rank, 3);
+    for (const parameter of equal.model.parameters()) parameter.assign(ones(parameter.shape));
+    found.unsaidStates = await failureOf(
+      saveCheckpoint(`${directory}/states`, { step: 3, ...equal }, { group }),
+    );
+  }
+  const checkpoint = await loadCheckpoint(folder);
+  found.model = await failureOf(loadModel(checkpoint, second.model));
+  found.optimizer = await failureOf(loadOptimizer(checkpoint, second.model, second.optimizer));
+  found.exported = await failureOf(exportModel(folder, `${directory}/rank-${rank}.safetensors`));
+  if (saves) found.loaded = await next(second, rank);
+  await currentSession().realize([]);
+  return found;
+}
+
+type Training = Awaited<ReturnType<typeof begin>>;
+
+async function begin(strategy: Strategy<Module>) {
+  manualSeed(0);
+  const model = new Net();
+  await parallelize(model, strategy);
+  return { model, optimizer: new AdamW(model.parameters(), { lr: 0.1 }) };
+}
+
+async function train(training: Training, rank: number, steps: number): Promise<Tensor> {
+  const { model, optimizer } = training;
+  let loss = ones([]);
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const values = Float32Array.from({ length: 6 }, (_, i) => Math.sin(i + 5 * rank + step));
+    const x = fromData(values, [3, 2, 1, 1], 'f32');
+    loss = model.forward(x).square().sum();
+    loss.backward();
+    await optimizer.step();
+  }
+  return loss;
+}
+
+async function next(training: Training, rank: number): Promise<number[]> {
+  const { model } = training;
+  const values = [model.weight, ...model.norm.namedBuffers().map(([, buffer]) => buffer)];
+  const numbers: number[] = [];
+  for (const each of values) numbers.push(...Array.from(await each.data(), Number));
+  return [...numbers, await (await train(training, rank, 1)).item()];
+}
+
+async function failureOf(work: Promise<unknown>): Promise<z.infer<typeof failure>> {
+  try {
+    await work;
+    return null;
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return { code: error.code, message: error.message };
+  }
+}

@@ -1,0 +1,192 @@
+import {
+  clipGradNorm,
+  functional,
+  Linear,
+  Module,
+  type Strategy,
+  ShardwiseError,
+  SGD,
+  tensor,
+  type Tensor,
+} from '@shardwise/core';
+import { fsdp, parallelize, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+
+const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
+
+export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+  'ZeRO-1 in f16': () => zero({ stage: 1, mixedPrecision: f16 }),
+  'FSDP in f16': () => fsdp({ mixedPrecision: f16 }),
+};
+
+/** What an error says, and its code; null where there was none. */
+const failure = z.object({ code: z.string(), message: z.string() }).nullable();
+export const observations = z.record(
+  z.string(),
+  z.object({
+    /** Of a step after backward passes that were inside noSync alone, and of one after another pass outside of it. */
+    onlyInside: failure,
+    thenOutside: failure,
+    /** Of clipping between a pass that is reduced and one that waits. */
+    clipped: failure,
+    /** Parameters after passes that add to clipped gradients, and with the factors in the losses. */
+    clippedThenAdded: z.array(z.number()),
+    factors: z.array(z.number()),
+    /** Losses of a training whose last pass does not use all that waits, and of one without noSync. */
+    waited: z.array(z.number()),
+    together: z.array(z.number()),
+    /** Of steps after passes in which ranks used other parameters. */
+    different: z.array(failure),
+  }),
+);
+
+/** Two branches of the same shapes. */
+class Branches extends Module {
+  readonly left = constant(0.3);
+  readonly right = constant(0.6);
+
+  /** Shape: x [B, 2] -> [B, 2]. */
+  forward(x: Tensor, branch: 'left' | 'right'): Tensor {
+    return this[branch].forward(x);
+  }
+}
+
+export async function main({
+  rank,
+  ...context
+}: RankContext): Promise<z.infer<typeof observations>> {
+  await join({ rank, ...context });
+  const found: z.infer<typeof observations> = {};
+  for (const [name, strategy] of Object.entries(strategies)) {
+    found[name] = {
+      ...(await noSyncOnly(strategy(), rank)),
+      clipped: await clippedBetween(strategy(), rank),
+      clippedThenAdded: await added(strategy(), true),
+      factors: await added(strategy(), false),
+      waited: await accumulated(strategy(), rank, true),
+      together: await accumulated(strategy(), rank, false),
+      different: await different(strategy(), rank),
+    };
+  }
+  return found;
+}
+
+async function noSyncOnly(
+  strategy: Strategy<Module>,
+  rank: number,
+): Promise<{ onlyInside: z.infer<typeof failure>; thenOutside: z.infer<typeof failure> }> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const pass = (): void =>
+    parallel
+      .forward(tensor([[1, rank]]), 'left')
+      .sum()
+      .backward();
+  parallel.noSync(pass);
+  const onlyInside = await failureOf(optimizer.step());
+  pass();
+  return { onlyInside, thenOutside: await failureOf(optimizer.step()) };
+}
+
+async function clippedBetween(
+  strategy: Strategy<Module>,
+  rank: number,
+): Promise<z.infer<typeof failure>> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const pass = (): void =>
+    parallel
+      .forward(tensor([[1, rank]]), 'left')
+      .sum()
+      .backward();
+  pass();
+  parallel.noSync(pass);
+  return failureOf((async () => clipGradNorm(parallel.module.parameters(), 0.1))());
+}
+
+/** The gradients of the first pass are [1, 2] in each row, whose norm is the root of 10: they are halved. */
+async function added(strategy: Strategy<Module>, clips: boolean): Promise<number[]> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const { left } = parallel.module;
+  const optimizer = new SGD([left.weight], { lr: 1 });
+  const pass = (factor: number): void =>
+    parallel
+      .forward(tensor([[factor, 2 * factor]]), 'left')
+      .sum()
+      .backward();
+  pass(clips ? 1 : 0.5);
+  if (clips) clipGradNorm([left.weight], Math.sqrt(10) / 2);
+  parallel.noSync(() => pass(2));
+  pass(4);
+  await optimizer.step();
+  return Array.from(await left.weight.data(), Number);
+}
+
+/** The first of two passes uses the left branch, the second one the right. */
+async function accumulated(
+  strategy: Strategy<Module>,
+  rank: number,
+  waits: boolean,
+): Promise<number[]> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const losses: number[] = [];
+  for (let step = 0; step < 3; step++) {
+    optimizer.zeroGrad();
+    const pass = (branch: 'left' | 'right'): Tensor => {
+      const loss = parallel
+        .forward(tensor([[1, rank + step]]), branch)
+        .square()
+        .sum();
+      loss.backward();
+      return loss;
+    };
+    const first = waits ? parallel.noSync(() => pass('left')) : pass('left');
+    const sum = first.add(pass('right'));
+    await optimizer.step();
+    losses.push(await sum.item());
+  }
+  return losses;
+}
+
+async function different(
+  strategy: Strategy<Module>,
+  rank: number,
+): Promise<z.infer<typeof failure>[]> {
+  const parallel = await parallelize(new Branches(), strategy);
+  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const failures: z.infer<typeof failure>[] = [];
+  for (let step = 0; step < 2; step++) {
+    const y = parallel.forward(tensor([[1, 2]]), rank === 0 ? 'left' : 'right');
+    functional.mseLoss(y, tensor([[0, 0]])).backward();
+    failures.push(await failureOf(optimizer.step()));
+    optimizer.zeroGrad();
+  }
+  return failures;
+}
+
+async function failureOf(work: Promise<unknown>): Promise<z.infer<typeof failure>> {
+  try {
+    await work;
+    return null;
+  } catch (error) {
+    if (!ShardwiseError.isInstance(error)) throw error;
+    return { code: error.code, message: error.message };
+  }
+}
+
+function constant(value: number): Linear {
+  const layer = new Linear(2, 2, { bias: false });
+  layer.weight.assign(
+    tensor([
+      [value, -value],
+      [value, value],
+    ]),
+  );
+  return layer;
+}

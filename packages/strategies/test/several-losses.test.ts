@@ -1,0 +1,6 @@
+import { programs, randomPrograms } from './ranks/several-losses.ts';
+import { severalLossesTable } from './several-losses-table.ts';
+
+const [first = '', second = ''] = Object.keys(randomPrograms);
+
+severalLossesTable([2, 4], [...Object.keys(programs), first, second]);

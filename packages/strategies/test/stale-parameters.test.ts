@@ -1,0 +1,153 @@
+import { createMesh, singleGroup } from '@shardwise/collectives';
+import {
+  Adam,
+  clipGradNorm,
+  ConfigError,
+  hostPages,
+  LearningRateScheduler,
+  Linear,
+  LossScaler,
+  Module,
+  ones,
+  Sequential,
+  setRank,
+  SGD,
+  type Strategy,
+  type Tensor,
+  TensorStateError,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  dataParallel,
+  ddp,
+  fsdp,
+  OffloadedOptimizer,
+  parallelize,
+  tensorParallel,
+  zero,
+  ZeroRedundancyOptimizer,
+} from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+beforeEach(async () => {
+  const axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+  setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
+});
+
+const styles = { '0': colwiseParallel() };
+
+/** Those that put other parameters into a model. */
+const replacing: Readonly<Record<string, () => Strategy<Module>>> = {
+  'zero-1': () => zero({ stage: 1 }),
+  'zero-2': () => zero({ stage: 2 }),
+  'zero-3': () => zero({ stage: 3 }),
+  fsdp: () => fsdp(),
+  'fsdp in bf16': () => fsdp({ mixedPrecision: { parameterDtype: 'bf16' } }),
+  'tensor parallelism': () => tensorParallel(styles),
+  'tensor parallelism with ddp': () => compose(tensorParallel(styles), ddp()),
+  'tensor parallelism with fsdp': () => compose(tensorParallel(styles), fsdp()),
+};
+
+interface Step {
+  step(): Promise<unknown>;
+}
+
+/** Made before the strategy is applied; what a training loop does after backward(). */
+const optimizers: Readonly<Record<string, (model: Module) => Step>> = {
+  'an optimizer': (model) => new Adam(model.parameters()),
+  'an optimizer with a schedule': (model) => {
+    const optimizer = new SGD(model.parameters());
+    const scheduler = new LearningRateScheduler(optimizer, () => 1);
+    return {
+      step: async () => {
+        await optimizer.step();
+        scheduler.step();
+      },
+    };
+  },
+  'gradients that are clipped': (model) => {
+    const parameters = model.parameters();
+    return { step: async () => clipGradNorm(parameters, 1).item() };
+  },
+  'a loss scaler': (model) => {
+    const optimizer = new SGD(model.parameters());
+    const scaler = new LossScaler(2);
+    return { step: () => scaler.step(optimizer) };
+  },
+  'an OffloadedOptimizer': (model) =>
+    new OffloadedOptimizer(model, new SGD(model.parameters()), { states: hostPages() }),
+};
+
+describe.each(Object.entries(replacing))('%s', (_, strategy) => {
+  it.each(Object.entries(optimizers))('refuses %s made before it', async (__, make) => {
+    const model = new Sequential(new Linear(2, 2), new Linear(2, 1));
+    const made = make(model);
+    const parallel = await parallelize(model, strategy());
+    parallel
+      .forward(ones([1, 2]))
+      .sum()
+      .backward();
+    await expect(made.step()).rejects.toThrow(TensorStateError);
+    await expect(made.step()).rejects.toThrow(/as '0\.weight'\. Make optimizers after parallelize/);
+  });
+
+  it('refuses an optimizer of parameters that were listed before it', async () => {
+    const model = new Sequential(new Linear(2, 2), new Linear(2, 1));
+    const parameters = model.parameters();
+    await parallelize(model, strategy());
+    expect(() => new SGD(parameters)).toThrow(/Make optimizers after parallelize/);
+    expect(() => new ZeroRedundancyOptimizer(parameters, SGD)).toThrow(
+      /Make optimizers after parallelize/,
+    );
+  });
+});
+
+describe.each([
+  ['ddp', () => ddp()],
+  ['dataParallel', () => dataParallel()],
+] as const)('%s, which leaves parameters in their places,', (_, strategy) => {
+  it.each([
+    ['an optimizer', (model: Module) => new Adam(model.parameters())],
+    [
+      'a ZeroRedundancyOptimizer',
+      (model: Module) => new ZeroRedundancyOptimizer(model.parameters(), Adam),
+    ],
+  ])('takes %s made before it', async (__, make) => {
+    const model = new Linear(2, 1, { bias: false });
+    const optimizer = make(model);
+    const before = await model.weight.data();
+    const parallel = await parallelize(model, strategy());
+    parallel
+      .forward(ones([1, 2]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    expect(await model.weight.data()).not.toEqual(before);
+  });
+});
+
+describe.each(
+  Object.entries({ ...replacing, ddp: () => ddp(), dataParallel: () => dataParallel() }),
+)('%s', (_, strategy) => {
+  it('refuses a forward pass of a model that parameters were put into since, which ranks would not share', async () => {
+    class Net extends Module {
+      readonly '0' = new Linear(2, 2);
+      head = new Linear(2, 1);
+
+      /** Shape: x [B, 2] -> [B, 1]. */
+      forward(x: Tensor): Tensor {
+        return this.head.forward(this['0'].forward(x));
+      }
+    }
+    const model = new Net();
+    const parallel = await parallelize(model, strategy());
+    expect(parallel.forward(ones([1, 2])).shape).toEqual([1, 1]);
+    model.head = new Linear(2, 3);
+    expect(() => parallel.forward(ones([1, 2]))).toThrow(ConfigError);
+    expect(() => parallel.forward(ones([1, 2]))).toThrow(
+      /head\.weight, head\.bias was put into it after .*before parallelize\(\)/,
+    );
+  });
+});

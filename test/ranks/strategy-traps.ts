@@ -1,0 +1,102 @@
+import * as sw from '@shardwise/core';
+import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from './join.ts';
+
+export const found = z.record(z.string(), z.array(z.number()));
+
+/** What each rank has in the end; gradients are the rank's number plus one, and their mean over two ranks 1.5; lr is 1. */
+const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.Tensor>>> = {
+  'two losses': async (gradient) => {
+    const { model, optimizer, forward } = await trained();
+    forward('left').mul(gradient).backward();
+    forward('right').mul(gradient).backward();
+    await optimizer.step();
+    return sw.stack([model.left, model.right]);
+  },
+  'frozen, then released': async (gradient) => {
+    const { model, optimizer, forward } = await trained();
+    model.left.requiresGrad_(false).requiresGrad_(true);
+    forward('left').add(forward('right')).mul(gradient).backward();
+    await optimizer.step();
+    return model.left;
+  },
+  'frozen after parallelize': async (gradient) => {
+    const { model, optimizer, forward } = await trained();
+    model.right.requiresGrad_(false);
+    forward('left').mul(gradient).backward();
+    await optimizer.step();
+    return sw.stack([model.left, model.right]);
+  },
+  'a parameter used outside of forward': async (gradient) => {
+    const found: sw.Tensor[] = [];
+    for (const sharded of [zero({ stage: 1 }), zero({ stage: 2 }), zero({ stage: 3 }), fsdp()]) {
+      const { model, optimizer, forward } = await trained(sharded);
+      forward('right').add(model.left.add(2).square()).mul(gradient).backward();
+      await optimizer.step();
+      found.push(model.left, model.right);
+    }
+    return sw.stack(found);
+  },
+  'stateDict()': async () => {
+    const { model } = await trained(fsdp());
+    const { list } = await model.stateDict();
+    return sw.fromData(new Float32Array(list?.bytes.slice().buffer ?? []), [3], 'f32');
+  },
+  'ranks that differ': async (gradient, { group, directory }) => {
+    const { model } = await trained();
+    model.left.assign(sw.full([], gradient));
+    const saved = saveCheckpoint(`${directory}/differ`, { step: 1, model }, { group });
+    return sw.tensor([await saved.then(() => 0, codeLength)]);
+  },
+  'evaluation after training': async (gradient) => {
+    const { model, forward } = await trained();
+    sw.noGrad(() => model.seen.assign(model.seen.add(gradient)));
+    model.eval();
+    return forward('left').detach();
+  },
+};
+
+interface Run {
+  readonly group: sw.ProcessGroup;
+  readonly directory: string;
+}
+
+class Two extends sw.Module {
+  readonly left = new sw.Parameter(Float32Array.of(0), []);
+  readonly right = new sw.Parameter(Float32Array.of(0), []);
+  readonly list = new sw.Parameter(Float32Array.of(1, 2, 3), [3], { requiresGrad: false });
+  readonly seen = new sw.BufferTensor(Float32Array.of(0), []);
+
+  /** Shape: -> []. */
+  forward(which: 'left' | 'right'): sw.Tensor {
+    return this[which].add(this.seen);
+  }
+}
+
+/** 10 for CHECKPOINT. */
+function codeLength(error: unknown): number {
+  return sw.ShardwiseError.isInstance(error) ? error.code.length : -1;
+}
+
+async function trained(strategy: sw.Strategy<sw.Module> = ddp()) {
+  const model = new Two();
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new sw.SGD(model.parameters(), { lr: 1 });
+  return { model, optimizer, forward: (which: 'left' | 'right') => parallel.forward(which) };
+}
+
+export async function main(context: RankContext): Promise<z.infer<typeof found>> {
+  const { group } = await join(context, 'interpreter');
+  const directory = z.string().parse(context.data);
+  const values: z.infer<typeof found> = {};
+  for (const [name, run] of Object.entries(traps)) {
+    values[name] = Array.from(
+      await (await run(context.rank + 1, { group, directory })).data(),
+      Number,
+    );
+  }
+  return values;
+}
