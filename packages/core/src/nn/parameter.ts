@@ -78,6 +78,12 @@ export interface ParameterPartOptions extends ParameterOptions {
   readonly shardedOver: readonly string[];
 }
 
+const partRules: OptionRules<ParameterPartOptions> = {
+  ...parameterRules,
+  extent: option.required(option.object('an Extent')),
+  shardedOver: option.required(option.listOf(option.axisName)),
+};
+
 /** The leaf that this rank keeps of a parameter which ranks share out: what optimizers update. */
 export class ParameterPart extends Tensor {
   readonly #extent: Extent;
@@ -85,6 +91,7 @@ export class ParameterPart extends Tensor {
 
   /** Without `data`, as all that there is of it is a part of the part (constructParts). */
   constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
+    checkOptions('a ParameterPart', options, partRules);
     const { dtype = 'f32', requiresGrad = true, extent, shardedOver } = options;
     super(data === null ? absent(shape, dtype) : leaf('part of a parameter', data, shape, dtype));
     this.#extent = extent;

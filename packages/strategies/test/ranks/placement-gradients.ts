@@ -95,8 +95,8 @@ function casesOfTwoAxes([first = '', second = '']: readonly string[]): Case[] {
       changes: [input, output],
       build: (x: Tensor) =>
         around(x, [
-          [prepareModuleOutput(output), second],
-          [prepareModuleInput(input), first],
+          [prepareModuleOutput({ from: output.from, to: output.to }), second],
+          [prepareModuleInput({ from: input.from, to: input.to }), first],
         ]),
     };
   });
