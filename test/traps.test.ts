@@ -21,7 +21,7 @@ import {
 import { interpreter, spawnRanks } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
@@ -36,6 +36,105 @@ describe('gradients', () => {
     const body = async (): Promise<number> => x.square().sum().item();
     expect(() => sw.noGrad(body)).toThrow(/noGrad with a body that returns a promise.*await/s);
     expect(x.mul(2).requiresGrad).toBe(true);
+  });
+
+  it('a second loss adds its gradients, and so does the same one again', async () => {
+    const [a, b] = [sw.tensor([2]).requiresGrad_(), sw.tensor([3]).requiresGrad_()];
+    const hidden = a.mul(5);
+    const [first, second] = [hidden.sum(), hidden.mul(b).sum()];
+    first.backward();
+    second.backward();
+    second.backward();
+    expect(await a.grad?.item()).toBe(5 + 15 + 15);
+    expect(await b.grad?.item()).toBe(10 + 10);
+  });
+
+  it('backward() after step() is an error: the gradient would be that of other weights', async () => {
+    const weight = sw.tensor([2]).requiresGrad_();
+    const loss = weight.square().sum();
+    loss.backward();
+    await new sw.SGD([weight], { lr: 1 }).step();
+    expect(() => loss.backward()).toThrow(/backward\(\) of all losses before step\(\)/);
+  });
+});
+
+describe('programs', () => {
+  it('a loss that is read after the step has its value; what is large is an error with its line', async () => {
+    const weight = sw.ones([400]).requiresGrad_();
+    const squares = weight.square();
+    const loss = squares.mean();
+    loss.div(2).backward();
+    const updated = new sw.SGD([weight], { lr: 1 }).step();
+    await updated;
+    expect(await loss.item()).toBe(1);
+    await expect(squares.data()).rejects.toThrow(
+      /mul at .*traps\.test\.ts:\d+:\d+.*updated in place.*retain\(\)/s,
+    );
+  });
+
+  it('what was assigned of another tensor has its value of then, whatever becomes of that', async () => {
+    const [online, target] = [sw.ones([2]).requiresGrad_(), sw.zeros([2])];
+    target.assign(online);
+    online.mul(3).sum().backward();
+    await new sw.SGD([online], { lr: 1 }).step();
+    expect(await target.data()).toEqual(Float32Array.of(1, 1));
+    expect(await online.data()).toEqual(Float32Array.of(-2, -2));
+  });
+
+  it('numbers that differ by a sign or by infinity do not share a program', async () => {
+    const x = sw.ones([1]);
+    expect(await x.div(0).item()).toBe(Infinity);
+    expect(await x.div(-0).item()).toBe(-Infinity);
+    for (const value of [Infinity, -Infinity, Number.NaN]) {
+      expect((await x.pad([1], [0], value).data())[0]).toBe(value);
+    }
+  });
+
+  it('a number that is another one in each step compiles nothing after the second', async () => {
+    const x = sw.tensor([1, 2]);
+    const read = (step: number): Promise<number> => x.sum().mul(step).item();
+    await read(0);
+    await read(1);
+    const before = sw.statistics();
+    for (let step = 2; step < 20; step++) expect(await read(step)).toBe(3 * step);
+    expect(sw.statistics().plansMade).toBe(before.plansMade);
+  });
+
+  it('a size that is another one in each step is told, once, with its line', async () => {
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
+    for (let size = 1; size < 160; size++) await sw.ones([size]).sum().item();
+    expect(warn.mock.calls.map(([message]) => message)).toEqual([
+      expect.stringMatching(/traps\.test\.ts:\d+:\d+ makes a tensor of shape \[\d+\]/),
+    ]);
+    warn.mockRestore();
+  });
+
+  it('after one error that was caught, what has nothing to do with it is computed', async () => {
+    const weight = sw.ones([1]).requiresGrad_();
+    const bad = sw.tensor([9], 'i32').oneHot(3).sum().mul(weight.detach()).sum();
+    const total = sw.ones([2]).sum().retain();
+    await expect(bad.item()).rejects.toThrow(/oneHot at/);
+    expect(await total.item()).toBe(2);
+    weight.mul(2).sum().backward();
+    await new sw.SGD([weight], { lr: 1 }).step();
+    expect(await weight.item()).toBe(-1);
+  });
+
+  it('a sum over thousands of steps is read in linear time: it is computed in pieces', async () => {
+    const { plansMade: before } = sw.statistics();
+    let total = sw.tensor(0);
+    for (let step = 0; step < 8_000; step++) total = total.add(sw.tensor(step % 2));
+    expect(await total.item()).toBe(4_000);
+    expect(sw.statistics().plansMade - before).toBeLessThan(10);
+  });
+
+  it('timers tick in a loop that awaits nothing but tensors', async () => {
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 1);
+    const end = performance.now() + 200;
+    while (performance.now() < end) await sw.ones([4]).sum().item();
+    clearInterval(timer);
+    expect(ticks).toBeGreaterThan(0);
   });
 });
 
@@ -286,6 +385,28 @@ describe('optimizers', () => {
     temperature.sum().backward();
     await optimizer.step();
     expect(await temperature.item()).toBe(0);
+  });
+
+  it('one scaler serves two optimizers: its scale changes in update(), after both', async () => {
+    const [a, b] = [sw.ones([1]).requiresGrad_(), sw.ones([1]).requiresGrad_()];
+    const scaler = new sw.DynamicLossScaler({ initialScale: 4, hysteresis: 1 });
+    scaler.scale(a.mul(Infinity).add(b.mul(3)).sum()).backward();
+    const applied: boolean[] = [];
+    for (const parameter of [a, b]) {
+      applied.push(await scaler.step(new sw.SGD([parameter], { lr: 1 })));
+    }
+    scaler.update();
+    expect(applied).toEqual([false, true]);
+    expect([await a.item(), await b.item(), scaler.lossScale]).toEqual([1, -2, 2]);
+  });
+
+  it('gradients that are unscaled are not scaled again: update() is missed, by name', async () => {
+    const weight = sw.ones([1]).requiresGrad_();
+    const [scaler, sgd] = [new sw.DynamicLossScaler(), new sw.SGD([weight], { lr: 1 })];
+    scaler.scale(weight.sum()).backward();
+    scaler.unscale(sgd);
+    await sgd.step();
+    expect(() => scaler.unscale(sgd)).toThrow(/update\(\)/);
   });
 
   it('states of AdamW8bit are saved in a form that can be loaded', async () => {

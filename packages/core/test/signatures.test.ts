@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
-import { beforeEach, describe, expect, it, test } from 'vitest';
+import { beforeEach, describe, expect, it, test, vi } from 'vitest';
 import { Linear } from '../src/nn/linear.ts';
 import { Sequential } from '../src/nn/sequential.ts';
 import { Tanh } from '../src/nn/tanh.ts';
@@ -259,6 +259,7 @@ describe('a training loop', () => {
       };
     };
     setRank({ device });
+    const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
     const before = statistics();
     for (let length = 1; length <= planLimit + 50; length++) await ones([length]).mul(2).data();
     const { plansMade, plansDropped } = statistics();
@@ -268,5 +269,7 @@ describe('a training loop', () => {
     // The latest are still there.
     await ones([planLimit]).mul(2).data();
     expect(statistics().plansMade).toBe(plansMade);
+    expect(warn).toHaveBeenCalledOnce();
+    warn.mockRestore();
   });
 });

@@ -26,6 +26,35 @@ export class CallSite {
   }
 }
 
+let isTracing = true;
+
+/** Whether every node that is made now keeps its call site, and not those alone whose failure only a run finds. */
+export function tracesCallSites(): boolean {
+  return isTracing;
+}
+
+/** Runs turn it on when they make plans: that takes longer, and their program is new. */
+export function traceCallSites(on: boolean): void {
+  isTracing = on;
+}
+
+/** Nodes that `body` makes, which no user code asked for, keep none. */
+export function withoutCallSites<T>(body: () => T): T {
+  const before = isTracing;
+  isTracing = false;
+  try {
+    return body();
+  } finally {
+    isTracing = before;
+  }
+}
+
+/** As ` at path:line:column`; empty where it is not known. */
+export function placeOf(site: CallSite | null): string {
+  const line = site?.line ?? null;
+  return line === null ? '' : ` at ${line}`;
+}
+
 /** The innermost line of a stack outside these packages and the engine, as `path:line:column`. */
 export function userLine(stack: string): string | null {
   for (const frame of stack.split('\n')) {

@@ -2,7 +2,7 @@ import { kindOf } from '../dtype.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { ScopedValue } from '../scoped-value.ts';
-import type { CallSite } from './call-site.ts';
+import { CallSite, tracesCallSites } from './call-site.ts';
 import { infer } from './infer.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
@@ -93,7 +93,10 @@ export class Node<K extends Op = Op> {
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
-  /** Where user code asked for it, on nodes of which a run may find out that they can't be computed. */
+  /**
+   * Where user code asked for it: on nodes of which a run may find out that they can't be computed, and on
+   * those of programs that are new.
+   */
   site: CallSite | null = null;
   /** Where backward may make it again. */
   readonly region: Region | null = region.current;
@@ -116,6 +119,7 @@ export class Node<K extends Op = Op> {
     this.shape = shape;
     this.dtype = dtype;
     this.requiresGrad = requiresGrad;
+    if (tracesCallSites()) this.site = new CallSite(op);
   }
 }
 

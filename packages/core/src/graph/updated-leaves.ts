@@ -1,5 +1,6 @@
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
+import { placeOf } from './call-site.ts';
 import { newWalk, type Node } from './node.ts';
 
 /** The leaf whose memory an assign writes. */
@@ -21,7 +22,7 @@ export function checkNotUpdated(reader: Node, input: Node): void {
   if (!isUpdatedFor(reader, input)) return;
   throw new TensorStateError(
     {
-      asked: `${reader.op} of a tensor of shape ${formatShape(input.shape)}`,
+      asked: `${reader.op}${placeOf(reader.site)}, of a tensor of shape ${formatShape(input.shape)}`,
       found:
         'the tensor was updated in place after the expression was written and before it was computed',
       todo: 'Call retain() on the expression so that the run of the update computes it too, or write it after the update',
@@ -69,7 +70,7 @@ export function dependsOnUpdated(root: Node): boolean {
 export function updatedBeforeBackward(node: Node, { shape }: Node): TensorStateError {
   return new TensorStateError(
     {
-      asked: `backward() through ${node.op} with a tensor of shape ${formatShape(shape)}`,
+      asked: `backward() through ${node.op}${placeOf(node.site)}, with a tensor of shape ${formatShape(shape)}`,
       found: 'the tensor was updated in place after the forward pass, as by an optimizer’s step()',
       todo: 'Call backward() of all losses before step(), or build the loss again after it',
     },
@@ -78,10 +79,10 @@ export function updatedBeforeBackward(node: Node, { shape }: Node): TensorStateE
 }
 
 /** For a node that gave up its graph when a tensor of that was updated. */
-export function graphGivenUp({ op, shape }: Node): TensorStateError {
+export function graphGivenUp({ op, shape, site }: Node): TensorStateError {
   return new TensorStateError(
     {
-      asked: `backward() through ${op} of shape ${formatShape(shape)}`,
+      asked: `backward() through ${op}${placeOf(site)}, of shape ${formatShape(shape)}`,
       found:
         'its graph is gone, as tensors of it were updated in place after it was computed, as by an optimizer’s step()',
       todo: 'Call backward() of all losses before step(), or build the loss again after it',

@@ -11,6 +11,7 @@ import { requireShape } from './require-shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { composed } from '../realize/small-values.ts';
 
 export interface BatchNorm2dOptions {
   /** Added to the variance; default 1e-5. */
@@ -78,7 +79,11 @@ export class BatchNorm2d extends Module {
     const [batch = 0, , height = 0, width = 0] = x.shape;
     const count = batch * height * width;
     if (this.training && count === 1) throw oneValue(x.shape);
-    const perChannel = [channels, 1, 1];
+    return composed(() => this.#normalize(x, count));
+  }
+
+  #normalize(x: Tensor, count: number): Tensor {
+    const perChannel = [this.runningMean.numel, 1, 1];
     const wide = x.to('f32');
     const mean = this.training ? wide.mean([0, 2, 3]) : this.runningMean;
     const centered = wide.sub(mean.reshape(perChannel));

@@ -13,6 +13,7 @@ import { requireShape } from './require-shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { composed } from '../realize/small-values.ts';
 
 export interface MultiheadAttentionOptions {
   /** Default true. */
@@ -97,12 +98,14 @@ export class MultiheadAttention extends Module {
   /** Self-attention. Shape: x [B, T, E] -> [B, T, E]. */
   forward(x: Tensor, call: MultiheadAttentionCall = {}): Tensor {
     this.#requireInput('x', x);
-    const { numHeads, keyHeads } = this;
-    const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
-    const q = all.slice(1, 0, numHeads);
-    const k = all.slice(1, numHeads, numHeads + keyHeads);
-    const v = all.slice(1, numHeads + keyHeads);
-    return this.#attend(q, k, v, call);
+    return composed(() => {
+      const { numHeads, keyHeads } = this;
+      const all = this.#heads(linear(x, this.inProjWeight, this.inProjBias));
+      const q = all.slice(1, 0, numHeads);
+      const k = all.slice(1, numHeads, numHeads + keyHeads);
+      const v = all.slice(1, numHeads + keyHeads);
+      return this.#attend(q, k, v, call);
+    });
   }
 
   /** Cross-attention. Shape: query [B, T, E], key [B, S, E], values [B, S, E] -> [B, T, E]. */
@@ -110,16 +113,18 @@ export class MultiheadAttention extends Module {
     for (const [name, value] of Object.entries({ query, key, values })) {
       this.#requireInput(name, value);
     }
-    const width = this.numHeads * this.headWidth;
-    const keyRows = this.keyHeads * this.headWidth;
-    const project = (x: Tensor, start: number, stop: number): Tensor => {
-      const weight = this.inProjWeight.slice(0, start, stop);
-      return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
-    };
-    const q = project(query, 0, width);
-    const k = project(key, width, width + keyRows);
-    const v = project(values, width + keyRows, width + 2 * keyRows);
-    return this.#attend(q, k, v, call);
+    return composed(() => {
+      const width = this.numHeads * this.headWidth;
+      const keyRows = this.keyHeads * this.headWidth;
+      const project = (x: Tensor, start: number, stop: number): Tensor => {
+        const weight = this.inProjWeight.slice(0, start, stop);
+        return this.#heads(linear(x, weight, this.inProjBias?.slice(0, start, stop)));
+      };
+      const q = project(query, 0, width);
+      const k = project(key, width, width + keyRows);
+      const v = project(values, width + keyRows, width + 2 * keyRows);
+      return this.#attend(q, k, v, call);
+    });
   }
 
   #requireInput(name: string, value: Tensor): void {

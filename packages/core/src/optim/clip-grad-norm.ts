@@ -7,6 +7,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { composed, withoutValues } from '../realize/small-values.ts';
 
 export interface GradNormOptions {
   /** 2, or Infinity for the largest absolute value; default 2. */
@@ -40,7 +41,10 @@ export function clipGradNorm(
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   checkOptions('a gradient norm', options, gradNormRules);
-  const { normType = 2 } = options;
+  return composed(() => normOf(parameters, options));
+}
+
+function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
   const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
   for (const { part } of parameters) {
     const { grad, shardedOver } = part;
@@ -93,12 +97,13 @@ export function clipGradsWithNorm(
       { maxNorm },
     );
   }
-  noGrad(() => {
+  const scale = (): void => {
     const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
     const factor = limit.div(totalNorm.add(1e-6)).minimum(1);
     for (const { part } of parameters) {
       const { grad } = part;
       if (grad !== null) part.setGradientNode(grad.mul(factor).node);
     }
-  });
+  };
+  withoutValues(() => noGrad(scale));
 }

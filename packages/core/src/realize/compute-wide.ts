@@ -1,5 +1,6 @@
 import { computeDType } from '../dtype.ts';
 import { cast } from '../graph/build/elementwise.ts';
+import { placeOf } from '../graph/call-site.ts';
 import { article } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { travellingOps } from '../graph/travelling-ops.ts';
@@ -43,7 +44,7 @@ export function computeWide(
     if (computed.has(dtype)) continue;
     throw new DTypeError(
       {
-        asked: `${node.op} of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
+        asked: `${node.op}${placeOf(node.site)} of ${article(dtype)} ${dtype} tensor of shape ${formatShape(shape)}`,
         found: `this device computes with ${[...computed].join(', ')}`,
         todo: "Convert it first, for example with .to('f32')",
       },

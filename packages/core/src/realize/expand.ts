@@ -1,5 +1,6 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
+import { withoutCallSites } from '../graph/call-site.ts';
 import { decompose, isComposite } from '../graph/decompose.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
@@ -37,38 +38,45 @@ export function expand(
   limits: ComputeLimits,
   varying: Uint8Array = new Uint8Array(0),
 ): Expanded {
-  return noGrad(() => {
-    const images: Node[] = subgraph.leaves.map(({ shape, dtype }) => placeholder(shape, dtype));
-    const numbers = new Map(
-      varyingConstants(subgraph, varying).map((node) => [node, placeholderOf(numberLeaf(node))]),
-    );
-    const leaves = [...images, ...numbers.values()];
-    const assigned = subgraph.computed.filter(({ op }) => op === 'assign').map(targetOf);
-    const updatedLeaves = new Set(assigned.map(({ slot }) => images[slot]));
-    const updates = new Map<number, Node>();
-    const imageOf = (node: Node): Node => {
-      const image = images[node.slot];
-      if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
-      return image;
-    };
-    for (const node of subgraph.computed) {
-      const inputs = node.inputs.map(imageOf);
-      setEra(node.era);
-      const number = isOp(node, 'constant') ? numbers.get(node) : undefined;
-      if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
-      else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
-      else images.push(rewrite(node, inputs, limits));
-    }
-    setEra(0);
-    // A result has memory of its own: what it is of may be updated, in this run or later.
-    const results = roots.map(imageOf).map((image) => (image.op === 'input' ? copy(image) : image));
-    return {
-      leaves,
-      images,
-      roots: results,
-      updates: Array.from(updates, ([target, value]) => ({ target, value })),
-    };
-  });
+  return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, varying)));
+}
+
+function expanded(
+  subgraph: Subgraph,
+  roots: readonly Node[],
+  limits: ComputeLimits,
+  varying: Uint8Array,
+): Expanded {
+  const images: Node[] = subgraph.leaves.map(({ shape, dtype }) => placeholder(shape, dtype));
+  const numbers = new Map(
+    varyingConstants(subgraph, varying).map((node) => [node, placeholderOf(numberLeaf(node))]),
+  );
+  const leaves = [...images, ...numbers.values()];
+  const assigned = subgraph.computed.filter(({ op }) => op === 'assign').map(targetOf);
+  const updatedLeaves = new Set(assigned.map(({ slot }) => images[slot]));
+  const updates = new Map<number, Node>();
+  const imageOf = (node: Node): Node => {
+    const image = images[node.slot];
+    if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
+    return image;
+  };
+  for (const node of subgraph.computed) {
+    const inputs = node.inputs.map(imageOf);
+    setEra(node.era);
+    const number = isOp(node, 'constant') ? numbers.get(node) : undefined;
+    if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
+    else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
+    else images.push(rewrite(node, inputs, limits));
+  }
+  setEra(0);
+  // A result has memory of its own: what it is of may be updated, in this run or later.
+  const results = roots.map(imageOf).map((image) => (image.op === 'input' ? copy(image) : image));
+  return {
+    leaves,
+    images,
+    roots: results,
+    updates: Array.from(updates, ([target, value]) => ({ target, value })),
+  };
 }
 
 function placeholder(shape: Shape, dtype: DType): Node {

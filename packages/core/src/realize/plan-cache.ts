@@ -4,6 +4,7 @@ import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
 import { makePlan, type Plan } from './plan.ts';
 import { sameWords, type Signature, Signatures } from './signature.ts';
+import { PlanChurn } from './plan-churn.ts';
 import { structureKey } from './structure-key.ts';
 
 /** Plans that a rank keeps; the ones used longest ago go first. */
@@ -41,9 +42,12 @@ export class PlanCache {
   /** In the order of their last use. */
   readonly #used = new Set<Entry>();
   readonly #programs = new Map<string, SharedProgram>();
+  readonly #churn: PlanChurn;
 
-  constructor(backend: Backend) {
+  /** `warn` is told once of a program whose plans serve one run each. */
+  constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
+    this.#churn = new PlanChurn(planLimit, warn);
   }
 
   /**
@@ -62,11 +66,13 @@ export class PlanCache {
     if (known !== undefined && takes(known, signature.numbers)) {
       this.#used.delete(known);
       this.#used.add(known);
+      this.#churn.found();
       return known;
     }
     const compileStart = performance.now();
     const entry = await this.#make(subgraph, outputs, signature, known);
     count('compileMs', record('graph', 'make a plan', compileStart));
+    this.#churn.made(subgraph);
     if (known !== undefined) this.#drop(known);
     this.#entries.set(entry.hash, [...(this.#entries.get(entry.hash) ?? []), entry]);
     this.#used.add(entry);

@@ -48,9 +48,10 @@ export class Realization {
   #graphHolders: WeakRef<Node>[] = [];
   #refusal: TensorStateError | null = null;
 
-  constructor(backend: Backend) {
+  /** `warn` is told of what the program does that makes it slow. */
+  constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
-    this.#plans = new PlanCache(backend);
+    this.#plans = new PlanCache(backend, warn);
   }
 
   /** Throws where an earlier run has left this rank's tensors half updated. */

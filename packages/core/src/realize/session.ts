@@ -30,7 +30,9 @@ export class Session {
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
     this.#mesh = mesh;
-    this.#realization = new Realization(backend);
+    this.#realization = new Realization(backend, (message) => {
+      if (isFirst(this.#mesh)) console.warn(`shardwise: ${message}`);
+    });
   }
 
   get mesh(): Mesh {
@@ -168,4 +170,9 @@ function freedError(node: Node): TensorStateError {
     },
     { shape: node.shape },
   );
+}
+
+/** Ranks run one program, so one of them speaks for all. */
+function isFirst(mesh: Mesh): boolean {
+  return mesh.axes.every(({ name }) => mesh.coordinate(name) === 0);
 }

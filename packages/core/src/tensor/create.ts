@@ -11,6 +11,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { NDArray } from '../data/nd-array.ts';
 import { encodeNumbers, holds, type HostData, toBytes } from './host-data.ts';
+import { composed } from '../realize/small-values.ts';
 import { requireTensors } from './check-arguments.ts';
 import { Tensor } from './tensor.ts';
 
@@ -175,9 +176,11 @@ export function stack(tensors: readonly Tensor[], dim = 0): Tensor {
       { shapes: tensors.map(({ shape: each }) => each) },
     );
   }
-  return concat(
-    tensors.map((t) => t.unsqueeze(dim)),
-    dim,
+  return composed(() =>
+    concat(
+      tensors.map((t) => t.unsqueeze(dim)),
+      dim,
+    ),
   );
 }
 

@@ -5,7 +5,7 @@ import { kindOf } from '../dtype.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
-import { createNode, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, isOp, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
@@ -18,6 +18,7 @@ import { ScopedValue } from '../scoped-value.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
+import { leafOfConstant } from './constant-leaf.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
@@ -158,6 +159,7 @@ export class TensorHandle {
         { dtype },
       );
     }
+    this.#takeContents();
     const isUpdate = this.#node.op === 'assign';
     if (this.#node.op !== 'input' && !isUpdate) {
       throw new TensorStateError(
@@ -175,6 +177,12 @@ export class TensorHandle {
       node.sink = sink;
     }
     return this;
+  }
+
+  /** What was made of a number alone, as by `zeros`, is a leaf, too, where it is to be one. */
+  #takeContents(): void {
+    const node = this.#node;
+    if (node.value === null && isOp(node, 'constant')) this.#node = leafOfConstant(node) ?? node;
   }
 
   #collected(): Gradient {
@@ -323,6 +331,7 @@ export class TensorHandle {
   /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
   store(value: Node): this {
     this.checkNotReplaced();
+    this.#takeContents();
     const target = this.#node;
     const update = noGrad(() => createNode('assign', none, [target, value]));
     const leaf = leafOf(target);

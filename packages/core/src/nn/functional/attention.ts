@@ -10,6 +10,7 @@ import { dropout } from './dropout.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { composed } from '../../realize/small-values.ts';
 
 export interface AttentionOptions {
   /** Query t sees the keys 0 … t only; default false. */
@@ -58,15 +59,17 @@ export function scaledDotProductAttention(
     );
   }
   // The query heads of a group stand below each other: one product per group, and no copies of k and v.
-  const stacked = [batch, groups, (heads / groups) * targets];
-  const scaled = q.mul(options.scale ?? 1 / Math.sqrt(width)).reshape([...stacked, width]);
-  const scores = scaled.matmul(k, { transposeB: true }).reshape([batch, heads, targets, sources]);
-  const weights = masked(scores, options).softmax();
-  const dropped = options.dropout === undefined ? weights : dropout(weights, options.dropout);
-  return dropped
-    .reshape([...stacked, sources])
-    .matmul(v)
-    .reshape([batch, heads, targets, valueWidth]);
+  return composed(() => {
+    const stacked = [batch, groups, (heads / groups) * targets];
+    const scaled = q.mul(options.scale ?? 1 / Math.sqrt(width)).reshape([...stacked, width]);
+    const scores = scaled.matmul(k, { transposeB: true }).reshape([batch, heads, targets, sources]);
+    const weights = masked(scores, options).softmax();
+    const dropped = options.dropout === undefined ? weights : dropout(weights, options.dropout);
+    return dropped
+      .reshape([...stacked, sources])
+      .matmul(v)
+      .reshape([batch, heads, targets, valueWidth]);
+  });
 }
 
 /** Masks are added, not selected: an addition hands the gradient on as it is. */

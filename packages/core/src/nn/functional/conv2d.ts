@@ -5,6 +5,7 @@ import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { composed } from '../../realize/small-values.ts';
 
 /** One number for both dims, or [height, width]. */
 export type Size2d = number | readonly [number, number];
@@ -62,15 +63,17 @@ export function conv2d(
   if (bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
   }
-  const y = new Tensor(
-    convolve(x.node, weight.node, {
-      stride: pair(options.stride ?? 1),
-      padding: pair(options.padding ?? 0),
-      dilation: pair(options.dilation ?? 1),
-      groups,
-    }),
-  );
-  return bias === null ? y : y.add(bias.reshape([bias.numel, 1, 1]));
+  return composed(() => {
+    const y = new Tensor(
+      convolve(x.node, weight.node, {
+        stride: pair(options.stride ?? 1),
+        padding: pair(options.padding ?? 0),
+        dilation: pair(options.dilation ?? 1),
+        groups,
+      }),
+    );
+    return bias === null ? y : y.add(bias.reshape([bias.numel, 1, 1]));
+  });
 }
 
 /** What to do with an image that lies otherwise: as most files have it, or alone. */

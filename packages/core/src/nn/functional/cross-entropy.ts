@@ -10,6 +10,7 @@ import { type Reduction, reductionRule } from './reduction.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { composed } from '../../realize/small-values.ts';
 
 export interface NllLossOptions {
   /** Default mean, over the targets that are not ignored. */
@@ -46,7 +47,9 @@ export function crossEntropy(
 ): Tensor {
   checkOptions('crossEntropy', options, crossEntropyRules);
   const { labelSmoothing = 0 } = options;
-  return logLoss('crossEntropy', logits.logSoftmax(), targets, options, labelSmoothing);
+  return composed(() =>
+    logLoss('crossEntropy', logits.logSoftmax(), targets, options, labelSmoothing),
+  );
 }
 
 /**
@@ -59,7 +62,7 @@ export function nllLoss(
   options: NllLossOptions = {},
 ): Tensor {
   checkOptions('nllLoss', options, nllLossRules);
-  return logLoss('nllLoss', logProbabilities, targets, options, 0);
+  return composed(() => logLoss('nllLoss', logProbabilities, targets, options, 0));
 }
 
 function logLoss(

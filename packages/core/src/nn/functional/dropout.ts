@@ -5,6 +5,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { composed } from '../../realize/small-values.ts';
 
 /**
  * Zeroes elements with `probability` and scales the others by 1 / (1 - probability) (Srivastava et
@@ -15,10 +16,12 @@ export function dropout(x: Tensor, probability = 0.5, key?: Tensor): Tensor {
   checkProbability(probability);
   if (probability === 0) return x;
   if (probability === 1) return x.mul(0);
-  const bits = new Tensor(random((key ?? nextKey()).node, x.shape));
-  const threshold = Math.min(Math.round(probability * 2 ** 32), 2 ** 32 - 1) - 2 ** 31;
-  const factor = bits.ge(threshold).where(full([], 1 / (1 - probability), x.dtype), 0);
-  return x.mul(factor);
+  return composed(() => {
+    const bits = new Tensor(random((key ?? nextKey()).node, x.shape));
+    const threshold = Math.min(Math.round(probability * 2 ** 32), 2 ** 32 - 1) - 2 ** 31;
+    const factor = bits.ge(threshold).where(full([], 1 / (1 - probability), x.dtype), 0);
+    return x.mul(factor);
+  });
 }
 
 const probabilityRules: OptionRules<{ probability: number }> = {

@@ -3,6 +3,7 @@ import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { sizeAt } from '../../shape.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { composed } from '../../realize/small-values.ts';
 
 /**
  * Rows of `weight`. The row `paddingIdx` gets no gradient. An index out of range is an
@@ -10,10 +11,12 @@ import { Tensor } from '../../tensor/tensor.ts';
  * Shape: indices i32 N, weight [V, D] -> [N.., D].
  */
 export function embedding(indices: Tensor, weight: Tensor, paddingIdx?: number): Tensor {
-  const flat = indices.flatten();
   requireIndexDType('embedding', indices);
-  const rows = new Tensor(indexSelect(weight.node, 0, flat.node, new CallSite('embedding')));
-  const result =
-    paddingIdx === undefined ? rows : flat.eq(paddingIdx).unsqueeze(1).where(rows.detach(), rows);
-  return result.reshape([...indices.shape, sizeAt(weight.shape, 1)]);
+  return composed(() => {
+    const flat = indices.flatten();
+    const rows = new Tensor(indexSelect(weight.node, 0, flat.node, new CallSite('embedding')));
+    const result =
+      paddingIdx === undefined ? rows : flat.eq(paddingIdx).unsqueeze(1).where(rows.detach(), rows);
+    return result.reshape([...indices.shape, sizeAt(weight.shape, 1)]);
+  });
 }

@@ -1,6 +1,7 @@
 import { elementCount, sizeAt } from '../../shape.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { composed } from '../../realize/small-values.ts';
 
 const operation = 'linear';
 
@@ -14,9 +15,11 @@ export function linear(x: Tensor, weight: Tensor, bias?: Tensor | null): Tensor 
   if (bias !== undefined && bias !== null) {
     requireShape({ operation, name: 'bias', value: bias }, [['features', sizeAt(weight.shape, 0)]]);
   }
-  const leading = x.shape.slice(0, -1);
-  const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
-  const product = rows.matmul(weight, { transposeB: true });
-  const result = bias === undefined || bias === null ? product : product.add(bias);
-  return x.ndim === 2 ? result : result.reshape([...leading, sizeAt(weight.shape, 0)]);
+  return composed(() => {
+    const leading = x.shape.slice(0, -1);
+    const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
+    const product = rows.matmul(weight, { transposeB: true });
+    const result = bias === undefined || bias === null ? product : product.add(bias);
+    return x.ndim === 2 ? result : result.reshape([...leading, sizeAt(weight.shape, 0)]);
+  });
 }

@@ -4,6 +4,7 @@ import type { Tensor } from '../../tensor/tensor.ts';
 import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { composed } from '../../realize/small-values.ts';
 
 export interface LossOptions {
   /** Default mean. */
@@ -16,14 +17,14 @@ const lossRules: OptionRules<LossOptions> = { reduction: reductionRule };
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('mseLoss', options, lossRules);
   checkShapes('mseLoss', input, target);
-  return reduceLosses(input.sub(target).square(), options.reduction ?? 'mean');
+  return composed(() => reduceLosses(input.sub(target).square(), options.reduction ?? 'mean'));
 }
 
 /** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
 export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('l1Loss', options, lossRules);
   checkShapes('l1Loss', input, target);
-  return reduceLosses(input.sub(target).abs(), options.reduction ?? 'mean');
+  return composed(() => reduceLosses(input.sub(target).abs(), options.reduction ?? 'mean'));
 }
 
 /**
@@ -37,9 +38,11 @@ export function binaryCrossEntropyWithLogits(
 ): Tensor {
   checkOptions('binaryCrossEntropyWithLogits', options, lossRules);
   checkShapes('binaryCrossEntropyWithLogits', logits, targets);
-  const missing = targets.neg().add(1);
-  const losses = missing.mul(logits).add(logits.neg().softplus());
-  return reduceLosses(losses, options.reduction ?? 'mean');
+  return composed(() => {
+    const missing = targets.neg().add(1);
+    const losses = missing.mul(logits).add(logits.neg().softplus());
+    return reduceLosses(losses, options.reduction ?? 'mean');
+  });
 }
 
 /** A loss that broadcasts hides a mistake in most programs. */

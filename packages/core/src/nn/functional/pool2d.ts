@@ -9,6 +9,7 @@ import { conv2d, pair, type Size2d, size2d } from './conv2d.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
+import { composed } from '../../realize/small-values.ts';
 
 export interface PoolOptions {
   /** Default: the kernel, so that windows do not overlap. */
@@ -37,22 +38,24 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const dilation = pair(options.dilation ?? 1);
   requireDType('maxPool2d', x, floats);
   const around = [0, 0, ...padding];
-  const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
-  const params = { stride, padding: [0, 0], dilation, groups: 1 } as const;
-  const [, , height = 0, width = 0] = padded.shape;
-  const rows = conv2dOutputSize(params, 0, height, window[0]);
-  const columns = conv2dOutputSize(params, 1, width, window[1]);
-  if (rows < 1 || columns < 1) throw noWindow(x, window, [rows, columns]);
-  const shifts: Tensor[] = [];
-  for (let row = 0; row < window[0]; row++) {
-    for (let column = 0; column < window[1]; column++) {
-      const [top, left] = [row * dilation[0], column * dilation[1]];
-      const band = padded.slice(2, top, top + (rows - 1) * stride[0] + 1, stride[0]);
-      shifts.push(band.slice(3, left, left + (columns - 1) * stride[1] + 1, stride[1]));
+  return composed(() => {
+    const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
+    const params = { stride, padding: [0, 0], dilation, groups: 1 } as const;
+    const [, , height = 0, width = 0] = padded.shape;
+    const rows = conv2dOutputSize(params, 0, height, window[0]);
+    const columns = conv2dOutputSize(params, 1, width, window[1]);
+    if (rows < 1 || columns < 1) throw noWindow(x, window, [rows, columns]);
+    const shifts: Tensor[] = [];
+    for (let row = 0; row < window[0]; row++) {
+      for (let column = 0; column < window[1]; column++) {
+        const [top, left] = [row * dilation[0], column * dilation[1]];
+        const band = padded.slice(2, top, top + (rows - 1) * stride[0] + 1, stride[0]);
+        shifts.push(band.slice(3, left, left + (columns - 1) * stride[1] + 1, stride[1]));
+      }
     }
-  }
-  const candidates = stack(shifts);
-  return candidates.gather(0, candidates.argMax(0, { keepDim: true })).squeeze(0);
+    const candidates = stack(shifts);
+    return candidates.gather(0, candidates.argMax(0, { keepDim: true })).squeeze(0);
+  });
 }
 
 /**
@@ -64,11 +67,13 @@ export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}):
   const { padding, window } = checkedWindow('avgPool2d', x, kernel, options);
   const [batch = 0, channels = 0, height = 0, width = 0] = x.shape;
   requireDType('avgPool2d', x, floats);
-  const wide = x.to(computeDType(x.dtype));
-  const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), wide.dtype);
-  const planes = wide.reshape([batch * channels, 1, height, width]);
-  const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
-  return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]).to(x.dtype);
+  return composed(() => {
+    const wide = x.to(computeDType(x.dtype));
+    const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), wide.dtype);
+    const planes = wide.reshape([batch * channels, 1, height, width]);
+    const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
+    return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]).to(x.dtype);
+  });
 }
 
 function noWindow(
