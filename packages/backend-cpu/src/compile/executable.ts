@@ -3,6 +3,7 @@ import {
   BackendError,
   type DeviceBuffer,
   type Executable,
+  IndexError,
   type Program,
   type RunOptions,
 } from '@shardwise/core/spec';
@@ -107,7 +108,12 @@ export class CpuExecutable implements Executable {
     this.#storage.copiesBefore.forEach(copy);
     for (const stage of this.#stages) {
       const start = performance.now();
-      await stage.run(addressOf, overlap);
+      try {
+        await stage.run(addressOf, overlap);
+      } catch (error) {
+        const mayUpdate = this.#storage.updatesInPlace && stage === this.#stages.at(-1);
+        throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
+      }
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
     }
     this.#storage.copiesAfter.forEach(copy);
@@ -134,6 +140,18 @@ export class CpuExecutable implements Executable {
       return own;
     });
   }
+}
+
+function halfUpdated(cause: unknown): BackendError {
+  return new BackendError(
+    {
+      asked: 'to run a kernel that writes updates in place',
+      found: String(cause),
+      todo: 'End this rank, and start again from a checkpoint',
+    },
+    { updated: true },
+    { cause },
+  );
 }
 
 function checkBuffer(buffer: ArenaBuffer, neededBytes: number, role: string): void {

@@ -25,6 +25,8 @@ export interface Storage {
   readonly copiesBefore: readonly Copy[];
   /** Updates that could not be made in place. */
   readonly copiesAfter: readonly Copy[];
+  /** Whether the last piece writes inputs. */
+  readonly updatesInPlace: boolean;
 }
 
 /** From an update value to the input that the last piece, if it is a kernel, writes it to directly. */
@@ -88,7 +90,9 @@ export function assignStorage(
     locations.set(id, { in: 'scratch', byteOffset });
   }
   locateReshapes(pieces, flow, locations);
-  return { locations, scratchBytes: layout.byteLength, copiesBefore, copiesAfter };
+  const { byteLength: scratchBytes } = layout;
+  const updatesInPlace = inPlace.size > 0;
+  return { locations, scratchBytes, copiesBefore, copiesAfter, updatesInPlace };
 }
 
 function scratchLifetimes(

@@ -59,7 +59,8 @@ export interface Executable {
    * call on the backend; the promise settles when it is safe to start the next. Rejects with
    * IndexError.ofRun where an index of an instruction that the outputs or
    * updates depend on is out of range: before any update where the indices can be known by then, and
-   * the backend goes on as before.
+   * the backend goes on as before. Where it rejects when an update may have been made, the error is a
+   * ShardwiseError whose field `updated` is true: core then refuses to go on with this rank.
    */
   run(
     inputs: readonly DeviceBuffer[],

@@ -1,0 +1,43 @@
+import type { DeviceBuffer } from '@shardwise/core/spec';
+import { describe, expect, it } from 'vitest';
+import { CpuExecutable } from '../src/compile/executable.ts';
+import { Arena } from '../src/memory/arena.ts';
+import { Scratch } from '../src/memory/scratch.ts';
+import { WorkQueue } from '../src/work-queue.ts';
+
+const arena = new Arena(new WebAssembly.Memory({ initial: 1 }));
+const host = { arena, scratch: new Scratch(arena), queue: new WorkQueue() };
+const stage = { run: (): void => {} };
+const failing = {
+  run: (): void => {
+    throw new RangeError('a kernel failed');
+  },
+};
+
+function run(stages: readonly (typeof stage)[], updatesInPlace: boolean): Promise<void> {
+  const storage = {
+    locations: new Map(),
+    scratchBytes: 0,
+    copiesBefore: [],
+    copiesAfter: [],
+    updatesInPlace,
+  };
+  const noBuffers: DeviceBuffer[] = [];
+  const signature = { inputs: [], outputs: [] };
+  return new CpuExecutable(host, signature, stages, storage).run(noBuffers, noBuffers);
+}
+
+describe('a kernel that fails', () => {
+  it('may have written updates where it is the last one of a program with updates', async () => {
+    await expect(run([stage, failing], true)).rejects.toMatchObject({
+      code: 'BACKEND',
+      fields: { updated: true },
+      cause: { message: 'a kernel failed' },
+    });
+  });
+
+  it('has written none where another one writes them, or where there are none', async () => {
+    await expect(run([failing, stage], true)).rejects.toThrow(/^a kernel failed$/);
+    await expect(run([failing], false)).rejects.toThrow(/^a kernel failed$/);
+  });
+});
