@@ -98,7 +98,6 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   if (roundingMode === undefined) {
     return operate('div', div, isFloat ? dtype : 'f32', a, b);
   }
-  if (roundingMode !== 'trunc' && roundingMode !== 'floor') throw unknownRounding(roundingMode);
   if (dtype === 'bool')
     throw noBools(`div rounded by ${roundingMode}`, "Convert one with .to('i32')");
   if (b === 0 && !isFloat) throw zeroDivision(dtype);
@@ -201,16 +200,5 @@ function zeroDivision(dtype: DType): ConfigError {
       todo: "Divide by another number, or convert the tensor with .to('f32')",
     },
     { dtype },
-  );
-}
-
-function unknownRounding(roundingMode: unknown): ConfigError {
-  return new ConfigError(
-    {
-      asked: `div with roundingMode ${String(roundingMode)}`,
-      found: 'no such mode',
-      todo: "Use 'trunc' or 'floor', or leave it out for the quotient as it is",
-    },
-    { roundingMode },
   );
 }

@@ -54,6 +54,7 @@ export interface MatmulOptions {
   readonly transposeB?: boolean;
 }
 
+const divideRules: OptionRules<DivideOptions> = { roundingMode: option.oneOf('trunc', 'floor') };
 const matmulRules: OptionRules<MatmulOptions> = {
   transposeA: option.flag,
   transposeB: option.flag,
@@ -95,6 +96,7 @@ export class Tensor extends TensorHandle {
    * give no certain value (PyTorch raises). Throws ConfigError for an integer by 0, or an unknown mode.
    */
   div(other: Operand, options: DivideOptions = {}): Tensor {
+    checkOptions('div', options, divideRules);
     return new Tensor(divide(this.node, operandOf(other), options.roundingMode));
   }
   pow(exponent: Operand): Tensor {
