@@ -4,6 +4,7 @@ import { crossEntropy } from '../src/nn/functional/cross-entropy.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
+import { collect } from '../src/realize/collect.ts';
 import { smallElements } from '../src/realize/small-values.ts';
 import { TensorStateError } from '../src/spec/errors.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
@@ -55,6 +56,33 @@ describe('a training step computes what a program may want to know of it', () =>
     'f32',
   );
   const y = tensor([0, 2, 1, 2], 'i32');
+
+  it('each once, also what the step is asked for, and nothing of what functions of the library make on the way', async () => {
+    const device = interpreter();
+    const outputs: number[] = [];
+    const compile = device.compile.bind(device);
+    device.compile = (program) => {
+      outputs.push(program.outputs.length);
+      return compile(program);
+    };
+    setRank({ device });
+    const layer = new Linear(6, 3);
+    const optimizer = new SGD(layer.parameters(), { lr: 0.1 });
+    const logits = layer.forward(x);
+    const loss = crossEntropy(logits, y);
+    loss.backward();
+    await optimizer.step();
+    // Logits, loss, and the gradients of weight and bias.
+    expect(outputs).toEqual([4]);
+    expect(await loss.item()).toBeGreaterThan(0);
+    expect((await logits.data()).length).toBe(12);
+    expect(outputs).toEqual([4]);
+  });
+
+  it('not a second time where it is asked for and offered', () => {
+    const { node } = tensor([1, 2]).square().sum();
+    expect(collect([node], [node]).taken).toEqual([]);
+  });
 
   it('losses before they are scaled, metrics, norms: in the run of the step, each read alone', async () => {
     const layer = new Linear(6, 3);

@@ -1,5 +1,9 @@
 import { newestNodeId, newWalk, type Node } from '../graph/node.ts';
-import { checkGradientsNotUpdated, graphGivenUp } from '../graph/updated-leaves.ts';
+import {
+  checkGradientsNotUpdated,
+  graphGivenUp,
+  hasGivenUpGraph,
+} from '../graph/updated-leaves.ts';
 import { sumParts } from './sum-parts.ts';
 
 export interface WalkOptions {
@@ -60,7 +64,7 @@ function collect(root: Node, options: WalkOptions): { order: Node[]; uses: Map<N
   const stack: Node[] = [];
   const visit = (node: Node): void => {
     if (options.isLeaf(node) || node.mark === walk) return;
-    if (node.inputs.length === 0 && node.value !== null) throw graphGivenUp(node);
+    if (hasGivenUpGraph(node)) throw graphGivenUp(node);
     node.mark = walk;
     order.push(node);
     stack.push(node);

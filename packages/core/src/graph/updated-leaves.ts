@@ -51,6 +51,11 @@ export function checkGradientsNotUpdated(
   }
 }
 
+/** Whether a node has no graph any more: a backward pass that comes to it fails. */
+export function hasGivenUpGraph({ value, inputs, op }: Node): boolean {
+  return value !== null && inputs.length === 0 && op !== 'input';
+}
+
 /** Whether a backward pass from `root` would come to an expression whose inputs were updated since. */
 export function dependsOnUpdated(root: Node): boolean {
   const walk = newWalk();
@@ -59,6 +64,7 @@ export function dependsOnUpdated(root: Node): boolean {
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     for (const input of node.inputs) {
       if (isUpdatedFor(node, input)) return true;
+      if (input.requiresGrad && hasGivenUpGraph(input)) return true;
       if (input.mark === walk) continue;
       input.mark = walk;
       stack.push(input);

@@ -47,8 +47,9 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
   visitInputs();
   const isStep = roots.some(({ op }) => op === 'assign');
   const taken: Node[] = [];
+  const asked = new Set(roots);
   for (const node of offered) {
-    if (node.value !== null || !isNear(node, walk, isStep)) continue;
+    if (asked.has(node) || node.value !== null || !isNear(node, walk, isStep)) continue;
     visit(node);
     visitInputs();
     taken.push(node);

@@ -1,5 +1,5 @@
 import { type CallSite, traceCallSites } from '../graph/call-site.ts';
-import type { Node } from '../graph/node.ts';
+import { none, type Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import type { Subgraph } from './collect.ts';
 import { structureKey } from './structure-key.ts';
@@ -66,8 +66,9 @@ export class PlanChurn {
 }
 
 function partOf({ op, params, shape, site }: Node): Part {
-  const text = op === 'input' || op === 'constant' ? '{}' : structureKey(params);
-  return { op, text: `${text === '{}' ? '' : `${text} `}of shape ${formatShape(shape)}`, site };
+  const isPlain = op === 'input' || op === 'constant' || params === none;
+  const text = isPlain ? '' : `${structureKey(params).replaceAll(/,(?=[}\]])/g, '')} `;
+  return { op, text: `${text}of shape ${formatShape(shape)}`, site };
 }
 
 interface Difference {

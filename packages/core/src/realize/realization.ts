@@ -1,6 +1,6 @@
 import { isOp, type Node } from '../graph/node.ts';
 import { adoptStorage, moveToHost, moveToPage } from '../graph/ownership.ts';
-import { dependsOnUpdated, targetOf } from '../graph/updated-leaves.ts';
+import { dependsOnUpdated, hasGivenUpGraph, targetOf } from '../graph/updated-leaves.ts';
 import type { PageStore } from '../paging/page.ts';
 import type { Backend } from '../spec/backend.ts';
 import { OutOfMemoryError, TensorStateError } from '../spec/errors.ts';
@@ -206,7 +206,7 @@ export class Realization {
     if (!updated) return;
     this.#graphHolders = this.#graphHolders.filter((holder) => {
       const node = holder.deref();
-      if (node === undefined) return false;
+      if (node === undefined || hasGivenUpGraph(node)) return false;
       if (!dependsOnUpdated(node)) return true;
       node.inputs = [];
       return false;

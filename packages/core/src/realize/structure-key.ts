@@ -10,9 +10,14 @@ export function structureKey(value: unknown): string {
       return JSON.stringify(value);
     case 'object': {
       if (value === null) return 'null';
-      if (Array.isArray(value)) return `[${value.map(structureKey).join(',')}]`;
-      const fields = Object.entries(value).map(([name, field]) => `${name}:${structureKey(field)}`);
-      return `{${fields.join(',')}}`;
+      // A step has hundreds of them: no arrays on the way.
+      let text = '';
+      if (Array.isArray(value)) {
+        for (const item of value) text += `${structureKey(item)},`;
+        return `[${text}]`;
+      }
+      for (const [name, field] of Object.entries(value)) text += `${name}:${structureKey(field)},`;
+      return `{${text}}`;
     }
     default:
       return String(value);
