@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { layOut, type Place } from '../src/realize/layout.ts';
 import { segment } from '../src/realize/segment.ts';
+import { Sources } from '../src/realize/sources.ts';
 import type { Value, ValueGraph } from '../src/realize/values.ts';
 
 const shape = [64, 4];
@@ -24,7 +25,9 @@ const flat = (of: number): Value => ({
 function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyMap<number, Place> {
   const eras = values.map(() => 0);
   const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [] };
-  return layOut(graph, segment(graph), { alignment: 64, arriving: new Map() }).places;
+  const sources = new Sources(graph);
+  const stages = segment(graph, sources);
+  return layOut(graph, stages, { alignment: 64, sources, arriving: new Map() }).places;
 }
 
 /** Which memory a value lies in. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { segment } from '../src/realize/segment.ts';
+import { Sources } from '../src/realize/sources.ts';
 import type { Value, ValueGraph } from '../src/realize/values.ts';
 
 const shape = [256, 256];
@@ -44,7 +45,8 @@ const back = (of: number): Value => ({
 });
 
 function stagesOf(graph: Omit<ValueGraph, 'eras'>): string[] {
-  const stages = segment({ ...graph, eras: graph.values.map(() => 0) });
+  const whole = { ...graph, eras: graph.values.map(() => 0) };
+  const stages = segment(whole, new Sources(whole));
   return stages.map(({ kind, values }) => `${kind} ${values.join(' ')}`);
 }
 

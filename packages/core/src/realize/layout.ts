@@ -1,6 +1,7 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import { sourcesOf, type Stage } from './segment.ts';
+import type { Stage } from './segment.ts';
+import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
 /** Where a value's bytes are while a plan runs. */
@@ -45,6 +46,7 @@ export function byteLengthOf(graph: ValueGraph, id: number): number {
 export interface LayoutOptions {
   /** Bytes. */
   readonly alignment: number;
+  readonly sources: Sources;
   /** Results of collectives that arrive in the memory of the leaf that they update. */
   readonly arriving: ReadonlyMap<number, number>;
 }
@@ -56,10 +58,10 @@ export interface LayoutOptions {
 export function layOut(
   graph: ValueGraph,
   stages: readonly Stage[],
-  { alignment, arriving }: LayoutOptions,
+  { alignment, sources, arriving }: LayoutOptions,
 ): Layout {
-  const lives = livesOf(graph, stages);
-  const { inPlace, sources } = inPlaceCollectives(graph, stages, lives, arriving);
+  const lives = livesOf(graph, stages, sources);
+  const overwritten = overwrittenInputs(graph, stages, { lives, sources, arriving });
   const places = new Map<number, Place>();
   const allocations: number[] = [];
   for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
@@ -71,7 +73,7 @@ export function layOut(
 
   const scratch: Block[] = [];
   const results: Space[] = [];
-  for (const block of blocksOf(graph, stages, lives, sources, alignment)) {
+  for (const block of blocksOf(graph, stages, lives, overwritten, alignment)) {
     if (!block.kept) {
       scratch.push(block);
       continue;
@@ -82,11 +84,11 @@ export function layOut(
     place(graph, block, space, 0, places);
   }
   const scratchBytes = packScratch(graph, scratch, results, places, alignment);
-  for (const [output, input] of sources) {
+  for (const [output, input] of overwritten) {
     const shared = places.get(output);
     if (shared !== undefined) places.set(input, shared);
   }
-  return { places, scratchBytes, allocations, inPlace };
+  return { places, scratchBytes, allocations, inPlace: new Set(overwritten.keys()) };
 }
 
 /** What is computed or arrives there; leaves have a place already, pages need none. */
@@ -101,7 +103,7 @@ interface Life {
 }
 
 /** For values that need memory: the stages between which they live. */
-function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life> {
+function livesOf(graph: ValueGraph, stages: readonly Stage[], sources: Sources): Map<number, Life> {
   const lives = new Map<number, Life>();
   const producedIn = new Map<number, number>();
   const read = (id: number, stage: number): void => {
@@ -123,7 +125,7 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
     for (const id of stage.values) {
       producedIn.set(id, index);
       // A segment remakes cheap values, so it reads what they are made of.
-      for (const input of sourcesOf(graph, id)) read(input, index);
+      for (const input of sources.of(id)) read(input, index);
     }
   });
   for (const root of graph.roots) read(root, stages.length);
@@ -135,61 +137,54 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[]): Map<number, Life>
   return lives;
 }
 
-function inPlaceCollectives(
+/** Of collectives that may run in place, the inputs where their outputs lie. */
+function overwrittenInputs(
   graph: ValueGraph,
   stages: readonly Stage[],
-  lives: ReadonlyMap<number, Life>,
-  arriving: ReadonlyMap<number, number>,
-): { inPlace: Set<number>; sources: Map<number, number> } {
-  const inPlace = new Set<number>();
-  const sources = new Map<number, number>();
+  {
+    lives,
+    sources,
+    arriving,
+  }: Pick<LayoutOptions, 'sources' | 'arriving'> & { readonly lives: ReadonlyMap<number, Life> },
+): Map<number, number> {
+  const waits = new Map<number | undefined, number>();
+  const lastComputed = new Map<number, number>();
+  for (const [index, { kind, values }] of stages.entries()) {
+    if (kind === 'wait') waits.set(values[0], index);
+    if (kind !== 'compute') continue;
+    for (const id of values) for (const input of sources.of(id)) lastComputed.set(input, index);
+  }
   const roots = new Set(graph.roots);
-  stages.forEach((stage, index) => {
-    if (stage.kind !== 'start') return;
-    const waited = stages.findIndex(
-      (other, at) => at > index && other.kind === 'wait' && other.values[0] === stage.values[0],
-    );
-    for (const id of stage.values) {
+  const overwritten = new Map<number, number>();
+  for (const [index, { kind, values }] of stages.entries()) {
+    if (kind !== 'start') continue;
+    const waited = waits.get(values[0]) ?? -1;
+    for (const id of values) {
       const value = graph.values[id];
       const [input] = value?.inputs ?? [];
       if (value === undefined || input === undefined || arriving.has(id)) continue;
       if (value.op !== 'allReduce' && value.op !== 'broadcast' && value.op !== 'reduce') continue;
       const life = lives.get(input);
       const producer = graph.values[input];
+      const isComputed = producer !== undefined && isCompute(producer);
       const usedElsewhere = roots.has(input) || life === undefined || life.to > waited;
-      const readTwice =
-        graph.values.filter((other) => !isCompute(other) && other.inputs.includes(input)).length >
-        1;
-      const readMeanwhile = stages.some(
-        (other, at) =>
-          at > index &&
-          other.kind === 'compute' &&
-          other.values.some((v) => sourcesOf(graph, v).includes(input)),
-      );
-      if (
-        usedElsewhere ||
-        readTwice ||
-        readMeanwhile ||
-        producer === undefined ||
-        !isCompute(producer)
-      )
-        continue;
-      inPlace.add(id);
-      sources.set(id, input);
+      const readMeanwhile = (lastComputed.get(input) ?? -1) > index;
+      if (!isComputed || usedElsewhere || readMeanwhile || sources.moversOf(input) > 1) continue;
+      overwritten.set(id, input);
     }
-  });
-  return { inPlace, sources };
+  }
+  return overwritten;
 }
 
 function blocksOf(
   graph: ValueGraph,
   stages: readonly Stage[],
   lives: ReadonlyMap<number, Life>,
-  sources: ReadonlyMap<number, number>,
+  overwritten: ReadonlyMap<number, number>,
   alignment: number,
 ): Block[] {
   const blocks: Block[] = [];
-  const placed = new Set<number>(sources.values());
+  const placed = new Set<number>(overwritten.values());
   const roots = new Set(graph.roots);
   const add = (values: readonly number[]): void => {
     const offsets: number[] = [];
@@ -198,7 +193,7 @@ function blocksOf(
     let to = 0;
     for (const id of values) {
       const life = lives.get(id);
-      const source = lives.get(sources.get(id) ?? id);
+      const source = lives.get(overwritten.get(id) ?? id);
       if (life === undefined) continue;
       from = Math.min(from, life.from, source?.from ?? life.from);
       to = Math.max(to, life.to);
@@ -228,6 +223,7 @@ interface Space {
   readonly byteLength: number;
   /** The stage that writes the result; before it the memory serves as scratch. */
   readonly until: number;
+  /** By where they begin. */
   readonly guests: Guest[];
 }
 
@@ -266,10 +262,10 @@ function packScratch(
     // What has no elements has an address all the same.
     const byteLength = align(Math.max(1, block.byteLength), alignment);
     for (const space of spaces) {
-      if (space.until <= block.to) continue;
+      if (space.until <= block.to || space.byteLength < block.byteLength) continue;
       const start = startIn(space, block, byteLength);
       if (start + block.byteLength > space.byteLength) continue;
-      space.guests.push({ from: block.from, to: block.to, start, end: start + byteLength });
+      addGuest(space, { from: block.from, to: block.to, start, end: start + byteLength });
       place(graph, block, space, start, places);
       if (space === scratch) total = Math.max(total, start + byteLength);
       break;
@@ -280,15 +276,23 @@ function packScratch(
 
 /** The first gap that is large enough among those who are there at the same time. */
 function startIn({ guests }: Space, { from, to }: Block, byteLength: number): number {
-  const others = guests
-    .filter((guest) => guest.to >= from && guest.from <= to)
-    .sort((a, b) => a.start - b.start);
   let start = 0;
-  for (const other of others) {
-    if (other.start - start >= byteLength) break;
-    start = Math.max(start, other.end);
+  for (const guest of guests) {
+    if (guest.to < from || guest.from > to) continue;
+    if (guest.start - start >= byteLength) break;
+    start = Math.max(start, guest.end);
   }
   return start;
+}
+
+function addGuest({ guests }: Space, guest: Guest): void {
+  let [low, high] = [0, guests.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((guests[middle]?.start ?? 0) <= guest.start) low = middle + 1;
+    else high = middle;
+  }
+  guests.splice(low, 0, guest);
 }
 
 function place(

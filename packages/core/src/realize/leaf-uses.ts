@@ -36,12 +36,16 @@ export function leafUsesOf(
       else known.push({ leaf, from, to });
     }
   };
+  const waits = new Map<number | undefined, number>();
+  for (const [index, step] of steps.entries()) {
+    if (step.kind === 'wait') waits.set(step.values[0], index);
+  }
   steps.forEach((step, index) => {
     if (step.kind === 'compute') use([...step.inputs, ...step.outputs], index, index);
     else if (step.kind === 'copy') use([step.from, step.leaf], index, index);
     else if (step.kind === 'start') {
       const inputs = step.values.flatMap((id) => graph.values[id]?.inputs ?? []);
-      use([...step.values, ...inputs], index, endOf(steps, step.values, index));
+      use([...step.values, ...inputs], index, waits.get(step.values[0]) ?? steps.length - 1);
     }
   });
   const needed = steps.map((): number[] => []);
@@ -53,12 +57,4 @@ export function leafUsesOf(
     });
   }
   return { needed, unused };
-}
-
-/** The step that waits for a collective. */
-function endOf(steps: readonly PlanStep[], values: readonly number[], start: number): number {
-  const end = steps.findIndex(
-    (step, index) => index > start && step.kind === 'wait' && step.values[0] === values[0],
-  );
-  return end < 0 ? steps.length - 1 : end;
 }

@@ -5,7 +5,8 @@ import type { Subgraph } from './collect.ts';
 import { expand, type ComputeLimits } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
-import { isCheap, segment, sourcesOf, type Stage } from './segment.ts';
+import { segment, type Stage } from './segment.ts';
+import { Sources } from './sources.ts';
 import {
   isCollective,
   isCompute,
@@ -75,13 +76,14 @@ export async function makePlan(
 ): Promise<Plan> {
   const numbering = numberValues(expand(subgraph, roots, backend.limits, varying));
   const { graph } = numbering;
-  const stages = segment(graph);
-  const { placed, arriving, late } = placeUpdates(graph, stages);
+  const sources = new Sources(graph);
+  const stages = segment(graph, sources);
+  const { placed, arriving, late } = placeUpdates(graph, stages, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
   const { alignment } = backend.limits;
-  const layout = layOut(kept, stages, { alignment, arriving });
+  const layout = layOut(kept, stages, { alignment, sources, arriving });
   const steps: PlanStep[] = [];
   const compiled = async (program: Program, members: readonly number[]): Promise<Executable> => {
     try {
@@ -91,9 +93,11 @@ export async function makePlan(
     }
   };
   for (const [index, stage] of stages.entries()) {
-    if (stage.kind === 'compute')
-      steps.push(await computeStep(graph, layout, stage, placed.get(index) ?? [], compiled));
-    else if (stage.kind === 'wait') steps.push(stage);
+    if (stage.kind === 'compute') {
+      const members = withCheapInputs(graph, stage.values, sources);
+      const updates = placed.get(index) ?? [];
+      steps.push(await computeStep(graph, layout, stage, { members, updates, compile: compiled }));
+    } else if (stage.kind === 'wait') steps.push(stage);
     else
       steps.push({
         kind: 'start',
@@ -119,6 +123,7 @@ type Update = ValueGraph['updates'][number];
 function placeUpdates(
   graph: ValueGraph,
   stages: readonly Stage[],
+  sources: Sources,
 ): { placed: Map<number, Update[]>; arriving: Map<number, number>; late: Update[] } {
   const placed = new Map<number, Update[]>();
   const arriving = new Map<number, number>();
@@ -129,46 +134,49 @@ function placeUpdates(
     if (stage.kind === 'wait') return;
     for (const id of stage.values) {
       madeIn.set(id, index);
-      for (const source of sourcesOf(graph, id)) lastReads.set(source, index);
+      for (const source of sources.of(id)) lastReads.set(source, index);
     }
   });
+  const roots = new Set(graph.roots);
+  const updatesBy = new Map<number, number>();
+  for (const { value } of graph.updates) updatesBy.set(value, (updatesBy.get(value) ?? 0) + 1);
+  const mayArriveIn = ({ target, value }: Update, { values }: Stage): boolean => {
+    const result = graph.values[value];
+    if (result === undefined || !isCollective(result) || roots.has(value)) return false;
+    if (values.length > 1 || updatesBy.get(value) !== 1) return false;
+    // A collective may write where it reads only if it works in place.
+    const worksInPlace = result.op === 'allReduce' || result.op === 'broadcast';
+    return worksInPlace || !sources.of(value).includes(target);
+  };
   for (const update of graph.updates) {
     const { target, value } = update;
-    const stage = madeIn.get(value) ?? -1;
-    const lastRead = lastReads.get(target) ?? -1;
-    const kind = stages[stage]?.kind;
-    if (kind === 'compute' && lastRead <= stage) {
-      placed.set(stage, [...(placed.get(stage) ?? []), update]);
-    } else if (kind === 'start' && lastRead <= stage && mayArriveIn(graph, update, stages[stage])) {
+    const index = madeIn.get(value) ?? -1;
+    const stage = stages[index];
+    const isReadLater = (lastReads.get(target) ?? -1) > index;
+    if (stage?.kind === 'compute' && !isReadLater) {
+      const here = placed.get(index) ?? [];
+      here.push(update);
+      placed.set(index, here);
+    } else if (stage?.kind === 'start' && !isReadLater && mayArriveIn(update, stage)) {
       arriving.set(value, target);
     } else late.push(update);
   }
   return { placed, arriving, late };
 }
 
-function mayArriveIn(graph: ValueGraph, { target, value }: Update, stage?: Stage): boolean {
-  const result = graph.values[value];
-  if (result === undefined || !isCollective(result)) return false;
-  const others = graph.updates.filter((update) => update.value === value).length > 1;
-  const isBucket = stage === undefined || stage.values.length > 1;
-  return !others && !isBucket && !graph.roots.includes(value) && canOverwrite(graph, target, value);
-}
-
-/** A collective may write where it reads only if it works in place. */
-function canOverwrite(graph: ValueGraph, target: number, value: number): boolean {
-  const result = graph.values[value];
-  if (result === undefined || !sourcesOf(graph, value).includes(target)) return true;
-  return result.op === 'allReduce' || result.op === 'broadcast';
+interface StepParts {
+  /** The values that it computes, and the cheap ones that they use. */
+  readonly members: readonly number[];
+  readonly updates: readonly Update[];
+  readonly compile: (program: Program, members: readonly number[]) => Promise<Executable>;
 }
 
 async function computeStep(
   graph: ValueGraph,
   layout: Layout,
   stage: Stage,
-  updates: readonly Update[],
-  compile: (program: Program, members: readonly number[]) => Promise<Executable>,
+  { members, updates, compile }: StepParts,
 ): Promise<PlanStep> {
-  const members = withCheapInputs(graph, stage.values);
   const memberSet = new Set(members);
   const inputs: number[] = [];
   const known = new Set<number>();
@@ -201,11 +209,11 @@ export function failedValues(members: readonly number[], error: unknown): readon
 }
 
 /** Values of a stage and the cheap ones that they use, in order. */
-function withCheapInputs(graph: ValueGraph, values: readonly number[]): number[] {
+function withCheapInputs(graph: ValueGraph, values: readonly number[], sources: Sources): number[] {
   const members = new Set(values);
   const visit = (id: number): void => {
     for (const input of graph.values[id]?.inputs ?? []) {
-      if (members.has(input) || !isCheap(graph, input)) continue;
+      if (members.has(input) || !sources.isCheap(input)) continue;
       members.add(input);
       visit(input);
     }

@@ -123,12 +123,14 @@ export class Realization {
       count('plansRun', 1);
       this.#settle(outputs, results);
     } catch (failure) {
+      const error = this.#failed(failure, work, subgraph, outputs);
       forgetValues(subgraph.taken);
-      throw this.#failed(failure, work, subgraph, outputs);
+      forgetValues(outputs.filter(({ value }) => value !== null));
+      throw error;
     }
     updates.forEach(settleUpdate);
     this.#giveUpGraphs(outputs, updates.length > 0);
-    forgetValues(updates.length > 0 ? offered : subgraph.taken);
+    forgetValues(updates.length > 0 ? offered : outputs);
   }
 
   /** Where there is no room for a run, what was dropped and not collected yet makes some. */

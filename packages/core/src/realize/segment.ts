@@ -1,5 +1,6 @@
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
+import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
 /** What a plan does, in order; numbers are value ids. */
@@ -12,36 +13,6 @@ export type Stage =
 /** Parameters that are updated in one segment before their gathers start: enough for its cost not to matter. */
 const updateBytes = 1024 * 1024;
 
-/** Values that every segment makes for itself instead of passing them through memory. */
-export function isCheap(graph: ValueGraph, id: number): boolean {
-  const value = graph.values[id];
-  if (value === undefined) return false;
-  if (value.op === 'constant' || value.op === 'iota') return true;
-  if (value.op !== 'expand' && value.op !== 'reshape' && value.op !== 'cast') return false;
-  return value.inputs.every((input) => isCheap(graph, input) || isView(graph, id, input));
-}
-
-/**
- * Another shape of what lies in memory anyway, or its f32 values where those of 16 bits lie there:
- * no f32 copy of them is kept from one segment to another.
- */
-function isView(graph: ValueGraph, id: number, input: number): boolean {
-  const source = graph.values[input];
-  const value = graph.values[id];
-  if (source === undefined || value === undefined) return false;
-  const widens = value.op === 'cast' && value.dtype === 'f32' && dtypes[source.dtype].bytes === 2;
-  if (value.op !== 'reshape' && !widens) return false;
-  return !isCompute(source);
-}
-
-/** What a value reads from memory: its inputs, or what those are made of that are cheap. */
-export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
-  const { inputs = [] } = graph.values[id] ?? {};
-  return inputs.flatMap((input) =>
-    isCheap(graph, input) ? [input, ...sourcesOf(graph, input)] : [input],
-  );
-}
-
 /**
  * Cuts a graph into segments, in program order. A segment ends where a collective needs one of its
  * values, so that the collective starts as soon as its input exists, where a value needs a
@@ -50,7 +21,7 @@ export function sourcesOf(graph: ValueGraph, id: number): readonly number[] {
  * forward pass again: what layers make again is one program then, and what is between does not
  * outlive its segment.
  */
-export function segment(graph: ValueGraph): readonly Stage[] {
+export function segment(graph: ValueGraph, sources: Sources): readonly Stage[] {
   const stages: Stage[] = [];
   let open: number[] = [];
   let era = 0;
@@ -58,7 +29,7 @@ export function segment(graph: ValueGraph): readonly Stage[] {
   const startedIn = new Map<number, readonly number[]>();
 
   const close = (): void => {
-    if (open.length > 0) stages.push({ kind: 'compute', values: open });
+    if (open.length > 0) lastCompute = stages.push({ kind: 'compute', values: open }) - 1;
     open = [];
     openSet.clear();
   };
@@ -71,9 +42,10 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     }
   };
   const waitFor = (inputs: readonly number[]): void => {
-    if (inputs.some((input) => held.includes(input))) release();
-    for (const [source, pages] of leaving) {
-      if (pages.some((page) => inputs.includes(page))) waitFor([source]);
+    if (held.size > 0 && inputs.some((input) => held.has(input))) release();
+    for (const input of inputs) {
+      const source = leavesFrom.get(input);
+      if (source !== undefined && leaving.has(source)) waitFor([source]);
     }
     for (const input of inputs) {
       const group = startedIn.get(input);
@@ -106,36 +78,43 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     if (inputs.some((input) => openSet.has(input))) close();
     if (group.some(holdsUp)) waitForEarlier();
+    if (group.some(holdsUp)) holding.push({ group, before: stages.length });
     stages.push({ kind: 'start', values: group });
     for (const member of group) startedIn.set(member, group);
   };
   // Nobody is waiting for updated parameters, so that several are updated in one segment.
-  let held: number[] = [];
+  let held = new Set<number>();
   let heldBytes = 0;
   const release = (): void => {
     const ids = held;
-    held = [];
+    held = new Set();
     heldBytes = 0;
     for (const id of ids) start([id]);
   };
   const hold = (id: number): void => {
-    held.push(id);
+    held.add(id);
     heldBytes += byteLengthOf(graph.values[id]);
     if (heldBytes >= updateBytes) release();
   };
   // What a collective brings is paged out when it has been waited for anyway.
   const leaving = new Map<number, number[]>();
+  const leavesFrom = new Map<number, number>();
   const leave = (page: number, [source = -1]: readonly number[]): boolean => {
     if (!startedIn.has(source)) return false;
     leaving.set(source, [...(leaving.get(source) ?? []), page]);
+    leavesFrom.set(page, source);
     return true;
   };
+  // Started, and not waited for when this was last looked at; by the stages that there were before.
+  let holding: { readonly group: readonly number[]; readonly before: number }[] = [];
+  let lastCompute = -1;
   const waitForEarlier = (): void => {
-    const lastCompute = stages.findLastIndex(({ kind }) => kind === 'compute');
-    stages.slice(0, Math.max(0, lastCompute)).forEach(({ kind, values }) => {
-      const [first = -1] = values;
-      if (kind === 'start' && holdsUp(first) && startedIn.has(first)) wait(values);
-    });
+    const earlier = holding.filter(({ before }) => before < lastCompute);
+    holding = holding.filter(({ before }) => before >= lastCompute);
+    for (const { group } of earlier) {
+      const [first = -1] = group;
+      if (holdsUp(first) && startedIn.has(first)) wait(group);
+    }
   };
 
   const updates = new Set(graph.updates.map(({ value }) => value));
@@ -144,8 +123,8 @@ export function segment(graph: ValueGraph): readonly Stage[] {
     const value = graph.values[id];
     if (value === undefined) break;
     if (isCompute(value)) {
-      if (isCheap(graph, id) && !pinned.has(id) && !isMoved(graph, id)) continue;
-      waitFor(sourcesOf(graph, id));
+      if (sources.isCheap(id) && !pinned.has(id) && sources.moversOf(id) === 0) continue;
+      waitFor(sources.of(id));
       if (graph.eras[id] !== era) close();
       era = graph.eras[id] ?? 0;
       open.push(id);
@@ -173,10 +152,6 @@ export function segment(graph: ValueGraph): readonly Stage[] {
 
 function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {
   return value === undefined ? 0 : elementCount(value.shape) * dtypes[value.dtype].bytes;
-}
-
-function isMoved(graph: ValueGraph, id: number): boolean {
-  return graph.values.some((value) => !isCompute(value) && value.inputs.includes(id));
 }
 
 /** All-reduces that follow each other with one bucket number travel together. */

@@ -1,0 +1,66 @@
+import { dtypes } from '../spec/dtype.ts';
+import { isCompute, type ValueGraph } from './values.ts';
+
+/** What the values of a graph read from memory. */
+export class Sources {
+  readonly #graph: ValueGraph;
+  /** By value: 1 where every segment makes it for itself instead of passing it through memory. */
+  readonly #cheap: Uint8Array;
+  /** By value: how many collectives and transfers take it. */
+  readonly #movers: Uint32Array;
+  readonly #sources: (readonly number[] | undefined)[] = [];
+
+  constructor(graph: ValueGraph) {
+    const { values } = graph;
+    this.#graph = graph;
+    this.#cheap = new Uint8Array(values.length);
+    this.#movers = new Uint32Array(values.length);
+    for (const [id, value] of values.entries()) {
+      if (this.#isMadeCheaply(id)) this.#cheap[id] = 1;
+      if (isCompute(value)) continue;
+      for (const input of new Set(value.inputs)) this.#movers[input] = this.moversOf(input) + 1;
+    }
+  }
+
+  /** Whether every segment makes a value for itself. */
+  isCheap(id: number): boolean {
+    return this.#cheap[id] === 1;
+  }
+
+  /** How many collectives and transfers take a value. */
+  moversOf(id: number): number {
+    return this.#movers[id] ?? 0;
+  }
+
+  /** The inputs of a value, and what those are made of that are cheap. */
+  of(id: number): readonly number[] {
+    const known = this.#sources[id];
+    if (known !== undefined) return known;
+    const { inputs = [] } = this.#graph.values[id] ?? {};
+    const sources = inputs.some((input) => this.isCheap(input))
+      ? inputs.flatMap((input) => (this.isCheap(input) ? [input, ...this.of(input)] : [input]))
+      : inputs;
+    this.#sources[id] = sources;
+    return sources;
+  }
+
+  #isMadeCheaply(id: number): boolean {
+    const value = this.#graph.values[id];
+    if (value === undefined) return false;
+    if (value.op === 'constant' || value.op === 'iota') return true;
+    if (value.op !== 'expand' && value.op !== 'reshape' && value.op !== 'cast') return false;
+    return value.inputs.every((input) => this.isCheap(input) || this.#isView(id, input));
+  }
+
+  /**
+   * Another shape of what lies in memory anyway, or its f32 values where those of 16 bits lie there:
+   * no f32 copy of them is kept from one segment to another.
+   */
+  #isView(id: number, input: number): boolean {
+    const { [id]: value, [input]: source } = this.#graph.values;
+    if (source === undefined || value === undefined) return false;
+    const widens = value.op === 'cast' && value.dtype === 'f32' && dtypes[source.dtype].bytes === 2;
+    if (value.op !== 'reshape' && !widens) return false;
+    return !isCompute(source);
+  }
+}
