@@ -4,6 +4,7 @@ import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
 import { memory } from './memory.ts';
+import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
 import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
@@ -20,6 +21,7 @@ const benches: Readonly<Record<string, Bench>> = {
   strategies,
   collectives,
   'tensor-parallel': tensorParallel,
+  plan,
 };
 
 const [name = '', ...args] = process.argv.slice(2);
