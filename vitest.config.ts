@@ -5,12 +5,14 @@ const SOURCE = '@shardwise/source';
 const CONDITION = `--conditions=${SOURCE}`;
 
 const TESTS = ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'];
+const FULL = ['packages/*/test/**/*.full.test.ts', 'test/**/*.full.test.ts'];
 const SLOW = ['packages/*/test/**/*.slow.test.ts', 'test/**/*.slow.test.ts'];
 
-// `npm test` runs the quick tests, `npm run test:slow` only the slow ones,
-// and SHARDWISE_SLOW=1 adds the slow ones to whatever is run.
+// `npm test` runs the quick tests, `npm run test:full` those of *.full.test.ts, too, `npm run test:slow` only the
+// slow ones, and SHARDWISE_SLOW=1 adds the slow ones to whatever is run.
 export default defineConfig(({ mode }) => {
   const onlySlow = mode === 'slow';
+  const withFull = mode === 'full' || process.env['SHARDWISE_SLOW'] === '1';
   const withSlow = onlySlow || process.env['SHARDWISE_SLOW'] === '1';
   return {
     resolve: { conditions: [SOURCE, 'module', 'node', 'development|production'] },
@@ -22,7 +24,12 @@ export default defineConfig(({ mode }) => {
     },
     test: {
       include: onlySlow ? SLOW : TESTS,
-      exclude: [...configDefaults.exclude, '**/dist/**', ...(withSlow ? [] : SLOW)],
+      exclude: [
+        ...configDefaults.exclude,
+        '**/dist/**',
+        ...(withFull ? [] : FULL),
+        ...(withSlow ? [] : SLOW),
+      ],
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],
       pool: 'forks',

@@ -74,7 +74,7 @@ describe('documents', () => {
     expect(without).toEqual([
       // Nothing is in it yet, so nothing can be shown.
       'packages/backend-webgpu/README.md',
-      // A command; the project that it makes is tried in packages.test.ts.
+      // A command; the project that it makes is tried in packages.full.test.ts.
       'packages/create-shardwise/README.md',
     ]);
   });

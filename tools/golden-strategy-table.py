@@ -5,7 +5,7 @@ Run from the repository root, with PyTorch 2.15:
     python tools/golden-strategy-table.py
 
 It rewrites packages/strategies/test/golden/strategy-table.json: the version of PyTorch and, of each model, the mean loss
-of every step with AdamW. packages/strategies/test/strategy-table.test.ts compares with them.
+of every step with AdamW. packages/strategies/test/strategy-table.full.test.ts compares with them.
 
 The models and their batches are those of packages/strategies/test/ranks/models.ts, with the same names and the same order
 of construction after torch.manual_seed(SEED). One thread and deterministic algorithms.
