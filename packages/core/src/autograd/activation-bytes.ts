@@ -1,17 +1,12 @@
 import { constantLike } from '../graph/build/leaf.ts';
 import { noGrad, type Node } from '../graph/node.ts';
+import { opFacts } from '../graph/op-facts.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { TensorHandle } from '../tensor/handle.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
 import { gradientsOfNode } from './rules.ts';
 import { walkBackward } from './walk.ts';
-
-/** Other shapes of what they read. */
-const views: ReadonlySet<string> = new Set(['reshape', 'expand', 'detach']);
-
-/** Made where they are read, or kept outside the device. */
-const elsewhere: ReadonlySet<string> = new Set(['input', 'constant', 'iota', 'pageOut']);
 
 /**
  * Bytes that a backward pass from `loss` would read of what forward computes and the device keeps: its
@@ -37,9 +32,10 @@ export function activationBytes(loss: TensorHandle): number {
   let bytes = 0;
   const seen = new Set<Node>(gradients);
   for (const node of seen) {
-    if (node.id >= firstId || views.has(node.op)) {
+    const { memory } = opFacts[node.op];
+    if (node.id >= firstId || memory === 'input') {
       for (const input of node.inputs) seen.add(input);
-    } else if (!elsewhere.has(node.op) && node.value === null) {
+    } else if (memory === 'own' && node.value === null) {
       bytes += elementCount(node.shape) * dtypes[node.dtype].bytes;
     }
   }

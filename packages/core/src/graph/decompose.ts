@@ -184,7 +184,3 @@ export function decompose<K extends CompositeOp>(
 ): Node {
   return decompositions[op](params, inputs);
 }
-
-export function isComposite(op: string): op is CompositeOp {
-  return op in decompositions;
-}

@@ -1,7 +1,7 @@
 import { RecomputeRegion } from '../autograd/recompute.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { newestNodeId, noGrad, type Node } from '../graph/node.ts';
-import { travellingOps } from '../graph/travelling-ops.ts';
+import { opFacts } from '../graph/op-facts.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
@@ -59,15 +59,13 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
   return result;
 }
 
-/** To make again. */
-const dear: ReadonlySet<Op> = new Set<Op>(['matmul', 'conv2d', ...travellingOps]);
-
 /** Keeps what is dear to make again, as products and what other ranks sent, and makes the rest again. */
-export const keepProducts: CheckpointPolicy = ({ op }) => (dear.has(op) ? 'keep' : 'recompute');
+export const keepProducts: CheckpointPolicy = ({ op }) =>
+  opFacts[op].isDear ? 'keep' : 'recompute';
 
 /** As keepProducts, but they leave the device until backward. */
 export const offloadProducts: CheckpointPolicy = ({ op }) =>
-  dear.has(op) ? 'offload' : 'recompute';
+  opFacts[op].isDear ? 'offload' : 'recompute';
 
 function offload(region: RecomputeRegion, node: Node, pages: PageStore | undefined): void {
   if (pages === undefined) {

@@ -1,9 +1,8 @@
 import { newWalk, type Node } from '../graph/node.ts';
-import { travellingOps } from '../graph/travelling-ops.ts';
+import { isTransferOp, opFacts } from '../graph/op-facts.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
-import type { Op } from '../spec/op.ts';
 
 /** The unrealized part of the graph below some roots. Slots number leaves first, then computed nodes. */
 export interface Subgraph {
@@ -62,9 +61,6 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
   return { leaves, computed, taken };
 }
 
-const travelling: ReadonlySet<Op> = new Set(travellingOps);
-const ofSteps: ReadonlySet<Op> = new Set<Op>(['assign', 'pageOut', 'pageIn']);
-
 /** Whether a node can be computed beside what a walk has marked, at little cost. */
 function isNear(node: Node, walk: number, isStep: boolean): boolean {
   const own = new Set([node]);
@@ -74,8 +70,8 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
       touches = true;
       continue;
     }
-    if (own.size > mostOwnOps || ofSteps.has(each.op)) return false;
-    if (!isStep && travelling.has(each.op)) return false;
+    if (own.size > mostOwnOps || each.op === 'assign' || isTransferOp(each.op)) return false;
+    if (!isStep && opFacts[each.op].travels) return false;
     for (const input of each.inputs) {
       if (input.value === null) own.add(input);
       else if (!isReadable(each, input)) return false;

@@ -3,29 +3,10 @@ import { cast } from '../graph/build/elementwise.ts';
 import { placeOf } from '../graph/call-site.ts';
 import { article } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
-import { travellingOps } from '../graph/travelling-ops.ts';
+import { opFacts } from '../graph/op-facts.ts';
 import { formatShape } from '../shape.ts';
 import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
-import type { Op } from '../spec/op.ts';
-
-/** What takes values of any dtype as they are; collectives round by themselves, where they add. */
-const moving: ReadonlySet<Op> = new Set<Op>([
-  'constant',
-  'cast',
-  'where',
-  'reshape',
-  'permute',
-  'expand',
-  'slice',
-  'pad',
-  'concat',
-  'gather',
-  'indexSelect',
-  ...travellingOps,
-  'pageOut',
-  'pageIn',
-]);
 
 /**
  * Has an op on f16 or bf16 work on f32 values, and one on u8 on i32, and rounds its result: these dtypes
@@ -38,7 +19,7 @@ export function computeWide(
   computed: ReadonlySet<DType>,
   apply: (inputs: readonly Node[]) => Node,
 ): Node {
-  if (moving.has(node.op)) return apply(inputs);
+  if (opFacts[node.op].dtypes === 'any') return apply(inputs);
   const wide = inputs.map((input) => cast(input, computeDType(input.dtype)));
   for (const { dtype, shape } of wide) {
     if (computed.has(dtype)) continue;

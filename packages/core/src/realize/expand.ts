@@ -1,13 +1,14 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
 import { withoutCallSites } from '../graph/call-site.ts';
-import { decompose, isComposite } from '../graph/decompose.ts';
+import { decompose } from '../graph/decompose.ts';
+import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
 import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
-import type { CompositeOp, Op } from '../spec/op.ts';
+import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
 import { computeWide } from './compute-wide.ts';
 import { constantOfLeaf, numberLeaf, varyingConstants } from './varying-numbers.ts';
@@ -117,7 +118,7 @@ function assign(
 function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): Node {
   if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
   if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
-  if (isAxisOp(node) && node.params.size === 1) return only(inputs);
+  if (isAlone(node) && opFacts[node.op].isIdentityAlone) return only(inputs);
   if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
@@ -126,7 +127,7 @@ function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
 }
 
 function compute(node: Node, inputs: readonly Node[], limits: ComputeLimits): Node {
-  if (isComposite(node.op) && !limits.native.has(node.op)) {
+  if (isCompositeOp(node.op) && !limits.native.has(node.op)) {
     const parts = decompose(node.op, paramsOf(node, node.op), inputs);
     return expandParts(parts, inputs, limits);
   }
@@ -146,7 +147,7 @@ function expandParts(root: Node, stops: readonly Node[], limits: ComputeLimits):
     if (known !== undefined) return known;
     const inputs = node.inputs.map(visit);
     const changed = inputs.some((input, index) => input !== node.inputs[index]);
-    const composite = isComposite(node.op) && !limits.native.has(node.op);
+    const composite = isCompositeOp(node.op) && !limits.native.has(node.op);
     const image = composite || changed ? rewrite(node, inputs, limits) : node;
     images.set(node, image);
     return image;
@@ -154,28 +155,10 @@ function expandParts(root: Node, stops: readonly Node[], limits: ComputeLimits):
   return visit(root);
 }
 
-function isAxisOp(
-  node: Node,
-): node is
-  | Node<'allReduce'>
-  | Node<'allGather'>
-  | Node<'reduceScatter'>
-  | Node<'allToAll'>
-  | Node<'broadcast'>
-  | Node<'reduce'>
-  | Node<'localChunk'> {
-  return axisOps.has(node.op);
+/** Whether a collective is over an axis of one rank. */
+function isAlone({ params }: Node): boolean {
+  return 'size' in params && params.size === 1;
 }
-
-const axisOps: ReadonlySet<Op> = new Set<Op>([
-  'allReduce',
-  'allGather',
-  'reduceScatter',
-  'allToAll',
-  'broadcast',
-  'reduce',
-  'localChunk',
-]);
 
 /** Dim `from` becomes dim `to`; the others keep their order. */
 function moveDim(x: Node, from: number, to: number): Node {

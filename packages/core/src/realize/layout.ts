@@ -1,3 +1,4 @@
+import { opFacts } from '../graph/op-facts.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Stage } from './segment.ts';
@@ -163,7 +164,7 @@ function overwrittenInputs(
       const value = graph.values[id];
       const [input] = value?.inputs ?? [];
       if (value === undefined || input === undefined || arriving.has(id)) continue;
-      if (value.op !== 'allReduce' && value.op !== 'broadcast' && value.op !== 'reduce') continue;
+      if (!opFacts[value.op].worksInPlace) continue;
       const life = lives.get(input);
       const producer = graph.values[input];
       const isComputed = producer !== undefined && isCompute(producer);

@@ -1,5 +1,6 @@
 import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
 import type { Node } from '../graph/node.ts';
+import { opFacts } from '../graph/op-facts.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
 import { expand, type ComputeLimits } from './expand.ts';
@@ -145,8 +146,7 @@ function placeUpdates(
     if (result === undefined || !isCollective(result) || roots.has(value)) return false;
     if (values.length > 1 || updatesBy.get(value) !== 1) return false;
     // A collective may write where it reads only if it works in place.
-    const worksInPlace = result.op === 'allReduce' || result.op === 'broadcast';
-    return worksInPlace || !sources.of(value).includes(target);
+    return opFacts[result.op].worksInPlace || !sources.of(value).includes(target);
   };
   for (const update of graph.updates) {
     const { target, value } = update;

@@ -1,5 +1,5 @@
 import { newWalk, type Node } from '../graph/node.ts';
-import { travellingOps } from '../graph/travelling-ops.ts';
+import { isCollectiveOp, isTransferOp } from '../graph/op-facts.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';
 import type { Expanded } from './expand.ts';
@@ -34,24 +34,16 @@ export interface Numbering {
   readonly ids: readonly (number | undefined)[];
 }
 
-const collectiveOps: ReadonlySet<string> = new Set<CollectiveOp>([
-  ...travellingOps,
-  'localChunk',
-  'reinterpret',
-]);
-
-const transferOps: ReadonlySet<string> = new Set<TransferOp>(['pageOut', 'pageIn']);
-
 export type CollectiveValue = Extract<Value, { op: CollectiveOp }>;
 export type TransferValue = Extract<Value, { op: TransferOp }>;
 export type ComputeValue = Extract<Value, { op: ComputeOp }>;
 
 export function isCollective(value: Value): value is CollectiveValue {
-  return collectiveOps.has(value.op);
+  return isCollectiveOp(value.op);
 }
 
 export function isTransfer(value: Value): value is TransferValue {
-  return transferOps.has(value.op);
+  return isTransferOp(value.op);
 }
 
 export function isCompute(value: Value): value is ComputeValue {

@@ -1,0 +1,145 @@
+import type { CollectiveOp, CompositeOp, Op, TransferOp } from '../spec/op.ts';
+
+/** What the engine knows of an op, beside the type of its result, what it is made of, and its gradient. */
+export interface OpFacts {
+  /** Who carries it out; a composite, the device or, in its parts, the device. No one: `graph`. */
+  readonly by: 'device' | 'composite' | 'group' | 'store' | 'graph';
+  /** Whether it takes values of any dtype as they are, or those that a device computes with. */
+  readonly dtypes: 'any' | 'computed';
+  /** What its result takes on the device: memory of its own, that of its input, or none, as it is made where it is read or lies elsewhere. */
+  readonly memory: 'own' | 'input' | 'none';
+  /** Whether it takes long to make again: products, and what other ranks sent. */
+  readonly isDear: boolean;
+  /** Whether data travels between ranks. */
+  readonly travels: boolean;
+  /** Whether it gives what it takes where the axis has one rank. */
+  readonly isIdentityAlone: boolean;
+  /** Whether its result may lie where its input lay. */
+  readonly worksInPlace: boolean;
+}
+
+const local = {
+  isDear: false,
+  travels: false,
+  isIdentityAlone: false,
+  worksInPlace: false,
+} as const;
+const compute = { ...local, by: 'device', dtypes: 'computed', memory: 'own' } as const;
+const product = { ...compute, isDear: true } as const;
+/** Carries elements as they are to another place. */
+const movement = { ...compute, dtypes: 'any' } as const;
+const composite = { ...compute, by: 'composite' } as const;
+const collective = { ...local, by: 'group', dtypes: 'any', memory: 'own' } as const;
+const travelling = {
+  ...collective,
+  isDear: true,
+  travels: true,
+  isIdentityAlone: true,
+} as const;
+const transfer = { ...local, by: 'store', dtypes: 'any', memory: 'own' } as const;
+const graph = { ...local, by: 'graph', dtypes: 'computed', memory: 'own' } as const;
+
+export const opFacts: Readonly<Record<Op, OpFacts>> = {
+  constant: { ...movement, memory: 'none' },
+  iota: { ...compute, memory: 'none' },
+  random: compute,
+
+  neg: compute,
+  abs: compute,
+  sign: compute,
+  exp: compute,
+  log: compute,
+  sqrt: compute,
+  sin: compute,
+  cos: compute,
+  tanh: compute,
+  erf: compute,
+  floor: compute,
+  ceil: compute,
+  logicalNot: compute,
+  cast: movement,
+
+  add: compute,
+  sub: compute,
+  mul: compute,
+  div: compute,
+  pow: compute,
+  maximum: compute,
+  minimum: compute,
+  equal: compute,
+  less: compute,
+  lessEqual: compute,
+  logicalAnd: compute,
+  logicalOr: compute,
+  where: movement,
+
+  sum: compute,
+  max: compute,
+  argMax: compute,
+  cumsum: compute,
+
+  reshape: { ...movement, memory: 'input' },
+  permute: movement,
+  expand: { ...movement, memory: 'input' },
+  slice: movement,
+  pad: movement,
+  concat: movement,
+
+  matmul: product,
+  conv2d: product,
+  conv2dInput: compute,
+  conv2dWeight: compute,
+
+  gather: movement,
+  scatterAdd: compute,
+  indexSelect: movement,
+  indexAdd: compute,
+
+  sigmoid: composite,
+  relu: composite,
+  silu: composite,
+  softplus: composite,
+  gelu: composite,
+  geluGrad: composite,
+  softmax: composite,
+  softmaxGrad: composite,
+  logSoftmax: composite,
+  logSoftmaxGrad: composite,
+  layerNorm: composite,
+  layerNormInputGrad: composite,
+  layerNormWeightGrad: composite,
+  rmsNorm: composite,
+  rmsNormInputGrad: composite,
+  rmsNormWeightGrad: composite,
+
+  allReduce: { ...travelling, worksInPlace: true },
+  allGather: travelling,
+  reduceScatter: travelling,
+  allToAll: travelling,
+  broadcast: { ...travelling, worksInPlace: true },
+  reduce: { ...travelling, worksInPlace: true },
+  // A rank may send to itself, and one that nobody sends to has zeros.
+  sendRecv: { ...travelling, isIdentityAlone: false },
+  localChunk: { ...collective, isIdentityAlone: true },
+  reinterpret: { ...collective, memory: 'input' },
+
+  pageOut: { ...transfer, memory: 'none' },
+  pageIn: transfer,
+
+  input: { ...graph, memory: 'none' },
+  detach: { ...graph, memory: 'input' },
+  assign: graph,
+};
+
+/** Ops that a process group carries out, some without sending anything. */
+export function isCollectiveOp(op: Op): op is CollectiveOp {
+  return opFacts[op].by === 'group';
+}
+
+export function isTransferOp(op: Op): op is TransferOp {
+  return opFacts[op].by === 'store';
+}
+
+export function isCompositeOp(op: Op): op is CompositeOp {
+  return opFacts[op].by === 'composite';
+}
