@@ -1,3 +1,4 @@
+import { rankState } from './ambient.ts';
 import { forgetPending } from './realize/pending.ts';
 import { Session } from './realize/session.ts';
 import { forgetValues, smallValues } from './realize/small-values.ts';
@@ -21,28 +22,28 @@ const rankRules: OptionRules<Rank> = {
   mesh: option.object('a mesh'),
 };
 
-let session: Session | null = null;
-
 /**
  * Makes this thread a rank; its tensors are realized there from now on. What an earlier rank of the thread
  * has not computed is forgotten.
  */
 export function setRank(rank: Rank): void {
   checkOptions('setRank', rank, rankRules);
-  if (session !== null) {
+  if (rankState.session !== null) {
     forgetPending();
     forgetValues(smallValues());
   }
-  session = new Session(rank.device, rank.mesh ?? new LocalMesh());
+  rankState.tracesCallSites = true;
+  rankState.session = new Session(rank.device, rank.mesh ?? new LocalMesh());
 }
 
 /** Whether this rank's device is at work; false before setRank. */
 export function isComputing(): boolean {
-  return session?.isComputing ?? false;
+  return rankState.session?.isComputing ?? false;
 }
 
 /** Throws ConfigError before setRank. */
 export function currentSession(): Session {
+  const { session } = rankState;
   if (session !== null) return session;
   throw new ConfigError({
     asked: 'to compute a tensor',

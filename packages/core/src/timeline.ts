@@ -1,3 +1,5 @@
+import { rankState } from './ambient.ts';
+
 /** One stretch of work of this rank. */
 export interface TimelineEvent {
   readonly name: string;
@@ -30,23 +32,7 @@ export interface Statistics {
   readonly collectiveBytes: number;
 }
 
-type Counters = { -readonly [K in keyof Statistics]: number };
-
-const counters: Counters = {
-  computeMs: 0,
-  communicationMs: 0,
-  graphMs: 0,
-  compileMs: 0,
-  plansMade: 0,
-  plansDropped: 0,
-  plansRun: 0,
-  programsCompiled: 0,
-  programsDisposed: 0,
-  collectives: 0,
-  collectiveBytes: 0,
-};
-
-const listeners = new Set<(event: TimelineEvent) => void>();
+const { counters, timelineListeners: listeners } = rankState;
 
 /** A snapshot; subtract two to see what happened between. */
 export function statistics(): Statistics {

@@ -1,3 +1,4 @@
+import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
 import { currentEra, currentRegion, inRegion, Node, setEra, type Region } from '../graph/node.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -19,7 +20,7 @@ const regionRules: OptionRules<RecomputeOptions> = {
   onBackward: option.callback(),
 };
 
-const entered = new Set<RecomputeRegion>();
+const { enteredRegions: entered } = rankState;
 
 /**
  * A part of a forward pass of which backward makes some values again instead of having them kept

@@ -1,3 +1,5 @@
+import { rankState } from '../ambient.ts';
+
 /** Our own frames stand between the user's line and the capture, most of all for modules in modules. */
 const MAX_FRAMES = 40;
 
@@ -26,26 +28,24 @@ export class CallSite {
   }
 }
 
-let isTracing = true;
-
 /** Whether every node that is made now keeps its call site, and not those alone whose failure only a run finds. */
 export function tracesCallSites(): boolean {
-  return isTracing;
+  return rankState.tracesCallSites;
 }
 
 /** Runs turn it on when they make plans: that takes longer, and their program is new. */
 export function traceCallSites(on: boolean): void {
-  isTracing = on;
+  rankState.tracesCallSites = on;
 }
 
 /** Nodes that `body` makes, which no user code asked for, keep none. */
 export function withoutCallSites<T>(body: () => T): T {
-  const before = isTracing;
-  isTracing = false;
+  const { tracesCallSites: before } = rankState;
+  rankState.tracesCallSites = false;
   try {
     return body();
   } finally {
-    isTracing = before;
+    rankState.tracesCallSites = before;
   }
 }
 

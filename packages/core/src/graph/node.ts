@@ -1,7 +1,7 @@
 import { kindOf } from '../dtype.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, rankState, within } from '../ambient.ts';
 import { CallSite, tracesCallSites } from './call-site.ts';
 import { infer } from './infer.ts';
 import type { Page } from '../paging/page.ts';
@@ -37,23 +37,19 @@ export interface Region {
   substitute(node: Node): Node;
 }
 
-let nextId = 1;
-const region = new ScopedValue<Region | null>('a forward pass', null);
-let era = 0;
-
 /** What nodes made now belong to. */
 export function currentRegion(): Region | null {
-  return region.current;
+  return currentScope().region;
 }
 
-/** Nodes made inside `body` belong to `inside`. Throws ConfigError for a body that returns a promise. */
-export function inRegion<T>(inside: Region | null, body: () => T): T {
-  return region.run(inside, body);
+/** Nodes made inside `body` belong to `region`. Throws ConfigError for a body that returns a promise. */
+export function inRegion<T>(region: Region | null, body: () => T): T {
+  return within('a forward pass', { region }, body);
 }
 
 /** Nodes made from now on have larger ids. */
 export function newestNodeId(): number {
-  return nextId - 1;
+  return rankState.nextNodeId - 1;
 }
 
 /**
@@ -61,12 +57,12 @@ export function newestNodeId(): number {
  * expressions of different eras are not merged, nor are they computed in one segment.
  */
 export function currentEra(): number {
-  return era;
+  return rankState.era;
 }
 
 /** Nodes made from now on are of this era. */
 export function setEra(value: number): void {
-  era = value;
+  rankState.era = value;
 }
 
 /**
@@ -74,7 +70,7 @@ export function setEra(value: number): void {
  * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
  */
 export class Node<K extends Op = Op> {
-  readonly id: number = nextId++;
+  readonly id: number = rankState.nextNodeId++;
   readonly op: K;
   readonly params: OpParams[K];
   readonly shape: Shape;
@@ -99,8 +95,8 @@ export class Node<K extends Op = Op> {
    */
   site: CallSite | null = null;
   /** Where backward may make it again. */
-  readonly region: Region | null = region.current;
-  readonly era: number = era;
+  readonly region: Region | null = currentScope().region;
+  readonly era: number = rankState.era;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
   mark = 0;
   slot = 0;
@@ -123,23 +119,19 @@ export class Node<K extends Op = Op> {
   }
 }
 
-let nextWalk = 1;
-
 /** A number for `mark` that no earlier walk used. */
 export function newWalk(): number {
-  return nextWalk++;
+  return rankState.nextWalk++;
 }
-
-const gradEnabled = new ScopedValue('noGrad', true);
 
 /** False inside noGrad. */
 export function isGradEnabled(): boolean {
-  return gradEnabled.current;
+  return currentScope().isGradEnabled;
 }
 
 /** Nodes made inside `body` do not take part in gradients. Throws ConfigError for a body that returns a promise. */
 export function noGrad<T>(body: () => T): T {
-  return gradEnabled.run(false, body);
+  return within('noGrad', { isGradEnabled: false }, body);
 }
 
 /** Shared by all nodes without parameters, so that signatures recognise them at once. */
@@ -153,7 +145,7 @@ export function createNode<K extends Op>(
 ): Node<K> {
   const type = infer[op](params, inputs);
   let requiresGrad = false;
-  if (gradEnabled.current && kindOf(type.dtype) === 'float')
+  if (isGradEnabled() && kindOf(type.dtype) === 'float')
     for (const input of inputs) requiresGrad ||= input.requiresGrad;
   return new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
 }

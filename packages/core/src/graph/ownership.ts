@@ -1,3 +1,4 @@
+import { rankState } from '../ambient.ts';
 import type { Page } from '../paging/page.ts';
 import type { HostValue, Node } from './node.ts';
 import type { Storage } from './storage.ts';
@@ -15,7 +16,6 @@ export function adoptStorage(node: Node, storage: Storage): void {
 
 /** From this size on, allocated memory that nothing is written to takes none. */
 const weightBytes = 1024 * 1024;
-let unweighedBytes = 0;
 
 /**
  * A node is a few small objects, so the garbage collector has no reason to look for those that were
@@ -23,10 +23,10 @@ let unweighedBytes = 0;
  * takes no memory, gives it one. Small results have one together.
  */
 function weigh(node: Node, byteLength: number): void {
-  unweighedBytes += byteLength;
-  if (unweighedBytes < weightBytes) return;
-  node.weight = new ArrayBuffer(unweighedBytes);
-  unweighedBytes = 0;
+  rankState.unweighedBytes += byteLength;
+  if (rankState.unweighedBytes < weightBytes) return;
+  node.weight = new ArrayBuffer(rankState.unweighedBytes);
+  rankState.unweighedBytes = 0;
 }
 
 /** Frees a node's memory; later uses of the node say who freed it. */

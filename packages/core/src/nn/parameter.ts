@@ -1,6 +1,6 @@
 import { inputNode, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, within } from '../ambient.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
@@ -36,15 +36,13 @@ export type KeepPart = (
   parameter: { readonly shape: Shape; readonly dtype: DType },
 ) => InitialPart;
 
-const keepPart = new ScopedValue<KeepPart | null>('constructParts', null);
-
 /**
  * Parameters made inside `body` keep only a part of their initial values, one parameter at a time:
  * so that a model is built that no rank has room for. A strategy must make them whole before use.
  * Throws ConfigError for a body that returns a promise.
  */
-export function constructParts<T>(keep: KeepPart, body: () => T): T {
-  return keepPart.run(keep, body);
+export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
+  return within('constructParts', { keepPart }, body);
 }
 
 /**
@@ -63,7 +61,7 @@ export class Parameter extends Tensor {
     const { dtype = 'f32' } = options;
     super(data === null ? absent(shape, dtype) : leaf('parameter', data, shape, dtype));
     if (data === null) return;
-    this.initialPart = keepPart.current?.(toBytes(data), { shape, dtype }) ?? null;
+    this.initialPart = currentScope().keepPart?.(toBytes(data), { shape, dtype }) ?? null;
     if (this.initialPart !== null) freeNode(this.contents, 'its construction in parts');
     this.makeResident();
     this.requiresGrad_(options.requiresGrad ?? true);

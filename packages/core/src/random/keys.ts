@@ -1,5 +1,5 @@
 import { type Check, integer, object, parsePlainData } from '../plain-data.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, rankState, within } from '../ambient.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Generator } from './generator.ts';
@@ -21,16 +21,15 @@ const checkRandomState: Check<RandomState> = object<RandomState>({
 });
 
 /** A rank's streams: one on the host for initial values, one of keys for what the device draws. */
-class RandomStreams {
-  readonly generator = new Generator();
-  seed = wrap(this.generator.initialSeed());
+export class RandomStreams {
+  readonly generator: Generator = new Generator();
+  seed: number = wrap(this.generator.initialSeed());
   counter = 0;
 }
 
-const streams = new RandomStreams();
-
-/** This rank's coordinates in the regions that work on parts, outermost first. */
-const coordinates = new ScopedValue<readonly number[]>('withCoordinateKeys', []);
+function streamsOfRank(): RandomStreams {
+  return (rankState.streams ??= new RandomStreams());
+}
 
 function wrap(seed: bigint): number {
   return Number(BigInt.asIntN(32, seed));
@@ -42,6 +41,7 @@ function wrap(seed: bigint): number {
  * integer in [-2^63, 2^64).
  */
 export function manualSeed(seed: number | bigint): Generator {
+  const streams = streamsOfRank();
   streams.generator.manualSeed(seed);
   streams.seed = wrap(streams.generator.initialSeed());
   streams.counter = 0;
@@ -50,7 +50,7 @@ export function manualSeed(seed: number | bigint): Generator {
 
 /** The generator that layers draw their initial values from where none is given. */
 export function defaultGenerator(): Generator {
-  return streams.generator;
+  return streamsOfRank().generator;
 }
 
 /**
@@ -58,7 +58,8 @@ export function defaultGenerator(): Generator {
  * draw new numbers run one plan. Shape: -> i32 [2].
  */
 export function nextKey(): Tensor {
-  const seed = coordinates.current.reduce(foldSeed, streams.seed);
+  const streams = streamsOfRank();
+  const seed = currentScope().coordinates.reduce(foldSeed, streams.seed);
   const key = fromData(Int32Array.of(seed, streams.counter), [2], 'i32');
   streams.counter = (streams.counter + 1) | 0;
   return key;
@@ -70,7 +71,8 @@ export function nextKey(): Tensor {
  * ConfigError for a body that returns a promise.
  */
 export function withCoordinateKeys<T>(coordinate: number, body: () => T): T {
-  return coordinates.run([...coordinates.current, coordinate], body);
+  const coordinates = [...currentScope().coordinates, coordinate];
+  return within('withCoordinateKeys', { coordinates }, body);
 }
 
 /**
@@ -85,7 +87,7 @@ function foldSeed(seed: number, coordinate: number): number {
 }
 
 export function randomState(): RandomState {
-  const { generator, seed, counter } = streams;
+  const { generator, seed, counter } = streamsOfRank();
   return { generator: generator.getState(), seed, counter };
 }
 
@@ -97,6 +99,7 @@ export function setRandomState(state: unknown): void {
     "set the state of this rank's random numbers",
     'Pass what randomState() returned, unchanged',
   );
+  const streams = streamsOfRank();
   streams.generator.setState(generator);
   streams.seed = seed;
   streams.counter = counter;

@@ -1,6 +1,6 @@
 import type { Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, rankState, within } from '../ambient.ts';
 
 /** What becomes of a node that a realization is to compute. */
 export interface Outcome {
@@ -25,29 +25,20 @@ export interface PendingWork {
 /** So many uncomputed updates of one leaf, or additions to one gradient, are enough to compute them. */
 const mostDepth = 64;
 
-/**
- * Values that the next realization must compute whoever asks for it: losses and gradients after
- * backward(), parameters after an update. Without it the next read would compute the step again.
- */
-const pending = new Map<Node, PendingWork>();
-
-/** Nodes that the program as built so far still reads, and nobody after it. */
-const released = new Map<Node, string>();
-
-let deepest = 0;
-
-const updateGroup = new ScopedValue<UpdateGroup | null>('asOneUpdate', null);
+// Pending is what the next realization must compute whoever asks for it: losses and gradients after
+// backward(), parameters after an update. Without it the next read would compute the step again.
+const { pending, released } = rankState;
 
 /** What is added inside `body` is computed whole or dropped whole; `dropped` is called in the latter case. */
 export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
-  return updateGroup.run({ dropped }, body);
+  return within('asOneUpdate', { updateGroup: { dropped } }, body);
 }
 
 /** `replaced` is what was pending in its place. */
 export function addPending(node: Node, outcome: Outcome = {}, replaced?: PendingWork): void {
   const depth = (replaced?.depth ?? 0) + 1;
-  pending.set(node, { outcome, group: updateGroup.current, depth });
-  deepest = Math.max(deepest, depth);
+  pending.set(node, { outcome, group: currentScope().updateGroup, depth });
+  rankState.deepestPending = Math.max(rankState.deepestPending, depth);
 }
 
 /**
@@ -55,7 +46,7 @@ export function addPending(node: Node, outcome: Outcome = {}, replaced?: Pending
  * inputs of all those steps.
  */
 export function isPiledUp(): boolean {
-  return deepest >= mostDepth && updateGroup.current === null;
+  return rankState.deepestPending >= mostDepth && currentScope().updateGroup === null;
 }
 
 /** Returns what there was. */
@@ -69,7 +60,7 @@ export function removePending(node: Node): PendingWork | undefined {
 export function takePending(): ReadonlyMap<Node, PendingWork> {
   const taken = new Map(pending);
   pending.clear();
-  deepest = 0;
+  rankState.deepestPending = 0;
   return taken;
 }
 
@@ -92,6 +83,6 @@ export function freeReleased(): void {
 
 /** Forgets everything: another rank begins in this thread. */
 export function forgetPending(): void {
-  pending.clear();
+  takePending();
   released.clear();
 }

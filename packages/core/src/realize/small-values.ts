@@ -1,5 +1,5 @@
 import type { Node } from '../graph/node.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, rankState, within } from '../ambient.ts';
 import { elementCount } from '../shape.ts';
 
 /**
@@ -11,14 +11,11 @@ export const smallElements = 256;
 /** A program that builds more of them without a step loses the oldest. */
 const mostValues = 1024;
 
-/** Since the last step, and not computed yet; in program order. */
-const values = new Set<Node>();
-
-const isInLibrary = new ScopedValue('a function of the library', false);
+const { smallValues: values } = rankState;
 
 /** Takes note of a value that the program made. */
 export function noteValue(node: Node): void {
-  if (isInLibrary.current || node.value !== null || node.op === 'assign') return;
+  if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
   if (elementCount(node.shape) > smallElements) return;
   values.add(node);
   const [oldest] = values;
@@ -27,14 +24,14 @@ export function noteValue(node: Node): void {
 
 /** What `body` builds on the way to its result is not the program's, so nobody can read it. */
 export function composed<T extends { readonly node: Node }>(body: () => T): T {
-  const result = isInLibrary.run(true, body);
+  const result = withoutValues(body);
   noteValue(result.node);
   return result;
 }
 
 /** Nothing that `body` builds is the program's, so that no step computes it unasked. Throws ConfigError for a body that returns a promise. */
 export function withoutValues<T>(body: () => T): T {
-  return isInLibrary.run(true, body);
+  return within('a function of the library', { isInLibrary: true }, body);
 }
 
 export function smallValues(): ReadonlySet<Node> {

@@ -14,7 +14,7 @@ import { inspecting } from '../print/inspect.ts';
 import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
-import { ScopedValue } from '../scoped-value.ts';
+import { currentScope, rankState, within } from '../ambient.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
@@ -28,14 +28,12 @@ export type AfterBackward = (completed: boolean) => void;
 
 const nowhere: readonly string[] = [];
 
-const afterBackward: AfterBackward[] = [];
+const { afterBackward } = rankState;
 
 /** Runs `callback` when the backward pass that is under way is over; for hooks. */
 export function queueAfterBackward(callback: AfterBackward): void {
   afterBackward.push(callback);
 }
-
-const keptIf = new ScopedValue<Node | null>('keepingIf', null);
 
 /**
  * What is assigned inside `body` keeps its old contents where `condition`, which the same run
@@ -43,7 +41,7 @@ const keptIf = new ScopedValue<Node | null>('keepingIf', null);
  * condition bool [].
  */
 export function keepingIf<T>(condition: Node | null, body: () => T): T {
-  return keptIf.run(condition, body);
+  return within('keepingIf', { keptIf: condition }, body);
 }
 
 /** State and life of a tensor: its node, its gradient, its data. The operations are in Tensor. */
@@ -323,7 +321,7 @@ export class TensorHandle {
    * keep the old value if they are computed in the same realization. Shape: value N -> N.
    */
   assign(value: TensorHandle): this {
-    const condition = keptIf.current;
+    const { keptIf: condition } = currentScope();
     if (condition === null) return this.store(value.node);
     return this.store(noGrad(() => where(condition, this.node, value.node)));
   }

@@ -1,6 +1,4 @@
-import { ScopedValue } from '../../scoped-value.ts';
-
-const temporary = new ScopedValue('constructTemporary', false);
+import { currentScope, within } from '../../ambient.ts';
 
 /**
  * Modules that `body` constructs, in the constructor of another module, are not missed among its members:
@@ -8,9 +6,9 @@ const temporary = new ScopedValue('constructTemporary', false);
  * returns a promise.
  */
 export function constructTemporary<T>(body: () => T): T {
-  return temporary.run(true, body);
+  return within('constructTemporary', { isTemporary: true }, body);
 }
 
 export function isTemporary(): boolean {
-  return temporary.current;
+  return currentScope().isTemporary;
 }
