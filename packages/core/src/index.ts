@@ -193,6 +193,7 @@ export { stepName } from './optim/saved-arrays.ts';
 export type { SavedType, StateType } from './optim/state-type.ts';
 export { checkSetting } from './optim/param-group.ts';
 export { Scalar } from './optim/scalar.ts';
+export { sumOverParts } from './optim/sum-over-parts.ts';
 export type {
   OptimizerInput,
   OptimizerSettings,

@@ -1,4 +1,4 @@
-import { allReduce } from '../tensor/collectives.ts';
+import { sumOverParts } from './sum-over-parts.ts';
 import { stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
@@ -50,7 +50,7 @@ export class Lamb extends Optimizer<AdamSettings> {
 /** Shape: N, N -> []. */
 function trustRatio(parameter: Tensor, direction: Tensor): Tensor {
   const own = stack([parameter.square().sum(), direction.square().sum()]);
-  const squares = parameter.shardedOver.reduce((sum, axis) => allReduce(sum, axis), own);
+  const squares = sumOverParts(parameter, own);
   const [length, stepLength] = [0, 1].map((i) =>
     squares
       .slice(0, i, i + 1)

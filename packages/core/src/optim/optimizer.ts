@@ -3,7 +3,10 @@ import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
-import { CheckpointError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { formatShape } from '../shape.ts';
+import { synchronously } from '../ambient.ts';
 import { keepingIf } from '../tensor/handle.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
@@ -107,7 +110,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     };
     skipIf?.retain();
     const build = (): void => {
-      for (const group of this.paramGroups) states.push(...this.#updateGroup(group, updates));
+      for (const group of this.paramGroups) this.#updateGroup(group, updates, states);
     };
     withoutValues(() =>
       asOneUpdate(uncount, () => noGrad(() => keepingIf(skipIf?.node ?? null, build))),
@@ -254,25 +257,38 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     return parameter.wholeOf(tensor);
   }
 
-  /** Returns the states of the parameters that are updated. */
+  /** Adds the states of the parameters that are updated to `counted`. */
   #updateGroup(
     group: ParamGroup<Settings>,
     updates: (parameter: Tensor) => boolean,
-  ): ParameterState[] {
+    counted: ParameterState[],
+  ): void {
     const rules = new Map<number, UpdateRule>();
-    const states: ParameterState[] = [];
     for (const parameter of group.params) {
       const { part } = parameter;
       const gradient = part.grad;
       if (gradient === null || !updates(parameter)) continue;
       const state = this.#keptOf(parameter);
       state.steps++;
+      counted.push(state);
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
-      rule(part, gradient, state);
-      states.push(state);
+      this.#apply(rule, part, gradient, state);
     }
-    return states;
+  }
+
+  /** Throws ConfigError for a rule that is no function, or leaves the parameter as it is. */
+  #apply(rule: UpdateRule, part: Tensor, gradient: Tensor, state: ParameterState): void {
+    const { name } = this.constructor;
+    const given: unknown = rule;
+    if (typeof given !== 'function') {
+      throw ruleError(name, part, `rule() returned ${describeValue(given)}`, 'Return a function');
+    }
+    const { contents } = part;
+    synchronously(`the update rule of ${name}`, () => rule(part, gradient, state));
+    if (part.contents !== contents) return;
+    const todo = 'Write parameter.assign(…) in the function that rule() returns';
+    throw ruleError(name, part, 'it has assigned nothing to the parameter', todo);
   }
 
   #keptOf(parameter: Tensor): ParameterState {
@@ -293,6 +309,17 @@ export async function endStep({ skipIf }: StepOptions, skipped: () => void): Pro
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();
   return false;
+}
+
+function ruleError(name: string, { shape }: Tensor, found: string, todo: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `the update rule of ${name} for a parameter of shape ${formatShape(shape)}`,
+      found,
+      todo,
+    },
+    { optimizer: name, shape },
+  );
 }
 
 function checkGroups(

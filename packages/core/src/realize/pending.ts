@@ -29,9 +29,30 @@ const mostDepth = 64;
 // backward(), parameters after an update. Without it the next read would compute the step again.
 const { pending, released } = rankState;
 
-/** What is added inside `body` is computed whole or dropped whole; `dropped` is called in the latter case. */
+/**
+ * What is added inside `body` is computed whole or dropped whole, also where the body throws; `dropped` is called
+ * in the latter case.
+ */
 export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
-  return within('asOneUpdate', { updateGroup: { dropped } }, body);
+  const updateGroup = { dropped };
+  try {
+    return within('asOneUpdate', { updateGroup }, body);
+  } catch (error) {
+    dropUpdates(updateGroup);
+    throw error;
+  }
+}
+
+/** To drop an update may bring back an earlier one of the same tensor. */
+function dropUpdates(updateGroup: UpdateGroup): void {
+  for (;;) {
+    const last = [...pending].findLast(([, { group }]) => group === updateGroup);
+    if (last === undefined) break;
+    const [node, { outcome }] = last;
+    pending.delete(node);
+    outcome.dropped?.();
+  }
+  updateGroup.dropped();
 }
 
 /** `replaced` is what was pending in its place. */

@@ -354,6 +354,7 @@ export class TensorHandle {
 
   /** Keeps the contents on the device between steps: parameters, buffers, optimizer state. */
   makeResident(): this {
+    this.#takeContents();
     leafOf(this.#node).resident = true;
     return this;
   }
