@@ -84,7 +84,7 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
     : `exit code ${exitCode}`;
 }
 
-/** Settings and files that are wrong: the message says all that there is to know. */
+/** Settings and files that are wrong: the message says all that there is to know, but for the line. */
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
 /** Of a script that can't be loaded: the stack is Node's own. */
@@ -102,7 +102,9 @@ function placeLines(error: unknown, position: SourcePosition): readonly string[]
 
 /** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
 function stackLines(error: unknown): readonly string[] {
-  if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) return [];
+  if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) {
+    return ownFrames(error).slice(0, 1);
+  }
   const lines: string[] = [];
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {

@@ -33,6 +33,8 @@ const initRules: OptionRules<InitOptions> = {
 /** The mesh axis of a world whose script makes no mesh of its own. */
 const AXIS = 'dp';
 
+const STACK_FRAMES = 50;
+
 /**
  * Makes this thread a rank: under `shardwise run` one of its world; in a process that torchrun,
  * mpirun or srun has started, or that has their variables, the rank that they say; else
@@ -41,6 +43,8 @@ const AXIS = 'dp';
  */
 export async function init(options: InitOptions = {}): Promise<RankContext> {
   checkOptions('init', options, initRules);
+  // Frames of the library stand between an error and the line of the script.
+  Error.stackTraceLimit = Math.max(Error.stackTraceLimit, STACK_FRAMES);
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
