@@ -49,6 +49,16 @@ describe('gradients', () => {
     expect(await b.grad?.item()).toBe(10 + 10);
   });
 
+  it('a gradient penalty is refused: gradients have no gradients, and it would have no effect', () => {
+    const x = sw.tensor([1, 2]).requiresGrad_();
+    x.square().sum().backward();
+    const penalty = x.grad?.square().sum() ?? sw.tensor(0);
+    expect(() => x.sum().add(penalty).backward()).toThrow(
+      'a gradient penalty would have no effect',
+    );
+    x.sum().add(penalty.detach()).backward();
+  });
+
   it('backward() after step() is an error: the gradient would be that of other weights', async () => {
     const weight = sw.tensor([2]).requiresGrad_();
     const loss = weight.square().sum();
@@ -317,6 +327,18 @@ describe('modules and options', () => {
     expect(() => new sw.MaxPool2d(2, pool)).toThrow(/option ceilMode: no option of this name/);
   });
 
+  it("what stands in the place of options is refused, as torch's positional masks and weights", () => {
+    const [q, mask] = [sw.ones([1, 1, 2, 1]), sw.tensor([[true, false]])];
+    const attend = (options: unknown) => () =>
+      sw.functional.scaledDotProductAttention(q, q, q, options as never);
+    expect(attend(mask)).toThrow('with a Tensor in the place of its options');
+    expect(attend(new Map([['mask', mask]]))).toThrow('with a Map in the place of its options');
+    expect(attend({ mask: sw.tensor([[1, 0]], 'i32') })).toThrow('a mask of i32: integers');
+    const attention = new sw.MultiheadAttention(4, 2);
+    const x = sw.ones([1, 2, 4]);
+    expect(() => attention.forward(x, x as never)).toThrow('in the place of its options');
+  });
+
   it("{ padding: 'same' } and a bias in a place of its own are refused", () => {
     const same = { padding: 'same' } as never;
     expect(() => new sw.Conv2d(1, 1, 3, same)).toThrow(
@@ -407,6 +429,17 @@ describe('optimizers', () => {
     scaler.unscale(sgd);
     await sgd.step();
     expect(() => scaler.unscale(sgd)).toThrow(/update\(\)/);
+  });
+
+  it('an update rule that assigns nothing is refused: nothing would be trained', async () => {
+    class Forgetful extends sw.SGD {
+      protected override rule(): sw.UpdateRule {
+        return (parameter, gradient) => parameter.sub(gradient);
+      }
+    }
+    const weight = sw.tensor([1]).requiresGrad_();
+    weight.sum().backward();
+    await expect(new Forgetful([weight]).step()).rejects.toThrow('it has assigned nothing');
   });
 
   it('states of AdamW8bit are saved in a form that can be loaded', async () => {

@@ -85,6 +85,8 @@ export class Node<K extends Op = Op> {
   resident = false;
   /** Whether something frees its memory that knows when nobody reads it any more: a gradient's holder. */
   hasOwner = false;
+  /** Whether a gradient stands in it that has no gradient itself, and that nobody detached. */
+  ofGradient = false;
   /** What lets the garbage collector see the size of its memory on the device. */
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
@@ -145,9 +147,16 @@ export function createNode<K extends Op>(
 ): Node<K> {
   const type = infer[op](params, inputs);
   let requiresGrad = false;
-  if (isGradEnabled() && kindOf(type.dtype) === 'float')
-    for (const input of inputs) requiresGrad ||= input.requiresGrad;
-  return new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
+  let ofGradient = false;
+  if (isGradEnabled() && kindOf(type.dtype) === 'float') {
+    for (const input of inputs) {
+      requiresGrad ||= input.requiresGrad;
+      ofGradient ||= input.ofGradient;
+    }
+  }
+  const node = new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
+  node.ofGradient = ofGradient;
+  return node;
 }
 
 /** A leaf that holds `value`. */

@@ -83,6 +83,11 @@ function notOptions(of: string, given: unknown, rules: object): ConfigError {
   );
 }
 
+/** Not what else stands in such a place, as a tensor or a Map: it has no names that could be looked at. */
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype === Object.prototype || prototype === null) return true;
+  // Of another realm, or of a class that has options as fields.
+  return value.constructor.name === 'Object' || Object.keys(value).length > 0;
 }

@@ -262,7 +262,8 @@ export class TensorHandle {
    * one loss several times, add up in any order: the graph is kept as with PyTorch's `retain_graph`,
    * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
    * together. Throws ShapeError for a tensor that is not a scalar, TensorStateError where nothing
-   * requires a gradient, or where what a gradient reads was updated since the forward pass.
+   * requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated
+   * since the forward pass.
    */
   backward(): void {
     const root = this.node;
@@ -276,6 +277,7 @@ export class TensorHandle {
         { shape: root.shape },
       );
     }
+    if (root.ofGradient) throw secondOrder(root);
     if (!root.requiresGrad) {
       throw new TensorStateError(
         {
@@ -441,6 +443,17 @@ export class TensorHandle {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+function secondOrder({ op }: Node): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: 'backward() of a scalar in which a gradient stands (x.grad)',
+      found: 'gradients are not differentiated: a gradient penalty would have no effect',
+      todo: 'Call detach() on the gradient where it is meant as a number, and write penalties without gradients',
+    },
+    { op },
+  );
 }
 
 function leafOf(node: Node): Node {

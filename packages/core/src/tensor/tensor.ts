@@ -78,7 +78,9 @@ export class Tensor extends TensorHandle {
   /** The gradient after backward(); null before and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;
-    return node === null ? null : new Tensor(node);
+    if (node === null) return null;
+    node.ofGradient = true;
+    return new Tensor(node);
   }
 
   // Elementwise, in the dtype that resultDType says. Shape: N, N' -> broadcast(N, N').

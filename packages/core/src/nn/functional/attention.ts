@@ -1,7 +1,8 @@
+import { kindOf } from '../../dtype.ts';
 import { iota } from '../../graph/build/leaf.ts';
 import { formatShape, sizeAt } from '../../shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
-import { ShapeError } from '../../spec/errors.ts';
+import { DTypeError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
@@ -106,6 +107,16 @@ function requireShapes(q: Tensor, k: Tensor, v: Tensor): void {
 /** A mask that broadcasts to the scores, and would not make them larger. */
 function requireMask(mask: Tensor, scores: Shape): void {
   requireTensors(operation, { mask });
+  if (mask.dtype !== 'bool' && kindOf(mask.dtype) !== 'float') {
+    throw new DTypeError(
+      {
+        asked: `${operation} with a mask of ${mask.dtype}`,
+        found: 'integers, which would be added to the scores',
+        todo: 'Say with bools what may be seen, as mask.gt(0), or give floats to add',
+      },
+      { dtype: mask.dtype },
+    );
+  }
   const first = scores.length - mask.ndim;
   const fits =
     first >= 0 && mask.shape.every((size, dim) => size === 1 || size === scores[first + dim]);
