@@ -589,6 +589,11 @@ describe('strategies', () => {
       ],
       ['stateDict()', 'under fsdp is that of the whole model', [1, 2, 3]],
       ['ranks that differ', 'are not saved as if they had the same (CHECKPOINT)', [10]],
+      [
+        'settings that differ',
+        'of an optimizer are not saved as those of one rank (CHECKPOINT)',
+        [10],
+      ],
       ['evaluation after training', "all ranks use rank 0's buffers", [1]],
     ])('%s: %s', (name, _, values) => {
       expect(ranks.map((rank) => rank[name])).toEqual([values, values]);

@@ -51,6 +51,12 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
     const saved = saveCheckpoint(`${directory}/differ`, { step: 1, model }, { group });
     return sw.tensor([await saved.then(() => 0, codeLength)]);
   },
+  'settings that differ': async (gradient, { group, directory }) => {
+    const { model } = await trained(fsdp());
+    const optimizer = new sw.SGD(model.parameters(), { lr: gradient });
+    const saved = saveCheckpoint(`${directory}/settings`, { step: 1, model, optimizer }, { group });
+    return sw.tensor([await saved.then(() => 0, codeLength)]);
+  },
   'evaluation after training': async (gradient) => {
     const { model, forward } = await trained();
     sw.noGrad(() => model.seen.assign(model.seen.add(gradient)));

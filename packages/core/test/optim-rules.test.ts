@@ -39,10 +39,11 @@ describe('an update rule', () => {
   });
 
   it('that is async is refused: what follows an await would not be part of the step', async () => {
-    const optimizer = new Own([trained(1)], async (parameter, gradient) => {
+    const rule: unknown = async (parameter: Tensor, gradient: Tensor) => {
       const norm = await gradient.square().sum().item();
       parameter.assign(parameter.sub(gradient.div(norm)));
-    });
+    };
+    const optimizer = new Own([trained(1)], rule as UpdateRule);
     await expect(optimizer.step()).rejects.toThrow(
       'the update rule of Own with a body that returns a promise',
     );

@@ -51,6 +51,11 @@ export class Session {
     return this.#callsUnderWay > 0;
   }
 
+  /** Settles when no call is under way, also of those that nobody has awaited. */
+  async finish(): Promise<void> {
+    while (this.#callsUnderWay > 0) await this.#last;
+  }
+
   /** The number by which ops name a store. */
   numberOf(store: PageStore): number {
     const known = this.#stores.indexOf(store);

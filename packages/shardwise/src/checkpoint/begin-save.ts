@@ -9,6 +9,7 @@ import type { DurableFiles } from './durable-files.ts';
 import type { Holding, TensorRegion } from './holding.ts';
 import { planPieces } from './plan-pieces.ts';
 import { requireEqual } from './require-equal.ts';
+import { requireEqualSettings, settingsOf, settingsSchema } from './require-equal-settings.ts';
 import { SaveFailure } from './save-failure.ts';
 import { regionSchema, type SectionName, sectionNames } from './state-file.ts';
 import { type OwnPiece, ownPieces, stagePieces } from './write-pieces.ts';
@@ -43,7 +44,12 @@ export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
 
 const placeSchema = z.object({ temporary: z.string(), name: z.string() });
 const regions = z.array(regionSchema);
-const heldSchema = z.object({ model: regions, optimizer: regions, states: regions });
+const heldSchema = z.object({
+  model: regions,
+  optimizer: regions,
+  states: regions,
+  settings: z.array(settingsSchema),
+});
 
 /**
  * A collective: agrees on who writes what, and where. Throws CheckpointError, on all ranks alike,
@@ -62,8 +68,13 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
       model: model.map(regionOf),
       optimizer: optimizer.map(regionOf),
       states: states.map(regionOf),
+      settings: share.groups.map(settingsOf),
     };
   });
+  requireEqualSettings(
+    asked,
+    held.map(({ settings }) => settings),
+  );
   const regionsOf = held.map((share) => sectionNames.flatMap((section) => share[section]));
   const own = shares.flatMap(({ holdings }) => sectionNames.flatMap((each) => holdings[each]));
   await requireEqual(group, asked, regionsOf, own);

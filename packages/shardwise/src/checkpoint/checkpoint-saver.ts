@@ -49,6 +49,8 @@ export class CheckpointSaver {
   #background: ProcessGroup | undefined;
   readonly #known = new Set<string>();
   #running: Promise<void> = Promise.resolve();
+  /** Calls of `save` that have not returned. */
+  readonly #saving = new Set<Promise<string>>();
   #failure: { readonly error: unknown } | undefined;
 
   constructor(options: CheckpointSaverOptions) {
@@ -61,6 +63,16 @@ export class CheckpointSaver {
    * ConfigError for options out of range. Whatever happens, `latest` names a whole checkpoint.
    */
   async save(contents: CheckpointContents, options: SaveOptions = {}): Promise<string> {
+    const saving = this.#save(contents, options);
+    this.#saving.add(saving);
+    try {
+      return await saving;
+    } finally {
+      this.#saving.delete(saving);
+    }
+  }
+
+  async #save(contents: CheckpointContents, options: SaveOptions): Promise<string> {
     checkOptions('saveCheckpoint', options, saveRules);
     checkContents(contents);
     const { directory, group, files = durableFiles } = this.#options;
@@ -99,9 +111,11 @@ export class CheckpointSaver {
     if (failure !== undefined) throw failure.error;
   }
 
-  /** As finish; the last call. */
+  /** As finish, also for calls of `save` that nobody has awaited; the last call. */
   async close(): Promise<void> {
     try {
+      // Their callers have their errors.
+      await Promise.allSettled(this.#saving);
       await this.finish();
     } finally {
       this.#background?.close();

@@ -1,5 +1,12 @@
 import { join } from 'node:path';
-import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type Backend,
+  currentSession,
+  type Mesh,
+  type ProcessGroup,
+  TensorStateError,
+} from '@shardwise/core';
 import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';
@@ -48,13 +55,40 @@ export function createRankContext(parts: RankParts): RankContext {
     },
     saveCheckpoint: (contents, options) => saver.save(contents, options),
     async close() {
+      let reason: Error | undefined;
       try {
+        if (!(await settlesSoon(currentSession().finish()))) reason = closedEarly(rank);
         await saver.close();
       } finally {
         recorder.close();
-        group.close();
+        group.close(reason);
         parts.onClose();
       }
     },
   };
+}
+
+/** How long a step that nobody has awaited may take to end. */
+const UNDER_WAY_MS = 5000;
+
+/** Not where other ranks do not take part in it, as after an error that closes this one. */
+async function settlesSoon(done: Promise<void>): Promise<boolean> {
+  const timer = new AbortController();
+  const late = delay(UNDER_WAY_MS, false, { signal: timer.signal, ref: false }).catch(() => false);
+  try {
+    return await Promise.race([done.then(() => true), late]);
+  } finally {
+    timer.abort();
+  }
+}
+
+function closedEarly(rank: number): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `close() on rank ${rank}`,
+      found: 'a step or a reading of a tensor that was still under way there',
+      todo: 'Await optimizer.step() and what reads tensors before close()',
+    },
+    { rank },
+  );
 }
