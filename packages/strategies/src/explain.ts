@@ -8,6 +8,7 @@ import {
   type OptionRules,
   type Plan,
 } from '@shardwise/core';
+import { checkPlan } from './check-plan.ts';
 import { describeFormula, memoryRows } from './memory/describe-memory.ts';
 import { describeImbalance } from './memory/describe-imbalance.ts';
 import { localElements } from './memory/local-bytes.ts';
@@ -63,6 +64,7 @@ function countOf(parameters: number): string {
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
   checkOptions('explain', options, explainRules);
+  checkPlan(plan);
   const unitBytes = (dtype: DType): number =>
     dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
   const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');

@@ -7,6 +7,7 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core';
+import { checkApplied, checkPlan } from './check-plan.ts';
 import type { DataParallel, DataParallelStrategy } from './data-parallel/data-parallel.ts';
 import type {
   DistributedDataParallel,
@@ -51,7 +52,9 @@ export async function parallelize<M extends Module, Inputs extends readonly unkn
   strategy: Strategy<Module>,
 ): Promise<ParallelModel<M, Inputs, Output>> {
   const plan = planFor(model, strategy);
+  checkPlan(plan);
   const parallel = await strategy.apply(plan, model);
+  checkApplied(plan, model);
   markVarying(model, plan);
   return parallel;
 }

@@ -1,0 +1,84 @@
+import { singleGroup } from '@shardwise/collectives';
+import {
+  type Layout,
+  Linear,
+  LineMesh,
+  type Module,
+  type Plan,
+  setRank,
+  type Strategy,
+} from '@shardwise/core';
+import { ddp, explain, parallelize, planFor } from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+
+beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singleGroup()) }));
+
+const layout: Layout = { dims: [[], []], partial: [] };
+
+/** DDP, that says something else of itself. */
+function lying(change: (plan: Plan) => Partial<Plan>): Strategy<Module> {
+  const honest = ddp();
+  return {
+    ...honest,
+    plan: (parameters, axes) => {
+      const plan = honest.plan(parameters, axes);
+      return { ...plan, ...change(plan) };
+    },
+  };
+}
+
+/** Of every parameter, what it says of `parameter`. */
+function saying(other: Layout): (plan: Plan) => Partial<Plan> {
+  return ({ parameters }) => ({
+    parameters: parameters.map((parameter) => ({ ...parameter, parameter: other })),
+  });
+}
+
+const lies: Readonly<
+  Record<string, readonly [change: (plan: Plan) => Partial<Plan>, says: string]>
+> = {
+  'an axis that there is not': [
+    saying({ ...layout, dims: [['xx'], []] }),
+    "the layout 'parameter' of 'weight': the axis 'xx', and the mesh has dp",
+  ],
+  'an axis twice': [saying({ ...layout, dims: [['dp'], ['dp']] }), 'an axis twice: dp, dp'],
+  'another number of dims': [
+    saying({ ...layout, dims: [[]] }),
+    '1 dims, and its shape is [2, 2]. Give dims a list of axes for each dim',
+  ],
+  'a collective over another axis': [
+    () => ({
+      collectives: [
+        { operation: 'allReduce', axis: 'nope', when: 'backward', parameters: [], bytes: 1 },
+      ],
+    }),
+    "the collective allReduce: the axis 'nope'",
+  ],
+  'a collective of another parameter': [
+    () => ({
+      collectives: [
+        { operation: 'allReduce', axis: 'dp', when: 'backward', parameters: ['w'], bytes: 1 },
+      ],
+    }),
+    "the collective allReduce: the parameter 'w'",
+  ],
+  'fewer bytes than none': [
+    () => ({
+      collectives: [
+        { operation: 'allReduce', axis: 'dp', when: 'backward', parameters: [], bytes: -5 },
+      ],
+    }),
+    '-5 bytes',
+  ],
+};
+
+describe.each(Object.entries(lies))('a plan that says %s', (_, [change, says]) => {
+  it('is refused by explain and parallelize', async () => {
+    const model = new Linear(2, 2, { bias: false });
+    const strategy = lying(change);
+    const plan = planFor(model, strategy);
+    expect(() => explain(plan)).toThrow(says);
+    await expect(parallelize(model, strategy)).rejects.toThrow(says);
+  });
+});
