@@ -22,6 +22,7 @@ export class StepRecorder {
   #startMs = now();
   #dataMs = 0;
   #reports = 0;
+  #wasNotFinite = false;
   #events: TimelineEvent[] = [];
 
   constructor(options: StepRecorderOptions) {
@@ -33,6 +34,7 @@ export class StepRecorder {
   report(report: StepMetrics): void {
     this.#check.check(report);
     const { step, ...metrics } = report;
+    this.#remark(step, metrics.loss);
     const { rank, send, memoryBytes } = this.#options;
     const before = this.#statistics;
     const after = statistics();
@@ -60,6 +62,15 @@ export class StepRecorder {
     this.#statistics = after;
     this.#startMs = endMs;
     this.#dataMs = 0;
+  }
+
+  /** Once: a run goes on, and nobody may look at it for a night. */
+  #remark(step: number, loss: number | undefined): void {
+    if (loss === undefined || Number.isFinite(loss) || this.#wasNotFinite) return;
+    this.#wasNotFinite = true;
+    console.warn(
+      `shardwise: the loss is ${loss} from step ${step} on rank ${this.#options.rank}. Look at the data and the learning rate; clipGradNorm limits gradients`,
+    );
   }
 
   close(): void {
