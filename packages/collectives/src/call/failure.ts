@@ -51,6 +51,7 @@ function isBetweenRanks(reason: string): boolean {
 }
 
 const BETWEEN_RANKS = 'Look at these ranks: which of them is the cause is not known';
+const MAX_NAMED = 16;
 const LOST = 'messages between them were lost';
 
 /** A transport has lost the record of a call of rank `from`, or brought one twice: that of call `found` came instead. */
@@ -106,42 +107,52 @@ export function timeoutError(
   );
 }
 
-/** The `pair` of ranks, of those whose encoded records these are, called what does not fit. */
+/**
+ * Ranks called what does not fit, as their encoded records say: who called what. `pair` is the first that was
+ * found, of which alone is told where calls of all ranks differ by right (splits), or there are too many.
+ */
 export function mismatchError(
   site: CallSite,
   records: readonly Float64Array[],
   pair: readonly [number, number],
 ): CollectiveError {
-  const [first, second] = pair;
-  const describe = (rank: number): string => {
-    const record = decodeRecord(records[rank] ?? new Float64Array(0), records.length);
-    return record === undefined ? 'an unknown call' : describeCall(record);
-  };
+  const calls = records.map((fields) => decodeRecord(fields, records.length));
+  const described = calls.map((call) =>
+    call === undefined ? 'an unknown call' : describeCall(call),
+  );
+  const sides = sidesOf(described);
+  const isTold = sides.length <= MAX_SIDES && calls.every((call) => call?.splits === undefined);
+  if (isTold) return callsDifferError(site, sides);
   return callsDifferError(
     site,
-    { rank: first, call: describe(first) },
-    { rank: second, call: describe(second) },
+    pair.map((rank) => ({ ranks: [rank], call: described[rank] ?? 'an unknown call' })),
   );
 }
 
-export interface RankCall {
-  readonly rank: number;
-  /** Description of what the rank called. */
+/** What some ranks called. */
+export interface Side {
+  readonly ranks: readonly number[];
+  /** Description of the call. */
   readonly call: string;
 }
 
-export function callsDifferError(
-  site: CallSite,
-  first: RankCall,
-  second: RankCall,
-): CollectiveError {
+/** `calls`: by rank. */
+export function sidesOf(calls: readonly string[]): readonly Side[] {
+  const ranksOf = Map.groupBy(calls.keys(), (rank) => calls[rank] ?? '');
+  return [...ranksOf].map(([call, ranks]) => ({ ranks, call }));
+}
+
+const MAX_SIDES = 4;
+
+export function callsDifferError(site: CallSite, sides: readonly Side[]): CollectiveError {
+  const [first = { ranks: [], call: '' }, ...others] = sides;
   return new CollectiveMismatchError(
     {
-      asked: `Call #${site.sequence} on rank ${first.rank} is ${first.call}`,
-      found: `on rank ${second.rank} it is ${second.call}`,
+      asked: `Call #${site.sequence} on ${listRanks(first.ranks)} is ${first.call}`,
+      found: others.map(({ ranks, call }) => `on ${listRanks(ranks)} it is ${call}`).join(', '),
       todo: 'Make every rank call the same operations in the same order, with the same sizes and dtypes',
     },
-    { ...site, ranks: [first.rank, second.rank], calls: [first.call, second.call] },
+    { ...site, ranks: sides.map(({ ranks }) => ranks[0]), calls: sides.map(({ call }) => call) },
   );
 }
 
@@ -155,7 +166,9 @@ function nameRanks(ranks: readonly number[]): string {
 }
 
 function listRanks(ranks: readonly number[]): string {
-  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
+  const named = ranks.slice(0, MAX_NAMED).join(', ');
+  const rest = ranks.length > MAX_NAMED ? ` and ${ranks.length - MAX_NAMED} more` : '';
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}${rest}`;
 }
 
 /** What a transport's pending calls reject with when `rank` has closed it, or has passed on why it must. */

@@ -12,10 +12,10 @@ import {
   causeOf,
   lostRecordError,
   mismatchError,
+  sidesOf,
   timeoutError,
   type AbortCause,
   type CallSite,
-  type RankCall,
 } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { membersOf } from '../call/members.ts';
@@ -182,13 +182,11 @@ export class TransportGroup extends CheckedGroup {
     if (lost >= 0 && this.#settings.verify) throw lostRecordError(site, lost, sequences[lost]);
     const pair = findMismatch(records);
     if (pair !== undefined) throw mismatchError(site, records, pair);
-    const other = chosen.findIndex((number) => number !== chosen[0]);
-    if (other > 0) {
-      const by = (rank: number): RankCall => ({
-        rank,
-        call: `${describeCall(call.record)} by ${nameOf(call.record.operation, chosen[rank])}`,
-      });
-      throw callsDifferError(site, by(0), by(other));
+    if (chosen.some((number) => number !== chosen[0])) {
+      const how = chosen.map(
+        (number) => `${describeCall(call.record)} by ${nameOf(call.record.operation, number)}`,
+      );
+      throw callsDifferError(site, sidesOf(how));
     }
     call.onMet?.(records.flatMap((fields) => decodeRecord(fields, this.size) ?? []));
   }

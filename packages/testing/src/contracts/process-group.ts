@@ -162,7 +162,7 @@ function refusesWhatRanksDoNotAgreeOn({ run }: ProcessGroupContract, size: numbe
       for (const outcomes of outcomesOf(await run(size, { kind: 'mismatch', name }))) {
         const [differing, next] = outcomes;
         expect(differing?.code).toBe('COLLECTIVE_MISMATCH');
-        expect(differing?.message).toMatch(/rank \d.*rank \d/);
+        expect(differing?.message).toMatch(/ranks? \d.*ranks? \d/);
         expect(next?.code).toMatch(/^COLLECTIVE_(ABORTED|MISMATCH)$/);
       }
     },
