@@ -116,8 +116,10 @@ describe('a transport that rejects', () => {
     createGroup({
       rank: 0,
       size: 2,
-      send: () => Promise.resolve(),
-      recv: () => Promise.reject(error),
+      send: async () => {},
+      recv: async () => {
+        throw error;
+      },
       close: () => {},
     });
 
