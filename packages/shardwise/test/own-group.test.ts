@@ -35,6 +35,14 @@ describe("init with the script's own group", () => {
     expect(run.stderr).toMatch(/^Rank 2: CollectiveAbortedError: .*rank 1/m);
   });
 
+  it('has the time limit that init is given', async () => {
+    const run = new Command(['run', '--nproc', '2', script, 'late'], { cwd });
+    expect(await run.ended()).toBe(1);
+    expect(run.stderr).toMatch(
+      /^Rank 0 failed first: CollectiveTimeoutError: allReduce #\d+ .*after 2000 ms rank 1 has not arrived/m,
+    );
+  });
+
   it('is refused where its ranks are not those of the run', async () => {
     const run = new Command(['run', '--nproc', '2', script, 'wrong'], { cwd });
     expect(await run.ended()).toBe(1);

@@ -35,7 +35,7 @@ interface CallKinds extends Record<Operation | 'send' | 'recv', CallOptions> {
   readonly recv: TransferOptions;
 }
 
-const milliseconds: OptionRule<number> = {
+export const milliseconds: OptionRule<number> = {
   fits: option.positive.fits,
   is: 'a number of milliseconds above 0 (Infinity: without limit)',
 };
@@ -62,16 +62,17 @@ const rules: { readonly [Call in keyof CallKinds]: OptionRules<CallKinds[Call]> 
   recv: transferRules,
 };
 
-const DEFAULT_TIMEOUT_MS = 600_000;
-const DEFAULT_LIMITS: Limits = { timeoutMs: DEFAULT_TIMEOUT_MS, signal: undefined };
+/** Of calls that say nothing, in groups that say nothing. */
+export const DEFAULT_LIMITS: Limits = { timeoutMs: 600_000, signal: undefined };
 
-/** Throws ConfigError for options that the call does not have. */
+/** What the options leave out is the group's. Throws ConfigError for options that the call does not have. */
 export function limitsOf<Call extends keyof CallKinds>(
   call: Call,
   options: CallKinds[Call] | undefined,
+  ofGroup: Limits,
 ): Limits {
-  if (options === undefined) return DEFAULT_LIMITS;
+  if (options === undefined) return ofGroup;
   checkOptions(call, options, rules[call]);
-  const { timeoutMs = DEFAULT_TIMEOUT_MS, signal } = options;
+  const { timeoutMs = ofGroup.timeoutMs, signal } = options;
   return { timeoutMs, signal };
 }

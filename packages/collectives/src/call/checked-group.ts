@@ -20,6 +20,7 @@ import {
   checkTag,
 } from './checks.ts';
 import {
+  DEFAULT_LIMITS,
   limitsOf,
   type AllToAllOptions,
   type Limits,
@@ -51,6 +52,7 @@ export abstract class CheckedGroup implements ProcessGroup {
   readonly worldRanks: readonly number[];
   readonly counters: Counters = new Counters();
   #recording: GroupRecording | undefined;
+  #limits: Limits = DEFAULT_LIMITS;
 
   /** Without `worldRanks` the group is the world. */
   constructor(rank: number, size: number, worldRanks?: readonly number[]) {
@@ -62,6 +64,11 @@ export abstract class CheckedGroup implements ProcessGroup {
   /** Has the calls of this group, and of groups split from it, taken down from now on. */
   recordTo(recording: GroupRecording): void {
     this.#recording = recording;
+  }
+
+  /** Calls of this group, and of groups split from it from now on, have this limit unless they say another. */
+  limitTo(timeoutMs: number): void {
+    this.#limits = { timeoutMs, signal: undefined };
   }
 
   /** Called in program order; must issue the call before it returns. */
@@ -223,12 +230,15 @@ export abstract class CheckedGroup implements ProcessGroup {
   ): Promise<ProcessGroup | undefined> {
     checkNumber('color', color ?? 0);
     checkNumber('key', key);
-    const limits = limitsOf('split', options);
+    const limits = limitsOf('split', options, this.#limits);
     const recording = this.#recording;
     const name = recording?.partName(color) ?? '';
     const part = await this.divide({ color, key }, limits);
-    if (recording !== undefined && part instanceof CheckedGroup) {
-      part.recordTo(recording.part(name, part.rank, part.worldRanks));
+    if (part instanceof CheckedGroup) {
+      part.#limits = this.#limits;
+      if (recording !== undefined) {
+        part.recordTo(recording.part(name, part.rank, part.worldRanks));
+      }
     }
     return part;
   }
@@ -268,7 +278,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     output: Uint8Array,
     options: CallOptions | undefined,
   ): Promise<void> {
-    return this.#run({ record, input, output }, limitsOf(record.operation, options));
+    return this.#run({ record, input, output }, limitsOf(record.operation, options, this.#limits));
   }
 
   #run(call: GroupCall, limits: Limits): Promise<void> {
@@ -285,7 +295,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     checkBuffer(transfer.operation, 'buffer', transfer.buffer);
     checkPeer(transfer.operation, transfer.peer, this.rank, this.size);
     checkTag(transfer.operation, transfer.tag);
-    const limits = limitsOf(transfer.operation, options);
+    const limits = limitsOf(transfer.operation, options, this.#limits);
     this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
     const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
     const done = this.transfer(transfer, limits);

@@ -1,8 +1,9 @@
 import {
   CollectiveAbortedError,
+  CollectiveError,
   CollectiveMismatchError,
   CollectiveTimeoutError,
-  type CollectiveError,
+  ShardwiseError,
 } from '@shardwise/core/spec';
 import { decodeRecord } from './record-codec.ts';
 import { describeCall } from './record.ts';
@@ -32,73 +33,126 @@ export function abortedError(
   return new CollectiveAbortedError(
     {
       asked: `${site.operation} #${site.sequence} on rank ${site.rank}`,
-      found: `${by} ended the group (${cause.reason})`,
-      todo: `Look for the first failure on ${by}`,
+      ...(isBetweenRanks(cause.reason)
+        ? { found: `the group has ended (${cause.reason})`, todo: BETWEEN_RANKS }
+        : {
+            found: `${by} ended the group (${cause.reason})`,
+            todo: `Look for the first failure on ${by}`,
+          }),
     },
     { ...site, abortedBy: cause.rank, reason: cause.reason },
     options,
   );
 }
 
-/** `call` is the description of what was called; `missing` ranks have not come, `slow` ones not finished. */
+/** What two ranks find, or one of them, without knowing which of them is wrong: nobody is named. */
+function isBetweenRanks(reason: string): boolean {
+  return reason.startsWith('CollectiveMismatchError: ') || reason.includes(LOST);
+}
+
+const BETWEEN_RANKS = 'Look at these ranks: which of them is the cause is not known';
+const MAX_NAMED = 16;
+const LOST = 'messages between them were lost';
+
+/** A transport has lost the record of a call of rank `from`, or brought one twice: that of call `found` came instead. */
+export function lostRecordError(
+  site: CallSite,
+  from: number,
+  found: number | undefined,
+): CollectiveError {
+  const { operation, sequence, rank } = site;
+  return new CollectiveError(
+    {
+      asked: `${operation} #${sequence} of rank ${rank} with rank ${from}`,
+      found: `what rank ${from} says of its call #${found} came instead, so ${LOST}`,
+      todo: 'Look at the transport',
+    },
+    { operation, sequence, lostBetween: [from, rank] },
+  );
+}
+
+/**
+ * `call` is the description of what was called; `missing` ranks have not come, `slow` ones not finished, and of
+ * `awaited` ones messages are to come.
+ */
 export function timeoutError(
   site: CallSite,
   call: string,
   timeoutMs: number,
-  ranks: { readonly missing: readonly number[]; readonly slow: readonly number[] },
+  ranks: {
+    readonly missing: readonly number[];
+    readonly slow: readonly number[];
+    readonly awaited?: readonly number[];
+  },
 ): CollectiveError {
+  const { missing, slow, awaited = [] } = ranks;
+  const isAwaiting = missing.length === 0 && awaited.length > 0;
   const who =
-    ranks.missing.length > 0
-      ? `${nameRanks(ranks.missing)} not arrived`
-      : ranks.slow.length > 0
-        ? `${nameRanks(ranks.slow)} arrived but not finished`
-        : 'all ranks have arrived but the data has not';
+    missing.length > 0
+      ? `${nameRanks(missing)} not arrived`
+      : slow.length > 0
+        ? `${nameRanks(slow)} arrived but not finished`
+        : isAwaiting
+          ? `all ranks have arrived, but not the messages to rank ${site.rank} from ${listRanks(awaited)}`
+          : 'all ranks have arrived but the data has not';
   return new CollectiveTimeoutError(
     {
       asked: `${site.operation} #${site.sequence} on rank ${site.rank}, ${call}`,
       found: `after ${timeoutMs} ms ${who}`,
-      todo: 'Check that they run and make the same calls, or raise timeoutMs',
+      todo: isAwaiting
+        ? `Where ${listRanks(awaited)} went on to the next call, messages were lost on the way: look at the transport; else raise timeoutMs`
+        : 'Check that they run and make the same calls, or raise timeoutMs',
     },
     { ...site, timeoutMs, ...ranks },
   );
 }
 
-/** The `pair` of ranks, of those whose encoded records these are, called what does not fit. */
+/**
+ * Ranks called what does not fit, as their encoded records say: who called what. `pair` is the first that was
+ * found, of which alone is told where calls of all ranks differ by right (splits), or there are too many.
+ */
 export function mismatchError(
   site: CallSite,
   records: readonly Float64Array[],
   pair: readonly [number, number],
 ): CollectiveError {
-  const [first, second] = pair;
-  const describe = (rank: number): string => {
-    const record = decodeRecord(records[rank] ?? new Float64Array(0), records.length);
-    return record === undefined ? 'an unknown call' : describeCall(record);
-  };
+  const calls = records.map((fields) => decodeRecord(fields, records.length));
+  const described = calls.map((call) =>
+    call === undefined ? 'an unknown call' : describeCall(call),
+  );
+  const sides = sidesOf(described);
+  const isTold = sides.length <= MAX_SIDES && calls.every((call) => call?.splits === undefined);
+  if (isTold) return callsDifferError(site, sides);
   return callsDifferError(
     site,
-    { rank: first, call: describe(first) },
-    { rank: second, call: describe(second) },
+    pair.map((rank) => ({ ranks: [rank], call: described[rank] ?? 'an unknown call' })),
   );
 }
 
-export interface RankCall {
-  readonly rank: number;
-  /** Description of what the rank called. */
+/** What some ranks called. */
+export interface Side {
+  readonly ranks: readonly number[];
+  /** Description of the call. */
   readonly call: string;
 }
 
-export function callsDifferError(
-  site: CallSite,
-  first: RankCall,
-  second: RankCall,
-): CollectiveError {
+/** `calls`: by rank. */
+export function sidesOf(calls: readonly string[]): readonly Side[] {
+  const ranksOf = Map.groupBy(calls.keys(), (rank) => calls[rank] ?? '');
+  return [...ranksOf].map(([call, ranks]) => ({ ranks, call }));
+}
+
+const MAX_SIDES = 4;
+
+export function callsDifferError(site: CallSite, sides: readonly Side[]): CollectiveError {
+  const [first = { ranks: [], call: '' }, ...others] = sides;
   return new CollectiveMismatchError(
     {
-      asked: `Call #${site.sequence} on rank ${first.rank} is ${first.call}`,
-      found: `on rank ${second.rank} it is ${second.call}`,
+      asked: `Call #${site.sequence} on ${listRanks(first.ranks)} is ${first.call}`,
+      found: others.map(({ ranks, call }) => `on ${listRanks(ranks)} it is ${call}`).join(', '),
       todo: 'Make every rank call the same operations in the same order, with the same sizes and dtypes',
     },
-    { ...site, ranks: [first.rank, second.rank], calls: [first.call, second.call] },
+    { ...site, ranks: sides.map(({ ranks }) => ranks[0]), calls: sides.map(({ call }) => call) },
   );
 }
 
@@ -108,7 +162,13 @@ export function reasonText(reason: unknown): string {
 }
 
 function nameRanks(ranks: readonly number[]): string {
-  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')} ${ranks.length === 1 ? 'has' : 'have'}`;
+  return `${listRanks(ranks)} ${ranks.length === 1 ? 'has' : 'have'}`;
+}
+
+function listRanks(ranks: readonly number[]): string {
+  const named = ranks.slice(0, MAX_NAMED).join(', ');
+  const rest = ranks.length > MAX_NAMED ? ` and ${ranks.length - MAX_NAMED} more` : '';
+  return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}${rest}`;
 }
 
 /** What a transport's pending calls reject with when `rank` has closed it, or has passed on why it must. */
@@ -119,19 +179,31 @@ export function peerClosedError(rank: number, reason: Error | undefined): Collec
   return new CollectiveAbortedError(
     {
       asked: 'A message',
-      found: `rank ${by} of the world closed the transport (${cause.reason})`,
-      todo: `Look for the first failure on rank ${by}`,
+      ...(isBetweenRanks(cause.reason)
+        ? { found: `the transport is closed (${cause.reason})`, todo: BETWEEN_RANKS }
+        : {
+            found: `rank ${by} of the world closed the transport (${cause.reason})`,
+            todo: `Look for the first failure on rank ${by}`,
+          }),
     },
     { abortedBy: by, reason: cause.reason },
   );
 }
 
-/** What made a transport fail, as far as its error says so; else `rank` did. */
+/**
+ * What made a transport fail, as far as its error says so: by `abortedBy`, or by the `rank` of a CollectiveError of
+ * no other kind, which is that of the lost peer. Else `rank` did.
+ */
 export function causeOf(error: unknown, rank: number): AbortCause {
-  if (error instanceof CollectiveAbortedError) {
-    const { abortedBy, reason } = error.fields;
+  if (ShardwiseError.isInstance(error)) {
+    const { abortedBy, reason, rank: lost } = error.fields;
     const isKnown = typeof abortedBy === 'number' || abortedBy === undefined;
-    if (isKnown && typeof reason === 'string') return { rank: abortedBy, reason };
+    if (error.code === 'COLLECTIVE_ABORTED' && isKnown && typeof reason === 'string') {
+      return { rank: abortedBy, reason };
+    }
+    if (error.code === 'COLLECTIVE' && typeof lost === 'number') {
+      return { rank: lost, reason: reasonText(error) };
+    }
   }
   return { rank, reason: reasonText(error) };
 }

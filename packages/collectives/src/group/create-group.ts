@@ -5,6 +5,7 @@ import {
   type ProcessGroup,
   type Transport,
 } from '@shardwise/core/spec';
+import { milliseconds } from '../call/call-options.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
@@ -19,6 +20,10 @@ export interface CreateGroupOptions {
    * ranks, for a CollectiveMismatchError instead of wrong results. Default: true.
    */
   readonly verify?: boolean;
+  /**
+   * Time limit of the calls of this group, and of groups split from it, that say no other. Default: 600,000.
+   */
+  readonly timeoutMs?: number;
   /**
    * By rank, the number of its host: where there are several, what ranks of one host tell each
    * other is cheap. Default: all on one host.
@@ -35,6 +40,7 @@ export interface CreateGroupOptions {
 
 const groupRules: OptionRules<CreateGroupOptions> = {
   verify: option.flag,
+  timeoutMs: milliseconds,
   hosts: option.listOf(option.number),
   algorithm: option.text,
   algorithmTable: option.object('an algorithm table'),
@@ -53,11 +59,13 @@ export function createGroup(transport: Transport, options: CreateGroupOptions = 
     parseAlgorithmSetting(options.algorithm ?? environmentSetting()),
     options.algorithmTable ?? defaultAlgorithmTable,
   );
-  return new TransportGroup(
+  const group = new TransportGroup(
     { transport, members, hosts, id: 0 },
     { verify: options.verify ?? true, reducer: new SimdReducer() },
     choice,
   );
+  if (options.timeoutMs !== undefined) group.limitTo(options.timeoutMs);
+  return group;
 }
 
 /** Browsers have no environment. */

@@ -1,6 +1,6 @@
 import type { Transport } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
-import type { Wire } from '../algorithms/wire.ts';
+import type { Stream, Wire } from '../algorithms/wire.ts';
 import { ranksByHost } from './topology.ts';
 
 /** The collectives' data, the records that ranks compare, and the user's own messages. */
@@ -24,20 +24,77 @@ export const MAX_SPLITS = 1023;
 export const MAX_ID: number = 2 ** 30;
 
 /**
- * The messages of one purpose between the members of a group. Their tags, from `id` * 2^21: data,
- * records, data of stream 1, and from 2^20 on the user's.
+ * So many calls in a row have data of different tags. A message that a transport loses then leaves its call
+ * waiting, and is not taken for that of the next call.
  */
-export function groupWire({ transport, members, hosts, id }: Membership, purpose: Purpose): Wire {
-  const number = purpose === 'data' ? 0 : purpose === 'records' ? 1 : MAX_TAG + purpose.tag;
-  const first = id * 2 * MAX_TAG + number;
-  const tagOf = (stream = 0): number => first + 2 * stream;
+export const CALL_TAGS = 256;
+/** The highest below the user's. */
+const RECORDS = MAX_TAG - 1;
+
+/**
+ * The messages of one purpose between the members of a group. Their tags, from `id` * 2^21: data of the
+ * first CALL_TAGS calls, that of their stream 1, the records, and from 2^20 on the user's.
+ */
+export function groupWire(membership: Membership, purpose: Purpose): Wire {
+  if (purpose === 'data') return callWire(wireEnds(membership), 0);
+  const { transport, members, id } = membership;
+  const tag = firstTag(id) + (purpose === 'records' ? RECORDS : MAX_TAG + purpose.tag);
   return {
-    rank: members.indexOf(transport.rank),
-    size: members.length,
-    hosts: ranksByHost(members.map((member) => hosts[member] ?? 0)),
-    send: (to, bytes, stream) => owned(transport.send(members[to]!, tagOf(stream), bytes)),
-    recv: (from, bytes, stream) => owned(transport.recv(members[from]!, tagOf(stream), bytes)),
+    ...wireEnds(membership).ranks,
+    send: (to, bytes) => owned(transport.send(members[to]!, tag, bytes)),
+    recv: (from, bytes) => owned(transport.recv(members[from]!, tag, bytes)),
   };
+}
+
+/** What the wires of a group's calls have in common. */
+export interface WireEnds {
+  readonly membership: Membership;
+  readonly ranks: Pick<Wire, 'rank' | 'size' | 'hosts'>;
+}
+
+export function wireEnds(membership: Membership): WireEnds {
+  const { transport, members, hosts } = membership;
+  const rank = members.indexOf(transport.rank);
+  const size = members.length;
+  return {
+    membership,
+    ranks: { rank, size, hosts: ranksByHost(members.map((member) => hosts[member] ?? 0)) },
+  };
+}
+
+/** The data of one call. */
+export interface CallWire extends Wire {
+  /** Ranks from whom messages have not come that are awaited, ascending. */
+  readonly awaited: () => readonly number[];
+}
+
+export function callWire({ membership, ranks }: WireEnds, sequence: number): CallWire {
+  const { transport, members, id } = membership;
+  const first = firstTag(id) + (sequence % CALL_TAGS);
+  const tagOf = (stream: Stream = 0): number => first + stream * CALL_TAGS;
+  const awaited = new Map<number, number>();
+  const count = (from: number, messages: number): void => {
+    awaited.set(from, (awaited.get(from) ?? 0) + messages);
+  };
+  return {
+    ...ranks,
+    send: (to, bytes, stream) => owned(transport.send(members[to]!, tagOf(stream), bytes)),
+    recv: (from, bytes, stream) => {
+      const received = transport.recv(members[from]!, tagOf(stream), bytes);
+      const settle = (): void => count(from, -1);
+      count(from, 1);
+      received.then(settle, settle);
+      return received;
+    },
+    awaited: () =>
+      [...awaited]
+        .flatMap(([rank, messages]) => (messages > 0 ? [rank] : []))
+        .sort((a, b) => a - b),
+  };
+}
+
+function firstTag(id: number): number {
+  return id * 2 * MAX_TAG;
 }
 
 /** An algorithm that fails awaits no more, but what it has begun may fail as well. */

@@ -10,11 +10,12 @@ import {
   abortedError,
   callsDifferError,
   causeOf,
+  lostRecordError,
   mismatchError,
+  sidesOf,
   timeoutError,
   type AbortCause,
   type CallSite,
-  type RankCall,
 } from '../call/failure.ts';
 import type { GroupCall } from '../call/group-call.ts';
 import { membersOf } from '../call/members.ts';
@@ -23,8 +24,18 @@ import { describeCall, type Operation } from '../call/record.ts';
 import { Settlement } from '../call/settlement.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 import type { Wire } from '../algorithms/wire.ts';
-import { groupWire, MAX_ID, MAX_SPLITS, type Membership } from './group-wire.ts';
-import { meet, type Meeting } from './meet.ts';
+import {
+  CALL_TAGS,
+  callWire,
+  groupWire,
+  MAX_ID,
+  MAX_SPLITS,
+  wireEnds,
+  type CallWire,
+  type Membership,
+  type WireEnds,
+} from './group-wire.ts';
+import { meet, meetAfter, type Meeting } from './meet.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';
 import { algorithms } from './selection/algorithms.ts';
@@ -37,8 +48,11 @@ export interface GroupSettings {
   readonly reducer: Reducer;
 }
 
-/** How many ranks have come to a call, for the message of a call that ends too late. */
-type Missing = () => readonly number[];
+/** Of a call that ends too late: who has not come, and from whom messages are awaited. */
+interface Late {
+  readonly missing: () => readonly number[];
+  readonly awaited: () => readonly number[];
+}
 
 /**
  * A group whose ranks send each other messages. Ranks meet for a call when it is issued; its data
@@ -48,11 +62,14 @@ export class TransportGroup extends CheckedGroup {
   readonly #membership: Membership;
   readonly #settings: GroupSettings;
   readonly #choice: AlgorithmChoice;
-  readonly #data: Wire;
+  readonly #ends: WireEnds;
   readonly #records: Wire;
   /** Of the collectives that are not done, the last one. */
   #tail: Promise<unknown> | undefined;
+  /** Of the last calls, when they are done: the n-th at n modulo AHEAD. */
+  readonly #recent: (Promise<unknown> | undefined)[] = [];
   #calls = 0;
+  #finished = 0;
   #transfers = 0;
   #splits = 0;
   #ended: AbortCause | undefined;
@@ -63,7 +80,7 @@ export class TransportGroup extends CheckedGroup {
     this.#membership = membership;
     this.#settings = settings;
     this.#choice = choice;
-    this.#data = groupWire(membership, 'data');
+    this.#ends = wireEnds(membership);
     this.#records = groupWire(membership, 'records');
   }
 
@@ -83,16 +100,19 @@ export class TransportGroup extends CheckedGroup {
     const algorithm = this.#choice.algorithmFor(call.record);
     const meeting =
       this.#settings.verify || call.record.operation === 'split'
-        ? meet(this.#records, call.record, numberOf(algorithm))
+        ? this.#meet(call, algorithm, site)
         : undefined;
-    const done = this.#carryOut(call, algorithm, site, meeting, this.#tail);
+    const wire = callWire(this.#ends, site.sequence);
+    const done = this.#carryOut({ call, algorithm, site, wire, meeting, before: this.#tail });
     const settle = (): void => {
+      this.#finished += 1;
       if (this.#tail === tail) this.#tail = undefined;
     };
     const tail = done.then(settle, settle);
     this.#tail = tail;
-    const missing = meeting?.missing ?? (() => []);
-    return this.#limit(done, site, () => describeCall(call.record), missing, limits);
+    this.#recent[site.sequence % AHEAD] = tail;
+    const late = { missing: meeting?.missing ?? (() => []), awaited: wire.awaited };
+    return this.#limit(done, site, () => describeCall(call.record), late, limits);
   }
 
   protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
@@ -103,7 +123,7 @@ export class TransportGroup extends CheckedGroup {
     const done =
       operation === 'send' ? wire.send(peer, buffer.bytes) : wire.recv(peer, buffer.bytes);
     const call = (): string => `${operation}(peer ${peer}, tag ${tag}, ${describeBuffer(buffer)})`;
-    return this.#limit(done, site, call, () => [peer], limits);
+    return this.#limit(done, site, call, { missing: () => [peer], awaited: () => [] }, limits);
   }
 
   protected override async divide(
@@ -122,19 +142,24 @@ export class TransportGroup extends CheckedGroup {
     return new TransportGroup({ transport, members, hosts, id }, this.#settings, choice);
   }
 
-  async #carryOut(
-    call: GroupCall,
-    algorithm: Algorithm,
-    site: CallSite,
-    meeting: Meeting | undefined,
-    before: Promise<unknown> | undefined,
-  ): Promise<void> {
+  /**
+   * No rank is at a call while another one is AHEAD calls behind: the data of both would have one tag, and what
+   * is lost of the one be filled by the other.
+   */
+  #meet({ record }: GroupCall, algorithm: Algorithm, { sequence }: CallSite): Meeting {
+    const begin = (): Meeting =>
+      meet(this.#records, record, { algorithm: numberOf(algorithm), sequence });
+    if (sequence - this.#finished < AHEAD) return begin();
+    return meetAfter(this.#recent[sequence % AHEAD], begin);
+  }
+
+  async #carryOut({ call, algorithm, site, wire, meeting, before }: Issued): Promise<void> {
     const agreed = this.#agree(call, site, meeting);
     const options = { reducer: this.#settings.reducer, agreed };
     const isShort = call.input.byteLength <= EAGER_BYTES;
     if (before === undefined && algorithm.beginsEarly && isShort) {
       // Its data may go along with the records, as it changes nothing before they have agreed.
-      const done = algorithm.run(this.#data, call, options);
+      const done = algorithm.run(wire, call, options);
       done.catch(() => {});
       await agreed;
       call.onStarted?.();
@@ -145,22 +170,23 @@ export class TransportGroup extends CheckedGroup {
     await before;
     if (this.#ended !== undefined) throw abortedError(site, this.#ended);
     call.onStarted?.();
-    await algorithm.run(this.#data, call, options);
+    await algorithm.run(wire, call, options);
   }
 
   /** Settles when all ranks are known to make this call. */
   async #agree(call: GroupCall, site: CallSite, meeting: Meeting | undefined): Promise<void> {
     if (meeting === undefined) return;
-    const { records, algorithms: chosen } = await meeting.met;
+    const { records, algorithms: chosen, sequences } = await meeting.met;
+    const lost = sequences.findIndex((sequence) => sequence !== site.sequence);
+    // Ranks that do not compare their calls may have made more or fewer of them.
+    if (lost >= 0 && this.#settings.verify) throw lostRecordError(site, lost, sequences[lost]);
     const pair = findMismatch(records);
     if (pair !== undefined) throw mismatchError(site, records, pair);
-    const other = chosen.findIndex((number) => number !== chosen[0]);
-    if (other > 0) {
-      const by = (rank: number): RankCall => ({
-        rank,
-        call: `${describeCall(call.record)} by ${nameOf(call.record.operation, chosen[rank])}`,
-      });
-      throw callsDifferError(site, by(0), by(other));
+    if (chosen.some((number) => number !== chosen[0])) {
+      const how = chosen.map(
+        (number) => `${describeCall(call.record)} by ${nameOf(call.record.operation, number)}`,
+      );
+      throw callsDifferError(site, sidesOf(how));
     }
     call.onMet?.(records.flatMap((fields) => decodeRecord(fields, this.size) ?? []));
   }
@@ -170,14 +196,18 @@ export class TransportGroup extends CheckedGroup {
     done: Promise<void>,
     site: CallSite,
     call: () => string,
-    missing: Missing,
+    late: Late,
     limits: Limits,
   ): Promise<void> {
     const settlement = new Settlement(limits, (reason) => this.#fail(toError(reason)));
     const { timeoutMs } = settlement;
     const timer = setTimeout(
       () => {
-        const error = timeoutError(site, call(), timeoutMs, { missing: missing(), slow: [] });
+        const error = timeoutError(site, call(), timeoutMs, {
+          missing: late.missing(),
+          slow: [],
+          awaited: late.awaited(),
+        });
         settlement.reject(error);
         this.#fail(error);
       },
@@ -201,11 +231,13 @@ export class TransportGroup extends CheckedGroup {
   #failed(error: unknown, site: CallSite): Error {
     const own = this.#membership.transport.rank;
     const isMismatch = ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_MISMATCH';
+    const isLoss = ShardwiseError.isInstance(error) && 'lostBetween' in error.fields;
     const cause = this.#ended ?? causeOf(error, own);
     this.#ended ??= cause;
     // Of a mismatch in a collective every rank learns by itself, of one in a message the sender does not.
-    if (isMismatch && site.operation === 'recv') this.#membership.transport.close(error);
-    return isMismatch ? error : abortedError(site, cause, { cause: error });
+    const isUnknown = isLoss || (isMismatch && site.operation === 'recv');
+    if (isUnknown) this.#membership.transport.close(error);
+    return isMismatch || isLoss ? error : abortedError(site, cause, { cause: error });
   }
 
   #fail(error: Error): void {
@@ -215,6 +247,17 @@ export class TransportGroup extends CheckedGroup {
   }
 }
 
+interface Issued {
+  readonly call: GroupCall;
+  readonly algorithm: Algorithm;
+  readonly site: CallSite;
+  readonly wire: CallWire;
+  readonly meeting: Meeting | undefined;
+  readonly before: Promise<unknown> | undefined;
+}
+
+/** The data of a call may go along with its records, which is one call more. */
+const AHEAD = CALL_TAGS - 1;
 /** What a peer that has not made the call yet can well keep. */
 const EAGER_BYTES = 1 << 20;
 const MAX_TIMER_MS = 2 ** 31 - 1;

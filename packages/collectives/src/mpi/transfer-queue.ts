@@ -114,11 +114,10 @@ export class TransferQueue {
   #differ(pending: Pending, much: 'more' | 'less'): void {
     const { peer, tag } = pending.transfer;
     const { rank } = this.#wire;
-    const error = callsDifferError(
-      this.#site(pending),
-      { rank: peer, call: `send(to ${rank}, tag ${tag}, ${much})` },
-      { rank, call: describe(pending.transfer) },
-    );
+    const error = callsDifferError(this.#site(pending), [
+      { ranks: [peer], call: `send(to ${rank}, tag ${tag}, ${much})` },
+      { ranks: [rank], call: describe(pending.transfer) },
+    ]);
     pending.settlement.reject(error);
     this.#abort(error);
   }

@@ -2,6 +2,7 @@ import type { Limits } from '../call/call-options.ts';
 import {
   abortedError,
   mismatchError,
+  reasonText,
   timeoutError,
   type AbortCause,
   type CallSite,
@@ -309,7 +310,7 @@ export class CollectiveQueue {
     if (pair === undefined) return true;
     const error = mismatchError(this.#site(call.record, sequence), records, pair);
     settlement.reject(error);
-    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: error.message });
+    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
     return false;
   }
 

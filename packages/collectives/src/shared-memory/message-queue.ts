@@ -4,6 +4,7 @@ import type { Transfer } from '../call/checked-group.ts';
 import {
   abortedError,
   callsDifferError,
+  reasonText,
   timeoutError,
   type AbortCause,
   type CallSite,
@@ -287,15 +288,14 @@ export class MessageQueue {
     const { operation, peer, tag } = pending.transfer;
     const isSend = operation === 'send';
     const [from, to] = isSend ? [this.#lanes.rank, peer] : [peer, this.#lanes.rank];
-    const error = callsDifferError(
-      this.#site(pending),
-      { rank: from, call: `send(to ${to}, tag ${tag}, ${sent})` },
-      { rank: to, call: `recv(from ${from}, tag ${tag}, ${wanted})` },
-    );
+    const error = callsDifferError(this.#site(pending), [
+      { ranks: [from], call: `send(to ${to}, tag ${tag}, ${sent})` },
+      { ranks: [to], call: `recv(from ${from}, tag ${tag}, ${wanted})` },
+    ]);
     this.#drop(pending);
     pending.settlement.reject(error);
     if (!pending.endsGroup) return;
-    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: error.message });
+    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
   }
 
   #drop(pending: PendingTransfer): void {

@@ -6,14 +6,22 @@ import type { CallOptions } from './process-group.ts';
  * call's time is over or its signal is given, it closes the transport with that error, on which this
  * rank's pending calls and those of its peers must reject. A transport that is used without a group may
  * look at `options`, or leave them. What it must notice by itself is a peer that is lost: calls that
- * wait for it reject, with CollectiveError that names it.
+ * wait for it reject.
+ *
+ * Its errors are of these kinds, so that a group can tell who is the cause:
+ * - a peer that is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer;
+ * - a peer that has closed it: `peerClosedError(rank, reason)` of @shardwise/collectives, also without reason;
+ * - a message of another length than its receiver expects: CollectiveMismatchError.
+ *
+ * It need not tell the group of messages that it loses, but a group can do no more than fail at its time limit
+ * where data of its calls is lost, and does not notice lost messages of `send`.
  */
 export interface Transport {
   readonly rank: number;
   readonly size: number;
   /** Settles when `bytes` may be reused, which may be before they have arrived. */
   send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
-  /** Fills `bytes`; rejects where the message that arrives has another length. */
+  /** Fills `bytes`; rejects with CollectiveMismatchError where the message that arrives has another length. */
   recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
   /**
    * With a reason: every pending and later call fails, here and on the peers, with an error that has its

@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { canRecordCalls } from '@shardwise/collectives';
+import { canRecordCalls, limitCalls } from '@shardwise/collectives';
 import {
   type Backend,
   checkOptions,
@@ -21,6 +21,11 @@ export interface InitOptions {
    * suits how this rank was started.
    */
   readonly group?: ProcessGroup;
+  /**
+   * Time limit of the group's calls, and of those of its parts, that say no other: after it a call rejects with
+   * CollectiveTimeoutError naming the ranks that have not come. Default: the group's, else 600,000.
+   */
+  readonly timeoutMs?: number;
   /** Computes this rank's tensors. Default: `cpu()`, over the memory that the ranks share. */
   readonly device?: Backend;
 }
@@ -28,6 +33,10 @@ export interface InitOptions {
 const initRules: OptionRules<InitOptions> = {
   device: option.object('a backend, as await cpu()'),
   group: option.object('a process group'),
+  timeoutMs: {
+    fits: option.positive.fits,
+    is: 'a number of milliseconds above 0 (Infinity: without limit)',
+  },
 };
 
 /** The mesh axis of a world whose script makes no mesh of its own. */
@@ -48,6 +57,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
   const host = await findHost(options.group);
   const joined = await host.join();
   const { group, arena } = joined;
+  if (options.timeoutMs !== undefined) limitCalls(group, options.timeoutMs);
   let runDirectory: string | undefined;
   // Before its first call, which may be the one that asks for the directory.
   if (host.isRecorded && canRecordCalls(group))

@@ -1,0 +1,28 @@
+import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
+import { milliseconds } from './call-options.ts';
+import { CheckedGroup } from './checked-group.ts';
+
+/**
+ * From now on the calls of this group, and of the groups that are split from it, have this time limit unless
+ * they say another: of groups of every kind that are made here. Each rank may have its own. Throws ConfigError.
+ */
+export function limitCalls(group: ProcessGroup, timeoutMs: number): void {
+  if (!milliseconds.fits(timeoutMs)) {
+    throw refusal(timeoutMs, `it is not ${milliseconds.is}`, 'Pass one');
+  }
+  if (!(group instanceof CheckedGroup)) {
+    throw refusal(
+      timeoutMs,
+      'it is of another kind than those made here',
+      'Set the limit where the group is made',
+    );
+  }
+  group.limitTo(timeoutMs);
+}
+
+function refusal(timeoutMs: unknown, found: string, todo: string): ConfigError {
+  return new ConfigError(
+    { asked: `timeoutMs ${String(timeoutMs)} for the calls of a group`, found, todo },
+    { timeoutMs },
+  );
+}
