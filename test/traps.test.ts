@@ -569,6 +569,16 @@ describe('strategies', () => {
     await expect(step).rejects.toThrow(/2 of 4 parameters got no gradient.*1\.bias, 1\.weight/);
   });
 
+  it.each(['ddp', 'fsdp'])(
+    'ranks with other numbers of backward passes in a step are told so, and not averaged with those of a later one: %s',
+    async (data) => {
+      const url = new URL('./ranks/uneven-passes.ts', import.meta.url);
+      const world = createThreadsWorld({ size: 2 });
+      const texts = z.array(z.string()).parse(await spawnRanks(2, url, { world, data }));
+      for (const text of texts) expect(text).toMatch(/pass 2\).*pass 1\)|pass 1\).*pass 2\)/s);
+    },
+  );
+
   describe('on two ranks', () => {
     let ranks: readonly z.infer<typeof found>[] = [];
     beforeAll(async () => {

@@ -46,6 +46,7 @@ function allReduceOf(elements: number, dtype: DType = 'f32', reduce: ReduceOp = 
     root: undefined,
     reduce,
     splits: undefined,
+    pass: undefined,
     member: undefined,
   };
 }

@@ -79,6 +79,7 @@ export async function play(run: Run, reducer: Reducer): Promise<Outcome> {
     elements: run.elements,
     root,
     reduce: reduces || operation === 'reduceScatter' ? op : undefined,
+    pass: undefined,
     member: undefined,
   };
   await Promise.all(

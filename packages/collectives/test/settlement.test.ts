@@ -66,6 +66,7 @@ const none = {
   root: undefined,
   reduce: undefined,
   splits: undefined,
+  pass: undefined,
   member: undefined,
 };
 const records: readonly CallRecord[] = [

@@ -11,7 +11,7 @@ const add = (...inputs: number[]): Value => ({ ...base, op: 'add', inputs });
 const reduced = (of: number): Value => ({
   ...base,
   op: 'allReduce',
-  params: { axis: 'dp', size: 2, rank: 0, reduce: 'sum', to: 'replicate', bucket: -1 },
+  params: { axis: 'dp', size: 2, rank: 0, reduce: 'sum', to: 'replicate', bucket: -1, pass: 0 },
   inputs: [of],
 });
 const flat = (of: number): Value => ({

@@ -24,7 +24,7 @@ const gather = (of: number): Value => ({
 
 const scatter = (of: number): Value => ({
   op: 'reduceScatter',
-  params: { ...axis, dim: 0, reduce: 'sum' },
+  params: { ...axis, dim: 0, reduce: 'sum', pass: 0 },
   inputs: [of],
   shape: [128, 256],
   dtype: 'f32',

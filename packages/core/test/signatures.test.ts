@@ -134,10 +134,13 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   rmsNormInputGrad: rates,
   rmsNormWeightGrad: rates,
   allReduce: [
-    ...axes.map((each) => ({ ...each, reduce: 'sum', to: 'replicate', bucket: -1 }) as const),
-    { ...axis, reduce: 'avg', to: 'replicate', bucket: -1 },
-    { ...axis, reduce: 'sum', to: 'invariant', bucket: -1 },
-    { ...axis, reduce: 'sum', to: 'replicate', bucket: 0 },
+    ...axes.map(
+      (each) => ({ ...each, reduce: 'sum', to: 'replicate', bucket: -1, pass: 0 }) as const,
+    ),
+    { ...axis, reduce: 'avg', to: 'replicate', bucket: -1, pass: 0 },
+    { ...axis, reduce: 'sum', to: 'invariant', bucket: -1, pass: 0 },
+    { ...axis, reduce: 'sum', to: 'replicate', bucket: 0, pass: 0 },
+    { ...axis, reduce: 'sum', to: 'replicate', bucket: -1, pass: 1 },
   ],
   allGather: [
     ...axes.map((each) => ({ ...each, dim: 0, to: 'replicate' }) as const),
@@ -145,9 +148,9 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
     { ...axis, dim: 0, to: 'invariant' },
   ],
   reduceScatter: [
-    ...axes.map((each) => ({ ...each, dim: 0, reduce: 'sum' }) as const),
-    { ...axis, dim: 1, reduce: 'sum' },
-    { ...axis, dim: 0, reduce: 'avg' },
+    ...axes.map((each) => ({ ...each, dim: 0, reduce: 'sum', pass: 0 }) as const),
+    { ...axis, dim: 1, reduce: 'sum', pass: 0 },
+    { ...axis, dim: 0, reduce: 'avg', pass: 0 },
   ],
   allToAll: [
     ...axes.map((each) => ({ ...each, splitDim: 0, concatDim: 1 })),

@@ -34,7 +34,8 @@ export function checkPlan(plan: Plan): void {
   const names = new Set(plan.parameters.map(({ name }) => name));
   for (const { operation, axis, parameters, bytes, redistribution } of plan.collectives) {
     const what = `the collective ${operation}`;
-    requireAxes(what, [axis]);
+    // Neighbours along an axis are an axis of their own, as dp/2.
+    requireAxes(what, [axis.split('/')[0] ?? axis]);
     const unknown = parameters.find((name) => !names.has(name));
     if (unknown !== undefined && redistribution === undefined) {
       throw planError(plan, what, `the parameter '${unknown}'`, 'Name parameters of the plan');

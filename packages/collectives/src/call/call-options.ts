@@ -41,7 +41,11 @@ export const milliseconds: OptionRule<number> = {
 };
 const signal: OptionRule<AbortSignal> = option.object('an AbortSignal');
 
-export const callRules: OptionRules<CallOptions> = { timeoutMs: milliseconds, signal };
+export const callRules: OptionRules<CallOptions> = {
+  timeoutMs: milliseconds,
+  signal,
+  pass: option.count,
+};
 const inputRules: OptionRules<InputOptions> = { ...callRules, input: option.object('a buffer') };
 const splits = option.listOf(option.number);
 // Tags and splits are checked against the group's limits later.

@@ -86,7 +86,7 @@ export abstract class CheckedGroup implements ProcessGroup {
       const elements = checkBuffer('allReduce', 'buffer', buffer);
       checkReduce('allReduce', op, buffer.dtype);
       fillFrom('allReduce', options?.input, buffer);
-      const record = recordOf('allReduce', { buffer, elements, reduce: op });
+      const record = recordOf('allReduce', { buffer, elements, reduce: op, pass: options?.pass });
       return this.#start(record, buffer.bytes, buffer.bytes, options);
     });
   }
@@ -118,7 +118,7 @@ export abstract class CheckedGroup implements ProcessGroup {
         this,
       );
       checkReduce('reduceScatter', op, input.dtype);
-      const record = recordOf('reduceScatter', { buffer: output, reduce: op });
+      const record = recordOf('reduceScatter', { buffer: output, reduce: op, pass: options?.pass });
       return this.#start(record, input.bytes, output.bytes, options);
     });
   }
@@ -331,6 +331,7 @@ function recordOf(
     readonly elements?: number;
     readonly root?: number;
     readonly reduce?: ReduceOp;
+    readonly pass?: number | undefined;
   },
 ): CallRecord {
   const { buffer } = call;
@@ -342,6 +343,7 @@ function recordOf(
       (buffer === undefined ? 0 : buffer.bytes.byteLength / dtypes[buffer.dtype].bytes),
     root: call.root,
     reduce: call.reduce,
+    pass: call.pass,
     splits: undefined,
     member: undefined,
   };

@@ -5,7 +5,16 @@ import { operations, type CallRecord } from './record.ts';
  * f64 numbers of an encoded record. The first ones must be equal on all ranks; a peer that compares
  * them needs no more than one line of its cache. `call` is all small numbers in one.
  */
-const Field = { call: 0, elements: 1, factor: 2, color: 3, key: 4, channel: 5, splits: 6 } as const;
+const Field = {
+  call: 0,
+  elements: 1,
+  factor: 2,
+  pass: 3,
+  color: 4,
+  key: 5,
+  channel: 6,
+  splits: 7,
+} as const;
 const COMPARED: number = Field.color;
 
 const reduceNames = ['sum', 'avg', 'product', 'min', 'max', 'and', 'or', 'xor'] as const;
@@ -28,6 +37,7 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
   fields[Field.call] = small + RADIX ** 3 * (root + 1);
   fields[Field.elements] = record.elements;
   fields[Field.factor] = typeof reduce === 'object' ? reduce.premultipliedSum : 0;
+  fields[Field.pass] = record.pass ?? 0;
   if (member !== undefined) {
     fields[Field.color] = member.color ?? Number.NaN;
     fields[Field.key] = member.key;
@@ -41,7 +51,8 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
 
 /** Undefined for numbers that no call is encoded to: those of a foreign peer. */
 export function decodeRecord(fields: Float64Array, size: number): CallRecord | undefined {
-  const [call = -1, elements = 0, factor = 0, color = Number.NaN, key = 0, channel = -1] = fields;
+  const [call = -1, elements = 0, factor = 0, pass = 0, color = Number.NaN] = fields;
+  const [key = 0, channel = -1] = fields.subarray(Field.key);
   const name = operations[operationCode(call)];
   if (name === undefined) return undefined;
   const digit = (place: number): number => Math.floor(call / RADIX ** place) % RADIX;
@@ -52,6 +63,7 @@ export function decodeRecord(fields: Float64Array, size: number): CallRecord | u
     elements,
     root: root < 0 ? undefined : root,
     reduce: decodeReduce(digit(2) - 1, factor),
+    pass: pass === 0 ? undefined : pass,
     splits:
       name === 'allToAll'
         ? {

@@ -25,6 +25,8 @@ export interface CallRecord {
   readonly elements: number;
   readonly root: number | undefined;
   readonly reduce: ReduceOp | undefined;
+  /** Which backward pass since the last update; undefined: of none. */
+  readonly pass: number | undefined;
   /** Elements to each rank and from each rank; allToAll only. */
   readonly splits: Splits | undefined;
   /** Split only: this rank's colour (undefined: in no group) and key, which may differ. */
@@ -54,6 +56,7 @@ export function describeCall(record: CallRecord): string {
       `splits [${record.splits.input.join(', ')}] -> [${record.splits.output.join(', ')}]`,
     );
   }
+  if (record.pass !== undefined) parts.push(`pass ${record.pass}`);
   return `${record.operation}(${parts.join(', ')})`;
 }
 

@@ -1,7 +1,7 @@
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import type { DType } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
-import type { ProcessGroup, TypedBytes } from '../spec/process-group.ts';
+import type { CallOptions, ProcessGroup, TypedBytes } from '../spec/process-group.ts';
 import type { CollectiveValue } from './values.ts';
 
 /** Host bytes of a device buffer, and how to bring changes back. */
@@ -55,7 +55,7 @@ async function communicate(
   switch (op) {
     case 'allReduce':
       copyInto(source, target);
-      await group.allReduce(target.typed, params.reduce);
+      await group.allReduce(target.typed, params.reduce, passOf(params));
       break;
     case 'broadcast':
       copyInto(source, target);
@@ -70,7 +70,7 @@ async function communicate(
       await group.allGather(source.typed, target.typed);
       break;
     case 'reduceScatter':
-      await group.reduceScatter(source.typed, target.typed, params.reduce);
+      await group.reduceScatter(source.typed, target.typed, params.reduce, passOf(params));
       break;
     case 'allToAll':
       await group.allToAll(source.typed, target.typed);
@@ -85,6 +85,10 @@ async function communicate(
       collective satisfies never;
   }
   target.commit();
+}
+
+function passOf({ pass }: { readonly pass: number }): CallOptions {
+  return pass === 0 ? {} : { pass };
 }
 
 function copyInto(source: HostView, target: HostView): void {

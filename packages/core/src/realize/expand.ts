@@ -196,9 +196,9 @@ function gatherAlong(x: Node, params: Node<'allGather'>['params']): Node {
 }
 
 function scatterAlong(x: Node, params: Node<'reduceScatter'>['params']): Node {
-  if (params.dim === 0) return reduceScatter(x, params, 0, params.reduce);
+  if (params.dim === 0) return reduceScatter(x, params, 0, params.reduce, params.pass);
   const parts = moveDim(splitDim(x, params.dim, params.size), params.dim, 0);
-  const mine = reduceScatter(parts, params, 0, params.reduce);
+  const mine = reduceScatter(parts, params, 0, params.reduce, params.pass);
   return reshape(mine, mine.shape.slice(1));
 }
 

@@ -162,6 +162,7 @@ function bucketFrom(graph: ValueGraph, id: number): number[] {
   for (let next = id + 1; next < graph.values.length; next++) {
     const value = graph.values[next];
     if (value?.op !== 'allReduce' || value.params.bucket !== first.params.bucket) break;
+    if (value.params.pass !== first.params.pass) break;
     if (value.params.axis !== first.params.axis || value.dtype !== first.dtype) break;
     group.push(next);
   }

@@ -188,16 +188,24 @@ export interface CompositeParams {
 
 /** Collectives of the graph: run by a process group, between the segments that a backend runs. */
 export interface CollectiveParams {
-  /** partial -> `to`. `bucket` groups all-reduces that travel as one message. Shape: N -> N. */
+  /**
+   * partial -> `to`. `bucket` groups all-reduces that travel as one message; `pass`: of CallOptions, 0: none.
+   * Shape: N -> N.
+   */
   allReduce: AxisParams & {
     readonly reduce: 'sum' | 'avg';
     readonly to: 'replicate' | 'invariant';
     readonly bucket: number;
+    readonly pass: number;
   };
   /** varying -> `to`; shards concatenate along `dim` in rank order. Shape: [.., D, ..] -> [.., size*D, ..]. */
   allGather: AxisParams & { readonly dim: number; readonly to: 'replicate' | 'invariant' };
-  /** partial -> varying. Shape: [.., size*D, ..] -> [.., D, ..]. */
-  reduceScatter: AxisParams & { readonly dim: number; readonly reduce: 'sum' | 'avg' };
+  /** partial -> varying; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
+  reduceScatter: AxisParams & {
+    readonly dim: number;
+    readonly reduce: 'sum' | 'avg';
+    readonly pass: number;
+  };
   /** varying -> varying: splits `splitDim` over ranks, concatenates what arrives along `concatDim`. */
   allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
   /** varying -> replicate: everyone gets root's value. Shape: N -> N. */

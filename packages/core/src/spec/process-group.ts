@@ -23,6 +23,11 @@ export interface CallOptions {
   /** After this the call rejects with a CollectiveTimeoutError that names the ranks that are missing. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
+  /**
+   * Which backward pass since the last update a collective belongs to, from 1: ranks must agree on it as on the
+   * operation, so that gradients of different passes are not mixed. Not of send and recv.
+   */
+  readonly pass?: number;
 }
 
 export interface InputOptions extends CallOptions {

@@ -23,12 +23,15 @@ export interface AllReduceOptions {
   readonly to?: 'replicate' | 'invariant';
   /** All-reduces that follow each other with one bucket number (0 or more) travel as one message. */
   readonly bucket?: number;
+  /** Which backward pass since the last update it belongs to, from 1: ranks must agree on it. Default: none. */
+  readonly pass?: number;
 }
 
 const allReduceRules: OptionRules<AllReduceOptions> = {
   reduce: option.oneOf('sum', 'avg'),
   to: option.oneOf('replicate', 'invariant'),
   bucket: option.count,
+  pass: option.count,
 };
 
 /** partial -> replicate (or invariant). Shape: N -> N. */
@@ -49,12 +52,13 @@ export function allGather(
   );
 }
 
-/** partial -> varying. Shape: [.., size*D, ..] -> [.., D, ..]. */
+/** partial -> varying; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
 export function reduceScatter(
   x: Tensor,
   axis: string,
   dim: number,
   reduction: 'sum' | 'avg' = 'sum',
+  pass = 0,
 ): Tensor {
   return new Tensor(
     build.reduceScatter(
@@ -62,6 +66,7 @@ export function reduceScatter(
       axisParams(axis),
       normalizeDim('reduceScatter', dim, x.ndim),
       reduction,
+      pass,
     ),
   );
 }

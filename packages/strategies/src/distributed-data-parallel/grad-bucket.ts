@@ -4,6 +4,7 @@ export interface GradBucketOptions {
   readonly index: number;
   readonly isLast: boolean;
   readonly axis: string;
+  readonly pass: number;
   readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
   readonly gradients: readonly Tensor[];
@@ -17,6 +18,8 @@ export class GradBucket {
   readonly isLast: boolean;
   /** The mesh axis over which gradients are averaged. */
   readonly axis: string;
+  /** Which backward pass since the last update it is of, from 1; 0 where ranks do not count them alike (join). */
+  readonly pass: number;
   /** Of the parameters, in the model. */
   readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
@@ -24,10 +27,11 @@ export class GradBucket {
   readonly gradients: readonly Tensor[];
   #buffer: Tensor | null = null;
 
-  constructor({ index, isLast, axis, names, parameters, gradients }: GradBucketOptions) {
+  constructor({ index, isLast, axis, pass, names, parameters, gradients }: GradBucketOptions) {
     this.index = index;
     this.isLast = isLast;
     this.axis = axis;
+    this.pass = pass;
     this.names = names;
     this.parameters = parameters;
     this.gradients = gradients;

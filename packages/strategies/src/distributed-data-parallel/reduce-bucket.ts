@@ -6,9 +6,9 @@ import type { GradBucket } from './grad-bucket.ts';
  * must have been written before. Shapes: N -> N each.
  */
 export function reduceBucket(
-  { axis, index }: GradBucket,
+  { axis, index, pass }: GradBucket,
   values: readonly Tensor[],
   reduce: 'sum' | 'avg',
 ): Tensor[] {
-  return values.map((value) => allReduce(value, axis, { reduce, bucket: index }));
+  return values.map((value) => allReduce(value, axis, { reduce, bucket: index, pass }));
 }

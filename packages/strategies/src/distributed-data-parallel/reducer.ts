@@ -10,6 +10,7 @@ import {
   type Update,
   zeros,
 } from '@shardwise/core';
+import { PassCount } from '../pass-count.ts';
 import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
 import { assignBuckets, type BucketItem } from './buckets.ts';
@@ -70,6 +71,7 @@ export class Reducer {
   #order: readonly number[];
   #buckets: readonly (readonly number[])[];
   #pass: Pass | null = null;
+  readonly #passes = new PassCount();
   /** The next pass that other ranks have been told of; null where they need not be. */
   #announced: 'none' | 'one' | null = null;
 
@@ -135,6 +137,7 @@ export class Reducer {
 
   /** Takes part in a pass of the other ranks, with gradients of zeros. */
   shadow(): void {
+    this.#passes.reset();
     for (const { gradient } of this.#leaves) gradient.clear();
     this.#used.beginPassOfOthers();
     this.#buckets.forEach((bucket, index) => this.#launch(bucket, index));
@@ -174,6 +177,9 @@ export class Reducer {
     if (this.#pass === null) {
       this.#trained.check();
       if (this.enabled) this.#takeAnnounced();
+      // Inside join, ranks without a batch do not know of updates.
+      if (this.#announced !== null) this.#passes.reset();
+      else if (this.enabled) this.#passes.next();
       this.#pass = { sends: this.enabled, awaited: new Map(), launched: 0 };
       queueAfterBackward((completed) => this.#finish(completed));
       this.#used.beginPass();
@@ -210,6 +216,7 @@ export class Reducer {
         index: number,
         isLast: number === this.#buckets.length - 1,
         axis: this.#options.axis,
+        pass: this.#passes.current,
         names: leaves.map(({ name }) => name),
         parameters: leaves.map(({ parameter }) => parameter),
         gradients: indices.map((index) => this.#localOf(index)),
@@ -243,6 +250,7 @@ export class Reducer {
   #checkUpdate(index: number, update: Update): void {
     this.#trained.check();
     this.#arrivals?.settle();
+    this.#passes.reset();
     if (update.takesLocalGradients) return;
     if (this.#leaves[index]?.gradient.local.isEmpty === false) throw this.#localError(update);
     this.#used.check(index, update);

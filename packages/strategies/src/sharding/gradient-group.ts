@@ -87,8 +87,9 @@ export class GradientGroup {
   }
 
   #average(padded: Tensor, axis: string): Tensor {
-    const part = reduceScatter(padded, axis, 0, 'avg');
+    const { pass } = this.#reducer;
+    const part = reduceScatter(padded, axis, 0, 'avg', pass);
     if (this.#replicas === undefined) return part;
-    return allReduce(part, this.#replicas, { reduce: 'avg' });
+    return allReduce(part, this.#replicas, { reduce: 'avg', pass });
   }
 }

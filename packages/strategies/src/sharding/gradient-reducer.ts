@@ -5,6 +5,7 @@ import {
   TensorStateError,
   type Update,
 } from '@shardwise/core';
+import { PassCount } from '../pass-count.ts';
 import { RankAgreement } from '../rank-agreement.ts';
 import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
@@ -29,6 +30,7 @@ export class GradientReducer {
   readonly #agreement: RankAgreement;
   #reduced: string[] = [];
   #isUnderWay = false;
+  readonly #passes = new PassCount();
 
   constructor({ axis, replicas }: GradientReducerOptions) {
     this.#axis = axis;
@@ -45,10 +47,16 @@ export class GradientReducer {
     return group;
   }
 
+  /** Which backward pass since the last update is reduced, from 1. */
+  get pass(): number {
+    return this.#passes.current;
+  }
+
   /** A backward pass comes to one of the groups. */
   expect(): void {
     if (this.#isUnderWay) return;
     this.#isUnderWay = true;
+    if (this.enabled) this.#passes.next();
     queueAfterBackward((completed) => this.#end(completed));
   }
 
@@ -66,6 +74,7 @@ export class GradientReducer {
 
   #check(part: ShardedPart, { leaves }: Update): void {
     if (this.#agreement.differingRank() !== undefined) throw this.#difference();
+    this.#passes.reset();
     if (!part.waits) return;
     const updated = [...this.#names].filter(([each]) => leaves.has(each));
     const waiting = updated.filter(([each]) => each.waits).map(([, name]) => name);

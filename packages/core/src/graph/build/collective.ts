@@ -5,12 +5,17 @@ import { createNode, type Node } from '../node.ts';
 export function allReduce(
   x: Node,
   axis: AxisParams,
-  options: { reduce?: 'sum' | 'avg'; to?: 'replicate' | 'invariant'; bucket?: number } = {},
+  options: {
+    reduce?: 'sum' | 'avg';
+    to?: 'replicate' | 'invariant';
+    bucket?: number;
+    pass?: number;
+  } = {},
 ): Node {
-  const { reduce = 'sum', to = 'replicate', bucket = -1 } = options;
+  const { reduce = 'sum', to = 'replicate', bucket = -1, pass = 0 } = options;
   return createNode(
     'allReduce',
-    { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket },
+    { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket, pass },
     [x],
   );
 }
@@ -33,10 +38,11 @@ export function reduceScatter(
   axis: AxisParams,
   dim: number,
   reduce: 'sum' | 'avg' = 'sum',
+  pass = 0,
 ): Node {
   return createNode(
     'reduceScatter',
-    { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce },
+    { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce, pass },
     [x],
   );
 }
