@@ -4,6 +4,7 @@ import type { KeepPart } from './nn/parameter.ts';
 import type { RandomStreams } from './random/keys.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending.ts';
 import type { Session } from './realize/session.ts';
+import { describeValue } from './spec/describe-value.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { AfterBackward } from './tensor/handle.ts';
 import type { Statistics, TimelineEvent } from './timeline.ts';
@@ -123,6 +124,7 @@ export const rankState: RankState = {
  * what stands behind its first `await` would run outside of them, without a word.
  */
 export function synchronously<T>(scope: string, body: () => T): T {
+  if (typeof body !== 'function') throw noBody(scope, body);
   const result = body();
   if (!isPromiseLike(result)) return result;
   // What becomes of it is of no interest any more.
@@ -132,6 +134,17 @@ export function synchronously<T>(scope: string, body: () => T): T {
       asked: `${scope} with a body that returns a promise`,
       found: 'it would end at the first await, and what follows would run outside of it',
       todo: `Build tensors in a body that is not async, and await them outside: const y = ${scope}(() => model.forward(x)); await y.data()`,
+    },
+    { scope },
+  );
+}
+
+function noBody(scope: string, given: unknown): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${scope} with ${describeValue(given)}`,
+      found: 'no function that it could run',
+      todo: `Write ${scope}(() => model.forward(x))`,
     },
     { scope },
   );

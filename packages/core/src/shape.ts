@@ -1,3 +1,4 @@
+import { describeValue } from './spec/describe-value.ts';
 import type { Shape } from './spec/dtype.ts';
 import { ShapeError } from './spec/errors.ts';
 
@@ -32,7 +33,7 @@ export function normalizeDim(operation: string, dim: number, ndim: number): numb
   if (!Number.isInteger(dim) || normalized < 0 || normalized >= ndim) {
     throw new ShapeError(
       {
-        asked: `${operation} along dim ${dim}`,
+        asked: `${operation} along dim ${describeValue(dim)}`,
         found: `a tensor of ${ndim} dims`,
         todo:
           ndim === 0

@@ -10,8 +10,11 @@ import { Linear } from '../src/nn/linear.ts';
 import { MultiheadAttention } from '../src/nn/multihead-attention.ts';
 import { RMSNorm } from '../src/nn/rms-norm.ts';
 import { Sequential } from '../src/nn/sequential.ts';
+import { noGrad } from '../src/graph/node.ts';
+import { tokenLossScale } from '../src/nn/token-loss-scale.ts';
+import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
-import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
+import { ConfigError, DataError, DTypeError, ShapeError } from '../src/spec/errors.ts';
 import {
   arange,
   fromArray,
@@ -247,9 +250,56 @@ describe('a method says what it expected:', () => {
       'sizes one by one',
       () => x().reshape(3 as never),
       ShapeError,
-      'reshape with sizes 3: no list. Write reshape([2, 3]), not reshape(2, 3)',
+      'reshape with sizes 3: no list. Write all sizes as one list: [3, …]',
     ],
-    ['dims one by one', () => x().permute(1 as never), ShapeError, 'permute with dims 1: no list'],
+    [
+      'dims one by one',
+      () => x().permute(...([1, 0] as unknown as [number[]])),
+      ShapeError,
+      'permute with dims 1: no list. Write all dims as one list: [1, …]',
+    ],
+    [
+      'padding that is no list',
+      () => x().pad(1 as never, [1, 1]),
+      ShapeError,
+      'pad with numbers before 1: no list',
+    ],
+    [
+      'a dim by name to add along',
+      () => x().sum({ dim: 1 } as never),
+      ShapeError,
+      'sum of shape [2, 3] along { dim: 1 }: no number of a dim. Write sum(1)',
+    ],
+    [
+      'a dim by name of a softmax',
+      () => x().softmax({ dim: 0 } as never),
+      ShapeError,
+      'softmax of shape [2, 3] along { dim: 0 }: no number of a dim. Write softmax(0)',
+    ],
+    [
+      'a dim as a text',
+      () => x().mean('1' as never),
+      ShapeError,
+      "mean of shape [2, 3] along '1': no number of a dim. Write mean(-1) for the last dim",
+    ],
+    [
+      'dims as texts',
+      () => x().mean(['1'] as never),
+      ShapeError,
+      "mean along dim '1': a tensor of 2 dims",
+    ],
+    [
+      'a maximum along no dim',
+      () => x().argMax(undefined as never),
+      ShapeError,
+      'argMax of shape [2, 3]: no dim to do it along. Write argMax(-1) for the last dim; for all elements in a row, flatten().argMax(0)',
+    ],
+    [
+      'running sums along no dim',
+      () => x().cumsum(undefined as never),
+      ShapeError,
+      'cumsum of shape [2, 3]: no dim to do it along',
+    ],
     [
       'an element that is not there',
       () => ones([2, 4]).select(1, 4),
@@ -334,6 +384,36 @@ describe('what is no tensor is refused by what it is:', () => {
       () => zeros(3 as never),
       ShapeError,
       'zeros of shape 3: no list of sizes. Write zeros([2, 3])',
+    ],
+    [
+      'sizes one by one',
+      () => zeros(2 as never, 3 as never),
+      ShapeError,
+      'zeros of shape 2: no list of sizes. Write zeros([2, 3]) for 2 rows of 3',
+    ],
+    [
+      'a tensor in the place of a body',
+      () => noGrad(ones([2]) as never),
+      ConfigError,
+      'noGrad with a Tensor: no function that it could run. Write noGrad(() => model.forward(x))',
+    ],
+    [
+      'a seed as a text',
+      () => manualSeed('1' as never),
+      ConfigError,
+      "a random generator with seed '1': no integer",
+    ],
+    [
+      'a number of tokens alone',
+      () => tokenLossScale(5 as never),
+      DataError,
+      'a loss over 5 tokens: no list of numbers. Give a list',
+    ],
+    [
+      'numbers of tokens as texts',
+      () => tokenLossScale(['3', 4] as never),
+      DataError,
+      "a loss over '3' + 4 tokens: numbers that are no counts",
     ],
     [
       'a dtype of PyTorch',

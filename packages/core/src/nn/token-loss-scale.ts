@@ -1,6 +1,7 @@
 import { noGrad } from '../graph/node.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
+import { describeValue } from '../spec/describe-value.ts';
 import { DataError } from '../spec/errors.ts';
 import { allReduce } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
@@ -22,8 +23,9 @@ const tokenLossScaleRules: OptionRules<TokenLossScaleOptions> = {
  * The factor of each microbatch's sum of token losses, so that the gradients are those of the mean
  * over all tokens of all microbatches and ranks; a mean of means weighs tokens of short batches
  * more. `tokenCounts` are this rank's, one for each microbatch of the step, without tokens that the
- * loss ignores. Strategies average gradients over ranks, so it is ranks / tokens. A collective.
- * Shape: -> []. Throws DataError for numbers that count nothing.
+ * loss ignores. Strategies average gradients over ranks, so it is ranks / tokens. A rank may have no
+ * tokens, as with [] and [0]; where no rank has any, it is `ranks`, for losses that are all 0. A collective.
+ * Shape: -> []. Throws DataError for what is no list of counts.
  *
  * ```ts
  * const scale = tokenLossScale(microbatches.map(({ tokens }) => tokens));
@@ -37,20 +39,10 @@ export function tokenLossScale(
   options: TokenLossScaleOptions = {},
 ): Tensor {
   checkOptions('tokenLossScale', options, tokenLossScaleRules);
+  requireCounts(tokenCounts);
   const { mesh } = currentSession();
   const { axes = mesh.axes.filter(({ name }) => name === 'dp').map(({ name }) => name) } = options;
   const own = tokenCounts.reduce((sum, count) => sum + count, 0);
-  const counts = tokenCounts.every((count) => Number.isSafeInteger(count) && count >= 0);
-  if (!counts || own >= 2 ** 31) {
-    throw new DataError(
-      {
-        asked: `a loss over ${tokenCounts.join(' + ')} tokens`,
-        found: 'numbers that are no counts, or more than an i32 holds',
-        todo: 'Give the number of tokens of each microbatch',
-      },
-      { tokenCounts },
-    );
-  }
   const ranks = axes.reduce((product, axis) => product * axisOf(mesh, axis).size, 1);
   return noGrad(() => {
     const local = fromData(Int32Array.of(own), [], 'i32');
@@ -58,4 +50,28 @@ export function tokenLossScale(
     // Where no rank has a token, all losses are sums of nothing.
     return fromData(Float32Array.of(ranks), [], 'f32').div(all.maximum(1).to('f32'));
   });
+}
+
+function requireCounts(tokenCounts: readonly number[]): void {
+  const given: unknown = tokenCounts;
+  if (!Array.isArray(given)) {
+    throw new DataError(
+      {
+        asked: `a loss over ${describeValue(given)} tokens`,
+        found: 'no list of numbers',
+        todo: 'Give a list with the number of tokens of each microbatch: tokenLossScale([tokens])',
+      },
+      { tokenCounts },
+    );
+  }
+  const areCounts = tokenCounts.every((count) => Number.isSafeInteger(count) && count >= 0);
+  if (areCounts && tokenCounts.reduce((sum, count) => sum + count, 0) < 2 ** 31) return;
+  throw new DataError(
+    {
+      asked: `a loss over ${tokenCounts.map(describeValue).join(' + ')} tokens`,
+      found: 'numbers that are no counts, or more than an i32 holds',
+      todo: 'Give the number of tokens of each microbatch',
+    },
+    { tokenCounts },
+  );
 }

@@ -1,3 +1,4 @@
+import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { boxMuller16 } from './box-muller.ts';
 import { fusedMultiplyAdd } from './fused-multiply-add.ts';
@@ -265,7 +266,7 @@ function toSeed(seed: number | bigint): bigint {
   if (exact === undefined || exact < -(2n ** 63n) || exact >= 2n ** 64n) {
     throw new ConfigError(
       {
-        asked: `a random generator with seed ${seed}`,
+        asked: `a random generator with seed ${describeValue(seed)}`,
         found: 'no integer in [-2^63, 2^64) that is known exactly',
         todo: 'Use a safe integer or a bigint',
       },

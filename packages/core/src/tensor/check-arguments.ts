@@ -46,11 +46,12 @@ export function requireOperand(operand: unknown): void {
 /** Throws ShapeError for sizes or dims that are no list, as those that stand one by one. */
 export function requireList(operation: string, what: string, list: unknown): void {
   if (Array.isArray(list)) return;
+  const first = typeof list === 'number' ? `${list}, …` : '…';
   throw new ShapeError(
     {
       asked: `${operation} with ${what} ${describeValue(list)}`,
       found: 'no list',
-      todo: `Write ${operation}([2, 3]), not ${operation}(2, 3)`,
+      todo: `Write all ${what} as one list: [${first}]`,
     },
     { operation },
   );
@@ -69,7 +70,7 @@ export function requirePadding(
   sides: { readonly before: readonly number[]; readonly after: readonly number[] },
 ): void {
   for (const [name, counts] of Object.entries(sides)) {
-    requireList('pad', name, counts);
+    requireList('pad', `numbers ${name}`, counts);
     const fits = counts.length === shape.length && counts.every(Number.isSafeInteger);
     if (fits) continue;
     throw new ShapeError(

@@ -126,8 +126,8 @@ export function ones(shape: Shape, dtype: DType = 'f32'): Tensor {
 }
 
 function requireType(operation: string, shape: Shape, dtype: DType): void {
-  requireDTypeName(operation, dtype);
-  if (Array.isArray(shape)) return;
+  // The shape first: in zeros(2, 3) the dtype is a size.
+  if (Array.isArray(shape)) return requireDTypeName(operation, dtype);
   throw new ShapeError(
     {
       asked: `${operation} of shape ${describeValue(shape)}`,

@@ -7,7 +7,9 @@ import type { Node } from '../graph/node.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
-import { elementCount, normalizeDim, sizeAt } from '../shape.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { elementCount, formatShape, normalizeDim, sizeAt } from '../shape.ts';
 import { combine, divide } from './arithmetic.ts';
 
 /** Which dims go: one, several, or all where it is undefined. */
@@ -59,7 +61,7 @@ export function variance(x: Node, dims: Dims, options: VarianceOptions): Node {
 
 export function argMax(x: Node, dim: number, options?: ReduceOptions): Node {
   if (options !== undefined) checkOptions('argMax', options, reduceRules);
-  const [d] = dimsOf('argMax', x, dim);
+  const d = oneDim('argMax', x, dim);
   if (d === undefined) return reduce.argMax(reshape(x, [1]), 0);
   const result = reduce.argMax(x, d);
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, [d]) : result;
@@ -67,16 +69,22 @@ export function argMax(x: Node, dim: number, options?: ReduceOptions): Node {
 
 /** Integers and bools as `sum`. */
 export function cumsum(x: Node, dim: number): Node {
-  const [d] = dimsOf('cumsum', x, dim);
+  const d = oneDim('cumsum', x, dim);
   const wide = counted(x);
   return d === undefined ? wide : reduce.cumsum(wide, d);
 }
 
 /** An op over the last dim, along any dim. Shape: N -> N. */
 export function alongDim(op: string, x: Node, dim: number, build: (x: Node) => Node): Node {
-  const [d] = dimsOf(op, x, dim);
+  const d = oneDim(op, x, dim);
   if (d === undefined) return reshape(build(reshape(x, [1])), []);
   return reduce.alongLast(x, d, build);
+}
+
+/** Undefined for a tensor without dims. Throws ShapeError for what is no number, as where it is left out. */
+function oneDim(op: string, x: Node, dim: unknown): number | undefined {
+  if (typeof dim !== 'number') throw noDim(op, x, dim);
+  return dimsOf(op, x, dim)[0];
 }
 
 /** Ascending, each once. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
@@ -84,11 +92,31 @@ function dimsOf(op: string, x: Node, dims: Dims): number[] {
   const ndim = x.shape.length;
   if (dims === undefined) return reduce.allDims(x);
   const list = typeof dims === 'number' ? [dims] : dims;
+  if (!Array.isArray(list)) throw noDim(op, x, list);
   if (ndim === 0) {
     for (const dim of list) normalizeDim(op, dim, 1);
     return [];
   }
   return [...new Set(list.map((dim) => normalizeDim(op, dim, ndim)))].sort((a, b) => a - b);
+}
+
+function noDim(op: string, { shape }: Node, given: unknown): ShapeError {
+  const asked = `${op} of shape ${formatShape(shape)}`;
+  const last = `Write ${op}(-1) for the last dim`;
+  if (given === undefined) {
+    const todo = `${last}; for all elements in a row, flatten().${op}(0)`;
+    return new ShapeError({ asked, found: 'no dim to do it along', todo }, { op, shape });
+  }
+  const named = typeof given === 'object' && given !== null && 'dim' in given ? given.dim : null;
+  const isNumber = typeof named === 'number';
+  return new ShapeError(
+    {
+      asked: `${asked} along ${isNumber ? `{ dim: ${named} }` : describeValue(given)}`,
+      found: 'no number of a dim',
+      todo: isNumber ? `Write ${op}(${named})` : last,
+    },
+    { op, shape },
+  );
 }
 
 function reduced(
