@@ -47,10 +47,60 @@ describe('factors follow the closed forms of PyTorch', () => {
     expect(() => linearSchedule(2.5)).toThrow(ConfigError);
     expect(() => warmupSchedule(-1)).toThrow(ConfigError);
   });
+
+  test.each<[string, () => Schedule, string]>([
+    [
+      'a factor as a text',
+      () => exponentialSchedule('x' as never),
+      "exponentialSchedule with gamma: 'x': a value that is not a number",
+    ],
+    ['no factor', () => exponentialSchedule(undefined as never), 'no option gamma'],
+    [
+      'a factor that is NaN',
+      () => cosineSchedule(10, Number.NaN),
+      'cosineSchedule with minFactor: NaN',
+    ],
+    ['an end as a text', () => linearSchedule(10, '0' as never), "with endFactor: '0'"],
+    ['one milestone alone', () => multiStepSchedule(5 as never), 'with milestones: 5'],
+    [
+      'a factor in the place of what follows the warm-up',
+      () => warmupSchedule(2, 0.5 as never),
+      'warmupSchedule with decay: 0.5: a value that is not a schedule, as cosineSchedule(1000)',
+    ],
+  ])('and refuse %s where they are made', (_, make, says) => {
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(says);
+  });
 });
 
 describe('LearningRateScheduler', () => {
   const groups = () => ({ paramGroups: [{ lr: 1 }, { lr: 10 }] });
+
+  test.each<[string, () => unknown, string]>([
+    [
+      'parameters in the place of the optimizer',
+      () => new LearningRateScheduler([1, 2] as never, () => 1),
+      'a LearningRateScheduler of [1, 2]: no optimizer, whose parameter groups have learning rates. Pass the optimizer',
+    ],
+    [
+      'a factor in the place of a schedule',
+      () => new LearningRateScheduler(groups(), 0.9 as never),
+      'with the schedule 0.9: no function from the step to a factor. Give a schedule, as exponentialSchedule(0.9)',
+    ],
+    [
+      'no schedule',
+      () => new LearningRateScheduler(groups(), undefined as never),
+      'with the schedule undefined',
+    ],
+    [
+      'a factor among schedules',
+      () => new LearningRateScheduler(groups(), [() => 1, 0.9 as never]),
+      'with the schedule 0.9',
+    ],
+  ])('refuses %s', (_, make, says) => {
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(says);
+  });
 
   test('scales the rate that each group had at construction', () => {
     const optimizer = groups();

@@ -168,6 +168,8 @@ describe('settings', () => {
     x.sum().backward();
     if (group !== undefined) group.lr = Number.NaN;
     await expect(optimizer.step()).rejects.toThrow('an optimizer with lr NaN');
+    if (group !== undefined) group.lr = '0.1' as never;
+    await expect(optimizer.step()).rejects.toThrow("an optimizer with lr '0.1': no number. Use");
     if (group !== undefined) group.lr = 1;
     await optimizer.step();
     expect(await values(x)).toEqual([0]);
@@ -373,6 +375,22 @@ describe('clipGradNorm', () => {
   test('refuses other norms and negative limits', () => {
     expect(() => totalGradNorm([leaf(1)], { normType: 1 })).toThrow(ConfigError);
     expect(() => clipGradNorm([leaf(1)], -1)).toThrow(ConfigError);
+    for (const limit of ['0.001', null, undefined, Number.NaN]) {
+      expect(() => clipGradNorm([leaf(1)], limit as never)).toThrow(ConfigError);
+    }
+    expect(() => clipGradNorm([leaf(1)], '0.001' as never)).toThrow(
+      "gradients clipped to norm '0.001': no number. Use a number of at least 0",
+    );
+  });
+
+  test('says what it takes where it is given a model, or parameters by name', () => {
+    const model = new Linear(2, 2);
+    expect(() => clipGradNorm(model as never, 1)).toThrow(ConfigError);
+    expect(() => clipGradNorm(model as never, 1)).toThrow(
+      'clipGradNorm: a Linear where parameters are expected. Pass model.parameters(), or a list of tensors',
+    );
+    expect(() => clipGradNorm(model.namedParameters() as never, 1)).toThrow(ConfigError);
+    expect(() => totalGradNorm(model as never)).toThrow(ConfigError);
   });
 });
 

@@ -1,5 +1,6 @@
 import { noGrad } from '../graph/node.ts';
 import { addPending } from '../realize/pending.ts';
+import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { allGather, allReduce } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
@@ -7,6 +8,7 @@ import type { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { tensorsOf } from './param-group.ts';
 import { composed, withoutValues } from '../realize/small-values.ts';
 
 export interface GradNormOptions {
@@ -21,14 +23,16 @@ const gradNormRules: OptionRules<GradNormOptions> = {
 /**
  * Scales the gradients so that their norm, taken together, is at most `maxNorm`
  * (torch.nn.utils.clip_grad_norm_). Builds graph only: call it between backward() and step().
- * Returns the norm before, which may be read after step(). Shape: -> []. Throws ConfigError for a negative maxNorm.
+ * Returns the norm before, which may be read after step(). Shape: -> []. Throws ConfigError for a maxNorm
+ * that is no number from 0, and for what is no list of tensors.
  */
 export function clipGradNorm(
   parameters: Iterable<Tensor>,
   maxNorm: number,
   options: GradNormOptions = {},
 ): Tensor {
-  const list = [...parameters];
+  const list = tensorsOf('clipGradNorm', parameters);
+  requireLimit(maxNorm);
   const total = totalGradNorm(list, options);
   clipGradsWithNorm(list, maxNorm, total);
   if (total.node.value === null) addPending(total.node);
@@ -41,7 +45,8 @@ export function clipGradNorm(
  */
 export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOptions = {}): Tensor {
   checkOptions('a gradient norm', options, gradNormRules);
-  return composed(() => normOf(parameters, options));
+  const list = tensorsOf('a gradient norm', parameters);
+  return composed(() => normOf(list, options));
 }
 
 function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
@@ -87,23 +92,27 @@ export function clipGradsWithNorm(
   maxNorm: number,
   totalNorm: Tensor,
 ): void {
-  if (!(maxNorm >= 0)) {
-    throw new ConfigError(
-      {
-        asked: `gradients clipped to norm ${maxNorm}`,
-        found: 'a number below 0',
-        todo: 'Use a number of at least 0',
-      },
-      { maxNorm },
-    );
-  }
+  const list = tensorsOf('clipGradsWithNorm', parameters);
+  requireLimit(maxNorm);
   const scale = (): void => {
     const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
     const factor = limit.div(totalNorm.add(1e-6)).minimum(1);
-    for (const { part } of parameters) {
+    for (const { part } of list) {
       const { grad } = part;
       if (grad !== null) part.setGradientNode(grad.mul(factor).node);
     }
   };
   withoutValues(() => noGrad(scale));
+}
+
+function requireLimit(maxNorm: number): void {
+  if (option.nonNegative.fits(maxNorm)) return;
+  throw new ConfigError(
+    {
+      asked: `gradients clipped to norm ${describeValue(maxNorm)}`,
+      found: typeof maxNorm === 'number' ? 'no number from 0' : 'no number',
+      todo: 'Use a number of at least 0',
+    },
+    { maxNorm },
+  );
 }

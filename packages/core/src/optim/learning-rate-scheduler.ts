@@ -1,3 +1,4 @@
+import { describeValue } from '../spec/describe-value.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import type { Schedule } from './schedules.ts';
 
@@ -23,8 +24,10 @@ export class LearningRateScheduler {
   #base: readonly number[];
   #step = 0;
 
-  /** One schedule for all groups, or one for each. Throws ConfigError for another number of them. */
+  /** One schedule for all groups, or one for each. Throws ConfigError for another number of them, and for what is none. */
   constructor(optimizer: ScheduledOptimizer, schedule: Schedule | readonly Schedule[]) {
+    requireOptimizer(optimizer);
+    requireSchedules(schedule);
     const { paramGroups } = optimizer;
     this.#schedules = typeof schedule === 'function' ? paramGroups.map(() => schedule) : schedule;
     if (this.#schedules.length !== paramGroups.length) {
@@ -93,4 +96,27 @@ export class LearningRateScheduler {
       if (base !== undefined && schedule !== undefined) group.lr = base * schedule(this.#step);
     }
   }
+}
+
+function requireOptimizer(optimizer: unknown): void {
+  const isObject = typeof optimizer === 'object' && optimizer !== null;
+  if (isObject && 'paramGroups' in optimizer && Array.isArray(optimizer.paramGroups)) return;
+  throw new ConfigError({
+    asked: `a LearningRateScheduler of ${describeValue(optimizer)}`,
+    found: 'no optimizer, whose parameter groups have learning rates',
+    todo: 'Pass the optimizer: new LearningRateScheduler(optimizer, schedule)',
+  });
+}
+
+function requireSchedules(schedule: unknown): void {
+  const list: readonly unknown[] = Array.isArray(schedule) ? schedule : [schedule];
+  const at = list.findIndex((each) => typeof each !== 'function');
+  if (at < 0) return;
+  const wrong = list[at];
+  const factor = typeof wrong === 'number' ? wrong : 0.9;
+  throw new ConfigError({
+    asked: `a LearningRateScheduler with the schedule ${describeValue(wrong)}`,
+    found: 'no function from the step to a factor',
+    todo: `Give a schedule, as exponentialSchedule(${factor}), or a function (step) => factor`,
+  });
 }

@@ -115,10 +115,13 @@ function isGroup<Settings extends OptimizerSettings>(
   return typeof item === 'object' && item !== null && 'params' in item;
 }
 
-function iterable<List extends Iterable<unknown>>(of: string, list: List): List {
+const parametersOrGroups =
+  'Pass model.parameters(), a list of tensors, or groups { params, …settings }';
+
+function iterable<List extends Iterable<unknown>>(of: string, list: List, todo?: string): List {
   const given: unknown = list;
   if (typeof given === 'object' && given !== null && Symbol.iterator in given) return list;
-  throw noParameters(of, given);
+  throw noParameters(of, given, todo);
 }
 
 /** What is computed from others has no contents to update. */
@@ -136,12 +139,17 @@ function requireLeaf(of: string, parameter: unknown): void {
   );
 }
 
-function noParameters(of: string, given: unknown): ConfigError {
-  return new ConfigError({
-    asked: of,
-    found: `${describeValue(given)} where parameters are expected`,
-    todo: 'Pass model.parameters(), a list of tensors, or groups { params, …settings }',
-  });
+/** Throws ConfigError for what is no list of tensors, as a model. */
+export function tensorsOf(of: string, parameters: Iterable<Tensor>): readonly Tensor[] {
+  const todo = 'Pass model.parameters(), or a list of tensors';
+  const list = [...iterable(of, parameters, todo)];
+  for (const each of list) if (!(each instanceof Tensor)) throw noParameters(of, each, todo);
+  return list;
+}
+
+function noParameters(of: string, given: unknown, todo = parametersOrGroups): ConfigError {
+  const found = `${describeValue(given)} where parameters are expected`;
+  return new ConfigError({ asked: of, found, todo });
 }
 
 export function checkParams(groups: readonly { readonly params: readonly Tensor[] }[]): void {
@@ -165,18 +173,20 @@ export function checkParams(groups: readonly { readonly params: readonly Tensor[
   );
 }
 
-/** Throws ConfigError for a setting outside [low, high); `high` itself is allowed where it is infinite. */
+/** Throws ConfigError for a setting that is no number, or outside [low, high); `high` itself is allowed where it is infinite. */
 export function checkSetting(
   name: string,
   value: number,
   low: number,
   high: number = Number.POSITIVE_INFINITY,
 ): void {
-  if (value >= low && value < high) return;
+  // A text compares, and computes, as the number that it looks like, or makes NaN.
+  const isNumber = option.number.fits(value);
+  if (isNumber && value >= low && value < high) return;
   throw new ConfigError(
     {
-      asked: `an optimizer with ${name} ${value}`,
-      found: 'a number out of range',
+      asked: `an optimizer with ${name} ${describeValue(value)}`,
+      found: isNumber ? 'a number out of range' : 'no number',
       todo: `Use a number in [${low}, ${high})`,
     },
     { name, value },

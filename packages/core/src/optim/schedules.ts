@@ -1,7 +1,38 @@
-import { ConfigError } from '../spec/errors.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 
 /** From the number of steps taken to a factor of the learning rate. */
 export type Schedule = (step: number) => number;
+
+// A mistake is told where the schedule is made, not at the step that would have a rate of NaN.
+
+const steps = option.required(option.integer(1));
+const factor = option.required(option.number);
+const linearRules: OptionRules<{ totalSteps: number; endFactor: number }> = {
+  totalSteps: steps,
+  endFactor: factor,
+};
+const stepRules: OptionRules<{ stepSize: number; gamma: number }> = {
+  stepSize: steps,
+  gamma: factor,
+};
+const multiStepRules: OptionRules<{ milestones: readonly number[]; gamma: number }> = {
+  milestones: option.required(option.listOf(option.number)),
+  gamma: factor,
+};
+const exponentialRules: OptionRules<{ gamma: number }> = { gamma: factor };
+const cosineRules: OptionRules<{ totalSteps: number; minFactor: number }> = {
+  totalSteps: steps,
+  minFactor: factor,
+};
+const warmupRules: OptionRules<{ warmupSteps: number; decay: Schedule }> = {
+  warmupSteps: option.required(option.count),
+  decay: option.required({
+    ...option.callback<Schedule>(),
+    is: 'a schedule, as cosineSchedule(1000)',
+  }),
+};
 
 /** Always 1. */
 export function constantSchedule(): Schedule {
@@ -10,29 +41,31 @@ export function constantSchedule(): Schedule {
 
 /** From 1 to `endFactor` in `totalSteps` steps, then there (torch LinearLR with start_factor 1). */
 export function linearSchedule(totalSteps: number, endFactor = 0): Schedule {
-  checkSteps('linearSchedule', totalSteps);
+  checkOptions('linearSchedule', { totalSteps, endFactor }, linearRules);
   return (step) => 1 + (endFactor - 1) * Math.min(1, step / totalSteps);
 }
 
 /** Times `gamma` every `stepSize` steps (torch StepLR). */
 export function stepSchedule(stepSize: number, gamma = 0.1): Schedule {
-  checkSteps('stepSchedule', stepSize);
+  checkOptions('stepSchedule', { stepSize, gamma }, stepRules);
   return (step) => gamma ** Math.floor(step / stepSize);
 }
 
 /** Times `gamma` at each milestone (torch MultiStepLR). */
 export function multiStepSchedule(milestones: readonly number[], gamma = 0.1): Schedule {
+  checkOptions('multiStepSchedule', { milestones, gamma }, multiStepRules);
   return (step) => gamma ** milestones.filter((milestone) => milestone <= step).length;
 }
 
 /** Times `gamma` at each step (torch ExponentialLR). */
 export function exponentialSchedule(gamma: number): Schedule {
+  checkOptions('exponentialSchedule', { gamma }, exponentialRules);
   return (step) => gamma ** step;
 }
 
 /** Half a cosine from 1 to `minFactor` in `totalSteps` steps, then there (torch CosineAnnealingLR; Loshchilov and Hutter 2017). */
 export function cosineSchedule(totalSteps: number, minFactor = 0): Schedule {
-  checkSteps('cosineSchedule', totalSteps);
+  checkOptions('cosineSchedule', { totalSteps, minFactor }, cosineRules);
   return (step) => {
     const progress = Math.min(1, step / totalSteps);
     return minFactor + (1 - minFactor) * 0.5 * (1 + Math.cos(Math.PI * progress));
@@ -48,18 +81,6 @@ export function warmupSchedule(
   warmupSteps: number,
   decay: Schedule = constantSchedule(),
 ): Schedule {
-  if (warmupSteps !== 0) checkSteps('warmupSchedule', warmupSteps);
+  checkOptions('warmupSchedule', { warmupSteps, decay }, warmupRules);
   return (step) => (step < warmupSteps ? step / warmupSteps : decay(step - warmupSteps));
-}
-
-function checkSteps(schedule: string, steps: number): void {
-  if (Number.isSafeInteger(steps) && steps > 0) return;
-  throw new ConfigError(
-    {
-      asked: `${schedule} over ${steps} steps`,
-      found: 'no positive integer',
-      todo: 'Use an integer of at least 1',
-    },
-    { schedule, steps },
-  );
 }

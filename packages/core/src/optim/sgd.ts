@@ -54,6 +54,7 @@ export class SGD extends Optimizer<SGDSettings> {
     const { lr, momentum, dampening, nesterov, weightDecay } = settings;
     checkSetting('lr', lr, 0);
     checkSetting('momentum', momentum, 0);
+    checkSetting('dampening', dampening, Number.NEGATIVE_INFINITY);
     checkSetting('weightDecay', weightDecay, 0);
     if (nesterov && (momentum === 0 || dampening !== 0)) {
       throw new ConfigError(
