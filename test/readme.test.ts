@@ -64,7 +64,20 @@ describe('documents', () => {
     const missing = links
       .map(([, link = '']) => link)
       .filter((link) => !existsSync(join(repository, dirname(path), link)));
-    expect(missing).toEqual([]);
+    const here = /https:\/\/github\.com\/shardwise\/shardwise\/(?:blob|tree)\/main\/([^)#\s]+)/g;
+    const absent = [...readDocument(path).matchAll(here)]
+      .map(([, link = '']) => link)
+      .filter((link) => !existsSync(join(repository, link)));
+    expect([...missing, ...absent]).toEqual([]);
+  });
+
+  test('of packages link to nothing outside of them, which is not installed with them', () => {
+    const outside = documents
+      .filter((path) => path.startsWith('packages/'))
+      .flatMap((path) =>
+        [...readDocument(path).matchAll(/\]\((\.\.[^)]*)/g)].map(([, link]) => [path, link]),
+      );
+    expect(outside).toEqual([]);
   });
 
   test('every package has a README with a program that runs', () => {

@@ -7,7 +7,7 @@ import { DistributedSampler } from '../src/data/distributed-sampler.ts';
 import { type NDArray, ndArray } from '../src/data/nd-array.ts';
 import { Generator } from '../src/random/generator.ts';
 import { randomState } from '../src/random/keys.ts';
-import { ConfigError } from '../src/spec/errors.ts';
+import { ConfigError, DataError } from '../src/spec/errors.ts';
 import { golden, indicesText } from './golden/random.ts';
 
 type Item = { readonly item: NDArray<'i32'> };
@@ -125,6 +125,8 @@ describe('state', () => {
     await fc.assert(
       fc.asyncProperty(settings, cut, async (options, [epoch, wanted]) => {
         const whole = loaderOf(options);
+        // Without a batch there is nothing to continue: DataError.
+        fc.pre(whole.length > 0);
         whole.setEpoch(epoch);
         const expected = await epochOf(whole);
 
@@ -254,10 +256,11 @@ describe('state', () => {
       fc.nat({ max: 6 }),
       async (options, ranksBefore, ranksAfter, wanted) => {
         const saving = worldOf(ranksBefore, 12, options);
+        const loading = worldOf(ranksAfter, 12, options);
+        fc.pre([...saving, ...loading].every(({ length }) => length > 0));
         const seen = Math.min(wanted, saving[0]?.length ?? 0);
         const before = await stepsOf(saving, seen);
         const state: unknown = JSON.parse(JSON.stringify(saving[0]?.state()));
-        const loading = worldOf(ranksAfter, 12, options);
         for (const loader of loading) loader.load(state);
         const after = await stepsOf(loading);
 
@@ -380,6 +383,60 @@ describe('reading', () => {
 function fail(): never {
   throw new Error('no samples');
 }
+
+describe('an epoch without a batch', () => {
+  test.each<[string, Options, string]>([
+    [
+      'for its ranks says so, as a loop around it would not end',
+      {
+        items: 3,
+        batchSize: 4,
+        dropLast: true,
+        sampler: new DistributedSampler({ dataset: 3, numReplicas: 2, rank: 0 }),
+      },
+      'an epoch in batches of 4 on each of 2 ranks, with dropLast true: 3 items, which make no batch. Use a smaller batchSize, fewer ranks, or dropLast: false',
+    ],
+    [
+      'for one rank says so',
+      { items: 3, batchSize: 4, dropLast: true },
+      'an epoch in batches of 4, with dropLast true: 3 items, which make no batch',
+    ],
+    [
+      'as its sampler leaves all out says so',
+      {
+        items: 1,
+        sampler: new DistributedSampler({ dataset: 1, numReplicas: 2, rank: 0, dropLast: true }),
+      },
+      '1 items, which make no batch. Use a smaller batchSize, fewer ranks, or dropLast: false, also of the sampler',
+    ],
+    ['as nothing is in it says so', { items: 0 }, '0 items, which make no batch. Use a dataset'],
+  ])('%s', async (_, options, says) => {
+    const loader = loaderOf(options);
+    expect(loader).toHaveLength(0);
+    await expect(epochOf(loader)).rejects.toThrow(DataError);
+    await expect(epochOf(loader)).rejects.toThrow(says);
+  });
+
+  test('is not one of which all batches have been handed out', async () => {
+    const first = loaderOf({ batchSize: 5 });
+    await take(first, 2);
+    const second = loaderOf({ batchSize: 5 });
+    second.load(first.state());
+    expect(await epochOf(second)).toEqual([]);
+  });
+});
+
+test.each<[string, unknown, string]>([
+  ['an array of samples', [{ item: ndArray(Int32Array.of(1)) }], 'an array of 1'],
+  ['no get()', { length: 3 }, 'an object'],
+  ['a tree of arrays', { item: ndArray(Int32Array.of(1)) }, 'an object'],
+])('%s is no dataset', (_, dataset, found) => {
+  const make = () => new DataLoader({ dataset: dataset as never });
+  expect(make).toThrow(ConfigError);
+  expect(make).toThrow(
+    `DataLoader with dataset: ${found}: a value that is not a dataset: { length, get(index) }, an ArrayDataset, or`,
+  );
+});
 
 describe('options that contradict each other are refused', () => {
   const sampler = new DistributedSampler({ dataset: 10, numReplicas: 2, rank: 0 });

@@ -449,6 +449,19 @@ describe('a checkpoint that cannot be loaded', () => {
     );
   });
 
+  it('is refused where a file of it is given, with the folder that has it', async () => {
+    const folder = await saveCheckpoint(directory, contents(7));
+    for (const [file, has] of [
+      [join(directory, 'latest'), directory],
+      [join(folder, 'state.json'), folder],
+    ] as const) {
+      await expect(loadCheckpoint(file)).rejects.toThrow(CheckpointError);
+      await expect(loadCheckpoint(file)).rejects.toThrow(
+        `${file}: it is a file of checkpoints, no folder. Give the folder that has it: ${has}`,
+      );
+    }
+  });
+
   it('is refused with the lengths where a file is cut', async () => {
     const folder = await saveCheckpoint(directory, contents(7));
     await truncate(join(folder, modelFile), 100);

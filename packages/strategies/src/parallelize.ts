@@ -1,5 +1,7 @@
 import {
+  ConfigError,
   currentSession,
+  describeValue,
   dtypes,
   type Model,
   type Module,
@@ -16,8 +18,9 @@ import type {
 import { parameterSpecs } from './parameter-specs.ts';
 import type { ShardedModel, ShardedModelStrategy } from './sharding/sharded-model.ts';
 
-/** How a strategy would lay the model out on this rank's mesh; print it with `explain`. */
+/** How a strategy would lay the model out on this rank's mesh; print it with `explain`. Throws ConfigError for what is no strategy. */
 export function planFor(model: Module, strategy: Strategy<Module>): Plan {
+  requireStrategy(strategy);
   const bufferBytes = model
     .namedBuffers()
     .reduce((sum, [, { numel, dtype }]) => sum + numel * dtypes[dtype].bytes, 0);
@@ -66,4 +69,20 @@ function markVarying(model: Module, { parameters }: Plan): void {
   }
   const axes = [...new Set([...axesOf.values()].flat())];
   for (const [, buffer] of model.namedBuffers()) buffer.markVarying(axes);
+}
+
+function requireStrategy(strategy: unknown): void {
+  if (typeof strategy === 'object' && strategy !== null && 'plan' in strategy) return;
+  const isFunction = typeof strategy === 'function' && strategy.name !== '';
+  const name = isFunction ? strategy.name : 'ddp';
+  throw new ConfigError(
+    {
+      asked: `a model to be trained by ${isFunction ? `the function ${name}` : describeValue(strategy)}`,
+      found: 'no strategy',
+      todo: isFunction
+        ? `Call it: parallelize(model, ${name}())`
+        : `Give what a function makes, as ddp(), zero({ stage: 2 }) or fsdp()`,
+    },
+    {},
+  );
 }

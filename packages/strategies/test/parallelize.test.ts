@@ -1,5 +1,6 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
+  ConfigError,
   Linear,
   LineMesh,
   type Module,
@@ -70,5 +71,17 @@ describe('parallelize gives what the strategy gives', () => {
     const either = await parallelize(model, Math.random() < 2 ? ddp() : fsdp());
     expectTypeOf(either).toEqualTypeOf<ParallelModel<Linear, [x: Tensor], Tensor>>();
     expect(either.forward(ones([1, 3])).shape).toEqual([1, 2]);
+  });
+});
+
+describe('what is no strategy is refused', () => {
+  it.each([
+    ['a function that makes one', ddp, /by the function ddp: no strategy\. Call it: .*ddp\(\)/],
+    ['a name of one', 'ddp', /by 'ddp': no strategy\. Give what a function makes, as ddp\(\)/],
+    ['nothing', undefined, /by undefined: no strategy/],
+  ])('%s', async (_, strategy, says) => {
+    const made = parallelize(new Linear(3, 2), strategy as unknown as Strategy<Module>);
+    await expect(made).rejects.toThrow(ConfigError);
+    await expect(made).rejects.toThrow(says);
   });
 });

@@ -23,7 +23,7 @@ import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
 import { checkByRules } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
+import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
 export interface DataLoaderOptions<Sample extends ArrayTree> {
   /** With `workers`, a description of a dataset that each worker builds. */
@@ -48,10 +48,17 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   readonly workers?: number;
 }
 
+/** An array has a length too, and items, but no get(). */
+const aDataset: OptionRule<Dataset<ArrayTree> | WorkerDataset> = {
+  fits: (value): value is Dataset<ArrayTree> | WorkerDataset =>
+    typeof value === 'object' &&
+    value !== null &&
+    (('get' in value && typeof value.get === 'function') || 'module' in value),
+  is: 'a dataset: { length, get(index) }, an ArrayDataset, or { module, length } for workers',
+};
+
 const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
-  dataset: option.required(
-    option.object('a dataset, with length and get(index), or one for workers'),
-  ),
+  dataset: option.required(aDataset),
   batchSize: option.integer(1),
   dropLast: option.flag,
   sampler: option.object('a sampler'),
@@ -75,7 +82,8 @@ interface Cursor {
 /**
  * Batches of a dataset. Each iteration is an epoch: the first 0, every next one more, unless
  * `setEpoch` or `load` says otherwise; the sampler is told. Batches come in the sampler's order,
- * however many workers make them.
+ * however many workers make them. Iterating throws DataError where an epoch has no batch at all: a loop
+ * that goes on until some step would not end.
  */
 export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sample> {
   readonly #options: DataLoaderOptions<Sample>;
@@ -154,6 +162,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   [Symbol.asyncIterator](): BatchIterator<Sample> {
     return new BatchIterator(() => {
+      if (this.length === 0) throw noBatches(this.#options.dataset, this.#settings());
       const source = this.#source();
       return { source, batches: this.#read(source) };
     });
@@ -231,6 +240,24 @@ function noBatch(batch: number): DataError {
       todo: 'Return the batch from the collate function',
     },
     { batch },
+  );
+}
+
+function noBatches(
+  { length: items }: { readonly length: number },
+  { batchSize, numReplicas: ranks, dropLast, sampler }: LoaderSettings,
+): DataError {
+  const of = ranks === 1 ? '' : ` on each of ${ranks} ranks`;
+  const isDropped = items > 0 && (dropLast || sampler['dropLast'] === true);
+  return new DataError(
+    {
+      asked: `an epoch in batches of ${batchSize}${of}, with dropLast ${dropLast}`,
+      found: `${items} items, which make no batch`,
+      todo: isDropped
+        ? 'Use a smaller batchSize, fewer ranks, or dropLast: false, also of the sampler'
+        : 'Use a dataset and a sampler with items',
+    },
+    { items, ranks, batchSize, dropLast },
   );
 }
 

@@ -74,7 +74,7 @@ await context.close();
 /** Loss and accuracy on points that the model has not seen. */
 async function validate() {
   const labels = fromArray(validation.y);
-  const logits = noGrad(() => model.forward(fromArray(validation.x)));
+  const logits = noGrad(() => parallel.forward(fromArray(validation.x)));
   const hits = logits.argMax(1).eq(labels).to('f32').mean();
   const validationLoss = await functional.crossEntropy(logits, labels).item();
   return { validationLoss, metrics: { accuracy: await hits.item() } };

@@ -1,5 +1,5 @@
 import { readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { CheckpointError } from '@shardwise/core';
 import { isCheckpointName } from './checkpoint-folders.ts';
 import { type CheckpointState, decodeState } from './state-file.ts';
@@ -19,6 +19,17 @@ const MAX_STATE_BYTES = 256 * 1024 * 1024;
 export async function findCheckpoint(directory: string): Promise<FoundCheckpoint> {
   const found = await lookForCheckpoint(directory);
   if (found !== undefined) return found;
+  const isFile = (await stat(directory).catch(() => undefined))?.isFile() === true;
+  if (isFile && ['latest', 'state.json'].includes(basename(directory))) {
+    throw new CheckpointError(
+      {
+        asked: `Loading a checkpoint from ${directory}`,
+        found: 'it is a file of checkpoints, no folder',
+        todo: `Give the folder that has it: ${dirname(directory)}`,
+      },
+      { directory },
+    );
+  }
   throw new CheckpointError(
     {
       asked: `Loading a checkpoint from ${directory}`,
