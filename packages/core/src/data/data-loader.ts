@@ -49,8 +49,8 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
 }
 
 /** An array has a length too, and items, but no get(). */
-const aDataset: OptionRule<Dataset<ArrayTree> | WorkerDataset> = {
-  fits: (value): value is Dataset<ArrayTree> | WorkerDataset =>
+const aDataset: OptionRule<Dataset | WorkerDataset> = {
+  fits: (value): value is Dataset | WorkerDataset =>
     typeof value === 'object' &&
     value !== null &&
     (('get' in value && typeof value.get === 'function') || 'module' in value),
