@@ -399,13 +399,13 @@ describe('data', () => {
 describe('ranks that disagree', () => {
   const disagreements: Readonly<Record<Disagreement, readonly string[]>> = {
     'the shape of a batch': [
-      'rank 0 is allReduce(sum, f32 [12])',
+      'ranks 0, 1 is allReduce(sum, f32 [12])',
       'on rank 2 it is allReduce(sum, f32 [15])',
     ],
-    'the operation': ['rank 0 is allReduce(sum, f32 [4])', 'on rank 2 it is broadcast('],
+    'the operation': ['ranks 0, 1 is allReduce(sum, f32 [4])', 'on rank 2 it is broadcast('],
     'the limit of buckets': [
-      'rank 0 is allReduce(avg, f32 [',
-      'on rank 2 it is allReduce(avg, f32 [5])',
+      'ranks 0, 1 is allReduce(avg, f32 [',
+      'on rank 2 it is allReduce(avg, f32 [5], pass 1)',
     ],
     'the model': [
       'to train one model on all ranks',
@@ -616,13 +616,14 @@ describe('a command', () => {
       ],
     ],
   ] as const)(
-    'whose script is given %s fails on all ranks, without a stack',
+    'whose script is given %s fails on all ranks, with the line of the script and no stack',
     async (_, args, says) => {
       await writeFile(join(folder, 'short.txt'), 'x'.repeat(100));
       const run = await shardwise(['run', '--nproc', '2', exampleScript, ...args]);
       expect(run.exitCode).toBe(1);
       expectInOrder(run.stderr, [' failed', ...says]);
-      expect(run.stderr).not.toMatch(/^\s+at /m);
+      expect(run.stderr).toMatch(/^    at .*examples\/.*\.ts:\d+:\d+$/m);
+      expect(run.stderr).not.toMatch(/^\s+at .*\n\s+at /m);
     },
   );
 });

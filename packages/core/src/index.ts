@@ -41,6 +41,7 @@ export type { HostData } from './tensor/host-data.ts';
 export { inputNode, isGradEnabled, noGrad, type GradientSink, type Node } from './graph/node.ts';
 export { withoutValues } from './realize/small-values.ts';
 export { synchronously } from './ambient.ts';
+export { userLine } from './graph/call-site.ts';
 export { activationBytes } from './autograd/activation-bytes.ts';
 export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';

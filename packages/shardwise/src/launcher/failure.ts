@@ -1,4 +1,4 @@
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError, userLine } from '@shardwise/core';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';
@@ -103,7 +103,8 @@ function placeLines(error: unknown, position: SourcePosition): readonly string[]
 /** V8 fixes a stack's first line before a subclass has named itself, so only the frames are used. */
 function stackLines(error: unknown): readonly string[] {
   if (ShardwiseError.isInstance(error) && codesWithoutStack.has(error.code)) {
-    return ownFrames(error).slice(0, 1);
+    const line = error instanceof Error ? userLine(error.stack ?? '') : null;
+    return line === null ? [] : [`    at ${line}`];
   }
   const lines: string[] = [];
   let current = error;
