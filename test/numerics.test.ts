@@ -322,7 +322,7 @@ describe('refused is', () => {
     setRank({ device: await cpu() });
     const sum = fromData(Float64Array.of(1, 2), [2], 'f64').sum();
     await expect(sum.item()).rejects.toThrow(
-      /sum of an f64 tensor of shape \[2\]: this device computes with f32, i32, bool\. .*\.to\('f32'\)/,
+      /sum at .*numerics\.test\.ts:\d+:\d+ of an f64 tensor of shape \[2\]: this device computes with f32, i32, bool\. .*\.to\('f32'\)/,
     );
   });
 
