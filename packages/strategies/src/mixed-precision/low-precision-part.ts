@@ -76,7 +76,7 @@ export class LowPrecisionPart extends StoredPart {
 
   #narrow(gradient: Node): Node {
     const dtype = gradientDtypeOf(this.#policy);
-    return dtype === undefined ? gradient : noGrad(() => new Tensor(gradient).to(dtype)).node;
+    return noGrad(() => new Tensor(gradient).to(dtype)).node;
   }
 
   override reduceGradient(reduction: GradientReduction): Gradient {

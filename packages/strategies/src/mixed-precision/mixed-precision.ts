@@ -20,6 +20,8 @@ export interface MixedPrecision {
 }
 
 /** In which gradients are reduced and kept; undefined without mixed precision, where they are as parameters are. */
+export function gradientDtypeOf(policy: MixedPrecision): DType;
+export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined;
 export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined {
   return policy?.reduceDtype ?? policy?.parameterDtype;
 }

@@ -8,7 +8,7 @@ import {
   type Shape,
   Tensor,
 } from '@shardwise/core';
-import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { gradientDtypeOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface MixedPrecisionPartOptions extends ShardedPartOptions {
@@ -74,8 +74,8 @@ export class MixedPrecisionPart extends ShardedPart {
   }
 
   protected override narrow(gradient: Node): Node {
-    const { parameterDtype, reduceDtype = parameterDtype } = this.#options.mixedPrecision;
-    return noGrad(() => new Tensor(gradient).to(reduceDtype)).node;
+    const dtype = gradientDtypeOf(this.#options.mixedPrecision);
+    return noGrad(() => new Tensor(gradient).to(dtype)).node;
   }
 
   /** Shape: value of this rank's part. */

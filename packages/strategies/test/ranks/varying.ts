@@ -10,7 +10,6 @@ import {
   ones,
   Parameter,
   type Plan,
-  ShardwiseError,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
@@ -18,9 +17,8 @@ import { explain, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { exportModel, loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
 import { z } from 'zod';
+import { failure, failureOf } from './failure.ts';
 import { join } from '../../../../test/ranks/join.ts';
-
-const failure = z.object({ code: z.string(), message: z.string() }).nullable();
 
 export const task = z.object({ directory: z.string(), saves: z.boolean() });
 export const observations = z.object({
@@ -150,14 +148,4 @@ async function next(training: Training, rank: number): Promise<number[]> {
   const numbers: number[] = [];
   for (const each of values) numbers.push(...Array.from(await each.data(), Number));
   return [...numbers, await (await train(training, rank, 1)).item()];
-}
-
-async function failureOf(work: Promise<unknown>): Promise<z.infer<typeof failure>> {
-  try {
-    await work;
-    return null;
-  } catch (error) {
-    if (!ShardwiseError.isInstance(error)) throw error;
-    return { code: error.code, message: error.message };
-  }
 }

@@ -4,7 +4,6 @@ import {
   Linear,
   Module,
   type Strategy,
-  ShardwiseError,
   SGD,
   tensor,
   type Tensor,
@@ -12,6 +11,7 @@ import {
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
+import { failure, failureOf } from './failure.ts';
 import { join } from '../../../../test/ranks/join.ts';
 
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
@@ -26,7 +26,6 @@ export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
 };
 
 /** What an error says, and its code; null where there was none. */
-const failure = z.object({ code: z.string(), message: z.string() }).nullable();
 export const observations = z.record(
   z.string(),
   z.object({
@@ -168,16 +167,6 @@ async function different(
     optimizer.zeroGrad();
   }
   return failures;
-}
-
-async function failureOf(work: Promise<unknown>): Promise<z.infer<typeof failure>> {
-  try {
-    await work;
-    return null;
-  } catch (error) {
-    if (!ShardwiseError.isInstance(error)) throw error;
-    return { code: error.code, message: error.message };
-  }
 }
 
 function constant(value: number): Linear {

@@ -1,6 +1,7 @@
 import type { Code } from '../assembler/code.ts';
 import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
 import { f32x4, i32, i32x4, v128 } from '../assembler/instructions.ts';
+import { forEachIndex } from './each-index.ts';
 import { begin, type Start } from './start.ts';
 
 const LANES = 4;
@@ -24,20 +25,16 @@ export function addRows(dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
   ];
   begin(fn, start, y, fn.parameter(5), byteLength);
   const rowBytes = fn.let(i32.shl(columns, i32.const(2)));
-  const outer = fn.let(i32.const(0));
-  const row = fn.let(i32.const(0));
-  fn.forSteps(outer, 1, outerCount, () => {
-    fn.set(row, i32.const(0));
-    fn.forSteps(row, 1, count, () => {
-      const index = fn.let(i32.load(i32.add(indices, i32.shl(row, i32.const(2)))));
-      fn.if(i32.geU(index, size), () => fn.return(row));
+  forEachIndex(
+    fn,
+    { outerCount, indices, count, size },
+    (index) => {
       const target = fn.let(i32.add(y, i32.mul(index, rowBytes)));
       addRow(fn, dtype, target, source, columns);
       fn.set(source, i32.add(source, rowBytes));
-    });
-    fn.set(y, i32.add(y, i32.mul(size, rowBytes)));
-  });
-  fn.return(i32.const(-1));
+    },
+    () => fn.set(y, i32.add(y, i32.mul(size, rowBytes))),
+  );
   return fn;
 }
 

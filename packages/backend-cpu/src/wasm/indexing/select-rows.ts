@@ -1,5 +1,6 @@
 import { FunctionBuilder } from '../assembler/function-builder.ts';
 import { i32, memory } from '../assembler/instructions.ts';
+import { forEachIndex } from './each-index.ts';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 
 /**
@@ -12,20 +13,16 @@ export function selectRows(elementBytes: ElementBytes | undefined): FunctionBuil
   const [outerCount, size, count] = [fn.parameter(0), fn.parameter(1), fn.parameter(2)];
   const rowBytes = fn.parameter(3);
   const [x, indices, y] = [fn.parameter(4), fn.parameter(5), fn.parameter(6)];
-  const outer = fn.let(i32.const(0));
-  const row = fn.let(i32.const(0));
-  fn.forSteps(outer, 1, outerCount, () => {
-    fn.set(row, i32.const(0));
-    fn.forSteps(row, 1, count, () => {
-      const index = fn.let(i32.load(i32.add(indices, i32.shl(row, i32.const(2)))));
-      fn.if(i32.geU(index, size), () => fn.return(row));
+  forEachIndex(
+    fn,
+    { outerCount, indices, count, size },
+    (index) => {
       const from = i32.add(x, i32.mul(index, rowBytes));
       if (elementBytes === undefined) fn.do(memory.copy(y, from, rowBytes));
       else fn.do(copyElement(y, from, elementBytes));
       fn.set(y, i32.add(y, rowBytes));
-    });
-    fn.set(x, i32.add(x, i32.mul(size, rowBytes)));
-  });
-  fn.return(i32.const(-1));
+    },
+    () => fn.set(x, i32.add(x, i32.mul(size, rowBytes))),
+  );
   return fn;
 }
