@@ -3,7 +3,7 @@ import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { DataError } from '../spec/errors.ts';
-import { allReduce } from '../tensor/collectives.ts';
+import { sumOverAxes } from '../tensor/collectives.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -46,7 +46,7 @@ export function tokenLossScale(
   const ranks = axes.reduce((product, axis) => product * axisOf(mesh, axis).size, 1);
   return noGrad(() => {
     const local = fromData(Int32Array.of(own), [], 'i32');
-    const all = axes.reduce((sum, axis) => allReduce(sum, axis), local);
+    const all = sumOverAxes(local, axes);
     // Where no rank has a token, all losses are sums of nothing.
     return fromData(Float32Array.of(ranks), [], 'f32').div(all.maximum(1).to('f32'));
   });

@@ -2,7 +2,7 @@ import { noGrad } from '../graph/node.ts';
 import { addPending } from '../realize/pending.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';
-import { allGather, allReduce } from '../tensor/collectives.ts';
+import { allGather, sumOverAxes } from '../tensor/collectives.ts';
 import { fromData, stack, zeros } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { checkOptions } from '../spec/check-options.ts';
@@ -75,7 +75,7 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
  */
 function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
   const own = stack(gradients.map((gradient) => gradient.to('f32').square().sum())).sum();
-  return axes.reduce((sum, axis) => allReduce(sum, axis), own);
+  return sumOverAxes(own, axes);
 }
 
 /** A gradient without elements has no largest one, and does not count. */

@@ -2,7 +2,7 @@ import { noGrad } from '../graph/node.ts';
 import { currentSession } from '../rank.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { ConfigError, TensorStateError } from '../spec/errors.ts';
-import { allReduce } from '../tensor/collectives.ts';
+import { sumOverAxes } from '../tensor/collectives.ts';
 import { fromData, stack } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { StepOptions } from './optimizer.ts';
@@ -140,8 +140,8 @@ function hasOverflow(parts: readonly Tensor[]): Tensor {
     grad === null ? [] : [grad.sub(grad).sum().to('f32')],
   );
   const own = marks.length === 0 ? scalar(0) : stack(marks).sum();
-  const { axes } = currentSession().mesh;
-  const all = axes.reduce((sum, { name }) => allReduce(sum, name), own);
+  const axes = currentSession().mesh.axes.map(({ name }) => name);
+  const all = sumOverAxes(own, axes);
   return all.eq(all).logicalNot();
 }
 

@@ -1,4 +1,4 @@
-import { allReduce } from '../tensor/collectives.ts';
+import { sumOverAxes } from '../tensor/collectives.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
 /**
@@ -6,5 +6,5 @@ import type { Tensor } from '../tensor/tensor.ts';
  * means, since it is given parts. Also of several sums in one tensor. Shape: sum N -> N.
  */
 export function sumOverParts({ shardedOver }: Pick<Tensor, 'shardedOver'>, sum: Tensor): Tensor {
-  return shardedOver.reduce((total, axis) => allReduce(total, axis), sum);
+  return sumOverAxes(sum, shardedOver);
 }

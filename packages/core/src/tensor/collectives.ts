@@ -40,6 +40,11 @@ export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {
   return new Tensor(build.allReduce(x.node, axisParams(axis), options));
 }
 
+/** The sum over several axes, one after the other. Shape: N -> N. */
+export function sumOverAxes(x: Tensor, axes: readonly string[]): Tensor {
+  return axes.reduce((sum, axis) => allReduce(sum, axis), x);
+}
+
 /** varying -> replicate (or invariant). Shape: [.., D, ..] -> [.., size*D, ..]. */
 export function allGather(
   x: Tensor,
