@@ -3,9 +3,10 @@ import { defineConfig } from 'oxlint';
 /** Which workspace packages each package's sources may import, and nothing else. */
 const ARROWS: Record<string, readonly string[]> = {
   core: [],
-  collectives: ['core'],
+  'wasm-assembler': [],
+  collectives: ['core', 'wasm-assembler'],
   strategies: ['core'],
-  'backend-cpu': ['core'],
+  'backend-cpu': ['core', 'wasm-assembler'],
   'backend-webgpu': ['core'],
   testing: ['core'],
   'create-shardwise': [],

@@ -1,7 +1,5 @@
 import { dtypes, type DType } from '@shardwise/core/spec';
-import type { Code } from './assembler/code.ts';
-import { FunctionBuilder } from './assembler/function-builder.ts';
-import { f32, f64, i32, i64 } from './assembler/instructions.ts';
+import { type Code, f32, f64, FunctionBuilder, i32, i64 } from '@shardwise/wasm-assembler';
 
 type Address = Code<'i32'>;
 type Convert = (to: Address, from: Address) => Code<'nothing'>;

@@ -1,6 +1,13 @@
-import type { Code } from './assembler/code.ts';
-import type { FunctionBuilder, Local } from './assembler/function-builder.ts';
-import { f32x4, f64x2, i32x4, i8x16, v128 } from './assembler/instructions.ts';
+import {
+  type Code,
+  f32x4,
+  f64x2,
+  type FunctionBuilder,
+  i32x4,
+  i8x16,
+  type Local,
+  v128,
+} from '@shardwise/wasm-assembler';
 import type { ElementwiseOp, LaneDType } from './loop-spec.ts';
 import { cast } from './cast.ts';
 import * as math from './math.ts';

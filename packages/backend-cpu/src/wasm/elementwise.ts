@@ -1,6 +1,13 @@
-import type { Code } from './assembler/code.ts';
-import { FunctionBuilder, type Local } from './assembler/function-builder.ts';
-import { i16x8, i32, i32x4, i8x16, v128 } from './assembler/instructions.ts';
+import {
+  type Code,
+  FunctionBuilder,
+  i16x8,
+  i32,
+  i32x4,
+  i8x16,
+  type Local,
+  v128,
+} from '@shardwise/wasm-assembler';
 import { isNonZero } from './cast.ts';
 import { constantBits } from './constant-bits.ts';
 import { type EmitContext, emitters } from './elementwise-ops.ts';

@@ -1,6 +1,11 @@
-import type { Code } from './assembler/code.ts';
-import type { FunctionBuilder, Local } from './assembler/function-builder.ts';
-import { f32x4, i32x4, v128 } from './assembler/instructions.ts';
+import {
+  type Code,
+  f32x4,
+  type FunctionBuilder,
+  i32x4,
+  type Local,
+  v128,
+} from '@shardwise/wasm-assembler';
 
 /**
  * Transcendental functions on f32x4: range reduction and minimax polynomials (Remez exchange on

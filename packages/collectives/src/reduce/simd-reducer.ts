@@ -1,10 +1,5 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import {
-  kernelOpOf,
-  isKernelDType,
-  reduceKernelModule,
-  tableKernelName,
-} from '../wasm/reduce-kernel.ts';
+import { kernelOpOf, isKernelDType, reduceKernelModule, tableKernelName } from './reduce-kernel.ts';
 import { foldElements, type Fold } from './reduce-elements.ts';
 import type { Reducer } from './reducer.ts';
 
@@ -104,7 +99,7 @@ export class SimdReducer implements Reducer {
     const pages = MEMORY_BYTES / PAGE_BYTES;
     // Of a fixed size: growing would take the memory from under bytes that are on their way.
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    const module = new WebAssembly.Module(reduceKernelModule('unshared'));
+    const module = new WebAssembly.Module(reduceKernelModule(false));
     this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
     this.#words = new Uint32Array(memory.buffer);
     this.#bytes = new Uint8Array(memory.buffer);

@@ -8,7 +8,7 @@ import {
   tableKernelName,
   type KernelDType,
   type KernelOp,
-} from '../wasm/reduce-kernel.ts';
+} from '../reduce/reduce-kernel.ts';
 
 /** The memory of a world as one rank works on it; addresses are byte offsets. */
 export class SharedMemory {
@@ -27,7 +27,7 @@ export class SharedMemory {
     this.#words = new Uint32Array(memory.buffer);
     this.#table = table;
     this.#bounce = bounce;
-    const module = new WebAssembly.Module(reduceKernelModule());
+    const module = new WebAssembly.Module(reduceKernelModule(true));
     this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
     this.#copy = this.#kernel('copy');
   }

@@ -1,6 +1,12 @@
-import type { Code } from '../assembler/code.ts';
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { f32x4, i32, i32x4, v128 } from '../assembler/instructions.ts';
+import {
+  type Code,
+  f32x4,
+  type FunctionBuilder,
+  i32,
+  i32x4,
+  type Local,
+  v128,
+} from '@shardwise/wasm-assembler';
 import { DimWriter } from './dim-writer.ts';
 
 type Vector = Local<'v128'>;

@@ -1,6 +1,4 @@
-import type { Code } from '../assembler/code.ts';
-import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
-import { i32, v128 } from '../assembler/instructions.ts';
+import { type Code, FunctionBuilder, i32, type Local, v128 } from '@shardwise/wasm-assembler';
 
 type Address = Local<'i32'>;
 type Vector = Local<'v128'>;

@@ -1,5 +1,4 @@
-import type { FunctionBuilder } from '../assembler/function-builder.ts';
-import { f32x4, i32, i32x4 } from '../assembler/instructions.ts';
+import { f32x4, type FunctionBuilder, i32, i32x4 } from '@shardwise/wasm-assembler';
 import { DimWriter } from './dim-writer.ts';
 import { WideLanes } from './wide-lanes.ts';
 

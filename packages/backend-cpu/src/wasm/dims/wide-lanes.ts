@@ -1,6 +1,11 @@
-import type { Code } from '../assembler/code.ts';
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { f32x4, f64x2, i8x16 } from '../assembler/instructions.ts';
+import {
+  type Code,
+  f32x4,
+  f64x2,
+  type FunctionBuilder,
+  i8x16,
+  type Local,
+} from '@shardwise/wasm-assembler';
 
 const HIGH_HALF = [8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15];
 const BOTH_LOW = [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23];

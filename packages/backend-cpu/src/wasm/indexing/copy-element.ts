@@ -1,5 +1,4 @@
-import type { Code } from '../assembler/code.ts';
-import { i32, i64 } from '../assembler/instructions.ts';
+import { type Code, i32, i64 } from '@shardwise/wasm-assembler';
 
 export type ElementBytes = 1 | 2 | 4 | 8;
 

@@ -1,5 +1,4 @@
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { i32 } from '../assembler/instructions.ts';
+import { type FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
 
 export interface IndexLoop {
   readonly outerCount: Local<'i32'>;

@@ -1,7 +1,5 @@
-import type { Code } from '../assembler/code.ts';
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { i32 } from '../assembler/instructions.ts';
 import type { Shape } from '@shardwise/core/spec';
+import { type Code, type FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
 
 type Address = Local<'i32'>;
 

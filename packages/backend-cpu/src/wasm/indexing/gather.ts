@@ -1,5 +1,4 @@
-import { FunctionBuilder } from '../assembler/function-builder.ts';
-import { i32 } from '../assembler/instructions.ts';
+import { FunctionBuilder, i32 } from '@shardwise/wasm-assembler';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 import { eachElementPlace } from './element-places.ts';
 

@@ -1,5 +1,4 @@
-import { FunctionBuilder, type Local } from '../assembler/function-builder.ts';
-import { f32, i32 } from '../assembler/instructions.ts';
+import { f32, FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
 import { eachElementPlace } from './element-places.ts';
 import { begin, type Start } from './start.ts';
 

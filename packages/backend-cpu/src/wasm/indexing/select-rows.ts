@@ -1,5 +1,4 @@
-import { FunctionBuilder } from '../assembler/function-builder.ts';
-import { i32, memory } from '../assembler/instructions.ts';
+import { FunctionBuilder, i32, memory } from '@shardwise/wasm-assembler';
 import { forEachIndex } from './each-index.ts';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 

@@ -1,5 +1,4 @@
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { i32, memory } from '../assembler/instructions.ts';
+import { type FunctionBuilder, i32, type Local, memory } from '@shardwise/wasm-assembler';
 
 /** What a sum over indices begins with: the elements of x, or zeros where x has nothing else. */
 export type Start = 'copy' | 'zeros';

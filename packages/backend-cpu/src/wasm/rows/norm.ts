@@ -1,6 +1,4 @@
-import type { Code } from '../assembler/code.ts';
-import type { FunctionBuilder, Local } from '../assembler/function-builder.ts';
-import { f32x4 } from '../assembler/instructions.ts';
+import { type Code, f32x4, type FunctionBuilder, type Local } from '@shardwise/wasm-assembler';
 import { RowWriter } from './row-writer.ts';
 
 type Address = Local<'i32'>;

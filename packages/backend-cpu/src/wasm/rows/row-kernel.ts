@@ -1,5 +1,5 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
-import type { FunctionBuilder } from '../assembler/function-builder.ts';
+import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import { castLong, castsLong } from '../cast-long.ts';
 import { argMax } from '../dims/arg-max.ts';
 import { cumsum } from '../dims/cumsum.ts';

@@ -1,5 +1,4 @@
-import type { FunctionBuilder } from '../assembler/function-builder.ts';
-import { f32x4 } from '../assembler/instructions.ts';
+import { f32x4, type FunctionBuilder } from '@shardwise/wasm-assembler';
 import { expNegative, log } from '../math.ts';
 import { RowWriter } from './row-writer.ts';
 

@@ -1,5 +1,4 @@
-import type { FunctionBuilder } from '../assembler/function-builder.ts';
-import { f32, f32x4, f64, i32 } from '../assembler/instructions.ts';
+import { f32, f32x4, f64, type FunctionBuilder, i32 } from '@shardwise/wasm-assembler';
 import { RowWriter } from './row-writer.ts';
 
 /** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */

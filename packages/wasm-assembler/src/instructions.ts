@@ -39,7 +39,7 @@ function binary<A extends ValueKind, R extends ValueKind>(
   return (a, b) => code(result, a.bytes, b.bytes, ...opcode);
 }
 
-/** Natural alignment is not claimed: sub-buffers may lie anywhere. */
+/** No load or store claims natural alignment, as sub-buffers may lie anywhere. */
 function load<R extends ValueKind>(result: R, ...opcode: number[]): Load<R> {
   return (address, byteOffset = 0) =>
     code(result, address.bytes, ...opcode, 0, unsigned(byteOffset));
@@ -111,7 +111,7 @@ export const i64: {
   truncSatF64S: unary('i64', 0xfc, 0x06),
 };
 
-/** Bytes from one place to another, which may overlap, and one byte over and over. */
+/** `copy` of bytes between places that may overlap, and `fill` with one byte. */
 export const memory: {
   copy: (target: I32, source: I32, byteLength: I32) => Code<'nothing'>;
   fill: (target: I32, byte: I32, byteLength: I32) => Code<'nothing'>;
@@ -164,6 +164,8 @@ export const v128: {
   load32Splat: Load<'v128'>;
   /** One 32-bit value in lane 0, zeros elsewhere. */
   load32Zero: Load<'v128'>;
+  /** One 64-bit value in the low lane, zeros elsewhere. */
+  load64Zero: Load<'v128'>;
   store: Store<'v128'>;
   store32Lane0: Store<'v128'>;
   /** The low 64 bits. */
@@ -178,6 +180,7 @@ export const v128: {
   load: load('v128', ...simd(0x00)),
   load32Splat: load('v128', ...simd(0x09)),
   load32Zero: load('v128', ...simd(0x5c)),
+  load64Zero: load('v128', ...simd(0x5d)),
   store: store(...simd(0x0b)),
   store32Lane0: (address, value, byteOffset = 0) =>
     code('nothing', address.bytes, value.bytes, ...simd(0x5a), 0, unsigned(byteOffset), 0),
@@ -219,6 +222,7 @@ type F32x4Binary =
 
 export const f32x4: {
   const: (value: number) => V128;
+  splat: Unary<'f32', 'v128'>;
   extractLane: (a: V128, lane: number) => F32;
 } & Record<F32x4Unary, Unary<'v128', 'v128'>> &
   Record<F32x4Binary, Binary<'v128', 'v128'>> = {
@@ -226,6 +230,7 @@ export const f32x4: {
     const lane = float32Bytes(value);
     return code('v128', ...simd(0x0c), lane, lane, lane, lane);
   },
+  splat: unary('v128', ...simd(0x13)),
   extractLane: lane('f32', 0x1f),
   eq: vectorBinary(0x41),
   ne: vectorBinary(0x42),
@@ -250,16 +255,19 @@ export const f32x4: {
 };
 
 export const f64x2: {
+  splat: Unary<'f64', 'v128'>;
   convertLowI32x4S: Unary<'v128', 'v128'>;
   /** Of the low two lanes. */
   promoteLowF32x4: Unary<'v128', 'v128'>;
-  add: Binary<'v128', 'v128'>;
-  div: Binary<'v128', 'v128'>;
-} = {
+} & Record<'add' | 'mul' | 'div' | 'min' | 'max', Binary<'v128', 'v128'>> = {
+  splat: unary('v128', ...simd(0x14)),
   convertLowI32x4S: vectorUnary(0xfe),
   promoteLowF32x4: vectorUnary(0x5f),
   add: vectorBinary(0xf0),
+  mul: vectorBinary(0xf2),
   div: vectorBinary(0xf3),
+  min: vectorBinary(0xf4),
+  max: vectorBinary(0xf5),
 };
 
 type I32x4Unary = 'abs' | 'neg' | 'truncSatF32x4S' | 'truncSatF64x2SZero' | 'extendLowI16x8U';

@@ -24,21 +24,33 @@ const LOCAL_GET = 0x20;
 const LOCAL_SET = 0x21;
 const EMPTY_TYPE = 0x40;
 
-/** Writes one function, statement after statement. All parameters are i32: addresses and counts. */
+/** Writes one function, statement after statement. */
 export class FunctionBuilder {
-  readonly parameterCount: number;
+  readonly #parameters: ValueKind[];
   readonly #locals: ValueKind[] = [];
   readonly #constants = new Map<string, Local<'v128'>>();
   readonly #prologue: Bytes[] = [];
   #body: Bytes[] = [];
   #returns = false;
 
+  /** The parameters are addresses and counts, as i32. */
   constructor(parameterCount: number) {
-    this.parameterCount = parameterCount;
+    this.#parameters = Array.from({ length: parameterCount }, () => 'i32');
+  }
+
+  get parameters(): readonly ValueKind[] {
+    return this.#parameters;
   }
 
   parameter(index: number): Local<'i32'> {
     return this.#local('i32', index);
+  }
+
+  /** One more parameter, of any kind. Throws RangeError after the first variable, whose number it would take. */
+  addParameter<K extends ValueKind>(kind: K): Local<K> {
+    if (this.#locals.length > 0) throw new RangeError('Parameters come before variables.');
+    this.#parameters.push(kind);
+    return this.#local(kind, this.#parameters.length - 1);
   }
 
   /** A new variable, set to `value`. */
@@ -131,7 +143,7 @@ export class FunctionBuilder {
 
   #declare<K extends ValueKind>(kind: K): Local<K> {
     this.#locals.push(kind);
-    return this.#local(kind, this.parameterCount + this.#locals.length - 1);
+    return this.#local(kind, this.#parameters.length + this.#locals.length - 1);
   }
 
   #local<K extends ValueKind>(kind: K, index: number): Local<K> {

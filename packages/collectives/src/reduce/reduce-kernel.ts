@@ -1,0 +1,231 @@
+import type { DType, ReduceOp } from '@shardwise/core/spec';
+import {
+  type Code,
+  encodeModule,
+  f32x4,
+  f64x2,
+  FunctionBuilder,
+  i32,
+  i32x4,
+  type Local,
+  memory,
+  v128,
+} from '@shardwise/wasm-assembler';
+
+type Vector = Code<'v128'>;
+type Combine = (a: Vector, b: Vector) => Vector;
+
+/** The vector instructions of a dtype; no division where averages are refused. */
+interface Lanes {
+  readonly elementBytes: number;
+  /** One element in the lowest lane. */
+  readonly loadOne: (address: Code<'i32'>) => Vector;
+  readonly storeOne: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
+  /** Adds a parameter of the dtype's kind, and has it in all lanes of a variable. */
+  readonly splatParameter: (kernel: FunctionBuilder) => Local<'v128'>;
+  readonly add: Combine;
+  readonly mul: Combine;
+  readonly min: Combine;
+  readonly max: Combine;
+  readonly div: Combine | undefined;
+}
+
+export type KernelDType = 'f32' | 'f64' | 'i32';
+export type KernelOp = 'sum' | 'avg' | 'product' | 'min' | 'max' | 'premultipliedSum';
+
+export function isKernelDType(dtype: DType): dtype is KernelDType {
+  return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
+}
+
+/** Undefined for what has no kernel. */
+export function kernelOpOf(op: ReduceOp): KernelOp | undefined {
+  if (typeof op === 'object') return 'premultipliedSum';
+  return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
+}
+
+const lanesOf: Readonly<Record<KernelDType, Lanes>> = {
+  f32: {
+    ...f32x4,
+    elementBytes: 4,
+    loadOne: v128.load32Zero,
+    storeOne: v128.store32Lane0,
+    splatParameter: (kernel) => kernel.let(f32x4.splat(kernel.addParameter('f32'))),
+  },
+  f64: {
+    ...f64x2,
+    elementBytes: 8,
+    loadOne: v128.load64Zero,
+    storeOne: v128.store64Lane0,
+    splatParameter: (kernel) => kernel.let(f64x2.splat(kernel.addParameter('f64'))),
+  },
+  i32: {
+    ...i32x4,
+    elementBytes: 4,
+    loadOne: v128.load32Zero,
+    storeOne: v128.store32Lane0,
+    splatParameter: (kernel) => kernel.let(i32x4.splat(kernel.addParameter('i32'))),
+    min: i32x4.minS,
+    max: i32x4.maxS,
+    div: undefined,
+  },
+};
+
+/** What is done to a value as it is loaded, to two values, and to the result. */
+interface Recipe {
+  readonly scaleLoads: boolean;
+  readonly combine: 'add' | 'mul' | 'min' | 'max';
+  readonly divideResult: boolean;
+}
+
+const recipes: Readonly<Record<KernelOp, Recipe>> = {
+  sum: { scaleLoads: false, combine: 'add', divideResult: false },
+  avg: { scaleLoads: false, combine: 'add', divideResult: true },
+  product: { scaleLoads: false, combine: 'mul', divideResult: false },
+  min: { scaleLoads: false, combine: 'min', divideResult: false },
+  max: { scaleLoads: false, combine: 'max', divideResult: false },
+  premultipliedSum: { scaleLoads: true, combine: 'add', divideResult: false },
+};
+
+/**
+ * Reduces two buffers in place into both. Parameters: first, second, byteLength, scale. Addresses
+ * are byte offsets; scale is the factor of premultipliedSum and the divisor of avg.
+ */
+export function pairKernelName(dtype: KernelDType, op: KernelOp): string {
+  return `pair ${dtype} ${op}`;
+}
+
+/**
+ * Reduces any number of sources into any number of destinations, whose addresses lie in memory, from
+ * `table` to `sourcesEnd` and on to `tableEnd`. Parameters: table, sourcesEnd, tableEnd, byteLength,
+ * scale.
+ */
+export function tableKernelName(dtype: KernelDType, op: KernelOp): string {
+  return `table ${dtype} ${op}`;
+}
+
+/**
+ * A module with a `copy` (target, source, byteLength) and, for each dtype and op, a pair and a table kernel.
+ */
+export function reduceKernelModule(sharedMemory: boolean): Uint8Array<ArrayBuffer> {
+  const copy = new FunctionBuilder(3);
+  copy.do(memory.copy(copy.parameter(0), copy.parameter(1), copy.parameter(2)));
+  const kernels = new Map([['copy', copy]]);
+  for (const [dtype, lanes] of typedEntries(lanesOf)) {
+    for (const [op, recipe] of typedEntries(recipes)) {
+      if (recipe.divideResult && lanes.div === undefined) continue;
+      kernels.set(pairKernelName(dtype, op), pairKernel(lanes, recipe));
+      kernels.set(tableKernelName(dtype, op), tableKernel(lanes, recipe));
+    }
+  }
+  return encodeModule(kernels, sharedMemory);
+}
+
+function pairKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
+  const kernel = new FunctionBuilder(3);
+  const [first, second] = [kernel.parameter(0), kernel.parameter(1)];
+  const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
+  forPieces(kernel, lanes, kernel.parameter(2), (offset, piece) => {
+    const [x, y] = [i32.add(first, offset), i32.add(second, offset)];
+    const results = piece.map((place) => ({
+      ...place,
+      value: kernel.let(divided(combine(scaled(place.load(x)), scaled(place.load(y))))),
+    }));
+    for (const { store, value } of results) kernel.do(store(x, value));
+    for (const { store, value } of results) kernel.do(store(y, value));
+  });
+  return kernel;
+}
+
+function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
+  const kernel = new FunctionBuilder(4);
+  const [table, sourcesEnd, tableEnd] = [
+    kernel.parameter(0),
+    kernel.parameter(1),
+    kernel.parameter(2),
+  ];
+  const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
+  const cursor = kernel.let(table);
+  const address = kernel.let(table);
+  forPieces(kernel, lanes, kernel.parameter(3), (offset, piece) => {
+    const nextAddress = (): void => {
+      kernel.set(address, i32.add(i32.load(cursor), offset));
+      kernel.set(cursor, i32.add(cursor, i32.const(4)));
+    };
+    const forAddresses = (end: Code<'i32'>, body: () => void): void =>
+      kernel.while(i32.ltU(cursor, end), () => {
+        nextAddress();
+        body();
+      });
+    kernel.set(cursor, table);
+    nextAddress();
+    const results = piece.map((place) => ({
+      ...place,
+      value: kernel.let(scaled(place.load(address))),
+    }));
+    forAddresses(sourcesEnd, () => {
+      for (const { load, value } of results) {
+        kernel.set(value, combine(value, scaled(load(address))));
+      }
+    });
+    if (recipe.divideResult) for (const { value } of results) kernel.set(value, divided(value));
+    forAddresses(tableEnd, () => {
+      for (const { store, value } of results) kernel.do(store(address, value));
+    });
+  });
+  return kernel;
+}
+
+/** What a recipe does with values of a dtype; its scale is the kernel's last parameter. */
+function arithmetic(
+  kernel: FunctionBuilder,
+  lanes: Lanes,
+  recipe: Recipe,
+): {
+  readonly combine: Combine;
+  readonly scaled: (value: Vector) => Vector;
+  readonly divided: (value: Vector) => Vector;
+} {
+  const scale = lanes.splatParameter(kernel);
+  const { div } = lanes;
+  return {
+    combine: lanes[recipe.combine],
+    scaled: (value) => (recipe.scaleLoads ? lanes.mul(value, scale) : value),
+    divided: (value) => (recipe.divideResult && div !== undefined ? div(value, scale) : value),
+  };
+}
+
+/** Loads from and stores to a vector at or behind an address. */
+interface Place {
+  readonly load: (address: Code<'i32'>) => Vector;
+  readonly store: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
+}
+
+const VECTOR_BYTES = 16;
+const BLOCK_VECTORS = 8;
+
+/** `body` for each block of eight whole vectors, then for each element that is left, with its offset in bytes. */
+function forPieces(
+  kernel: FunctionBuilder,
+  lanes: Lanes,
+  byteLength: Code<'i32'>,
+  body: (offset: Local<'i32'>, piece: readonly Place[]) => void,
+): void {
+  const block = Array.from({ length: BLOCK_VECTORS }, (_, index): Place => {
+    const byteOffset = index * VECTOR_BYTES;
+    return {
+      load: (address) => v128.load(address, byteOffset),
+      store: (address, value) => v128.store(address, value, byteOffset),
+    };
+  });
+  const element: Place = { load: lanes.loadOne, store: lanes.storeOne };
+  const offset = kernel.let(i32.const(0));
+  kernel.forSteps(offset, BLOCK_VECTORS * VECTOR_BYTES, byteLength, () => body(offset, block));
+  kernel.forSteps(offset, lanes.elementBytes, byteLength, () => body(offset, [element]));
+}
+
+function typedEntries<K extends string, V>(table: Readonly<Record<K, V>>): readonly [K, V][] {
+  const isKey = (key: string): key is K => key in table;
+  return Object.keys(table)
+    .filter(isKey)
+    .map((key) => [key, table[key]]);
+}
