@@ -7,8 +7,7 @@ import {
 import { ConfigError, DataError } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decodeObject } from '../src/operations/decode-object.ts';
-import { encodeObject } from '../src/operations/encode-object.ts';
+import { decodeObject, encodeObject } from '../src/operations/object-codec.ts';
 
 const { value: plainData } = fc.letrec((tie) => ({
   value: fc.oneof(

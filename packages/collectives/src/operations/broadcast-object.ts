@@ -1,5 +1,5 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { decodeObject } from './decode-object.ts';
+import { decodeObject } from './object-codec.ts';
 import {
   BLOCK_BYTES,
   blockOf,

@@ -1,6 +1,6 @@
 import { DataError } from '@shardwise/core/spec';
 
-/** Reads what a ByteWriter wrote, and throws DataError where there is less than is asked for. */
+/** Reads what a ByteWriter wrote. Throws DataError where fewer bytes are left than a value takes. */
 export class ByteReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
@@ -31,7 +31,7 @@ export class ByteReader {
     return this.#view.getBigInt64(this.#take(8), true);
   }
 
-  /** A copy. */
+  /** A copy of the bytes that a ByteWriter's `block` wrote. */
   block(): Uint8Array<ArrayBuffer> {
     const byteLength = this.u32();
     const start = this.#take(byteLength);

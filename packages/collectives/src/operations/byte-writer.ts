@@ -1,9 +1,9 @@
 import { ConfigError } from '@shardwise/core/spec';
 
-/** Lengths are u32, and one array of bytes holds no more in every browser. */
+/** Some browsers allow no longer array of bytes. */
 const MAX_BYTES = 2 ** 31 - 1;
 
-/** Little-endian numbers and bytes, one after the other. */
+/** Writes little-endian numbers and bytes one after the other into memory that grows. */
 export class ByteWriter {
   #bytes = new Uint8Array(256);
   #view = new DataView(this.#bytes.buffer);
@@ -33,14 +33,14 @@ export class ByteWriter {
     this.#view.setBigInt64(at, value, true);
   }
 
-  /** Their number as u32, then the bytes. */
+  /** Writes the number of bytes as u32, then the bytes. */
   block(bytes: Uint8Array): void {
     this.u32(bytes.byteLength);
     const at = this.#take(bytes.byteLength);
     this.#bytes.set(bytes, at);
   }
 
-  /** Where they begin; the memory may be another one afterwards. */
+  /** Makes room for so many bytes, maybe in new memory, and returns where they begin. */
   #take(byteLength: number): number {
     const start = this.#length;
     const needed = start + byteLength;

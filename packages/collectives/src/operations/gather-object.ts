@@ -1,6 +1,6 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { allGatherBlocks } from './all-gather-blocks.ts';
-import { decodeObject } from './decode-object.ts';
+import { decodeObject } from './object-codec.ts';
 import { spread } from './flat.ts';
 import { hasRest, objectCall, restOf, type ObjectOptions } from './object-message.ts';
 import type { PlainData } from './plain-data.ts';

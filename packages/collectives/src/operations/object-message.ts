@@ -8,7 +8,7 @@ import {
 } from '@shardwise/core/spec';
 import { callRules, type TransferOptions } from '../call/call-options.ts';
 import { brokenObjectError } from './byte-reader.ts';
-import { encodeObject } from './encode-object.ts';
+import { encodeObject } from './object-codec.ts';
 
 export interface ObjectOptions extends CallOptions {
   /** Longer objects are refused; the same on every rank. Default: 64 MiB. */

@@ -1,6 +1,5 @@
 import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
-import { decodeObject } from './decode-object.ts';
-import { encodeObject } from './encode-object.ts';
+import { decodeObject, encodeObject } from './object-codec.ts';
 import { concatenate } from './flat.ts';
 import {
   BLOCK_BYTES,

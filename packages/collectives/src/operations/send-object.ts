@@ -1,5 +1,5 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { encodeObject } from './encode-object.ts';
+import { encodeObject } from './object-codec.ts';
 import {
   blockOf,
   checkLength,

@@ -5,10 +5,10 @@ import {
   integer,
   nullable,
   object,
-  parsePlainData,
+  checkSavedData,
   record,
   text,
-} from '../plain-data.ts';
+} from '../saved-data.ts';
 import { checkGeneratorState, type GeneratorState } from '../random/generator-state.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { SamplerSettings } from './resumable-sampler.ts';
@@ -47,7 +47,7 @@ const checkLoaderState: Check<LoaderState> = object<LoaderState>({
 
 /** Throws ConfigError where `value` is not a data loader's state. */
 export function parseLoaderState(value: unknown): LoaderState {
-  return parsePlainData(
+  return checkSavedData(
     checkLoaderState,
     value,
     'set the state of a data loader',

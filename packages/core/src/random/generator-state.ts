@@ -6,10 +6,10 @@ import {
   nullable,
   number,
   object,
-  parsePlainData,
-  PlainDataError,
+  checkSavedData,
+  SavedDataError,
   text,
-} from '../plain-data.ts';
+} from '../saved-data.ts';
 import { MersenneTwister } from './mersenne-twister.ts';
 
 /** A generator at one moment, as plain data that JSON keeps exactly. */
@@ -28,7 +28,7 @@ export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>
   seed: (value, path) => {
     const seed = text(20, /^\d+$/)(value, path);
     if (BigInt(seed) < 2n ** 64n) return seed;
-    throw new PlainDataError(path, 'a number of at most 64 bits');
+    throw new SavedDataError(path, 'a number of at most 64 bits');
   },
   words: list(integer(0, 0xffffffff), MersenneTwister.words, MersenneTwister.words),
   position: integer(0, MersenneTwister.words),
@@ -37,7 +37,7 @@ export const checkGeneratorState: Check<GeneratorState> = object<GeneratorState>
 
 /** Throws ConfigError where `value` is not a generator's state. */
 export function parseGeneratorState(value: unknown): GeneratorState {
-  return parsePlainData(
+  return checkSavedData(
     checkGeneratorState,
     value,
     'set the state of a random generator',

@@ -1,4 +1,4 @@
-import { type Check, integer, object, parsePlainData } from '../plain-data.ts';
+import { type Check, integer, object, checkSavedData } from '../saved-data.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -93,7 +93,7 @@ export function randomState(): RandomState {
 
 /** Throws ConfigError where `state` is not what randomState returns. */
 export function setRandomState(state: unknown): void {
-  const { generator, seed, counter } = parsePlainData(
+  const { generator, seed, counter } = checkSavedData(
     checkRandomState,
     state,
     "set the state of this rank's random numbers",

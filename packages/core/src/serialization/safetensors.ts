@@ -1,4 +1,4 @@
-import { type Check, integer, list, object, PlainDataError, record, text } from '../plain-data.ts';
+import { type Check, integer, list, object, SavedDataError, record, text } from '../saved-data.ts';
 import { dtypes, type DType, type Shape } from '../spec/dtype.ts';
 import { CheckpointError, DTypeError } from '../spec/errors.ts';
 import { hostArray, type HostArrays } from './host-array.ts';
@@ -293,7 +293,7 @@ function checked<T>(check: Check<T>, name: string, value: unknown): T {
   try {
     return check(value, '');
   } catch (cause) {
-    if (!(cause instanceof PlainDataError)) throw cause;
+    if (!(cause instanceof SavedDataError)) throw cause;
     const { path, message } = cause;
     throw new CheckpointError(
       {

@@ -1,13 +1,14 @@
 import { ConfigError } from './spec/errors.ts';
 
 /**
- * Checks of plain data that comes from a file. Core has its own few, as loading a schema library
- * would take half of the time that `import '@shardwise/core'` may take.
+ * A check of data that was saved: it returns the value with its type, or throws SavedDataError. `path` says where
+ * the value lies. Core has its own few checks, as loading a schema library would take half of the time that
+ * `import '@shardwise/core'` may take.
  */
 export type Check<T> = (value: unknown, path: string) => T;
 
-/** What is wrong, and where. */
-export class PlainDataError extends Error {
+/** Says what was expected at which path. */
+export class SavedDataError extends Error {
   readonly path: string;
 
   constructor(path: string, expected: string) {
@@ -21,18 +22,18 @@ export function integer(min: number, max: number = Number.MAX_SAFE_INTEGER): Che
     const fits = typeof value === 'number' && Number.isSafeInteger(value) && value >= min;
     if (fits && value <= max) return value;
     const limit = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-    throw new PlainDataError(path, `an integer ${limit}`);
+    throw new SavedDataError(path, `an integer ${limit}`);
   };
 }
 
 export const number: Check<number> = (value, path) => {
   if (typeof value === 'number') return value;
-  throw new PlainDataError(path, 'a number');
+  throw new SavedDataError(path, 'a number');
 };
 
 export const boolean: Check<boolean> = (value, path) => {
   if (typeof value === 'boolean') return value;
-  throw new PlainDataError(path, 'true or false');
+  throw new SavedDataError(path, 'true or false');
 };
 
 export function text(maxLength: number, pattern?: RegExp): Check<string> {
@@ -40,14 +41,14 @@ export function text(maxLength: number, pattern?: RegExp): Check<string> {
     const fits = typeof value === 'string' && value.length <= maxLength;
     if (fits && (pattern === undefined || pattern.test(value))) return value;
     const form = pattern === undefined ? '' : ` like ${String(pattern)}`;
-    throw new PlainDataError(path, `a text of at most ${maxLength} characters${form}`);
+    throw new SavedDataError(path, `a text of at most ${maxLength} characters${form}`);
   };
 }
 
 export function exactly<T extends string | number>(expected: T): Check<T> {
   return (value, path) => {
     if (value === expected) return expected;
-    throw new PlainDataError(path, JSON.stringify(expected));
+    throw new SavedDataError(path, JSON.stringify(expected));
   };
 }
 
@@ -59,13 +60,13 @@ export function list<T>(check: Check<T>, minLength: number, maxLength: number): 
   return (value, path) => {
     if (!Array.isArray(value) || value.length < minLength || value.length > maxLength) {
       const length = minLength === maxLength ? `${minLength}` : `${minLength} to ${maxLength}`;
-      throw new PlainDataError(path, `a list of ${length}`);
+      throw new SavedDataError(path, `a list of ${length}`);
     }
     return value.map((item, index) => check(item, `${path}[${index}]`));
   };
 }
 
-/** Names are the value's own; none is special. */
+/** An object of any names. No name is special: `__proto__` is an entry like others. */
 export function record<T>(
   check: Check<T>,
   maxNameLength: number,
@@ -73,21 +74,21 @@ export function record<T>(
   return (value, path) => {
     const entries = Object.entries(plainObject(value, path)).map(([name, item]) => {
       if (name.length > maxNameLength)
-        throw new PlainDataError(path, `names of at most ${maxNameLength} characters`);
+        throw new SavedDataError(path, `names of at most ${maxNameLength} characters`);
       return [name, check(item, join(path, name))] as const;
     });
     return Object.fromEntries(entries);
   };
 }
 
-/** All of these fields, and no others. */
+/** An object that has all of these fields and no others. */
 export function object<T extends object>(fields: {
   readonly [K in keyof T]: Check<T[K]>;
 }): Check<T> {
   return (value, path) => {
     const source = plainObject(value, path);
     const unknown = Object.keys(source).find((name) => !Object.hasOwn(fields, name));
-    if (unknown !== undefined) throw new PlainDataError(join(path, unknown), 'no such field');
+    if (unknown !== undefined) throw new SavedDataError(join(path, unknown), 'no such field');
     const checked: Partial<T> = {};
     for (const name in fields) {
       checked[name] = fields[name](
@@ -100,12 +101,12 @@ export function object<T extends object>(fields: {
   };
 }
 
-/** Throws ConfigError, saying what is wrong where, unless the value passes. */
-export function parsePlainData<T>(check: Check<T>, value: unknown, asked: string, todo: string): T {
+/** The value, if it passes the check; throws ConfigError that says what is wrong where. */
+export function checkSavedData<T>(check: Check<T>, value: unknown, asked: string, todo: string): T {
   try {
     return check(value, '');
   } catch (cause) {
-    if (!(cause instanceof PlainDataError)) throw cause;
+    if (!(cause instanceof SavedDataError)) throw cause;
     const { path, message } = cause;
     const found = `${path === '' ? 'the value' : path}: ${message}`;
     throw new ConfigError({ asked, found, todo }, { path }, { cause });
@@ -114,7 +115,7 @@ export function parsePlainData<T>(check: Check<T>, value: unknown, asked: string
 
 function plainObject(value: unknown, path: string): Readonly<Record<string, unknown>> {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
-  throw new PlainDataError(path, 'an object');
+  throw new SavedDataError(path, 'an object');
 }
 
 function join(path: string, name: string): string {
