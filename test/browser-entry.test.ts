@@ -4,8 +4,9 @@ import { repository } from './support/documents.ts';
 import { importGraph } from './support/import-graph.ts';
 
 test.each([
-  ['collectives/src/index.ts', ['@shardwise/core/spec']],
+  ['collectives/src/index.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
   ['core/src/spec/index.ts', []],
+  ['wasm-assembler/src/index.ts', []],
 ])('a browser can load %s: it imports nothing of Node', (entry, outside) => {
   const graph = importGraph(join(repository, 'packages', entry));
   expect([...graph.outside.keys()]).toEqual(outside);

@@ -9,7 +9,7 @@ import {
 } from '@shardwise/collectives';
 import { ConfigError, type ProcessGroup } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { CallSiteCapture, framesOf } from '../src/recorder/call-site.ts';
+import { StackSampler, userFrames } from '../src/recorder/stack-sampler.ts';
 import { RingBuffer } from '../src/recorder/ring-buffer.ts';
 
 interface Recorded {
@@ -183,7 +183,7 @@ describe('a flight recorder', () => {
 
 describe('call sites', () => {
   it('are taken 64 at once, then one each half millisecond', () => {
-    const capture = new CallSiteCapture();
+    const capture = new StackSampler();
     const takenAt = (ms: number, calls: number): number =>
       Array.from({ length: calls }, () => capture.take(ms)).filter((site) => site !== undefined)
         .length;
@@ -195,7 +195,7 @@ describe('call sites', () => {
 
   it('leave the limit of stack traces as it was', () => {
     const limit = Error.stackTraceLimit;
-    new CallSiteCapture().take(0);
+    new StackSampler().take(0);
     expect(Error.stackTraceLimit).toBe(limit);
   });
 
@@ -210,7 +210,7 @@ describe('call sites', () => {
       '    at node:internal/process/task_queues:95:5',
       '    at new Promise (<anonymous>)',
     ].join('\n');
-    expect(framesOf({ stack })).toEqual([
+    expect(userFrames({ stack })).toEqual([
       { name: 'step', filename: '/home/a b/train.ts', line: 12 },
       { name: '<anonymous>', filename: '/home/train.ts', line: 3 },
       { name: '<anonymous>', filename: '/home/old.cjs', line: 7 },

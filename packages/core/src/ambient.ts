@@ -1,15 +1,14 @@
-import type { RecomputeRegion } from './autograd/recompute.ts';
 import type { Node, Region } from './graph/node.ts';
-import type { KeepPart } from './nn/parameter.ts';
-import type { RandomStreams } from './random/keys.ts';
-import type { PendingWork, UpdateGroup } from './realize/pending.ts';
+import type { KeepPart } from './nn/initial-part.ts';
+import type { RandomStreams } from './random/random-streams.ts';
+import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
 import type { Session } from './realize/session.ts';
 import { describeValue } from './spec/describe-value.ts';
 import { ConfigError } from './spec/errors.ts';
-import type { AfterBackward } from './tensor/handle.ts';
-import type { Statistics, TimelineEvent } from './timeline.ts';
+import type { Statistics, TimelineEvent } from './timeline-event.ts';
 
 // All that code of a rank reads without being given it. A rank is a thread: it has modules of its own.
+// As nearly every file imports this one, the files of the types that it imports must not.
 
 /** What holds for as long as a body runs. */
 export interface Scope {
@@ -60,6 +59,9 @@ export function within<R>(name: string, changes: Partial<Scope>, body: () => R):
   }
 }
 
+/** Called with whether the backward pass visited every leaf; false where it failed on its way. */
+export type AfterBackward = (completed: boolean) => void;
+
 /** What a rank has until it ends. */
 export interface RankState {
   session: Session | null;
@@ -84,7 +86,7 @@ export interface RankState {
   /** Called when the backward pass that is under way is over. */
   readonly afterBackward: AfterBackward[];
   /** Regions of which the backward pass that is under way has made something again. */
-  readonly enteredRegions: Set<RecomputeRegion>;
+  readonly enteredRegions: Set<Region>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
 }

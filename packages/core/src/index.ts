@@ -17,7 +17,7 @@ export {
   type Region,
   sameBlock,
 } from './tensor/extent.ts';
-export { type AfterBackward, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
+export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export {
   Gradient,
   type GradientHook,
@@ -38,15 +38,16 @@ export {
   type NestedNumbers,
 } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
-export { inputNode, isGradEnabled, noGrad, type GradientSink, type Node } from './graph/node.ts';
+export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
+export type { GradientSink, Node } from './graph/node.ts';
 export { withoutValues } from './realize/small-values.ts';
-export { synchronously } from './ambient.ts';
-export { userLine } from './graph/call-site.ts';
+export { type AfterBackward, synchronously } from './ambient.ts';
 export { activationBytes } from './autograd/activation-bytes.ts';
 export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
 export { setRank, currentSession, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
-export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
+export { statistics, subscribe } from './timeline.ts';
+export type { Statistics, TimelineEvent } from './timeline-event.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
 export { inspecting, printing, type PrintForm } from './print/inspect.ts';
 export {
@@ -110,14 +111,13 @@ export { constructTemporary } from './nn/construction/construct-temporary.ts';
 export {
   BufferTensor,
   constructParts,
-  type InitialPart,
   Parameter,
   ParameterPart,
   type BufferOptions,
-  type KeepPart,
   type ParameterOptions,
   type ParameterPartOptions,
 } from './nn/parameter.ts';
+export type { InitialPart, KeepPart } from './nn/initial-part.ts';
 export { DividedParameter } from './nn/divided-parameter.ts';
 export { loadRules, type LoadOptions, type LoadReport, type StateDict } from './nn/state-dict.ts';
 export { convertArray } from './nn/convert-array.ts';
@@ -150,7 +150,8 @@ export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
 export { Sigmoid } from './nn/sigmoid.ts';
 export { SiLU } from './nn/silu.ts';
-export { summary, type ModelSummary, type ModuleSummary } from './nn/summary/summary.ts';
+export { summary } from './nn/summary/summary.ts';
+export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
 export { Tanh } from './nn/tanh.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';

@@ -1,6 +1,7 @@
 import { rankState } from './ambient.ts';
 import { forgetPending } from './realize/pending.ts';
-import { Session } from './realize/session.ts';
+import { DeviceSession } from './realize/device-session.ts';
+import type { Session } from './realize/session.ts';
 import { forgetValues, smallValues } from './realize/small-values.ts';
 import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';
@@ -33,7 +34,7 @@ export function setRank(rank: Rank): void {
     forgetValues(smallValues());
   }
   rankState.tracesCallSites = true;
-  rankState.session = new Session(rank.device, rank.mesh ?? new LocalMesh());
+  rankState.session = new DeviceSession(rank.device, rank.mesh ?? new LocalMesh());
 }
 
 /** Whether this rank's device is at work; false before setRank. */

@@ -10,7 +10,7 @@ import { Linear } from '../src/nn/linear.ts';
 import { MultiheadAttention } from '../src/nn/multihead-attention.ts';
 import { RMSNorm } from '../src/nn/rms-norm.ts';
 import { Sequential } from '../src/nn/sequential.ts';
-import { noGrad } from '../src/graph/node.ts';
+import { noGrad } from '../src/graph/create-node.ts';
 import { tokenLossScale } from '../src/nn/token-loss-scale.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';

@@ -2,7 +2,8 @@ import { checkGradients, interpreter, type FloatArray } from '@shardwise/testing
 import { beforeEach, describe, expect, test } from 'vitest';
 import { gradientRules } from '../src/autograd/rules.ts';
 import { constant, iota } from '../src/graph/build/leaf.ts';
-import { createNode, type Node } from '../src/graph/node.ts';
+import { createNode } from '../src/graph/create-node.ts';
+import type { Node } from '../src/graph/node.ts';
 import { setRank } from '../src/rank.ts';
 import { elementCount } from '../src/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';

@@ -1,6 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { noGrad } from '../src/graph/node.ts';
+import { noGrad } from '../src/graph/create-node.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { setRank } from '../src/rank.ts';
 import { ShapeError, TensorStateError } from '../src/spec/errors.ts';

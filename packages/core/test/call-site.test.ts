@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { CallSite, userLine } from '../src/graph/call-site.ts';
+import { CallSite } from '../src/graph/call-site.ts';
+import { userLine } from '../src/spec/stack.ts';
 
 const ours = new URL('../src/nn/linear.ts', import.meta.url);
 
@@ -38,6 +39,16 @@ describe('the line of the user in a stack', () => {
       'V8, behind the engine',
       'Error\n    at Array.map (<anonymous>)\n    at node:internal/x:1:1\n    at f (/u/a.ts:1:2)',
       '/u/a.ts:1:2',
+    ],
+    [
+      'V8, in a folder with parentheses',
+      'Error\n    at step (file:///home/u/runs%20(old)/train.ts:9:3)',
+      '/home/u/runs (old)/train.ts:9:3',
+    ],
+    [
+      'V8, of a method with an alias, behind evaluated code',
+      'Error\n    at eval (eval at f (/u/a.js:1:2), <anonymous>:1:1)\n    at Foo.bar [as baz] (/u/b.ts:2:3)',
+      '/u/b.ts:2:3',
     ],
     [
       'V8, in a browser',

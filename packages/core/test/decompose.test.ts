@@ -1,7 +1,7 @@
 import { assertAllclose, compositeCases, evaluate, interpreter } from '@shardwise/testing';
 import type { OpCase } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
-import { createNode, inputNode } from '../src/graph/node.ts';
+import { createNode, inputNode } from '../src/graph/create-node.ts';
 import { collect } from '../src/realize/collect.ts';
 import { programFor } from '../src/realize/plan.ts';
 

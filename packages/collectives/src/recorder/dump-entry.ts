@@ -1,5 +1,5 @@
 import { describeReduce } from '../call/record.ts';
-import { framesOf } from './call-site.ts';
+import { userFrames } from './stack-sampler.ts';
 import type { FlightEntry } from './flight-dump.ts';
 import type { RecordedCall, RecordedSize, RecordedTransfer } from './recorded-call.ts';
 
@@ -42,7 +42,7 @@ export function entryOf(
     retired: call.isRetired,
     timeout_ms: Number.isFinite(call.timeoutMs) ? call.timeoutMs : null,
     is_p2p: isTransfer,
-    frames: call.site === undefined ? [] : framesOf(call.site),
+    frames: call.stack === undefined ? [] : userFrames(call.stack),
     reduce_op: isTransfer || what.reduce === undefined ? null : describeReduce(what.reduce),
     root: isTransfer ? null : (what.root ?? null),
     splits: isTransfer ? null : (what.splits ?? null),

@@ -5,7 +5,7 @@ import {
   type OptionRules,
   ShardwiseError,
 } from '@shardwise/core/spec';
-import { CallSiteCapture } from './call-site.ts';
+import { StackSampler } from './stack-sampler.ts';
 import { entryOf } from './dump-entry.ts';
 import type { FlightDump, FlightFailure } from './flight-dump.ts';
 import { GroupRecording, type RecordingOwner } from './group-recording.ts';
@@ -40,8 +40,8 @@ export class FlightRecorder implements RecordingOwner {
   readonly rank: number;
   readonly worldSize: number;
   readonly #calls: RingBuffer<RecordedCall>;
-  readonly #withSite = new RingBuffer<RecordedCall>(KEPT_CALL_SITES);
-  readonly #capture = new CallSiteCapture();
+  readonly #withStack = new RingBuffer<RecordedCall>(KEPT_CALL_SITES);
+  readonly #stacks = new StackSampler();
   readonly #groups: GroupRecording[] = [];
   readonly #onFailure: (recorder: FlightRecorder) => void;
   #issued = 0;
@@ -83,12 +83,12 @@ export class FlightRecorder implements RecordingOwner {
       startedMs: undefined,
       completedMs: undefined,
       isRetired: false,
-      site: this.#capture.take(createdMs),
+      stack: this.#stacks.take(createdMs),
     };
     this.#calls.push(recorded);
-    if (recorded.site !== undefined) {
-      const oldest = this.#withSite.push(recorded);
-      if (oldest !== undefined) oldest.site = undefined;
+    if (recorded.stack !== undefined) {
+      const oldest = this.#withStack.push(recorded);
+      if (oldest !== undefined) oldest.stack = undefined;
     }
     return recorded;
   }

@@ -1,6 +1,5 @@
-import type { DType } from '@shardwise/core/spec';
+import type { CapturedStack, DType } from '@shardwise/core/spec';
 import type { CallRecord } from '../call/record.ts';
-import type { CallSite } from './call-site.ts';
 import type { FlightMessage } from './flight-dump.ts';
 
 export interface RecordedSize {
@@ -35,5 +34,5 @@ export interface RecordedCall extends NewCall {
   startedMs: number | undefined;
   completedMs: number | undefined;
   isRetired: boolean;
-  site: CallSite | undefined;
+  stack: CapturedStack | undefined;
 }

@@ -1,5 +1,6 @@
 import { constantLike } from '../graph/build/leaf.ts';
-import { noGrad, type Node } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';

@@ -1,6 +1,7 @@
 import { rankState } from '../ambient.ts';
 import { isUpdatedFor, updatedBeforeBackward } from '../graph/updated-leaves.ts';
-import { currentEra, currentRegion, inRegion, Node, setEra, type Region } from '../graph/node.ts';
+import { currentEra, currentRegion, inRegion, makeNode, setEra } from '../graph/create-node.ts';
+import type { Node, Region } from '../graph/node.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
@@ -97,7 +98,7 @@ function copyOf(node: Node): Node {
   const { op, params, inputs, shape, dtype } = node;
   const updated = inputs.find((input) => isUpdatedFor(node, input));
   if (updated !== undefined) throw updatedBeforeBackward(node, updated);
-  const copy = new Node(op, params, inputs.map(substituted), shape, dtype, false);
+  const copy = makeNode(op, params, inputs.map(substituted), shape, dtype, false);
   copy.site = node.site;
   return copy;
 }

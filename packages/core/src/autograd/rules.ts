@@ -37,7 +37,8 @@ import {
   sliceDim,
 } from '../graph/build/movement.ts';
 import { allDims, cumsum, sum, sumTo } from '../graph/build/reduce.ts';
-import { createNode, none, type Node } from '../graph/node.ts';
+import { createNode } from '../graph/create-node.ts';
+import { none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
 import type { GradientRule } from './gradient-rule.ts';
 import { walkBackward } from './walk.ts';

@@ -1,4 +1,5 @@
-import { newestNodeId, newWalk, type Node } from '../graph/node.ts';
+import { newestNodeId, newWalk } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import {
   checkGradientsNotUpdated,
   graphGivenUp,

@@ -1,9 +1,6 @@
-import { kindOf } from '../dtype.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
-import { currentScope, rankState, within } from '../ambient.ts';
-import { CallSite, tracesCallSites } from './call-site.ts';
-import { infer } from './infer.ts';
+import type { CallSite } from './call-site.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
 
@@ -35,34 +32,8 @@ export type NodeValue =
 export interface Region {
   /** What backward reads in the place of a node that was made in this region. */
   substitute(node: Node): Node;
-}
-
-/** What nodes made now belong to. */
-export function currentRegion(): Region | null {
-  return currentScope().region;
-}
-
-/** Nodes made inside `body` belong to `region`. Throws ConfigError for a body that returns a promise. */
-export function inRegion<T>(region: Region | null, body: () => T): T {
-  return within('a forward pass', { region }, body);
-}
-
-/** Nodes made from now on have larger ids. */
-export function newestNodeId(): number {
-  return rankState.nextNodeId - 1;
-}
-
-/**
- * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
- * expressions of different eras are not merged, nor are they computed in one segment.
- */
-export function currentEra(): number {
-  return rankState.era;
-}
-
-/** Nodes made from now on are of this era. */
-export function setEra(value: number): void {
-  rankState.era = value;
+  /** Forgets what was made again, when a backward pass is over. */
+  close(): void;
 }
 
 /**
@@ -70,7 +41,7 @@ export function setEra(value: number): void {
  * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
  */
 export class Node<K extends Op = Op> {
-  readonly id: number = rankState.nextNodeId++;
+  readonly id: number;
   readonly op: K;
   readonly params: OpParams[K];
   readonly shape: Shape;
@@ -97,13 +68,17 @@ export class Node<K extends Op = Op> {
    */
   site: CallSite | null = null;
   /** Where backward may make it again. */
-  readonly region: Region | null = currentScope().region;
-  readonly era: number = rankState.era;
+  readonly region: Region | null;
+  /** Equal expressions of different eras are not merged, as `currentEra` says. */
+  readonly era: number;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
   mark = 0;
   slot = 0;
 
   constructor(
+    id: number,
+    region: Region | null,
+    era: number,
     op: K,
     params: OpParams[K],
     inputs: readonly Node[],
@@ -111,67 +86,22 @@ export class Node<K extends Op = Op> {
     dtype: DType,
     requiresGrad: boolean,
   ) {
+    this.id = id;
+    this.region = region;
+    this.era = era;
     this.op = op;
     this.params = params;
     this.inputs = inputs;
     this.shape = shape;
     this.dtype = dtype;
     this.requiresGrad = requiresGrad;
-    if (tracesCallSites()) this.site = new CallSite(op);
   }
-}
-
-/** A number for `mark` that no earlier walk used. */
-export function newWalk(): number {
-  return rankState.nextWalk++;
-}
-
-/** False inside noGrad. */
-export function isGradEnabled(): boolean {
-  return currentScope().isGradEnabled;
-}
-
-/** Nodes made inside `body` do not take part in gradients. Throws ConfigError for a body that returns a promise. */
-export function noGrad<T>(body: () => T): T {
-  return within('noGrad', { isGradEnabled: false }, body);
-}
-
-/** Shared by all nodes without parameters, so that signatures recognise them at once. */
-export const none: OpParams['add'] = Object.freeze({});
-
-/** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
-export function createNode<K extends Op>(
-  op: K,
-  params: OpParams[K],
-  inputs: readonly Node[],
-): Node<K> {
-  const type = infer[op](params, inputs);
-  let requiresGrad = false;
-  let ofGradient = false;
-  if (isGradEnabled() && kindOf(type.dtype) === 'float') {
-    for (const input of inputs) {
-      requiresGrad ||= input.requiresGrad;
-      ofGradient ||= input.ofGradient;
-    }
-  }
-  const node = new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
-  node.ofGradient = ofGradient;
-  return node;
-}
-
-/** A leaf that holds `value`. */
-export function inputNode(
-  shape: Shape,
-  dtype: DType,
-  value: NodeValue,
-  requiresGrad = false,
-): Node<'input'> {
-  const node = new Node('input', none, [], shape, dtype, requiresGrad);
-  node.value = value;
-  return node;
 }
 
 /** Narrows a node by its op. */
 export function isOp<K extends Op>(node: Node, op: K): node is Node<K> {
   return node.op === op;
 }
+
+/** Shared by all nodes without parameters, so that signatures recognise them at once. */
+export const none: OpParams['add'] = Object.freeze({});

@@ -1,7 +1,8 @@
 import { formatShape } from '../shape.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import { placeOf } from './call-site.ts';
-import { newWalk, type Node } from './node.ts';
+import { newWalk } from './create-node.ts';
+import type { Node } from './node.ts';
 
 /** The leaf whose memory an assign writes. */
 export function targetOf(assign: Node): Node {

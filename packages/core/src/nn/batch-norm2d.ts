@@ -1,5 +1,5 @@
 import * as init from '../random/init.ts';
-import { noGrad } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
 import { formatShape } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';

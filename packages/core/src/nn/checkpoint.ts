@@ -1,6 +1,7 @@
 import { RecomputeRegion } from '../autograd/recompute.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
-import { newestNodeId, noGrad, type Node } from '../graph/node.ts';
+import { newestNodeId, noGrad } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import type { PageStore } from '../paging/page.ts';
 import { currentSession } from '../rank.ts';

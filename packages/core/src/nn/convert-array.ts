@@ -1,7 +1,7 @@
 import { hostArray, type HostArray } from '../serialization/host-array.ts';
 import type { DType } from '../spec/dtype.ts';
 import { fromBytes, toBytes } from '../tensor/host-data.ts';
-import { widenFloats } from '../tensor/widen-floats.ts';
+import { widenFloats } from '../tensor/host-data.ts';
 
 /**
  * An array in another dtype, for the conversions that checkpoints need: smaller floats and f64 to

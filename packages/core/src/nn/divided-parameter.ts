@@ -1,4 +1,5 @@
-import { type Node, noGrad } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import type { PageStore } from '../paging/page.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import type { Shape } from '../spec/dtype.ts';

@@ -1,4 +1,5 @@
-import { inputNode, type Node } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import { currentScope, within } from '../ambient.ts';
 import { elementCount, formatShape } from '../shape.ts';
@@ -7,6 +8,7 @@ import { ShapeError } from '../spec/errors.ts';
 import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import type { InitialPart, KeepPart } from './initial-part.ts';
 import { constructions } from './construction/constructions.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
@@ -23,18 +25,6 @@ const parameterRules: OptionRules<ParameterOptions> = {
   dtype: option.oneOf(...dtypeNames),
   requiresGrad: option.flag,
 };
-
-/** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
-export interface InitialPart {
-  /** The elements of the extent, and padding behind them. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly extent: Extent;
-}
-
-export type KeepPart = (
-  bytes: Uint8Array,
-  parameter: { readonly shape: Shape; readonly dtype: DType },
-) => InitialPart;
 
 /**
  * Parameters made inside `body` keep only a part of their initial values, one parameter at a time:

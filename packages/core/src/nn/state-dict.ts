@@ -1,4 +1,4 @@
-import { inputNode } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
 import { currentSession } from '../rank.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
 import { stateMismatch } from '../serialization/state-mismatch.ts';

@@ -1,4 +1,4 @@
-import { noGrad } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
 import { describeValue } from '../spec/describe-value.ts';

@@ -1,5 +1,4 @@
 import type { Tensor } from '../tensor/tensor.ts';
-import type { AdamSettings } from './adam-rule.ts';
 import { Scalar } from './scalar.ts';
 
 /** The running means of Adam, in the order of operations of PyTorch's single-tensor form. */
@@ -15,7 +14,7 @@ export interface AdamMoments {
 }
 
 export function adamMoments(
-  { betas, eps }: Pick<AdamSettings, 'betas' | 'eps'>,
+  { betas, eps }: { readonly betas: readonly [number, number]; readonly eps: number },
   steps: number,
 ): AdamMoments {
   const [beta1, beta2] = betas;

@@ -1,4 +1,4 @@
-import { inputNode } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';

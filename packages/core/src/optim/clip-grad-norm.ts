@@ -1,4 +1,4 @@
-import { noGrad } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
 import { addPending } from '../realize/pending.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { ConfigError } from '../spec/errors.ts';

@@ -1,4 +1,4 @@
-import { noGrad } from '../graph/node.ts';
+import { noGrad } from '../graph/create-node.ts';
 import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';

@@ -1,4 +1,4 @@
-import { inputNode } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
 import type { HostArray } from '../serialization/host-array.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';

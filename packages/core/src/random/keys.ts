@@ -2,7 +2,8 @@ import { type Check, integer, object, checkSavedData } from '../saved-data.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { fromData } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { Generator } from './generator.ts';
+import type { Generator } from './generator.ts';
+import { RandomStreams, wrap } from './random-streams.ts';
 import { checkGeneratorState, type GeneratorState } from './generator-state.ts';
 
 /** Where this rank's random numbers stand, as plain data. */
@@ -20,19 +21,8 @@ const checkRandomState: Check<RandomState> = object<RandomState>({
   counter: integer(-(2 ** 31), 2 ** 31 - 1),
 });
 
-/** A rank's streams: one on the host for initial values, one of keys for what the device draws. */
-export class RandomStreams {
-  readonly generator: Generator = new Generator();
-  seed: number = wrap(this.generator.initialSeed());
-  counter = 0;
-}
-
 function streamsOfRank(): RandomStreams {
   return (rankState.streams ??= new RandomStreams());
-}
-
-function wrap(seed: bigint): number {
-  return Number(BigInt.asIntN(32, seed));
 }
 
 /**

@@ -1,4 +1,5 @@
-import { newWalk, type Node } from '../graph/node.ts';
+import { newWalk } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { isTransferOp, opFacts } from '../graph/op-facts.ts';
 import { checkNotUpdated, isUpdatedFor, targetOf } from '../graph/updated-leaves.ts';
 import { formatShape } from '../shape.ts';

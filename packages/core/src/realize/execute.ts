@@ -8,7 +8,8 @@ import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
 import type { Place } from './layout.ts';
-import { failedValues, type Plan, type PlanStep } from './plan.ts';
+import { failedValues, type Plan } from './plan.ts';
+import type { PlanStep } from './plan-step.ts';
 import {
   type CollectiveValue,
   isCollective,

@@ -1,10 +1,10 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
-import { withoutCallSites } from '../graph/call-site.ts';
+import { withoutCallSites, createNode, inputNode, noGrad, setEra } from '../graph/create-node.ts';
 import { decompose } from '../graph/decompose.ts';
 import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
-import { createNode, inputNode, isOp, noGrad, setEra, type Node } from '../graph/node.ts';
+import { isOp, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
 import type { DType, Shape } from '../spec/dtype.ts';

@@ -1,6 +1,7 @@
-import { newWalk, type Node } from '../graph/node.ts';
+import { newWalk } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { collect } from './collect.ts';
-import type { PendingWork, UpdateGroup } from './pending.ts';
+import type { PendingWork, UpdateGroup } from './pending-work.ts';
 import type { PlanFailure } from './plan.ts';
 import type { RunFailure } from './execute.ts';
 

@@ -1,5 +1,5 @@
 import type { Layout } from './layout.ts';
-import type { PlanStep } from './plan.ts';
+import type { PlanStep } from './plan-step.ts';
 import type { ValueGraph } from './values.ts';
 
 /** When the steps of a plan need its leaves, which may be elsewhere meanwhile. */

@@ -1,4 +1,5 @@
-import { type CallSite, traceCallSites } from '../graph/call-site.ts';
+import { traceCallSites } from '../graph/create-node.ts';
+import type { CallSite } from '../graph/call-site.ts';
 import { none, type Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import type { Subgraph } from './collect.ts';

@@ -6,6 +6,7 @@ import type { Subgraph } from './collect.ts';
 import { expand, type ComputeLimits } from './expand.ts';
 import { layOut, type Layout } from './layout.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
+import type { PlanStep } from './plan-step.ts';
 import { segment, type Stage } from './segment.ts';
 import { Sources } from './sources.ts';
 import {
@@ -17,28 +18,6 @@ import {
   type TransferValue,
   type ValueGraph,
 } from './values.ts';
-
-/** A step of a plan; numbers are value ids, whose places the layout gives. */
-export type PlanStep =
-  | {
-      readonly kind: 'compute';
-      readonly name: string;
-      readonly executable: Executable;
-      /** One for each instruction of its program. */
-      readonly values: readonly number[];
-      readonly inputs: readonly number[];
-      readonly outputs: readonly number[];
-      /** Whether it changes leaves in place. */
-      readonly updates: boolean;
-    }
-  | {
-      readonly kind: 'start';
-      readonly values: readonly number[];
-      readonly moved: CollectiveValue | TransferValue;
-    }
-  | { readonly kind: 'wait'; readonly values: readonly number[] }
-  /** For an update that must wait for later readers of the old value. */
-  | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };
 
 /** How to run one structure of graph; made once, run at every step. */
 export interface Plan extends Numbering {

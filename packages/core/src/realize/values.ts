@@ -1,4 +1,5 @@
-import { newWalk, type Node } from '../graph/node.ts';
+import { newWalk } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { isCollectiveOp, isTransferOp } from '../graph/op-facts.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';

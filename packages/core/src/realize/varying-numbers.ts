@@ -1,6 +1,7 @@
 import { cast } from '../graph/build/elementwise.ts';
 import { expandTo } from '../graph/build/movement.ts';
-import { inputNode, isOp, type Node } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
+import { isOp, type Node } from '../graph/node.ts';
 import type { DType } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
 

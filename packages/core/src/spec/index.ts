@@ -11,5 +11,6 @@ export * from './errors.ts';
 export * from './check-options.ts';
 export * from './describe-value.ts';
 export * as option from './option-rules.ts';
+export * from './stack.ts';
 export * from './with-defaults.ts';
 export type { OptionRule, OptionRules } from './option-rules.ts';

@@ -20,7 +20,8 @@ import {
   where as select,
 } from '../graph/build/elementwise.ts';
 import { constant, constantLike } from '../graph/build/leaf.ts';
-import { createNode, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { none, type Node } from '../graph/node.ts';
 import { article } from '../graph/infer-checks.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ConfigError, DTypeError } from '../spec/errors.ts';

@@ -1,4 +1,5 @@
-import { inputNode, type Node } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import { fromBytes } from './host-data.ts';

@@ -1,6 +1,6 @@
 import { constant, iota } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
-import { inputNode } from '../graph/node.ts';
+import { inputNode } from '../graph/create-node.ts';
 import { requireDTypeName } from '../dtype-name.ts';
 import { elementCount, formatShape, normalizeDim, sameShape } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';

@@ -1,8 +1,10 @@
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
-import { createNode, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { none, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
 import type { TransferParams } from '../spec/op.ts';
-import { addPending, freeAfterRun, type PendingWork, removePending } from '../realize/pending.ts';
+import { addPending, freeAfterRun, removePending } from '../realize/pending.ts';
+import type { PendingWork } from '../realize/pending-work.ts';
 
 /** A sum that an expression of another sum has taken in. */
 export interface HandedOver {

@@ -1,4 +1,5 @@
-import { createNode, type GradientSink, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { type GradientSink, none, type Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
 import { GradientSum } from './gradient-sum.ts';
 

@@ -5,7 +5,8 @@ import { kindOf } from '../dtype.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
-import { createNode, isOp, noGrad, none, type Node } from '../graph/node.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { isOp, none, type Node } from '../graph/node.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
@@ -14,7 +15,7 @@ import { inspecting } from '../print/inspect.ts';
 import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
-import { currentScope, rankState, within } from '../ambient.ts';
+import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
@@ -22,9 +23,6 @@ import { leafOfConstant } from './constant-leaf.ts';
 import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
-
-/** Told whether the pass visited every leaf; false where it failed on its way. */
-export type AfterBackward = (completed: boolean) => void;
 
 const nowhere: readonly string[] = [];
 

@@ -1,7 +1,6 @@
 import { requireElement } from '../graph/require-element.ts';
 import type { DType } from '../spec/dtype.ts';
 import { TensorStateError } from '../spec/errors.ts';
-import { widenFloats } from './widen-floats.ts';
 
 /**
  * Elements on the host, as `fromData` takes and `data()` gives them. f16 and bf16 are their raw 16 bits,
@@ -88,4 +87,14 @@ export function holds(data: HostData, dtype: DType): boolean {
     fromBytes(new Uint8Array(0), dtype).constructor === data.constructor ||
     (data instanceof Uint8Array && (dtype === 'u8' || dtype === 'bool'))
   );
+}
+
+/** The values of f16 or bf16 elements, which lie as their raw bits. Shape: data [n] -> [n]. */
+export function widenFloats(data: HostData, dtype: 'f16' | 'bf16'): Float32Array {
+  if (dtype === 'f16') {
+    return Float32Array.from(new Float16Array(data.buffer, data.byteOffset, data.byteLength / 2));
+  }
+  // bf16 is the upper half of an f32.
+  const halves = new Uint16Array(data.buffer, data.byteOffset, data.byteLength / 2);
+  return new Float32Array(Uint32Array.from(halves, (half) => half << 16).buffer);
 }

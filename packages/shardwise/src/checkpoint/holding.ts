@@ -1,5 +1,10 @@
 import type { DType, Region, Shape } from '@shardwise/core';
-import type { VaryingAxis } from './state-file.ts';
+
+/** A mesh axis, of as many ranks, each of which has a value of its own. */
+export interface VaryingAxis {
+  readonly axis: string;
+  readonly size: number;
+}
 
 /** A region of a tensor. */
 export interface TensorRegion extends Region {

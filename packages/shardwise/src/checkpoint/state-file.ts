@@ -10,7 +10,7 @@ import {
 } from '@shardwise/core';
 import { z } from 'zod';
 import { covers } from './covers.ts';
-import type { TensorRegion } from './holding.ts';
+import type { TensorRegion, VaryingAxis } from './holding.ts';
 
 export type JsonValue =
   | string
@@ -28,12 +28,6 @@ export interface Piece extends Region {
   readonly byteOffset: number;
   /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the piece, the last ones fewer. */
   readonly checksums: readonly number[];
-}
-
-/** A mesh axis, of as many ranks, each of which has a value of its own. */
-export interface VaryingAxis {
-  readonly axis: string;
-  readonly size: number;
 }
 
 export interface StoredTensor {

@@ -1,5 +1,6 @@
 import { type Block, currentSession, type SavedType } from '@shardwise/core';
-import type { StoredTensor, VaryingAxis } from './state-file.ts';
+import type { VaryingAxis } from './holding.ts';
+import type { StoredTensor } from './state-file.ts';
 
 /** The axes over which a tensor varies as first dims of the tensor of all ranks, and this rank's place there. */
 export function placeOver(varyingOver: readonly string[]): {

@@ -1,8 +1,7 @@
-import { ShardwiseError, userLine } from '@shardwise/core';
+import { ShardwiseError, stackFrames, userLine } from '@shardwise/core/spec';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';
-import { ownFrames } from './load-errors/find-position.ts';
 import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
 import type { LaunchResult } from './launch-result.ts';
 import type { RankEnd } from './rank-handle.ts';
@@ -110,7 +109,7 @@ function stackLines(error: unknown): readonly string[] {
   let current = error;
   for (let depth = 0; current instanceof Error && depth < MAX_CAUSES; depth += 1) {
     if (depth > 0) lines.push(`  caused by ${describeError(current)}`);
-    lines.push(...ownFrames(current));
+    lines.push(...stackFrames(current.stack ?? '').map(({ text }) => text));
     current = current.cause;
   }
   return lines;

@@ -7,23 +7,33 @@ import {
   Tensor,
 } from '@shardwise/core';
 import { paddedOf } from './cut.ts';
-import type { GradientReducer } from './gradient-reducer.ts';
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';
+
+/** What a group asks and tells the reducer that it belongs to. */
+export interface GroupReducer {
+  /** Whether gradients are reduced; false in noSync. */
+  readonly enabled: boolean;
+  /** Which backward pass since the last update is reduced, from 1. */
+  readonly pass: number;
+  /** A backward pass comes to one of the groups. */
+  expect(): void;
+  noteReduced(parts: readonly ShardedPart[]): void;
+}
 
 /**
  * Parameters whose gradients are reduced together: as soon as backward has come to the last of
  * them, so that the reduction runs while older layers compute and their whole gradients are freed.
  */
 export class GradientGroup {
-  readonly #reducer: GradientReducer;
+  readonly #reducer: GroupReducer;
   readonly #replicas: string | undefined;
   readonly #members: ShardedPart[] = [];
   /** Leaves that the backward pass under way has still to come to. */
   #awaited = 0;
   readonly #arrived = new Map<ShardedPart, Node>();
 
-  constructor(reducer: GradientReducer, replicas: string | undefined) {
+  constructor(reducer: GroupReducer, replicas: string | undefined) {
     this.#reducer = reducer;
     this.#replicas = replicas;
   }

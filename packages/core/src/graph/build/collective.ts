@@ -1,5 +1,6 @@
 import type { AxisParams, AxisType } from '../../spec/op.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 
 /** partial -> replicate or invariant: the sum (or mean) over the axis. */
 export function allReduce(

@@ -1,6 +1,7 @@
 import type { Shape } from '../../spec/dtype.ts';
 import type { Conv2dParams } from '../../spec/op.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 
 /** Batch dims broadcast. Shape: a [B, M, K], b [B', K, N] -> [B'', M, N], after the transposes. */
 export function matmul(a: Node, b: Node, transposeA = false, transposeB = false): Node {

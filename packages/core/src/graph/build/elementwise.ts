@@ -1,7 +1,8 @@
 import { computeDType } from '../../dtype.ts';
 import { broadcastShapes, sameShape } from '../../shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
-import { createNode, none, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import { none, type Node } from '../node.ts';
 import { constantLike } from './leaf.ts';
 import { expandTo } from './movement.ts';
 

@@ -3,7 +3,8 @@ import { cast } from './elementwise.ts';
 import { constant } from './leaf.ts';
 import { reshape } from './movement.ts';
 import { requireIndexDType } from '../infer-indices.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 
 // A run finds an index that is out of range; the site says then which operation it was of the user's.
 

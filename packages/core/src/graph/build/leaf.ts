@@ -1,5 +1,6 @@
 import type { DType, Shape } from '../../spec/dtype.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 
 /** Shape: -> shape. */
 export function constant(value: number, shape: Shape, dtype: DType): Node {

@@ -1,6 +1,7 @@
 import { sameShape } from '../../shape.ts';
 import type { Shape } from '../../spec/dtype.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 
 export function reshape(x: Node, shape: Shape): Node {
   return sameShape(x.shape, shape) ? x : createNode('reshape', { shape }, [x]);

@@ -1,4 +1,5 @@
-import { createNode, none, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import { none, type Node } from '../node.ts';
 
 /** Over the last dim. Shape: [.., D] -> [.., D]. */
 export function softmax(x: Node): Node {

@@ -1,7 +1,8 @@
 import { sizeAt } from '../../shape.ts';
 import { computeDType, kindOf } from '../../dtype.ts';
 import type { Shape } from '../../spec/dtype.ts';
-import { createNode, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import type { Node } from '../node.ts';
 import { cast, neg, offset, scale } from './elementwise.ts';
 import { permute, reshape } from './movement.ts';
 

@@ -1,5 +1,6 @@
 import type { TransferParams } from '../../spec/op.ts';
-import { createNode, isOp, none, type Node } from '../node.ts';
+import { createNode } from '../create-node.ts';
+import { isOp, none, type Node } from '../node.ts';
 
 /** The value in a page; pageIn reads it, nothing else does. */
 export function pageOut(x: Node, params: TransferParams['pageOut']): Node {

@@ -6,18 +6,18 @@ export interface CallFrame {
   readonly position: number;
 }
 
-/** As V8 hands it out. */
-interface CallSite {
+/** A frame as V8 hands it to prepareStackTrace. */
+interface V8Frame {
   isConstructor(): boolean;
   getFunctionName(): string | null;
   getScriptNameOrSourceURL(): string | null;
   getPosition(): number;
 }
 
-/** Between a constructor and those that it calls stand few others; each takes a tenth of a microsecond. */
+/** Few frames stand between a constructor and those that it calls; each takes a tenth of a microsecond. */
 const mostFrames = 24;
 
-const asSites = (_: unknown, sites: unknown): unknown => sites;
+const asFrames = (_: unknown, frames: unknown): unknown => frames;
 
 type AnyConstructor = abstract new (...inputs: never[]) => object;
 
@@ -31,11 +31,11 @@ export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   const { prepareStackTrace, stackTraceLimit } = Error;
   const holder: { stack?: unknown } = {};
   try {
-    Error.prepareStackTrace = asSites;
+    Error.prepareStackTrace = asFrames;
     Error.stackTraceLimit = mostFrames;
     Error.captureStackTrace(holder, inside);
     const { stack } = holder;
-    return Array.isArray(stack) ? stack.map((site: CallSite) => new SiteFrame(site)) : [];
+    return Array.isArray(stack) ? stack.map((frame: V8Frame) => new LazyFrame(frame)) : [];
   } catch {
     return [];
   } finally {
@@ -45,28 +45,28 @@ export function callFrames(inside?: AnyConstructor): readonly CallFrame[] {
   }
 }
 
-/** What is not asked for costs nothing. Holds on to what the function was called with. */
-class SiteFrame implements CallFrame {
-  readonly #site: CallSite;
+/** Asks V8 only for what is read. It holds on to what the function was called with, as V8's frame does. */
+class LazyFrame implements CallFrame {
+  readonly #frame: V8Frame;
 
-  constructor(site: CallSite) {
-    this.#site = site;
+  constructor(frame: V8Frame) {
+    this.#frame = frame;
   }
 
   get name(): string {
-    return this.#site.getFunctionName() ?? '';
+    return this.#frame.getFunctionName() ?? '';
   }
 
   get isConstructor(): boolean {
-    return this.#site.isConstructor();
+    return this.#frame.isConstructor();
   }
 
   get script(): string {
-    return this.#site.getScriptNameOrSourceURL() ?? '';
+    return this.#frame.getScriptNameOrSourceURL() ?? '';
   }
 
   get position(): number {
-    return this.#site.getPosition();
+    return this.#frame.getPosition();
   }
 }
 

@@ -1,4 +1,4 @@
-import type { ModelSummary, ModuleSummary } from './summary.ts';
+import type { ModelSummary, ModuleSummary } from './model-summary.ts';
 
 /** A row for each module, indented as it lies in the model, and the totals. */
 export function formatSummary(summary: ModelSummary): string {

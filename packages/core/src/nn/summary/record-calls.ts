@@ -1,4 +1,4 @@
-import { newestNodeId } from '../../graph/node.ts';
+import { newestNodeId } from '../../graph/create-node.ts';
 import type { Module } from '../module.ts';
 
 /** One forward pass of a module: what it returned, and the nodes that were made in it. */

@@ -1,4 +1,5 @@
-import { noGrad, type Node } from '../../graph/node.ts';
+import { noGrad } from '../../graph/create-node.ts';
+import type { Node } from '../../graph/node.ts';
 import { printing } from '../../print/inspect.ts';
 import { withoutValues } from '../../realize/small-values.ts';
 import { randomState, setRandomState } from '../../random/keys.ts';
@@ -11,36 +12,8 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { Module, type Named } from '../module.ts';
 import { flopsOf, nodesSince } from './count-flops.ts';
 import { formatSummary } from './format-summary.ts';
+import type { ModelSummary, ModuleSummary } from './model-summary.ts';
 import { type ModuleCall, recordCalls } from './record-calls.ts';
-
-/** A module and all below it. */
-export interface ModuleSummary {
-  /** In the model, as in the names of parameters; '' for the model. */
-  readonly path: string;
-  /** The name of its class. */
-  readonly type: string;
-  /** The shapes that its first forward pass returns; '' where `forward` is not called. */
-  readonly output: string;
-  /** Forward passes of it in one of the model. */
-  readonly calls: number;
-  /** Elements. What modules share counts in each of them, and once in the model. */
-  readonly parameters: number;
-  /** Of all its forward passes. */
-  readonly flops: number;
-}
-
-/** Prints as a table. */
-export interface ModelSummary {
-  readonly modules: readonly ModuleSummary[];
-  /** Elements, what modules share once. */
-  readonly parameters: number;
-  readonly trainedParameters: number;
-  readonly parameterBytes: number;
-  /** Floating-point operations of one forward pass. */
-  readonly flops: number;
-  /** The table. */
-  toString(): string;
-}
 
 /**
  * The modules of a model with the shapes that they return, their parameters, and the floating-point

@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { stackFrames } from '@shardwise/core/spec';
 import { scriptFiles, type ScriptFile } from './script-files.ts';
 import { positionAt, positionAtHead, type SourcePosition } from './source-position.ts';
 
@@ -15,16 +16,9 @@ export async function findPosition(
   }
   const said = positionAtHead(error.stack ?? '');
   if (said !== undefined) return said;
-  if (ownFrames(error).length > 0) return undefined;
+  if (stackFrames(error.stack ?? '').length > 0) return undefined;
   const files = await scriptFiles(script);
   return error.name === 'SyntaxError' ? parseAll(files, error.message) : findImport(error, files);
-}
-
-/** Frames of a stack that are not Node's own. */
-export function ownFrames(error: Error): readonly string[] {
-  return (error.stack ?? '')
-    .split('\n')
-    .filter((line) => /^\s+at /.test(line) && !/[( ]node:/.test(line));
 }
 
 const PARSE_LIMIT_MS = 10_000;

@@ -1,0 +1,115 @@
+import { currentScope, rankState, within } from '../ambient.ts';
+import { kindOf } from '../dtype.ts';
+import type { DType, Shape } from '../spec/dtype.ts';
+import type { Op, OpParams } from '../spec/op.ts';
+import { CallSite } from './call-site.ts';
+import { infer } from './infer.ts';
+import { Node, none, type NodeValue, type Region } from './node.ts';
+
+/** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
+export function createNode<K extends Op>(
+  op: K,
+  params: OpParams[K],
+  inputs: readonly Node[],
+): Node<K> {
+  const type = infer[op](params, inputs);
+  let requiresGrad = false;
+  let ofGradient = false;
+  if (isGradEnabled() && kindOf(type.dtype) === 'float') {
+    for (const input of inputs) {
+      requiresGrad ||= input.requiresGrad;
+      ofGradient ||= input.ofGradient;
+    }
+  }
+  const node = makeNode(op, params, inputs, type.shape, type.dtype, requiresGrad);
+  node.ofGradient = ofGradient;
+  return node;
+}
+
+/** A leaf that holds `value`. */
+export function inputNode(
+  shape: Shape,
+  dtype: DType,
+  value: NodeValue,
+  requiresGrad = false,
+): Node<'input'> {
+  const node = makeNode('input', none, [], shape, dtype, requiresGrad);
+  node.value = value;
+  return node;
+}
+
+/** The next node of the program, as it stands. */
+export function makeNode<K extends Op>(
+  op: K,
+  params: OpParams[K],
+  inputs: readonly Node[],
+  shape: Shape,
+  dtype: DType,
+  requiresGrad: boolean,
+): Node<K> {
+  const { region } = currentScope();
+  const id = rankState.nextNodeId++;
+  const { era } = rankState;
+  const node = new Node(id, region, era, op, params, inputs, shape, dtype, requiresGrad);
+  if (rankState.tracesCallSites) node.site = new CallSite(op);
+  return node;
+}
+
+/** What nodes made now belong to. */
+export function currentRegion(): Region | null {
+  return currentScope().region;
+}
+
+/** Nodes made inside `body` belong to `region`. Throws ConfigError for a body that returns a promise. */
+export function inRegion<T>(region: Region | null, body: () => T): T {
+  return within('a forward pass', { region }, body);
+}
+
+/** Nodes made from now on have larger ids. */
+export function newestNodeId(): number {
+  return rankState.nextNodeId - 1;
+}
+
+/**
+ * Programs begin in era 0; each recomputation of a backward pass begins another one. Equal
+ * expressions of different eras are not merged, nor are they computed in one segment.
+ */
+export function currentEra(): number {
+  return rankState.era;
+}
+
+/** Nodes made from now on are of this era. */
+export function setEra(value: number): void {
+  rankState.era = value;
+}
+
+/** A number for `mark` that no earlier walk used. */
+export function newWalk(): number {
+  return rankState.nextWalk++;
+}
+
+/** False inside noGrad. */
+export function isGradEnabled(): boolean {
+  return currentScope().isGradEnabled;
+}
+
+/** Nodes made inside `body` do not take part in gradients. Throws ConfigError for a body that returns a promise. */
+export function noGrad<T>(body: () => T): T {
+  return within('noGrad', { isGradEnabled: false }, body);
+}
+
+/** Has every node that is made from now on keep its call site, and not those alone whose failure only a run finds. */
+export function traceCallSites(on: boolean): void {
+  rankState.tracesCallSites = on;
+}
+
+/** Nodes that `body` makes keep no call site, as no user code asked for them. */
+export function withoutCallSites<T>(body: () => T): T {
+  const { tracesCallSites: before } = rankState;
+  rankState.tracesCallSites = false;
+  try {
+    return body();
+  } finally {
+    rankState.tracesCallSites = before;
+  }
+}

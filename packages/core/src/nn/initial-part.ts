@@ -1,0 +1,15 @@
+import type { DType, Shape } from '../spec/dtype.ts';
+import type { Extent } from '../tensor/extent.ts';
+
+/** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
+export interface InitialPart {
+  /** The elements of the extent, and padding behind them. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly extent: Extent;
+}
+
+/** What a rank is to keep of a parameter whose contents are `bytes`. */
+export type KeepPart = (
+  bytes: Uint8Array,
+  parameter: { readonly shape: Shape; readonly dtype: DType },
+) => InitialPart;

@@ -1,0 +1,166 @@
+import type { Node } from '../graph/node.ts';
+import { hostBytes, moveToHost, moveToPage } from '../graph/ownership.ts';
+import { targetOf } from '../graph/updated-leaves.ts';
+import { ExtendedMesh } from '../mesh.ts';
+import type { Page, PageStore } from '../paging/page.ts';
+import { formatShape } from '../shape.ts';
+import type { Backend } from '../spec/backend.ts';
+import { TensorStateError } from '../spec/errors.ts';
+import type { Mesh } from '../spec/mesh.ts';
+import type { ProcessGroup } from '../spec/process-group.ts';
+import { nextTurn } from './next-turn.ts';
+import type { Session } from './session.ts';
+import { Realization, type Surroundings, takeBacklog } from './realization.ts';
+
+/** How long work may go on in microtasks alone until timers, input and finalizers get their turn. */
+const turnMs = 10;
+
+/** The session of one device and one mesh. */
+export class DeviceSession implements Session {
+  readonly backend: Backend;
+  #mesh: Mesh;
+  readonly #extensions = new Set<string>();
+  readonly #stores: PageStore[] = [];
+  readonly #realization: Realization;
+  #last: Promise<void> = Promise.resolve();
+  /** Of a run that nobody waited for. */
+  #failedAhead: { readonly error: unknown } | null = null;
+  #turnBegan = performance.now();
+  #callsUnderWay = 0;
+
+  constructor(backend: Backend, mesh: Mesh) {
+    this.backend = backend;
+    this.#mesh = mesh;
+    this.#realization = new Realization(backend, (message) => {
+      if (isFirst(this.#mesh)) console.warn(`shardwise: ${message}`);
+    });
+  }
+
+  get mesh(): Mesh {
+    return this.#mesh;
+  }
+
+  async extendMesh(name: string, make: () => Promise<ProcessGroup>): Promise<void> {
+    if (this.#extensions.has(name)) return;
+    this.#extensions.add(name);
+    this.#mesh = new ExtendedMesh(this.#mesh, name, await make());
+  }
+
+  get isComputing(): boolean {
+    return this.#callsUnderWay > 0;
+  }
+
+  async finish(): Promise<void> {
+    while (this.#callsUnderWay > 0) await this.#last;
+  }
+
+  numberOf(store: PageStore): number {
+    const known = this.#stores.indexOf(store);
+    return known >= 0 ? known : this.#stores.push(store) - 1;
+  }
+
+  realize(nodes: readonly Node[]): Promise<void> {
+    return this.#inOrder(() => this.#run(nodes));
+  }
+
+  fetch(node: Node): Promise<Uint8Array> {
+    return this.#inOrder(async () => {
+      if (node.value === null) await this.#run([node]);
+      const { value } = node;
+      if (value?.kind === 'failed') throw value.error;
+      if (value?.kind === 'host') return hostBytes(value);
+      if (value?.kind === 'paged') return pageBytes(value.page);
+      if (value?.kind !== 'device') throw freedError(node);
+      this.#realization.checkUsable();
+      const bytes = await this.backend.read(value.storage.buffer);
+      const holder = node.op === 'assign' ? targetOf(node) : node;
+      if (!holder.resident) moveToHost(node, bytes);
+      return bytes;
+    });
+  }
+
+  pageOut(leaf: Node, name: string, store: PageStore): Promise<void> {
+    return this.#inOrder(async () => {
+      const { value } = leaf;
+      if (value?.kind === 'paged') return;
+      if (value?.kind !== 'host' && value?.kind !== 'device') throw freedError(leaf);
+      const { backend } = this;
+      const bytes =
+        value.kind === 'host'
+          ? value.bytes
+          : (backend.map(value.storage.buffer) ?? (await backend.read(value.storage.buffer)));
+      moveToPage(leaf, await store.write(name, bytes));
+      leaf.resident = false;
+    });
+  }
+
+  computeAhead(): void {
+    const backlog = takeBacklog();
+    void this.#ahead(() => this.#realization.run([], this.#surroundings, backlog));
+  }
+
+  async #ahead(run: () => Promise<void>): Promise<void> {
+    try {
+      await this.#inOrder(run);
+    } catch (error) {
+      this.#failedAhead ??= { error };
+    }
+  }
+
+  refuse(cause: unknown): TensorStateError {
+    return this.#realization.refuse(cause);
+  }
+
+  async #run(nodes: readonly Node[]): Promise<void> {
+    const failed = this.#failedAhead;
+    this.#failedAhead = null;
+    if (failed !== null) throw failed.error;
+    await this.#realization.run(nodes, this.#surroundings);
+  }
+
+  get #surroundings(): Surroundings {
+    return { mesh: this.#mesh, stores: this.#stores };
+  }
+
+  /** An async function, so that errors of a realization carry the caller's line. */
+  async #inOrder<T>(body: () => Promise<T>): Promise<T> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    this.#callsUnderWay++;
+    await before;
+    try {
+      return await body();
+    } finally {
+      this.#callsUnderWay--;
+      if (performance.now() - this.#turnBegan > turnMs) {
+        await nextTurn();
+        this.#turnBegan = performance.now();
+      }
+      resolve();
+    }
+  }
+}
+
+async function pageBytes(page: Page): Promise<Uint8Array> {
+  const bytes = new Uint8Array(page.byteLength);
+  await page.read(bytes);
+  return bytes;
+}
+
+function freedError(node: Node): TensorStateError {
+  const by = node.value?.kind === 'freed' ? node.value.by : 'an earlier run';
+  return new TensorStateError(
+    {
+      asked: `the data of a tensor of shape ${formatShape(node.shape)}`,
+      found: `its memory was freed by ${by}`,
+      todo: 'Read it before it is freed',
+    },
+    { shape: node.shape },
+  );
+}
+
+/** Ranks run one program, so one of them speaks for all. */
+function isFirst(mesh: Mesh): boolean {
+  return mesh.axes.every(({ name }) => mesh.coordinate(name) === 0);
+}

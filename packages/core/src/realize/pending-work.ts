@@ -1,0 +1,19 @@
+/** What becomes of a node that a realization is to compute. */
+export interface Outcome {
+  /** It has its value. */
+  readonly settled?: () => void;
+  /** It will never have one, as its run failed before anything was changed. */
+  readonly dropped?: () => void;
+}
+
+/** Updates of which either all are made or none, as those of an optimizer's step. */
+export interface UpdateGroup {
+  readonly dropped: () => void;
+}
+
+export interface PendingWork {
+  readonly outcome: Outcome;
+  readonly group: UpdateGroup | null;
+  /** How many works have taken each other's place, this one included: as many uncomputed steps hang on it. */
+  readonly depth: number;
+}

@@ -1,0 +1,24 @@
+import type { Executable } from '../spec/backend.ts';
+import type { CollectiveValue, TransferValue } from './values.ts';
+
+/** A step of a plan; numbers are value ids, whose places the layout gives. */
+export type PlanStep =
+  | {
+      readonly kind: 'compute';
+      readonly name: string;
+      readonly executable: Executable;
+      /** One for each instruction of its program. */
+      readonly values: readonly number[];
+      readonly inputs: readonly number[];
+      readonly outputs: readonly number[];
+      /** Whether it changes leaves in place. */
+      readonly updates: boolean;
+    }
+  | {
+      readonly kind: 'start';
+      readonly values: readonly number[];
+      readonly moved: CollectiveValue | TransferValue;
+    }
+  | { readonly kind: 'wait'; readonly values: readonly number[] }
+  /** For an update that must wait for later readers of the old value. */
+  | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };

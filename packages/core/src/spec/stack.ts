@@ -1,0 +1,72 @@
+/** One call on a stack. */
+export interface StackFrame {
+  /** As the engine writes it. */
+  readonly text: string;
+  /** Of the function; empty where it has none. */
+  readonly name: string;
+  /** Of the file, or its URL where that is no file. */
+  readonly path: string;
+  readonly line: number;
+  readonly column: number;
+  /** Whether it is code of these packages. */
+  readonly isOurs: boolean;
+}
+
+/** A stack whose text the engine makes when it is first read. */
+export interface CapturedStack {
+  readonly stack?: string;
+}
+
+/** The stack from the caller on, of so many frames at most. Takes 5 to 10 µs for 40. */
+export function captureStack(frames: number): CapturedStack {
+  // Only V8 makes the text of a captured stack when it is read; elsewhere an error has it at once.
+  if (typeof Error.captureStackTrace !== 'function') return new Error('stack');
+  const captured: CapturedStack = {};
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = frames;
+  Error.captureStackTrace(captured, captureStack);
+  Error.stackTraceLimit = limit;
+  return captured;
+}
+
+/** The frames of a stack outside the engine and Node, innermost first. */
+export function stackFrames(stack: string): readonly StackFrame[] {
+  return stack.split('\n').flatMap((text) => frameOf(text) ?? []);
+}
+
+/** The innermost line of a stack outside these packages, as `path:line:column`; null where there is none. */
+export function userLine(stack: string): string | null {
+  const frame = stackFrames(stack).find(({ isOurs }) => !isOurs);
+  return frame === undefined ? null : `${frame.path}:${frame.line}:${frame.column}`;
+}
+
+/** V8 writes `at name (location)` and `at location`, other engines `name@location`. */
+const FRAME = /^(?:\s+at (?:async )?(?:(?<v8>.*?) \()?|(?<other>[^@]*)@)(?<at>.+?):(\d+):(\d+)\)?$/;
+
+function frameOf(text: string): StackFrame | undefined {
+  const match = FRAME.exec(text);
+  const [line, column] = [Number(match?.[4]), Number(match?.[5])];
+  const { v8, other, at = '' } = match?.groups ?? {};
+  if (match === null || /^(node:|native|<|eval at )/.test(at)) return undefined;
+  const path = pathOf(at);
+  return { text, name: v8 ?? other ?? '', path, line, column, isOurs: isOurs(path) };
+}
+
+/** The folder in which this package and those beside it lie; empty where all is one bundle. */
+const packages =
+  /^(.*\/)[^/]+\/(?:src|dist)\/spec\/[^/]+$/.exec(pathOf(import.meta.url))?.[1] ?? '';
+
+function isOurs(path: string): boolean {
+  const inside = packages !== '' && path.startsWith(packages) ? path.slice(packages.length) : '';
+  return /^[^/]+\/(src|dist)\//.test(inside) || /\/node_modules\/shardwise\//.test(path);
+}
+
+/** The path of a file's URL; any other location as it is. */
+function pathOf(location: string): string {
+  if (!location.startsWith('file://')) return location;
+  try {
+    return decodeURIComponent(new URL(location).pathname);
+  } catch {
+    return location;
+  }
+}
