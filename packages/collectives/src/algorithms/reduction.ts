@@ -1,16 +1,12 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import { partialDTypes } from '../reduce/reduce-elements.ts';
-import { plainReducer, type Reducer } from '../reduce/reducer.ts';
+import type { Reducer } from '../reduce/reducer.ts';
 
 /** What a reducing algorithm does with the values that meet. */
 export interface Reduction {
   readonly dtype: DType;
   readonly op: ReduceOp;
   readonly reducer: Reducer;
-}
-
-export function plainReduction(dtype: DType, op: ReduceOp): Reduction {
-  return { dtype, op, reducer: plainReducer };
 }
 
 /** Reduces the values of all ranks, in their order. */

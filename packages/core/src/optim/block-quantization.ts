@@ -14,7 +14,7 @@ export interface Quantized {
   readonly scales: Tensor;
 }
 
-export function blockCount(shape: Shape): number {
+function blockCount(shape: Shape): number {
   return Math.ceil(elementCount(shape) / blockElements);
 }
 

@@ -38,7 +38,7 @@ interface Block {
   readonly kept: boolean;
 }
 
-export function byteLengthOf(graph: ValueGraph, id: number): number {
+function byteLengthOf(graph: ValueGraph, id: number): number {
   const value = graph.values[id];
   if (value === undefined) throw new RangeError(`no value ${id}`);
   return elementCount(value.shape) * dtypes[value.dtype].bytes;

@@ -43,7 +43,7 @@ export function isCollective(value: Value): value is CollectiveValue {
   return isCollectiveOp(value.op);
 }
 
-export function isTransfer(value: Value): value is TransferValue {
+function isTransfer(value: Value): value is TransferValue {
   return isTransferOp(value.op);
 }
 

@@ -135,7 +135,7 @@ function speedSpans(state: RunState): readonly Span[] {
 }
 
 /** What a step's time went into, in the order of the bar. */
-export function timeParts(
+function timeParts(
   summary: StepSummary,
 ): readonly { readonly name: string; readonly ms: number; readonly colour: Colour }[] {
   return [

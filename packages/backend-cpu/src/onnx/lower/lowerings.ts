@@ -44,7 +44,7 @@ const lowerings: Lowerings<OnnxOp> = {
   ...rows,
 };
 
-export function isOnnxOp(op: ComputeOp): op is OnnxOp {
+function isOnnxOp(op: ComputeOp): op is OnnxOp {
   return op in lowerings;
 }
 

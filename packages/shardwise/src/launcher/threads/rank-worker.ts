@@ -3,15 +3,9 @@ import { pathToFileURL } from 'node:url';
 import { MessageChannel, Worker, type MessagePort } from 'node:worker_threads';
 import { rankResourceLimits } from '@shardwise/core/node';
 import { parseRankMessage } from '../../run-state/message.ts';
-import type { LauncherOrder, RankData } from '../rank-data.ts';
+import type { LauncherOrder } from '../rank-data.ts';
 import type { RankHandle, RankOutcome, RankStart } from '../rank-handle.ts';
 import { RankLog } from '../rank-log.ts';
-
-/** What a rank that is a thread finds in its workerData. */
-export interface WorkerRankData extends RankData {
-  /** To the launcher and back; carries RankMessages and LauncherOrders. */
-  readonly port: MessagePort;
-}
 
 /** One rank as a worker thread of this process. */
 export class RankWorker implements RankHandle {
@@ -31,6 +25,7 @@ export class RankWorker implements RankHandle {
       name: `rank ${start.data.rank}`,
       stdout: true,
       stderr: true,
+      // The port carries RankMessages to the launcher, and LauncherOrders back.
       workerData: { ...start.data, port: port2 },
       transferList: [port2],
     });
