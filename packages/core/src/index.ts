@@ -129,13 +129,13 @@ export {
   type CheckpointOptions,
   type CheckpointPolicy,
 } from './nn/checkpoint.ts';
+export { GELU, ReLU, Sigmoid, SiLU, Tanh } from './nn/activations.ts';
 export { AvgPool2d } from './nn/avg-pool2d.ts';
 export { BatchNorm2d, type BatchNorm2dOptions } from './nn/batch-norm2d.ts';
 export { Conv2d, type Conv2dLayerOptions } from './nn/conv2d.ts';
 export { Dropout } from './nn/dropout.ts';
 export { Embedding } from './nn/embedding.ts';
 export { Flatten } from './nn/flatten.ts';
-export { GELU } from './nn/gelu.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
 export { MaxPool2d } from './nn/max-pool2d.ts';
@@ -145,14 +145,10 @@ export {
   type MultiheadAttentionCall,
   type MultiheadAttentionOptions,
 } from './nn/multihead-attention.ts';
-export { ReLU } from './nn/relu.ts';
 export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
-export { Sigmoid } from './nn/sigmoid.ts';
-export { SiLU } from './nn/silu.ts';
 export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
-export { Tanh } from './nn/tanh.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { Adam } from './optim/adam.ts';
 export { AdamW } from './optim/adam-w.ts';

@@ -1,4 +1,3 @@
 export { readTextFiles, type ReadTextFilesOptions } from './data/read-text-files.ts';
 export { filePages, type FilePages } from './paging/file-pages.ts';
-export { rankProcessOptions, rankResourceLimits } from './rank-heap.ts';
-export { keepGenericWasmWrappers } from './worker-safety.ts';
+export { keepGenericWasmWrappers, rankProcessOptions, rankResourceLimits } from './v8-settings.ts';

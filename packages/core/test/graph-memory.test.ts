@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { setTimeout } from 'node:timers/promises';
 import { cpu } from '@shardwise/backend-cpu';
 import { expect, test } from 'vitest';
-import { GELU } from '../src/nn/gelu.ts';
+import { GELU } from '../src/nn/activations.ts';
 import { crossEntropy } from '../src/nn/functional/cross-entropy.ts';
 import { LayerNorm } from '../src/nn/layer-norm.ts';
 import { Linear } from '../src/nn/linear.ts';

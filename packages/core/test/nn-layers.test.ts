@@ -6,17 +6,13 @@ import { Conv2d } from '../src/nn/conv2d.ts';
 import { Dropout } from '../src/nn/dropout.ts';
 import { Embedding } from '../src/nn/embedding.ts';
 import { Flatten } from '../src/nn/flatten.ts';
-import { GELU } from '../src/nn/gelu.ts';
+import { GELU, ReLU, Sigmoid, SiLU, Tanh } from '../src/nn/activations.ts';
 import { LayerNorm } from '../src/nn/layer-norm.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { MaxPool2d } from '../src/nn/max-pool2d.ts';
 import { MultiheadAttention } from '../src/nn/multihead-attention.ts';
-import { ReLU } from '../src/nn/relu.ts';
 import { RMSNorm } from '../src/nn/rms-norm.ts';
 import { Sequential, type Layer } from '../src/nn/sequential.ts';
-import { Sigmoid } from '../src/nn/sigmoid.ts';
-import { SiLU } from '../src/nn/silu.ts';
-import { Tanh } from '../src/nn/tanh.ts';
 import {
   defaultGenerator,
   manualSeed,

@@ -8,7 +8,7 @@ import { Linear } from '../src/nn/linear.ts';
 import { Module, type Named } from '../src/nn/module.ts';
 import { ModuleList } from '../src/nn/module-list.ts';
 import { BufferTensor, Parameter } from '../src/nn/parameter.ts';
-import { ReLU } from '../src/nn/relu.ts';
+import { ReLU } from '../src/nn/activations.ts';
 import { Sequential } from '../src/nn/sequential.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError } from '../src/spec/errors.ts';

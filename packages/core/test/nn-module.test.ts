@@ -4,7 +4,7 @@ import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
 import { Conv2d } from '../src/nn/conv2d.ts';
 import { Dropout } from '../src/nn/dropout.ts';
 import { Embedding } from '../src/nn/embedding.ts';
-import { GELU } from '../src/nn/gelu.ts';
+import { GELU } from '../src/nn/activations.ts';
 import { LayerNorm } from '../src/nn/layer-norm.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { Module } from '../src/nn/module.ts';

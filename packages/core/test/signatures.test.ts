@@ -3,7 +3,7 @@ import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it, test, vi } from 'vitest';
 import { Linear } from '../src/nn/linear.ts';
 import { Sequential } from '../src/nn/sequential.ts';
-import { Tanh } from '../src/nn/tanh.ts';
+import { Tanh } from '../src/nn/activations.ts';
 import { Adam } from '../src/optim/adam.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { planLimit } from '../src/realize/plan-cache.ts';

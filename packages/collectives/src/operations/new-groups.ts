@@ -4,7 +4,6 @@ import {
   type CallOptions,
   type ProcessGroup,
 } from '@shardwise/core/spec';
-import { colorOf } from './group-color.ts';
 
 /**
  * Groups of ranks that have no rank in common, in one call that all ranks of `group` make with the
@@ -71,4 +70,18 @@ function listsDifferError(
     },
     { rank, list, size },
   );
+}
+
+/**
+ * A colour that ranks share which were told the same ranks; others are most likely in another
+ * group, whose size then tells them apart (FNV-1a of 31 bits, which every kind of group takes).
+ */
+function colorOf(lists: readonly (readonly number[])[]): number {
+  let hash = 0x811c9dc5;
+  for (const list of lists) {
+    for (const number of [list.length, ...list]) {
+      hash = Math.imul(hash ^ number, 0x01000193);
+    }
+  }
+  return hash >>> 1;
 }

@@ -1,6 +1,6 @@
 import type * as workerThreads from 'node:worker_threads';
 import { ConfigError, DataError } from '../spec/errors.ts';
-import { keepGenericWasmWrappers } from '../worker-safety.ts';
+import { keepGenericWasmWrappers } from '../v8-settings.ts';
 import type { BatchSource } from './batch-source.ts';
 import { type ArrayTree, printArrays } from './nd-array.ts';
 import type { WorkerDataset } from './worker-dataset.ts';

@@ -2,7 +2,6 @@ import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlightRecorder, recordCalls } from '@shardwise/collectives';
 import { ConfigError, type ProcessGroup } from '@shardwise/core';
-import { flightDirectory } from './flight-directory.ts';
 
 /** Calls that a rank's record keeps; 0: none is made. */
 const SIZE_VARIABLE = 'SHARDWISE_FLIGHT_RECORDER_SIZE';
@@ -62,4 +61,9 @@ function sizeFrom(text: string | undefined): number | undefined {
     },
     { variable: SIZE_VARIABLE, value: text },
   );
+}
+
+/** Where the ranks of a run leave their dumps. */
+export function flightDirectory(runDirectory: string): string {
+  return join(runDirectory, 'flight');
 }

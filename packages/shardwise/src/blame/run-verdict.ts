@@ -4,8 +4,8 @@ import { ShardwiseError } from '@shardwise/core';
 import { displayPath } from '../text/display-path.ts';
 import { describeVerdict } from './describe-verdict.ts';
 import { findBlame } from './find-blame.ts';
-import { flightDirectory } from './flight-directory.ts';
 import { readDumps } from './read-dumps.ts';
+import { flightDirectory } from './record-flight.ts';
 
 /** What the dumps of a run that failed say; nothing where they say nothing. */
 export async function runVerdict(runDirectory: string): Promise<readonly string[]> {

@@ -1,4 +1,3 @@
-import { derivedPort } from './derived-port.ts';
 import type { RankLaunch } from './launch.ts';
 import { checkRankNumbers, type RankNames } from './rank-numbers.ts';
 import { expandNodeList } from './slurm-node-list.ts';
@@ -85,4 +84,16 @@ function tasksOf(env: NodeJS.ProcessEnv, nodeRank: number): number {
 function firstHost(env: NodeJS.ProcessEnv): string | undefined {
   const text = textOf(env, 'SLURM_STEP_NODELIST');
   return text === undefined ? undefined : expandNodeList(text, 'SLURM_STEP_NODELIST')[0];
+}
+
+/** Below the ports that Linux gives to clients (32768 and up) and above most services. */
+const PORT_BASE = 20_000;
+const PORT_RANGE = 10_000;
+
+/**
+ * The port on which all ranks of a job find each other where its launcher names none: `base + id %
+ * range`, so that two jobs on one host rarely meet, and all ranks of one come to the same.
+ */
+function derivedPort(id: number): number {
+  return PORT_BASE + (id % PORT_RANGE);
 }

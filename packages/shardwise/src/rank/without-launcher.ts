@@ -1,11 +1,12 @@
 import { resolve } from 'node:path';
+import { broadcastObject } from '@shardwise/collectives';
 import type { ProcessGroup } from '@shardwise/core';
+import { z } from 'zod';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 import { AgreedStop } from './agreed-stop.ts';
 import { printedMetrics } from './printed-metrics.ts';
 import type { RankSurroundings } from './rank-host.ts';
-import { shareText } from './share-text.ts';
 
 /** What surrounds a rank of a group that our launcher has not made: rank 0 prints its metrics. */
 export async function withoutLauncher(
@@ -23,4 +24,9 @@ export async function withoutLauncher(
     onStop: () => stop.request(),
   });
   return { runDirectory, resumeDirectory: undefined, stop, ...metrics };
+}
+
+/** Rank 0's text on every rank; also the moment from which on all know that it is there. */
+async function shareText(group: ProcessGroup, text: string): Promise<string> {
+  return z.string().parse(await broadcastObject(group, text, 0));
 }

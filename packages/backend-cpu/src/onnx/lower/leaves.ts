@@ -1,5 +1,4 @@
-import { elementOf } from './element-of.ts';
-import type { Lowerings } from './lowering.ts';
+import { elementOf, type Lowerings } from './lowering.ts';
 
 export const leaves: Lowerings<'constant' | 'iota'> = {
   constant: (graph, step) => ({

@@ -1,4 +1,5 @@
-import type { ComputeOp } from '@shardwise/core/spec';
+import type { ComputeOp, DType } from '@shardwise/core/spec';
+import { constantBits } from '../../wasm/constant-bits.ts';
 import { inputAt, type Step, type StepMap } from '../../compile/step.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import type { Operand } from '../operand.ts';
@@ -16,4 +17,9 @@ export function operandOf(graph: GraphBuilder, step: Step, index: number): Opera
 /** The name of a step's input in its full shape. */
 export function exactOf(graph: GraphBuilder, step: Step, index: number): string {
   return graph.exact(inputAt(step, index)).name;
+}
+
+/** A number as an element of the tensor that holds a dtype: values of 16 bits are their bits there. */
+export function elementOf(dtype: DType, value: number): number {
+  return dtype === 'f16' || dtype === 'bf16' ? constantBits(dtype, value) : value;
 }

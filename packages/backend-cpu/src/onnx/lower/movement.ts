@@ -1,6 +1,5 @@
 import { elementCount } from '../../compile/step.ts';
-import { elementOf } from './element-of.ts';
-import { exactOf, operandOf, type Lowerings } from './lowering.ts';
+import { elementOf, exactOf, operandOf, type Lowerings } from './lowering.ts';
 
 export const movement: Lowerings<'reshape' | 'permute' | 'expand' | 'slice' | 'pad' | 'concat'> = {
   reshape: (graph, step) => {
