@@ -7,14 +7,14 @@ import { WorkQueue } from '../src/work-queue.ts';
 
 const arena = new Arena(new WebAssembly.Memory({ initial: 1 }));
 const host = { arena, scratch: new Scratch(arena), queue: new WorkQueue() };
-const stage = { run: (): void => {} };
+const piece = { run: (): void => {} };
 const failing = {
   run: (): void => {
     throw new RangeError('a kernel failed');
   },
 };
 
-function run(stages: readonly (typeof stage)[], updatesInPlace: boolean): Promise<void> {
+function run(pieces: readonly (typeof piece)[], updatesInPlace: boolean): Promise<void> {
   const storage = {
     locations: new Map(),
     scratchBytes: 0,
@@ -24,12 +24,12 @@ function run(stages: readonly (typeof stage)[], updatesInPlace: boolean): Promis
   };
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
-  return new CpuExecutable(host, signature, stages, storage).run(noBuffers, noBuffers);
+  return new CpuExecutable(host, signature, pieces, storage).run(noBuffers, noBuffers);
 }
 
 describe('a kernel that fails', () => {
   it('may have written updates where it is the last one of a program with updates', async () => {
-    await expect(run([stage, failing], true)).rejects.toMatchObject({
+    await expect(run([piece, failing], true)).rejects.toMatchObject({
       code: 'BACKEND',
       fields: { updated: true },
       cause: { message: 'a kernel failed' },
@@ -37,7 +37,7 @@ describe('a kernel that fails', () => {
   });
 
   it('has written none where another one writes them, or where there are none', async () => {
-    await expect(run([failing, stage], true)).rejects.toThrow(/^a kernel failed$/);
+    await expect(run([failing, piece], true)).rejects.toThrow(/^a kernel failed$/);
     await expect(run([failing], false)).rejects.toThrow(/^a kernel failed$/);
   });
 });

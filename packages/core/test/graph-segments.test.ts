@@ -44,16 +44,16 @@ const back = (of: number): Value => ({
   dtype: 'f32',
 });
 
-function stagesOf(graph: Omit<ValueGraph, 'eras'>): string[] {
+function draftOf(graph: Omit<ValueGraph, 'eras'>): string[] {
   const whole = { ...graph, eras: graph.values.map(() => 0) };
-  const stages = segment(whole, new Sources(whole));
-  return stages.map(({ kind, values }) => `${kind} ${values.join(' ')}`);
+  const draft = segment(whole, new Sources(whole));
+  return draft.map(({ kind, values }) => `${kind} ${values.join(' ')}`);
 }
 
 describe('segments', () => {
   it('are not cut between parameters that were collected together', () => {
     const values = [input, input, gather(0), gather(1), add(2, 2), add(4, 3)];
-    expect(stagesOf({ values, leafCount: 2, roots: [5], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 2, roots: [5], updates: [] })).toEqual([
       'start 2',
       'start 3',
       'wait 2',
@@ -64,7 +64,7 @@ describe('segments', () => {
 
   it('wait for what was collected ahead only where it is used', () => {
     const values = [input, input, gather(0), add(0, 0), gather(1), add(3, 2), add(5, 4)];
-    expect(stagesOf({ values, leafCount: 2, roots: [6], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 2, roots: [6], updates: [] })).toEqual([
       'start 2',
       'start 4',
       'compute 3',
@@ -81,19 +81,19 @@ describe('segments', () => {
       { target: 0, value: 3 },
       { target: 1, value: 5 },
     ];
-    expect(stagesOf({ values: values.slice(0, 6), leafCount: 2, roots: [], updates })).toEqual([
+    expect(draftOf({ values: values.slice(0, 6), leafCount: 2, roots: [], updates })).toEqual([
       'compute 2 4',
       'start 3',
       'start 5',
       'wait 3',
       'wait 5',
     ]);
-    expect(stagesOf({ values, leafCount: 2, roots: [6], updates }).at(-1)).toBe('compute 6');
+    expect(draftOf({ values, leafCount: 2, roots: [6], updates }).at(-1)).toBe('compute 6');
   });
 
   it('page a value out as soon as it is made, and read it while the segment before runs', () => {
     const values = [input, add(0, 0), out(1), add(1, 0), out(3), add(3, 0), back(2), add(5, 6)];
-    expect(stagesOf({ values, leafCount: 1, roots: [4, 7], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 1, roots: [4, 7], updates: [] })).toEqual([
       'compute 1',
       'start 2',
       'compute 3',
@@ -120,12 +120,12 @@ describe('segments', () => {
       scatter(7),
       out(8),
     ];
-    const stages = stagesOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [] });
+    const draft = draftOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [] });
     // No reduction is waited for before the one after it starts.
-    expect(stages.indexOf('wait 2')).toBeGreaterThan(stages.indexOf('compute 4'));
-    expect(stages.indexOf('start 3')).toBe(stages.indexOf('wait 2') + 1);
-    expect(stages.indexOf('start 6')).toBe(stages.indexOf('wait 5') + 1);
-    for (const page of [3, 6, 9]) expect(stages).toContain(`wait ${page}`);
-    expect(new Set(stages).size).toBe(stages.length);
+    expect(draft.indexOf('wait 2')).toBeGreaterThan(draft.indexOf('compute 4'));
+    expect(draft.indexOf('start 3')).toBe(draft.indexOf('wait 2') + 1);
+    expect(draft.indexOf('start 6')).toBe(draft.indexOf('wait 5') + 1);
+    for (const page of [3, 6, 9]) expect(draft).toContain(`wait ${page}`);
+    expect(new Set(draft).size).toBe(draft.length);
   });
 });

@@ -1,21 +1,21 @@
 import type { Program } from '@shardwise/core/spec';
-import { OnnxStage } from '../onnx/onnx-stage.ts';
+import { OnnxPiece } from '../onnx/onnx-piece.ts';
 import type { Sessions } from '../onnx/sessions.ts';
 import { compileKernels } from '../wasm/compile-kernels.ts';
 import { Dataflow } from './dataflow.ts';
 import { CpuExecutable, signatureOf, type Host } from './executable.ts';
 import { kernelSupport } from './kernel-support.ts';
 import { describePiece, onnxModel } from './onnx-model.ts';
-import { partition } from './partition.ts';
+import { cutPieces } from './cut-pieces.ts';
 import { piecePrograms, type PieceProgram } from './piece-program.ts';
 import { simplify } from './simplify.ts';
-import type { Stage } from './stage.ts';
+import type { CompiledPiece } from './compiled-piece.ts';
 import type { Segment } from './step.ts';
 import { assignStorage, inPlaceUpdates } from './storage.ts';
 import { storedValues } from './stored-values.ts';
 
 interface Compiled {
-  readonly stage: Stage;
+  readonly piece: CompiledPiece;
   /** Values that its kernels need memory for. */
   readonly storage: readonly number[];
 }
@@ -28,7 +28,7 @@ export async function compile(
 ): Promise<CpuExecutable> {
   const segment = simplify(program);
   const flow = new Dataflow(segment, storedValues(segment, kernelSupport));
-  const pieces = piecePrograms(segment, partition(segment, flow, kernelSupport), flow);
+  const pieces = piecePrograms(segment, cutPieces(segment, flow, kernelSupport), flow);
   const inPlace = inPlaceUpdates(segment, pieces, flow);
   const compiled: Compiled[] = [];
   try {
@@ -36,13 +36,13 @@ export async function compile(
       compiled.push(compilePiece(segment, piece, inPlace, host, sessions));
     }
   } catch (error) {
-    for (const { stage } of compiled) await stage.dispose?.();
+    for (const { piece } of compiled) await piece.dispose?.();
     throw error;
   }
   const kernelStorage = compiled.map(({ storage }) => storage);
   const storage = assignStorage(program, segment, pieces, kernelStorage, flow, inPlace);
-  const stages = compiled.map(({ stage }) => stage);
-  return new CpuExecutable(host, signatureOf(program), stages, storage);
+  const compiledPieces = compiled.map(({ piece }) => piece);
+  return new CpuExecutable(host, signatureOf(program), compiledPieces, storage);
 }
 
 function compilePiece(
@@ -62,9 +62,9 @@ function compilePiece(
       outputs: piece.outputs,
       inPlace: new Map([...inPlace].filter(([value]) => made.has(value))),
     });
-    return { stage: kernels, storage: kernels.storage };
+    return { piece: kernels, storage: kernels.storage };
   }
   const describe = (): string => describePiece(piece);
   const lease = sessions.acquire(onnxModel(segment, piece), describe);
-  return { stage: new OnnxStage(memory, segment.values, piece, lease, describe), storage: [] };
+  return { piece: new OnnxPiece(memory, segment.values, piece, lease, describe), storage: [] };
 }

@@ -11,7 +11,7 @@ import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
 import type { WorkQueue } from '../work-queue.ts';
-import type { Stage } from './stage.ts';
+import type { CompiledPiece } from './compiled-piece.ts';
 import { byteLengthOf, valueAt } from './step.ts';
 import type { Copy, Location, Storage } from './storage.ts';
 
@@ -45,14 +45,19 @@ export function signatureOf(program: Program): Signature {
 export class CpuExecutable implements Executable {
   readonly #host: Host;
   readonly #signature: Signature;
-  readonly #stages: readonly Stage[];
+  readonly #pieces: readonly CompiledPiece[];
   readonly #storage: Storage;
   #disposed = false;
 
-  constructor(host: Host, signature: Signature, stages: readonly Stage[], storage: Storage) {
+  constructor(
+    host: Host,
+    signature: Signature,
+    pieces: readonly CompiledPiece[],
+    storage: Storage,
+  ) {
     this.#host = host;
     this.#signature = signature;
-    this.#stages = stages;
+    this.#pieces = pieces;
     this.#storage = storage;
     host.scratch.reserve(storage.scratchBytes);
   }
@@ -77,7 +82,7 @@ export class CpuExecutable implements Executable {
     this.#disposed = true;
     void this.#host.queue.run(async () => {
       this.#host.scratch.release(this.#storage.scratchBytes);
-      for (const stage of this.#stages) await stage.dispose?.();
+      for (const piece of this.#pieces) await piece.dispose?.();
     });
   }
 
@@ -106,12 +111,12 @@ export class CpuExecutable implements Executable {
       );
     };
     this.#storage.copiesBefore.forEach(copy);
-    for (const stage of this.#stages) {
+    for (const piece of this.#pieces) {
       const start = performance.now();
       try {
-        await stage.run(addressOf, overlap);
+        await piece.run(addressOf, overlap);
       } catch (error) {
-        const mayUpdate = this.#storage.updatesInPlace && stage === this.#stages.at(-1);
+        const mayUpdate = this.#storage.updatesInPlace && piece === this.#pieces.at(-1);
         throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
       }
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();

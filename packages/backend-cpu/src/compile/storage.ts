@@ -1,7 +1,7 @@
 import type { Program } from '@shardwise/core/spec';
 import type { Dataflow } from './dataflow.ts';
 import type { PieceProgram } from './piece-program.ts';
-import { layoutScratch, type Lifetime } from './scratch-layout.ts';
+import { placeScratch, type Lifetime } from './place-scratch.ts';
 import { byteLengthOf, valueAt, type Segment } from './step.ts';
 
 /** Where a value lies during a run. */
@@ -85,12 +85,12 @@ export function assignStorage(
   const lifetimes = scratchLifetimes(segment, pieces, kernelStorage, flow).filter(
     ({ id }) => !locations.has(id),
   );
-  const layout = layoutScratch(lifetimes);
-  for (const [id, byteOffset] of layout.byteOffsets) {
+  const places = placeScratch(lifetimes);
+  for (const [id, byteOffset] of places.byteOffsets) {
     locations.set(id, { in: 'scratch', byteOffset });
   }
   locateReshapes(pieces, flow, locations);
-  const { byteLength: scratchBytes } = layout;
+  const { byteLength: scratchBytes } = places;
   const updatesInPlace = inPlace.size > 0;
   return { locations, scratchBytes, copiesBefore, copiesAfter, updatesInPlace };
 }

@@ -1,13 +1,13 @@
 import { dtypes, IndexError } from '@shardwise/core/spec';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
-import { planInPlace } from './fuse/in-place.ts';
+import { inPlaceWrites } from './fuse/in-place.ts';
 import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
-import { planLoop } from './fuse/loop-plan.ts';
+import { fuseLoop } from './fuse/fused-loop.ts';
 import { type Kernel, type KernelLibrary, libraryOf } from './kernel-library.ts';
 import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
-import { planRowCopy, rowCopyKernel } from './move/row-copy.ts';
+import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
 import type { LoopSpec } from './loop-spec.ts';
 
@@ -40,7 +40,7 @@ export function compileKernels(
 ): KernelExecutable {
   const graph = new KernelGraph(program);
   const live = liveNodes(graph);
-  const inPlace = planInPlace(program, graph, live);
+  const inPlace = inPlaceWrites(program, graph, live);
   const groups = clusterLoops(graph, live, inPlace.order);
   const stores = storedValues(graph, groups);
   const library = libraryOf(memory);
@@ -129,12 +129,12 @@ function compileGroup(
     return [{ ...call, indices: { op, size, value: read[input] ?? -1, reader: first.value } }];
   }
   if (first?.kind === 'move') return copyParts(first, addressOf, library);
-  const plan = planLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
-  if (plan.rows === 0) return [];
+  const loop = fuseLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
+  if (loop.rows === 0) return [];
   const call = {
-    kernel: library.kernel(structureKey(plan.spec), () => elementwiseKernel(plan.spec)),
-    sizes: [plan.rows, plan.columns],
-    values: [...plan.loads.map(addressOf), ...plan.stores],
+    kernel: library.kernel(structureKey(loop.spec), () => elementwiseKernel(loop.spec)),
+    sizes: [loop.rows, loop.columns],
+    values: [...loop.loads.map(addressOf), ...loop.stores],
   };
   return [call];
 }
@@ -149,7 +149,7 @@ function copyParts(
     const input = inputs[index];
     if (!input) return [];
     const sizes = source.dims.map(({ size }) => size);
-    const copy = planRowCopy(source, slicedView(whole, starts, sizes));
+    const copy = rowCopyOf(source, slicedView(whole, starts, sizes));
     const { loops } = copy;
     return {
       kernel: library.kernel(`copy rows ${loops}`, () => rowCopyKernel(loops)),

@@ -7,7 +7,7 @@ import { ShardwiseError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
-import type { Place } from './layout.ts';
+import type { Place } from './memory-map.ts';
 import { failedValues, type Plan } from './plan.ts';
 import type { PlanStep } from './plan-step.ts';
 import {
@@ -79,9 +79,9 @@ export async function execute(
   const allocations: Storage[] = [];
   const started = new Map<number, Promise<void>>();
   try {
-    for (const byteLength of plan.layout.allocations)
+    for (const byteLength of plan.memory.allocations)
       allocations.push(Storage.allocate(backend, byteLength));
-    const scratch = plan.layout.scratchBytes > 0 ? backend.alloc(plan.layout.scratchBytes) : null;
+    const scratch = plan.memory.scratchBytes > 0 ? backend.alloc(plan.memory.scratchBytes) : null;
     if (scratch !== null) temporary.set('scratch', scratch);
     const run: Run = {
       backend,
@@ -167,7 +167,7 @@ async function fill(
 }
 
 function placeOf(plan: Plan, id: number): Place {
-  const place = plan.layout.places.get(id);
+  const place = plan.memory.places.get(id);
   if (place === undefined) throw new RangeError(`value ${id} has no place`);
   return place;
 }
@@ -240,7 +240,7 @@ function updates(plan: Plan, step: PlanStep): boolean {
   if (step.kind === 'compute') return step.updates;
   if (step.kind === 'copy') return true;
   return (
-    step.kind === 'start' && step.values.some((id) => plan.layout.places.get(id)?.kind === 'leaf')
+    step.kind === 'start' && step.values.some((id) => plan.memory.places.get(id)?.kind === 'leaf')
   );
 }
 
@@ -350,12 +350,12 @@ async function messageOf(
   if (values.length === 1) {
     const output = bufferOf(run, first);
     return {
-      input: run.plan.layout.inPlace.has(first) ? output : bufferOf(run, inputOf(run.plan, first)),
+      input: run.plan.memory.inPlace.has(first) ? output : bufferOf(run, inputOf(run.plan, first)),
       output,
     };
   }
   for (const id of values) {
-    if (run.plan.layout.inPlace.has(id)) continue;
+    if (run.plan.memory.inPlace.has(id)) continue;
     await copy(run.backend, bufferOf(run, inputOf(run.plan, id)), bufferOf(run, id));
   }
   const whole = wholeBucket(run, values);

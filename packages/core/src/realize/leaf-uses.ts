@@ -1,4 +1,4 @@
-import type { Layout } from './layout.ts';
+import type { MemoryMap } from './memory-map.ts';
 import type { PlanStep } from './plan-step.ts';
 import type { ValueGraph } from './values.ts';
 
@@ -19,13 +19,13 @@ interface Use {
 
 export function leafUsesOf(
   graph: ValueGraph,
-  layout: Layout,
+  memory: MemoryMap,
   steps: readonly PlanStep[],
 ): LeafUses {
   const uses = new Map<number, Use[]>();
   const use = (ids: readonly number[], from: number, to: number): void => {
     for (const id of ids) {
-      const place = layout.places.get(id);
+      const place = memory.places.get(id);
       if (place?.kind !== 'leaf') continue;
       const { leaf } = place;
       const known = uses.get(leaf) ?? [];

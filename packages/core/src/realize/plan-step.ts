@@ -1,7 +1,7 @@
 import type { Executable } from '../spec/backend.ts';
 import type { CollectiveValue, TransferValue } from './values.ts';
 
-/** A step of a plan; numbers are value ids, whose places the layout gives. */
+/** A step of a plan; numbers are value ids, whose places the memory map gives. */
 export type PlanStep =
   | {
       readonly kind: 'compute';

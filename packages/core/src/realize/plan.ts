@@ -4,10 +4,10 @@ import { opFacts } from '../graph/op-facts.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
 import { expand, type ComputeLimits } from './expand.ts';
-import { layOut, type Layout } from './layout.ts';
+import { mapMemory, type MemoryMap } from './memory-map.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import type { PlanStep } from './plan-step.ts';
-import { segment, type Stage } from './segment.ts';
+import { segment, type DraftStep } from './segment.ts';
 import { Sources } from './sources.ts';
 import {
   isCollective,
@@ -21,7 +21,7 @@ import {
 
 /** How to run one structure of graph; made once, run at every step. */
 export interface Plan extends Numbering {
-  readonly layout: Layout;
+  readonly memory: MemoryMap;
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
 }
@@ -57,13 +57,13 @@ export async function makePlan(
   const numbering = numberValues(expand(subgraph, roots, backend.limits, varying));
   const { graph } = numbering;
   const sources = new Sources(graph);
-  const stages = segment(graph, sources);
-  const { placed, arriving, late } = placeUpdates(graph, stages, sources);
+  const draft = segment(graph, sources);
+  const { placed, arriving, late } = placeUpdates(graph, draft, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
   const { alignment } = backend.limits;
-  const layout = layOut(kept, stages, { alignment, sources, arriving });
+  const memory = mapMemory(kept, draft, { alignment, sources, arriving });
   const steps: PlanStep[] = [];
   const compiled = async (program: Program, members: readonly number[]): Promise<Executable> => {
     try {
@@ -72,25 +72,25 @@ export async function makePlan(
       throw new PlanFailure(numbering, failedValues(members, error), error);
     }
   };
-  for (const [index, stage] of stages.entries()) {
-    if (stage.kind === 'compute') {
-      const members = withCheapInputs(graph, stage.values, sources);
+  for (const [index, step] of draft.entries()) {
+    if (step.kind === 'compute') {
+      const members = withCheapInputs(graph, step.values, sources);
       const updates = placed.get(index) ?? [];
-      steps.push(await computeStep(graph, layout, stage, { members, updates, compile: compiled }));
-    } else if (stage.kind === 'wait') steps.push(stage);
+      steps.push(await computeStep(graph, memory, step, { members, updates, compile: compiled }));
+    } else if (step.kind === 'wait') steps.push(step);
     else
       steps.push({
         kind: 'start',
-        values: stage.values,
-        moved: movedBy(graph, stage.values),
+        values: step.values,
+        moved: movedBy(graph, step.values),
       });
   }
   for (const { target, value } of late) steps.push({ kind: 'copy', from: value, leaf: target });
   return {
     ...numbering,
-    layout,
+    memory,
     steps,
-    leafUses: leafUsesOf(graph, layout, steps),
+    leafUses: leafUsesOf(graph, memory, steps),
   };
 }
 
@@ -102,7 +102,7 @@ type Update = ValueGraph['updates'][number];
  */
 function placeUpdates(
   graph: ValueGraph,
-  stages: readonly Stage[],
+  draft: readonly DraftStep[],
   sources: Sources,
 ): { placed: Map<number, Update[]>; arriving: Map<number, number>; late: Update[] } {
   const placed = new Map<number, Update[]>();
@@ -110,9 +110,9 @@ function placeUpdates(
   const late: Update[] = [];
   const madeIn = new Map<number, number>();
   const lastReads = new Map<number, number>();
-  stages.forEach((stage, index) => {
-    if (stage.kind === 'wait') return;
-    for (const id of stage.values) {
+  draft.forEach((step, index) => {
+    if (step.kind === 'wait') return;
+    for (const id of step.values) {
       madeIn.set(id, index);
       for (const source of sources.of(id)) lastReads.set(source, index);
     }
@@ -120,7 +120,7 @@ function placeUpdates(
   const roots = new Set(graph.roots);
   const updatesBy = new Map<number, number>();
   for (const { value } of graph.updates) updatesBy.set(value, (updatesBy.get(value) ?? 0) + 1);
-  const mayArriveIn = ({ target, value }: Update, { values }: Stage): boolean => {
+  const mayArriveIn = ({ target, value }: Update, { values }: DraftStep): boolean => {
     const result = graph.values[value];
     if (result === undefined || !isCollective(result) || roots.has(value)) return false;
     if (values.length > 1 || updatesBy.get(value) !== 1) return false;
@@ -130,13 +130,13 @@ function placeUpdates(
   for (const update of graph.updates) {
     const { target, value } = update;
     const index = madeIn.get(value) ?? -1;
-    const stage = stages[index];
+    const step = draft[index];
     const isReadLater = (lastReads.get(target) ?? -1) > index;
-    if (stage?.kind === 'compute' && !isReadLater) {
+    if (step?.kind === 'compute' && !isReadLater) {
       const here = placed.get(index) ?? [];
       here.push(update);
       placed.set(index, here);
-    } else if (stage?.kind === 'start' && !isReadLater && mayArriveIn(update, stage)) {
+    } else if (step?.kind === 'start' && !isReadLater && mayArriveIn(update, step)) {
       arriving.set(value, target);
     } else late.push(update);
   }
@@ -152,8 +152,8 @@ interface StepParts {
 
 async function computeStep(
   graph: ValueGraph,
-  layout: Layout,
-  stage: Stage,
+  memory: MemoryMap,
+  step: DraftStep,
   { members, updates, compile }: StepParts,
 ): Promise<PlanStep> {
   const memberSet = new Set(members);
@@ -166,7 +166,7 @@ async function computeStep(
   };
   for (const id of members) graph.values[id]?.inputs.forEach(need);
   for (const { target } of updates) need(target);
-  const outputs = stage.values.filter((id) => layout.places.has(id));
+  const outputs = step.values.filter((id) => memory.places.has(id));
   const numbers = new Map<number, number>([...inputs, ...members].map((id, index) => [id, index]));
   const program = programOf(graph, inputs, members, outputs, updates, numbers);
   return {
@@ -187,7 +187,7 @@ export function failedValues(members: readonly number[], error: unknown): readon
   return value === undefined ? members : [value];
 }
 
-/** Values of a stage and the cheap ones that they use, in order. */
+/** Values of a step and the cheap ones that they use, in order. */
 function withCheapInputs(graph: ValueGraph, values: readonly number[], sources: Sources): number[] {
   const members = new Set(values);
   const visit = (id: number): void => {

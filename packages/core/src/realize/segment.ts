@@ -3,8 +3,8 @@ import { dtypes } from '../spec/dtype.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
-/** What a plan does, in order; numbers are value ids. */
-export type Stage =
+/** A step of a plan before its program is compiled; numbers are value ids. */
+export type DraftStep =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
   /** Starts a collective, several all-reduces as one message, or a transfer, without waiting. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
@@ -21,20 +21,20 @@ const updateBytes = 1024 * 1024;
  * forward pass again: what layers make again is one program then, and what is between does not
  * outlive its segment.
  */
-export function segment(graph: ValueGraph, sources: Sources): readonly Stage[] {
-  const stages: Stage[] = [];
+export function segment(graph: ValueGraph, sources: Sources): readonly DraftStep[] {
+  const draft: DraftStep[] = [];
   let open: number[] = [];
   let era = 0;
   const openSet = new Set<number>();
   const startedIn = new Map<number, readonly number[]>();
 
   const close = (): void => {
-    if (open.length > 0) lastCompute = stages.push({ kind: 'compute', values: open }) - 1;
+    if (open.length > 0) lastCompute = draft.push({ kind: 'compute', values: open }) - 1;
     open = [];
     openSet.clear();
   };
   const wait = (group: readonly number[]): void => {
-    stages.push({ kind: 'wait', values: group });
+    draft.push({ kind: 'wait', values: group });
     for (const id of group) startedIn.delete(id);
     for (const id of group) {
       for (const page of leaving.get(id) ?? []) start([page]);
@@ -78,8 +78,8 @@ export function segment(graph: ValueGraph, sources: Sources): readonly Stage[] {
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     if (inputs.some((input) => openSet.has(input))) close();
     if (group.some(holdsUp)) waitForEarlier();
-    if (group.some(holdsUp)) holding.push({ group, before: stages.length });
-    stages.push({ kind: 'start', values: group });
+    if (group.some(holdsUp)) holding.push({ group, before: draft.length });
+    draft.push({ kind: 'start', values: group });
     for (const member of group) startedIn.set(member, group);
   };
   // Nobody is waiting for updated parameters, so that several are updated in one segment.
@@ -105,7 +105,7 @@ export function segment(graph: ValueGraph, sources: Sources): readonly Stage[] {
     leavesFrom.set(page, source);
     return true;
   };
-  // Started, and not waited for when this was last looked at; by the stages that there were before.
+  // Groups that had not been waited for when this was last looked at, with the number of steps before their start.
   let holding: { readonly group: readonly number[]; readonly before: number }[] = [];
   let lastCompute = -1;
   const waitForEarlier = (): void => {
@@ -147,7 +147,7 @@ export function segment(graph: ValueGraph, sources: Sources): readonly Stage[] {
   close();
   // Waiting may start the last pages on their way out.
   for (const group of startedIn.values()) wait(group);
-  return stages;
+  return draft;
 }
 
 function byteLengthOf(value: ValueGraph['values'][number] | undefined): number {

@@ -10,13 +10,13 @@ import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import type { Interrupts } from './interrupts.ts';
 import type { RunCommandOptions } from './run-options.ts';
-import type { RunPlan } from './run-plan.ts';
+import type { LaunchSettings } from './launch-settings.ts';
 import type { RunRecord } from './run-record.ts';
 
 export interface ConcludeOptions {
   readonly run: RunEnd;
   readonly options: RunCommandOptions;
-  readonly plan: RunPlan;
+  readonly settings: LaunchSettings;
   /** Undefined on hosts that do not show the run. */
   readonly record: RunRecord | undefined;
   readonly output: RunOutput;
@@ -55,7 +55,7 @@ export async function concludeRun(conclusion: ConcludeOptions): Promise<number> 
 async function reportOf({
   run: { result, end, restarts },
   options: { script },
-  plan,
+  settings,
   localDirectory,
   interrupts,
 }: ConcludeOptions): Promise<readonly string[]> {
@@ -65,12 +65,12 @@ async function reportOf({
   const verdict = localDirectory === undefined ? [] : await runVerdict(localDirectory);
   const { rank } = end.failure;
   const isOwn =
-    result?.culprit !== undefined && (result.culprit === rank || plan.hosts === undefined);
+    result?.culprit !== undefined && (result.culprit === rank || settings.hosts === undefined);
   const report =
     isOwn && result !== undefined
       ? failureReport(result, { verdict, position: await positionOf(result, script) })
       : failureElsewhere(end.failure, result, verdict);
-  const { maxRestarts } = plan;
+  const { maxRestarts } = settings;
   if (maxRestarts > 0 && end.failure.kind === 'mistake') {
     return [...report, 'Not started again: what fails before the first step would fail again'];
   }

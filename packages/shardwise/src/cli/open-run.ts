@@ -6,10 +6,10 @@ import { openStore } from '../rendezvous/open-store.ts';
 import type { FindResume, Rendezvous } from '../rendezvous/rendezvous.ts';
 import { StoreRendezvous } from '../rendezvous/store-rendezvous.ts';
 import { ResumePoints } from './resume-points.ts';
-import type { HostsPlan, RunPlan } from './run-plan.ts';
+import type { HostSettings, LaunchSettings } from './launch-settings.ts';
 
 export interface OpenRunOptions {
-  readonly plan: RunPlan;
+  readonly settings: LaunchSettings;
   readonly resumeDirectory: string | undefined;
   /** On the host that decides about it: the only one, or the one that serves the store. */
   readonly makeRunDirectory: () => Promise<string>;
@@ -27,20 +27,20 @@ export interface OpenedRun {
 
 /** Throws ShardwiseError, and then leaves nothing behind. */
 export async function openRun(options: OpenRunOptions): Promise<OpenedRun> {
-  const { plan } = options;
-  if (plan.hosts !== undefined) return openHosts(options, plan.hosts);
+  const { settings } = options;
+  if (settings.hosts !== undefined) return openHosts(options, settings.hosts);
   const runDirectory = await options.makeRunDirectory();
   const rendezvous = new LoneRendezvous({
-    node: { id: randomUUID(), name: hostname(), address: '127.0.0.1', ranks: plan.nproc },
-    maxRestarts: plan.maxRestarts,
+    node: { id: randomUUID(), name: hostname(), address: '127.0.0.1', ranks: settings.nproc },
+    maxRestarts: settings.maxRestarts,
     runDirectory,
     findResume: findResumeIn(runDirectory, options),
   });
   return { rendezvous, store: undefined, runDirectory };
 }
 
-async function openHosts(options: OpenRunOptions, hosts: HostsPlan): Promise<OpenedRun> {
-  const { plan, makeRunDirectory, onNotice } = options;
+async function openHosts(options: OpenRunOptions, hosts: HostSettings): Promise<OpenedRun> {
+  const { settings, makeRunDirectory, onNotice } = options;
   const { endpoint, secret, jobId, place, times, nodes } = hosts;
   const timeoutMs = times.joinTimeoutMs;
   const opened = await openStore({ ...endpoint, secret, jobId, place, timeoutMs });
@@ -53,13 +53,13 @@ async function openHosts(options: OpenRunOptions, hosts: HostsPlan): Promise<Ope
         id: randomUUID(),
         name: hostname(),
         address: opened.address,
-        ranks: plan.nproc,
+        ranks: settings.nproc,
         place,
       },
       runDirectory: runDirectory ?? '',
       minNodes: nodes.min,
       maxNodes: nodes.max,
-      maxRestarts: plan.maxRestarts,
+      maxRestarts: settings.maxRestarts,
       times,
       findResume: findResumeIn(runDirectory ?? '', options),
       onNotice,

@@ -19,7 +19,7 @@ import { recordingDesk, relayingDesk, type RoundDesk } from './round-desk.ts';
 import { describeRound } from './round-notice.ts';
 import { makeRunDirectory } from './run-directory.ts';
 import type { RunCommandOptions } from './run-options.ts';
-import { planRun } from './run-plan.ts';
+import { launchSettings } from './launch-settings.ts';
 import { RunRecord } from './run-record.ts';
 import { terminalOutput } from './terminal-output.ts';
 
@@ -32,11 +32,11 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     options.resumeDirectory === undefined
       ? undefined
       : await findResume(options.resumeDirectory, script);
-  const plan = await planRun(options, process.env);
-  checkRanks(plan.nproc);
+  const settings = await launchSettings(options, process.env);
+  checkRanks(settings.nproc);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
-    plan,
+    settings,
     resumeDirectory,
     makeRunDirectory: () => makeRunDirectory(options.runDirectory, script),
     onNotice: (text) => output.notice(text),
@@ -45,7 +45,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   const head = {
     command: commandText(options),
     script: displayPath(script),
-    worldSize: plan.nproc,
+    worldSize: settings.nproc,
     startMs: Date.now(),
     nodeVersion: process.version,
   };
@@ -67,7 +67,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     localDirectory = round.runDirectory;
     await mkdir(localDirectory, { recursive: true });
     await removeDumpsOf(localDirectory, dumpsOf(round));
-    const notice = describeRound(start, plan.maxRestarts);
+    const notice = describeRound(start, settings.maxRestarts);
     if (notice !== undefined) output.notice(notice.text);
     desk =
       record !== undefined || store === undefined
@@ -94,10 +94,11 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       rendezvous,
       script,
       args: options.args,
-      form: plan.form,
-      isElastic: plan.hosts !== undefined && plan.hosts.nodes.min < plan.hosts.nodes.max,
-      runId: plan.hosts?.jobId ?? basename(runDirectory ?? ''),
-      maxRestarts: plan.maxRestarts,
+      form: settings.form,
+      isElastic:
+        settings.hosts !== undefined && settings.hosts.nodes.min < settings.hosts.nodes.max,
+      runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
+      maxRestarts: settings.maxRestarts,
       environment: withoutRankVariables(process.env),
       stop: stop.signal,
       signal: interrupts.forced,
@@ -106,7 +107,15 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
     await rendezvous.close();
-    return await concludeRun({ run, options, plan, record, output, localDirectory, interrupts });
+    return await concludeRun({
+      run,
+      options,
+      settings,
+      record,
+      output,
+      localDirectory,
+      interrupts,
+    });
   } catch (error) {
     await rendezvous.close();
     throw error;

@@ -2,7 +2,7 @@ import type { KernelProgram } from '../kernel-program.ts';
 import type { Edge } from './clusters.ts';
 import type { KernelGraph } from './kernel-graph.ts';
 
-export interface InPlacePlan {
+export interface InPlaceWrites {
   /** Value -> the value whose memory its loop writes. */
   readonly direct: ReadonlyMap<number, number>;
   /** Value -> the value whose memory it is copied to when all loops have run. */
@@ -12,11 +12,11 @@ export interface InPlacePlan {
 }
 
 /** Decides which values overwrite their targets at once, and what must run before that. */
-export function planInPlace(
+export function inPlaceWrites(
   program: KernelProgram,
   graph: KernelGraph,
   live: ReadonlySet<number>,
-): InPlacePlan {
+): InPlaceWrites {
   const direct = new Map<number, number>();
   const copied = new Map<number, number>();
   const order: Edge[] = [];

@@ -25,7 +25,7 @@ interface Loop {
  * Plans the copy between views of one shape whose innermost elements are neighbours on both sides.
  * Dims that continue each other on both sides are one loop.
  */
-export function planRowCopy(source: View, target: View): RowCopy {
+export function rowCopyOf(source: View, target: View): RowCopy {
   const loops: Loop[] = [];
   source.dims.forEach(({ size, stride }, dim) => {
     if (size === 1) return;

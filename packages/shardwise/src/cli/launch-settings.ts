@@ -8,16 +8,16 @@ import { readSecret } from '../rendezvous/read-secret.ts';
 import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';
 
 /** What this host starts, and with whom. */
-export interface RunPlan {
+export interface LaunchSettings {
   /** Ranks of this host. */
   readonly nproc: number;
   readonly form: RankForm;
   readonly maxRestarts: number;
   /** Undefined: this host is the only one. */
-  readonly hosts: HostsPlan | undefined;
+  readonly hosts: HostSettings | undefined;
 }
 
-export interface HostsPlan {
+export interface HostSettings {
   readonly nodes: NodeRange;
   readonly place: number | undefined;
   readonly endpoint: Endpoint;
@@ -29,19 +29,19 @@ export interface HostsPlan {
 const DEFAULT_JOB = 'shardwise';
 
 /** The command line's word, then that of the environment, then the defaults. Throws ConfigError. */
-export async function planRun(
+export async function launchSettings(
   options: RunCommandOptions,
   environment: NodeJS.ProcessEnv,
-): Promise<RunPlan> {
+): Promise<LaunchSettings> {
   const launch = asNodeLaunch(detectLaunch(environment));
   const found = launch.kind === 'node' ? launch : undefined;
   const nodes = options.nodes ??
     (found && { min: found.minNodes, max: found.maxNodes }) ?? { min: 1, max: 1 };
-  const plan = {
+  const settings = {
     nproc: options.nproc ?? found?.ranksPerNode ?? 1,
     maxRestarts: options.maxRestarts ?? found?.maxRestarts ?? 0,
   };
-  if (nodes.max === 1) return { ...plan, form: options.ranks ?? 'threads', hosts: undefined };
+  if (nodes.max === 1) return { ...settings, form: options.ranks ?? 'threads', hosts: undefined };
   const place = options.nodeRank ?? found?.nodeRank;
   if (place !== undefined && place >= nodes.max) throw placeError(place, nodes);
   const port = found?.port;
@@ -53,7 +53,7 @@ export async function planRun(
   const { lastCallMs = defaultTimes.lastCallMs, joinTimeoutMs = defaultTimes.joinTimeoutMs } =
     options;
   return {
-    ...plan,
+    ...settings,
     // What ends a rank is not to end the launcher, on which other hosts rely.
     form: options.ranks ?? 'processes',
     hosts: {

@@ -8,7 +8,7 @@ import { stepKinds } from './step-kinds.ts';
  * Few pieces that alternate between ONNX sessions and kernels. What only feeds updates comes last, when nobody else reads
  * the old contents any more, so that kernels may write in place.
  */
-export function partition(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
+export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
   const steps = segment.steps.filter((step) => flow.lazy(step.output) === undefined);
   const last = updateCone(segment, steps, flow, support);
   const kinds = stepKinds(steps, segment.values, flow, support);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { layOut, type Place } from '../src/realize/layout.ts';
+import { mapMemory, type Place } from '../src/realize/memory-map.ts';
 import { segment } from '../src/realize/segment.ts';
 import { Sources } from '../src/realize/sources.ts';
 import type { Value, ValueGraph } from '../src/realize/values.ts';
@@ -26,8 +26,8 @@ function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyM
   const eras = values.map(() => 0);
   const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [] };
   const sources = new Sources(graph);
-  const stages = segment(graph, sources);
-  return layOut(graph, stages, { alignment: 64, sources, arriving: new Map() }).places;
+  const draft = segment(graph, sources);
+  return mapMemory(graph, draft, { alignment: 64, sources, arriving: new Map() }).places;
 }
 
 /** Which memory a value lies in. */

@@ -3,7 +3,7 @@ import type { KernelGraph, LoopNode, Reference } from './kernel-graph.ts';
 import { columnsOf } from './kernel-graph.ts';
 
 /** A fused loop: its structure, and what a call of its kernel passes. */
-export interface LoopPlan {
+export interface FusedLoop {
   readonly spec: LoopSpec;
   readonly rows: number;
   readonly columns: number;
@@ -14,11 +14,11 @@ export interface LoopPlan {
 }
 
 /** `storedValues` gives the values that a node must store; nodes in ascending order. */
-export function planLoop(
+export function fuseLoop(
   graph: KernelGraph,
   nodes: readonly LoopNode[],
   storedValues: (node: number) => readonly number[],
-): LoopPlan {
+): FusedLoop {
   const own = new Set(nodes.map(({ id }) => id));
   const operands = new Map<string, { node: number; load: LoopLoad }>();
   for (const { inputs } of nodes) {

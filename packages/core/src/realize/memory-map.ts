@@ -1,7 +1,7 @@
 import { opFacts } from '../graph/op-facts.ts';
 import { elementCount } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
-import type { Stage } from './segment.ts';
+import type { DraftStep } from './segment.ts';
 import type { Sources } from './sources.ts';
 import { isCompute, type ValueGraph } from './values.ts';
 
@@ -18,7 +18,7 @@ export type Place =
       readonly byteLength: number;
     };
 
-export interface Layout {
+export interface MemoryMap {
   readonly places: ReadonlyMap<number, Place>;
   readonly scratchBytes: number;
   /** Bytes of each allocation for results. */
@@ -32,7 +32,7 @@ interface Block {
   readonly values: readonly number[];
   readonly offsets: readonly number[];
   readonly byteLength: number;
-  /** Stages from the first write to the last read. */
+  /** Steps of the draft, from the first write to the last read. */
   readonly from: number;
   readonly to: number;
   readonly kept: boolean;
@@ -44,7 +44,7 @@ function byteLengthOf(graph: ValueGraph, id: number): number {
   return elementCount(value.shape) * dtypes[value.dtype].bytes;
 }
 
-export interface LayoutOptions {
+export interface MemoryMapOptions {
   /** Bytes. */
   readonly alignment: number;
   readonly sources: Sources;
@@ -53,16 +53,16 @@ export interface LayoutOptions {
 }
 
 /**
- * Gives every value that crosses a stage a place. Buckets are contiguous, so that a bucket's
+ * Gives every value that crosses a step a place. Buckets are contiguous, so that a bucket's
  * gradients are computed straight into the message; values whose lives do not meet share memory.
  */
-export function layOut(
+export function mapMemory(
   graph: ValueGraph,
-  stages: readonly Stage[],
-  { alignment, sources, arriving }: LayoutOptions,
-): Layout {
-  const lives = livesOf(graph, stages, sources);
-  const overwritten = overwrittenInputs(graph, stages, { lives, sources, arriving });
+  draft: readonly DraftStep[],
+  { alignment, sources, arriving }: MemoryMapOptions,
+): MemoryMap {
+  const lives = livesOf(graph, draft, sources);
+  const overwritten = overwrittenInputs(graph, draft, { lives, sources, arriving });
   const places = new Map<number, Place>();
   const allocations: number[] = [];
   for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
@@ -74,7 +74,7 @@ export function layOut(
 
   const scratch: Block[] = [];
   const results: Space[] = [];
-  for (const block of blocksOf(graph, stages, lives, overwritten, alignment)) {
+  for (const block of blocksOf(graph, draft, lives, overwritten, alignment)) {
     if (!block.kept) {
       scratch.push(block);
       continue;
@@ -103,37 +103,41 @@ interface Life {
   to: number;
 }
 
-/** For values that need memory: the stages between which they live. */
-function livesOf(graph: ValueGraph, stages: readonly Stage[], sources: Sources): Map<number, Life> {
+/** For values that need memory: the steps of the draft between which they live. */
+function livesOf(
+  graph: ValueGraph,
+  draft: readonly DraftStep[],
+  sources: Sources,
+): Map<number, Life> {
   const lives = new Map<number, Life>();
   const producedIn = new Map<number, number>();
-  const read = (id: number, stage: number): void => {
+  const read = (id: number, step: number): void => {
     const born = producedIn.get(id);
     const value = graph.values[id];
     if (value === undefined || !isOnDevice(graph, id) || born === undefined) return;
-    if (born === stage && isCompute(value)) return;
+    if (born === step && isCompute(value)) return;
     const life = lives.get(id);
-    if (life === undefined) lives.set(id, { from: born, to: stage });
-    else life.to = Math.max(life.to, stage);
+    if (life === undefined) lives.set(id, { from: born, to: step });
+    else life.to = Math.max(life.to, step);
   };
-  stages.forEach((stage, index) => {
-    if (stage.kind === 'wait') {
-      for (const id of stage.values)
+  draft.forEach((step, index) => {
+    if (step.kind === 'wait') {
+      for (const id of step.values)
         for (const input of graph.values[id]?.inputs ?? []) read(input, index);
-      for (const id of stage.values) read(id, index);
+      for (const id of step.values) read(id, index);
       return;
     }
-    for (const id of stage.values) {
+    for (const id of step.values) {
       producedIn.set(id, index);
       // A segment remakes cheap values, so it reads what they are made of.
       for (const input of sources.of(id)) read(input, index);
     }
   });
-  for (const root of graph.roots) read(root, stages.length);
+  for (const root of graph.roots) read(root, draft.length);
   for (const id of graph.roots) {
     const born = producedIn.get(id);
     if (born !== undefined && isOnDevice(graph, id))
-      lives.set(id, { from: born, to: stages.length });
+      lives.set(id, { from: born, to: draft.length });
   }
   return lives;
 }
@@ -141,23 +145,23 @@ function livesOf(graph: ValueGraph, stages: readonly Stage[], sources: Sources):
 /** Of collectives that may run in place, the inputs where their outputs lie. */
 function overwrittenInputs(
   graph: ValueGraph,
-  stages: readonly Stage[],
+  draft: readonly DraftStep[],
   {
     lives,
     sources,
     arriving,
-  }: Pick<LayoutOptions, 'sources' | 'arriving'> & { readonly lives: ReadonlyMap<number, Life> },
+  }: Pick<MemoryMapOptions, 'sources' | 'arriving'> & { readonly lives: ReadonlyMap<number, Life> },
 ): Map<number, number> {
   const waits = new Map<number | undefined, number>();
   const lastComputed = new Map<number, number>();
-  for (const [index, { kind, values }] of stages.entries()) {
+  for (const [index, { kind, values }] of draft.entries()) {
     if (kind === 'wait') waits.set(values[0], index);
     if (kind !== 'compute') continue;
     for (const id of values) for (const input of sources.of(id)) lastComputed.set(input, index);
   }
   const roots = new Set(graph.roots);
   const overwritten = new Map<number, number>();
-  for (const [index, { kind, values }] of stages.entries()) {
+  for (const [index, { kind, values }] of draft.entries()) {
     if (kind !== 'start') continue;
     const waited = waits.get(values[0]) ?? -1;
     for (const id of values) {
@@ -179,7 +183,7 @@ function overwrittenInputs(
 
 function blocksOf(
   graph: ValueGraph,
-  stages: readonly Stage[],
+  draft: readonly DraftStep[],
   lives: ReadonlyMap<number, Life>,
   overwritten: ReadonlyMap<number, number>,
   alignment: number,
@@ -211,8 +215,7 @@ function blocksOf(
       kept: values.some((id) => roots.has(id)),
     });
   };
-  for (const stage of stages)
-    if (stage.kind === 'start' && stage.values.length > 1) add(stage.values);
+  for (const step of draft) if (step.kind === 'start' && step.values.length > 1) add(step.values);
   for (const id of lives.keys()) if (!placed.has(id)) add([id]);
   return blocks;
 }
@@ -222,7 +225,7 @@ interface Space {
   /** Of the result that it is kept for; null: the plan's scratch. */
   readonly allocation: number | null;
   readonly byteLength: number;
-  /** The stage that writes the result; before it the memory serves as scratch. */
+  /** The step that writes the result; before it the memory serves as scratch. */
   readonly until: number;
   /** By where they begin. */
   readonly guests: Guest[];

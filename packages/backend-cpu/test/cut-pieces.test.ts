@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Dataflow } from '../src/compile/dataflow.ts';
 import type { KernelSupport } from '../src/compile/kernel-support.ts';
-import { partition } from '../src/compile/partition.ts';
+import { cutPieces } from '../src/compile/cut-pieces.ts';
 import { piecePrograms, type PieceProgram } from '../src/compile/piece-program.ts';
 import { simplify } from '../src/compile/simplify.ts';
 import type { Segment } from '../src/compile/step.ts';
@@ -22,14 +22,14 @@ const type = f32(100, 100);
 function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {
   const segment = simplify(program);
   const flow = new Dataflow(segment, storedValues(segment, support));
-  return { segment, flow, pieces: piecePrograms(segment, partition(segment, flow, support), flow) };
+  return { segment, flow, pieces: piecePrograms(segment, cutPieces(segment, flow, support), flow) };
 }
 
 function shown({ kind, steps }: PieceProgram): string {
   return `${kind}: ${steps.map(({ op, output }) => `${output}=${op}`).join(' ')}`;
 }
 
-describe('partition', () => {
+describe('cutPieces', () => {
   it('alternates between sessions and kernels in as few pieces as dependencies allow', () => {
     const { pieces } = compile(
       programOf({

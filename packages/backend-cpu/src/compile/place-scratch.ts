@@ -8,7 +8,7 @@ export interface Lifetime {
   readonly last: number;
 }
 
-export interface ScratchLayout {
+export interface ScratchPlaces {
   /** By value id. */
   readonly byteOffsets: ReadonlyMap<number, number>;
   readonly byteLength: number;
@@ -20,7 +20,7 @@ interface Placed extends Lifetime {
 }
 
 /** Places temporaries so that those alive at once do not overlap: largest first, at the lowest gap. */
-export function layoutScratch(lifetimes: readonly Lifetime[]): ScratchLayout {
+export function placeScratch(lifetimes: readonly Lifetime[]): ScratchPlaces {
   const placed: Placed[] = [];
   for (const lifetime of lifetimes.toSorted((a, b) => b.byteLength - a.byteLength)) {
     const byteLength = Math.ceil(lifetime.byteLength / alignmentBytes) * alignmentBytes;

@@ -9,7 +9,7 @@ import {
 } from '../src/cli/parse-values.ts';
 import { describeRound } from '../src/cli/round-notice.ts';
 import type { RunCommandOptions } from '../src/cli/run-options.ts';
-import { planRun } from '../src/cli/run-plan.ts';
+import { launchSettings } from '../src/cli/launch-settings.ts';
 import { roundOf } from './round-of.ts';
 
 const options: RunCommandOptions = {
@@ -42,7 +42,7 @@ const kubeflow = {
 
 describe('what a host starts', () => {
   it('is one thread where nothing is said', async () => {
-    expect(await planRun(options, {})).toEqual({
+    expect(await launchSettings(options, {})).toEqual({
       nproc: 1,
       form: 'threads',
       maxRestarts: 0,
@@ -54,7 +54,7 @@ describe('what a host starts', () => {
     const nodes = { min: 1, max: 3 };
     const rendezvous = { host: '10.0.0.1', port: 29_400 };
     const asked = { ...options, nproc: 2, nodes, rendezvous, lastCallMs: 5 };
-    expect(await planRun(asked, secret)).toMatchObject({
+    expect(await launchSettings(asked, secret)).toMatchObject({
       nproc: 2,
       form: 'processes',
       hosts: {
@@ -69,7 +69,7 @@ describe('what a host starts', () => {
   });
 
   it('is what an operator says, but for what the command line says', async () => {
-    expect(await planRun(options, kubeflow)).toMatchObject({
+    expect(await launchSettings(options, kubeflow)).toMatchObject({
       nproc: 4,
       hosts: {
         nodes: { min: 2, max: 2 },
@@ -77,7 +77,7 @@ describe('what a host starts', () => {
         endpoint: { host: 'job-0.service', port: 29_500 },
       },
     });
-    expect(await planRun({ ...options, nproc: 1, maxRestarts: 3 }, kubeflow)).toMatchObject({
+    expect(await launchSettings({ ...options, nproc: 1, maxRestarts: 3 }, kubeflow)).toMatchObject({
       nproc: 1,
       maxRestarts: 3,
       hosts: { place: 1 },
@@ -86,7 +86,7 @@ describe('what a host starts', () => {
 
   it('has a place among the hosts', async () => {
     const asked = { ...options, nodes: { min: 2, max: 2 }, nodeRank: 2 };
-    await expect(planRun(asked, secret)).rejects.toThrow(
+    await expect(launchSettings(asked, secret)).rejects.toThrow(
       '--node-rank 2: a run on up to 2 hosts, which count from 0',
     );
   });

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ValueType } from '@shardwise/core/spec';
 import type { PieceProgram } from '../compile/piece-program.ts';
-import type { AddressOf, Stage } from '../compile/stage.ts';
+import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { byteLengthOf, valueAt } from '../compile/step.ts';
 import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
@@ -61,7 +61,7 @@ class Bindings {
 }
 
 /** Runs one session on values in place. */
-export class OnnxStage implements Stage {
+export class OnnxPiece implements CompiledPiece {
   readonly #lease: SessionLease;
   readonly #describe: () => string;
   readonly #inputs: Bindings;

@@ -1,0 +1,10 @@
+/** The address of a value during a run, in bytes from the start of the memory. */
+export type AddressOf = (id: number) => number;
+
+/** A piece of a program that can be run. */
+export interface CompiledPiece {
+  /** With `overlap`, a piece leaves the event loop free where it can and where that is worth it. */
+  run(addressOf: AddressOf, overlap: boolean): Promise<void> | void;
+  /** Gives sessions back. It is called once, after the last run. */
+  dispose?(): Promise<void> | void;
+}
