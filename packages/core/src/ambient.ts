@@ -20,9 +20,9 @@ export interface Scope {
   readonly isTemporary: boolean;
   /** What backward may make again. */
   readonly region: Region | null;
-  /** Where this is true, what is assigned to keeps its contents. */
+  /** A scalar: where it is true in a run, tensors that are assigned to keep their contents. */
   readonly keptIf: Node | null;
-  /** Of which updates either all are made or none. */
+  /** The group that updates belong to, of which a run makes either all or none. */
   readonly updateGroup: UpdateGroup | null;
   /** What new parameters keep of their initial values. */
   readonly keepPart: KeepPart | null;
@@ -69,11 +69,11 @@ export interface RankState {
   /** The numbers of the next node, and of the next walk through a graph. */
   nextNodeId: number;
   nextWalk: number;
-  /** Of nodes that are made now: backward passes that make something again begin another one. */
+  /** The era of nodes that are made now. A backward pass that makes something again begins another one. */
   era: number;
   /** Whether nodes keep the line that asked for them. */
   tracesCallSites: boolean;
-  /** Of small results, which the garbage collector has not been told of. */
+  /** Bytes of small results that the garbage collector has not been told of. */
   unweighedBytes: number;
   /** What the next run computes, whoever asks for it. */
   readonly pending: Map<Node, PendingWork>;
@@ -122,8 +122,8 @@ export const rankState: RankState = {
 };
 
 /**
- * Runs a body whose surroundings end when it returns. Throws ConfigError where it returns a promise:
- * what stands behind its first `await` would run outside of them, without a word.
+ * Runs a body whose scope ends when it returns. Throws ConfigError where it returns a promise: the code
+ * behind its first `await` would run outside of the scope, and nobody would notice.
  */
 export function synchronously<T>(scope: string, body: () => T): T {
   if (typeof body !== 'function') throw noBody(scope, body);

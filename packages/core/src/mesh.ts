@@ -51,7 +51,7 @@ export class LineMesh implements Mesh {
   }
 }
 
-/** A mesh with one more group under a name of its own; its axes stay. */
+/** A mesh with one more group, which has a name that is not an axis; the axes stay. */
 export class ExtendedMesh implements Mesh {
   readonly axes: readonly MeshAxis[];
   readonly #mesh: Mesh;

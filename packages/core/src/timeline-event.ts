@@ -10,7 +10,7 @@ export interface TimelineEvent {
 
 /** Cumulative since the rank began. Times are milliseconds of this rank's thread. */
 export interface Statistics {
-  /** In compiled programs. */
+  /** Time in compiled programs. */
   readonly computeMs: number;
   /** Waiting for collectives and transfers that compute did not hide. */
   readonly communicationMs: number;
@@ -26,6 +26,9 @@ export interface Statistics {
   /** Compiled programs that no plan runs any more. */
   readonly programsDisposed: number;
   readonly collectives: number;
-  /** Of what they take or give, whichever is larger: the whole, for gathers and reductions to parts. */
+  /**
+   * Bytes of the collectives' inputs or outputs, whichever are more: for gathers and reductions to parts
+   * those of the whole.
+   */
   readonly collectiveBytes: number;
 }

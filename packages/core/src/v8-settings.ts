@@ -4,12 +4,15 @@
  */
 const semiSpaceMebibytes = 4;
 
-/** For the worker thread of a rank; V8 counts a third half for objects that move. */
+/**
+ * Limits for the worker thread of a rank. V8 counts three halves, as objects that survive move to a third
+ * one.
+ */
 export const rankResourceLimits: { readonly maxYoungGenerationSizeMb: number } = {
   maxYoungGenerationSizeMb: 3 * semiSpaceMebibytes,
 };
 
-/** For Node in the process of a rank. */
+/** Options of Node for the process of a rank. */
 export const rankProcessOptions: readonly string[] = [
   `--max-semi-space-size=${semiSpaceMebibytes}`,
 ];

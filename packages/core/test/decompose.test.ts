@@ -3,7 +3,7 @@ import type { OpCase } from '@shardwise/testing';
 import { describe, expect, test } from 'vitest';
 import { createNode, inputNode } from '../src/graph/create-node.ts';
 import { collect } from '../src/realize/collect.ts';
-import { programFor } from '../src/realize/plan.ts';
+import { programFor } from '../src/realize/execution-plan.ts';
 
 /** The formulas of the composites' cases are f64 and know nothing of the decompositions. */
 describe.each(Object.entries<readonly OpCase[]>(compositeCases))(

@@ -20,7 +20,7 @@ interface Compiled {
   readonly storage: readonly number[];
 }
 
-/** From a program to sessions and kernels, in dependency order. */
+/** Compiles a program to sessions and kernels, in dependency order. */
 export async function compile(
   program: Program,
   host: Host,

@@ -5,8 +5,8 @@ import type { Segment, Step } from './step.ts';
 import { stepKinds } from './step-kinds.ts';
 
 /**
- * Few pieces that alternate between ONNX sessions and kernels. What only feeds updates comes last, when nobody else reads
- * the old contents any more, so that kernels may write in place.
+ * Cuts a segment into few pieces that alternate between ONNX sessions and kernels. Steps that only feed
+ * updates come last, when nothing else reads the old contents any more, so that kernels may write in place.
  */
 export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
   const steps = segment.steps.filter((step) => flow.lazy(step.output) === undefined);

@@ -1,7 +1,7 @@
 import type { Rewriter } from './rewriter.ts';
 import { inputAt, valueAt, type Step, type StepMap } from './step.ts';
 
-/** By value id, how often a program reads the value. */
+/** How often a program reads each value, by value id. */
 export type Uses = ReadonlyMap<number, number>;
 
 type Product = StepMap['matmul'];

@@ -35,7 +35,7 @@ function widenedInputsFirst(segment: Segment, piece: PieceProgram): readonly Ste
   return [...first, ...rest];
 }
 
-/** For error messages: the ops and shapes of a piece, the first few of many. */
+/** The ops and shapes of a piece, the first few of many, for error messages. */
 export function describePiece(piece: PieceProgram): string {
   const shown = piece.steps
     .slice(0, 20)

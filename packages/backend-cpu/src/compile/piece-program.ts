@@ -7,7 +7,7 @@ export interface PieceProgram {
   readonly kind: PieceKind;
   /** Values that lie in memory before; for sessions, reshapes of what lies there count as such. */
   readonly inputs: readonly number[];
-  /** In an order in which each reads inputs and earlier results. */
+  /** The steps, each of which reads inputs and results of earlier ones. */
   readonly steps: readonly Step[];
   /** Results that others read. */
   readonly outputs: readonly number[];

@@ -9,7 +9,7 @@ export interface Lifetime {
 }
 
 export interface ScratchPlaces {
-  /** By value id. */
+  /** Where each temporary begins, by value id. */
   readonly byteOffsets: ReadonlyMap<number, number>;
   readonly byteLength: number;
 }

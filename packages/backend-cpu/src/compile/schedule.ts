@@ -76,7 +76,7 @@ export function schedule(
   return pieces;
 }
 
-/** By position: who reads a step, and how many steps it waits for. */
+/** For each position the steps that read its step, and how many steps that one waits for. */
 function dependencies(
   steps: readonly Step[],
   flow: Dataflow,

@@ -6,7 +6,7 @@ import type { PieceKind } from './schedule.ts';
 import { isNarrowing } from './widening.ts';
 import { elementCount, valueAt, type Step } from './step.ts';
 
-/** Below this a pass over memory costs less than one more piece. */
+/** A pass over fewer elements costs less than one more piece. */
 const smallElements = 4096;
 
 export type StepKind = PieceKind | 'either';
@@ -53,7 +53,10 @@ export function stepKinds(
   }
 }
 
-/** Its sigmoid and tanh, which is in gelu's approximation, have fewer correct digits than the kernels'. */
+/**
+ * Whether ONNX Runtime computes a step with fewer correct digits than the kernels: its sigmoid and its tanh,
+ * which gelu's approximation uses.
+ */
 function isCoarserInOnnx(step: Step): boolean {
   if (step.op === 'gelu') return step.params.approximate === 'tanh';
   return step.op === 'sigmoid' || step.op === 'tanh';

@@ -33,7 +33,7 @@ export type Step = StepMap[ComputeOp];
  * that of the program, so a step still reads only earlier values.
  */
 export interface Segment {
-  /** By value id. */
+  /** The type of each value, by id. */
   readonly values: readonly ValueType[];
   /** Values 0 … inputCount-1 are the inputs. */
   readonly inputCount: number;

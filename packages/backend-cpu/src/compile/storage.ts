@@ -18,7 +18,7 @@ export interface Copy {
 }
 
 export interface Storage {
-  /** By value id, for every value that pieces read or write. */
+  /** The location of every value that pieces read or write, by value id. */
   readonly locations: ReadonlyMap<number, Location>;
   readonly scratchBytes: number;
   /** Inputs that are outputs too. */
@@ -29,7 +29,7 @@ export interface Storage {
   readonly updatesInPlace: boolean;
 }
 
-/** From an update value to the input that the last piece, if it is a kernel, writes it to directly. */
+/** Maps an update's value to the input that the last piece writes directly, if that piece is a kernel. */
 export function inPlaceUpdates(
   segment: Segment,
   pieces: readonly PieceProgram[],

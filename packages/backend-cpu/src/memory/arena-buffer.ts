@@ -10,7 +10,7 @@ export interface Allocation {
 /** A range of the arena's memory. */
 export class ArenaBuffer implements DeviceBuffer {
   readonly allocation: Allocation;
-  /** From the start of the WebAssembly.Memory, in bytes. */
+  /** Bytes from the start of the WebAssembly.Memory. */
   readonly byteOffset: number;
   readonly byteLength: number;
 

@@ -5,9 +5,9 @@ const mmapThreshold = -3;
 const thresholdBytes = 1 << 18;
 
 /**
- * Has freed arrays of this size go back to the system. glibc by itself keeps ever larger ones, up to
- * 32 MiB, once such have been freed: the arrays that weights were drawn in would stay resident.
- * Does nothing where there is no glibc. To be called once koffi is configured.
+ * Makes the C library return freed arrays of this size to the system. Left to itself, glibc keeps ever larger
+ * ones, up to 32 MiB, once such arrays have been freed: the arrays that weights were drawn in would stay
+ * resident. Does nothing where there is no glibc. To be called once koffi is configured.
  */
 export function returnFreedMemory(): void {
   if (process.platform !== 'linux') return;

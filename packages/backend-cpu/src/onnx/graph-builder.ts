@@ -64,14 +64,14 @@ export class GraphBuilder {
     this.#operands.set(id, operand);
   }
 
-  /** For nodes that broadcast. */
+  /** The operand for a node that broadcasts its inputs. */
   operand(id: number): Operand {
     const operand = this.#operands.get(id);
     if (operand === undefined) throw new RangeError(`value ${id} is not in the graph yet`);
     return operand;
   }
 
-  /** For nodes that need the value's own shape. */
+  /** The operand for a node that needs the value's own shape. */
   exact(id: number): Operand {
     const operand = this.operand(id);
     const { shape } = this.type(id);

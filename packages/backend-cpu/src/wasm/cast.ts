@@ -25,7 +25,7 @@ const computed: Readonly<Record<LaneDType, ComputeDType>> = {
 
 const SIGN = -0x80000000;
 const F32_INFINITY = 0x7f800000;
-/** From the exponent bias of f16 to that of f32, at the place of an f32's exponent. */
+/** The difference of the exponent biases of f32 and f16, at the place of an f32's exponent. */
 const REBIAS = (127 - 15) << 23;
 /** The smallest normal f16, 2^-14, as the bits of an f32. */
 const F16_SMALLEST_NORMAL = 113 << 23;

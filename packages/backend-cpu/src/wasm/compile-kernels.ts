@@ -18,7 +18,7 @@ interface Call {
   readonly values: readonly number[];
   /** Where in each value the kernel starts; at its first byte where this is not given. */
   readonly byteOffsets?: readonly number[];
-  /** Of a kernel that returns the place of an index that is out of range. */
+  /** The indices of a kernel that returns the place of one that is out of range. */
   readonly indices?: IndexUse;
 }
 

@@ -21,7 +21,7 @@ export function constantBits(dtype: Exclude<LaneDType, 'f32'>, value: number): n
   }
 }
 
-/** Of the nearest bf16, ties to even. */
+/** The bits of the nearest bf16, ties to even. */
 function bfloat16Bits(value: number): number {
   const view = new DataView(new ArrayBuffer(4));
   view.setFloat32(0, value, true);

@@ -19,7 +19,7 @@ type Vector = Local<'v128'>;
 export interface EmitContext {
   readonly fn: FunctionBuilder;
   readonly dtype: LaneDType;
-  /** Of the last input, which decides for all ops. */
+  /** The dtype of the last input, which decides for all ops. */
   readonly inputDType: LaneDType;
   readonly approximate: 'none' | 'tanh';
   /** Flat indices of the four elements. */
@@ -50,7 +50,7 @@ function signFloat({ fn }: EmitContext, x: Vector): V128 {
   return v128.and(one, v128.or(f32x4.lt(x, zero), f32x4.gt(x, zero)));
 }
 
-/** By squaring, bit after bit of the exponent. Negative exponents leave 1 and -1 only. */
+/** A power by squaring, bit after bit of the exponent. Negative exponents leave 1 and -1 only. */
 function powInt({ fn }: EmitContext, base: Vector, exponent: Vector): V128 {
   const one = fn.int(1);
   const negative = fn.let(i32x4.shrS(exponent, 31));

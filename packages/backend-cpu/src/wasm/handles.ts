@@ -56,8 +56,8 @@ export function isFusable(instruction: Instruction, inputs: readonly ValueType[]
 }
 
 /**
- * Whether a kernel of its own computes it: reductions over rows in one pass, running sums, movement of
- * whole rows, what goes by indices, conversions of 64 bits, and `random`.
+ * Whether one kernel computes this instruction and nothing else: reductions over rows in one pass, running
+ * sums, movement of whole rows, what goes by indices, conversions of 64 bits, and `random`.
  */
 export function wasmHandles(instruction: Instruction, inputs: readonly ValueType[]): boolean {
   if (instruction.op === 'random' || movesRows(instruction, inputs)) return true;

@@ -4,11 +4,14 @@ export type KernelInstruction = Instruction & { readonly output: number };
 
 /** A piece of a program for the kernels to run. Values that no instruction makes are its inputs. */
 export interface KernelProgram {
-  /** Of all values, by id: first the whole program's inputs, then those of its instructions, in order. */
+  /**
+   * The types of all values, by id: first the whole program's inputs, then those of its instructions, in
+   * order.
+   */
   readonly values: readonly ValueType[];
-  /** Of the whole program. */
+  /** The number of inputs of the whole program. */
   readonly inputCount: number;
-  /** In an order in which each reads only what is there already. */
+  /** The instructions, each behind those whose results it reads. */
   readonly instructions: readonly KernelInstruction[];
   /** Values that must be stored. */
   readonly outputs: readonly number[];

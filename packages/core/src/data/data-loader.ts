@@ -26,7 +26,7 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
 export interface DataLoaderOptions<Sample extends ArrayTree> {
-  /** With `workers`, a description of a dataset that each worker builds. */
+  /** The dataset; with `workers` the description of one, which each worker builds. */
   readonly dataset: Dataset<Sample> | WorkerDataset;
   /** 1 by default. */
   readonly batchSize?: number;
@@ -36,7 +36,7 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
   readonly sampler?: Sampler;
   /** All items in random order, another one each epoch. */
   readonly shuffle?: boolean;
-  /** With the epoch, decides the order of `shuffle`; 0 by default. */
+  /** Decides the order of `shuffle` together with the epoch; 0 by default. */
   readonly seed?: number;
   /** Draws the order of `shuffle` as torch's DataLoader with this generator does. */
   readonly generator?: Generator;

@@ -81,7 +81,7 @@ export function checkSameSettings(saved: LoaderSettings, own: LoaderSettings): v
   );
 }
 
-/** Of a step of all ranks. */
+/** Throws ConfigError where a step of all ranks takes another number of items. */
 function checkSameItems(saved: LoaderSettings, own: LoaderSettings): void {
   const items = saved.batchSize * saved.numReplicas;
   if (items === own.batchSize * own.numReplicas) return;

@@ -11,7 +11,9 @@ export interface RandomSamplerOptions {
   readonly numSamples?: number;
   /** Draw each item from all, instead of permuting. */
   readonly replacement?: boolean;
-  /** With the epoch, decides the order; 0 by default. Not together with a generator. */
+  /**
+   * Decides the order together with the epoch; 0 by default. It cannot be given together with a generator.
+   */
   readonly seed?: number;
   /** The stream to draw the order of each epoch from, instead of the seed. */
   readonly generator?: Generator;

@@ -26,7 +26,7 @@ export function sampleFault(value: unknown, path: string): string | undefined {
   return undefined;
 }
 
-/** Of an array that was written by hand. */
+/** What is wrong with an array that was written by hand. */
 function arrayFault(data: unknown, shape: unknown, dtype: unknown): string | undefined {
   if (typeof dtype !== 'string' || !isDType(dtype))
     return `an array of the dtype ${describeValue(dtype)}`;

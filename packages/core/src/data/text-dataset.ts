@@ -14,7 +14,10 @@ export type TextSample = {
 export interface TextDatasetOptions {
   /** T, the bytes that a model sees at once. */
   readonly contextLength: number;
-  /** From the start of one window to the next, in bytes; `contextLength` by default: no overlap. */
+  /**
+   * Bytes from the start of one window to the start of the next; `contextLength` by default, so that windows
+   * do not overlap.
+   */
   readonly stride?: number;
 }
 

@@ -17,7 +17,7 @@ const workerDatasetRules: OptionRules<WorkerDataset> = {
   length: option.required(option.count),
 };
 
-/** Has batches made by worker threads, in turns. Node only. */
+/** Makes batches on worker threads, in turns. It needs Node. */
 export class WorkerSource<Batch extends ArrayTree> implements BatchSource<Batch> {
   readonly #workers: readonly WorkerThread<Batch>[];
   #requests = 0;

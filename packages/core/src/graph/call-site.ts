@@ -8,23 +8,23 @@ const MAX_FRAMES = 40;
  * failure is found in a run, far from that line; the text is made when it is asked for.
  */
 export class CallSite {
-  /** As users know it: `crossEntropy`, and not the `gather` inside. */
+  /** The name that users know: `crossEntropy`, and not the `gather` inside. */
   readonly operation: string;
   readonly #stack: CapturedStack;
 
-  /** Of the code that calls this, and the lines that called it. */
+  /** Takes the stack of the code that calls this constructor. */
   constructor(operation: string) {
     this.operation = operation;
     this.#stack = captureStack(MAX_FRAMES);
   }
 
-  /** As `path:line:column`; null where it is not known. */
+  /** The line of user code, as `path:line:column`; null where it is not known. */
   get line(): string | null {
     return userLine(this.#stack.stack ?? '');
   }
 }
 
-/** As ` at path:line:column`; empty where it is not known. */
+/** The line of user code, as ` at path:line:column`; empty where it is not known. */
 export function placeOf(site: CallSite | null): string {
   const line = site?.line ?? null;
   return line === null ? '' : ` at ${line}`;

@@ -8,7 +8,7 @@ import type { Storage } from './storage.ts';
 export interface GradientSink {
   /** A backward pass begins that comes to the leaf. */
   expect?(): void;
-  /** Once in a pass; never where the pass fails on its way, or no gradient flows. */
+  /** Called once in a pass; not where the pass fails before, or no gradient flows. */
   accumulate(gradient: Node): void;
 }
 
@@ -50,7 +50,7 @@ export class Node<K extends Op = Op> {
   inputs: readonly Node[];
   requiresGrad: boolean;
   value: NodeValue | null = null;
-  /** On leaves that train. */
+  /** What takes the gradient of a leaf that trains. */
   sink: GradientSink | null = null;
   /** Leaves that stay on the device once they are there: parameters, buffers, optimizer state. */
   resident = false;
@@ -63,11 +63,11 @@ export class Node<K extends Op = Op> {
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
   updatedAt = 0;
   /**
-   * Where user code asked for it: on nodes of which a run may find out that they can't be computed, and on
-   * those of programs that are new.
+   * Where user code asked for the node. Nodes have it whose failure only a run finds, and those of programs
+   * that are new.
    */
   site: CallSite | null = null;
-  /** Where backward may make it again. */
+  /** The part of a forward pass that the node belongs to; backward may make the node again there. */
   readonly region: Region | null;
   /** Equal expressions of different eras are not merged, as `currentEra` says. */
   readonly era: number;

@@ -47,7 +47,7 @@ export function moveToPage(node: Node, page: Page): void {
   node.value = { kind: 'paged', page };
 }
 
-/** For a reader who may keep them. */
+/** The bytes of a value, for a reader who may keep them. */
 export function hostBytes({ bytes, owned = false }: HostValue): Uint8Array {
   return owned ? bytes.slice() : bytes;
 }
@@ -63,8 +63,8 @@ function releaseValue(node: Node): void {
 }
 
 /**
- * At once: the collector sees large arrays late, when those of some hundred megabytes are waiting. A
- * part of a buffer is left to it.
+ * Frees the memory of an array at once: the collector sees large arrays late, when those of some hundred
+ * megabytes are waiting. A part of a buffer is left to it.
  */
 function freeBytes({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

@@ -85,7 +85,7 @@ export function updatedBeforeBackward(node: Node, { shape }: Node): TensorStateE
   );
 }
 
-/** For a node that gave up its graph when a tensor of that was updated. */
+/** The error for a node that gave up its graph when a tensor of that graph was updated. */
 export function graphGivenUp({ op, shape, site }: Node): TensorStateError {
   return new TensorStateError(
     {

@@ -64,7 +64,7 @@ export function checkpoint<T>(forward: () => T, options: CheckpointOptions = {})
 export const keepProducts: CheckpointPolicy = ({ op }) =>
   opFacts[op].isDear ? 'keep' : 'recompute';
 
-/** As keepProducts, but they leave the device until backward. */
+/** Keeps the same values as keepProducts, but outside the device until backward. */
 export const offloadProducts: CheckpointPolicy = ({ op }) =>
   opFacts[op].isDear ? 'offload' : 'recompute';
 
@@ -90,7 +90,7 @@ function membersOf(results: Iterable<Node>, olderId: number): ReadonlySet<Node> 
   return seen;
 }
 
-/** Of tensors, and of those in lists and plain objects. */
+/** The nodes of tensors, and of tensors in lists and plain objects. */
 function nodesIn(value: unknown): readonly Node[] {
   if (value instanceof Tensor) return [value.node];
   if (typeof value !== 'object' || value === null) return [];

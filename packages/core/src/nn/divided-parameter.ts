@@ -18,7 +18,10 @@ export abstract class DividedParameter extends Parameter {
   /** The whole, at which gradients arrive. Shape: -> whole. */
   abstract override get node(): Node;
 
-  /** Of something that lies as the part does, such as its gradient, outside the graph's gradient. A collective. Shape: part -> whole. */
+  /**
+   * The whole of a tensor that lies as the part does, such as its gradient. No gradient flows through it. A
+   * collective. Shape: part -> whole.
+   */
   abstract override wholeOf(part: Tensor): Tensor;
 
   /** Shape: whole -> part. */

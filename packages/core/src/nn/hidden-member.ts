@@ -3,14 +3,14 @@ import { describeValue } from '../spec/describe-value.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
 
-/** Something that looks like a member of a module and is none. */
+/** A value that looks like a member of a module, but is not found as one. */
 export interface HiddenMember {
-  /** As "a Linear inside an array". */
+  /** A text such as "a Linear inside an array". */
   readonly what: string;
   readonly todo: string;
 }
 
-/** Of each container; members do not stand behind so many other things. */
+/** The most entries of a container that are looked at: members rarely stand behind so many others. */
 const mostItems = 100;
 const mostDepth = 4;
 

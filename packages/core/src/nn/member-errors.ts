@@ -1,7 +1,7 @@
 import { ConfigError } from '../spec/errors.ts';
 import type { HiddenMember } from './hidden-member.ts';
 
-/** Of a field that hides a member of its module. */
+/** The error for a field that hides a member of its module. */
 export function hiddenError(
   module: object,
   field: string,
@@ -17,7 +17,7 @@ export function hiddenError(
   );
 }
 
-/** Of what a constructor has made, by its classes. */
+/** The error for members that a constructor has made and that are not found; `classes` are theirs. */
 export function missingError(module: object, classes: readonly string[]): ConfigError {
   const { name } = module.constructor;
   const list = [...new Set(classes)].join(', ');

@@ -74,7 +74,7 @@ export abstract class Module {
     return this.#own((value) => value instanceof Parameter);
   }
 
-  /** Each once, under its first name, where modules share it. */
+  /** The parameters with their names. One that modules share comes once, under its first name. */
   namedParameters(): Named<Parameter>[] {
     return firstNames(this.#all((module) => module.ownParameters()));
   }

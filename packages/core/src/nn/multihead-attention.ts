@@ -29,7 +29,7 @@ export interface MultiheadAttentionOptions {
 export interface MultiheadAttentionCall {
   /** Each position sees itself and earlier ones only; default false. */
   readonly causal?: boolean;
-  /** As in scaledDotProductAttention. */
+  /** The mask, as scaledDotProductAttention takes it. */
   readonly mask?: Tensor;
 }
 
@@ -63,7 +63,7 @@ export class MultiheadAttention extends Module {
   inProjWeight: Parameter;
   inProjBias: Parameter | null;
   outProj: Linear;
-  /** Those whose rows this module holds: where heads are shared out over ranks, this rank's. */
+  /** The heads whose rows this module holds: this rank's, where heads are shared out over ranks. */
   numHeads: number;
   keyHeads: number;
   /** Features of a head. */

@@ -42,7 +42,7 @@ export function constructParts<T>(keepPart: KeepPart, body: () => T): T {
  */
 export class Parameter extends Tensor {
   readonly kind = 'parameter';
-  /** All that there is of its contents, where it was made inside constructParts. */
+  /** The part of its contents that was kept, where it was made inside constructParts. */
   initialPart: InitialPart | null = null;
 
   /** Without `data` it has no contents: a subclass says where they are. */
@@ -60,7 +60,7 @@ export class Parameter extends Tensor {
 }
 
 export interface ParameterPartOptions extends ParameterOptions {
-  /** Where it lies in the whole. */
+  /** The region of the whole that it is. */
   readonly extent: Extent;
   /** Mesh axes whose ranks have the other parts. */
   readonly shardedOver: readonly string[];

@@ -70,8 +70,8 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
 }
 
 /**
- * Of gradients whose other parts are on the other ranks of `axes`; in f32, as squares of f16 may be beyond
- * it. Shape: -> [].
+ * The sum of the squares of gradients whose other parts are on the other ranks of `axes`. It is computed in
+ * f32, as squares of f16 may exceed f16. Shape: -> [].
  */
 function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
   const own = stack(gradients.map((gradient) => gradient.to('f32').square().sum())).sum();

@@ -13,12 +13,12 @@ export interface DynamicMap {
 }
 
 interface Decade {
-  /** Of the first of its numbers, whose places ascend through all decades. */
+  /** The place of its first number; places ascend through all decades. */
   readonly place: number;
   readonly count: number;
   readonly low: number;
   readonly width: number;
-  /** From where on numbers of this decade are nearer than those below. */
+  /** The value from which on numbers of this decade are nearer than those below. */
   readonly from: number;
 }
 
@@ -72,7 +72,7 @@ function decades(extraBits: number): Decade[] {
   return list;
 }
 
-/** From where on 1 is the nearest number. */
+/** The value from which on 1 is the nearest number. */
 function nearOne(list: readonly Decade[]): number {
   const last = list.at(-1);
   return last === undefined ? 1 : (2 - last.width / 2) / 2;

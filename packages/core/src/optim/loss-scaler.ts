@@ -50,7 +50,7 @@ export class LossScaler {
     this.#scale = scale;
   }
 
-  /** By what the next loss is multiplied. */
+  /** The factor of the next loss. */
   get lossScale(): number {
     return this.#scale;
   }

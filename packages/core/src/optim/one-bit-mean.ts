@@ -5,9 +5,9 @@ import { packSigns, unpackSigns } from './sign-bits.ts';
 
 /** What compression has left out so far, which is added to what is sent next. */
 export interface CompressionErrors {
-  /** Of what this rank sends. Shape: that of the value. */
+  /** The error of what this rank sends. Shape: that of the value. */
   readonly worker: Tensor;
-  /** Of the part that this rank averages. Shape: [oneBitPartElements]. */
+  /** The error of the part that this rank averages. Shape: [oneBitPartElements]. */
   readonly server: Tensor;
 }
 

@@ -39,7 +39,7 @@ export interface StepOptions {
 }
 
 export interface BuildStepOptions extends StepOptions {
-  /** Of the parameters that have a gradient, those to update; default: all. */
+  /** Which of the parameters that have a gradient are updated; default: all. */
   readonly updates?: (parameter: Tensor) => boolean;
 }
 
@@ -252,7 +252,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     state.set(name, array);
   }
 
-  /** Of what was saved under a name, the whole. A collective, where ranks share it out. */
+  /** The whole of what is kept under a name. A collective where ranks share it out. */
   protected wholeState(_name: string, tensor: Tensor, parameter: Tensor): Tensor {
     return parameter.wholeOf(tensor);
   }
@@ -304,7 +304,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   }
 }
 
-/** After the run of a step: whether it was taken. `skipped` is what `buildStep` returned. */
+/** Whether a step was taken, after its run. `skipped` is what `buildStep` returned. */
 export async function endStep({ skipIf }: StepOptions, skipped: () => void): Promise<boolean> {
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();

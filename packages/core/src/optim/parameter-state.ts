@@ -25,7 +25,7 @@ export class ParameterState {
     return this.set(name, { shape, dtype, bytes });
   }
 
-  /** All that have been asked for, by name. */
+  /** The tensors that rules have asked for, by name. */
   get tensors(): ReadonlyMap<string, Tensor> {
     return this.#tensors;
   }

@@ -2,7 +2,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 
-/** From the number of steps taken to a factor of the learning rate. */
+/** Maps the number of steps taken to a factor of the learning rate. */
 export type Schedule = (step: number) => number;
 
 // A mistake is told where the schedule is made, not at the step that would have a rate of NaN.
@@ -39,7 +39,7 @@ export function constantSchedule(): Schedule {
   return () => 1;
 }
 
-/** From 1 to `endFactor` in `totalSteps` steps, then there (torch LinearLR with start_factor 1). */
+/** Goes from 1 to `endFactor` in `totalSteps` steps, and stays there (torch LinearLR with start_factor 1). */
 export function linearSchedule(totalSteps: number, endFactor = 0): Schedule {
   checkOptions('linearSchedule', { totalSteps, endFactor }, linearRules);
   return (step) => 1 + (endFactor - 1) * Math.min(1, step / totalSteps);

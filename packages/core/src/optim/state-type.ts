@@ -6,7 +6,10 @@ import type { Tensor } from '../tensor/tensor.ts';
 
 /** What a tensor of an optimizer's state is, and how it lies on the ranks. */
 export interface StateType extends ValueType {
-  /** Where it lies in a whole, but for padding behind that. Default: as the parameter, where it has its shape. */
+  /**
+   * Which region of the whole it is, without the padding behind. Default: the region of the parameter, where
+   * it has that shape.
+   */
   readonly extent?: Extent;
   /** Mesh axes whose ranks each have a value of their own. Default: as the parameter. */
   readonly varyingOver?: readonly string[];

@@ -5,7 +5,7 @@ import type { Page, PageStore } from './page.ts';
 
 /** Pages in files. */
 export interface FilePages extends PageStore, AsyncDisposable {
-  /** Of these pages alone. */
+  /** The directory of these pages alone. */
   readonly directory: string;
 }
 

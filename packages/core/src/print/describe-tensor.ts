@@ -11,7 +11,7 @@ export interface DescribedTensor {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly requiresGrad: boolean;
-  /** Of the whole tensor, where ranks have parts of it. */
+  /** The axes over which ranks have parts of the whole tensor. */
   readonly shardedOver: readonly string[];
   readonly extent: Extent;
 }
@@ -49,7 +49,7 @@ export function describeArray(
   return `${head}${valuesBehind(head, array, form)}`;
 }
 
-/** On the line of the head, where they fit. */
+/** The values behind the head, on its line where they fit. */
 function valuesBehind(
   head: string,
   array: { readonly dtype: DType; readonly shape: Shape; readonly bytes: Uint8Array },

@@ -45,7 +45,7 @@ type Shown = readonly (number | typeof gap)[];
 
 interface Layout {
   readonly shape: Shape;
-  /** Of each dim, the indices that print. */
+  /** The indices of each dim that are printed. */
   readonly rows: readonly Shown[];
   readonly read: (index: number) => PrintedElement;
   readonly format: NumberFormat;
@@ -61,7 +61,7 @@ function indices(size: number, isShort: boolean): Shown {
   return [...edge, gap, ...edge.map((index) => size - edgeItems + index)];
 }
 
-/** Of the elements that print. */
+/** The offsets of the elements that are printed. */
 function* offsets(shape: Shape, rows: readonly Shown[], dim = 0, start = 0): Generator<number> {
   if (dim === shape.length) {
     yield start;

@@ -21,7 +21,7 @@ export function inspecting<T extends object>(
   };
 }
 
-/** As inspecting, and as text. */
+/** The same as `inspecting`, and String() prints the text, too. */
 export function printing<T extends object>(
   describe: (value: T, form: PrintForm) => string,
 ): PropertyDescriptorMap & ThisType<T> {

@@ -15,7 +15,7 @@ import { MersenneTwister } from './mersenne-twister.ts';
 /** A generator at one moment, as plain data that JSON keeps exactly. */
 export type GeneratorState = {
   readonly version: 1;
-  /** In decimal, since it can exceed 2^53. */
+  /** The seed in decimal, since it can exceed 2^53. */
   readonly seed: string;
   readonly words: number[];
   readonly position: number;

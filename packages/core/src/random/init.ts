@@ -246,7 +246,10 @@ function xavierStd(shape: Shape, gain: number): number {
   return gain * Math.sqrt(2 / (fanIn + fanOut));
 }
 
-/** To within 1e-7 (Abramowitz and Stegun 7.1.26), enough to choose an algorithm by. */
+/**
+ * The normal distribution function to within 1e-7 (Abramowitz and Stegun 7.1.26), which suffices to choose an
+ * algorithm.
+ */
 function normalCdf(x: number): number {
   const z = Math.abs(x) / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * z);

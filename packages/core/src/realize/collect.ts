@@ -8,9 +8,9 @@ import { TensorStateError } from '../spec/errors.ts';
 /** The unrealized part of the graph below some roots. Slots number leaves first, then computed nodes. */
 export interface Subgraph {
   readonly leaves: readonly Node[];
-  /** In program order. */
+  /** The nodes to compute, in program order. */
   readonly computed: readonly Node[];
-  /** Of the nodes that were offered, those that are computed with the roots. */
+  /** The nodes among those offered that are computed with the roots. */
   readonly taken: readonly Node[];
 }
 
@@ -82,8 +82,8 @@ function isNear(node: Node, walk: number, isStep: boolean): boolean {
 }
 
 /**
- * In the order of first use and not of age: a leaf that one step makes anew and the next one keeps
- * (optimizer state) has the same place in the structure of both.
+ * Numbers leaves in the order of first use and not of age: a leaf that one step makes anew and the next one
+ * keeps (optimizer state) has the same place in the structure of both.
  */
 function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[] {
   const walk = newWalk();

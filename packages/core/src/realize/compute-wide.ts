@@ -9,9 +9,9 @@ import type { DType } from '../spec/dtype.ts';
 import { DTypeError } from '../spec/errors.ts';
 
 /**
- * Has an op on f16 or bf16 work on f32 values, and one on u8 on i32, and rounds its result: these dtypes
- * are for storage and communication. `apply` makes the op. Throws DTypeError for what the device does
- * not compute with.
+ * Computes an op on f16 or bf16 in f32, and one on u8 in i32, and rounds its result: these dtypes are for
+ * storage and communication. `apply` makes the op. Throws DTypeError for what the device does not compute
+ * with.
  */
 export function computeWide(
   node: Node,

@@ -23,7 +23,7 @@ export class DeviceSession implements Session {
   readonly #stores: PageStore[] = [];
   readonly #realization: Realization;
   #last: Promise<void> = Promise.resolve();
-  /** Of a run that nobody waited for. */
+  /** The error of a run that nobody waited for; the next call throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
   #turnBegan = performance.now();
   #callsUnderWay = 0;

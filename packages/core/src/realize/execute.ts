@@ -8,7 +8,7 @@ import type { Mesh } from '../spec/mesh.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
 import type { Place } from './memory-map.ts';
-import { failedValues, type Plan } from './plan.ts';
+import { failedValues, type ExecutionPlan } from './execution-plan.ts';
 import type { PlanStep } from './plan-step.ts';
 import {
   type CollectiveValue,
@@ -21,8 +21,8 @@ import {
 interface Run {
   readonly backend: Backend;
   readonly mesh: Mesh;
-  readonly plan: Plan;
-  /** By number, those that are on the device now. */
+  readonly plan: ExecutionPlan;
+  /** The leaves that are on the device now, by number. */
   readonly leaves: Map<number, DeviceBuffer>;
   readonly scratch: DeviceBuffer | null;
   readonly allocations: readonly Storage[];
@@ -44,13 +44,13 @@ export type RootResult =
 /** A step of a plan failed. */
 export class RunFailure extends Error {
   readonly numbering: Numbering;
-  /** Of the values that it was to compute, those that the cause is about. */
+  /** Those of its values that the cause is about. */
   readonly values: readonly number[];
   /** Whether leaves were changed in place before, or may have been. */
   readonly updated: boolean;
   /** Whether collectives or transfers were started. */
   readonly started: boolean;
-  /** By root; null for those that the run did not come to. */
+  /** The result of each root; null for roots that the run did not come to. */
   readonly results: readonly (RootResult | null)[];
 
   constructor(
@@ -71,7 +71,7 @@ export class RunFailure extends Error {
 
 /** Runs a plan on the values of its leaves; one result per root, in order. Throws RunFailure. */
 export async function execute(
-  plan: Plan,
+  plan: ExecutionPlan,
   leaves: readonly Node[],
   { backend, mesh, stores }: Pick<Run, 'backend' | 'mesh' | 'stores'>,
 ): Promise<readonly RootResult[]> {
@@ -149,7 +149,10 @@ async function leafBuffer(
   return buffer;
 }
 
-/** At once where the device computes in host memory: the next step may read it without the device's queue. */
+/**
+ * Fills a buffer at once where the device computes in host memory: the next step may read it without the
+ * device's queue.
+ */
 async function fill(
   backend: Backend,
   buffer: DeviceBuffer,
@@ -166,7 +169,7 @@ async function fill(
   if (mapped === undefined) backend.write(buffer, bytes);
 }
 
-function placeOf(plan: Plan, id: number): Place {
+function placeOf(plan: ExecutionPlan, id: number): Place {
   const place = plan.memory.places.get(id);
   if (place === undefined) throw new RangeError(`value ${id} has no place`);
   return place;
@@ -236,7 +239,7 @@ async function succeeds(done: Promise<void>): Promise<boolean> {
 }
 
 /** Whether a step changes leaves in place. */
-function updates(plan: Plan, step: PlanStep): boolean {
+function updates(plan: ExecutionPlan, step: PlanStep): boolean {
   if (step.kind === 'compute') return step.updates;
   if (step.kind === 'copy') return true;
   return (
@@ -245,7 +248,7 @@ function updates(plan: Plan, step: PlanStep): boolean {
 }
 
 /** A run of a program that fails has changed nothing, but where its error says that it may have. */
-function mayHaveUpdated(plan: Plan, step: PlanStep, error: unknown): boolean {
+function mayHaveUpdated(plan: ExecutionPlan, step: PlanStep, error: unknown): boolean {
   if (step.kind !== 'compute') return updates(plan, step);
   return step.updates && ShardwiseError.isInstance(error) && error.fields['updated'] === true;
 }
@@ -362,7 +365,7 @@ async function messageOf(
   return { input: whole, output: whole };
 }
 
-function inputOf(plan: Plan, id: number): number {
+function inputOf(plan: ExecutionPlan, id: number): number {
   const [input] = plan.graph.values[id]?.inputs ?? [];
   if (input === undefined) throw new RangeError(`value ${id} has no input`);
   return input;
@@ -376,7 +379,7 @@ async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Pro
   else target.set(bytes);
 }
 
-/** From the first member's first byte to the last member's last, alignment gaps included. */
+/** The bytes from the first member's first to the last member's last, alignment gaps included. */
 function wholeBucket(run: Run, values: readonly number[]): DeviceBuffer {
   const places = values.map((id) => placeOf(run.plan, id));
   const [first] = places;

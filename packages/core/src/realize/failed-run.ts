@@ -2,7 +2,7 @@ import { newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { collect } from './collect.ts';
 import type { PendingWork, UpdateGroup } from './pending-work.ts';
-import type { PlanFailure } from './plan.ts';
+import type { PlanFailure } from './execution-plan.ts';
 import type { RunFailure } from './execute.ts';
 
 /** Whether a node needs a value that is no longer there. */

@@ -8,9 +8,12 @@ import { isCompute, type ValueGraph } from './values.ts';
 /** Where a value's bytes are while a plan runs. */
 export type Place =
   | { readonly kind: 'leaf'; readonly leaf: number }
-  /** In the plan's scratch memory. */
+  /** The value lies in the plan's scratch memory. */
   | { readonly kind: 'scratch'; readonly byteOffset: number; readonly byteLength: number }
-  /** In an allocation that outlives the run, because a node of the graph keeps it; or was there before that. */
+  /**
+   * The value lies in an allocation that a node of the graph keeps after the run. Values that are read before
+   * the node's is written may lie there, too.
+   */
   | {
       readonly kind: 'result';
       readonly allocation: number;
@@ -103,7 +106,7 @@ interface Life {
   to: number;
 }
 
-/** For values that need memory: the steps of the draft between which they live. */
+/** The steps of the draft between which each value lives that needs memory. */
 function livesOf(
   graph: ValueGraph,
   draft: readonly DraftStep[],
@@ -142,7 +145,7 @@ function livesOf(
   return lives;
 }
 
-/** Of collectives that may run in place, the inputs where their outputs lie. */
+/** The inputs of collectives that may run in place: their outputs lie where the inputs lay. */
 function overwrittenInputs(
   graph: ValueGraph,
   draft: readonly DraftStep[],
@@ -222,12 +225,12 @@ function blocksOf(
 
 /** Memory that values whose lives do not meet share. */
 interface Space {
-  /** Of the result that it is kept for; null: the plan's scratch. */
+  /** The allocation of the result that keeps it; null for the plan's scratch memory. */
   readonly allocation: number | null;
   readonly byteLength: number;
   /** The step that writes the result; before it the memory serves as scratch. */
   readonly until: number;
-  /** By where they begin. */
+  /** Values that lie in this memory at some time, sorted by where they begin. */
   readonly guests: Guest[];
 }
 

@@ -19,7 +19,10 @@ export function nextTurn(): Promise<void> {
   });
 }
 
-/** Has the garbage collector run, where the platform allows it, and what finalizers free be free. */
+/**
+ * Runs the garbage collector where the platform allows it, and waits until finalizers have freed what it
+ * found.
+ */
 export async function collectGarbage(): Promise<void> {
   await collector()?.();
   // Finalizers run in a turn of their own.

@@ -3,7 +3,7 @@ import { freeNode } from '../graph/ownership.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import type { Outcome, PendingWork, UpdateGroup } from './pending-work.ts';
 
-/** So many uncomputed updates of one leaf, or additions to one gradient, are enough to compute them. */
+/** As soon as so many updates of one leaf, or additions to one gradient, have piled up, they are computed. */
 const mostDepth = 64;
 
 // Pending is what the next realization must compute whoever asks for it: losses and gradients after
@@ -24,7 +24,7 @@ export function asOneUpdate<T>(dropped: () => void, body: () => T): T {
   }
 }
 
-/** To drop an update may bring back an earlier one of the same tensor. */
+/** Drops one update after the other, as dropping one may bring back an earlier one of the same tensor. */
 function dropUpdates(updateGroup: UpdateGroup): void {
   for (;;) {
     const last = [...pending].findLast(([, { group }]) => group === updateGroup);

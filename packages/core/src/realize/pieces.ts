@@ -67,7 +67,7 @@ function lastReadsOf(computed: readonly Node[]): Int32Array {
   return lastReads;
 }
 
-/** By position: bytes that are computed before it and read at it or later. */
+/** For each position the bytes that are computed before it and read at it or later. */
 function crossingBytesAt(
   computed: readonly Node[],
   lastReads: Int32Array,
@@ -86,13 +86,16 @@ function crossingBytesAt(
   return changes.map((change) => (bytes += change));
 }
 
-/** Made anew where it is read. */
+/** Whether a node is a constant, which each piece that reads it makes anew. */
 function isConstant({ op, inputs }: Node): boolean {
   if (op === 'constant' || op === 'iota') return true;
   return (op === 'reshape' || op === 'expand') && inputs.every(isConstant);
 }
 
-/** Where least crosses, of `pieceOps` positions from `from` on; further on, where too much crosses there. */
+/**
+ * The position at which least crosses, of `pieceOps` positions from `from` on; a later one, where too much
+ * crosses there.
+ */
 function lowest(bytesAt: Float64Array, from: number): number | undefined {
   let found: number | undefined;
   for (let at = from; at < bytesAt.length - pieceOps; at++) {

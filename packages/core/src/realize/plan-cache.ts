@@ -2,7 +2,7 @@ import type { Node } from '../graph/node.ts';
 import type { Backend, Executable, Program } from '../spec/backend.ts';
 import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
-import { makePlan, type Plan } from './plan.ts';
+import { makePlan, type ExecutionPlan } from './execution-plan.ts';
 import { sameWords, type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
 import { structureKey } from './structure-key.ts';
@@ -22,11 +22,11 @@ interface SharedProgram {
 interface Entry {
   readonly hash: number;
   readonly words: Int32Array;
-  /** Of the constants, as they were when the plan was made. */
+  /** The numbers of the constants when the plan was made. */
   readonly numbers: Float64Array;
-  /** By constant: 1 where its number is an input of the plan. */
+  /** For each constant 1 where its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
-  readonly plan: Plan;
+  readonly plan: ExecutionPlan;
   readonly programs: readonly string[];
 }
 
@@ -39,7 +39,7 @@ export class PlanCache {
   readonly #backend: Backend;
   #signatures = new Signatures();
   readonly #entries = new Map<number, Entry[]>();
-  /** In the order of their last use. */
+  /** All entries in the order of their last use. */
   readonly #used = new Set<Entry>();
   readonly #programs = new Map<string, SharedProgram>();
   readonly #churn: PlanChurn;
@@ -58,7 +58,7 @@ export class PlanCache {
     subgraph: Subgraph,
     outputs: readonly Node[],
     start: number,
-  ): Promise<{ readonly plan: Plan; readonly varying: Uint8Array }> {
+  ): Promise<{ readonly plan: ExecutionPlan; readonly varying: Uint8Array }> {
     if (this.#signatures.textCount > textLimit) this.#clear();
     const signature = this.#signatures.of(subgraph, outputs);
     const known = this.#find(signature);

@@ -8,7 +8,10 @@ import { structureKey } from './structure-key.ts';
 /** A run that finds a plan makes up for a part of one that makes one: programs have runs of several kinds. */
 const foundShare = 1 / 4;
 
-/** So many programs are compared until one differs from the one before on a line of the user's. */
+/**
+ * The most programs that are compared in search of one that differs from the one before it on a line of the
+ * user's code.
+ */
 const mostComparisons = 8;
 
 /** A node of a program as the next one is compared with it. */
@@ -29,10 +32,10 @@ export class PlanChurn {
   /** Plans made, less those found by their share. */
   #surplus = 0;
   #comparisons = 0;
-  /** Of the latest run that had a plan made. */
+  /** The program of the latest run for which a plan was made. */
   #previous: readonly Part[] | null = null;
 
-  /** From `limit` plans on that are not used again. */
+  /** Warns once `limit` plans have been made that are not used again. */
   constructor(limit: number, warn: (message: string) => void) {
     this.#limit = limit;
     this.#warn = warn;
@@ -44,7 +47,7 @@ export class PlanChurn {
     traceCallSites(this.#isSuspicious);
   }
 
-  /** A run had a plan made. */
+  /** To be called when a plan was made for a run. */
   made(subgraph: Subgraph): void {
     traceCallSites(true);
     this.#surplus++;

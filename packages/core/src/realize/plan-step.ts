@@ -20,5 +20,5 @@ export type PlanStep =
       readonly moved: CollectiveValue | TransferValue;
     }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
-  /** For an update that must wait for later readers of the old value. */
+  /** Copies the new value of an update that must wait for later readers of the old one. */
   | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };

@@ -13,7 +13,7 @@ import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-ru
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import { piecesOf } from './pieces.ts';
-import { type Plan, PlanFailure } from './plan.ts';
+import { type ExecutionPlan, PlanFailure } from './execution-plan.ts';
 import { collectGarbage } from './next-turn.ts';
 import { PlanCache } from './plan-cache.ts';
 import { forgetValues, smallValues } from './small-values.ts';
@@ -134,9 +134,12 @@ export class Realization {
     forgetValues(updates.length > 0 ? offered : outputs);
   }
 
-  /** Where there is no room for a run, what was dropped and not collected yet makes some. */
+  /**
+   * Runs a plan. Where memory does not suffice, it collects garbage, which frees tensors that were dropped,
+   * and tries again.
+   */
   async #execute(
-    plan: Plan,
+    plan: ExecutionPlan,
     leaves: readonly Node[],
     surroundings: Surroundings,
   ): Promise<readonly RootResult[]> {
@@ -160,7 +163,10 @@ export class Realization {
     }
   }
 
-  /** Small values go to the host, where that is at hand: there nobody has to free them. */
+  /**
+   * Gives nodes their values. Small ones go to the host where the device computes in host memory: nobody has
+   * to free them there.
+   */
   #settle(outputs: readonly Node[], results: readonly (RootResult | null)[]): void {
     const small = smallValues();
     for (const [index, node] of outputs.entries()) {

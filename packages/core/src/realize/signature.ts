@@ -10,7 +10,7 @@ export interface Signature {
   readonly hash: number;
   /** Ops, parameters, shapes and connections. */
   readonly words: Int32Array;
-  /** Of each constant, in program order. */
+  /** The number of each constant, in program order. */
   readonly numbers: Float64Array;
 }
 

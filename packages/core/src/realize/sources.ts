@@ -4,9 +4,11 @@ import { isCompute, type ValueGraph } from './values.ts';
 /** What the values of a graph read from memory. */
 export class Sources {
   readonly #graph: ValueGraph;
-  /** By value: 1 where every segment makes it for itself instead of passing it through memory. */
+  /**
+   * For each value 1 where every segment makes it for itself instead of passing it through memory, else 0.
+   */
   readonly #cheap: Uint8Array;
-  /** By value: how many collectives and transfers take it. */
+  /** For each value how many collectives and transfers take it. */
   readonly #movers: Uint32Array;
   readonly #sources: (readonly number[] | undefined)[] = [];
 

@@ -23,7 +23,7 @@ export interface ValueGraph {
   /** The first `leafCount` are inputs. */
   readonly values: readonly Value[];
   readonly leafCount: number;
-  /** By value, of the node that it stands for. */
+  /** For each value the era of the node that it stands for. */
   readonly eras: readonly number[];
   readonly roots: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];

@@ -29,7 +29,10 @@ const METADATA_KEY = '__metadata__';
 const ASKED = 'Reading a safetensors file';
 const BROKEN = 'Load another copy of the file';
 
-/** In the order in which the reference writer lays out data: wide first, so that all lie aligned. */
+/**
+ * The dtypes in the order in which the reference writer lays out data: wide ones first, so that all lie
+ * aligned.
+ */
 const dtypeOfFileName: ReadonlyMap<string, DType> = new Map([
   ['I64', 'i64'],
   ['F64', 'f64'],

@@ -70,7 +70,7 @@ export interface Executable {
   dispose(): void;
 }
 
-/** Of a backend's buffers, temporaries of compiled programs included. */
+/** How much memory a backend's buffers take, temporaries of compiled programs included. */
 export interface MemoryUsage {
   readonly bytesInUse: number;
   /** The most that was ever in use at once. */
@@ -85,7 +85,7 @@ export interface Backend {
   alloc(byteLength: number): DeviceBuffer;
   /** The contents stay until the runs that use them have ended. */
   free(buffer: DeviceBuffer): void;
-  /** As many bytes as the buffer has. */
+  /** `bytes` are as many as the buffer has. */
   write(buffer: DeviceBuffer, bytes: Uint8Array): void;
   /** A copy of the contents. */
   read(buffer: DeviceBuffer): Promise<Uint8Array>;
@@ -94,6 +94,6 @@ export interface Backend {
   compile(program: Program): Promise<Executable>;
   /** Settles when everything enqueued so far has been done. */
   sync(): Promise<void>;
-  /** Where the device counts its memory. */
+  /** Absent where the device does not count its memory. */
   usage?(): MemoryUsage;
 }

@@ -16,7 +16,7 @@ export function checkOptions<Options extends object>(
   checkByRules(of, options, rules);
 }
 
-/** As checkOptions, by rules that were made from something else than a type. */
+/** Does the same as checkOptions by rules that were not made from a type. */
 export function checkByRules(
   of: string,
   given: unknown,
@@ -83,7 +83,9 @@ function notOptions(of: string, given: unknown, rules: object): ConfigError {
   );
 }
 
-/** Not what else stands in such a place, as a tensor or a Map: it has no names that could be looked at. */
+/**
+ * False for a tensor or a Map, say: their entries have no names that could be compared with those of options.
+ */
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

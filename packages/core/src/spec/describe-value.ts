@@ -1,4 +1,4 @@
-/** A value as messages name it: short, whatever it is. */
+/** A short text for any value, for messages. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') {
     return value.length > 40 ? `'${value.slice(0, 40)}…'` : `'${value}'`;

@@ -1,7 +1,7 @@
 /** What an option may be. */
 export interface OptionRule<T> {
   readonly fits: (value: unknown) => value is T;
-  /** As in "a value that is not …". */
+  /** The words behind "a value that is not". */
   readonly is: string;
   /** Whether it may not be left out; default false. */
   readonly isRequired?: boolean;
@@ -37,13 +37,13 @@ export const positive: OptionRule<number> = {
   is: 'a number above 0',
 };
 
-/** Of 0 or more. */
+/** A number of 0 or more. */
 export const nonNegative: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value >= 0,
   is: 'a number from 0',
 };
 
-/** From 0 to 1, both included. */
+/** A number from 0 to 1, both included. */
 export const share: OptionRule<number> = {
   fits: (value): value is number => typeof value === 'number' && value >= 0 && value <= 1,
   is: 'a number from 0 to 1',

@@ -20,7 +20,10 @@ export type ReduceOp =
   | { readonly premultipliedSum: number };
 
 export interface CallOptions {
-  /** After this the call rejects with a CollectiveTimeoutError that names the ranks that are missing. */
+  /**
+   * Milliseconds after which the call rejects with a CollectiveTimeoutError that names the ranks that are
+   * missing.
+   */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
   /**
@@ -32,8 +35,8 @@ export interface CallOptions {
 
 export interface InputOptions extends CallOptions {
   /**
-   * Read from there and left as it is, of the buffer's dtype and size; without it the call is in
-   * place. Each rank may do as it likes.
+   * The call reads its input here and leaves it as it is; its dtype and size are those of the buffer. Without
+   * it the call is in place. Ranks need not do the same.
    */
   readonly input?: TypedBytes;
 }

@@ -1,10 +1,10 @@
 /** One call on a stack. */
 export interface StackFrame {
-  /** As the engine writes it. */
+  /** The frame as the engine writes it. */
   readonly text: string;
-  /** Of the function; empty where it has none. */
+  /** The name of the function; empty where it has none. */
   readonly name: string;
-  /** Of the file, or its URL where that is no file. */
+  /** The path of the file, or the URL of code that does not come from a file. */
   readonly path: string;
   readonly line: number;
   readonly column: number;

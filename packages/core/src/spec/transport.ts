@@ -24,9 +24,9 @@ export interface Transport {
   /** Fills `bytes`; rejects with CollectiveMismatchError where the message that arrives has another length. */
   recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void>;
   /**
-   * With a reason: every pending and later call fails, here and on the peers, with an error that has its
-   * text. Without one this rank leaves: of the peers' calls those fail that wait for this rank, others go
-   * on, and what it has sent before stays receivable. The second time it does nothing.
+   * Ends this rank's part. With a reason every pending and later call fails, here and on the peers, with an
+   * error that has its text. Without one this rank leaves: the peers' calls that wait for it fail, their
+   * other calls go on, and peers can still receive what it has sent before. A second call does nothing.
    */
   close(reason?: Error): void;
 }

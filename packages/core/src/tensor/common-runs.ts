@@ -3,7 +3,7 @@ import { blockShape, type DimRange, type Region } from './extent.ts';
 
 /** Elements that stand in a row in two regions. */
 export interface CommonRun {
-  /** From the start of each region. */
+  /** Elements from the start of each region. */
   readonly first: number;
   readonly second: number;
   readonly count: number;

@@ -22,7 +22,7 @@ export interface Region {
  * strategies cut the tensor. What it has may be longer, by padding behind them.
  */
 export interface Extent {
-  /** Of the whole tensor. */
+  /** The shape of the whole tensor. */
   readonly shape: Shape;
   readonly regions: readonly Region[];
 }

@@ -8,9 +8,9 @@ import type { PendingWork } from '../realize/pending-work.ts';
 
 /** A sum that an expression of another sum has taken in. */
 export interface HandedOver {
-  /** That has been computed. */
+  /** To be called when the expression has been computed. */
   readonly settled: () => void;
-  /** That will never be, as its run failed. */
+  /** To be called when the expression will never be computed, as its run failed. */
   readonly dropped: () => void;
 }
 
@@ -18,7 +18,7 @@ const reduction = 'the reduction of the gradient over the ranks';
 
 /** Gradients that are added up, in memory of their own, until they are cleared or handed over. */
 export class GradientSum {
-  /** Where it is kept; null for the device. */
+  /** The store that keeps the sum; null for the device. */
   pages: TransferParams['pageOut'] | null = null;
   #kept: Node | null = null;
   /** What it was before the run that is to come, the latest last. */

@@ -27,7 +27,7 @@ export interface GradientReduction {
 /** The gradient that a leaf collects over backward passes, until it is cleared. */
 export class Gradient implements GradientSink {
   readonly hooks: Set<GradientHook> = new Set();
-  /** Of this rank alone, where a reduction has not taken it yet. */
+  /** The gradient of this rank alone, as long as no reduction has taken it. */
   readonly local: GradientSum = new GradientSum();
   readonly #total = new GradientSum();
   #reduction: GradientReduction | null = null;
@@ -37,7 +37,7 @@ export class Gradient implements GradientSink {
     this.#reduction = reduction;
   }
 
-  /** Where it is kept; null for the device. */
+  /** The store that keeps the gradient; null for the device. */
   set pages(pages: TransferParams['pageOut'] | null) {
     this.#total.pages = pages;
     this.local.pages = pages === null ? null : { ...pages, name: `${pages.name} local` };

@@ -129,7 +129,7 @@ export class TensorHandle {
     return this;
   }
 
-  /** Where its contents lie in the whole tensor: all of it, but for a part. */
+  /** The region of the whole tensor that its contents are: all of it, unless the tensor is a part. */
   get extent(): Extent {
     return extentOfWhole(this.contents.shape);
   }
@@ -415,7 +415,7 @@ export class TensorHandle {
     return describeTensor(this, 'lines', isComputing());
   }
 
-  /** What a log in JSON has of a tensor that nobody has read. */
+  /** What JSON.stringify writes for a tensor, whose values may not be computed yet. */
   toJSON(): string {
     return this.toString();
   }

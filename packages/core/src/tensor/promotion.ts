@@ -8,7 +8,7 @@ export type PromotionOperand =
 
 const rank: Readonly<Record<DTypeKind, number>> = { bool: 0, int: 1, float: 2 };
 
-/** Within a kind, what holds the values of those before it. */
+/** Within a kind, each dtype holds the values of those before it. */
 const widening: readonly DType[] = ['u8', 'i32', 'i64', 'f32', 'f64'];
 
 /**
@@ -36,7 +36,7 @@ function unlessHigher(dtype: DType | undefined, other: DType | undefined): DType
   return rank[kindOf(other)] > rank[kindOf(dtype)] ? other : dtype;
 }
 
-/** Of operands that have the same say. */
+/** The dtype of two operands of the same priority. */
 function together(a: DType | undefined, b: DType): DType {
   if (a === undefined || a === b) return b;
   if (kindOf(a) !== kindOf(b)) return rank[kindOf(a)] > rank[kindOf(b)] ? a : b;

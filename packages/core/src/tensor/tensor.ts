@@ -45,11 +45,11 @@ import type { OptionRules } from '../spec/option-rules.ts';
 export type Operand = Tensor | number;
 
 export interface DivideOptions {
-  /** To a whole number towards zero or towards minus infinity; default: not at all. */
+  /** Rounds the quotient to a whole number, towards zero or towards minus infinity. Default: no rounding. */
   readonly roundingMode?: RoundingMode;
 }
 
-/** Of the last two dims, before the product. */
+/** Whether the last two dims are swapped before the product. */
 export interface MatmulOptions {
   readonly transposeA?: boolean;
   readonly transposeB?: boolean;

@@ -46,7 +46,7 @@ export function compareCollectives(
   return unfinished === undefined ? [] : [unfinished];
 }
 
-/** Those that a record holds, and for each rank the first that it has not made. */
+/** The sequence numbers that a record holds, and for each rank the first that it has not made. */
 function sequencesOf({ ranks }: GroupView): readonly number[] {
   const views = [...ranks.values()];
   const highest = views.reduce((last, view) => Math.max(last, view.last), -1);
@@ -136,8 +136,8 @@ function absenceOf(
 }
 
 /**
- * Where a call is left out whose neighbours are like it, ranks call the same from different lines
- * long before that shows.
+ * The first calls before `before` that ranks made from different lines, after they had agreed. Where a rank
+ * leaves out a call whose neighbours are like it, this shows long before the calls differ.
  */
 function siteHintBefore(group: GroupView, before: number): readonly BlamedCall[] {
   let agreed = false;

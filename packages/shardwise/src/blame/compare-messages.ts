@@ -12,7 +12,7 @@ interface Stream {
   readonly receives: Map<number, FlightEntry>;
 }
 
-/** Of each sender, receiver and tag the first message that waits for its other half. */
+/** The first message of each sender, receiver and tag that waits for its other half. */
 export function compareMessages(
   group: GroupView,
   dumps: ReadonlyMap<number, FlightDump>,

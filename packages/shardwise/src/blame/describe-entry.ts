@@ -65,7 +65,7 @@ export function blamedCall(rank: number, entry: FlightEntry): BlamedCall {
   };
 }
 
-/** As this package's errors describe a call. */
+/** Describes a call as the errors of collectives do. */
 function describeEntry(entry: FlightEntry): string {
   const { message, splits } = entry;
   const operation = operationOf(entry);

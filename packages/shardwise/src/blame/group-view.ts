@@ -3,9 +3,9 @@ import type { FlightDump, FlightEntry } from '@shardwise/collectives';
 /** One group as the dumps of its ranks show it. */
 export interface GroupView {
   readonly name: string;
-  /** By rank of the group, the rank of the world. */
+  /** The rank in the world of each rank of the group. */
   readonly members: readonly number[];
-  /** By rank of the world: the members that have left a dump. */
+  /** The members that have left a dump, by their rank in the world. */
   readonly ranks: ReadonlyMap<number, RankView>;
 }
 

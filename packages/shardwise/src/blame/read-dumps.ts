@@ -8,7 +8,7 @@ const MAX_FILE_BYTES = 256 * 2 ** 20;
 const MAX_FILES = 65_536;
 
 export interface Dumps {
-  /** By rank of the world. */
+  /** The dumps, by rank of the world. */
   readonly dumps: ReadonlyMap<number, FlightDump>;
   /** Files that are no dump, and why. */
   readonly unreadable: readonly UnreadableDump[];

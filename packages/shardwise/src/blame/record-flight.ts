@@ -36,7 +36,7 @@ export function recordFlight(
   process.once('exit', write);
 }
 
-/** At once, as a rank that fails may not come to its next turn. */
+/** Writes a dump at once, as a rank that fails may not come to its next turn. */
 function writeDump(recorder: FlightRecorder, directory: string): void {
   const path = join(directory, `rank-${recorder.rank}.json`);
   try {

@@ -25,7 +25,7 @@ export async function runVerdict(runDirectory: string): Promise<readonly string[
   }
 }
 
-/** Before ranks start again: what a rank leaves then is not to be taken for what it left before. */
+/** Removes the dumps of ranks before they start again, so that old dumps are not taken for new ones. */
 export async function removeDumpsOf(
   runDirectory: string,
   isOld: (rank: number) => boolean,
@@ -38,7 +38,7 @@ export async function removeDumpsOf(
   }
 }
 
-/** Of a run that ended well, and before one starts. */
+/** Removes all dumps of a run, when it has ended well and before one starts. */
 export async function removeDumps(runDirectory: string): Promise<void> {
   await rm(flightDirectory(runDirectory), { recursive: true, force: true });
 }

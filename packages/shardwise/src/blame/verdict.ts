@@ -2,7 +2,7 @@ import type { FlightState } from '@shardwise/collectives';
 
 /** What one rank called at the place that a verdict is about. */
 export interface BlamedCall {
-  /** Of the world, as all ranks here. */
+  /** The rank in the world, as all ranks here. */
   readonly rank: number;
   /** `allReduce(sum, f32 [10])` */
   readonly call: string;

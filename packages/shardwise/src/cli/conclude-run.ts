@@ -17,10 +17,10 @@ export interface ConcludeOptions {
   readonly run: RunEnd;
   readonly options: RunCommandOptions;
   readonly settings: LaunchSettings;
-  /** Undefined on hosts that do not show the run. */
+  /** The record of the run; undefined on hosts that do not show it. */
   readonly record: RunRecord | undefined;
   readonly output: RunOutput;
-  /** Undefined where no round has begun. */
+  /** The run's directory on this host; undefined where no round has begun. */
   readonly localDirectory: string | undefined;
   readonly interrupts: Interrupts;
 }
@@ -87,7 +87,7 @@ function positionOf(
   return findPosition(outcomes.find(({ rank }) => rank === culprit)?.error, resolve(script));
 }
 
-/** Undefined without a checkpoint to continue from. */
+/** How to continue the run; undefined where there is no checkpoint to continue from. */
 function continueText(
   options: RunCommandOptions,
   checkpoint: { readonly directory: string } | undefined,

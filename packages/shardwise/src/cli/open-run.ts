@@ -11,7 +11,7 @@ import type { HostSettings, LaunchSettings } from './launch-settings.ts';
 export interface OpenRunOptions {
   readonly settings: LaunchSettings;
   readonly resumeDirectory: string | undefined;
-  /** On the host that decides about it: the only one, or the one that serves the store. */
+  /** Called on the host that makes the directory: the only one, or the one that serves the store. */
   readonly makeRunDirectory: () => Promise<string>;
   readonly onNotice: (text: string) => void;
 }
@@ -19,9 +19,9 @@ export interface OpenRunOptions {
 /** A run that this host is about to take part in. */
 export interface OpenedRun {
   readonly rendezvous: Rendezvous;
-  /** Undefined where this host is the only one. */
+  /** The store of the hosts; undefined where this host is the only one. */
   readonly store: Store | undefined;
-  /** Undefined on hosts that are told. */
+  /** The directory of the run; undefined on hosts that learn it from another one. */
   readonly runDirectory: string | undefined;
 }
 

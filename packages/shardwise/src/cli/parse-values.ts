@@ -5,7 +5,7 @@ import type { Endpoint, NodeRange } from './run-options.ts';
 
 // Each throws InvalidArgumentError, to which commander adds the option and its value.
 
-/** Of c10d as well. */
+/** The port of the store; that of torch's c10d rendezvous, too. */
 export const DEFAULT_PORT = 29_400;
 
 export function parseRanks(text: string): number {

@@ -6,9 +6,9 @@ import { displayPath } from '../text/display-path.ts';
 
 export interface ResumePointsOptions {
   readonly runDirectory: string;
-  /** With which the run began. */
+  /** The checkpoint with which the run began. */
   readonly resumeDirectory: string | undefined;
-  /** For the user: which checkpoints are passed over, and why. */
+  /** Tells the user which checkpoints are passed over, and why. */
   readonly onNotice: (text: string) => void;
 }
 

@@ -9,7 +9,7 @@ import type { RunRecord } from './run-record.ts';
 /** Where what this host's ranks say in one round goes. */
 export interface RoundDesk {
   add(message: RunMessage): void;
-  /** Once the ranks of this host have ended. */
+  /** To be called once the ranks of this host have ended. */
   close(): Promise<void>;
 }
 
@@ -19,13 +19,13 @@ const DRAIN_MS = 750;
 export interface RecordingDeskOptions {
   readonly record: RunRecord;
   readonly round: Round;
-  /** Undefined where there are no other hosts. */
+  /** The store of the hosts; undefined where there are no other hosts. */
   readonly store: Store | undefined;
   /** Whether nothing is heard of the host at a place. */
   readonly isQuiet: (place: number) => boolean;
 }
 
-/** On the host that shows the run: its record, which takes in what the other hosts send. */
+/** The desk of the host that shows the run: its record, which takes in what the other hosts send. */
 export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOptions): RoundDesk {
   const controller = new AbortController();
   const relays =
@@ -54,7 +54,7 @@ export function recordingDesk({ record, round, store, isQuiet }: RecordingDeskOp
   };
 }
 
-/** On the other hosts. */
+/** The desk of the other hosts. */
 export function relayingDesk(round: Round, store: Store): RoundDesk {
   const sender = new RelaySender({ store, epoch: round.epoch, node: round.nodeRank });
   return {

@@ -9,7 +9,7 @@ import {
 import { displayPath } from '../text/display-path.ts';
 
 export interface RoundNotice {
-  /** For the user who looks on. */
+  /** The text for the user. */
   readonly text: string;
   /** Why ranks start again, for the run's record. */
   readonly reason: string | undefined;

@@ -125,7 +125,10 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   }
 }
 
-/** Each host removes those of its own ranks, the first one those of ranks that are no more. */
+/**
+ * Which dumps this host removes: those of its own ranks, and the first host also those of ranks that no
+ * longer exist.
+ */
 function dumpsOf(round: Round): (rank: number) => boolean {
   const { nodes, nodeRank } = round;
   const first = firstRankOf(round, nodeRank);
@@ -134,7 +137,7 @@ function dumpsOf(round: Round): (rank: number) => boolean {
   return (rank) => (rank >= first && rank < end) || (nodeRank === 0 && rank >= worldSize);
 }
 
-/** Before a folder is made for a run that can't be. Throws ConfigError. */
+/** Throws ConfigError for a number of ranks that cannot run, before a folder is made for the run. */
 function checkRanks(nproc: number): void {
   createThreadsWorld({ size: nproc, arenaBytes: 1 });
 }

@@ -41,12 +41,12 @@ export interface RankLaunch extends LaunchAddress, LaunchIdentity {
 export interface NodeLaunch extends LaunchAddress, LaunchIdentity {
   readonly kind: 'node';
   readonly launcher: LauncherName;
-  /** Undefined where the hosts are to agree upon it. */
+  /** The place of this host; undefined where the hosts agree upon it. */
   readonly nodeRank: number | undefined;
   readonly minNodes: number;
   /** Equal to `minNodes` where their number is fixed. */
   readonly maxNodes: number;
-  /** Undefined where the launcher leaves it to us. */
+  /** Ranks of this host; undefined where the launcher leaves their number to us. */
   readonly ranksPerNode: number | undefined;
 }
 

@@ -21,7 +21,10 @@ export interface RankNumbers {
   readonly localWorldSize: number;
 }
 
-/** All four, checked against one another. Throws ConfigError naming the variables that are missing or wrong. */
+/**
+ * The four numbers of a rank, checked against one another. Throws ConfigError naming the variables that are
+ * missing or wrong.
+ */
 export function rankNumbers(env: NodeJS.ProcessEnv, names: RankNames): RankNumbers {
   const all = Object.values(names);
   const present = all.find((name) => textOf(env, name) !== undefined) ?? names.rank;

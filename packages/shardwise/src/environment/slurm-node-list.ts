@@ -32,7 +32,7 @@ function partsOf(text: string): readonly string[] {
   return text.match(/(?:[^,[\]]|\[[^[\]]*\]|[[\]])+|(?<=^|,)(?=,|$)/g) ?? [];
 }
 
-/** The hosts of one part; undefined where it is none, or has too many. */
+/** The hosts of one part of a list; undefined for text that is not a part, or has too many hosts. */
 function expand(part: string): readonly string[] | undefined {
   let hosts: readonly string[] = [''];
   for (const [piece, ranges] of part.matchAll(/\[([^[\]]*)\]|[^[\]]+|[[\]]/g)) {

@@ -86,7 +86,9 @@ function firstHost(env: NodeJS.ProcessEnv): string | undefined {
   return text === undefined ? undefined : expandNodeList(text, 'SLURM_STEP_NODELIST')[0];
 }
 
-/** Below the ports that Linux gives to clients (32768 and up) and above most services. */
+/**
+ * Ports of jobs lie below those that Linux gives to clients (32768 and up) and above those of most services.
+ */
 const PORT_BASE = 20_000;
 const PORT_RANGE = 10_000;
 

@@ -1,6 +1,6 @@
 import { ConfigError } from '@shardwise/core';
 
-/** Of ranks and of nodes. */
+/** The most ranks, and the most nodes. */
 export const MAX_WORLD_SIZE: number = 2 ** 20;
 export const MAX_RESTARTS: number = 2 ** 20;
 /** Longer values are not printed whole. */
@@ -25,7 +25,10 @@ export function integerOf(
   throw valueError(name, text, `a whole number from ${min} to ${max}`);
 }
 
-/** As integerOf, of a variable that is needed because `because` is set. Throws ConfigError without it. */
+/**
+ * The same as integerOf, for a variable that is needed because `because` is set. Throws ConfigError without
+ * it.
+ */
 export function neededIntegerOf(
   env: NodeJS.ProcessEnv,
   name: string,

@@ -10,7 +10,7 @@ export interface RankVariables {
   readonly restarts: number;
   readonly maxRestarts: number;
   readonly runId: string;
-  /** Where the job's store listens; undefined where there is none. */
+  /** The address at which the job's store listens; undefined where there is no store. */
   readonly master: { readonly host: string; readonly port: number } | undefined;
 }
 

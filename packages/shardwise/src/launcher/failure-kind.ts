@@ -19,7 +19,9 @@ const MISTAKES: ReadonlySet<string> = new Set([
   'LAYOUT',
   'TENSOR_STATE',
 ]);
-/** Of the system: nothing of that name, or nothing that this user may read. All else may be for a moment. */
+/**
+ * Codes of the system for a file that does not exist, or that this user may not read. Other errors may pass.
+ */
 const ABSENT: ReadonlySet<string> = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EPERM']);
 const SYSTEM_CODE = /^E(?!RR_)[A-Z\d]+$/;
 

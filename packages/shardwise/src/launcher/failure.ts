@@ -15,7 +15,7 @@ export function describeError(error: unknown): string {
   return text.replaceAll(/\s+/g, ' ');
 }
 
-/** Where this host has no part in it: what failed, then how the ranks of this host ended. */
+/** The report of a failure on another host: what failed, then how the ranks of this host ended. */
 export function failureElsewhere(
   failure: RoundFailure,
   result: LaunchResult | undefined,
@@ -29,7 +29,7 @@ export function failureElsewhere(
 }
 
 export interface FailureFindings {
-  /** Where the script can't be loaded. */
+  /** The place in the script for which it cannot be loaded. */
   readonly position?: SourcePosition | undefined;
   /** What the ranks' records say. */
   readonly verdict?: readonly string[];
@@ -86,7 +86,7 @@ export function describeEnd({ exitCode, error, fate, terminated }: RankEnd): str
 /** Settings and files that are wrong: the message says all that there is to know, but for the line. */
 const codesWithoutStack: ReadonlySet<string> = new Set(['CONFIG', 'DATA', 'CHECKPOINT']);
 
-/** Of a script that can't be loaded: the stack is Node's own. */
+/** The lines for a script that cannot be loaded, as its stack is Node's own. */
 function placeLines(error: unknown, position: SourcePosition): readonly string[] {
   const lines: string[] = [];
   let last = error;

@@ -8,7 +8,7 @@ export const rankDataMarker = 'shardwise-rank-2';
 /** How a rank joins the others. */
 export type JoinWay = LocalWay | TcpWay | HostedWay;
 
-/** All ranks of the way are on this host. */
+/** How ranks meet that are all on this host. */
 export type LocalWay =
   | { readonly kind: 'threads'; readonly world: ThreadsWorld }
   | { readonly kind: 'shm'; readonly world: ShmWorld };

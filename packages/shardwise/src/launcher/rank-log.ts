@@ -27,7 +27,7 @@ export class RankLog {
     this.#ended = Promise.all([follow(streams.stdout, 'stdout'), follow(streams.stderr, 'stderr')]);
   }
 
-  /** Once both streams have ended; `lastLines` are at the end of the file. */
+  /** To be called once both streams have ended. `lastLines` are at the end of the file. */
   async close(): Promise<{ readonly logPath: string; readonly lastLines: readonly string[] }> {
     await this.#ended;
     await this.#file.close();

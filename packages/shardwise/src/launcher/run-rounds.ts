@@ -23,7 +23,7 @@ export interface RunRoundsOptions extends Omit<
   readonly rendezvous: Rendezvous;
   /** Whether the next round may have other hosts: then what fails in one may go well in another. */
   readonly isElastic: boolean;
-  /** Before the ranks start, and where the round is over and they have ended. */
+  /** Called before the ranks start; what it returns is called when the round is over and they have ended. */
   readonly onRound: (start: RoundStart) => Promise<() => Promise<void>>;
 }
 
@@ -36,7 +36,7 @@ export interface RoundStart {
 
 /** How a run ended, for this host. */
 export interface RunEnd {
-  /** Of this host's last ranks; undefined where none were started. */
+  /** How this host's last ranks ended; undefined where none were started. */
   readonly result: LaunchResult | undefined;
   readonly end: RoundEnd;
   /** How much of the restart budget has been used up. */
@@ -157,8 +157,8 @@ function launchEndOf(end: RoundEnd): LaunchEnd {
 }
 
 /**
- * Of a rank that was ended for want of another one, that other one, as far as it says so; and the
- * place of its host.
+ * What a failure is blamed on: the rank, and the place of its host. For a rank that failed because another
+ * one was gone, it is that other one, as far as the error names it.
  */
 function failureOf(
   round: Round,

@@ -1,7 +1,10 @@
 import { CollectiveAbortedError } from '@shardwise/core';
 import type { LaunchEnd } from '../launcher/launch.ts';
 
-/** With what a group is to be closed, so that its calls name the rank that failed, not the one that was told. */
+/**
+ * The error with which a group is closed, so that its calls name the rank that failed, and not the one that
+ * was told of it.
+ */
 export function abortReason({ rank, reason }: LaunchEnd): Error {
   return new CollectiveAbortedError(
     {

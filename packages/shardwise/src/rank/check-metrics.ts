@@ -6,7 +6,7 @@ const isNumber = (value: unknown): boolean => typeof value === 'number';
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && Number(value) >= 0;
 const isRecord = (value: unknown): boolean => typeof value === 'object' && value !== null;
 
-/** Each field of StepMetrics, and what it takes. */
+/** The rule of each field of StepMetrics. */
 const fields = {
   step: [isCount, 'a whole number'],
   totalSteps: [(value) => isCount(value) && value !== 0, 'a whole number from 1'],

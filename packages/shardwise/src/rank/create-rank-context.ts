@@ -71,7 +71,10 @@ export function createRankContext(parts: RankParts): RankContext {
 /** How long a step that nobody has awaited may take to end. */
 const UNDER_WAY_MS = 5000;
 
-/** Not where other ranks do not take part in it, as after an error that closes this one. */
+/**
+ * Whether the work ends soon. It does not where other ranks do not take part in it, as after an error that
+ * closes this one.
+ */
 async function settlesSoon(done: Promise<void>): Promise<boolean> {
   const timer = new AbortController();
   const late = delay(UNDER_WAY_MS, false, { signal: timer.signal, ref: false }).catch(() => false);

@@ -4,7 +4,7 @@ import { ownTransport } from './own-transport.ts';
 import type { RankHost } from './rank-host.ts';
 import { withoutLauncher } from './without-launcher.ts';
 
-/** Of a rank whose script has connected the ranks itself; rank 0 prints its metrics. */
+/** The host of a rank whose script has connected the ranks itself; rank 0 prints its metrics. */
 export function groupHost(group: ProcessGroup, environment: NodeJS.ProcessEnv): RankHost {
   const { rank, size } = group;
   const launch = detectLaunch(environment);

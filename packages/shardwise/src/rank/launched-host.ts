@@ -9,8 +9,8 @@ import { checkOwnGroup, ownTransport } from './own-transport.ts';
 import type { RankHost } from './rank-host.ts';
 
 /**
- * Of a rank that `shardwise run` has started; metrics go to the launcher, which shows them. `own` is a group that
- * the script has made. Throws ConfigError where it has other ranks.
+ * The host of a rank that `shardwise run` has started; metrics go to the launcher, which shows them. `own` is
+ * a group that the script has made. Throws ConfigError where it has other ranks.
  */
 export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
   const { data } = link;
@@ -21,7 +21,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
   const isTold = own !== undefined || !['threads', 'shm'].includes(data.way.kind);
   const stopped = Promise.withResolvers<void>();
   const aborted = Promise.withResolvers<never>();
-  // Told to nobody where the rank has joined and makes no call.
+  // Nobody hears of the error where the rank has joined and makes no call.
   aborted.promise.catch(() => undefined);
   // From the start: a rank that waits for one that has failed is not to wait on.
   link.listen((order) => {

@@ -18,7 +18,7 @@ export interface LauncherLink {
   close(): void;
 }
 
-/** Undefined where this thread is no rank that `shardwise run` has started. */
+/** The link to the launcher; undefined where this thread is not a rank that `shardwise run` has started. */
 export async function findLauncher(): Promise<LauncherLink | undefined> {
   const data: unknown = workerData;
   if (isRankData(data) && 'port' in data && data.port instanceof MessagePort) {

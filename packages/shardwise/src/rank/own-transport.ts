@@ -1,7 +1,7 @@
 import { ConfigError, type ProcessGroup } from '@shardwise/core';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 
-/** Of a group that the script has made. */
+/** What is said of the transport of a group that the script has made. */
 export function ownTransport({ size }: ProcessGroup): TransportChoice<'own'> {
   return {
     kind: 'own',

@@ -12,11 +12,11 @@ export interface PrintedMetrics {
   readonly onClose: () => void;
 }
 
-/** For a rank without our launcher: rank 0 prints its own metrics, and Ctrl-C is heard by each rank. */
+/** The metrics of a rank without our launcher: rank 0 prints its own, and each rank hears Ctrl-C itself. */
 export function printedMetrics(options: {
   readonly runDirectory: string;
   readonly rank: number;
-  /** How it reaches the others; undefined: there are none. */
+  /** How the rank reaches the others; undefined where there are none. */
   readonly transport?: TransportChoice;
   readonly onStop: () => void;
 }): PrintedMetrics {

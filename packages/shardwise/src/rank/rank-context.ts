@@ -14,16 +14,19 @@ export interface RankContext {
   /** How the ranks reach each other, and why so; `explain(plan, { transport })` prints it with a plan. */
   readonly transport: TransportChoice;
   readonly device: Backend;
-  /** All ranks. */
+  /** The group of all ranks. */
   readonly group: ProcessGroup;
   /** One axis over all ranks, `dp`. */
   readonly mesh: Mesh;
-  /** For files of this run; the same on every rank. */
+  /** The directory for files of this run; the same on every rank. */
   readonly runDirectory: string;
   /** The checkpoint that `--resume` named, for loadCheckpoint. */
   readonly resumeDirectory: string | undefined;
 
-  /** Once an update, on every rank. Cheap. Throws ConfigError for figures that are no numbers, and for a step twice. */
+  /**
+   * To be called once an update, on every rank. It costs little. Throws ConfigError for figures that are no
+   * numbers, and for a step twice.
+   */
   report(metrics: StepMetrics): void;
   /** Facts of the model or the run for the report's head, such as the number of parameters. */
   describe(facts: Readonly<Record<string, Fact>>): void;

@@ -11,7 +11,7 @@ export interface RankHost {
   /** Whether to leave a record of the last calls. */
   readonly isRecorded: boolean;
   join(): Promise<JoinedRank>;
-  /** Once the group is there, for what only it can say. */
+  /** To be called once the group has been made, for what can only be said with a group. */
   enter(joined: JoinedRank): Promise<RankSurroundings>;
 }
 

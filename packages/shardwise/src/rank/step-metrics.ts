@@ -14,7 +14,7 @@ export interface StepMetrics {
    * `accuracy/validation`) share a chart. Up to 64 names in a run.
    */
   readonly metrics?: Readonly<Record<string, number>>;
-  /** That this rank trained on; shown as the sum over ranks. */
+  /** Tokens that this rank trained on; shown as the sum over ranks. */
   readonly tokens?: number;
   /** What `memory({ model, optimizer })` found on this rank; the report shows it by kind. */
   readonly memory?: MemoryUse;

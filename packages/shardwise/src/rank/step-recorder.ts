@@ -64,7 +64,10 @@ export class StepRecorder {
     this.#dataMs = 0;
   }
 
-  /** Once: a run goes on, and nobody may look at it for a night. */
+  /**
+   * Remarks on a loss that is not finite, once in a run: it goes on, and may write many lines before somebody
+   * looks.
+   */
   #remark(step: number, loss: number | undefined): void {
     if (loss === undefined || Number.isFinite(loss) || this.#wasNotFinite) return;
     this.#wasNotFinite = true;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { parseRankMessage, type RankMessage } from '../run-state/message.ts';
 
-/** Where host `node` puts its `sequence`-th batch. */
+/** The key under which host `node` puts its `sequence`-th batch. */
 export function batchKey(epoch: number, node: number, sequence: number): string {
   return `relay/${epoch}/${node}/${sequence}`;
 }
@@ -9,7 +9,7 @@ export function batchKey(epoch: number, node: number, sequence: number): string 
 /** Messages of one host's ranks, on their way to the host that shows the run. */
 export interface RelayBatch {
   readonly messages: readonly RankMessage[];
-  /** None follows. */
+  /** Whether no batch follows. */
   readonly isLast: boolean;
 }
 

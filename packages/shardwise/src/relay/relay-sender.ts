@@ -37,7 +37,7 @@ export class RelaySender {
     this.#timer ??= setTimeout(() => this.#flush(false), BATCH_MS);
   }
 
-  /** Once the ranks have ended; a store that does not answer is not waited for. */
+  /** To be called once the ranks have ended. It does not wait for a store that does not answer. */
   async close(): Promise<void> {
     this.#flush(true);
     const limit = new AbortController();

@@ -12,14 +12,14 @@ export interface ConductorOptions {
   readonly store: Store;
   readonly shared: SharedState;
   readonly pulse: Pulse;
-  /** Of this host. */
+  /** The id of this host. */
   readonly id: string;
   readonly minNodes: number;
   readonly maxNodes: number;
   readonly maxRestarts: number;
   readonly times: RendezvousTimes;
   readonly findResume: FindResume;
-  /** For the user: what is waited for. */
+  /** Tells the user what is waited for. */
   readonly onNotice: (text: string) => void;
 }
 
@@ -195,7 +195,7 @@ function waitingText(
   return `${why}Waiting up to ${seconds} s for ${whom}: ${waiting.length} of ${minNodes} hosts have come.`;
 }
 
-/** Before a wait is worth a line. */
+/** The user is told of a wait that takes longer than this. */
 const QUIET_MS = 1000;
 const NOTHING = new Uint8Array(0);
 

@@ -8,7 +8,7 @@ export interface LoneRendezvousOptions {
   readonly findResume: FindResume;
 }
 
-/** One host has nobody to agree with, and a restart budget all the same. */
+/** The rendezvous of a host that is alone: it agrees with nobody, but restarts are limited all the same. */
 export class LoneRendezvous implements Rendezvous {
   readonly #options: LoneRendezvousOptions;
   #epoch = -1;

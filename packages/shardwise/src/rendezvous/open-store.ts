@@ -16,10 +16,10 @@ export interface OpenStoreOptions {
 /** A run's store, as one host has it. */
 export interface OpenedStore {
   readonly store: Store;
-  /** Where all hosts reach it. */
+  /** The address at which all hosts reach the store. */
   readonly host: string;
   readonly port: number;
-  /** Undefined on hosts that don't serve it. */
+  /** The server; undefined on hosts that do not serve the store. */
   readonly server: StoreServer | undefined;
   /** What the other hosts call this host. */
   readonly address: string;
@@ -47,7 +47,7 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
   }
 }
 
-/** Undefined where another host, or another process of this one, is to serve it. */
+/** Serves the store; undefined where another host, or another process of this one, has to. */
 async function serve({
   host,
   port,

@@ -8,7 +8,10 @@ interface Seen {
   readonly silentMs: number;
 }
 
-/** So many beats' time counts between two looks at most: who was halted itself has seen nothing. */
+/**
+ * Between two looks the time of so many beats counts at most: a host that was halted itself has seen none of
+ * the others' signs.
+ */
 const BEATS_PER_LOOK = 2;
 
 /**

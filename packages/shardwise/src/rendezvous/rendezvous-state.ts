@@ -16,7 +16,7 @@ export interface RendezvousState {
   readonly phase: 'gathering' | 'running' | 'over';
   /** The host that serves the store; it alone starts and ends rounds. */
   readonly leader: string;
-  /** Of the last round; -1 before the first. */
+  /** The epoch of the last round; -1 before the first. */
   readonly epoch: number;
   /** Who takes part in it, by place. */
   readonly nodes: readonly Arrival[];
@@ -25,7 +25,7 @@ export interface RendezvousState {
   readonly restarts: number;
   readonly runDirectory: string;
   readonly resumeDirectory?: string | undefined;
-  /** Of the last round, once it is over. */
+  /** How the last round ended, once it is over. */
   readonly end?: RoundEnd | undefined;
 }
 

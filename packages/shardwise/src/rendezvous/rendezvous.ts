@@ -7,7 +7,7 @@ export type NextRound =
 
 /** Where ranks start again. */
 export type ResumePoint =
-  /** Without a checkpoint: at the beginning. */
+  /** Ranks start from the checkpoint in the directory; from the beginning where there is none. */
   | { readonly kind: 'from'; readonly directory: string | undefined }
   /** The run is over: no checkpoint that could help is left. */
   | { readonly kind: 'nowhere' };
@@ -27,7 +27,7 @@ export function mayStartAgain(end: RoundEnd): boolean {
 export interface Rendezvous {
   /** To be called when no rank of this host runs. Rejects with the signal's reason. */
   next(signal: AbortSignal): Promise<NextRound>;
-  /** All ranks of this host have ended well. */
+  /** To be called when all ranks of this host have ended well. */
   finish(round: Round): Promise<void>;
   /** What this host says of how the round ended; what was said first holds. */
   end(round: Round, end: RoundEnd): Promise<void>;

@@ -1,6 +1,6 @@
 /** One host of a round: a launcher and the ranks that it starts. */
 export interface RoundNode {
-  /** Of the launcher's process, for ever. */
+  /** The id of the launcher's process, which stays the same in all rounds. */
   readonly id: string;
   /** The host's name, for people. */
   readonly name: string;
@@ -13,7 +13,7 @@ export interface RoundNode {
 export interface Round {
   /** Counts the starts, from 0. */
   readonly epoch: number;
-  /** By their place. */
+  /** The hosts, by their place. */
   readonly nodes: readonly RoundNode[];
   /** The place of this host. */
   readonly nodeRank: number;
@@ -34,9 +34,9 @@ export interface RoundStore {
 
 /** What ended a rank's host or a rank, for people and other hosts. */
 export interface RoundFailure {
-  /** Absent where a host as a whole is at fault. */
+  /** The rank that failed; absent where a host as a whole did. */
   readonly rank?: number | undefined;
-  /** Its label; empty where there is one host. */
+  /** The label of the host; empty where there is one host. */
   readonly node: string;
   readonly reason: string;
   /**
@@ -67,7 +67,7 @@ export function firstRankOf({ nodes }: Pick<Round, 'nodes'>, nodeRank: number): 
   return worldSizeOf({ nodes: nodes.slice(0, nodeRank) });
 }
 
-/** By rank: the place of its host. */
+/** The place of each rank's host. */
 export function hostsOf({ nodes }: Pick<Round, 'nodes'>): readonly number[] {
   return nodes.flatMap(({ ranks }, place) => Array.from({ length: ranks }, () => place));
 }

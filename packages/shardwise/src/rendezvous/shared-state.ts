@@ -11,7 +11,7 @@ export class SharedState {
     this.#store = store;
   }
 
-  /** By the host that serves the store, before all others. */
+  /** To be called by the host that serves the store, before all others. */
   async create(state: RendezvousState): Promise<void> {
     await this.#store.set(KEY, encodeJson(state));
   }

@@ -20,7 +20,7 @@ export interface StoreRendezvousOptions extends Omit<
 }
 
 const POLL_MS = 50;
-/** For hosts that learn that the run is over. */
+/** How long a host that leaves waits for the others, which have yet to learn that the run is over. */
 const LEAVE_MS = 1000;
 /** A host that has missed so many signs of life is quiet. */
 const QUIET_BEATS = 4;
@@ -37,14 +37,17 @@ export class StoreRendezvous implements Rendezvous {
   #isLost = false;
   /** Settles when this host is cut off in a round: the others may yet come within reach again. */
   #cut = Promise.withResolvers<RoundEnd>();
-  /** Of the round that this host takes part in. */
+  /** Whether another round may follow the one that this host takes part in. */
   #canRestart = false;
   /** Whether the user knows what is waited for. */
   #isTold = false;
   #leader: string | undefined;
   #epoch = -1;
   #isBeating = false;
-  /** Since the store last answered: a host that was halted itself has not been cut off. */
+  /**
+   * Beats since the store last answered. They are counted, and not time, since a host that was halted itself
+   * has not been cut off.
+   */
   #beatsWithoutAnswer = 0;
   /** What this host said of a round, until the store has it. */
   #unheard: RoundEnd | undefined;

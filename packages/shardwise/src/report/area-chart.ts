@@ -7,7 +7,7 @@ export interface AreaLayer {
   readonly name: string;
   /** A CSS colour. */
   readonly colour: string;
-  /** By step. */
+  /** A value for each step. */
   readonly values: readonly number[];
 }
 
@@ -15,10 +15,10 @@ export interface AreaChartOptions {
   readonly size: ChartSize;
   readonly label: string;
   readonly steps: readonly number[];
-  /** From the bottom up. */
+  /** The layers from the bottom up. */
   readonly layers: readonly AreaLayer[];
   readonly format: (value: number) => string;
-  /** Of the value axis, such as `ms`. */
+  /** The unit of the value axis, such as `ms`. */
   readonly unit: string;
 }
 

@@ -133,7 +133,7 @@ function memoryKindsCard(
   return { title: 'What the memory of a rank holds', wide: false, legend: filled, chart };
 }
 
-/** Of a chart's axis. */
+/** The unit of a chart's axis, and its bytes. */
 function unitOf(mostBytes: number): readonly [unit: string, unitBytes: number] {
   return mostBytes >= 2 ** 30 ? ['GiB', 2 ** 30] : ['MiB', 2 ** 20];
 }

@@ -57,7 +57,7 @@ ${grid.join('')}${ticks.join('')}
 </svg>`;
 }
 
-/** For an attribute in single quotes, where the many double quotes stay short. */
+/** JSON for an attribute in single quotes, in which the many double quotes stay short. */
 function hoverJson({ series, points }: HoverData): string {
   const rows = points.map(({ x, heading, values }) => [x, heading, values]);
   return JSON.stringify({ series, rows }).replaceAll(/[&<']/g, escapeHtml);

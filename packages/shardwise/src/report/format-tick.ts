@@ -1,4 +1,4 @@
-/** As short as a round number can be written: `0`, `2.5`, `15k`, `3e-4`, `200 MiB`. */
+/** Writes a round number as short as possible: `0`, `2.5`, `15k`, `3e-4`, `200 MiB`. */
 export function formatTick(value: number, unit: string): string {
   if (value === 0) return '0';
   return unit === '' ? compact(value) : `${compact(value)} ${unit}`;

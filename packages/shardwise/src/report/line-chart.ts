@@ -7,7 +7,7 @@ export interface LineSeries {
   readonly name: string;
   /** A CSS colour. */
   readonly colour: string;
-  /** By step; undefined where a step has no value. */
+  /** A value for each step; undefined where a step has none. */
   readonly values: readonly (number | undefined)[];
   readonly dots?: boolean;
   /** A faint line under it and a smoothed one on top. */
@@ -20,7 +20,7 @@ export interface LineChartOptions {
   readonly steps: readonly number[];
   readonly series: readonly LineSeries[];
   readonly format: (value: number) => string;
-  /** Of the value axis, such as `MiB`. */
+  /** The unit of the value axis, such as `MiB`. */
   readonly unit: string;
   /** Start the value axis at zero. */
   readonly fromZero: boolean;

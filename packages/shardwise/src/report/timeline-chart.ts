@@ -67,7 +67,10 @@ function box(
   return `<rect class="box" style="fill:${categoryColours[category]}" x="${pixel(left)}" y="${y}" width="${pixel(right - left)}" height="${LANE}" rx="1.5" data-tip="${escapeHtml(tip.join('\n'))}"/>`;
 }
 
-/** Of the steps that all ranks recorded, the one closest to the usual; none without any. */
+/**
+ * The timelines of the step whose duration is closest to the usual one, of those that all ranks recorded;
+ * none where there is no such step.
+ */
 export function representativeStep(
   timelines: readonly Timeline[],
   worldSize: number,

@@ -27,7 +27,7 @@ export function appendStep(history: History, summary: StepSummary): History {
   return { points: halved, stride: stride * 2 };
 }
 
-/** Without the points that reach to `step` or beyond it. */
+/** The history without the points that reach to `step` or beyond it. */
 export function dropFrom({ points, stride }: History, step: number): History {
   return { points: points.filter((point) => point.step < step), stride };
 }

@@ -13,7 +13,7 @@ export interface StepReport {
   readonly learningRate?: number | undefined;
   /** Under names of the script's choice. */
   readonly metrics?: NamedMetrics | undefined;
-  /** Of this rank alone. */
+  /** Tokens of this rank alone. */
   readonly tokens?: number | undefined;
   /** Milliseconds since the epoch, as all points in time here. */
   readonly endMs: number;
@@ -24,7 +24,7 @@ export interface StepReport {
   readonly dataMs: number;
   /** Collecting graphs, planning and compiling. */
   readonly graphMs: number;
-  /** In the rank's arena; absent where the device does not count. */
+  /** Bytes in the rank's arena; absent where the device does not count them. */
   readonly memoryBytes?: number | undefined;
   /** What the model and its optimizer keep of it, where the loop says so. */
   readonly memory?: MemoryUse | undefined;
@@ -159,7 +159,7 @@ const rankMessage = z.discriminatedUnion('kind', [
   }),
 ]);
 
-/** Undefined for anything that no rank of this version sends. */
+/** The message that a value is; undefined for anything that no rank of this version sends. */
 export function parseRankMessage(value: unknown): RankMessage | undefined {
   const parsed = rankMessage.safeParse(value);
   return parsed.success ? parsed.data : undefined;

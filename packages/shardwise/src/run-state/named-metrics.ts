@@ -7,7 +7,7 @@ export const MAX_METRICS = 64;
 /** It begins with a letter or a digit, and is one line. */
 export const METRIC_NAME: RegExp = /^[\p{L}\p{N}][\p{L}\p{M}\p{N} ._/:@%+()#-]{0,63}$/u;
 
-/** Undefined where it is not there: names such as `constructor` are as good as others. */
+/** The figure of that name; undefined where there is none, also for names such as `constructor`. */
 export function figureOf(metrics: NamedMetrics | undefined, name: string): number | undefined {
   return metrics !== undefined && Object.hasOwn(metrics, name) ? metrics[name] : undefined;
 }

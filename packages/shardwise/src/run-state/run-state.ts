@@ -6,7 +6,7 @@ import { summarize, type StepSummary } from './summary.ts';
 
 /** What is known of a run before it starts. */
 export interface RunHead {
-  /** As the user would type it again. */
+  /** The command as the user would type it again. */
   readonly command: string;
   readonly script: string;
   readonly runDirectory: string;
@@ -31,20 +31,20 @@ export interface RunState {
   /** The last step that every rank has reported. */
   readonly latest: StepSummary | undefined;
   readonly history: History;
-  /** By name, in the order in which they came: what was reported last. */
+  /** The last reported figure of each metric, by name, in the order in which the names came. */
   readonly metrics: NamedMetrics;
-  /** Of the last steps, heavier the later; milliseconds and tokens of one step. */
+  /** Averages over the last steps, in which later ones weigh more: milliseconds and tokens of one step. */
   readonly recent: { readonly stepMs: number; readonly tokens: number } | undefined;
   readonly processBytes: number | undefined;
   readonly facts: Readonly<Record<string, Fact>>;
   readonly checkpoint: { readonly step: number; readonly directory: string } | undefined;
   readonly stopping: boolean;
   readonly restarts: readonly Restart[];
-  /** By rank; undefined while it runs. */
+  /** The exit code of each rank; undefined while it runs. */
   readonly exitCodes: readonly (number | undefined)[];
   /** Steps of which some rank has recorded what it did when. */
   readonly timelines: readonly Timeline[];
-  /** By step, the reports of steps that other ranks have yet to report. */
+  /** The reports of each step that other ranks have yet to report. */
   readonly pending: ReadonlyMap<number, readonly StepReport[]>;
 }
 
@@ -151,7 +151,7 @@ function smooth({ recent, history }: RunState, latest: StepSummary): RunState['r
   };
 }
 
-/** Undefined while unknown. */
+/** Tokens per second over the last steps; undefined as long as it is not known. */
 export function tokensPerSecond({ recent }: RunState): number | undefined {
   if (recent === undefined || recent.tokens === 0 || recent.stepMs === 0) return undefined;
   return (recent.tokens / recent.stepMs) * 1000;

@@ -12,20 +12,20 @@ export interface StepSummary {
   readonly loss: number | undefined;
   readonly validationLoss: number | undefined;
   readonly learningRate: number | undefined;
-  /** By name; a name that no rank has reported is not there. */
+  /** The figures of the metrics that a rank has reported, by name. */
   readonly metrics: NamedMetrics;
-  /** Of all ranks. */
+  /** Tokens of all ranks. */
   readonly tokens: number;
-  /** Of the slowest rank. */
+  /** Milliseconds of the slowest rank. */
   readonly stepMs: number;
   /** Means over ranks. */
   readonly computeMs: number;
   readonly communicationMs: number;
   readonly dataMs: number;
   readonly graphMs: number;
-  /** By rank. */
+  /** Bytes of memory of each rank. */
   readonly memoryBytes: readonly (number | undefined)[];
-  /** Of the lowest rank that says what its memory holds. */
+  /** What the memory of a rank holds: the lowest rank that says so. */
   readonly memory?: MemoryUse;
 }
 

@@ -20,7 +20,7 @@ interface Span {
 const LABEL_COLUMNS = 9;
 const MAX_COLUMNS = 100;
 const GAP: Span = { text: '  ' };
-/** Of a metric's course; rows that all metrics take at most. */
+/** Columns that the course of a metric takes, and the most rows that all metrics take. */
 const METRIC_COLUMNS = 10;
 const METRIC_ROWS = 3;
 /** `  and 12 more` */

@@ -4,7 +4,7 @@ import { plainLine } from './plain-line.ts';
 import { namedLine, stoppingNotice, type OutputStream, type RunOutput } from './run-output.ts';
 import type { TerminalStream } from './screen.ts';
 
-/** Between lines of steps; the first and the last step always get one. */
+/** The least time between two lines of steps; the first and the last step always have a line. */
 const INTERVAL_MS = 1000;
 
 /** One line a second for files and logs: no escape codes. */

@@ -1,6 +1,6 @@
 import type { RunState } from '../run-state/run-state.ts';
 
-/** Where a rank wrote a line. */
+/** The stream to which a rank wrote a line. */
 export type OutputStream = 'stdout' | 'stderr';
 
 /** What the launcher tells its user, however that is shown. */
@@ -15,7 +15,7 @@ export interface RunOutput {
   end(): void;
 }
 
-/** Once the user has asked for an end. */
+/** The notice once the user has asked for an end. */
 export const stoppingNotice = 'Stopping after this step; press Ctrl-C again to stop at once.';
 
 /** Rank 0 speaks for the run; the others are named. */

@@ -33,7 +33,7 @@ export type OnnxOp = Exclude<
   | 'rmsNormWeightGrad'
 >;
 
-/** From an op to the nodes that compute it. An op without an entry does not compile. */
+/** The nodes that compute each op. An op without an entry does not compile. */
 const lowerings: Lowerings<OnnxOp> = {
   ...leaves,
   ...elementwise,

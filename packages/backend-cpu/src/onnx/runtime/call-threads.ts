@@ -4,7 +4,7 @@ import koffi from 'koffi';
 /** What matrix products keep on the stack takes some 100 KiB; koffi gives 128 KiB by default. */
 const STACK_BYTES = 4 << 20;
 const ENOUGH_STACK_BYTES = 1 << 20;
-/** Of Node, where the environment does not say otherwise. */
+/** Threads of Node's pool, unless the environment says otherwise. */
 const DEFAULT_POOL_THREADS = 4;
 
 /** Sets the size of the stacks of native calls. To be called before this thread loads a library. */
@@ -24,8 +24,8 @@ export function callThreads(): boolean {
 }
 
 /**
- * All threads of a process share the pool. Where it is smaller than their number, the calls of one
- * would wait for those of another, and it is better to run them in place.
+ * Whether each thread of the process finds a free thread in the pool that they share. Where it is smaller
+ * than their number, the calls of one would wait for those of another, and it is better to run them in place.
  */
 function poolHasRoom(): boolean {
   const threads = Number(process.env['UV_THREADPOOL_SIZE'] ?? DEFAULT_POOL_THREADS);

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { BackendError } from '@shardwise/core/spec';
 
-/** By platform and architecture of Node: what the package of its name holds. */
+/** The library that the package of each platform and architecture of Node holds. */
 const libraries: Readonly<Record<string, string>> = {
   'linux-x64': 'libonnxruntime.so.1',
   'linux-arm64': 'libonnxruntime.so.1',

@@ -61,8 +61,8 @@ export class Session {
   }
 
   /**
-   * As `run`, on another thread where this platform and process let it; until the promise settles,
-   * the session, its tensors and their memory must stay.
+   * Does what `run` does, on another thread where this platform and process let it; until the promise
+   * settles, the session, its tensors and their memory must stay.
    */
   runOverlapped(inputs: Values, outputs: Values, describe: () => string): Promise<void> {
     const { functions, check, canOverlap } = runtime();

@@ -11,9 +11,9 @@ const VECTOR_BYTES = 16;
 export interface Columns {
   /** How many vectors they are. */
   readonly vectors: number;
-  /** Of the first of their elements in a value [outer, size, inner], in bytes from the value's start. */
+  /** The first of the columns' elements in a value [outer, size, inner], in bytes from the value's start. */
   readonly start: Address;
-  /** Of their element in a value [outer, inner]. */
+  /** The columns' element in a value [outer, inner], in bytes from the value's start. */
   readonly place: Address;
   readonly load: (address: Code<'i32'>, vector: number) => Vector;
   readonly store: (address: Code<'i32'>, value: Code<'v128'>, vector: number) => void;
@@ -26,7 +26,7 @@ export interface Columns {
 export class DimWriter {
   readonly fn: FunctionBuilder;
   readonly size: Local<'i32'>;
-  /** From one element of a column to the next. */
+  /** Bytes from one element of a column to the next. */
   readonly strideBytes: Local<'i32'>;
   readonly #outer: Local<'i32'>;
   readonly #inner: Local<'i32'>;

@@ -35,7 +35,7 @@ export interface LoopNode extends NodeBase {
 
 /** A box of a moved value: what it is copied from, and where it starts in each dim. */
 export interface MovedPart {
-  /** Of the input's memory. */
+  /** The view of the input's memory. */
   readonly source: View;
   readonly starts: readonly number[];
 }
@@ -69,7 +69,7 @@ export class KernelGraph {
   /** Value -> node that is to store it. */
   readonly stores: Map<number, number> = new Map();
   readonly #program: KernelProgram;
-  /** By value, how often it is read or asked for. */
+  /** How often each value is read or asked for. */
   readonly #uses = new Map<number, number>();
   readonly #references = new Map<number, Reference>();
   /** Values that are moved when something needs them in memory, by other views of the same elements. */

@@ -16,7 +16,10 @@ export interface IndexKernel extends RowKernel {
   readonly makesZeros: boolean;
 }
 
-/** Undefined for an instruction that is none. `inputs` are x, indices and perhaps a source. */
+/**
+ * The kernel of an instruction that reads indices; undefined for other instructions. `inputs` are x, indices
+ * and perhaps a source.
+ */
 export function indexKernel(
   instruction: Instruction,
   inputs: readonly ValueType[],

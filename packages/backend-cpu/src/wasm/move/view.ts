@@ -28,7 +28,7 @@ export function permutedView({ elementOffset, dims }: View, order: readonly numb
   return { elementOffset, dims: order.map((dim) => dims[dim] ?? { size: 1, stride: 0 }) };
 }
 
-/** Of each dim, `shape` elements from `starts` on. */
+/** The view of `shape` elements from `starts` on in each dim. */
 export function slicedView(view: View, starts: readonly number[], shape: Shape): View {
   return {
     elementOffset: view.dims.reduce(

@@ -17,16 +17,16 @@ export interface RowKernel {
   readonly build: () => FunctionBuilder;
   /** Which gradient of which norm it is: those of one norm can be made in one pass. */
   readonly gradient?: NormGradient;
-  /** Of a kernel that returns the place of the first index that is out of range, or -1. */
+  /** The indices of a kernel that returns the place of the first one that is out of range, or -1. */
   readonly indices?: IndexRange;
 }
 
 /** Which indices a kernel reads. */
 export interface IndexRange {
   readonly op: string;
-  /** Those from 0 to `size` - 1 are in range. */
+  /** Indices from 0 to `size` - 1 are in range. */
   readonly size: number;
-  /** Where they stand among the kernel's inputs. */
+  /** The place of the indices among the kernel's inputs. */
   readonly input: number;
 }
 

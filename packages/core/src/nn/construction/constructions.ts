@@ -77,7 +77,7 @@ class Constructions {
     });
   }
 
-  /** Made by the innermost that is running. */
+  /** Notes that the innermost constructor that is running has made `object`. */
   #add(object: object): void {
     const outer = this.#running.at(-1);
     if (outer === undefined) return;
@@ -148,5 +148,5 @@ function tryMembersOf(object: object, membersOf: MembersOf): readonly object[] {
   }
 }
 
-/** Of this thread. */
+/** The constructors that run in this thread. */
 export const constructions: Constructions = new Constructions();

@@ -7,9 +7,9 @@ const tellingFrames = 4;
 
 /** One call of a constructor, as the stack shows it. */
 export interface ConstructorCall {
-  /** Of the class that is constructed. */
+  /** The frame of the constructor of the class that is constructed. */
   readonly constructorFrame: CallFrame;
-  /** Where it was called: unchanged for as long as it runs. */
+  /** The frames from which it was called, which stay the same as long as it runs. */
   readonly callers: readonly CallFrame[];
 }
 

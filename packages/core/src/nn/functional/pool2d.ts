@@ -14,7 +14,7 @@ import { composed } from '../../realize/small-values.ts';
 export interface PoolOptions {
   /** Default: the kernel, so that windows do not overlap. */
   readonly stride?: Size2d;
-  /** On each side, at most half the kernel; default 0. */
+  /** Padding on each side, at most half the kernel; default 0. */
   readonly padding?: Size2d;
 }
 

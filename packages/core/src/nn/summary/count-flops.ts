@@ -20,7 +20,7 @@ export function flopsOf(node: Node): number {
   return 0;
 }
 
-/** Of all that `roots` are computed from and that was made after `olderId`. */
+/** The nodes that `roots` are computed from and that were made after `olderId`. */
 export function nodesSince(roots: Iterable<Node>, olderId: number): ReadonlySet<Node> {
   const seen = new Set<Node>();
   for (const root of roots) if (root.id > olderId) seen.add(root);

@@ -1,6 +1,6 @@
 /** A module and all below it. */
 export interface ModuleSummary {
-  /** In the model, as in the names of parameters; '' for the model. */
+  /** The module's path in the model, as in the names of parameters; '' for the model. */
   readonly path: string;
   /** The name of its class. */
   readonly type: string;
@@ -10,7 +10,7 @@ export interface ModuleSummary {
   readonly calls: number;
   /** Elements. What modules share counts in each of them, and once in the model. */
   readonly parameters: number;
-  /** Of all its forward passes. */
+  /** Floating-point operations of all its forward passes. */
   readonly flops: number;
 }
 

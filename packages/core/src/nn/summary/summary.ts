@@ -66,7 +66,7 @@ function countElements(module: Module): number {
   return module.parameters().reduce((sum, { numel }) => sum + numel, 0);
 }
 
-/** Of a list that is not called itself: its members' operations. */
+/** The operations of the members of a list, which is not called itself. */
 function flopsBelow(
   module: Module,
   calls: ReadonlyMap<Module, readonly ModuleCall[]>,
@@ -132,7 +132,7 @@ function requireWholeModel(model: unknown): asserts model is Module {
   );
 }
 
-/** Of tensors, and of those in lists and records. */
+/** Tensors, and those in lists and records, with their names. */
 function tensorsIn(value: unknown): readonly Named<Tensor>[] {
   if (value instanceof Tensor) return [['', value]];
   if (typeof value !== 'object' || value === null) return [];

@@ -13,7 +13,7 @@ export interface ScriptImport {
   readonly specifier: string;
   /** The file that it names; undefined for a package. */
   readonly path: string | undefined;
-  /** Of the specifier in the source. */
+  /** The offset of the specifier in the source. */
   readonly offset: number;
 }
 
@@ -62,7 +62,7 @@ function pathOf(specifier: string, importer: string): string | undefined {
     : undefined;
 }
 
-/** Undefined for what holds no code. */
+/** The source of a file; undefined for files that hold no code. */
 async function readSource(path: string): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found?.isFile() !== true || found.size > MAX_BYTES || !CODE.test(path)) return undefined;

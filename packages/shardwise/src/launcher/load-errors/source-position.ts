@@ -26,7 +26,7 @@ export function positionAtHead(text: string): SourcePosition | undefined {
   return { path, line: Number(line), column: indent.length + 1, text: found };
 }
 
-/** Where `offset` of a file's text is. */
+/** The line and column of an offset in a file's text. */
 export function positionAt(path: string, source: string, offset: number): SourcePosition {
   const before = source.slice(0, offset).split('\n');
   const line = before.length;

@@ -6,9 +6,9 @@ export interface ErrorData {
   readonly name: string;
   readonly message: string;
   readonly stack: string;
-  /** Of Node's errors as well. */
+  /** The code of a ShardwiseError, and of Node's errors. */
   readonly code?: string | undefined;
-  /** Of a ShardwiseError. */
+  /** The fields of a ShardwiseError. */
   readonly fields?: Readonly<Record<string, unknown>> | undefined;
   readonly cause?: ErrorData | undefined;
 }

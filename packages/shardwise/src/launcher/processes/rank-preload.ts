@@ -9,7 +9,7 @@ import { isRankProcess, type FromProcess } from './process-message.ts';
 
 /** What is left of a launcher whose rank goes on. */
 const ORPHANED = 1;
-/** As Node does itself. */
+/** The exit code that Node gives a process that fails. */
 const FAILED = 1;
 
 if (isMainThread && process.env[launcherVariable] !== undefined) {

@@ -10,7 +10,7 @@ import { decodeError } from './error-data.ts';
 import type { ToProcess } from './process-message.ts';
 import { watchStopped } from './watch-stopped.ts';
 
-/** As long as a host of which nothing is heard. */
+/** A stopped process counts as lost after so long, as a host does of which nothing is heard. */
 const STOPPED_MS = 1500;
 /** Ranks of other hosts, which hear no reason from here, learn it from its silence, not from its end. */
 const ENDED_AFTER_MS = 1000;
@@ -59,7 +59,7 @@ export class RankProcess implements RankHandle {
     return signal === null ? undefined : `its process was ended by ${signal}`;
   }
 
-  /** With the processes that it has started. */
+  /** Kills the rank with the processes that it has started. */
   #kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
@@ -132,7 +132,7 @@ interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** As a shell says it: 128 + the signal's number. */
+/** The exit code of a process; where a signal ended it, 128 + the signal's number, as shells have it. */
 function exitCodeOf({ code, signal }: Exit): number {
   if (code !== null) return code;
   return signal === null ? 1 : 128 + constants.signals[signal];

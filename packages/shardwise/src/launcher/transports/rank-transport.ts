@@ -7,6 +7,6 @@ export interface RankTransport {
   readonly way: JoinWay;
   /** Makes every pending and future call in memory of this host fail, with `rank` as the culprit. */
   abort(rank: number | undefined, reason: string): void;
-  /** Once the ranks have ended. */
+  /** To be called once the ranks have ended. */
   close(): void;
 }

@@ -6,7 +6,7 @@ import { addressTowards } from '../../rendezvous/node-address.ts';
 import { joinTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
-/** By TCP, where another launcher has started the ranks: rank 0 serves their store. */
+/** Joins ranks that another launcher has started, by TCP: rank 0 serves their store. */
 export async function joinByEnvironment(
   launch: RankLaunch,
   environment: NodeJS.ProcessEnv,

@@ -6,7 +6,7 @@ import type { JoinedRank } from './joined-rank.ts';
 export interface TcpPlace {
   readonly rank: number;
   readonly size: number;
-  /** With which ranks to connect. Default: all. */
+  /** The ranks to connect with. Default: all. */
   readonly peers?: readonly number[];
 }
 

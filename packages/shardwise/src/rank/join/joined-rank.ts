@@ -3,13 +3,16 @@ import type { ProcessGroup } from '@shardwise/core';
 
 /** A rank that has joined its world. */
 export interface JoinedRank {
-  /** All ranks. */
+  /** The group of all ranks. */
   readonly group: ProcessGroup;
-  /** Memory for this rank's tensors that other ranks reach without a copy; undefined: there is none. */
+  /**
+   * Memory for this rank's tensors that other ranks reach without a copy; undefined where there is no such
+   * memory.
+   */
   readonly arena: (MemoryRegion & { readonly memory: ThreadsWorld['memory'] }) | undefined;
 }
 
-/** Of ranks that share memory. */
+/** A rank that shares memory with the others. */
 export interface SharedMemoryRank extends JoinedRank {
   readonly group: SharedMemoryGroup;
 }

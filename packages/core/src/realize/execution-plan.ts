@@ -20,7 +20,7 @@ import {
 } from './values.ts';
 
 /** How to run one structure of graph; made once, run at every step. */
-export interface Plan extends Numbering {
+export interface ExecutionPlan extends Numbering {
   readonly memory: MemoryMap;
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
@@ -28,7 +28,10 @@ export interface Plan extends Numbering {
 
 /** What a new plan is made for. */
 export interface PlanRequest {
-  /** By constant: 1 where its number has changed between two runs, so that the plan takes it as an input. */
+  /**
+   * For each constant 1 where its number has changed between two runs, so that the plan takes it as an input,
+   * else 0.
+   */
   readonly varying: Uint8Array;
   /** Compiles a program, or finds it compiled. */
   readonly compile: (program: Program) => Promise<Executable>;
@@ -37,7 +40,7 @@ export interface PlanRequest {
 /** A program cannot be compiled. */
 export class PlanFailure extends Error {
   readonly numbering: Numbering;
-  /** Of those that the program would have computed, the ones that the cause is about. */
+  /** The values of the program that the cause is about. */
   readonly values: readonly number[];
 
   constructor(numbering: Numbering, values: readonly number[], cause: unknown) {
@@ -53,7 +56,7 @@ export async function makePlan(
   roots: readonly Node[],
   backend: Backend,
   { varying, compile }: PlanRequest,
-): Promise<Plan> {
+): Promise<ExecutionPlan> {
   const numbering = numberValues(expand(subgraph, roots, backend.limits, varying));
   const { graph } = numbering;
   const sources = new Sources(graph);
@@ -180,7 +183,7 @@ async function computeStep(
   };
 }
 
-/** Of the values of a program, those that an error is about: one, where it says which instruction. */
+/** The values of a program that an error is about: one where the error names the instruction, else all. */
 export function failedValues(members: readonly number[], error: unknown): readonly number[] {
   const instruction = ShardwiseError.isInstance(error) ? error.fields['instruction'] : undefined;
   const value = typeof instruction === 'number' ? members[instruction] : undefined;
