@@ -25,7 +25,7 @@ const tokens = 16;
 interface World {
   readonly name: string;
   readonly group: () => ProcessGroup;
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
 }
 
 const worlds: readonly World[] = [

@@ -6,7 +6,7 @@ import { largeWorkload } from './workload.ts';
 
 // One rank of one contestant of the strategies benchmark.
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   ddp: () => ddp(),
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),

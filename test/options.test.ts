@@ -8,7 +8,7 @@ import { repository } from './support/documents.ts';
 const packages = ['core', 'collectives', 'strategies', 'backend-cpu', 'shardwise'] as const;
 
 /** Options that no user writes: what makes them is in the same package, and type-checked. */
-const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'PartitionedParameterOptions']);
+const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
 
 function exportedOptions(name: string): string[] {
   const indexes = globSync(`packages/${name}/src/{index,node}.ts`, { cwd: repository });

@@ -1,5 +1,5 @@
 import { AdamW, fromData, functional, manualSeed } from 'shardwise';
-import { DistributedDataParallel } from '@shardwise/strategies';
+import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { GPT } from '../../examples/gpt/model.ts';
@@ -63,7 +63,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof learned
     heads: 2,
     channels: 32,
   });
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const optimizer = new AdamW(model.parameters(), { lr: 1e-2, betas: [0.9, 0.95] });
   const random = randomNumbers(context.rank);
   const losses: number[] = [];

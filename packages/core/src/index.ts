@@ -2,21 +2,30 @@ export * from './spec/index.ts';
 export { Tensor, type DivideOptions, type MatmulOptions, type Operand } from './tensor/tensor.ts';
 export type { RoundingMode } from './tensor/arithmetic.ts';
 export type { ReduceOptions, VarianceOptions } from './tensor/reductions.ts';
-export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
-export { indicesInRange } from './tensor/indices-in-range.ts';
-export { takeExtent } from './tensor/take-extent.ts';
 export {
-  type Block,
-  blockOf,
-  blockShape,
+  boxOf,
+  boxShape,
+  type Chunk,
+  chunkRange,
+  chunksOf,
   type DimRange,
-  type Extent,
-  extentOfBlocks,
-  extentOfWhole,
-  partOfExtent,
-  type Region,
-  sameBlock,
-} from './tensor/extent.ts';
+  dimRanges,
+  localShape,
+  type PlaceOf,
+  sameBox,
+  wholeChunk,
+} from './layout/chunks.ts';
+export { commonRuns, type CommonRun } from './layout/common-runs.ts';
+export { takeChunks } from './layout/take-chunks.ts';
+export {
+  axesOfLayout,
+  formatLayout,
+  joinLayouts,
+  replicated,
+  shardedAxes,
+  unsharded,
+} from './layout/layout.ts';
+export { indicesInRange } from './tensor/indices-in-range.ts';
 export { type AfterBackward, queueAfterBackward, TensorHandle } from './tensor/handle.ts';
 export {
   Gradient,
@@ -44,7 +53,7 @@ export { synchronously } from './ambient.ts';
 export { userLine } from './graph/call-site.ts';
 export { activationBytes } from './autograd/activation-bytes.ts';
 export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
-export { setRank, currentSession, type Rank } from './rank.ts';
+export { setRank, currentSession, ownPlace, type Rank } from './rank.ts';
 export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
 export { statistics, subscribe, type Statistics, type TimelineEvent } from './timeline.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';

@@ -15,9 +15,13 @@ import {
   type ParamGroup,
   SGD,
   setRank,
+  type Backend,
+  LineMesh,
+  type ProcessGroup,
   type Tensor,
 } from '@shardwise/core';
-import { OffloadedOptimizer, PartitionedParameter } from '@shardwise/strategies';
+import { singleGroup } from '@shardwise/collectives';
+import { OffloadedOptimizer, LayerParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/export-model.ts';
 import { type Checkpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -41,8 +45,12 @@ class Untied extends Module {
 }
 
 let directory = '';
-beforeAll(async () => setRank({ device: await cpu() }));
+let device: Backend;
+beforeAll(async () => {
+  device = await cpu();
+});
 beforeEach(async () => {
+  setRank({ device });
   directory = await mkdtemp(join(tmpdir(), 'shardwise-load-'));
 });
 
@@ -141,19 +149,30 @@ class Scaled extends Module {
   readonly scale = new Parameter(Float32Array.of(1), [1]);
 }
 
+/** A group of two ranks, as one of them sees it that does not communicate. */
+function oneOfTwo(rank: number): ProcessGroup {
+  return new Proxy(singleGroup(), {
+    get: (group, key): unknown => {
+      if (key === 'rank') return rank;
+      return key === 'size' ? 2 : Reflect.get(group, key);
+    },
+  });
+}
+
 /** One of two parts of a fused projection [6, 2]: rows of three sections, or columns of two. */
 class FusedPart extends Module {
-  readonly weight: PartitionedParameter;
+  readonly weight: LayerParameter;
 
   constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
     super();
     const [rows, columns] = wholeShape;
-    this.weight = new PartitionedParameter(new Float32Array((rows * columns) / 2), {
-      partition: { dim, sections: dim === 0 ? [2, 2, 2] : [wholeShape[1]] },
+    setRank({ device, mesh: new LineMesh('tp', oneOfTwo(part)) });
+    this.weight = new LayerParameter(new Float32Array((rows * columns) / 2), {
       wholeShape,
-      axis: 'tp',
-      size: 2,
-      index: part,
+      layout:
+        dim === 0
+          ? { dims: [['tp'], []], partial: [], sections: { tp: [2, 2, 2] } }
+          : { dims: [[], ['tp']], partial: [] },
       dtype: 'f32',
       requiresGrad: true,
     });
@@ -178,22 +197,24 @@ describe('loadModel of a part of a parameter', () => {
     [1, 0, [0, 2, 4, 6, 8, 10]],
     [1, 1, [1, 3, 5, 7, 9, 11]],
   ] as const)('along dim %i reads what part %i has', async (dim, part, expected) => {
+    const checkpoint = await savedFused();
     const model = new FusedPart(dim, part);
-    await loadModel(await savedFused(), model);
+    await loadModel(checkpoint, model);
     expect(await numbers(model.weight.part)).toEqual(expected);
   });
 
   it('is refused with both shapes where the whole has another one', async () => {
     const checkpoint = await savedFused();
+    const moments = await savedMoments();
     // The part has as many elements as a part of what is stored.
     const model = new FusedPart(1, 0, [2, 6]);
     await expect(loadModel(checkpoint, model)).rejects.toThrow(CheckpointError);
     await expect(loadModel(checkpoint, model)).rejects.toThrow(
       /weight \(shape \[6, 2\], not \[2, 6\]\)/,
     );
-    await expect(
-      loadOptimizer(await savedMoments(), model, new AdamW(model.parameters())),
-    ).rejects.toThrow(/weight\.exp_avg \(shape \[6, 2\], not \[2, 6\]\)/);
+    await expect(loadOptimizer(moments, model, new AdamW(model.parameters()))).rejects.toThrow(
+      /weight\.exp_avg \(shape \[6, 2\], not \[2, 6\]\)/,
+    );
   });
 
   async function savedMoments(): Promise<Checkpoint> {

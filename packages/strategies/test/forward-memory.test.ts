@@ -42,7 +42,7 @@ class Layers extends Module {
   }
 }
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
   'ZeRO-3': () => zero({ stage: 3 }),

@@ -39,7 +39,7 @@ class Net extends Module {
   }
 }
 
-const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy>> = {
   ddp: (mixedPrecision) => ddp({ mixedPrecision }),
   'zero-1': (mixedPrecision) => zero({ stage: 1, mixedPrecision }),
   'zero-2': (mixedPrecision) => zero({ stage: 2, mixedPrecision }),

@@ -17,18 +17,18 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
+  OffloadedOptimizer,
+  ZeroRedundancyOptimizer,
+  collectivesOf,
   colwiseParallel,
   constructSharded,
   dataParallel,
   ddp,
-  DistributedDataParallel,
   fsdp,
-  OffloadedOptimizer,
   parallelize,
   powerSgdHook,
   tensorParallel,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -37,7 +37,7 @@ beforeAll(async () => {
   setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
 });
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
   'zero-3': () => zero({ stage: 3 }),
@@ -46,7 +46,7 @@ const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   dataParallel: () => dataParallel(),
 };
 const names = Object.keys(strategies);
-const strategyOf = (name: string): Strategy<Module> => strategies[name]?.() ?? fsdp();
+const strategyOf = (name: string): Strategy => strategies[name]?.() ?? fsdp();
 
 /** Holds a list, which has no forward pass. */
 class Holder extends Module {
@@ -94,7 +94,7 @@ describe('a model that was constructed in parts', () => {
 describe('a model that takes a strategy again', () => {
   it('is one whose averaging was taken off', async () => {
     const model = new Sequential(new Linear(2, 2));
-    const first = await DistributedDataParallel.create(model);
+    const first = await parallelize(model, ddp());
     const parallel = await parallelize(first.detach(), fsdp());
     expect(parallel.module).toBe(model);
   });
@@ -199,9 +199,8 @@ describe('a number of ranks to reshard to', () => {
     { name: '0.weight', shape: [8, 8], dtype: 'f32', requiresGrad: true },
   ];
   const planned = (reshardAfterForward: number | boolean): string[] =>
-    fsdp({ reshardAfterForward })
-      .plan(parameters, [{ name: 'dp', size: 4 }])
-      .collectives.filter(({ when }) => when === 'backward')
+    collectivesOf(fsdp({ reshardAfterForward }).plan({ parameters }, [{ name: 'dp', size: 4 }]))
+      .filter(({ when }) => when === 'backward')
       .map(({ operation, axis }) => `${operation} ${axis}`);
 
   it('has backward collect within groups of that size', () => {

@@ -39,7 +39,7 @@ beforeEach(async () => {
 const styles = { '0': colwiseParallel() };
 
 /** Those that put other parameters into a model. */
-const replacing: Readonly<Record<string, () => Strategy<Module>>> = {
+const replacing: Readonly<Record<string, () => Strategy>> = {
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
   'zero-3': () => zero({ stage: 3 }),

@@ -66,7 +66,7 @@ describe('styles that a model does not fit', () => {
 });
 
 describe('a model that was cut before', () => {
-  const first: Readonly<Record<string, () => Strategy<Module>>> = {
+  const first: Readonly<Record<string, () => Strategy>> = {
     fsdp: () => fsdp(),
     'tensor parallelism': () => tensorParallel(tiedStyles),
     'tensor parallelism and DDP': () => compose(tensorParallel(tiedStyles), ddp()),

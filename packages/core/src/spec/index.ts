@@ -4,6 +4,7 @@ export * from './backend.ts';
 export * from './process-group.ts';
 export * from './store.ts';
 export * from './transport.ts';
+export * from './layout.ts';
 export * from './mesh.ts';
 export * from './strategy.ts';
 export * from './sampler.ts';

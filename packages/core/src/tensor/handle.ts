@@ -15,11 +15,12 @@ import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
+import { replicated, shardedAxes } from '../layout/layout.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
-import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
@@ -112,9 +113,21 @@ export class TensorHandle {
     return elementCount(this.shape);
   }
 
+  /** What part it is of the tensor that the ranks have together. */
+  get layout(): Layout {
+    const { varyingOver } = this;
+    const whole = replicated(this.wholeShape);
+    return varyingOver.length === 0 ? whole : { ...whole, varying: varyingOver };
+  }
+
+  /** Of the tensor that the ranks have together: its own, but for a part. */
+  get wholeShape(): Shape {
+    return this.contents.shape;
+  }
+
   /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
   get shardedOver(): readonly string[] {
-    return [];
+    return shardedAxes(this.layout);
   }
 
   /** Mesh axes whose ranks each have a value of their own of this tensor. */
@@ -129,11 +142,6 @@ export class TensorHandle {
   markVarying(axes: readonly string[]): this {
     this.#varyingOver = axes;
     return this;
-  }
-
-  /** Where its contents lie in the whole tensor: all of it, but for a part. */
-  get extent(): Extent {
-    return extentOfWhole(this.contents.shape);
   }
 
   get requiresGrad(): boolean {

@@ -1,6 +1,7 @@
 import {
   checkOptions,
   dtypes,
+  elementCount,
   option,
   type OptionRules,
   type ParameterPlan,
@@ -51,11 +52,19 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
     parameterBytes: bytes.parameter,
     gradientBytes: bytes.gradient,
     optimizerBytes: bytes.optimizer,
-    bufferBytes: plan.bufferBytes ?? null,
+    bufferBytes: bufferBytesOf(plan),
     activationBytes: options.activationBytes ?? null,
     statesBytes,
     formula: statesFormula(plan, (parameter) => elementBytes(parameter, plan, options)),
   };
+}
+
+function bufferBytesOf({ buffers }: Plan): number | null {
+  if (buffers === undefined) return null;
+  return buffers.reduce(
+    (sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes,
+    0,
+  );
 }
 
 function elementBytes(

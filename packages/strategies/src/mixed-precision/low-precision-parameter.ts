@@ -16,11 +16,11 @@ export class LowPrecisionParameter extends StandInParameter {
   }
 
   override wholeOf(part: Tensor): Tensor {
-    return this.cutParameter?.wholeOf(part) ?? part;
+    return this.layerParameter?.wholeOf(part) ?? part;
   }
 
   override partOf(whole: Tensor): Tensor {
-    return this.cutParameter?.partOf(whole) ?? whole;
+    return this.layerParameter?.partOf(whole) ?? whole;
   }
 
   protected override elsewhere(): Node {

@@ -15,7 +15,7 @@ import {
   type Tensor,
   type TimelineEvent,
 } from '@shardwise/core';
-import { ddp, DistributedDataParallel, planFor } from '@shardwise/strategies';
+import { type PlannedModel, collectivesOf, ddp, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -100,7 +100,7 @@ async function valuesOf(model: Module): Promise<Record<string, number[]>> {
 
 async function initial(rank: number): Promise<Observations['initial']> {
   manualSeed(rank);
-  const parallel = await DistributedDataParallel.create(new RunningMean(rank + 1));
+  const parallel = await parallelize(new RunningMean(rank + 1), ddp());
   return valuesOf(parallel.module);
 }
 
@@ -109,10 +109,10 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
   const pass = async (
     name: string,
     broadcastBuffers: boolean,
-    run: (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>) => Tensor,
+    run: (parallel: PlannedModel<RunningMean, [Tensor], Tensor>) => Tensor,
   ): Promise<void> => {
     const model = new RunningMean(0);
-    const parallel = await DistributedDataParallel.create(model, { broadcastBuffers });
+    const parallel = await parallelize(model, ddp({ broadcastBuffers }));
     model.mean.assign(fromData(Float32Array.of(10 + rank, rank), [2], 'f32'));
     const y = run(parallel);
     // y = (x - used) wᵀ + b with x of ones, and a weight that picks both elements.
@@ -127,7 +127,7 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
     model.linear.weight.assign(fromData(Float32Array.of(-1, 0, 0, -1, 0, 0), [3, 2], 'f32'));
     model.linear.bias?.assign(fromData(Float32Array.of(1, 1, 0), [3], 'f32'));
   };
-  const forward = (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>): Tensor => {
+  const forward = (parallel: PlannedModel<RunningMean, [Tensor], Tensor>): Tensor => {
     readable(parallel.module);
     return parallel.forward(x);
   };
@@ -156,7 +156,7 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
 /** Collectives of forward passes: of training ones, then of evaluations, of which rank r has r more than rank 0. */
 async function evaluations(rank: number): Promise<Observations['evaluations']> {
   const model = new RunningMean(0);
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const pass = async (): Promise<number> => {
     const before = statistics().collectives;
     await noGrad(() => parallel.forward(ones([4, 2]))).data();
@@ -178,7 +178,7 @@ async function evaluations(rank: number): Promise<Observations['evaluations']> {
 async function traffic(): Promise<Observations['traffic']> {
   const model = new Deep();
   const options = { bucketBytes: 1024 };
-  const parallel = await DistributedDataParallel.create(model, options);
+  const parallel = await parallelize(model, ddp(options));
   const backward = (): Tensor => {
     const loss = parallel.forward(ones([2, 16])).sum();
     loss.backward();
@@ -196,7 +196,7 @@ async function traffic(): Promise<Observations['traffic']> {
   // The first pass also tells the order in which gradients arrived.
   await count(backward);
   const counted = await count(backward);
-  const planned = planFor(model, ddp(options)).collectives.filter(
+  const planned = collectivesOf(planFor(model, ddp(options))).filter(
     ({ when }) => when === 'backward',
   );
   const { collectives: inNoSync } = await count(() => parallel.noSync(backward));
@@ -211,7 +211,7 @@ async function traffic(): Promise<Observations['traffic']> {
 }
 
 async function timeline(): Promise<Observations['timeline']> {
-  const parallel = await DistributedDataParallel.create(new Deep(), { bucketBytes: 1024 });
+  const parallel = await parallelize(new Deep(), ddp({ bucketBytes: 1024 }));
   const pass = async (): Promise<void> => {
     const loss = parallel.forward(ones([2, 16])).sum();
     loss.backward();
@@ -230,7 +230,7 @@ async function timeline(): Promise<Observations['timeline']> {
 }
 
 async function made(): Promise<Observations['made']> {
-  const parallel = await DistributedDataParallel.create(new Deep());
+  const parallel = await parallelize(new Deep(), ddp());
   const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
   const counts: Observations['made'] = [];
   for (let step = 0; step < 6; step++) {
@@ -277,7 +277,7 @@ async function mismatches(rank: number, size: number): Promise<Observations['mis
 
 async function createAny(model: Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
   try {
-    return await DistributedDataParallel.create(model);
+    return await parallelize(model, ddp());
   } catch (error) {
     return error;
   }
@@ -302,7 +302,7 @@ export async function leaveOut(context: RankContext): Promise<void> {
   await join(context);
   const { rank, data } = context;
   const model = new Deep();
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const used =
     data === 'all' || data === rank
       ? model.first.forward(ones([2, 16]))

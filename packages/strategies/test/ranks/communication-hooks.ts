@@ -8,11 +8,12 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
-  bf16CompressHook,
   type CommHook,
-  DistributedDataParallel,
   type DistributedDataParallelOptions,
+  bf16CompressHook,
+  ddp,
   f16CompressHook,
+  parallelize,
   powerSgdHook,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -98,7 +99,7 @@ async function conformance(rank: number): Promise<Pick<HookObservations, 'confor
   const found: HookObservations['conformance'] = {};
   const bytes: HookObservations['bytes'] = {};
   for (const [name, options] of Object.entries(hooks)) {
-    const parallel = await DistributedDataParallel.create(new Shift(), options());
+    const parallel = await parallelize(new Shift(), ddp(options()));
     const passes: number[][] = [];
     for (let pass = 0; pass < 4; pass++) {
       parallel.module.zeroGrad();
@@ -128,7 +129,7 @@ async function powerSgd(rank: number): Promise<HookObservations['powerSgd']> {
   const x = Float32Array.from({ length: 64 }, (_, index) => element(index, rank));
   const found: HookObservations['powerSgd'] = {};
   for (const [name, commHook] of Object.entries(cases)) {
-    const parallel = await DistributedDataParallel.create(new Product(), { commHook });
+    const parallel = await parallelize(new Product(), ddp({ commHook }));
     const { weight } = parallel.module;
     const total = new Float64Array(64);
     const sums: number[][] = [];
@@ -159,10 +160,13 @@ async function buckets(): Promise<HookObservations['buckets']> {
     });
     return ofBuffers(bucket);
   };
-  const parallel = await DistributedDataParallel.create(new Product(), {
-    bucketBytes: 1,
-    commHook,
-  });
+  const parallel = await parallelize(
+    new Product(),
+    ddp({
+      bucketBytes: 1,
+      commHook,
+    }),
+  );
   parallel.forward(fromData(new Float32Array(64), [8, 8], 'f32')).backward();
   await valuesOf(parallel.module.weight.grad);
   return seen;
@@ -186,7 +190,7 @@ async function refusals(): Promise<HookObservations['refusals']> {
   const found: HookObservations['refusals'] = {};
   for (const [name, options] of Object.entries(cases)) {
     try {
-      const parallel = await DistributedDataParallel.create(new Shift(), options());
+      const parallel = await parallelize(new Shift(), ddp(options()));
       parallel
         .forward(fromData(new Float32Array(4), [2, 2], 'f32'))
         .sum()
@@ -206,10 +210,13 @@ async function recovered(): Promise<number[]> {
     if (bucket.isLast && failures++ === 0) throw new RangeError('planned');
     return ofBuffers(bucket);
   };
-  const parallel = await DistributedDataParallel.create(new Product(), {
-    bucketBytes: 1,
-    commHook,
-  });
+  const parallel = await parallelize(
+    new Product(),
+    ddp({
+      bucketBytes: 1,
+      commHook,
+    }),
+  );
   const pass = (): void =>
     parallel.forward(fromData(new Float32Array(64).fill(3), [8, 8], 'f32')).backward();
   try {

@@ -12,13 +12,21 @@ import {
   type Strategy,
   subscribe,
 } from '@shardwise/core';
-import { dataParallel, ddp, fsdp, parallelize, planFor, zero } from '@shardwise/strategies';
+import {
+  collectivesOf,
+  dataParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  planFor,
+  zero,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { gridOf } from './grid.ts';
 
 interface Case {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** In models (Ψ): what a step communicates, an all-reduce counted as gather and reduction to parts. */
   readonly expected: number;
   readonly microbatches?: number;
@@ -165,7 +173,7 @@ async function countStep(
   return {
     volumeBytes,
     messageBytes: statistics().collectiveBytes - before.collectiveBytes,
-    plannedBytes: plan.collectives
+    plannedBytes: collectivesOf(plan)
       .filter(({ when }) => when !== 'start')
       .reduce((sum, { bytes }) => sum + bytes, 0),
   };

@@ -79,7 +79,7 @@ export async function main(context: RankContext): Promise<Outcome> {
 
 async function build(
   options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
+  strategy: Strategy,
 ): Promise<Outcome['fsdp']> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
@@ -101,10 +101,7 @@ async function build(
   return { keptBytes, plannedBytes, hash: await hashOf(model), random };
 }
 
-async function refusal(
-  options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
-): Promise<string> {
+async function refusal(options: ConstructShardedOptions, strategy: Strategy): Promise<string> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
   const refused = parallelize(model, compose(tensorParallel(tiedStyles), strategy));

@@ -11,7 +11,7 @@ import {
   type Tensor,
   zeros,
 } from '@shardwise/core';
-import { DataParallel } from '@shardwise/strategies';
+import { dataParallel, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -100,7 +100,7 @@ export async function main(context: RankContext): Promise<Observations> {
   const rows = Number(data);
   manualSeed(rank);
   // Rank 0's weight must win.
-  const parallel = await DataParallel.create(new Times(rank === 0 ? 10 : -1));
+  const parallel = await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel());
   const { module } = parallel;
   const optimizer = new AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
   const y = parallel.forward(batchOf(rank, rows));
@@ -123,7 +123,7 @@ export async function main(context: RankContext): Promise<Observations> {
   await module.weight.realize();
   const { grad } = module.weight;
 
-  const several = await DataParallel.create(new Several());
+  const several = await parallelize(new Several(), dataParallel());
   const { doubled, mean, note } = several.forward({ x: batchOf(rank, rows) }, 2);
   const [first = mean] = doubled;
   first.retain();
@@ -141,8 +141,8 @@ export async function main(context: RankContext): Promise<Observations> {
 }
 
 async function refusals({ size }: RankContext): Promise<Observations['refusals']> {
-  const times = await DataParallel.create(new Times(1));
-  const squeezed = await DataParallel.create(new Squeezed());
+  const times = await parallelize(new Times(1), dataParallel());
+  const squeezed = await parallelize(new Squeezed(), dataParallel());
   const cases: Readonly<Record<string, () => unknown>> = {
     'fewer rows than ranks': () => times.forward(zeros([size - 1, 1])),
     'no rows': () => times.forward(zeros([])),

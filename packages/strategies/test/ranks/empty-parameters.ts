@@ -18,7 +18,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const bf16 = { parameterDtype: 'bf16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -68,7 +68,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   return found;
 
   async function train(
-    strategy: () => Strategy<Module>,
+    strategy: () => Strategy,
     hasEmpty: boolean,
     folder: string,
   ): Promise<number[]> {
@@ -100,7 +100,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   }
 }
 
-async function build(strategy: Strategy<Module>, hasEmpty: boolean) {
+async function build(strategy: Strategy, hasEmpty: boolean) {
   const parallel = await parallelize(new Net(hasEmpty), strategy);
   return { parallel, optimizer: new AdamW(parallel.module.parameters(), { lr: 0.05 }) };
 }

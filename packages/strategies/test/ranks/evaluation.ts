@@ -15,7 +15,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -44,7 +44,7 @@ function batch(seed: number): Tensor {
   return fromData(values, [4, 2, 2, 2], 'f32');
 }
 
-async function evaluate(strategy: Strategy<Module>, rank: number): Promise<Evaluation> {
+async function evaluate(strategy: Strategy, rank: number): Promise<Evaluation> {
   const norm = new BatchNorm2d(2);
   const model = new Sequential(new Conv2d(2, 2, 1), norm);
   norm.runningMean.assign(fromData(Float32Array.of(rank + 1, rank + 1), [2], 'f32'));

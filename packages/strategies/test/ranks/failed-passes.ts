@@ -13,7 +13,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ bucketBytes: 1 }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 1 }),
@@ -37,11 +37,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   return found;
 }
 
-async function train(
-  strategy: Strategy<Module>,
-  rank: number,
-  failsFirst: boolean,
-): Promise<number[]> {
+async function train(strategy: Strategy, rank: number, failsFirst: boolean): Promise<number[]> {
   manualSeed(0);
   const model = new Sequential(new Linear(3, 4), new Linear(4, 2));
   const parallel = await parallelize(model, strategy);

@@ -13,20 +13,19 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
+  ZeroRedundancyOptimizer,
   dataParallel,
   ddp,
-  DistributedDataParallel,
   fsdp,
   parallelize,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly hasMaster?: boolean;
   readonly zeroRedundancy?: boolean;
 }
@@ -225,7 +224,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 /** Rank 0 freezes another bias than the others. */
 async function disagreement(rank: number): Promise<string> {
   const model = filled(new Layers());
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const optimizer = new SGD(model.parameters(), settings);
   const [first, second] = model.layers;
   (rank === 0 ? first : second)?.bias?.requiresGrad_(false);

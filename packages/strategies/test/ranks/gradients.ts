@@ -1,9 +1,6 @@
 import { Module, Parameter, SGD, type Tensor } from '@shardwise/core';
 import type { RankContext } from '@shardwise/testing/ranks';
-import {
-  DistributedDataParallel,
-  type DistributedDataParallelOptions,
-} from '@shardwise/strategies';
+import { type DistributedDataParallelOptions, ddp, parallelize } from '@shardwise/strategies';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
@@ -48,7 +45,7 @@ async function updated(model: Branches): Promise<Gradients> {
 }
 
 function create(options: DistributedDataParallelOptions = {}) {
-  return DistributedDataParallel.create(new Branches(), { findUnusedParameters: true, ...options });
+  return parallelize(new Branches(), ddp({ findUnusedParameters: true, ...options }));
 }
 
 /** Gradients that are known in closed form: a parameter's is the mean over ranks of its factors. */

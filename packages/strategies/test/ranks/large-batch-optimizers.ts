@@ -18,7 +18,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const lambStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const lambStrategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-3': () => zero({ stage: 3 }),

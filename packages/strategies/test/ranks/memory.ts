@@ -24,7 +24,7 @@ import {
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'DDP with a ZeroRedundancyOptimizer': () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),

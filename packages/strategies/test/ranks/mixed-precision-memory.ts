@@ -11,7 +11,7 @@ import {
   statistics,
   type Strategy,
 } from '@shardwise/core';
-import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { collectivesOf, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
@@ -22,7 +22,7 @@ export const elements = layers * (width * width + width);
 const batch = 4;
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ mixedPrecision }),
   'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
   'ZeRO-2': () => zero({ stage: 2, mixedPrecision }),
@@ -54,7 +54,7 @@ export async function main({
     const specs = model.namedParameters().map(([parameterName, { shape, dtype, requiresGrad }]) => {
       return { name: parameterName, shape, dtype, requiresGrad };
     });
-    const plan = strategy().plan(specs, [{ name: 'dp', size: group.size }]);
+    const plan = strategy().plan({ parameters: specs }, [{ name: 'dp', size: group.size }]);
     const parallel = await parallelize(model, strategy());
     const optimizer = new AdamW(model.parameters());
     let stepBytes = 0;
@@ -68,7 +68,7 @@ export async function main({
       await loss.item();
       stepBytes = statistics().collectiveBytes - before;
     }
-    const planBytes = plan.collectives
+    const planBytes = collectivesOf(plan)
       .filter(({ when }) => when !== 'start')
       .reduce((sum, { bytes }) => sum + bytes, 0);
     found[name] = { statesBytes: device.usage().bytesInUse, stepBytes, planBytes };

@@ -78,7 +78,7 @@ export const optimizers = {
 export type OptimizerName = keyof typeof optimizers;
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly keeps?: Keeps;
 }
 

@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
 /** Without `findUnusedParameters` where all are used, as users have it. */
-export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy>> = {
   DDP: (allUsed) => ddp({ findUnusedParameters: !allUsed }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 64 }),

@@ -9,7 +9,14 @@ import {
   statistics,
   type Tensor,
 } from '@shardwise/core';
-import { DistributedDataParallel } from '@shardwise/strategies';
+import {
+  type ModelPlan,
+  type PlannedModel,
+  ddp,
+  parallelize,
+  steps,
+  stepsOf,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join as joinWorld } from '../../../../test/ranks/join.ts';
@@ -57,16 +64,24 @@ class Tangled extends Module {
   }
 }
 
+/** Names of the parameters whose gradients leave together, in the order in which they leave. */
+function bucketsOf({ plan }: { readonly plan: ModelPlan }): (readonly string[])[] {
+  return stepsOf(plan, steps.reduce).map(({ data }) => data.parameters);
+}
+
 async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' | 'gradients'>> {
   const found: PassObservations['buckets'] = {};
   const gradients: PassObservations['gradients'] = {};
   for (const findUnusedParameters of [false, true]) {
-    const parallel = await DistributedDataParallel.create(new Tangled(), {
-      bucketBytes: 1,
-      findUnusedParameters,
-    });
+    const parallel = await parallelize(
+      new Tangled(),
+      ddp({
+        bucketBytes: 1,
+        findUnusedParameters,
+      }),
+    );
     const optimizer = new SGD(parallel.module.parameters(), { lr: 0 });
-    const seen = [parallel.buckets];
+    const seen = [bucketsOf(parallel)];
     for (let step = 0; step < 3; step++) {
       optimizer.zeroGrad();
       // Rank 0 decides, whatever order the others have.
@@ -75,7 +90,7 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
         .sum()
         .backward();
       await optimizer.step();
-      seen.push(parallel.buckets);
+      seen.push(bucketsOf(parallel));
     }
     found[`findUnusedParameters: ${findUnusedParameters}`] = seen.map((each) =>
       each.map((names) => [...names]),
@@ -101,8 +116,8 @@ class Pair extends Module {
 }
 
 async function staticGraph(rank: number): Promise<PassObservations['staticGraph']> {
-  const create = (): Promise<DistributedDataParallel<Pair, ['a' | 'b' | 'both'], Tensor>> =>
-    DistributedDataParallel.create(new Pair(), { staticGraph: true, bucketBytes: 1 });
+  const create = (): Promise<PlannedModel<Pair, ['a' | 'b' | 'both'], Tensor>> =>
+    parallelize(new Pair(), ddp({ staticGraph: true, bucketBytes: 1 }));
   const parallel = await create();
   const gradients: PassObservations['staticGraph']['gradients'] = {};
   for (let step = 0; step < 3; step++) {
@@ -150,7 +165,7 @@ class Buffers extends Module {
 }
 
 async function buffers(rank: number): Promise<PassObservations['buffers']> {
-  const parallel = await DistributedDataParallel.create(new Buffers());
+  const parallel = await parallelize(new Buffers(), ddp());
   const { module } = parallel;
   for (const [, buffer] of module.namedBuffers()) {
     buffer.assign(buffer.add(rank + 1));

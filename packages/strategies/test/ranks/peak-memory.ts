@@ -18,7 +18,7 @@ export const layers = 20;
 export const batch = 8;
 
 /** How the model is made to lie; `layerBytes` are those of one layer. */
-export const strategies: Readonly<Record<string, (layerBytes: number) => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, (layerBytes: number) => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': (layerBytes) => zero({ stage: 1, bucketBytes: layerBytes }),
   'ZeRO-2': (layerBytes) => zero({ stage: 2, bucketBytes: layerBytes }),

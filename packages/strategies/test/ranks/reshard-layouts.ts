@@ -63,7 +63,7 @@ function axesOf(ranks: Readonly<Record<string, number>>): MeshAxis[] {
 }
 
 /** Each rank along `replicas` and `dp` has its part of the batch. */
-function over(ranks: Readonly<Record<string, number>>, strategy: Strategy<Module>): LayoutCase {
+function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): LayoutCase {
   return {
     axes: axesOf(ranks),
     async prepare(model) {

@@ -17,7 +17,7 @@ const strategies = {
   FSDP: () => fsdp(),
   // Beside an optimizer that shares out whole parameters.
   ZeroRedundancyOptimizer: () => ddp({ findUnusedParameters: true }),
-} as const satisfies Record<string, () => Strategy<Module>>;
+} as const satisfies Record<string, () => Strategy>;
 
 export type StrategyName = keyof typeof strategies;
 export const strategyNames: readonly StrategyName[] = Object.keys(strategies).filter(

@@ -33,14 +33,14 @@ import { globalBatch, tasks } from './models.ts';
 export const half = 6;
 
 interface Training {
-  readonly strategy: Strategy<Module>;
+  readonly strategy: Strategy;
   readonly scaler?: DynamicLossScaler;
   readonly states: Statefuls;
   /** Whether states and gradients are outside the device. */
   readonly offloads?: boolean;
 }
 
-const scaled = (strategy: Strategy<Module>): Training => {
+const scaled = (strategy: Strategy): Training => {
   // Its first steps overflow, and it grows again soon.
   const scaler = new DynamicLossScaler({ initialScale: 2 ** 20, scaleWindow: 3, hysteresis: 2 });
   return { strategy, scaler, states: { scaler } };

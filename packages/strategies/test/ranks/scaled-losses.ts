@@ -22,7 +22,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const f16 = { parameterDtype: 'f16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'DDP in f16': () => ddp({ mixedPrecision: f16 }),
   'ZeRO-1': () => zero({ stage: 1 }),
@@ -65,7 +65,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 }
 
 async function overflowOnOneRank(
-  strategy: () => Strategy<Module>,
+  strategy: () => Strategy,
   { rank, size }: RankContext,
   offloaded: boolean,
 ): Promise<z.infer<typeof skipped>> {
@@ -157,10 +157,7 @@ function sequence(rank: number, microbatch: number): { x: Int32Array; y: Int32Ar
   return { x, y };
 }
 
-async function unevenTokens(
-  strategy: () => Strategy<Module>,
-  { rank }: RankContext,
-): Promise<number[]> {
+async function unevenTokens(strategy: () => Strategy, { rank }: RankContext): Promise<number[]> {
   manualSeed(0);
   const model = new Bigram();
   const parallel = await parallelize(model, strategy());

@@ -42,7 +42,7 @@ const settings = { lr: 0.1, momentum: 0.9 };
 const stepCount = 2;
 
 export interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** Default: one axis `dp` of all ranks. */
   readonly tensorParallelRanks?: number;
   readonly optimizer?: 'zero-redundancy' | 'offloaded';

@@ -20,7 +20,7 @@ import { join } from '../../../../test/ranks/join.ts';
 import { gridOf } from './grid.ts';
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** Of how many ranks the world must be. */
   readonly ranks?: number;
   /** Of a second mesh axis. */
@@ -254,7 +254,7 @@ export async function main(context: RankContext): Promise<Record<string, Outcome
 
 async function parallelTraining(
   model: TangledModel,
-  strategy: Strategy<Module>,
+  strategy: Strategy,
 ): Promise<Pick<Training, 'forward' | 'noSync'>> {
   const parallel = await parallelize(model, strategy);
   return {

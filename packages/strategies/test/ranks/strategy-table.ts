@@ -14,16 +14,15 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
+  OffloadedOptimizer,
+  type ShardingRule,
+  ZeroRedundancyOptimizer,
   constructSharded,
-  type CutRule,
-  DataParallel,
   dataParallel,
   ddp,
   fsdp,
-  OffloadedOptimizer,
   parallelize,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -35,7 +34,7 @@ export const steps = 20;
 const settings = { lr: 0.01 };
 
 export interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly microbatches?: number;
   readonly checkpointed?: boolean | CheckpointOptions;
   /** Whether the optimizer is a ZeroRedundancyOptimizer. */
@@ -49,7 +48,7 @@ export interface Variant {
   /** What an OffloadedOptimizer keeps in host memory besides states. */
   readonly offloaded?: readonly ('parameters' | 'gradients')[];
   /** How the model is built, where no rank builds the whole. */
-  readonly construct?: CutRule;
+  readonly construct?: ShardingRule;
 }
 
 export const variants: Readonly<Record<string, Variant>> = {
@@ -217,7 +216,7 @@ export async function train(
     return hasMaster ? broadcast(loss.detach(), 'dp') : loss;
   };
   const finish = (): void => {
-    if (parallel instanceof DataParallel) parallel.replicate();
+    if (hasMaster) parallel.replicate();
   };
   return run(model, optimizer, takeStep, finish);
 }

@@ -31,7 +31,7 @@ export type Trained = z.infer<typeof trained>;
 export const results = z.record(z.string(), trained);
 
 /** What shares out the batch, where the mesh has an axis for it. */
-const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
+const dataParallel: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),

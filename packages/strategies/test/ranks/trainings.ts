@@ -11,8 +11,10 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
-  DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type PlannedModel,
+  ddp,
+  parallelize,
 } from '@shardwise/strategies';
 import { z } from 'zod';
 
@@ -23,7 +25,7 @@ const classes = 5;
 const steps = 3;
 
 type Net = Module & { forward(x: Tensor): Tensor };
-type Parallel = DistributedDataParallel<Net, [Tensor], Tensor>;
+type Parallel = PlannedModel<Net, [Tensor], Tensor>;
 
 /** One way to train; the rank's part of the batch comes in, gradients are there afterwards. */
 interface Training {
@@ -176,7 +178,7 @@ function batchOf(
 export async function train(name: TrainingName, rank: number, size: number): Promise<Trained> {
   const { build, options, pass = plain }: Training = trainings[name];
   manualSeed(rank);
-  const parallel: Parallel = await DistributedDataParallel.create(build(), options);
+  const parallel: Parallel = await parallelize(build(), ddp(options));
   return run(parallel.module, rank, size, (x, y) => pass(parallel, x, y));
 }
 

@@ -9,10 +9,11 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import {
-  DistributedDataParallel,
-  join,
   type JoinOptions,
   ZeroRedundancyOptimizer,
+  ddp,
+  join,
+  parallelize,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -88,7 +89,7 @@ async function train(
   { rank, size }: RankContext,
 ): Promise<Ended> {
   const model = new Scale();
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const settings = { lr: 1 };
   const plain = new SGD(model.parameters(), settings);
   const sharded = new ZeroRedundancyOptimizer(model.parameters(), SGD, settings);

@@ -159,7 +159,7 @@ function linear(inputs: number, outputs: number): Linear {
   return layer;
 }
 
-const batchStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const batchStrategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ findUnusedParameters: true }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 64 }),
@@ -168,7 +168,7 @@ const batchStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
   'FSDP that keeps parameters': () => fsdp({ reshardAfterForward: false, prefetch: 2 }),
 };
 
-const cut = (): Strategy<Module> =>
+const cut = (): Strategy =>
   tensorParallel({ 'layers.0': colwiseParallel(), 'layers.1': rowwiseParallel() });
 
 /** Those for a mesh of so many ranks. */
@@ -178,7 +178,7 @@ export function strategiesFor({
 }: {
   readonly dp: number;
   readonly tp: number;
-}): Readonly<Record<string, () => Strategy<Module>>> {
+}): Readonly<Record<string, () => Strategy>> {
   if (tp === 1) return batchStrategies;
   if (dp === 1) return { 'tensor parallelism': cut };
   return Object.fromEntries(

@@ -5,7 +5,6 @@ import {
   fromData,
   type Layout,
   manualSeed,
-  type Model,
   Module,
   ones,
   Parameter,
@@ -47,10 +46,10 @@ class Net extends Module {
 }
 
 /** Each rank trains a model of its own. */
-function independent(says: boolean): Strategy<Module> {
+function independent(says: boolean): Strategy {
   return {
     name: 'independent',
-    plan: (parameters, axes): Plan => ({
+    plan: ({ parameters }, axes): Plan => ({
       strategy: 'independent',
       axes,
       batch: { dims: [axes.map(({ name }) => name)], partial: [] },
@@ -59,17 +58,8 @@ function independent(says: boolean): Strategy<Module> {
         const layout = says ? { ...whole, varying: axes.map(({ name }) => name) } : whole;
         return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
       }),
-      collectives: [],
+      steps: [],
     }),
-    apply: <M extends Module, Inputs extends readonly unknown[], Output>(
-      _plan: Plan,
-      model: M & Model<Inputs, Output>,
-    ) =>
-      Promise.resolve({
-        module: model,
-        forward: (...inputs: Inputs) => model.forward(...inputs),
-        noSync: <T>(body: () => T) => body(),
-      }),
   };
 }
 
@@ -121,7 +111,7 @@ export async function main(context: RankContext): Promise<Observations> {
 
 type Training = Awaited<ReturnType<typeof begin>>;
 
-async function begin(strategy: Strategy<Module>) {
+async function begin(strategy: Strategy) {
   manualSeed(0);
   const model = new Net();
   await parallelize(model, strategy);

@@ -16,7 +16,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
   'ZeRO-3': () => zero({ stage: 3 }),
@@ -77,7 +77,7 @@ export async function main({
 }
 
 async function noSyncOnly(
-  strategy: Strategy<Module>,
+  strategy: Strategy,
   rank: number,
 ): Promise<{ onlyInside: z.infer<typeof failure>; thenOutside: z.infer<typeof failure> }> {
   const parallel = await parallelize(new Branches(), strategy);
@@ -93,10 +93,7 @@ async function noSyncOnly(
   return { onlyInside, thenOutside: await failureOf(optimizer.step()) };
 }
 
-async function clippedBetween(
-  strategy: Strategy<Module>,
-  rank: number,
-): Promise<z.infer<typeof failure>> {
+async function clippedBetween(strategy: Strategy, rank: number): Promise<z.infer<typeof failure>> {
   const parallel = await parallelize(new Branches(), strategy);
   const pass = (): void =>
     parallel
@@ -109,7 +106,7 @@ async function clippedBetween(
 }
 
 /** The gradients of the first pass are [1, 2] in each row, whose norm is the root of 10: they are halved. */
-async function added(strategy: Strategy<Module>, clips: boolean): Promise<number[]> {
+async function added(strategy: Strategy, clips: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const { left } = parallel.module;
   const optimizer = new SGD([left.weight], { lr: 1 });
@@ -127,11 +124,7 @@ async function added(strategy: Strategy<Module>, clips: boolean): Promise<number
 }
 
 /** The first of two passes uses the left branch, the second one the right. */
-async function accumulated(
-  strategy: Strategy<Module>,
-  rank: number,
-  waits: boolean,
-): Promise<number[]> {
+async function accumulated(strategy: Strategy, rank: number, waits: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
   const losses: number[] = [];
@@ -153,10 +146,7 @@ async function accumulated(
   return losses;
 }
 
-async function different(
-  strategy: Strategy<Module>,
-  rank: number,
-): Promise<z.infer<typeof failure>[]> {
+async function different(strategy: Strategy, rank: number): Promise<z.infer<typeof failure>[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
   const failures: z.infer<typeof failure>[] = [];

@@ -1,0 +1,18 @@
+import type { DType, Chunk, Shape } from '@shardwise/core';
+import type { VaryingAxis } from './state-file.ts';
+
+/** A chunk of a tensor. */
+export interface TensorChunk extends Chunk {
+  readonly name: string;
+  readonly dtype: DType;
+  /** Of the whole tensor; of one that varies over ranks, that of all of them together. */
+  readonly shape: Shape;
+  /** Axes whose ranks each have a value of their own: the first dims. Absent where there are none. */
+  readonly varying?: readonly VaryingAxis[];
+}
+
+/** What a rank has of a tensor that is to be saved. */
+export interface HeldChunk extends TensorChunk {
+  /** The bytes of the chunk, without padding. */
+  read(): Promise<Uint8Array>;
+}
