@@ -1,7 +1,7 @@
-import { type CutRule, ddp, fsdp, type Module, type Strategy, zero } from 'shardwise';
+import { type CutRule, ddp, fsdp, type nn, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy<nn.Module>;
   /** Where no rank builds the whole model. */
   readonly construct?: CutRule;
 }

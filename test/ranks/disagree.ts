@@ -1,4 +1,4 @@
-import { allReduce, broadcast, Linear, ones } from 'shardwise';
+import { allReduce, broadcast, nn, ones } from 'shardwise';
 import { DistributedDataParallel } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
@@ -14,7 +14,7 @@ export const disagreements = {
   },
   'the limit of buckets': async (isLast) => {
     const parallel = await DistributedDataParallel.create(
-      new Linear(6, 5),
+      new nn.Linear(6, 5),
       isLast ? { bucketBytes: 1 } : {},
     );
     const loss = parallel.forward(ones([2, 6])).sum();
@@ -22,7 +22,7 @@ export const disagreements = {
     await loss.item();
   },
   'the model': async (isLast) => {
-    await DistributedDataParallel.create(new Linear(6, isLast ? 7 : 5));
+    await DistributedDataParallel.create(new nn.Linear(6, isLast ? 7 : 5));
   },
 } satisfies Record<string, (isLast: boolean) => Promise<void>>;
 

@@ -1,13 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, it } from 'vitest';
-import {
-  constructParts,
-  extentOfWhole,
-  hostPages,
-  Parameter,
-  partOfExtent,
-  setRank,
-} from '../src/index.ts';
+import { constructParts, extentOfWhole, Parameter, partOfExtent } from '../src/extend.ts';
+import { hostPages, setRank } from '../src/index.ts';
 
 // The array that a parameter is made of is the parameter's: it is given back as soon as the contents
 // are elsewhere, and not when the collector finds it.

@@ -1,7 +1,8 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { blockOf, dtypes, elementCount, type Region } from '@shardwise/core';
+import { blockOf, elementCount, type Region } from '@shardwise/core/extend';
+import { dtypes } from '@shardwise/core/spec';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { TensorRegion } from '../src/checkpoint/holding.ts';

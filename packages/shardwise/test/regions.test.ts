@@ -5,7 +5,7 @@ import {
   commonRuns,
   elementCount,
   type Region,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { array, assert, integer, property, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { covers } from '../src/checkpoint/covers.ts';

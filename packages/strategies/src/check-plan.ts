@@ -1,4 +1,10 @@
-import { formatShape, type Layout, LayoutError, type Module, type Plan } from '@shardwise/core';
+import {
+  formatShape,
+  type Layout,
+  LayoutError,
+  type Module,
+  type Plan,
+} from '@shardwise/core/extend';
 
 /**
  * Throws LayoutError for what a plan says and cannot be: axes that the mesh does not have or that stand twice,

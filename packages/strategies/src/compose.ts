@@ -1,6 +1,6 @@
 import {
-  LayoutError,
   type Layout,
+  LayoutError,
   type MeshAxis,
   type Model,
   type Module,
@@ -9,7 +9,7 @@ import {
   type ParameterSpec,
   type Plan,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /**
  * Two strategies on one mesh, over different axes: `compose(tensorParallel(...), fsdp())`. The first

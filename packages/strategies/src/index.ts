@@ -4,13 +4,6 @@ export {
   type DataParallelOptions,
   type DataParallelStrategy,
 } from './data-parallel/data-parallel.ts';
-export {
-  assignBuckets,
-  bucketBytes,
-  firstBucketBytes,
-  type Bucket,
-  type BucketItem,
-} from './distributed-data-parallel/buckets.ts';
 export type { CommHook } from './distributed-data-parallel/comm-hook.ts';
 export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/compress-hooks.ts';
 export { ddp } from './distributed-data-parallel/ddp.ts';
@@ -19,11 +12,11 @@ export {
   type DistributedDataParallelOptions,
   type DistributedDataParallelStrategy,
 } from './distributed-data-parallel/distributed-data-parallel.ts';
-export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
+export type { GradBucket } from './distributed-data-parallel/grad-bucket.ts';
 export {
   join,
-  JoinContext,
   type Joinable,
+  type JoinContext,
   type JoinedStep,
   type JoinHook,
   type JoinOptions,
@@ -80,9 +73,7 @@ export {
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
 export { ShardedModel, type ShardedModelStrategy } from './sharding/sharded-model.ts';
-export { ShardedParameter } from './sharding/sharded-parameter.ts';
-export { ShardedPart } from './sharding/sharded-part.ts';
-export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
+export { outermostListMember, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, formatLayout, type ExplainOptions } from './explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
@@ -99,7 +90,6 @@ export {
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
 export { compose } from './compose.ts';
-export { CutParameter } from './tensor-parallel/cut-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { changeCollectives, changePlacement } from './tensor-parallel/change-placement.ts';
 export {

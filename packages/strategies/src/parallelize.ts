@@ -8,7 +8,7 @@ import {
   type ParallelModel,
   type Plan,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import type { DataParallel, DataParallelStrategy } from './data-parallel/data-parallel.ts';
 import type {

@@ -1,13 +1,5 @@
 import { singleGroup } from '@shardwise/collectives';
-import {
-  type Layout,
-  Linear,
-  LineMesh,
-  type Module,
-  type Plan,
-  setRank,
-  type Strategy,
-} from '@shardwise/core';
+import { type Layout, LineMesh, nn, type Plan, setRank, type Strategy } from '@shardwise/core';
 import { ddp, explain, parallelize, planFor } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -17,7 +9,7 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 const layout: Layout = { dims: [[], []], partial: [] };
 
 /** DDP, that says something else of itself. */
-function lying(change: (plan: Plan) => Partial<Plan>): Strategy<Module> {
+function lying(change: (plan: Plan) => Partial<Plan>): Strategy<nn.Module> {
   const honest = ddp();
   return {
     ...honest,
@@ -75,7 +67,7 @@ const lies: Readonly<
 
 describe.each(Object.entries(lies))('a plan that says %s', (_, [change, says]) => {
   it('is refused by explain and parallelize', async () => {
-    const model = new Linear(2, 2, { bias: false });
+    const model = new nn.Linear(2, 2, { bias: false });
     const strategy = lying(change);
     const plan = planFor(model, strategy);
     expect(() => explain(plan)).toThrow(says);

@@ -1,4 +1,4 @@
-import { LayoutError, type Module, type ParameterSpec, type Strategy } from '@shardwise/core';
+import { LayoutError, type nn, type ParameterSpec, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
@@ -149,7 +149,7 @@ describe('explain of tensor parallelism', () => {
     spec(`${name}.down.weight`, 4, 16),
   ];
   const model = [spec('tokens.weight', 10, 4), ...block('blocks.0'), ...block('blocks.1')];
-  const redistributions = (strategy: Strategy<Module>): string => {
+  const redistributions = (strategy: Strategy<nn.Module>): string => {
     const plan = strategy.plan(model, [
       { name: 'dp', size: 2 },
       { name: 'tp', size: 2 },

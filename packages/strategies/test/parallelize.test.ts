@@ -1,9 +1,8 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
   ConfigError,
-  Linear,
   LineMesh,
-  type Module,
+  nn,
   ones,
   type ParallelModel,
   setRank,
@@ -29,32 +28,32 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 
 describe('parallelize gives what the strategy gives', () => {
   it('a DistributedDataParallel for ddp, of which the type knows the buckets', async () => {
-    const parallel = await parallelize(new Linear(3, 2), ddp());
-    expectTypeOf(parallel).toExtend<DistributedDataParallel<Linear, [x: Tensor], Tensor>>();
+    const parallel = await parallelize(new nn.Linear(3, 2), ddp());
+    expectTypeOf(parallel).toExtend<DistributedDataParallel<nn.Linear, [x: Tensor], Tensor>>();
     expect(parallel).toBeInstanceOf(DistributedDataParallel);
     expect(parallel.buckets).toEqual([['bias', 'weight']]);
     expect(parallel.detach().weight.shape).toEqual([2, 3]);
   });
 
   it('a DataParallel for dataParallel', async () => {
-    const parallel = await parallelize(new Linear(3, 2), dataParallel());
-    expectTypeOf(parallel).toExtend<DataParallel<Linear, [x: Tensor], Tensor>>();
+    const parallel = await parallelize(new nn.Linear(3, 2), dataParallel());
+    expectTypeOf(parallel).toExtend<DataParallel<nn.Linear, [x: Tensor], Tensor>>();
     expect(parallel).toBeInstanceOf(DataParallel);
     parallel.replicate();
   });
 
   it('a ShardedModel for zero and fsdp', async () => {
     for (const strategy of [zero({ stage: 2 }), fsdp()]) {
-      const parallel = await parallelize(new Linear(3, 2), strategy);
-      expectTypeOf(parallel).toExtend<ShardedModel<Linear, [x: Tensor], Tensor>>();
+      const parallel = await parallelize(new nn.Linear(3, 2), strategy);
+      expectTypeOf(parallel).toExtend<ShardedModel<nn.Linear, [x: Tensor], Tensor>>();
       expect(parallel).toBeInstanceOf(ShardedModel);
       expect(parallel.parameters.map(([name]) => name)).toEqual(['weight', 'bias']);
     }
   });
 
   it('a ParallelModel for one of several strategies, for compositions, and for your own', async () => {
-    const model = new Linear(3, 2);
-    const own: Strategy<Module> = {
+    const model = new nn.Linear(3, 2);
+    const own: Strategy<nn.Module> = {
       name: 'own',
       plan: (parameters, axes) => ddp().plan(parameters, axes),
       apply: (_plan, module) =>
@@ -64,12 +63,12 @@ describe('parallelize gives what the strategy gives', () => {
           noSync: (body) => body(),
         }),
     };
-    const parallel = await parallelize(new Linear(3, 2), own);
-    expectTypeOf(parallel).toEqualTypeOf<ParallelModel<Linear, [x: Tensor], Tensor>>();
+    const parallel = await parallelize(new nn.Linear(3, 2), own);
+    expectTypeOf(parallel).toEqualTypeOf<ParallelModel<nn.Linear, [x: Tensor], Tensor>>();
     expect(parallel.forward(ones([1, 3])).shape).toEqual([1, 2]);
-    expectTypeOf(compose(tensorParallel({}), ddp())).toEqualTypeOf<Strategy<Module>>();
+    expectTypeOf(compose(tensorParallel({}), ddp())).toEqualTypeOf<Strategy<nn.Module>>();
     const either = await parallelize(model, Math.random() < 2 ? ddp() : fsdp());
-    expectTypeOf(either).toEqualTypeOf<ParallelModel<Linear, [x: Tensor], Tensor>>();
+    expectTypeOf(either).toEqualTypeOf<ParallelModel<nn.Linear, [x: Tensor], Tensor>>();
     expect(either.forward(ones([1, 3])).shape).toEqual([1, 2]);
   });
 });
@@ -80,7 +79,7 @@ describe('what is no strategy is refused', () => {
     ['a name of one', 'ddp', /by 'ddp': no strategy\. Give what a function makes, as ddp\(\)/],
     ['nothing', undefined, /by undefined: no strategy/],
   ])('%s', async (_, strategy, says) => {
-    const made = parallelize(new Linear(3, 2), strategy as unknown as Strategy<Module>);
+    const made = parallelize(new nn.Linear(3, 2), strategy as unknown as Strategy<nn.Module>);
     await expect(made).rejects.toThrow(ConfigError);
     await expect(made).rejects.toThrow(says);
   });

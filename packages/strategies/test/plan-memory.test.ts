@@ -1,4 +1,4 @@
-import type { Module, ParameterSpec, Strategy } from '@shardwise/core';
+import type { nn, ParameterSpec, Strategy } from '@shardwise/core';
 import {
   ddp,
   explain,
@@ -17,7 +17,7 @@ function modelOf(elements: number): readonly ParameterSpec[] {
 }
 
 function statesOf(
-  strategy: Strategy<Module>,
+  strategy: Strategy<nn.Module>,
   elements: number,
   ranks: number,
   options?: PlanMemoryOptions,

@@ -6,7 +6,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Holding } from './holding.ts';
 import { aliasesOf, modelHoldings } from './model-holdings.ts';
 import { optimizerGroups, optimizerHoldings, type SavedOptimizer } from './optimizer-holdings.ts';

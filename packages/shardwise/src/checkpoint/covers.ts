@@ -1,4 +1,10 @@
-import { type Block, blockShape, elementCount, type Region, type Shape } from '@shardwise/core';
+import {
+  type Block,
+  blockShape,
+  elementCount,
+  type Region,
+  type Shape,
+} from '@shardwise/core/extend';
 
 /** More blocks of a tensor than any layout makes; who reads an index must not have to compare them all. */
 const MAX_BLOCKS = 4096;

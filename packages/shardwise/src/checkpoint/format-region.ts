@@ -5,7 +5,7 @@ import {
   type Region,
   sameBlock,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /**
  * A region of a tensor of some shape as text: nothing for all of it, `[0:4]` for elements of the

@@ -1,4 +1,4 @@
-import type { DType, Region, Shape } from '@shardwise/core';
+import type { DType, Region, Shape } from '@shardwise/core/extend';
 import type { VaryingAxis } from './state-file.ts';
 
 /** A region of a tensor. */

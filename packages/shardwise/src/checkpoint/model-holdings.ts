@@ -6,7 +6,7 @@ import {
   Parameter,
   type SavedType,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Holding } from './holding.ts';
 import { modelTensors } from './model-tensors.ts';
 import { placeOver } from './varying.ts';

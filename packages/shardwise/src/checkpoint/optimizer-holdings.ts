@@ -7,7 +7,7 @@ import {
   type SavedType,
   stepName,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { Holding } from './holding.ts';
 import { tensorHoldings } from './model-holdings.ts';

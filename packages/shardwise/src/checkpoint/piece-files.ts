@@ -10,7 +10,7 @@ import {
   type HostArray,
   hostArray,
   type Region,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import {
   CHECKSUM_BYTES,
   fileName,

@@ -1,4 +1,4 @@
-import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core';
+import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core/extend';
 import { covers } from './covers.ts';
 import { formatRegion } from './format-region.ts';
 import type { TensorRegion } from './holding.ts';

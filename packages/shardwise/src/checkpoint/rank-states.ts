@@ -1,4 +1,4 @@
-import { extentOfWhole } from '@shardwise/core';
+import { extentOfWhole } from '@shardwise/core/extend';
 import type { Holding } from './holding.ts';
 import { splitState } from './split-state.ts';
 import type { StatePath, StoredState } from './state-file.ts';

@@ -1,4 +1,10 @@
-import { type Block, dtypes, elementCount, type HostArray, type SavedType } from '@shardwise/core';
+import {
+  type Block,
+  dtypes,
+  elementCount,
+  type HostArray,
+  type SavedType,
+} from '@shardwise/core/extend';
 import type { PieceFiles } from './piece-files.ts';
 import type { StoredTensor } from './state-file.ts';
 

@@ -7,7 +7,7 @@ import {
   type Region,
   sameBlock,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { z } from 'zod';
 import { covers } from './covers.ts';
 import type { TensorRegion } from './holding.ts';

@@ -6,7 +6,7 @@ import {
   encodeSafetensorsHeader,
   sameBlock,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { DurableFiles } from './durable-files.ts';
 import { formatRegion } from './format-region.ts';
 import type { Holding, TensorRegion } from './holding.ts';

@@ -6,7 +6,7 @@ import {
   LayoutError,
   type ParameterSpec,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import {
   DataParallel,
   type DataParallelOptions,

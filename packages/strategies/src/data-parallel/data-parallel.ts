@@ -14,11 +14,11 @@ import {
   type OptionRules,
   type ParallelModel,
   type Plan,
-  type Strategy,
   reduce,
+  type Strategy,
   synchronously,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { shareBuffers } from '../share-buffers.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { KnownParameters } from '../known-parameters.ts';

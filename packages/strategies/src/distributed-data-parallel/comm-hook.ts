@@ -1,4 +1,10 @@
-import { formatShape, sameShape, ShapeError, DTypeError, type Tensor } from '@shardwise/core';
+import {
+  DTypeError,
+  formatShape,
+  sameShape,
+  ShapeError,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type { GradBucket } from './grad-bucket.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { DType } from '@shardwise/core';
+import type { DType } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 

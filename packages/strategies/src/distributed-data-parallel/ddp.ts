@@ -6,7 +6,7 @@ import {
   type Layout,
   LayoutError,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import { gradientDtypeOf } from '../mixed-precision/mixed-precision.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';

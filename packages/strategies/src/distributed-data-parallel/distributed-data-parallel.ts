@@ -15,7 +15,7 @@ import {
   type Strategy,
   synchronously,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { BufferSharing } from '../buffer-sharing.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { KnownParameters } from '../known-parameters.ts';

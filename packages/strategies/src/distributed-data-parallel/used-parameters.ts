@@ -1,4 +1,4 @@
-import { type Gradient, TensorStateError, type Update } from '@shardwise/core';
+import { type Gradient, TensorStateError, type Update } from '@shardwise/core/extend';
 
 /** A parameter, and what says whether it trains and has a gradient. */
 export interface UsedParameter {

@@ -3,14 +3,14 @@ import {
   allReduce,
   allToAll,
   full,
+  type Layout,
   localChunk,
+  type Mesh,
   reduceScatter,
   reinterpret,
-  type Layout,
-  type Mesh,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { RedistributionMove, RedistributionPlan } from './redistribution.ts';
 import { axisSize, chunkRange, localShape } from './shard-range.ts';
 

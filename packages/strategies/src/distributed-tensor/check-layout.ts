@@ -1,4 +1,10 @@
-import { formatShape, LayoutError, type Layout, type MeshAxis, type Shape } from '@shardwise/core';
+import {
+  formatShape,
+  type Layout,
+  LayoutError,
+  type MeshAxis,
+  type Shape,
+} from '@shardwise/core/extend';
 import { formatLayout } from '../explain.ts';
 
 /** Throws LayoutError for a layout that no tensor of this shape can have on a mesh of these axes. */

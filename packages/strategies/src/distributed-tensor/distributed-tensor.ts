@@ -10,7 +10,7 @@ import {
   printing,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { formatLayout } from '../explain.ts';
 import { applyRedistribution } from './apply-redistribution.ts';
 import { checkLayout } from './check-layout.ts';

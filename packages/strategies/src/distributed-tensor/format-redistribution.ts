@@ -1,4 +1,4 @@
-import { formatShape } from '@shardwise/core';
+import { formatShape } from '@shardwise/core/extend';
 import { formatLayout } from '../explain.ts';
 import type { RedistributionMove, RedistributionPlan } from './redistribution.ts';
 

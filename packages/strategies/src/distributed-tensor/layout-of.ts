@@ -1,4 +1,4 @@
-import type { Layout } from '@shardwise/core';
+import type { Layout } from '@shardwise/core/extend';
 
 /** The axes that shard a dim, outermost first; null for none. */
 export type DimAxes = string | readonly string[] | null;

@@ -1,4 +1,4 @@
-import { functional, indicesInRange, type Tensor } from '@shardwise/core';
+import { functional, indicesInRange, type Tensor } from '@shardwise/core/extend';
 import type { OpCall, UnaryOp } from './op-call.ts';
 import type { ElementRange } from './shard-range.ts';
 

@@ -1,12 +1,12 @@
 import {
+  type DType,
   dtypes,
   formatShape,
-  LayoutError,
-  type DType,
   type Layout,
+  LayoutError,
   type MeshAxis,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { formatLayout } from '../explain.ts';
 import { checkLayout } from './check-layout.ts';
 import type { RedistributionPlan, RedistributionStep } from './redistribution.ts';

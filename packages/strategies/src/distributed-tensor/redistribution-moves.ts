@@ -1,4 +1,4 @@
-import { elementCount, type Layout, type MeshAxis, type Shape } from '@shardwise/core';
+import { elementCount, type Layout, type MeshAxis, type Shape } from '@shardwise/core/extend';
 import type { RedistributionStep } from './redistribution.ts';
 import { axisSize, firstPlace, localShape } from './shard-range.ts';
 

@@ -1,4 +1,4 @@
-import type { Layout, Shape } from '@shardwise/core';
+import type { Layout, Shape } from '@shardwise/core/extend';
 
 /** One move of a redistribution, over one axis; `dim` is of the tensor. */
 export type RedistributionMove =

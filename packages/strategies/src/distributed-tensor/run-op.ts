@@ -1,4 +1,4 @@
-import { reinterpret, type Mesh, type Tensor } from '@shardwise/core';
+import { type Mesh, reinterpret, type Tensor } from '@shardwise/core/extend';
 import { applyRedistribution } from './apply-redistribution.ts';
 import { localOp } from './local-op.ts';
 import type { OpCall } from './op-call.ts';

@@ -1,4 +1,4 @@
-import type { Layout, MeshAxis, Shape } from '@shardwise/core';
+import type { Layout, MeshAxis, Shape } from '@shardwise/core/extend';
 
 /** Elements of a dim, from start up to stop. */
 export interface ElementRange {

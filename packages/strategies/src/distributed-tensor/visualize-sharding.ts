@@ -7,7 +7,7 @@ import {
   option,
   type OptionRules,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { formatLayout } from '../explain.ts';
 import { checkLayout } from './check-layout.ts';
 import { drawBlocks } from './draw-blocks.ts';

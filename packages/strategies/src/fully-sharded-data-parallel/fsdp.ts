@@ -4,7 +4,7 @@ import {
   option,
   type OptionRules,
   type PageStore,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import {

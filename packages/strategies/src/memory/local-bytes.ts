@@ -1,4 +1,4 @@
-import { elementCount, type Layout, type MeshAxis, type Shape } from '@shardwise/core';
+import { elementCount, type Layout, type MeshAxis, type Shape } from '@shardwise/core/extend';
 
 /** In how many parts of one size a value of this layout lies on the ranks. */
 export function partsOf(layout: Layout, axes: readonly MeshAxis[]): number {

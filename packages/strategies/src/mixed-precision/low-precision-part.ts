@@ -8,7 +8,7 @@ import {
   RecomputeRegion,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 import { gradientDtypeOf, type MixedPrecision } from './mixed-precision.ts';
 

@@ -4,7 +4,7 @@ import {
   formatShape,
   type InitialPart,
   sameBlock,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { ShardedStates } from './sharded-states.ts';
 
 /** What a strategy has a rank keep of a parameter. */

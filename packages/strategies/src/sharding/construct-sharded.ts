@@ -16,7 +16,7 @@ import {
   setRandomState,
   type Shape,
   takeExtent,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { parameterSpecs } from '../parameter-specs.ts';
 import { type Partition, partExtent, partShape } from '../tensor-parallel/partition.ts';
 import { partitionsOf, type StylePlan } from '../tensor-parallel/tensor-parallel-plan.ts';

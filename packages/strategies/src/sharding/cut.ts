@@ -1,4 +1,4 @@
-import { elementCount, noGrad, type Shape, type Tensor } from '@shardwise/core';
+import { elementCount, noGrad, type Shape, type Tensor } from '@shardwise/core/extend';
 
 /**
  * How a parameter is cut into parts of one size, the last ones padded with zeros. `rows`: along dim

@@ -5,7 +5,7 @@ import {
   noGrad,
   reduceScatter,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { paddedOf } from './cut.ts';
 import type { GradientReducer } from './gradient-reducer.ts';
 import type { ShardedPart } from './sharded-part.ts';

@@ -7,7 +7,7 @@ import {
   noGrad,
   type Shape,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { gradientDtypeOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 

@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core';
+import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
 import { ShardedPart } from './sharded-part.ts';
 
 /** This rank keeps the whole contents, updates its part, and gives that to the others. */

@@ -1,5 +1,6 @@
 import {
   axisOf,
+  broadcast,
   currentSession,
   dtypes,
   type Model,
@@ -7,14 +8,13 @@ import {
   noGrad,
   type PageStore,
   type ParallelModel,
-  type Plan,
-  type Strategy,
   type Parameter,
   partOfExtent,
+  type Plan,
+  type Strategy,
   synchronously,
   type Tensor,
-  broadcast,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { BufferSharing } from '../buffer-sharing.ts';
 import { KnownParameters } from '../known-parameters.ts';

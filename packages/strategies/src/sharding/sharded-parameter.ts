@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core';
+import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import { paddedOf, wholeOf } from './cut.ts';
 import type { GradientGroup } from './gradient-group.ts';

@@ -13,7 +13,7 @@ import {
   Tensor,
   TensorStateError,
   type Update,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 import { type Cut, rangeOf, wholeOf } from './cut.ts';
 import { sumOf } from './sum-of.ts';

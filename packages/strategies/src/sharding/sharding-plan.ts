@@ -8,7 +8,7 @@ import {
   type MeshAxis,
   type ParameterSpec,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { afterForwardOf } from './after-forward.ts';
 import { type CutRule, cutOf } from './cut.ts';
 import type { ShardingOptions } from './sharded-model.ts';

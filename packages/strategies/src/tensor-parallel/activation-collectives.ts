@@ -1,4 +1,4 @@
-import { type DType, dtypes } from '@shardwise/core';
+import { type DType, dtypes } from '@shardwise/core/extend';
 import { changeCollectives } from './change-placement.ts';
 import type { StyleCollective } from './parallel-style.ts';
 import { formatPlacement, type Placement } from './placement.ts';

@@ -10,7 +10,7 @@ import {
   reinterpret,
   ShapeError,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { formatPlacement, type Placement } from './placement.ts';
 
 type Operation = 'allReduce' | 'allGather' | 'reduceScatter' | 'allToAll';

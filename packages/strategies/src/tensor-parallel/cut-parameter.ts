@@ -6,7 +6,7 @@ import {
   type Shape,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /**
  * A parameter of whose layer each rank computes a part: within the forward pass of the layer it stands for

@@ -5,7 +5,7 @@ import {
   option,
   type OptionRules,
   withCoordinateKeys,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { changePlacement } from './change-placement.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';

@@ -9,7 +9,7 @@ import {
   LayoutError,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /**
  * How the ranks of an axis share out a parameter: along `dim`, in sections of which each rank has an

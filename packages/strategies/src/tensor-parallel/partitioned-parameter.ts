@@ -5,7 +5,7 @@ import {
   ParameterPart,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { CutParameter } from './cut-parameter.ts';
 import { partExtent, type Partition, partShape, takePart, wholeOf } from './partition.ts';
 

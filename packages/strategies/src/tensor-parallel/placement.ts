@@ -1,4 +1,4 @@
-import { type OptionRule } from '@shardwise/core';
+import type { OptionRule } from '@shardwise/core/extend';
 /** How an activation lies on the ranks of the tensor-parallel axis. */
 export type Placement =
   /** The same on all ranks, and so is its gradient: the value between two parallel regions. */

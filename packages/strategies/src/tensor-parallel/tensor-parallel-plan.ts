@@ -7,7 +7,7 @@ import {
   type MeshAxis,
   type ParameterSpec,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { matchesModule } from './module-pattern.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { type Partition, samePartition } from './partition.ts';

@@ -21,7 +21,7 @@ import {
   type Strategy,
   synchronously,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { KnownParameters } from '../known-parameters.ts';
 import { requireSameModel } from '../same-model.ts';

@@ -1,14 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
-import {
-  currentSession,
-  elementCount,
-  manualSeed,
-  type Module,
-  randomState,
-  setRank,
-  type Strategy,
-} from '@shardwise/core';
+import { manualSeed, type nn, randomState, setRank, type Strategy } from '@shardwise/core';
+import { currentSession, elementCount } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -79,7 +72,7 @@ export async function main(context: RankContext): Promise<Outcome> {
 
 async function build(
   options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
+  strategy: Strategy<nn.Module>,
 ): Promise<Outcome['fsdp']> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
@@ -103,7 +96,7 @@ async function build(
 
 async function refusal(
   options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
+  strategy: Strategy<nn.Module>,
 ): Promise<string> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
@@ -114,7 +107,7 @@ async function refusal(
   );
 }
 
-async function hashOf(model: Module): Promise<string> {
+async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');

@@ -1,13 +1,13 @@
 import {
-  currentSession,
   fromData,
-  LayoutError,
   type Layout,
+  LayoutError,
   type Mesh,
   type MeshAxis,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   distributeTensor,
   formatLayout,

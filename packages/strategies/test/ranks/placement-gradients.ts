@@ -1,13 +1,5 @@
-import {
-  currentSession,
-  fromData,
-  LayoutError,
-  type Mesh,
-  Module,
-  noGrad,
-  stack,
-  type Tensor,
-} from '@shardwise/core';
+import { fromData, LayoutError, type Mesh, nn, noGrad, stack, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   changeCollectives,
   changePlacement,
@@ -121,7 +113,7 @@ function exists(from: Placement, to: Placement): boolean {
   }
 }
 
-class Double extends Module {
+class Double extends nn.Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
     return x.mul(2);

@@ -1,13 +1,13 @@
 import {
-  currentSession,
   fromData,
-  noGrad,
-  stack,
   type Layout,
   type Mesh,
+  noGrad,
   type Shape,
+  stack,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { formatLayout, fromLocal, localShape, shardRange } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';

@@ -1,15 +1,14 @@
 import {
-  currentSession,
-  Dropout,
   fromData,
   LineMesh,
   manualSeed,
-  Module,
+  nn,
   ones,
   setRank,
   subscribe,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   changePlacement,
   gptTensorParallel,
@@ -127,9 +126,9 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
   return found;
 }
 
-class TwoDropouts extends Module {
-  readonly whole = new Dropout(0.5);
-  readonly parts = new Dropout(0.5);
+class TwoDropouts extends nn.Module {
+  readonly whole = new nn.Dropout(0.5);
+  readonly parts = new nn.Dropout(0.5);
 
   /** Shape: x N -> N, N. */
   forward(x: Tensor): readonly [Tensor, Tensor] {

@@ -11,7 +11,7 @@ import {
   reinterpret,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { CutParameter } from '../cut-parameter.ts';
 
 /** Per dim of a tensor, the mesh axes that share it out, outermost first. */
