@@ -1,4 +1,4 @@
-import { type ShardingRule, ddp, fsdp, type Module, type Strategy, zero } from 'shardwise';
+import { ddp, fsdp, type nn, type ShardingRule, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
   readonly strategy: () => Strategy;

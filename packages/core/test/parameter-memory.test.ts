@@ -1,6 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, it } from 'vitest';
-import { constructParts, hostPages, Parameter, setRank } from '../src/index.ts';
+import { constructParts, Parameter } from '../src/extend.ts';
+import { hostPages, setRank } from '../src/index.ts';
 
 // The array that a parameter is made of is the parameter's: it is given back as soon as the contents
 // are elsewhere, and not when the collector finds it.

@@ -1,7 +1,8 @@
 import { mkdtemp, readFile, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { boxOf, dtypes, elementCount, type Chunk } from '@shardwise/core';
+import { boxOf, type Chunk, elementCount } from '@shardwise/core/extend';
+import { dtypes } from '@shardwise/core/spec';
 import { array, assert, integer, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { TensorChunk } from '../src/checkpoint/held-chunk.ts';

@@ -1,11 +1,11 @@
 import {
-  type DimRange,
   boxOf,
   boxShape,
-  commonRuns,
-  elementCount,
   type Chunk,
-} from '@shardwise/core';
+  commonRuns,
+  type DimRange,
+  elementCount,
+} from '@shardwise/core/extend';
 import { array, assert, integer, property, tuple } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { covers } from '../src/checkpoint/covers.ts';

@@ -12,8 +12,8 @@ export { ddp, type DistributedDataParallelOptions } from './distributed-data-par
 export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
 export {
   join,
-  JoinContext,
   type Joinable,
+  type JoinContext,
   type JoinedStep,
   type JoinHook,
   type JoinOptions,

@@ -4,7 +4,7 @@ import {
   type Parameter,
   type Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { LayerParameter } from './tensor-parallel/layer-parameter.ts';
 
 /**

@@ -3,11 +3,10 @@ import {
   type CollectivePlan,
   type Layout,
   LineMesh,
-  Linear,
-  type Module,
+  nn,
   type Plan,
-  type Strategy,
   setRank,
+  type Strategy,
 } from '@shardwise/core';
 import { Step, type StepKind, ddp, explain, parallelize, planFor } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
@@ -74,7 +73,7 @@ const lies: Readonly<
 
 describe.each(Object.entries(lies))('a plan that says %s', (_, [change, says]) => {
   it('is refused by explain and parallelize', async () => {
-    const model = new Linear(2, 2, { bias: false });
+    const model = new nn.Linear(2, 2, { bias: false });
     const strategy = lying(change);
     const plan = planFor(model, strategy);
     expect(() => explain(plan)).toThrow(says);

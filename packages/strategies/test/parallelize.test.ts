@@ -2,14 +2,14 @@ import { singleGroup } from '@shardwise/collectives';
 import {
   ConfigError,
   LineMesh,
-  Linear,
   type Mesh,
+  nn,
+  ones,
   type ParallelModel,
   type ProcessGroup,
+  setRank,
   type Strategy,
   type Tensor,
-  ones,
-  setRank,
 } from '@shardwise/core';
 import {
   PlannedModel,
@@ -37,8 +37,8 @@ describe('parallelize gives a model that trains as its plan says', () => {
     ['tensor parallelism and ddp', compose(tensorParallel({}, { axis: 'tp' }), ddp())],
   ])('of %s', async (_, strategy) => {
     setRank({ device: interpreter(), mesh: new OneRankMesh() });
-    const parallel = await parallelize(new Linear(3, 2), strategy);
-    expectTypeOf(parallel).toExtend<ParallelModel<Linear, [x: Tensor], Tensor>>();
+    const parallel = await parallelize(new nn.Linear(3, 2), strategy);
+    expectTypeOf(parallel).toExtend<ParallelModel<nn.Linear, [x: Tensor], Tensor>>();
     expect(parallel).toBeInstanceOf(PlannedModel);
     expect(parallel.plan.parameters.map(({ name }) => name)).toEqual(['weight', 'bias']);
     expect(parallel.forward(ones([1, 3])).shape).toEqual([1, 2]);
@@ -46,7 +46,7 @@ describe('parallelize gives a model that trains as its plan says', () => {
   });
 
   it('of ddp, whose plan says which gradients leave together', async () => {
-    const parallel = await parallelize(new Linear(3, 2), ddp());
+    const parallel = await parallelize(new nn.Linear(3, 2), ddp());
     const buckets = stepsOf(parallel.plan, steps.reduce).map(({ data }) => data.parameters);
     expect(buckets).toEqual([['bias', 'weight']]);
     expect(parallel.detach().weight.shape).toEqual([2, 3]);
@@ -57,7 +57,7 @@ describe('parallelize gives a model that trains as its plan says', () => {
       name: 'own',
       plan: (model, axes) => ({ ...ddp().plan(model, axes), steps: [] }),
     };
-    const parallel = await parallelize(new Linear(3, 2), own);
+    const parallel = await parallelize(new nn.Linear(3, 2), own);
     expect(parallel.forward(ones([1, 3])).shape).toEqual([1, 2]);
   });
 });
@@ -81,7 +81,7 @@ describe('what is no strategy is refused', () => {
     ['a name of one', 'ddp', /by 'ddp': no strategy\. Give what a function makes, as ddp\(\)/],
     ['nothing', undefined, /by undefined: no strategy/],
   ])('%s', async (_, strategy, says) => {
-    const made = parallelize(new Linear(3, 2), strategy as unknown as Strategy);
+    const made = parallelize(new nn.Linear(3, 2), strategy as unknown as Strategy);
     await expect(made).rejects.toThrow(ConfigError);
     await expect(made).rejects.toThrow(says);
   });

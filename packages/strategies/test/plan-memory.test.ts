@@ -1,4 +1,4 @@
-import type { Module, ParameterSpec, Strategy } from '@shardwise/core';
+import type { nn, ParameterSpec, Strategy } from '@shardwise/core';
 import {
   ddp,
   explain,

@@ -1,5 +1,5 @@
-import { chunkRange, localShape, dimRanges } from '@shardwise/core';
-import type { Layout, MeshAxis, PlaceOf } from '@shardwise/core';
+import type { Layout, MeshAxis } from '@shardwise/core';
+import { chunkRange, dimRanges, localShape, type PlaceOf } from '@shardwise/core/extend';
 import { formatRedistribution, layoutOf, planRedistribution } from '@shardwise/strategies';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';

@@ -1,15 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
-import {
-  fromData,
-  functional,
-  LayoutError,
-  Linear,
-  Module,
-  setRank,
-  type MeshAxis,
-  type Strategy,
-} from '@shardwise/core';
+import { fromData, LayoutError, type MeshAxis, nn, setRank, type Strategy } from '@shardwise/core';
 import {
   type StylePlan,
   collectivesOf,
@@ -39,7 +30,7 @@ beforeAll(async () => {
   setRank({ device: await cpu() });
 });
 
-function specsOf(model: Module): Parameters<Strategy['plan']>[0] {
+function specsOf(model: nn.Module): Parameters<Strategy['plan']>[0] {
   const names = new Map<unknown, string[]>();
   for (const [path, module] of model.namedModules()) {
     for (const [name, parameter] of module.ownParameters()) {
@@ -59,13 +50,13 @@ function specsOf(model: Module): Parameters<Strategy['plan']>[0] {
 
 const tp = (size: number): MeshAxis[] => [{ name: 'tp', size }];
 
-function planned(model: Module, styles: StylePlan, axes: readonly MeshAxis[]): unknown {
+function planned(model: nn.Module, styles: StylePlan, axes: readonly MeshAxis[]): unknown {
   return tensorParallel(styles).plan(specsOf(model), axes);
 }
 
-class Pair extends Module {
-  readonly up = new Linear(6, 9);
-  readonly down = new Linear(9, 6);
+class Pair extends nn.Module {
+  readonly up = new nn.Linear(6, 9);
+  readonly down = new nn.Linear(9, 6);
 }
 
 describe('the plan of tensor parallelism', () => {
@@ -286,7 +277,7 @@ describe('tensor parallelism on 4 ranks', () => {
 
   it('smooths labels and ignores targets as the cross-entropy of one rank', async () => {
     const logits = Float32Array.from({ length: 3 * 8 }, (_, index) => Math.sin(index));
-    const expected = await functional
+    const expected = await nn.functional
       .crossEntropy(
         fromData(logits, [3, 8], 'f32'),
         fromData(Int32Array.of(5, -100, 0), [3], 'i32'),

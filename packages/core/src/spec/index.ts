@@ -9,7 +9,7 @@ export * from './mesh.ts';
 export * from './strategy.ts';
 export * from './sampler.ts';
 export * from './errors.ts';
-export * from './check-options.ts';
+export { checkOptions } from './check-options.ts';
 export * from './describe-value.ts';
 export * as option from './option-rules.ts';
 export * from './with-defaults.ts';

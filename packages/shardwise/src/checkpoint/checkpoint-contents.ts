@@ -6,7 +6,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { HeldChunk } from './held-chunk.ts';
 import { aliasesOf, chunksOfModel } from './model-chunks.ts';
 import { optimizerGroups, chunksOfOptimizer, type SavedOptimizer } from './optimizer-chunks.ts';

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import {
   CheckpointError,
+  type Chunk,
   commonRuns,
   dtypes,
   type HostArray,
   hostArray,
   wholeChunk,
-  type Chunk,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import {
   CHECKSUM_BYTES,
   fileName,

@@ -1,4 +1,10 @@
-import { type DimRange, boxShape, elementCount, type Chunk, type Shape } from '@shardwise/core';
+import {
+  boxShape,
+  type Chunk,
+  type DimRange,
+  elementCount,
+  type Shape,
+} from '@shardwise/core/extend';
 
 /** More boxes of a tensor than any layout makes; who reads an index must not have to compare them all. */
 const MAX_BOXES = 4096;

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core';
+import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core/extend';
 import { temporaryName } from './checkpoint-folders.ts';
 import { type DurableFiles, durableFiles } from './durable-files.ts';
 import { type Checkpoint, loadCheckpoint } from './load-checkpoint.ts';

@@ -1,4 +1,11 @@
-import { boxOf, boxShape, elementCount, type Chunk, sameBox, type Shape } from '@shardwise/core';
+import {
+  boxOf,
+  boxShape,
+  type Chunk,
+  elementCount,
+  sameBox,
+  type Shape,
+} from '@shardwise/core/extend';
 
 /**
  * A chunk of a tensor of some shape as text: nothing for all of it, `[0:4]` for elements of the

@@ -1,4 +1,4 @@
-import type { DType, Chunk, Shape } from '@shardwise/core';
+import type { Chunk, DType, Shape } from '@shardwise/core/extend';
 import type { VaryingAxis } from './state-file.ts';
 
 /** A chunk of a tensor. */

@@ -14,7 +14,7 @@ import {
   sameShape,
   stateMismatch,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
 import { damaged } from './chunk-files.ts';

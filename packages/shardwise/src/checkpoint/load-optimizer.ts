@@ -11,7 +11,7 @@ import {
   stateMismatch,
   stepName,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
 import { stepType } from './optimizer-chunks.ts';

@@ -11,7 +11,7 @@ import {
   type ProcessGroup,
   ShardwiseError,
   stateMismatch,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type JoinedState, joinState } from './join-state.ts';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { damaged } from './chunk-files.ts';

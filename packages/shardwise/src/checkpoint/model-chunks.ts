@@ -8,7 +8,7 @@ import {
   type SavedType,
   type Tensor,
   wholeChunk,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { HeldChunk } from './held-chunk.ts';
 import { modelTensors } from './model-tensors.ts';
 import { placeOver } from './varying.ts';

@@ -8,7 +8,7 @@ import {
   type SavedType,
   stepName,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { HeldChunk } from './held-chunk.ts';
 import { chunksOfTensor } from './model-chunks.ts';

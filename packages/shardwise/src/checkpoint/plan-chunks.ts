@@ -1,4 +1,4 @@
-import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core';
+import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core/extend';
 import { covers } from './covers.ts';
 import { formatChunk } from './format-chunk.ts';
 import type { TensorChunk } from './held-chunk.ts';

@@ -1,4 +1,4 @@
-import { wholeChunk } from '@shardwise/core';
+import { wholeChunk } from '@shardwise/core/extend';
 import type { HeldChunk } from './held-chunk.ts';
 import { splitState } from './split-state.ts';
 import type { StatePath, StoredState } from './state-file.ts';

@@ -1,12 +1,12 @@
 import {
   chunksOf,
-  ownPlace,
   type DimRange,
   dtypes,
   elementCount,
   type HostArray,
+  ownPlace,
   type SavedType,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { ChunkFiles } from './chunk-files.ts';
 import type { StoredTensor } from './state-file.ts';
 

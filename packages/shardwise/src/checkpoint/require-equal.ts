@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { CheckpointError, type ProcessGroup } from '@shardwise/core';
+import { CheckpointError, type ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
 import type { HeldChunk, TensorChunk } from './held-chunk.ts';

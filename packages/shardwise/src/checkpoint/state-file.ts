@@ -7,7 +7,7 @@ import {
   type Chunk,
   sameBox,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { z } from 'zod';
 import { covers } from './covers.ts';
 import type { TensorChunk } from './held-chunk.ts';

@@ -1,4 +1,4 @@
-import { CheckpointError, type HostArray } from '@shardwise/core';
+import { CheckpointError, type HostArray } from '@shardwise/core/extend';
 import { ChunkFiles } from './chunk-files.ts';
 import type { SectionName, StoredTensor } from './state-file.ts';
 

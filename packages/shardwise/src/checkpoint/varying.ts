@@ -1,4 +1,4 @@
-import { type DimRange, currentSession, type SavedType } from '@shardwise/core';
+import { currentSession, type DimRange, type SavedType } from '@shardwise/core/extend';
 import type { StoredTensor, VaryingAxis } from './state-file.ts';
 
 /** The axes over which a tensor varies as first dims of the tensor of all ranks, and this rank's place there. */

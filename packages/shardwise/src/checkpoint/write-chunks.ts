@@ -6,7 +6,7 @@ import {
   encodeSafetensorsHeader,
   sameBox,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { DurableFiles } from './durable-files.ts';
 import { formatChunk } from './format-chunk.ts';
 import type { HeldChunk, TensorChunk } from './held-chunk.ts';

@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 
 /** Of ranks and of nodes. */
 export const MAX_WORLD_SIZE: number = 2 ** 20;

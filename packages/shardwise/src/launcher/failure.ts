@@ -1,4 +1,4 @@
-import { ShardwiseError, userLine } from '@shardwise/core';
+import { ShardwiseError, userLine } from '@shardwise/core/extend';
 import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';

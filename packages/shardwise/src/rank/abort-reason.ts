@@ -1,4 +1,4 @@
-import { CollectiveAbortedError } from '@shardwise/core';
+import { CollectiveAbortedError } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../launcher/launch.ts';
 
 /** With what a group is to be closed, so that its calls name the rank that failed, not the one that was told. */

@@ -1,5 +1,5 @@
 import { broadcastObject } from '@shardwise/collectives';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 
 /** Rank 0's text on every rank; also the moment from which on all know that it is there. */

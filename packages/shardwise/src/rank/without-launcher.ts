@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 import { AgreedStop } from './agreed-stop.ts';

@@ -1,4 +1,10 @@
-import { checkOptions, option, type OptionRules, replicated, type Strategy } from '@shardwise/core';
+import {
+  checkOptions,
+  option,
+  type OptionRules,
+  replicated,
+  type Strategy,
+} from '@shardwise/core/extend';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import type { PlanContext } from '../plan/plan-context.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';

@@ -1,4 +1,4 @@
-import { allReduce } from '@shardwise/core';
+import { allReduce } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 

@@ -1,11 +1,11 @@
 import {
+  type DType,
+  DTypeError,
   formatShape,
   sameShape,
-  type DType,
   ShapeError,
-  DTypeError,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { GradBucket } from './grad-bucket.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { DType, Tensor } from '@shardwise/core';
+import type { DType, Tensor } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
 import type { GradBucket } from './grad-bucket.ts';
 import { reduceBucket } from './reduce-bucket.ts';

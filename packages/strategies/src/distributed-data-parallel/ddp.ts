@@ -6,7 +6,7 @@ import {
   type ParameterSpec,
   replicated,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';

@@ -5,11 +5,11 @@ import {
   type Gradient,
   noGrad,
   queueAfterBackward,
-  TensorStateError,
   Tensor,
+  TensorStateError,
   type Update,
   zeros,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
 import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';

@@ -1,4 +1,4 @@
-import { type Gradient, TensorStateError, type Update } from '@shardwise/core';
+import { type Gradient, TensorStateError, type Update } from '@shardwise/core/extend';
 
 /** What a step may leave unused: nothing; anything; what the first step left unused. */
 export type UnusedPolicy = 'all' | 'any' | 'static';

@@ -1,4 +1,4 @@
-import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core';
+import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core/extend';
 import { DistributedTensor } from './distributed-tensor.ts';
 import { axisSize } from '../layout/axis-size.ts';
 

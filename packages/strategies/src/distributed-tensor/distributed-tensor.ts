@@ -1,8 +1,8 @@
 import {
-  formatLayout,
   checkOptions,
   currentSession,
   type DType,
+  formatLayout,
   formatShape,
   type Layout,
   LayoutError,
@@ -12,7 +12,7 @@ import {
   printing,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { redistribute } from '../layout/redistribute.ts';
 import { checkLayout } from '../layout/check-layout.ts';
 import type { BinaryOp, OpCall } from './op-call.ts';

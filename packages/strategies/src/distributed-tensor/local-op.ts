@@ -1,4 +1,4 @@
-import { type DimRange, functional, indicesInRange, type Tensor } from '@shardwise/core';
+import { type DimRange, functional, indicesInRange, type Tensor } from '@shardwise/core/extend';
 import type { OpCall, UnaryOp } from './op-call.ts';
 
 const unary: { readonly [K in UnaryOp]: (x: Tensor) => Tensor } = {

@@ -1,14 +1,14 @@
 import {
-  formatLayout,
+  type DType,
   elementCount,
+  formatLayout,
   formatShape,
+  type Layout,
   LayoutError,
   localShape,
-  type DType,
-  type Layout,
   type MeshAxis,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkLayout } from '../layout/check-layout.ts';
 import type { OpCall } from './op-call.ts';
 import { signatureOf, type DimLabel, type OpSignature } from './op-signature.ts';

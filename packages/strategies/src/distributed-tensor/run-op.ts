@@ -1,4 +1,4 @@
-import { dimRanges, reinterpret, type Mesh, type Tensor } from '@shardwise/core';
+import { dimRanges, type Mesh, reinterpret, type Tensor } from '@shardwise/core/extend';
 import { redistribute } from '../layout/redistribute.ts';
 import { localOp } from './local-op.ts';
 import type { OpCall } from './op-call.ts';

@@ -1,4 +1,4 @@
-import type { DimRange } from '@shardwise/core';
+import type { DimRange } from '@shardwise/core/extend';
 
 /** A part of a tensor, and the ranks of the mesh that hold it. */
 export interface PicturedPart {

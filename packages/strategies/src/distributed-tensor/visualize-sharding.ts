@@ -1,8 +1,8 @@
 import {
-  formatLayout,
   checkOptions,
   type DimRange,
   dimRanges,
+  formatLayout,
   formatShape,
   type Layout,
   LayoutError,
@@ -10,7 +10,7 @@ import {
   option,
   type OptionRules,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkLayout } from '../layout/check-layout.ts';
 import { axisSize } from '../layout/axis-size.ts';
 import { drawBlocks } from './draw-blocks.ts';

@@ -5,7 +5,7 @@ import {
   type OptionRules,
   type PageStore,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import type { PlanContext } from '../plan/plan-context.ts';

@@ -1,4 +1,4 @@
-import { type Layout, type OptionRule } from '@shardwise/core';
+import type { Layout, OptionRule } from '@shardwise/core/extend';
 
 /** How a tensor lies on the ranks of one axis: what a Layout says of that axis. */
 export type AxisLayout =

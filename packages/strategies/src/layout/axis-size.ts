@@ -1,4 +1,4 @@
-import type { MeshAxis, PlaceOf } from '@shardwise/core';
+import type { MeshAxis, PlaceOf } from '@shardwise/core/extend';
 
 /** Ranks of an axis; 1 of one that the mesh does not have. */
 export function axisSize(axes: readonly MeshAxis[], name: string): number {

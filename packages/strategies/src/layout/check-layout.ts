@@ -2,11 +2,11 @@ import {
   axesOfLayout,
   formatLayout,
   formatShape,
-  LayoutError,
   type Layout,
+  LayoutError,
   type MeshAxis,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /** Throws LayoutError for a layout that no tensor of this shape can have on a mesh of these axes. */
 export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxis[]): void {

@@ -1,4 +1,10 @@
-import { concat, elementCount, type PlaceOf, type Shape, type Tensor } from '@shardwise/core';
+import {
+  concat,
+  elementCount,
+  type PlaceOf,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
 
 /** A rank's place among those of an axis. */

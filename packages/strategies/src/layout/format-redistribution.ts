@@ -1,4 +1,4 @@
-import { formatLayout, formatShape } from '@shardwise/core';
+import { formatLayout, formatShape } from '@shardwise/core/extend';
 import type { RedistributionMove, RedistributionPlan } from './redistribution.ts';
 
 /** A plan as lines: each move, the layout after it, and the bytes that a rank receives. */

@@ -1,4 +1,4 @@
-import type { Layout } from '@shardwise/core';
+import type { Layout } from '@shardwise/core/extend';
 
 /**
  * A layout by the axes that shard each dim, outermost first, null for none: `layoutOf(['dp', null])` shards dim 0 of two over dp and repeats the rest of

@@ -11,7 +11,7 @@ import {
   reinterpret,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type AxisLayout, formatAxisLayout, sameAxisLayout, type Sharding } from './axis-layout.ts';
 import { fromParts, padTo, partDim, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
 import type { RedistributionMove, RedistributionOperation } from './redistribution.ts';

@@ -1,14 +1,14 @@
 import {
+  axesOfLayout,
+  type DType,
   dtypes,
   formatLayout,
   formatShape,
-  LayoutError,
-  axesOfLayout,
-  type DType,
   type Layout,
+  LayoutError,
   type MeshAxis,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkLayout } from './check-layout.ts';
 import type { RedistributionPlan, RedistributionStep } from './redistribution.ts';
 import { movesFrom, type MoveContext } from './redistribution-moves.ts';

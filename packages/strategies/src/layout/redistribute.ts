@@ -1,16 +1,16 @@
 import {
   formatShape,
   type Layout,
-  type Mesh,
   localShape,
+  type Mesh,
   ownPlace,
   type PlaceOf,
   type Shape,
-  shardedAxes,
   ShapeError,
+  shardedAxes,
   type Tensor,
   unsharded,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import {
   type AxisLayout,
   axisLayoutOf,

@@ -5,7 +5,7 @@ import {
   type PlaceOf,
   type Shape,
   unsharded,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type AxisLayout, axisLayoutOf, type Sharding } from './axis-layout.ts';
 import { paddedShape, partDim } from './equal-parts.ts';
 import { moveOver } from './moves.ts';

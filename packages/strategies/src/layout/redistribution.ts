@@ -1,4 +1,4 @@
-import type { Layout, Shape } from '@shardwise/core';
+import type { Layout, Shape } from '@shardwise/core/extend';
 import type { AxisLayout } from './axis-layout.ts';
 
 /**

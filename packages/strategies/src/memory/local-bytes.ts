@@ -5,7 +5,7 @@ import {
   type MeshAxis,
   type Shape,
   shardedAxes,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 
 /** In how many parts of one size a value of this layout lies on the ranks. */

@@ -6,7 +6,7 @@ import {
   type OptionRules,
   type ParameterPlan,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 

@@ -1,4 +1,4 @@
-import type { Node, Parameter, Tensor } from '@shardwise/core';
+import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { LowPrecisionPart } from './low-precision-part.ts';
 

@@ -9,7 +9,7 @@ import {
   RecomputeRegion,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { currentSession, type LowPrecision, type Module, type Node } from '@shardwise/core';
+import { currentSession, type LowPrecision, type Module, type Node } from '@shardwise/core/extend';
 import { interceptForward } from '../sharding/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 import { LowPrecisionParameter } from './low-precision-parameter.ts';

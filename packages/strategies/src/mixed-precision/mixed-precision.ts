@@ -1,4 +1,4 @@
-import type { LowPrecision } from '@shardwise/core';
+import type { LowPrecision } from '@shardwise/core/extend';
 
 /** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
 export interface MixedPrecision {

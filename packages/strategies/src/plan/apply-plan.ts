@@ -1,4 +1,4 @@
-import { currentSession, type Model, type Module } from '@shardwise/core';
+import { currentSession, type Model, type Module } from '@shardwise/core/extend';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import { PlanContext } from './plan-context.ts';
 import { PlannedModel } from './planned-model.ts';

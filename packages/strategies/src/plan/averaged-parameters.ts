@@ -1,4 +1,4 @@
-import { ConfigError, type Parameter } from '@shardwise/core';
+import { ConfigError, type Parameter } from '@shardwise/core/extend';
 import { ShardedParameter } from '../sharding/sharded-parameter.ts';
 
 const averagedBy = Symbol('averaged by');

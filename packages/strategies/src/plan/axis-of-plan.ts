@@ -1,4 +1,4 @@
-import { LayoutError, type MeshAxis } from '@shardwise/core';
+import { LayoutError, type MeshAxis } from '@shardwise/core/extend';
 
 /** Ranks of an axis of the mesh. Throws LayoutError for one that there is not. */
 export function requireAxis(strategy: string, axes: readonly MeshAxis[], axis: string): number {

@@ -3,10 +3,10 @@ import {
   axesOfLayout,
   formatShape,
   LayoutError,
-  shardedAxes,
   type Module,
   type Plan,
-} from '@shardwise/core';
+  shardedAxes,
+} from '@shardwise/core/extend';
 
 /**
  * Throws LayoutError for what a plan says and cannot be: axes that the mesh does not have or that stand twice,

@@ -8,7 +8,7 @@ import {
   type ParameterSpec,
   type Plan,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
 import { collectivesOf, type ModelPlan } from './step.ts';
 import { firstPlace } from '../layout/axis-size.ts';

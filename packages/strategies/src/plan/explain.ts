@@ -8,7 +8,7 @@ import {
   option,
   type OptionRules,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { checkPlan } from './check-plan.ts';
 import { describeFormula, memoryRows } from '../memory/describe-memory.ts';
 import { describeImbalance } from '../memory/describe-imbalance.ts';

@@ -1,4 +1,4 @@
-import { ConfigError, type Module, type Parameter } from '@shardwise/core';
+import { ConfigError, type Module, type Parameter } from '@shardwise/core/extend';
 
 /** The parameters that a model has when a strategy has been applied to it: the ones whose gradients ranks share. */
 export class KnownParameters {

@@ -1,4 +1,4 @@
-import type { BufferSpec, ModelSpec, Module, ParameterSpec } from '@shardwise/core';
+import type { BufferSpec, ModelSpec, Module, ParameterSpec } from '@shardwise/core/extend';
 import { parameterNames } from '../parameter-names.ts';
 
 /** What a plan needs to know of a model, as this rank has it. */

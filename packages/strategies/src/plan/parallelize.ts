@@ -5,7 +5,7 @@ import {
   type Model,
   type Module,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
 import type { PlanContext } from './plan-context.ts';

@@ -4,7 +4,7 @@ import {
   type Parameter,
   type ParameterPlan,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { BufferSharing } from '../buffer-sharing.ts';
 import type { Reducer } from '../distributed-data-parallel/reducer.ts';
 import type { Method } from '../module-method.ts';

@@ -8,7 +8,7 @@ import {
   type Plan,
   type Shape,
   unsharded,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { axisLayoutOf, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { paddedShape } from '../layout/equal-parts.ts';

@@ -10,7 +10,7 @@ import {
   type ParallelModel,
   synchronously,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { KnownParameters } from './known-parameters.ts';
 import type { Method } from '../module-method.ts';

@@ -1,4 +1,4 @@
-import type { CollectivePlan } from '@shardwise/core';
+import type { CollectivePlan } from '@shardwise/core/extend';
 
 interface Redistribution {
   readonly module: string;

@@ -3,7 +3,7 @@ import {
   Parameter,
   type ProcessGroup,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

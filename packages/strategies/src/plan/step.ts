@@ -1,4 +1,4 @@
-import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core';
+import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
 
 /** A plan that `parallelize` carries out. */

@@ -1,4 +1,4 @@
-import { ConfigError, formatShape, type Parameter } from '@shardwise/core';
+import { ConfigError, formatShape, type Parameter } from '@shardwise/core/extend';
 
 /** Throws ConfigError for parameters that were constructed in parts, where a strategy keeps whole ones. */
 export function requireWhole(

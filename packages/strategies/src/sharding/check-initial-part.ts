@@ -7,7 +7,7 @@ import {
   type Layout,
   ownPlace,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /** What a strategy has a rank keep of a parameter. */
 export interface ExpectedPart {

@@ -17,7 +17,7 @@ import {
   setRandomState,
   type Shape,
   takeChunks,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type DimSharding, layoutOver } from '../layout/axis-layout.ts';
 import { partShape } from '../layout/equal-parts.ts';
 import { modelSpec } from '../plan/model-spec.ts';

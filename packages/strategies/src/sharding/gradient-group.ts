@@ -5,7 +5,7 @@ import {
   noGrad,
   reduceScatter,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { GradientReducer } from './gradient-reducer.ts';
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';

@@ -1,4 +1,4 @@
-import { LayoutError, type LowPrecision, type Module } from '@shardwise/core';
+import { LayoutError, type LowPrecision, type Module } from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
 import { castFloats } from '../mixed-precision/cast-floats.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';

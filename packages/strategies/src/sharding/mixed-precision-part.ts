@@ -8,7 +8,7 @@ import {
   noGrad,
   type Shape,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface MixedPrecisionPartOptions extends ShardedPartOptions {

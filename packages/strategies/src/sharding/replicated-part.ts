@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core';
+import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
 import type { Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 

@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core';
+import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
 import { partOf } from '../layout/equal-parts.ts';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { GradientGroup } from './gradient-group.ts';

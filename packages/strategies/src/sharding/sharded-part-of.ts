@@ -10,7 +10,7 @@ import {
   type ParameterPlan,
   takeChunks,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
 import { paddedShape, partShape } from '../layout/equal-parts.ts';
 import { shardingOf } from '../plan/planned-bytes.ts';

@@ -14,7 +14,7 @@ import {
   Tensor,
   TensorStateError,
   type Update,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
 import { fromParts, paddedShape, type Place, partShape, toParts } from '../layout/equal-parts.ts';

@@ -4,7 +4,7 @@ import {
   type PageStore,
   type ParameterSpec,
   replicated,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
 import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';

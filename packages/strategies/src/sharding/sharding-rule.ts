@@ -1,4 +1,4 @@
-import type { Shape } from '@shardwise/core';
+import type { Shape } from '@shardwise/core/extend';
 import type { Sharding } from '../layout/axis-layout.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type DType, dtypes } from '@shardwise/core';
+import { type DType, dtypes } from '@shardwise/core/extend';
 import { collectivesOfMove, moveOver } from '../layout/moves.ts';
 import type { StyleCollective } from './parallel-style.ts';
 import { formatAxisLayout, type ActivationLayout } from '../layout/axis-layout.ts';

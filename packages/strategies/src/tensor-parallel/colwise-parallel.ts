@@ -1,4 +1,4 @@
-import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';

@@ -1,4 +1,4 @@
-import { formatShape, LayoutError, type Shape } from '@shardwise/core';
+import { formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
 import type { DimSharding } from '../layout/axis-layout.ts';
 
 export interface EvenShardingRequest {

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { colwiseParallel } from './colwise-parallel.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { shard } from '../layout/axis-layout.ts';

@@ -5,7 +5,7 @@ import {
   option,
   type OptionRules,
   withCoordinateKeys,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';

@@ -1,4 +1,4 @@
-import { type Parameter, synchronously } from '@shardwise/core';
+import { type Parameter, synchronously } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import { LayerParameter } from './layer-parameter.ts';
 

@@ -1,6 +1,6 @@
 import {
-  type DType,
   DividedParameter,
+  type DType,
   type HostData,
   type Layout,
   localShape,
@@ -11,7 +11,7 @@ import {
   type Shape,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { shardOf, unshard } from '../layout/redistribute.ts';
 
 export interface LayerParameterOptions {

@@ -1,4 +1,4 @@
-import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core';
+import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core/extend';
 import type { DimSharding } from '../layout/axis-layout.ts';
 
 /** A module as a plan sees it. */

@@ -1,4 +1,10 @@
-import { checkOptions, functional, Linear, type OptionRules, reinterpret } from '@shardwise/core';
+import {
+  checkOptions,
+  functional,
+  Linear,
+  type OptionRules,
+  reinterpret,
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';

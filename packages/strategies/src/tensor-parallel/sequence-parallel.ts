@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core';
+import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle } from './parallel-style.ts';

@@ -1,4 +1,4 @@
-import { LayoutError, type ModelSpec, type ParameterSpec } from '@shardwise/core';
+import { LayoutError, type ModelSpec, type ParameterSpec } from '@shardwise/core/extend';
 import { type DimSharding, sameAxisLayout } from '../layout/axis-layout.ts';
 import { matchesModule } from './module-pattern.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';

@@ -5,7 +5,7 @@ import {
   option,
   type OptionRules,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import type { PlanContext } from '../plan/plan-context.ts';

@@ -5,7 +5,7 @@ import {
   indicesInRange,
   type OptionRules,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';

@@ -4,7 +4,7 @@ import {
   type OptionRules,
   type ParameterSpec,
   type Strategy,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';

@@ -1,15 +1,12 @@
 import {
-  BufferTensor,
   CollectiveMismatchError,
   fromData,
-  LayerNorm,
-  Linear,
   manualSeed,
-  Module,
+  nn,
   noGrad,
   ones,
+  optim,
   ShardwiseError,
-  SGD,
   statistics,
   subscribe,
   type Tensor,
@@ -55,14 +52,14 @@ export const observations = z.object({
 export type Observations = z.infer<typeof observations>;
 
 /** Remembers the mean of what it saw, as batch normalisation does. */
-class RunningMean extends Module {
-  readonly mean: BufferTensor;
-  readonly steps = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
-  readonly linear = new Linear(2, 3);
+class RunningMean extends nn.Module {
+  readonly mean: nn.BufferTensor;
+  readonly steps = new nn.BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly linear = new nn.Linear(2, 3);
 
   constructor(start: number) {
     super();
-    this.mean = new BufferTensor(Float32Array.of(start, -start), [2]);
+    this.mean = new nn.BufferTensor(Float32Array.of(start, -start), [2]);
   }
 
   /** Shape: x [B, 2] -> [B, 3]. */
@@ -79,11 +76,11 @@ class RunningMean extends Module {
 }
 
 /** Layers of whole 64-byte lines, so that messages have no gaps. */
-class Deep extends Module {
-  readonly first = new Linear(16, 32);
-  readonly norm = new LayerNorm(32);
-  readonly second = new Linear(32, 16);
-  readonly third = new Linear(16, 16);
+class Deep extends nn.Module {
+  readonly first = new nn.Linear(16, 32);
+  readonly norm = new nn.LayerNorm(32);
+  readonly second = new nn.Linear(32, 16);
+  readonly third = new nn.Linear(16, 16);
 
   /** Shape: x [B, 16] -> [B, 16]. */
   forward(x: Tensor): Tensor {
@@ -91,7 +88,7 @@ class Deep extends Module {
   }
 }
 
-async function valuesOf(model: Module): Promise<Record<string, number[]>> {
+async function valuesOf(model: nn.Module): Promise<Record<string, number[]>> {
   const values: Record<string, number[]> = {};
   for (const [name, tensor] of [...model.namedParameters(), ...model.namedBuffers()])
     values[name] = Array.from(await tensor.data(), Number);
@@ -231,7 +228,7 @@ async function timeline(): Promise<Observations['timeline']> {
 
 async function made(): Promise<Observations['made']> {
   const parallel = await parallelize(new Deep(), ddp());
-  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
   const counts: Observations['made'] = [];
   for (let step = 0; step < 6; step++) {
     optimizer.zeroGrad();
@@ -248,15 +245,15 @@ async function made(): Promise<Observations['made']> {
 /** Models that differ on the last rank. */
 async function mismatches(rank: number, size: number): Promise<Observations['mismatches']> {
   const last = rank === size - 1;
-  const frozen = (): Linear => {
-    const model = new Linear(3, 3);
+  const frozen = (): nn.Linear => {
+    const model = new nn.Linear(3, 3);
     model.requiresGrad_(!last);
     return model;
   };
-  const models: Record<string, () => Linear | RunningMean | Deep> = {
-    'another shape': () => new Linear(3, last ? 5 : 4),
-    'another class': () => (last ? new Deep() : new Linear(3, 4)),
-    'fewer parameters': () => new Linear(3, 4, { bias: !last }),
+  const models: Record<string, () => nn.Linear | RunningMean | Deep> = {
+    'another shape': () => new nn.Linear(3, last ? 5 : 4),
+    'another class': () => (last ? new Deep() : new nn.Linear(3, 4)),
+    'fewer parameters': () => new nn.Linear(3, 4, { bias: !last }),
     'other parameters frozen': frozen,
   };
   const found: Observations['mismatches'] = {};
@@ -275,7 +272,7 @@ async function mismatches(rank: number, size: number): Promise<Observations['mis
   return found;
 }
 
-async function createAny(model: Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
+async function createAny(model: nn.Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
   try {
     return await parallelize(model, ddp());
   } catch (error) {
@@ -308,5 +305,5 @@ export async function leaveOut(context: RankContext): Promise<void> {
       ? model.first.forward(ones([2, 16]))
       : parallel.forward(ones([2, 16]));
   used.sum().backward();
-  await new SGD(model.parameters()).step();
+  await new optim.SGD(model.parameters()).step();
 }

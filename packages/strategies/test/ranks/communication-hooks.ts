@@ -1,12 +1,4 @@
-import {
-  allReduce,
-  fromData,
-  Module,
-  Parameter,
-  ShardwiseError,
-  statistics,
-  type Tensor,
-} from '@shardwise/core';
+import { allReduce, fromData, nn, ShardwiseError, statistics, type Tensor } from '@shardwise/core';
 import {
   type CommHook,
   type DistributedDataParallelOptions,
@@ -47,8 +39,8 @@ export const hookObservations = z.object({
 export type HookObservations = z.infer<typeof hookObservations>;
 
 /** Adds a matrix to its input. */
-class Shift extends Module {
-  readonly p = new Parameter(Float32Array.of(1, 1, 1, 1), [2, 2]);
+class Shift extends nn.Module {
+  readonly p = new nn.Parameter(Float32Array.of(1, 1, 1, 1), [2, 2]);
 
   /** Shape: x [2, 2] -> [2, 2]. */
   forward(x: Tensor): Tensor {
@@ -57,9 +49,9 @@ class Shift extends Module {
 }
 
 /** The gradient of its matrix is its input. */
-class Product extends Module {
-  readonly weight = new Parameter(new Float32Array(8 * 8), [8, 8]);
-  readonly bias = new Parameter(new Float32Array(8), [8]);
+class Product extends nn.Module {
+  readonly weight = new nn.Parameter(new Float32Array(8 * 8), [8, 8]);
+  readonly bias = new nn.Parameter(new Float32Array(8), [8]);
 
   /** Shape: x [8, 8] -> []. */
   forward(x: Tensor): Tensor {

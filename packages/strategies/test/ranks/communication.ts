@@ -1,12 +1,10 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import {
-  AdamW,
   fromData,
   LineMesh,
-  Linear,
-  type Module,
-  Sequential,
+  nn,
+  optim,
   setRank,
   statistics,
   type Strategy,
@@ -142,12 +140,12 @@ async function countStep(
   size: number,
 ): Promise<z.infer<typeof counted>> {
   const rows = hasMaster ? 2 * size : 2;
-  const model = new Sequential(
-    ...Array.from({ length: layers }, () => new Linear(width, width, { bias: false })),
+  const model = new nn.Sequential(
+    ...Array.from({ length: layers }, () => new nn.Linear(width, width, { bias: false })),
   );
   const plan = planFor(model, strategy());
   const parallel = await parallelize(model, strategy());
-  const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
   const step = async (): Promise<void> => {
     optimizer.zeroGrad();
     for (let index = 0; index < microbatches; index++) {

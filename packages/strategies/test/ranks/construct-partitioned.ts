@@ -1,14 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
-import {
-  currentSession,
-  elementCount,
-  manualSeed,
-  type Module,
-  randomState,
-  setRank,
-  type Strategy,
-} from '@shardwise/core';
+import { manualSeed, type nn, randomState, setRank, type Strategy } from '@shardwise/core';
+import { currentSession, elementCount } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -111,7 +104,7 @@ async function refusal(options: ConstructShardedOptions, strategy: Strategy): Pr
   );
 }
 
-async function hashOf(model: Module): Promise<string> {
+async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');

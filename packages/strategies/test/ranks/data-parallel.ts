@@ -1,12 +1,9 @@
 import {
-  AdamW,
-  BufferTensor,
   fromData,
-  Linear,
   manualSeed,
-  Module,
+  nn,
   noGrad,
-  Parameter,
+  optim,
   ShardwiseError,
   type Tensor,
   zeros,
@@ -40,14 +37,14 @@ export const observations = z.object({
 export type Observations = z.infer<typeof observations>;
 
 /** Multiplies by its weight. */
-class Times extends Module {
-  readonly weight: Parameter;
-  readonly passes = new BufferTensor(Float32Array.of(0), [1]);
+class Times extends nn.Module {
+  readonly weight: nn.Parameter;
+  readonly passes = new nn.BufferTensor(Float32Array.of(0), [1]);
   rows = 0;
 
   constructor(weight: number) {
     super();
-    this.weight = new Parameter(Float32Array.of(weight), [1]);
+    this.weight = new nn.Parameter(Float32Array.of(weight), [1]);
   }
 
   /** Shape: x [B, 1] -> [B, 1]. */
@@ -59,7 +56,7 @@ class Times extends Module {
 }
 
 /** Takes and returns more than one tensor. */
-class Several extends Module {
+class Several extends nn.Module {
   /** Shape: x [B, 1] -> doubled [B, 1], mean []. */
   forward(
     { x }: { readonly x: Tensor },
@@ -73,8 +70,8 @@ class Several extends Module {
   }
 }
 
-class Squeezed extends Module {
-  readonly linear = new Linear(1, 1);
+class Squeezed extends nn.Module {
+  readonly linear = new nn.Linear(1, 1);
 
   /** Shape: x [B, 1] -> [5, 1]. */
   forward(x: Tensor): Tensor {
@@ -102,7 +99,7 @@ export async function main(context: RankContext): Promise<Observations> {
   // Rank 0's weight must win.
   const parallel = await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel());
   const { module } = parallel;
-  const optimizer = new AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
+  const optimizer = new optim.AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
   const y = parallel.forward(batchOf(rank, rows));
   y.mean().backward();
   y.retain();

@@ -1,15 +1,14 @@
 import {
-  currentSession,
+  formatLayout,
   fromData,
-  LayoutError,
   type Layout,
+  LayoutError,
   type Mesh,
   type MeshAxis,
   type Shape,
   type Tensor,
-  formatLayout,
-  dimRanges,
 } from '@shardwise/core';
+import { currentSession, dimRanges } from '@shardwise/core/extend';
 import { distributeTensor, fromLocal, type DistributedTensor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import * as fc from 'fast-check';

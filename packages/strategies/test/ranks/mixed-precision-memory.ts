@@ -1,16 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  AdamW,
-  fromData,
-  LineMesh,
-  Linear,
-  type Module,
-  Sequential,
-  setRank,
-  statistics,
-  type Strategy,
-} from '@shardwise/core';
+import { fromData, LineMesh, nn, optim, setRank, statistics, type Strategy } from '@shardwise/core';
 import { collectivesOf, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -50,13 +40,15 @@ export async function main({
   for (const [name, strategy] of Object.entries(strategies)) {
     const device = await cpu({ memory: world.memory, ...region });
     setRank({ device, mesh: new LineMesh('dp', group) });
-    const model = new Sequential(...Array.from({ length: layers }, () => new Linear(width, width)));
+    const model = new nn.Sequential(
+      ...Array.from({ length: layers }, () => new nn.Linear(width, width)),
+    );
     const specs = model.namedParameters().map(([parameterName, { shape, dtype, requiresGrad }]) => {
       return { name: parameterName, shape, dtype, requiresGrad };
     });
     const plan = strategy().plan({ parameters: specs }, [{ name: 'dp', size: group.size }]);
     const parallel = await parallelize(model, strategy());
-    const optimizer = new AdamW(model.parameters());
+    const optimizer = new optim.AdamW(model.parameters());
     let stepBytes = 0;
     for (let step = 0; step < 3; step++) {
       const before = statistics().collectiveBytes;

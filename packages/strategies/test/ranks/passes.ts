@@ -1,10 +1,8 @@
 import {
-  BufferTensor,
   fromData,
-  Linear,
-  Module,
+  nn,
   ones,
-  SGD,
+  optim,
   ShardwiseError,
   statistics,
   type Tensor,
@@ -42,16 +40,16 @@ export const passObservations = z.object({
 export type PassObservations = z.infer<typeof passObservations>;
 
 /** Uses its layers in another order than that of their declaration. */
-class Tangled extends Module {
-  readonly last = new Linear(2, 2, { bias: false });
-  readonly first = new Linear(2, 2, { bias: false });
-  readonly middle = new Linear(2, 2, { bias: false });
-  readonly spare = new Linear(2, 2, { bias: false });
+class Tangled extends nn.Module {
+  readonly last = new nn.Linear(2, 2, { bias: false });
+  readonly first = new nn.Linear(2, 2, { bias: false });
+  readonly middle = new nn.Linear(2, 2, { bias: false });
+  readonly spare = new nn.Linear(2, 2, { bias: false });
 
   constructor() {
     super();
     this.apply((module) => {
-      if (module instanceof Linear)
+      if (module instanceof nn.Linear)
         module.weight.assign(fromData(Float32Array.of(1, 0, 0, 1), [2, 2], 'f32'));
     });
     this.spare.requiresGrad_(false);
@@ -80,7 +78,7 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
         findUnusedParameters,
       }),
     );
-    const optimizer = new SGD(parallel.module.parameters(), { lr: 0 });
+    const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0 });
     const seen = [bucketsOf(parallel)];
     for (let step = 0; step < 3; step++) {
       optimizer.zeroGrad();
@@ -103,9 +101,9 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
 }
 
 /** Adds the sums of two weights, or one of them. */
-class Pair extends Module {
-  readonly a = new Linear(2, 2, { bias: false });
-  readonly b = new Linear(2, 2, { bias: false });
+class Pair extends nn.Module {
+  readonly a = new nn.Linear(2, 2, { bias: false });
+  readonly b = new nn.Linear(2, 2, { bias: false });
 
   /** Shape: -> []. */
   forward(uses: 'a' | 'b' | 'both'): Tensor {
@@ -132,7 +130,7 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
     ['both', 'a'],
   ] as const) {
     const other = await create();
-    const optimizer = new SGD(other.module.parameters(), { lr: 1 });
+    const optimizer = new optim.SGD(other.module.parameters(), { lr: 1 });
     for (let step = 0; step < 2; step++) {
       optimizer.zeroGrad();
       other.forward(before).backward();
@@ -151,12 +149,12 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
 }
 
 /** Buffers of two dtypes. */
-class Buffers extends Module {
-  readonly linear = new Linear(2, 2);
-  readonly mean = new BufferTensor(Float32Array.of(0, 0), [2]);
-  readonly variance = new BufferTensor(Float32Array.of(0, 0, 0, 0), [2, 2]);
-  readonly count = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
-  readonly epoch = new BufferTensor(Int32Array.of(0, 0), [2], { dtype: 'i32' });
+class Buffers extends nn.Module {
+  readonly linear = new nn.Linear(2, 2);
+  readonly mean = new nn.BufferTensor(Float32Array.of(0, 0), [2]);
+  readonly variance = new nn.BufferTensor(Float32Array.of(0, 0, 0, 0), [2, 2]);
+  readonly count = new nn.BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly epoch = new nn.BufferTensor(Int32Array.of(0, 0), [2], { dtype: 'i32' });
 
   /** Shape: x [B, 2] -> [B, 2]. */
   forward(x: Tensor): Tensor {

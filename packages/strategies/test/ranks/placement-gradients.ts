@@ -1,13 +1,5 @@
-import {
-  currentSession,
-  fromData,
-  LayoutError,
-  type Mesh,
-  Module,
-  noGrad,
-  stack,
-  type Tensor,
-} from '@shardwise/core';
+import { fromData, LayoutError, type Mesh, nn, noGrad, stack, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   type ActivationLayout,
   collectivesOfMove,
@@ -128,7 +120,7 @@ function exists(from: ActivationLayout, to: ActivationLayout): boolean {
   }
 }
 
-class Double extends Module {
+class Double extends nn.Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
     return x.mul(2);

@@ -1,18 +1,20 @@
 import {
-  currentSession,
+  formatLayout,
   fromData,
-  noGrad,
-  stack,
   type Layout,
   type Mesh,
+  noGrad,
   type Shape,
+  stack,
   type Tensor,
-  formatLayout,
-  localShape,
+} from '@shardwise/core';
+import {
   axesOfLayout,
   chunksOf,
+  currentSession,
+  localShape,
   takeChunks,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { fromLocal } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';

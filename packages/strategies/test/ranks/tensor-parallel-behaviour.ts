@@ -1,17 +1,14 @@
 import {
-  currentSession,
-  Dropout,
   fromData,
   LineMesh,
   manualSeed,
-  Module,
+  nn,
   ones,
   setRank,
   subscribe,
   type Tensor,
-  dimRanges,
-  ownPlace,
 } from '@shardwise/core';
+import { currentSession, dimRanges, ownPlace } from '@shardwise/core/extend';
 import {
   LayerParameter,
   collectivesOf,
@@ -130,9 +127,9 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
   return found;
 }
 
-class TwoDropouts extends Module {
-  readonly whole = new Dropout(0.5);
-  readonly parts = new Dropout(0.5);
+class TwoDropouts extends nn.Module {
+  readonly whole = new nn.Dropout(0.5);
+  readonly parts = new nn.Dropout(0.5);
 
   /** Shape: x N -> N, N. */
   forward(x: Tensor): readonly [Tensor, Tensor] {

@@ -1,17 +1,15 @@
 import {
-  AdamW,
-  BatchNorm2d,
-  currentSession,
   fromData,
   type Layout,
   manualSeed,
-  Module,
+  nn,
   ones,
-  Parameter,
+  optim,
   type Plan,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { explain, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { exportModel, loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -35,9 +33,9 @@ export const observations = z.object({
 });
 export type Observations = z.infer<typeof observations>;
 
-class Net extends Module {
-  readonly weight = new Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
-  readonly norm = new BatchNorm2d(2);
+class Net extends nn.Module {
+  readonly weight = new nn.Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
+  readonly norm = new nn.BatchNorm2d(2);
 
   /** Shape: x [B, 2, 1, 1] -> [B, 2, 1, 1]. */
   forward(x: Tensor): Tensor {
@@ -115,7 +113,7 @@ async function begin(strategy: Strategy) {
   manualSeed(0);
   const model = new Net();
   await parallelize(model, strategy);
-  return { model, optimizer: new AdamW(model.parameters(), { lr: 0.1 }) };
+  return { model, optimizer: new optim.AdamW(model.parameters(), { lr: 0.1 }) };
 }
 
 async function train(training: Training, rank: number, steps: number): Promise<Tensor> {

@@ -9,7 +9,7 @@ import {
   type Parameter,
   shardedAxes,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';

@@ -1,4 +1,4 @@
-import { axisOf, type CollectivePlan, currentSession } from '@shardwise/core';
+import { axisOf, type CollectivePlan, currentSession } from '@shardwise/core/extend';
 import { axisSize } from '../../layout/axis-size.ts';
 import {
   type AfterForward,

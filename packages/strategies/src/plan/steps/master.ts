@@ -12,7 +12,7 @@ import {
   type ParameterPlan,
   reduce,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import {
   gatherRows,
   master as masterRank,

@@ -1,4 +1,4 @@
-import type { PageStore } from '@shardwise/core';
+import type { PageStore } from '@shardwise/core/extend';
 import type { StepKind } from '../step.ts';
 
 /** Parts of parameters lie outside the device between their uses. */

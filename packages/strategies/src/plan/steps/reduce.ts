@@ -1,4 +1,4 @@
-import { type CollectivePlan, dtypes, LayoutError } from '@shardwise/core';
+import { type CollectivePlan, dtypes, LayoutError } from '@shardwise/core/extend';
 import { allReduceHook } from '../../distributed-data-parallel/all-reduce-hook.ts';
 import type { CommHook } from '../../distributed-data-parallel/comm-hook.ts';
 import { Reducer } from '../../distributed-data-parallel/reducer.ts';

@@ -5,7 +5,7 @@ import {
   LayoutError,
   type Module,
   type ParameterPlan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../../layout/axis-layout.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { inLayer } from '../../tensor-parallel/in-layer.ts';

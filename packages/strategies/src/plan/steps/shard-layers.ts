@@ -14,7 +14,7 @@ import {
   setRandomState,
   shardedAxes,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { shardOf } from '../../layout/redistribute.ts';

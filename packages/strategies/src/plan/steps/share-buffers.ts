@@ -1,4 +1,4 @@
-import { type CollectivePlan, dtypes, elementCount } from '@shardwise/core';
+import { type CollectivePlan, dtypes, elementCount } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import type { StepKind } from '../step.ts';

@@ -9,7 +9,7 @@ import {
   reinterpret,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../layer-parameter.ts';
 
