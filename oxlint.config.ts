@@ -1,16 +1,25 @@
 import { defineConfig } from 'oxlint';
 
-/** Which workspace packages each package's sources may import, and nothing else. */
+/** Which entry points of the workspace each package's sources may import, and nothing else. */
 const ARROWS: Record<string, readonly string[]> = {
   core: [],
   'wasm-assembler': [],
-  collectives: ['core', 'wasm-assembler'],
-  strategies: ['core'],
-  'backend-cpu': ['core', 'wasm-assembler'],
-  'backend-webgpu': ['core'],
-  testing: ['core'],
+  collectives: ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
+  strategies: ['@shardwise/core/extend'],
+  'backend-cpu': ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
+  'backend-webgpu': ['@shardwise/core/spec'],
+  testing: ['@shardwise/core/spec', '@shardwise/core/node'],
   'create-shardwise': [],
-  shardwise: ['core', 'collectives', 'strategies', 'backend-cpu'],
+  shardwise: [
+    '@shardwise/core',
+    '@shardwise/core/extend',
+    '@shardwise/core/spec',
+    '@shardwise/core/node',
+    '@shardwise/collectives',
+    '@shardwise/collectives/node',
+    '@shardwise/strategies',
+    '@shardwise/backend-cpu',
+  ],
 };
 const names = Object.keys(ARROWS).join('|');
 
@@ -22,6 +31,7 @@ const everywhere: Pattern[] = [
     group: [
       '@shardwise/*/**',
       'shardwise/**',
+      '!@shardwise/core/extend',
       '!@shardwise/core/spec',
       '!@shardwise/testing/hosts',
       '!@shardwise/testing/ranks',
@@ -56,10 +66,8 @@ function restrict(patterns: Pattern[]): ['error', { patterns: Pattern[] }] {
 }
 
 function arrowRule(name: string, allowed: readonly string[]): Pattern {
-  const others = Object.keys(ARROWS).filter((other) => !allowed.includes(other));
-  const ids = others.map((other) => (other.endsWith('shardwise') ? other : `@shardwise/${other}`));
   return {
-    regex: `^(${ids.join('|')})(/|$)`,
+    regex: `^(?!(${allowed.join('|')})$)((create-)?shardwise|@shardwise)(/|$)`,
     message: `packages/${name} may import only: ${allowed.join(', ') || 'no other package'}.`,
   };
 }

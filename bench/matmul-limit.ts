@@ -1,4 +1,6 @@
-import { currentSession, type Backend, type Program } from 'shardwise';
+import { currentSession } from '@shardwise/core/extend';
+import type { Program } from '@shardwise/core/spec';
+import type { Backend } from 'shardwise';
 import type { Workload } from './workload.ts';
 
 interface Matmul {

@@ -1,4 +1,4 @@
-import { fromData, functional, Linear, type Module, Sequential, type Tensor } from 'shardwise';
+import { fromData, nn, type Tensor } from 'shardwise';
 import { buildModel } from './training.ts';
 import { batchOf, largeWorkload } from './workload.ts';
 
@@ -8,7 +8,7 @@ const batch = 64;
 
 export interface MemoryModel {
   readonly about: string;
-  readonly build: () => Module & { forward(x: Tensor): Tensor };
+  readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
   /** Of a step's batch on one rank, by the model's forward pass. */
   readonly loss: (forward: (x: Tensor) => Tensor, step: number, rank: number) => Tensor;
 }
@@ -16,13 +16,14 @@ export interface MemoryModel {
 export const memoryModels = {
   stack: {
     about: `${layers} × Linear(${width}, ${width}), batch ${batch}`,
-    build: () => new Sequential(...Array.from({ length: layers }, () => new Linear(width, width))),
+    build: () =>
+      new nn.Sequential(...Array.from({ length: layers }, () => new nn.Linear(width, width))),
     loss: (forward, step, rank) => {
       const values = (phase: number): Tensor => {
         const wave = (_: unknown, index: number): number => Math.sin(index * 0.37 + step + phase);
         return fromData(Float32Array.from({ length: batch * width }, wave), [batch, width], 'f32');
       };
-      return functional.mseLoss(forward(values(rank)), values(rank + 0.5));
+      return nn.functional.mseLoss(forward(values(rank)), values(rank + 0.5));
     },
   },
   gpt: {
@@ -30,7 +31,7 @@ export const memoryModels = {
     build: () => buildModel(largeWorkload),
     loss: (forward, step, rank) => {
       const { inputs, targets } = batchOf(step, rank);
-      return functional.crossEntropy(forward(inputs), targets);
+      return nn.functional.crossEntropy(forward(inputs), targets);
     },
   },
 } as const satisfies Record<string, MemoryModel>;

@@ -1,19 +1,19 @@
 import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
+import { elementCount } from '@shardwise/core/extend';
+import { dtypes } from '@shardwise/core/spec';
 import {
   activationBytes,
-  AdamW,
   constructSharded,
   cpu,
   type DType,
-  dtypes,
-  elementCount,
   joinThreadsWorld,
-  Linear,
   LineMesh,
   manualSeed,
   memory,
+  nn,
   ones,
+  optim,
   outermostListMember,
   parallelize,
   type Plan,
@@ -37,7 +37,7 @@ const mesh = new LineMesh('dp', group);
 
 // Libraries are loaded and code is compiled before anything is counted.
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
-await new Linear(8, 8).forward(ones([2, 8])).data();
+await new nn.Linear(8, 8).forward(ones([2, 8])).data();
 setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
 
 await turn('ready');
@@ -53,7 +53,7 @@ const planned = planMemory(plan, {
   activationBytes: activationBytes(task.loss((x) => model.forward(x), 0, rank)),
 });
 const parallel = await parallelize(model, strategy);
-const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 for (let step = 0; step < STEPS; step++) {
   if (step === 1) {
     // The garbage of building the model: what steps take is measured without it.

@@ -1,9 +1,9 @@
-import { type CutRule, ddp, fsdp, type Module, type Strategy, zero } from 'shardwise';
+import { ddp, fsdp, type nn, type ShardingRule, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** Where no rank builds the whole model. */
-  readonly construct?: CutRule;
+  readonly construct?: ShardingRule;
 }
 
 const mixedPrecision = { parameterDtype: 'bf16' } as const;

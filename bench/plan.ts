@@ -1,12 +1,11 @@
 import {
-  AdamW,
   fromData,
-  functional,
   LineMesh,
   manualSeed,
+  nn,
+  optim,
   setRank,
   statistics,
-  type Module,
   type Strategy,
 } from '@shardwise/core';
 import { singleGroup } from '@shardwise/collectives';
@@ -25,7 +24,7 @@ const tokens = 16;
 interface World {
   readonly name: string;
   readonly group: () => ProcessGroup;
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
 }
 
 const worlds: readonly World[] = [
@@ -83,12 +82,12 @@ async function planning({ group, strategy }: World, layers: number): Promise<Pla
     channels: 8,
   });
   const parallel = await parallelize(model, strategy());
-  const optimizer = new AdamW(model.parameters());
+  const optimizer = new optim.AdamW(model.parameters());
   const { compileMs: before } = statistics();
   device.operations = 0;
   for (let step = 0; step < 2; step++) {
     const inputs = fromData(new Int32Array(tokens), [1, tokens], 'i32');
-    const loss = functional.crossEntropy(parallel.forward(inputs), inputs);
+    const loss = nn.functional.crossEntropy(parallel.forward(inputs), inputs);
     optimizer.zeroGrad();
     loss.backward();
     await optimizer.step();

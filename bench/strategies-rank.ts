@@ -1,4 +1,4 @@
-import { checkpoint, ddp, fsdp, type Module, parallelize, type Strategy, zero } from 'shardwise';
+import { ddp, fsdp, nn, parallelize, type Strategy, zero } from 'shardwise';
 import type { GPT } from '../examples/gpt/model.ts';
 import { joinBenchWorld, serveRounds } from './serve-rounds.ts';
 import { buildModel, Training } from './training.ts';
@@ -6,7 +6,7 @@ import { largeWorkload } from './workload.ts';
 
 // One rank of one contestant of the strategies benchmark.
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   ddp: () => ddp(),
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
@@ -26,6 +26,6 @@ serveRounds(group, { together: new Training(parallel, model.parameters(), rank, 
 function checkpointBlocks({ blocks }: GPT): void {
   for (const block of blocks) {
     const forward = block.forward.bind(block);
-    block.forward = (x) => checkpoint(() => forward(x));
+    block.forward = (x) => nn.checkpoint(() => forward(x));
   }
 }

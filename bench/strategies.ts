@@ -1,4 +1,5 @@
-import { cpu, dtypes, setRank } from 'shardwise';
+import { dtypes } from '@shardwise/core/spec';
+import { cpu, setRank } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
 import { matmulLimitMs } from './matmul-limit.ts';
 import { startPeer, type PeerOrReason, type PeerRound } from './peer.ts';

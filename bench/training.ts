@@ -1,12 +1,4 @@
-import {
-  AdamW,
-  functional,
-  manualSeed,
-  statistics,
-  type Model,
-  type Parameter,
-  type Tensor,
-} from 'shardwise';
+import { manualSeed, type Model, nn, optim, statistics, type Tensor } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
 import { batchOf, type Workload, workload } from './workload.ts';
 
@@ -44,17 +36,17 @@ export function trainAlone(rank = 0): Training {
 /** A model under training that goes on from round to round. */
 export class Training {
   readonly #model: TokenModel;
-  readonly #optimizer: AdamW;
+  readonly #optimizer: optim.AdamW;
   readonly #rank: number;
   readonly #batch: number | undefined;
   #step = 0;
 
   /** `batch` is that of the workload by default. */
-  constructor(model: TokenModel, parameters: Parameter[], rank = 0, batch?: number) {
+  constructor(model: TokenModel, parameters: nn.Parameter[], rank = 0, batch?: number) {
     this.#model = model;
     this.#rank = rank;
     this.#batch = batch;
-    this.#optimizer = new AdamW(parameters, {
+    this.#optimizer = new optim.AdamW(parameters, {
       lr: workload.learningRate,
       weightDecay: workload.weightDecay,
     });
@@ -72,7 +64,7 @@ export class Training {
     const cpuBefore = process.cpuUsage();
     const start = performance.now();
     this.#optimizer.zeroGrad();
-    const loss = functional.crossEntropy(this.#model.forward(inputs), targets);
+    const loss = nn.functional.crossEntropy(this.#model.forward(inputs), targets);
     loss.backward();
     const updated = this.#optimizer.step();
     const buildMs = performance.now() - start;

@@ -3,42 +3,35 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
 import { settleRanks } from '@shardwise/testing';
+import { currentSession } from '@shardwise/core/extend';
 import {
-  AdamW,
   arange,
   CheckpointError,
   ConfigError,
   cpu,
   createThreadsWorld,
-  currentSession,
+  data,
   DataError,
-  DataLoader,
   ddp,
-  DistributedDataParallel,
-  DistributedSampler,
-  Dropout,
   DTypeError,
-  Embedding,
   fromData,
-  functional,
   LayoutError,
-  Linear,
   LineMesh,
   loadCheckpoint,
   loadModel,
+  nn,
   ones,
+  optim,
+  parallelize,
   planFor,
   saveCheckpoint,
   setRandomState,
   setRank,
-  SGD,
   ShapeError,
   type ShardwiseError,
   singleGroup,
-  splitText,
   tensor,
   TensorStateError,
-  TextDataset,
   zeros,
 } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -114,7 +107,7 @@ describe('a tensor', () => {
       says: ['add of shapes [2, 3] and [4]', 'sizes 3 and 4 at dim -1', 'Make the sizes equal'],
     },
     'of features that do not fit a layer': {
-      does: () => new Linear(3, 4).forward(ones([2, 5])),
+      does: () => new nn.Linear(3, 4).forward(ones([2, 5])),
       error: ShapeError,
       code: 'SHAPE',
       fields: { operation: 'linear', argument: 'x', shape: [2, 5] },
@@ -184,7 +177,7 @@ describe('a tensor', () => {
       says: ['mean of an i32 tensor of shape [4]', 'takes f32', ".to('f32')"],
     },
     'of floats where an embedding takes indices': {
-      does: () => new Embedding(5, 3).forward(ones([2])),
+      does: () => new nn.Embedding(5, 3).forward(ones([2])),
       error: DTypeError,
       code: 'DTYPE',
       fields: { dtype: 'f32', allowed: ['i32'] },
@@ -195,7 +188,7 @@ describe('a tensor', () => {
       ],
     },
     'of targets that are not one for each row': {
-      does: () => functional.crossEntropy(ones([2, 3]), arange(3)),
+      does: () => nn.functional.crossEntropy(ones([2, 3]), arange(3)),
       error: ShapeError,
       code: 'SHAPE',
       fields: { classes: [2, 3], targets: [3] },
@@ -213,7 +206,7 @@ describe('a tensor', () => {
       says: ['item() of a tensor of shape [2]', '2 elements', 'Use data()'],
     },
     'that is no scalar, differentiated': {
-      does: () => new Linear(2, 2).forward(ones([3, 2])).backward(),
+      does: () => new nn.Linear(2, 2).forward(ones([3, 2])).backward(),
       error: ShapeError,
       code: 'SHAPE',
       fields: { shape: [3, 2] },
@@ -232,7 +225,7 @@ describe('a tensor', () => {
     },
     'that is a gradient, read after zeroGrad': {
       does: async () => {
-        const model = new Linear(2, 2);
+        const model = new nn.Linear(2, 2);
         model
           .forward(ones([3, 2]))
           .sum()
@@ -264,21 +257,21 @@ describe('a tensor', () => {
 
   const settings: Readonly<Record<string, BadInput>> = {
     'a strategy over an axis that the mesh does not have': {
-      does: () => planFor(new Linear(2, 2), ddp({ axis: 'tp' })),
+      does: () => planFor(new nn.Linear(2, 2), ddp({ axis: 'tp' })),
       error: LayoutError,
       code: 'LAYOUT',
       fields: { axis: 'tp' },
       says: ["ddp over the mesh axis 'tp'", 'the axes dp', 'Name an axis of the mesh'],
     },
     'DistributedDataParallel over such an axis': {
-      does: () => DistributedDataParallel.create(new Linear(2, 2), { axis: 'tp' }),
+      does: () => parallelize(new nn.Linear(2, 2), ddp({ axis: 'tp' })),
       error: ConfigError,
       code: 'CONFIG',
       fields: { axis: 'tp' },
       says: ["the group of axis 'tp'", 'a mesh with the axes dp', 'Use one of these axes'],
     },
     'a sampler of a rank out of range': {
-      does: () => new DistributedSampler({ dataset: 10, numReplicas: 2, rank: 2 }),
+      does: () => new data.DistributedSampler({ dataset: 10, numReplicas: 2, rank: 2 }),
       error: ConfigError,
       code: 'CONFIG',
       fields: { rank: 2, numReplicas: 2 },
@@ -289,14 +282,14 @@ describe('a tensor', () => {
       ],
     },
     'a learning rate below 0': {
-      does: () => new AdamW(new Linear(2, 2).parameters(), { lr: -1 }),
+      does: () => new optim.AdamW(new nn.Linear(2, 2).parameters(), { lr: -1 }),
       error: ConfigError,
       code: 'CONFIG',
       fields: { name: 'lr', value: -1 },
       says: ['an optimizer with lr -1', 'out of range', 'Use a number in [0'],
     },
     'a probability above 1': {
-      does: () => new Dropout(1.5),
+      does: () => new nn.Dropout(1.5),
       error: ConfigError,
       code: 'CONFIG',
       fields: { probability: 1.5 },
@@ -368,7 +361,7 @@ describe('data', () => {
       says: ["text files matching 'absent/*.md'", 'no file under', 'Correct the glob'],
     },
     'shorter than a window': {
-      does: () => new TextDataset(new Uint8Array(8), { contextLength: 8 }),
+      does: () => new data.TextDataset(new Uint8Array(8), { contextLength: 8 }),
       error: DataError,
       code: 'DATA',
       fields: { contextLength: 8, bytes: 8 },
@@ -376,10 +369,10 @@ describe('data', () => {
     },
     'continued by a loader of other batches': {
       does: () => {
-        const dataset = new TextDataset(splitText(new Uint8Array(100), 0.1).train, {
+        const dataset = new data.TextDataset(data.splitText(new Uint8Array(100), 0.1).train, {
           contextLength: 8,
         });
-        const loader = (batchSize: number) => new DataLoader({ dataset, batchSize });
+        const loader = (batchSize: number) => new data.DataLoader({ dataset, batchSize });
         loader(4).load(loader(3).state());
       },
       error: ConfigError,
@@ -440,10 +433,10 @@ describe('ranks that disagree', () => {
 
 describe('a checkpoint', () => {
   let saved = '';
-  const model = new Linear(3, 2);
+  const model = new nn.Linear(3, 2);
 
   beforeAll(async () => {
-    const optimizer = new SGD(model.parameters(), { momentum: 0.9 });
+    const optimizer = new optim.SGD(model.parameters(), { momentum: 0.9 });
     model
       .forward(zeros([1, 3]))
       .sum()
@@ -488,7 +481,7 @@ describe('a checkpoint', () => {
 
   it('of another model is refused before anything changes, listing what differs', async () => {
     const checkpoint = await loadCheckpoint(saved);
-    const other = new Linear(4, 2, { bias: false });
+    const other = new nn.Linear(4, 2, { bias: false });
     const before = Array.from(await other.weight.data(), Number);
     await expectRefusal({
       does: () => loadModel(checkpoint, other),

@@ -5,6 +5,7 @@ import { importGraph } from './support/import-graph.ts';
 
 test.each([
   ['collectives/src/index.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
+  ['core/src/extend.ts', []],
   ['core/src/spec/index.ts', []],
   ['wasm-assembler/src/index.ts', []],
 ])('a browser can load %s: it imports nothing of Node', (entry, outside) => {

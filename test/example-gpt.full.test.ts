@@ -2,7 +2,8 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { decodeSafetensors, formatShape, splitText } from 'shardwise';
+import { formatShape } from '@shardwise/core/extend';
+import { data, decodeSafetensors } from 'shardwise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type { Ended } from './support/run-command.ts';
@@ -149,7 +150,9 @@ describe('the GPT example on two ranks', () => {
         run.stdout,
       ) ?? [];
     expect(Number(validation)).toBeLessThan(5);
-    expect(entropy).toBe(entropyOfBytes(splitText(Buffer.from(text), 0.05).validation).toFixed(3));
+    expect(entropy).toBe(
+      entropyOfBytes(data.splitText(Buffer.from(text), 0.05).validation).toFixed(3),
+    );
     expect(run.stdout).toMatch(/--- prompt\n[^]*--- generated\n[^]*\n---\n/);
   });
 

@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { IndexError, functional as F, fromData, setRank, tensor, zeros } from '@shardwise/core';
+import { fromData, IndexError, nn, setRank, tensor, zeros } from '@shardwise/core';
 import * as sw from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -14,9 +14,9 @@ const operations: Readonly<Record<string, (index: number) => sw.Tensor>> = {
   indexSelect: (index) => table().indexSelect(0, indices(0, index)),
   indexAdd: (index) => table().indexAdd(0, indices(0, index), zeros([2, 2])),
   oneHot: (index) => indices(0, index).oneHot(3),
-  embedding: (index) => F.embedding(indices(0, index), table()),
-  crossEntropy: (index) => F.crossEntropy(zeros([2, 3]), indices(0, index)),
-  nllLoss: (index) => F.nllLoss(zeros([2, 3]), indices(0, index)),
+  embedding: (index) => nn.functional.embedding(indices(0, index), table()),
+  crossEntropy: (index) => nn.functional.crossEntropy(zeros([2, 3]), indices(0, index)),
+  nllLoss: (index) => nn.functional.nllLoss(zeros([2, 3]), indices(0, index)),
 };
 
 async function errorOf(run: Promise<unknown>): Promise<unknown> {
@@ -48,19 +48,19 @@ describe.each([
   });
 
   it('is none where it is the one to ignore', async () => {
-    const some = F.crossEntropy(zeros([2, 3]), indices(-1, 1), { ignoreIndex: -1 });
+    const some = nn.functional.crossEntropy(zeros([2, 3]), indices(-1, 1), { ignoreIndex: -1 });
     expect(await some.item()).toBeCloseTo(Math.log(3), 6);
-    const usual = F.crossEntropy(zeros([2, 3]), indices(-100, 1));
+    const usual = nn.functional.crossEntropy(zeros([2, 3]), indices(-100, 1));
     expect(await usual.item()).toBeCloseTo(Math.log(3), 6);
   });
 
   it('trains nothing, and training goes on with the next batch', async () => {
-    const embedding = new sw.Embedding(3, 2);
-    const optimizer = new sw.SGD(embedding.parameters(), { lr: 1 });
+    const embedding = new sw.nn.Embedding(3, 2);
+    const optimizer = new sw.optim.SGD(embedding.parameters(), { lr: 1 });
     const before = (await embedding.weight.data()).slice();
     const step = async (id: number): Promise<void> => {
       optimizer.zeroGrad();
-      F.mseLoss(embedding.forward(indices(1, id)), zeros([2, 2])).backward();
+      nn.functional.mseLoss(embedding.forward(indices(1, id)), zeros([2, 2])).backward();
       await optimizer.step();
     };
     expect(String(await errorOf(step(7)))).toContain('index 7 at element 1');
@@ -70,7 +70,7 @@ describe.each([
   });
 
   it('is found where it is computed, and in a module, whose caller is told', async () => {
-    const model = new sw.Sequential(new sw.Embedding(3, 2), new sw.Linear(2, 1));
+    const model = new sw.nn.Sequential(new sw.nn.Embedding(3, 2), new sw.nn.Linear(2, 1));
     const ids = indices(1, 2).mul(2).sub(1);
     const error = await errorOf(model.forward(ids).sum().item());
     expect(String(error)).toMatch(/embedding at .*index-errors\.test\.ts.*index 3 at element 1/);
@@ -82,13 +82,17 @@ describe('indices', () => {
 
   it('of another dtype are refused at once, in the words of the operation', () => {
     const floats = tensor([0, 1]);
-    expect(() => F.crossEntropy(zeros([2, 3]), floats)).toThrow(
+    expect(() => nn.functional.crossEntropy(zeros([2, 3]), floats)).toThrow(
       /crossEntropy with indices of dtype f32.*\.to\('i32'\)/,
     );
-    expect(() => F.embedding(floats, table())).toThrow('embedding with indices of dtype f32');
+    expect(() => nn.functional.embedding(floats, table())).toThrow(
+      'embedding with indices of dtype f32',
+    );
     expect(() => floats.oneHot(3)).toThrow('oneHot with indices of dtype f32');
     const longs = fromData(BigInt64Array.of(0n, 1n), [2], 'i64');
-    expect(() => F.nllLoss(zeros([2, 3]), longs)).toThrow('nllLoss with indices of dtype i64');
+    expect(() => nn.functional.nllLoss(zeros([2, 3]), longs)).toThrow(
+      'nllLoss with indices of dtype i64',
+    );
   });
 
   it('of i64, as other tools have them, are converted', async () => {

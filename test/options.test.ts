@@ -8,10 +8,13 @@ import { repository } from './support/documents.ts';
 const packages = ['core', 'collectives', 'strategies', 'backend-cpu', 'shardwise'] as const;
 
 /** Options that no user writes: what makes them is in the same package, and type-checked. */
-const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'PartitionedParameterOptions']);
+const internal: ReadonlySet<string> = new Set(['GradBucketOptions', 'LayerParameterOptions']);
 
 function exportedOptions(name: string): string[] {
-  const indexes = globSync(`packages/${name}/src/{index,node}.ts`, { cwd: repository });
+  const indexes = globSync(
+    `packages/${name}/src/{index,nn,nn/functional,optim,data,extend,node}.ts`,
+    { cwd: repository },
+  );
   const text = indexes.map((file) => readFileSync(join(repository, file), 'utf8')).join('\n');
   return [
     ...new Set([...text.matchAll(/\b([A-Z]\w*Options)\b/g)].map(([, option = '']) => option)),
@@ -31,77 +34,77 @@ describe.each(packages)('options of %s', (name) => {
   });
 });
 
-const { functional } = sw;
+const { functional } = sw.nn;
 const image = (): sw.Tensor => sw.ones([1, 2, 8, 8]);
 const rows = (): sw.Tensor => sw.ones([2, 3]);
-const weight = (): sw.Parameter => new sw.Parameter(new Float32Array(4), [4]);
+const weight = (): sw.nn.Parameter => new sw.nn.Parameter(new Float32Array(4), [4]);
 
 /** As plain JavaScript writes them: a call and what is said of it. */
 const mistakes: Readonly<
   Record<string, readonly [call: (wrong: never) => unknown, options: unknown, says: string]>
 > = {
   'AdamW({ weight_decay })': [
-    (wrong) => new sw.AdamW([weight()], wrong),
+    (wrong) => new sw.optim.AdamW([weight()], wrong),
     { weight_decay: 0.1 },
     'AdamW with the option weight_decay: no option of this name. Write weightDecay; the options are lr, betas, eps, weightDecay',
   ],
   'AdamW(params, 0.001)': [
-    (wrong) => new sw.AdamW([weight()], wrong),
+    (wrong) => new sw.optim.AdamW([weight()], wrong),
     0.001,
     'AdamW with 0.001 in the place of its options: no object of options by name. Write { lr: … }',
   ],
   "SGD({ lr: '0.1' })": [
-    (wrong) => new sw.SGD([weight()], wrong),
+    (wrong) => new sw.optim.SGD([weight()], wrong),
     { lr: '0.1' },
     "SGD with lr: '0.1': a value that is not a number",
   ],
   'Adam({ betas: 0.9 })': [
-    (wrong) => new sw.Adam([weight()], wrong),
+    (wrong) => new sw.optim.Adam([weight()], wrong),
     { betas: 0.9 },
     'Adam with betas: 0.9: a value that is not a list of 2 numbers',
   ],
   'a parameter group with { weight_decay }': [
-    (wrong) => new sw.SGD([{ params: [weight()], lr: 1 }, wrong]),
+    (wrong) => new sw.optim.SGD([{ params: [weight()], lr: 1 }, wrong]),
     { params: [weight()], weight_decay: 0 },
     'SGD, parameter group 1, with the option weight_decay: no option of this name. Write weightDecay',
   ],
   'addParamGroup({ momentums })': [
-    (wrong) => new sw.SGD([weight()]).addParamGroup(wrong),
+    (wrong) => new sw.optim.SGD([weight()]).addParamGroup(wrong),
     { params: [weight()], momentums: 0.9 },
     'with the option momentums: no option of this name. Write momentum',
   ],
   'SGD(model) instead of its parameters': [
-    (wrong) => new sw.SGD(wrong),
-    new sw.Linear(1, 1),
+    (wrong) => new sw.optim.SGD(wrong),
+    new sw.nn.Linear(1, 1),
     'SGD: a Linear where parameters are expected. Pass model.parameters()',
   ],
   'SGD(model.namedParameters())': [
-    (wrong) => new sw.SGD(wrong),
+    (wrong) => new sw.optim.SGD(wrong),
     [['weight', weight()]],
     'SGD: an array of 2 where parameters are expected',
   ],
   'SGD of a computed tensor': [
-    (wrong) => new sw.SGD([wrong]),
+    (wrong) => new sw.optim.SGD([wrong]),
     weight().mul(2),
     'SGD of a tensor of shape [4]: it is computed by mul, and has no contents of its own to update',
   ],
   'clipGradNorm({ norm_type })': [
-    (wrong) => sw.clipGradNorm([weight()], 1, wrong),
+    (wrong) => sw.optim.clipGradNorm([weight()], 1, wrong),
     { norm_type: 1 },
     'the option norm_type: no option of this name. Write normType',
   ],
   'DynamicLossScaler({ initScale })': [
-    (wrong) => new sw.DynamicLossScaler(wrong),
+    (wrong) => new sw.optim.DynamicLossScaler(wrong),
     { initScale: 1 },
     'Write initialScale',
   ],
   "Conv2d({ padding: 'same' })": [
-    (wrong) => new sw.Conv2d(2, 2, 3, wrong),
+    (wrong) => new sw.nn.Conv2d(2, 2, 3, wrong),
     { padding: 'same' },
     "Conv2d with padding: 'same': a value that is not a whole number from 0, or two of them, [height, width]",
   ],
   'Conv2d(2, 2, 3, 1)': [
-    (wrong) => new sw.Conv2d(2, 2, 3, wrong),
+    (wrong) => new sw.nn.Conv2d(2, 2, 3, wrong),
     1,
     'Conv2d with 1 in the place of its options',
   ],
@@ -116,58 +119,58 @@ const mistakes: Readonly<
     'maxPool2d with the option ceilMode: no option of this name. Use stride, padding, dilation',
   ],
   'MaxPool2d(2, 2)': [
-    (wrong) => new sw.MaxPool2d(2, wrong),
+    (wrong) => new sw.nn.MaxPool2d(2, wrong),
     2,
     'MaxPool2d with 2 in the place of its options: no object of options by name. Write { stride: … }',
   ],
   'AvgPool2d({ countIncludePad })': [
-    (wrong) => new sw.AvgPool2d(2, wrong),
+    (wrong) => new sw.nn.AvgPool2d(2, wrong),
     { countIncludePad: false },
     'AvgPool2d with the option countIncludePad',
   ],
   'Linear(2, 3, false)': [
-    (wrong) => new sw.Linear(2, 3, wrong),
+    (wrong) => new sw.nn.Linear(2, 3, wrong),
     false,
     'Linear with false in the place of its options: no object of options by name. Write { bias: … }',
   ],
   "Linear('2', 3)": [
-    (wrong) => new sw.Linear(wrong, 3),
+    (wrong) => new sw.nn.Linear(wrong, 3),
     '2',
     "Linear with inFeatures: '2': a value that is not a whole number from 0",
   ],
   'Embedding({ padding_idx })': [
-    (wrong) => new sw.Embedding(3, 2, wrong),
+    (wrong) => new sw.nn.Embedding(3, 2, wrong),
     { padding_idx: 0 },
     'Write paddingIdx',
   ],
   'BatchNorm2d({ track_running_stats })': [
-    (wrong) => new sw.BatchNorm2d(3, wrong),
+    (wrong) => new sw.nn.BatchNorm2d(3, wrong),
     { track_running_stats: false },
     'BatchNorm2d with the option track_running_stats: no option of this name. Use eps, momentum, affine',
   ],
   'LayerNorm(4, 1e-6)': [
-    (wrong) => new sw.LayerNorm(4, wrong),
+    (wrong) => new sw.nn.LayerNorm(4, wrong),
     1e-6,
     'LayerNorm with 0.000001 in the place of its options',
   ],
   'LayerNorm([4])': [
-    (wrong) => new sw.LayerNorm(wrong),
+    (wrong) => new sw.nn.LayerNorm(wrong),
     [4],
     'LayerNorm with size: [4]: a value that is not a whole number from 0',
   ],
   'Dropout({ p: 0.1 })': [
-    (wrong) => new sw.Dropout(wrong),
+    (wrong) => new sw.nn.Dropout(wrong),
     { p: 0.1 },
     'dropout with probability: an object: a value that is not a number from 0 to 1',
   ],
-  "GELU('exact')": [(wrong) => new sw.GELU(wrong), 'exact', 'one of none, tanh'],
+  "GELU('exact')": [(wrong) => new sw.nn.GELU(wrong), 'exact', 'one of none, tanh'],
   'MultiheadAttention({ numHeads: 2 }) in the place of the heads': [
-    (wrong) => new sw.MultiheadAttention(4, wrong),
+    (wrong) => new sw.nn.MultiheadAttention(4, wrong),
     { numHeads: 2 },
     'MultiheadAttention with numHeads: an object: a value that is not a whole number from 1',
   ],
   'forward(x, { isCausal })': [
-    (wrong) => new sw.MultiheadAttention(4, 2).forward(sw.ones([1, 3, 4]), wrong),
+    (wrong) => new sw.nn.MultiheadAttention(4, 2).forward(sw.ones([1, 3, 4]), wrong),
     { isCausal: true },
     'MultiheadAttention with the option isCausal: no option of this name. Write causal',
   ],
@@ -211,37 +214,40 @@ const mistakes: Readonly<
     'Write transposeB',
   ],
   'Parameter({ requires_grad })': [
-    (wrong) => new sw.Parameter(new Float32Array(1), [1], wrong),
+    (wrong) => new sw.nn.Parameter(new Float32Array(1), [1], wrong),
     { requires_grad: false },
     'a Parameter with the option requires_grad: no option of this name. Write requiresGrad',
   ],
   "Parameter({ dtype: 'float32' })": [
-    (wrong) => new sw.Parameter(new Float32Array(1), [1], wrong),
+    (wrong) => new sw.nn.Parameter(new Float32Array(1), [1], wrong),
     { dtype: 'float32' },
     "a Parameter with dtype: 'float32': a value that is not one of f64, f32, f16, bf16, i64, i32, u8, bool",
   ],
   'loadStateDict({ Strict })': [
-    (wrong) => new sw.Linear(1, 1).loadStateDict({}, wrong),
+    (wrong) => new sw.nn.Linear(1, 1).loadStateDict({}, wrong),
     { Strict: false },
     'Write strict',
   ],
   'checkpoint({ pages: true })': [
-    (wrong) => sw.checkpoint(() => rows(), wrong),
+    (wrong) => sw.nn.checkpoint(() => rows(), wrong),
     { pages: true },
     'checkpoint with pages: true: a value that is not an object',
   ],
   'DataLoader({ batch_size })': [
-    (wrong) => new sw.DataLoader(wrong),
-    { dataset: new sw.ArrayDataset({ x: sw.ndArray(new Float32Array(2)) }), batch_size: 2 },
+    (wrong) => new sw.data.DataLoader(wrong),
+    {
+      dataset: new sw.data.ArrayDataset({ x: sw.data.ndArray(new Float32Array(2)) }),
+      batch_size: 2,
+    },
     'DataLoader with the option batch_size: no option of this name. Write batchSize',
   ],
   'DataLoader(dataset)': [
-    (wrong) => new sw.DataLoader(wrong),
-    new sw.TextDataset(new Uint8Array(9), { contextLength: 4 }),
+    (wrong) => new sw.data.DataLoader(wrong),
+    new sw.data.TextDataset(new Uint8Array(9), { contextLength: 4 }),
     'DataLoader with the option length: no option of this name',
   ],
   'DistributedSampler({ world })': [
-    (wrong) => new sw.DistributedSampler(wrong),
+    (wrong) => new sw.data.DistributedSampler(wrong),
     { dataset: 4, numReplicas: 2, rank: 0, drop_last: true },
     'Write dropLast',
   ],
@@ -328,7 +334,7 @@ describe('as plain JavaScript may write them', () => {
   });
 
   test('a setting that is assigned to a group under another name is refused', () => {
-    const [group] = new sw.SGD([weight()]).paramGroups;
+    const [group] = new sw.optim.SGD([weight()]).paramGroups;
     expect(() => Reflect.set(group ?? {}, 'weight_decay', 0)).not.toThrow();
     expect(group).not.toHaveProperty('weight_decay');
   });

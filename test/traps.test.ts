@@ -20,6 +20,7 @@ import {
 } from '@shardwise/strategies';
 import { interpreter, spawnRanks } from '@shardwise/testing';
 import * as sw from '@shardwise/core';
+import type { Node, UpdateRule } from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -63,7 +64,7 @@ describe('gradients', () => {
     const weight = sw.tensor([2]).requiresGrad_();
     const loss = weight.square().sum();
     loss.backward();
-    await new sw.SGD([weight], { lr: 1 }).step();
+    await new sw.optim.SGD([weight], { lr: 1 }).step();
     expect(() => loss.backward()).toThrow(/backward\(\) of all losses before step\(\)/);
   });
 });
@@ -74,7 +75,7 @@ describe('programs', () => {
     const squares = weight.square();
     const loss = squares.mean();
     loss.div(2).backward();
-    const updated = new sw.SGD([weight], { lr: 1 }).step();
+    const updated = new sw.optim.SGD([weight], { lr: 1 }).step();
     await updated;
     expect(await loss.item()).toBe(1);
     await expect(squares.data()).rejects.toThrow(
@@ -86,7 +87,7 @@ describe('programs', () => {
     const [online, target] = [sw.ones([2]).requiresGrad_(), sw.zeros([2])];
     target.assign(online);
     online.mul(3).sum().backward();
-    await new sw.SGD([online], { lr: 1 }).step();
+    await new sw.optim.SGD([online], { lr: 1 }).step();
     expect(await target.data()).toEqual(Float32Array.of(1, 1));
     expect(await online.data()).toEqual(Float32Array.of(-2, -2));
   });
@@ -126,7 +127,7 @@ describe('programs', () => {
     await expect(bad.item()).rejects.toThrow(/oneHot at/);
     expect(await total.item()).toBe(2);
     weight.mul(2).sum().backward();
-    await new sw.SGD([weight], { lr: 1 }).step();
+    await new sw.optim.SGD([weight], { lr: 1 }).step();
     expect(await weight.item()).toBe(-1);
   });
 
@@ -193,7 +194,7 @@ describe('numbers', () => {
   it('a zero-initialised head learns from negatives: kinks inside of a loss are not its own', async () => {
     const logits = sw.tensor([0, 0, 0]).requiresGrad_();
     const targets = sw.tensor([0, 1, 0.5]);
-    sw.functional.binaryCrossEntropyWithLogits(logits, targets, { reduction: 'sum' }).backward();
+    sw.nn.functional.binaryCrossEntropyWithLogits(logits, targets, { reduction: 'sum' }).backward();
     expect(await logits.grad?.data()).toEqual(Float32Array.of(0.5, -0.5, 0));
   });
 
@@ -205,7 +206,7 @@ describe('numbers', () => {
 
   it('a label that is no class trains nothing else, but says so, with the line', async () => {
     const labels = sw.tensor([-1, 1], 'i32');
-    const loss = sw.functional.crossEntropy(sw.zeros([2, 3]), labels);
+    const loss = sw.nn.functional.crossEntropy(sw.zeros([2, 3]), labels);
     await expect(loss.item()).rejects.toThrow(
       /crossEntropy at .*traps\.test\.ts:\d+:\d+: label -1 at element 0, where labels go from 0 to 2/,
     );
@@ -214,7 +215,7 @@ describe('numbers', () => {
   it('an index that there is no row for does not wrap: embedding, gather and oneHot say so', async () => {
     const index = sw.tensor([-1], 'i32');
     const rows = sw.ones([3, 1]);
-    await expect(sw.functional.embedding(index, rows).data()).rejects.toThrow(/embedding at/);
+    await expect(sw.nn.functional.embedding(index, rows).data()).rejects.toThrow(/embedding at/);
     await expect(rows.gather(0, index.unsqueeze(1)).data()).rejects.toThrow(/gather at/);
     await expect(index.oneHot(3).data()).rejects.toThrow(/oneHot at/);
   });
@@ -248,12 +249,14 @@ describe('numbers', () => {
         ],
       ],
     ]);
-    expect(await sw.functional.maxPool2d(image, 2).item()).toBeNaN();
+    expect(await sw.nn.functional.maxPool2d(image, 2).item()).toBeNaN();
     expect(await sw.tensor([1, Number.NaN, 9, Number.NaN]).argMax(0).item()).toBe(1);
   });
 
   it('a window beyond the image is refused, as vectors are whose lengths differ', () => {
-    expect(() => sw.functional.maxPool2d(sw.ones([1, 1, 2, 2]), 3)).toThrow('an output of 0 × 0');
+    expect(() => sw.nn.functional.maxPool2d(sw.ones([1, 1, 2, 2]), 3)).toThrow(
+      'an output of 0 × 0',
+    );
     expect(() => sw.ones([1]).matmul(sw.ones([3]))).toThrow('vectors of different lengths');
   });
 
@@ -272,15 +275,15 @@ describe('numbers', () => {
 });
 
 describe('modules and options', () => {
-  class Hiding extends sw.Module {
-    readonly #head = new sw.Linear(1, 1);
+  class Hiding extends sw.nn.Module {
+    readonly #head = new sw.nn.Linear(1, 1);
     forward(x: sw.Tensor): sw.Tensor {
       return this.#head.forward(x);
     }
   }
 
   /** A module that holds something in a field. */
-  class Holding extends sw.Module {
+  class Holding extends sw.nn.Module {
     readonly held: unknown;
     constructor(held: unknown) {
       super();
@@ -292,11 +295,11 @@ describe('modules and options', () => {
     expect(() => new Hiding().parameters()).toThrow(
       /Hiding: its constructor makes a Linear that no/,
     );
-    expect(() => new sw.Sequential(new Hiding()).train()).toThrow(/Use public fields/);
+    expect(() => new sw.nn.Sequential(new Hiding()).train()).toThrow(/Use public fields/);
   });
 
   it('layers in arrays, Maps and plain objects are refused, by the field', () => {
-    const linear = new sw.Linear(1, 1);
+    const linear = new sw.nn.Linear(1, 1);
     const inside = (held: unknown) => () => new Holding(held).parameters();
     expect(inside([linear])).toThrow("a Linear inside an array in the field 'held'");
     expect(inside(new Map([['a', linear]]))).toThrow("a Linear inside a Map in the field 'held'");
@@ -311,53 +314,57 @@ describe('modules and options', () => {
   });
 
   it('new Sequential([a, b]) is refused: it has layers, and not a list', () => {
-    const list = [new sw.Linear(1, 1)] as never;
-    expect(() => new sw.Sequential(list)).toThrow('Give it modules one by one');
+    const list = [new sw.nn.Linear(1, 1)] as never;
+    expect(() => new sw.nn.Sequential(list)).toThrow('Give it modules one by one');
   });
 
   it('a misspelt option is refused with the nearest name', () => {
-    const parameters = new sw.Linear(1, 1).parameters();
+    const parameters = new sw.nn.Linear(1, 1).parameters();
     const settings = { weight_decay: 0.1 } as never;
-    expect(() => new sw.AdamW(parameters, settings)).toThrow(
+    expect(() => new sw.optim.AdamW(parameters, settings)).toThrow(
       /option weight_decay.*Write weightDecay/,
     );
     const group = { params: parameters, weight_decay: 0 } as never;
-    expect(() => new sw.AdamW([group])).toThrow(/parameter group 0, with the option weight_decay/);
+    expect(() => new sw.optim.AdamW([group])).toThrow(
+      /parameter group 0, with the option weight_decay/,
+    );
     const pool = { ceilMode: true } as never;
-    expect(() => new sw.MaxPool2d(2, pool)).toThrow(/option ceilMode: no option of this name/);
+    expect(() => new sw.nn.MaxPool2d(2, pool)).toThrow(/option ceilMode: no option of this name/);
   });
 
   it("what stands in the place of options is refused, as torch's positional masks and weights", () => {
     const [q, mask] = [sw.ones([1, 1, 2, 1]), sw.tensor([[true, false]])];
     const attend = (options: unknown) => () =>
-      sw.functional.scaledDotProductAttention(q, q, q, options as never);
+      sw.nn.functional.scaledDotProductAttention(q, q, q, options as never);
     expect(attend(mask)).toThrow('with a Tensor in the place of its options');
     expect(attend(new Map([['mask', mask]]))).toThrow('with a Map in the place of its options');
     expect(attend({ mask: sw.tensor([[1, 0]], 'i32') })).toThrow('a mask of i32: integers');
-    const attention = new sw.MultiheadAttention(4, 2);
+    const attention = new sw.nn.MultiheadAttention(4, 2);
     const x = sw.ones([1, 2, 4]);
     expect(() => attention.forward(x, x as never)).toThrow('in the place of its options');
   });
 
   it("{ padding: 'same' } and a bias in a place of its own are refused", () => {
     const same = { padding: 'same' } as never;
-    expect(() => new sw.Conv2d(1, 1, 3, same)).toThrow(
+    expect(() => new sw.nn.Conv2d(1, 1, 3, same)).toThrow(
       /padding: 'same': a value that is not a whole/,
     );
-    expect(() => new sw.Linear(2, 3, false as never)).toThrow(
+    expect(() => new sw.nn.Linear(2, 3, false as never)).toThrow(
       /Linear with false in the place of its/,
     );
-    expect(() => new sw.SGD([], 0.1 as never)).toThrow(/SGD with 0.1 in the place of its options/);
+    expect(() => new sw.optim.SGD([], 0.1 as never)).toThrow(
+      /SGD with 0.1 in the place of its options/,
+    );
   });
 
   it('BatchNorm2d(3) on 4 channels says so, and what to do with channels that stand last', () => {
-    const norm = new sw.BatchNorm2d(3);
+    const norm = new sw.nn.BatchNorm2d(3);
     expect(() => norm.forward(sw.ones([2, 4, 8, 8]))).toThrow('4 channels (dim 1) instead of 3');
     expect(() => norm.forward(sw.ones([2, 8, 8, 3]))).toThrow('x.permute([0, 3, 1, 2])');
   });
 
   it('batch norm of one value a channel is refused in training: only the bias would be left', () => {
-    const norm = new sw.BatchNorm2d(3);
+    const norm = new sw.nn.BatchNorm2d(3);
     expect(() => norm.forward(sw.ones([1, 3, 1, 1]))).toThrow('one value for each channel');
     expect(norm.eval().forward(sw.ones([1, 3, 1, 1])).shape).toEqual([1, 3, 1, 1]);
   });
@@ -378,9 +385,9 @@ describe('modules and options', () => {
   });
 
   it('a parameter group that is added after the scheduler is an error: it would keep its rate', () => {
-    const [a, b] = [new sw.Linear(1, 1), new sw.Linear(1, 1)];
-    const sgd = new sw.SGD(a.parameters(), { lr: 1 });
-    const scheduler = new sw.LearningRateScheduler(sgd, sw.cosineSchedule(2));
+    const [a, b] = [new sw.nn.Linear(1, 1), new sw.nn.Linear(1, 1)];
+    const sgd = new sw.optim.SGD(a.parameters(), { lr: 1 });
+    const scheduler = new sw.optim.LearningRateScheduler(sgd, sw.optim.cosineSchedule(2));
     sgd.addParamGroup({ params: b.parameters() });
     expect(() => scheduler.step()).toThrow(/Make the scheduler after the last addParamGroup/);
   });
@@ -388,7 +395,7 @@ describe('modules and options', () => {
   it('a dataset that returns numbers, tensors or nothing is refused, by the item', async () => {
     const first = async (item: unknown): Promise<unknown> => {
       const dataset = { length: 1, get: () => item as never };
-      return new sw.DataLoader({ dataset })[Symbol.asyncIterator]().next();
+      return new sw.data.DataLoader({ dataset })[Symbol.asyncIterator]().next();
     };
     await expect(first(5)).rejects.toThrow('item 0 of the dataset into a batch: 5. Return arrays');
     await expect(first(undefined)).rejects.toThrow(
@@ -401,9 +408,9 @@ describe('modules and options', () => {
 describe('optimizers', () => {
   it('an OffloadedOptimizer updates what its optimizer has and the model has not', async () => {
     const temperature = sw.tensor([1]).requiresGrad_();
-    const adam = new sw.SGD([temperature], { lr: 1 });
+    const adam = new sw.optim.SGD([temperature], { lr: 1 });
     const pages = { states: sw.hostPages() };
-    const optimizer = new OffloadedOptimizer(new sw.Linear(1, 1), adam, pages);
+    const optimizer = new OffloadedOptimizer(new sw.nn.Linear(1, 1), adam, pages);
     temperature.sum().backward();
     await optimizer.step();
     expect(await temperature.item()).toBe(0);
@@ -411,11 +418,11 @@ describe('optimizers', () => {
 
   it('one scaler serves two optimizers: its scale changes in update(), after both', async () => {
     const [a, b] = [sw.ones([1]).requiresGrad_(), sw.ones([1]).requiresGrad_()];
-    const scaler = new sw.DynamicLossScaler({ initialScale: 4, hysteresis: 1 });
+    const scaler = new sw.optim.DynamicLossScaler({ initialScale: 4, hysteresis: 1 });
     scaler.scale(a.mul(Infinity).add(b.mul(3)).sum()).backward();
     const applied: boolean[] = [];
     for (const parameter of [a, b]) {
-      applied.push(await scaler.step(new sw.SGD([parameter], { lr: 1 })));
+      applied.push(await scaler.step(new sw.optim.SGD([parameter], { lr: 1 })));
     }
     scaler.update();
     expect(applied).toEqual([false, true]);
@@ -424,7 +431,7 @@ describe('optimizers', () => {
 
   it('gradients that are unscaled are not scaled again: update() is missed, by name', async () => {
     const weight = sw.ones([1]).requiresGrad_();
-    const [scaler, sgd] = [new sw.DynamicLossScaler(), new sw.SGD([weight], { lr: 1 })];
+    const [scaler, sgd] = [new sw.optim.DynamicLossScaler(), new sw.optim.SGD([weight], { lr: 1 })];
     scaler.scale(weight.sum()).backward();
     scaler.unscale(sgd);
     await sgd.step();
@@ -432,8 +439,8 @@ describe('optimizers', () => {
   });
 
   it('an update rule that assigns nothing is refused: nothing would be trained', async () => {
-    class Forgetful extends sw.SGD {
-      protected override rule(): sw.UpdateRule {
+    class Forgetful extends sw.optim.SGD {
+      protected override rule(): UpdateRule {
         return (parameter, gradient) => parameter.sub(gradient);
       }
     }
@@ -444,7 +451,7 @@ describe('optimizers', () => {
 
   it('states of AdamW8bit are saved in a form that can be loaded', async () => {
     const directory = await mkdtemp(join(tmpdir(), 'shardwise-traps-'));
-    const train = async (model: sw.Linear, optimizer: sw.AdamW8bit): Promise<void> => {
+    const train = async (model: sw.nn.Linear, optimizer: sw.optim.AdamW8bit): Promise<void> => {
       optimizer.zeroGrad();
       model
         .forward(sw.ones([1, 80]))
@@ -453,8 +460,10 @@ describe('optimizers', () => {
         .backward();
       await optimizer.step();
     };
-    const [first, second] = [new sw.Linear(80, 80), new sw.Linear(80, 80)];
-    const [saved, loaded] = [first, second].map((model) => new sw.AdamW8bit(model.parameters()));
+    const [first, second] = [new sw.nn.Linear(80, 80), new sw.nn.Linear(80, 80)];
+    const [saved, loaded] = [first, second].map(
+      (model) => new sw.optim.AdamW8bit(model.parameters()),
+    );
     if (saved === undefined || loaded === undefined) throw new RangeError('two optimizers');
     await train(first, saved);
     await saveCheckpoint(directory, { step: 1, model: first, optimizer: saved });
@@ -473,14 +482,14 @@ describe('optimizers', () => {
     ];
     x.square().sum().add(empty.requiresGrad_().sum()).backward();
     const options = { normType: Number.POSITIVE_INFINITY };
-    expect(await sw.totalGradNorm([x, empty], options).item()).toBe(6);
+    expect(await sw.optim.totalGradNorm([x, empty], options).item()).toBe(6);
   });
 });
 
 describe('strategies', () => {
   it('noSync with an async body is refused: ranks would communicate', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const model = await parallelize(new sw.Linear(2, 1), ddp());
+    const model = await parallelize(new sw.nn.Linear(2, 1), ddp());
     const body = async (): Promise<number> =>
       model
         .forward(sw.ones([1, 2]))
@@ -491,9 +500,9 @@ describe('strategies', () => {
 
   it('an optimizer made before parallelize is refused: it has parameters that the model has no more', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const net = new sw.Linear(2, 1);
+    const net = new sw.nn.Linear(2, 1);
     const { weight } = net;
-    const optimizer = new sw.Adam(net.parameters());
+    const optimizer = new sw.optim.Adam(net.parameters());
     const model = await parallelize(net, fsdp());
     model
       .forward(sw.ones([1, 2]))
@@ -504,15 +513,15 @@ describe('strategies', () => {
   });
 
   it.each([
-    ['ddp', (): sw.Strategy<sw.Module> => ddp()],
+    ['ddp', (): sw.Strategy<sw.nn.Module> => ddp()],
     ['zero', () => zero({ stage: 2 })],
     ['fsdp', () => fsdp()],
   ])(
     'an update with gradients of one rank alone, all from noSync, is refused: %s',
     async (_, of) => {
       sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-      const model = await parallelize(new sw.Linear(2, 1), of());
-      const optimizer = new sw.SGD(model.module.parameters());
+      const model = await parallelize(new sw.nn.Linear(2, 1), of());
+      const optimizer = new sw.optim.SGD(model.module.parameters());
       model.noSync(() =>
         model
           .forward(sw.ones([1, 2]))
@@ -527,21 +536,21 @@ describe('strategies', () => {
 
   it('a parameter without elements trains under fsdp', async () => {
     sw.setRank({ device: await cpu(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const net = new sw.Linear(2, 1);
-    net.bias = new sw.Parameter(new Float32Array(), [0, 1]);
+    const net = new sw.nn.Linear(2, 1);
+    net.bias = new sw.nn.Parameter(new Float32Array(), [0, 1]);
     const { module } = await parallelize(net, fsdp());
     module.weight
       .sum()
       .add(module.bias?.sum() ?? 0)
       .backward();
-    await new sw.SGD(module.parameters()).step();
+    await new sw.optim.SGD(module.parameters()).step();
     expect((await module.bias?.data())?.length).toBe(0);
   });
 
   it('a forward pass in gradient mode that nobody calls backward() of leaves nothing behind', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const seen: WeakRef<sw.Node>[] = [];
-    class Seen extends sw.Linear {
+    const seen: WeakRef<Node>[] = [];
+    class Seen extends sw.nn.Linear {
       override forward(x: sw.Tensor): sw.Tensor {
         seen.push(new WeakRef(this.weight.node));
         return super.forward(x);
@@ -558,14 +567,14 @@ describe('strategies', () => {
 
   it('a parameter that no loss of a step uses is an error of the update, which names it', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
-    const net = new sw.Sequential(new sw.Linear(2, 1), new sw.Linear(2, 1));
+    const net = new sw.nn.Sequential(new sw.nn.Linear(2, 1), new sw.nn.Linear(2, 1));
     const { module } = await parallelize(net, ddp());
     module
       .at(0)
       ?.forward(sw.ones([1, 2]))
       .sum()
       .backward();
-    const step = new sw.SGD(module.parameters()).step();
+    const step = new sw.optim.SGD(module.parameters()).step();
     await expect(step).rejects.toThrow(/2 of 4 parameters got no gradient.*1\.bias, 1\.weight/);
   });
 
@@ -635,13 +644,16 @@ context.report({ step: 1, loss: ones([]).sum() });`;
   });
 
   it('a loader goes on with other ranks: no item is lost or comes twice', async () => {
-    const world = (ranks: number, batchSize: number): sw.DataLoader<{ i: sw.NDArray<'i32'> }>[] =>
+    const world = (
+      ranks: number,
+      batchSize: number,
+    ): sw.data.DataLoader<{ i: sw.data.NDArray<'i32'> }>[] =>
       Array.from({ length: ranks }, (_, rank) => {
-        const dataset = new sw.ArrayDataset({
-          i: sw.ndArray(Int32Array.from({ length: 24 }, (_, i) => i)),
+        const dataset = new sw.data.ArrayDataset({
+          i: sw.data.ndArray(Int32Array.from({ length: 24 }, (_, i) => i)),
         });
-        const sampler = new sw.DistributedSampler({ dataset, numReplicas: ranks, rank });
-        return new sw.DataLoader({ dataset, sampler, batchSize });
+        const sampler = new sw.data.DistributedSampler({ dataset, numReplicas: ranks, rank });
+        return new sw.data.DataLoader({ dataset, sampler, batchSize });
       });
     const seen: number[] = [];
     const saved = world(4, 2);
@@ -656,9 +668,9 @@ context.report({ step: 1, loss: ones([]).sum() });`;
 
   it('a program that looks at one batch of a loader with workers ends', async () => {
     const files = {
-      'train.ts': `import { DataLoader } from 'shardwise';
+      'train.ts': `import { data } from 'shardwise';
 const dataset = { module: new URL('./data.ts', import.meta.url), length: 9 };
-await new DataLoader({ dataset, workers: 1 })[Symbol.asyncIterator]().next();`,
+await new data.DataLoader({ dataset, workers: 1 })[Symbol.asyncIterator]().next();`,
       'data.ts': `const item = { data: Float32Array.of(1), shape: [1], dtype: 'f32' };
 export default { length: 9, get: () => item };`,
     };

@@ -1,16 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import {
-  AdamW,
   cpu,
   createMesh,
   fromData,
   GridBlock,
   joinThreadsWorld,
-  LayerNorm,
-  Linear,
   manualSeed,
-  ModuleList,
-  MultiheadAttention,
+  nn,
+  optim,
   setRank,
   statistics,
 } from 'shardwise';
@@ -30,8 +27,8 @@ const grid = gridOf[name]();
 manualSeed(0);
 const blocks: GridBlock[] = [];
 for (let layer = 0; layer < layers; layer++) blocks.push(await ownBlock());
-const model = new ModuleList(blocks);
-const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+const model = new nn.ModuleList(blocks);
+const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 let messageBytes = 0;
 for (let step = 0; step < 2; step++) messageBytes = await trainStep();
 const round: GridRound = { ...rankMemory({ model, optimizer }), messageBytes };
@@ -42,11 +39,11 @@ group.close();
 async function ownBlock(): Promise<GridBlock> {
   const { channels, heads } = blockSizes;
   const whole = {
-    norm1: new LayerNorm(channels),
-    attention: new MultiheadAttention(channels, heads),
-    norm2: new LayerNorm(channels),
-    up: new Linear(channels, 4 * channels),
-    down: new Linear(4 * channels, channels),
+    norm1: new nn.LayerNorm(channels),
+    attention: new nn.MultiheadAttention(channels, heads),
+    norm2: new nn.LayerNorm(channels),
+    up: new nn.Linear(channels, 4 * channels),
+    down: new nn.Linear(4 * channels, channels),
   };
   const block = await GridBlock.from(whole, grid);
   for (const module of Object.values(whole)) {

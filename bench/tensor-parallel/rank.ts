@@ -1,11 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import {
-  AdamW,
   cpu,
-  functional,
   gptTensorParallel,
   joinThreadsWorld,
   LineMesh,
+  nn,
+  optim,
   parallelize,
   setRank,
   statistics,
@@ -34,8 +34,8 @@ const styles = gptTensorParallel({
 });
 const model = buildModel(layers);
 const parallel = mode === 'alone' ? model : await parallelize(model, tensorParallel(styles));
-const loss = mode === 'alone' ? functional.crossEntropy : vocabParallelCrossEntropy;
-const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+const loss = mode === 'alone' ? nn.functional.crossEntropy : vocabParallelCrossEntropy;
+const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
 const activationBytes = batch * workload.context * workload.channels * 4;
 let step = 0;
 

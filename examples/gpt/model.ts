@@ -1,13 +1,4 @@
-import {
-  arange,
-  Embedding,
-  functional,
-  LayerNorm,
-  Linear,
-  Module,
-  ModuleList,
-  type Tensor,
-} from 'shardwise';
+import { arange, nn, type Tensor } from 'shardwise';
 
 /** Letters: B batch, T tokens, C channels, H heads, D = C / H, V vocabulary. */
 export interface GPTOptions {
@@ -19,16 +10,16 @@ export interface GPTOptions {
 }
 
 /** Attention of each token to itself and those before it. */
-class CausalSelfAttention extends Module {
-  readonly qkv: Linear;
-  readonly projection: Linear;
+class CausalSelfAttention extends nn.Module {
+  readonly qkv: nn.Linear;
+  readonly projection: nn.Linear;
   readonly #headWidth: number;
 
   constructor({ channels, heads }: GPTOptions) {
     super();
     this.#headWidth = channels / heads;
-    this.qkv = new Linear(channels, 3 * channels);
-    this.projection = new Linear(channels, channels);
+    this.qkv = new nn.Linear(channels, 3 * channels);
+    this.projection = new nn.Linear(channels, channels);
   }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
@@ -42,27 +33,27 @@ class CausalSelfAttention extends Module {
     const [query, key, value] = heads.split(H, 1); // each [B, H, T, D]
     if (query === undefined || key === undefined || value === undefined)
       throw new RangeError('three parts');
-    const attended = functional.scaledDotProductAttention(query, key, value, { causal: true });
+    const attended = nn.functional.scaledDotProductAttention(query, key, value, { causal: true });
     return this.projection.forward(attended.transpose(1, 2).flatten(2));
   }
 }
 
 /** Attention and a two-layer perceptron, each around a residual, with the norm first. */
-class Block extends Module {
-  readonly norm1: LayerNorm;
+class Block extends nn.Module {
+  readonly norm1: nn.LayerNorm;
   readonly attention: CausalSelfAttention;
-  readonly norm2: LayerNorm;
-  readonly up: Linear;
-  readonly down: Linear;
+  readonly norm2: nn.LayerNorm;
+  readonly up: nn.Linear;
+  readonly down: nn.Linear;
 
   constructor(options: GPTOptions) {
     super();
     const { channels } = options;
-    this.norm1 = new LayerNorm(channels);
+    this.norm1 = new nn.LayerNorm(channels);
     this.attention = new CausalSelfAttention(options);
-    this.norm2 = new LayerNorm(channels);
-    this.up = new Linear(channels, 4 * channels);
-    this.down = new Linear(4 * channels, channels);
+    this.norm2 = new nn.LayerNorm(channels);
+    this.up = new nn.Linear(channels, 4 * channels);
+    this.down = new nn.Linear(4 * channels, channels);
   }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
@@ -74,21 +65,21 @@ class Block extends Module {
 }
 
 /** A decoder-only transformer in the manner of GPT-2 (Radford et al. 2019). */
-export class GPT extends Module {
-  readonly tokens: Embedding;
-  readonly positions: Embedding;
-  readonly blocks: ModuleList<Block>;
-  readonly norm: LayerNorm;
-  readonly head: Linear;
+export class GPT extends nn.Module {
+  readonly tokens: nn.Embedding;
+  readonly positions: nn.Embedding;
+  readonly blocks: nn.ModuleList<Block>;
+  readonly norm: nn.LayerNorm;
+  readonly head: nn.Linear;
 
   constructor(options: GPTOptions) {
     super();
     const { vocabularySize, contextLength, layers, channels } = options;
-    this.tokens = new Embedding(vocabularySize, channels);
-    this.positions = new Embedding(contextLength, channels);
-    this.blocks = new ModuleList(Array.from({ length: layers }, () => new Block(options)));
-    this.norm = new LayerNorm(channels);
-    this.head = new Linear(channels, vocabularySize, { bias: false });
+    this.tokens = new nn.Embedding(vocabularySize, channels);
+    this.positions = new nn.Embedding(contextLength, channels);
+    this.blocks = new nn.ModuleList(Array.from({ length: layers }, () => new Block(options)));
+    this.norm = new nn.LayerNorm(channels);
+    this.head = new nn.Linear(channels, vocabularySize, { bias: false });
   }
 
   /** Logits of the next token. Shape: ids i32 [B, T] -> [B, T, V]. */

@@ -7,33 +7,26 @@
  */
 import { readTextFiles } from '@shardwise/core/node';
 import {
-  AdamW,
-  collate,
   ConfigError,
-  cosineSchedule,
+  data,
   DataError,
-  DataLoader,
   ddp,
   defaultGenerator,
-  DistributedSampler,
   explain,
   fromArray,
-  functional,
   init,
   loadCheckpoint,
   loadModel,
   loadOptimizer,
   manualSeed,
   memory,
+  nn,
   noGrad,
+  optim,
   parallelize,
   planFor,
   randomState,
   setRandomState,
-  splitText,
-  TextDataset,
-  type TextSample,
-  warmupSchedule,
 } from 'shardwise';
 import { unigramEntropy } from './entropy.ts';
 import { generate } from './generate.ts';
@@ -47,15 +40,20 @@ const { rank, worldSize } = context;
 const contextLength = options['context-length'];
 const batchSize = options['batch-size'];
 
-const text = splitText(await readTextFiles(options.data), 0.05);
-const dataset = new TextDataset(text.train, { contextLength });
-const sampler = new DistributedSampler({
+const text = data.splitText(await readTextFiles(options.data), 0.05);
+const dataset = new data.TextDataset(text.train, { contextLength });
+const sampler = new data.DistributedSampler({
   dataset,
   numReplicas: worldSize,
   rank,
   seed: options.seed,
 });
-const loader = new DataLoader<TextSample>({ dataset, batchSize, sampler, dropLast: true });
+const loader = new data.DataLoader<data.TextSample>({
+  dataset,
+  batchSize,
+  sampler,
+  dropLast: true,
+});
 if (loader.length === 0) {
   throw new DataError(
     {
@@ -66,7 +64,7 @@ if (loader.length === 0) {
     { batchSize, contextLength, worldSize, bytes: text.train.length },
   );
 }
-const validation = new TextDataset(text.validation, { contextLength });
+const validation = new data.TextDataset(text.validation, { contextLength });
 const entropy = unigramEntropy(text.validation);
 
 manualSeed(options.seed);
@@ -79,13 +77,16 @@ const model = new GPT({
 });
 const strategy = ddp();
 const parallel = options.strategy === 'ddp' ? await parallelize(model, strategy) : model;
-const optimizer = new AdamW(parameterGroups(), {
+const optimizer = new optim.AdamW(parameterGroups(), {
   lr: options['learning-rate'],
   betas: [0.9, 0.95],
 });
 
 const warmupSteps = Math.min(options['warmup-steps'], options.steps - 1);
-const schedule = warmupSchedule(warmupSteps, cosineSchedule(options.steps - warmupSteps, 0.1));
+const schedule = optim.warmupSchedule(
+  warmupSteps,
+  optim.cosineSchedule(options.steps - warmupSteps, 0.1),
+);
 
 let step = 0;
 if (context.resumeDirectory !== undefined) {
@@ -129,7 +130,7 @@ while (step < options.steps && !stopped) {
       group.lr = options['learning-rate'] * schedule(step + 1);
     }
     optimizer.zeroGrad();
-    const loss = functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
+    const loss = nn.functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
     loss.backward();
     await optimizer.step();
     step++;
@@ -185,9 +186,9 @@ async function measureValidationLoss(): Promise<number> {
     const indices = Array.from({ length: batchSize }, (_, i) =>
       Math.min(validation.length - 1, Math.max(0, first) + i),
     );
-    const { x, y } = collate(indices.map((index) => validation.get(index)));
+    const { x, y } = data.collate(indices.map((index) => validation.get(index)));
     sum += await noGrad(() =>
-      functional.crossEntropy(model.forward(fromArray(x)), fromArray(y)),
+      nn.functional.crossEntropy(model.forward(fromArray(x)), fromArray(y)),
     ).item();
   }
   model.train();

@@ -7,18 +7,16 @@
  *   shardwise run --nproc 2 examples/zero-redundancy-optimizer/train.ts --optimizer Adam
  */
 import {
-  Adam,
   ddp,
   defaultGenerator,
   fromData,
-  functional,
   init,
-  Linear,
   manualSeed,
   memory,
+  nn,
   noGrad,
+  optim,
   parallelize,
-  Sequential,
   type Tensor,
   ZeroRedundancyOptimizer,
 } from 'shardwise';
@@ -47,7 +45,9 @@ function randomBatch(): Tensor {
 
 print(`=== ${options.optimizer} ===`);
 manualSeed(0);
-const model = new Sequential(...Array.from({ length: layers }, () => new Linear(width, width)));
+const model = new nn.Sequential(
+  ...Array.from({ length: layers }, () => new nn.Linear(width, width)),
+);
 printPeakMemory('after creating local model');
 
 const parallel = await parallelize(model, ddp());
@@ -56,11 +56,11 @@ printPeakMemory('after creating DDP');
 const settings = { lr: 0.01 };
 const optimizer =
   options.optimizer === 'Adam'
-    ? new Adam(model.parameters(), settings)
-    : new ZeroRedundancyOptimizer(model.parameters(), Adam, settings);
+    ? new optim.Adam(model.parameters(), settings)
+    : new ZeroRedundancyOptimizer(model.parameters(), optim.Adam, settings);
 
 const outputs = parallel.forward(randomBatch());
-const loss = functional.mseLoss(outputs, randomBatch());
+const loss = nn.functional.mseLoss(outputs, randomBatch());
 loss.backward();
 print(`loss: ${(await loss.item()).toFixed(6)}`);
 printPeakMemory('before optimizer step()');

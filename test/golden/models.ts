@@ -1,29 +1,19 @@
-import {
-  Conv2d,
-  Embedding,
-  functional,
-  LayerNorm,
-  Linear,
-  Module,
-  ModuleList,
-  MultiheadAttention,
-  type Tensor,
-} from 'shardwise';
+import { nn, type Tensor } from 'shardwise';
 import { GPT } from '../../examples/gpt/model.ts';
 
 // The models of tools/golden-training.py: the same names, in the same order of construction.
 
-export type GoldenModel = Module & {
+export type GoldenModel = nn.Module & {
   /** Logits, classes last. */
   forward(inputs: Tensor): Tensor;
 };
 
 const mlp = { inputs: 7, hidden: 13, classes: 5 };
 
-class Mlp extends Module {
-  readonly up = new Linear(mlp.inputs, mlp.hidden);
-  readonly norm = new LayerNorm(mlp.hidden);
-  readonly down = new Linear(mlp.hidden, mlp.classes);
+class Mlp extends nn.Module {
+  readonly up = new nn.Linear(mlp.inputs, mlp.hidden);
+  readonly norm = new nn.LayerNorm(mlp.hidden);
+  readonly down = new nn.Linear(mlp.hidden, mlp.classes);
 
   /** Shape: x [B, 7] -> [B, 5]. */
   forward(x: Tensor): Tensor {
@@ -31,26 +21,26 @@ class Mlp extends Module {
   }
 }
 
-class Cnn extends Module {
-  readonly conv1 = new Conv2d(1, 6, 3, { padding: 1 });
-  readonly conv2 = new Conv2d(6, 9, 3, { stride: 2, padding: 1, groups: 3 });
-  readonly head = new Linear(9 * 2 * 2, 5);
+class Cnn extends nn.Module {
+  readonly conv1 = new nn.Conv2d(1, 6, 3, { padding: 1 });
+  readonly conv2 = new nn.Conv2d(6, 9, 3, { stride: 2, padding: 1, groups: 3 });
+  readonly head = new nn.Linear(9 * 2 * 2, 5);
 
   /** Shape: x [B, 1, 9, 9] -> [B, 5]. */
   forward(x: Tensor): Tensor {
-    const pooled = functional.maxPool2d(this.conv1.forward(x).relu(), 2); // [B, 6, 4, 4]
+    const pooled = nn.functional.maxPool2d(this.conv1.forward(x).relu(), 2); // [B, 6, 4, 4]
     return this.head.forward(this.conv2.forward(pooled).relu().flatten(1));
   }
 }
 
 const gpt = { layers: 2, channels: 24, heads: 3, contextLength: 12, vocabularySize: 31 };
 
-class Block extends Module {
-  readonly norm1 = new LayerNorm(gpt.channels);
-  readonly attention = new MultiheadAttention(gpt.channels, gpt.heads);
-  readonly norm2 = new LayerNorm(gpt.channels);
-  readonly up = new Linear(gpt.channels, 4 * gpt.channels);
-  readonly down = new Linear(4 * gpt.channels, gpt.channels);
+class Block extends nn.Module {
+  readonly norm1 = new nn.LayerNorm(gpt.channels);
+  readonly attention = new nn.MultiheadAttention(gpt.channels, gpt.heads);
+  readonly norm2 = new nn.LayerNorm(gpt.channels);
+  readonly up = new nn.Linear(gpt.channels, 4 * gpt.channels);
+  readonly down = new nn.Linear(4 * gpt.channels, gpt.channels);
 
   forward(x: Tensor): Tensor {
     const attended = x.add(this.attention.forward(this.norm1.forward(x), { causal: true }));
@@ -59,12 +49,12 @@ class Block extends Module {
 }
 
 /** With MultiheadAttention, and one matrix as token embedding and head. */
-class TiedGpt extends Module {
-  readonly tokens = new Embedding(gpt.vocabularySize, gpt.channels);
-  readonly positions = new Embedding(gpt.contextLength, gpt.channels);
-  readonly blocks = new ModuleList(Array.from({ length: gpt.layers }, () => new Block()));
-  readonly norm = new LayerNorm(gpt.channels);
-  readonly head = new Linear(gpt.channels, gpt.vocabularySize, { bias: false });
+class TiedGpt extends nn.Module {
+  readonly tokens = new nn.Embedding(gpt.vocabularySize, gpt.channels);
+  readonly positions = new nn.Embedding(gpt.contextLength, gpt.channels);
+  readonly blocks = new nn.ModuleList(Array.from({ length: gpt.layers }, () => new Block()));
+  readonly norm = new nn.LayerNorm(gpt.channels);
+  readonly head = new nn.Linear(gpt.channels, gpt.vocabularySize, { bias: false });
 
   constructor() {
     super();

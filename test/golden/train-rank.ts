@@ -2,13 +2,12 @@ import { createHash } from 'node:crypto';
 import {
   cpu,
   ddp,
-  functional,
   joinThreadsWorld,
   LineMesh,
   manualSeed,
+  nn,
   parallelize,
   setRank,
-  type StateDict,
   type ThreadsWorld,
 } from 'shardwise';
 import { z } from 'zod';
@@ -74,7 +73,7 @@ async function train(
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
     const logits = parallel.forward(partOfBatch(inputs, step, rank, size));
-    const loss = functional.crossEntropy(logits, partOfBatch(targets, step, rank, size));
+    const loss = nn.functional.crossEntropy(logits, partOfBatch(targets, step, rank, size));
     loss.backward();
     if (step === 0) {
       for (const [name, { grad }] of model.namedParameters())
@@ -90,7 +89,7 @@ async function train(
   return { model: modelName, optimizer: optimizerName, losses, gradients, parameters, hashes };
 }
 
-function hashOf(state: StateDict): string {
+function hashOf(state: nn.StateDict): string {
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(state)) hash.update(bytes);
   return hash.digest('hex');

@@ -1,16 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  fromData,
-  functional,
-  Linear,
-  LineMesh,
-  manualSeed,
-  ReLU,
-  Sequential,
-  setRank,
-  SGD,
-} from '@shardwise/core';
+import { fromData, LineMesh, manualSeed, nn, optim, setRank } from '@shardwise/core';
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -41,15 +31,15 @@ export async function train(
   const { rank } = group;
   setRank({ device, mesh: new LineMesh('dp', group) });
   manualSeed(rank);
-  const model = new Sequential(new Linear(4, 64), new ReLU(), new Linear(64, 1));
+  const model = new nn.Sequential(new nn.Linear(4, 64), new nn.ReLU(), new nn.Linear(64, 1));
   const parallel = await parallelize(model, ddp());
-  const optimizer = new SGD(model.parameters(), { lr: 0.05 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.05 });
   const losses: number[] = [];
   for (let step = 0; step < STEPS; step++) {
     const values = Float32Array.from({ length: 32 }, (_, i) => Math.sin(i + 32 * (rank + step)));
     const x = fromData(values, [8, 4], 'f32');
     optimizer.zeroGrad();
-    const loss = functional.mseLoss(parallel.forward(x), x.sum(1, { keepDim: true })).retain();
+    const loss = nn.functional.mseLoss(parallel.forward(x), x.sum(1, { keepDim: true })).retain();
     loss.backward();
     await optimizer.step();
     losses.push(await loss.item());

@@ -1,5 +1,5 @@
-import { allReduce, broadcast, Linear, ones } from 'shardwise';
-import { DistributedDataParallel } from '@shardwise/strategies';
+import { allReduce, broadcast, nn, ones } from 'shardwise';
+import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from './join.ts';
 
@@ -13,16 +13,13 @@ export const disagreements = {
     await (isLast ? broadcast(x, 'dp') : allReduce(x, 'dp')).data();
   },
   'the limit of buckets': async (isLast) => {
-    const parallel = await DistributedDataParallel.create(
-      new Linear(6, 5),
-      isLast ? { bucketBytes: 1 } : {},
-    );
+    const parallel = await parallelize(new nn.Linear(6, 5), ddp(isLast ? { bucketBytes: 1 } : {}));
     const loss = parallel.forward(ones([2, 6])).sum();
     loss.backward();
     await loss.item();
   },
   'the model': async (isLast) => {
-    await DistributedDataParallel.create(new Linear(6, isLast ? 7 : 5));
+    await parallelize(new nn.Linear(6, isLast ? 7 : 5), ddp());
   },
 } satisfies Record<string, (isLast: boolean) => Promise<void>>;
 

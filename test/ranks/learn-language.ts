@@ -1,5 +1,5 @@
-import { AdamW, fromData, functional, manualSeed } from 'shardwise';
-import { DistributedDataParallel } from '@shardwise/strategies';
+import { fromData, manualSeed, nn, optim } from 'shardwise';
+import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { GPT } from '../../examples/gpt/model.ts';
@@ -63,8 +63,8 @@ export async function main(context: RankContext): Promise<z.infer<typeof learned
     heads: 2,
     channels: 32,
   });
-  const parallel = await DistributedDataParallel.create(model);
-  const optimizer = new AdamW(model.parameters(), { lr: 1e-2, betas: [0.9, 0.95] });
+  const parallel = await parallelize(model, ddp());
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2, betas: [0.9, 0.95] });
   const random = randomNumbers(context.rank);
   const losses: number[] = [];
   for (let step = 0; step < steps; step++) {
@@ -78,7 +78,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof learned
     for (const group of optimizer.paramGroups)
       group.lr = 1e-2 * Math.min(1, (steps - step) / (steps / 2));
     optimizer.zeroGrad();
-    const loss = functional.crossEntropy(parallel.forward(ids(0)), ids(1));
+    const loss = nn.functional.crossEntropy(parallel.forward(ids(0)), ids(1));
     loss.backward();
     await optimizer.step();
     losses.push(await loss.item());

@@ -53,7 +53,7 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
   },
   'settings that differ': async (gradient, { group, directory }) => {
     const { model } = await trained(fsdp());
-    const optimizer = new sw.SGD(model.parameters(), { lr: gradient });
+    const optimizer = new sw.optim.SGD(model.parameters(), { lr: gradient });
     const saved = saveCheckpoint(`${directory}/settings`, { step: 1, model, optimizer }, { group });
     return sw.tensor([await saved.then(() => 0, codeLength)]);
   },
@@ -70,11 +70,11 @@ interface Run {
   readonly directory: string;
 }
 
-class Two extends sw.Module {
-  readonly left = new sw.Parameter(Float32Array.of(0), []);
-  readonly right = new sw.Parameter(Float32Array.of(0), []);
-  readonly list = new sw.Parameter(Float32Array.of(1, 2, 3), [3], { requiresGrad: false });
-  readonly seen = new sw.BufferTensor(Float32Array.of(0), []);
+class Two extends sw.nn.Module {
+  readonly left = new sw.nn.Parameter(Float32Array.of(0), []);
+  readonly right = new sw.nn.Parameter(Float32Array.of(0), []);
+  readonly list = new sw.nn.Parameter(Float32Array.of(1, 2, 3), [3], { requiresGrad: false });
+  readonly seen = new sw.nn.BufferTensor(Float32Array.of(0), []);
 
   /** Shape: -> []. */
   forward(which: 'left' | 'right'): sw.Tensor {
@@ -87,10 +87,10 @@ function codeLength(error: unknown): number {
   return sw.ShardwiseError.isInstance(error) ? error.code.length : -1;
 }
 
-async function trained(strategy: sw.Strategy<sw.Module> = ddp()) {
+async function trained(strategy: sw.Strategy<sw.nn.Module> = ddp()) {
   const model = new Two();
   const parallel = await parallelize(model, strategy);
-  const optimizer = new sw.SGD(model.parameters(), { lr: 1 });
+  const optimizer = new sw.optim.SGD(model.parameters(), { lr: 1 });
   return { model, optimizer, forward: (which: 'left' | 'right') => parallel.forward(which) };
 }
 

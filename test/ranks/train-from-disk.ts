@@ -1,18 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { filePages } from '@shardwise/core/node';
+import { elementCount } from '@shardwise/core/extend';
 import {
-  AdamW,
   constructSharded,
   cpu,
-  elementCount,
   fromData,
   fsdp,
   init,
-  Linear,
   manualSeed,
+  nn,
   OffloadedOptimizer,
+  optim,
   parallelize,
-  Sequential,
 } from 'shardwise';
 
 // node train-from-disk.ts DIRECTORY LAYERS WIDTH
@@ -29,12 +28,13 @@ const start = performance.now();
 
 manualSeed(0);
 const model = constructSharded(
-  () => new Sequential(...Array.from({ length: Number(layers) }, () => new Linear(width, width))),
+  () =>
+    new nn.Sequential(...Array.from({ length: Number(layers) }, () => new nn.Linear(width, width))),
 );
 const elements = model.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
 await using files = await filePages(directory);
 const parallel = await parallelize(model, fsdp({ pages: files }));
-const adam = new AdamW(model.parameters(), { lr: 1e-5 });
+const adam = new optim.AdamW(model.parameters(), { lr: 1e-5 });
 const optimizer = new OffloadedOptimizer(model, adam, { states: files, parameters: files });
 const buildSeconds = secondsSince(start);
 

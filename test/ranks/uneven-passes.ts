@@ -8,7 +8,7 @@ export async function main(context: RankContext): Promise<string> {
   await join(context, 'interpreter');
   const strategy = context.data === 'ddp' ? ddp() : fsdp();
   const { module, forward } = await modelOf(strategy);
-  const optimizer = new sw.SGD(module.parameters(), { lr: 1 });
+  const optimizer = new sw.optim.SGD(module.parameters(), { lr: 1 });
   try {
     for (const passes of context.rank === 0 ? [2, 1] : [1, 2]) {
       for (let pass = 0; pass < passes; pass++) forward().backward();
@@ -20,7 +20,7 @@ export async function main(context: RankContext): Promise<string> {
   return '';
 }
 
-async function modelOf(strategy: sw.Strategy<sw.Module>) {
-  const parallel = await parallelize(new sw.Linear(2, 1), strategy);
+async function modelOf(strategy: sw.Strategy<sw.nn.Module>) {
+  const parallel = await parallelize(new sw.nn.Linear(2, 1), strategy);
   return { module: parallel.module, forward: () => parallel.forward(sw.ones([1, 2])).sum() };
 }

@@ -1,4 +1,4 @@
-import { concat, functional as F, stack, type Operand, type Tensor } from '@shardwise/core';
+import { concat, nn, type Operand, stack, type Tensor } from '@shardwise/core';
 
 /** An operation of a recorded program: its operands, and its parameters by name. */
 export interface Call {
@@ -127,18 +127,18 @@ export const operations: Readonly<Record<string, Operation>> = {
 
   matmul: (call) => call.tensor(0).matmul(call.tensor(1)),
   conv2d: (call) =>
-    F.conv2d(call.tensor(0), call.tensor(1), null, {
+    nn.functional.conv2d(call.tensor(0), call.tensor(1), null, {
       stride: call.number('stride'),
       padding: call.number('padding'),
     }),
   maxPool2d: (call) =>
-    F.maxPool2d(call.tensor(0), call.number('kernel'), {
+    nn.functional.maxPool2d(call.tensor(0), call.number('kernel'), {
       stride: call.number('stride'),
       padding: call.number('padding'),
       dilation: call.number('dilation'),
     }),
   avgPool2d: (call) =>
-    F.avgPool2d(call.tensor(0), call.number('kernel'), {
+    nn.functional.avgPool2d(call.tensor(0), call.number('kernel'), {
       stride: call.number('stride'),
       padding: call.number('padding'),
     }),
@@ -149,33 +149,35 @@ export const operations: Readonly<Record<string, Operation>> = {
   indexAdd: (call) => call.tensor(0).indexAdd(call.number('dim'), call.tensor(1), call.tensor(2)),
   embedding: (call) => {
     const padding = call.text('padding') === undefined ? undefined : call.number('padding');
-    return F.embedding(call.tensor(0), call.tensor(1), padding);
+    return nn.functional.embedding(call.tensor(0), call.tensor(1), padding);
   },
   oneHot: (call) => call.tensor(0).oneHot(call.number('classes')),
 
-  mseLoss: (call) => F.mseLoss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
-  l1Loss: (call) => F.l1Loss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
+  mseLoss: (call) =>
+    nn.functional.mseLoss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
+  l1Loss: (call) =>
+    nn.functional.l1Loss(call.tensor(0), call.tensor(1), { reduction: reductionOf(call) }),
   bceLoss: (call) =>
-    F.binaryCrossEntropyWithLogits(call.tensor(0), call.tensor(1), {
+    nn.functional.binaryCrossEntropyWithLogits(call.tensor(0), call.tensor(1), {
       reduction: reductionOf(call),
     }),
   crossEntropy: (call) =>
-    F.crossEntropy(call.tensor(0), call.tensor(1), {
+    nn.functional.crossEntropy(call.tensor(0), call.tensor(1), {
       reduction: reductionOf(call),
       ignoreIndex: call.number('ignore'),
       labelSmoothing: call.number('smoothing'),
     }),
   nllLoss: (call) =>
-    F.nllLoss(call.tensor(0), call.tensor(1), {
+    nn.functional.nllLoss(call.tensor(0), call.tensor(1), {
       reduction: reductionOf(call),
       ignoreIndex: call.number('ignore'),
     }),
   attention: (call) =>
-    F.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
+    nn.functional.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
       causal: call.text('causal') !== undefined,
     }),
   maskedAttention: (call) =>
-    F.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
+    nn.functional.scaledDotProductAttention(call.tensor(0), call.tensor(1), call.tensor(2), {
       mask: call.tensor(3),
     }),
 };

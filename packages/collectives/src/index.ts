@@ -21,7 +21,6 @@ export { portTransport, type PortTransportOptions } from './browser/port-transpo
 export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
 export { createPageWorld, type PageRank, type PageWorld } from './browser/create-page-world.ts';
 export { joinPageWorld } from './browser/join-page-world.ts';
-export { sharingAvailability, type SharingAvailability } from './browser/sharing-availability.ts';
 export { limitCalls } from './call/limit-calls.ts';
 export { peerClosedError } from './call/failure.ts';
 export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';

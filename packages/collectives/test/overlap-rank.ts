@@ -7,23 +7,18 @@ import {
   type ShmWorld,
 } from '@shardwise/collectives/node';
 import {
+  type Backend,
   fromData,
-  functional,
-  Linear,
   LineMesh,
   manualSeed,
-  Sequential,
-  setRank,
-  SGD,
-  subscribe,
-  type Backend,
-  type DeviceBuffer,
-  type Executable,
-  type Instruction,
+  nn,
+  optim,
   type ProcessGroup,
+  setRank,
+  subscribe,
   type TimelineEvent,
-  type ValueType,
 } from '@shardwise/core';
+import type { DeviceBuffer, Executable, Instruction, ValueType } from '@shardwise/core/spec';
 import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 
@@ -135,16 +130,16 @@ const WIDTH = 512;
 async function recordTraining(group: ProcessGroup, device: Backend): Promise<unknown> {
   setRank({ device, mesh: new LineMesh('dp', group) });
   manualSeed(0);
-  const model = new Sequential(...Array.from({ length: 8 }, () => new Linear(WIDTH, WIDTH)));
+  const model = new nn.Sequential(...Array.from({ length: 8 }, () => new nn.Linear(WIDTH, WIDTH)));
   const parallel = await parallelize(model, ddp({ bucketBytes: 1 << 20 }));
-  const optimizer = new SGD(model.parameters(), { lr: 1e-3 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1e-3 });
   const steps: TimelineEvent[][] = [];
   for (let step = 0; step < 6; step++) {
     const events: TimelineEvent[] = [];
     const unsubscribe = subscribe((event) => void events.push(event));
     const x = fromData(new Float32Array(512 * WIDTH).fill(step), [512, WIDTH], 'f32');
     optimizer.zeroGrad();
-    functional.mseLoss(parallel.forward(x), x).backward();
+    nn.functional.mseLoss(parallel.forward(x), x).backward();
     await optimizer.step();
     unsubscribe();
     if (step > 0) steps.push(events);

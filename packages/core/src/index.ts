@@ -1,30 +1,11 @@
-export * from './spec/index.ts';
+// The door for users. What has a group in PyTorch is in that group; the doors for authors are extend.ts and spec/.
+export * as nn from './nn.ts';
+export * as optim from './optim.ts';
+export * as data from './data.ts';
 export { Tensor, type DivideOptions, type MatmulOptions, type Operand } from './tensor/tensor.ts';
+export { formatLayout } from './layout/layout.ts';
 export type { RoundingMode } from './tensor/arithmetic.ts';
 export type { ReduceOptions, VarianceOptions } from './tensor/reductions.ts';
-export { commonRuns, type CommonRun } from './tensor/common-runs.ts';
-export { indicesInRange } from './tensor/indices-in-range.ts';
-export { takeExtent } from './tensor/take-extent.ts';
-export {
-  type Block,
-  blockOf,
-  blockShape,
-  type DimRange,
-  type Extent,
-  extentOfBlocks,
-  extentOfWhole,
-  partOfExtent,
-  type Region,
-  sameBlock,
-} from './tensor/extent.ts';
-export { queueAfterBackward, TensorHandle } from './tensor/handle.ts';
-export {
-  Gradient,
-  type GradientHook,
-  type GradientReduction,
-  type Update,
-} from './tensor/gradient.ts';
-export { GradientSum } from './tensor/gradient-sum.ts';
 export {
   arange,
   concat,
@@ -38,183 +19,64 @@ export {
   type NestedNumbers,
 } from './tensor/create.ts';
 export type { HostData } from './tensor/host-data.ts';
-export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
-export type { GradientSink, Node } from './graph/node.ts';
-export { withoutValues } from './realize/small-values.ts';
-export { type AfterBackward, synchronously } from './ambient.ts';
-export { activationBytes } from './autograd/activation-bytes.ts';
-export { RecomputeRegion, type RecomputeOptions } from './autograd/recompute.ts';
-export { setRank, currentSession, type Rank } from './rank.ts';
-export { LineMesh, LocalMesh, axisOf } from './mesh.ts';
-export { statistics, subscribe } from './timeline.ts';
-export type { Statistics, TimelineEvent } from './timeline-event.ts';
-export { elementCount, formatShape, sameShape } from './shape.ts';
-export { inspecting, printing, type PrintForm } from './print/inspect.ts';
+export { isGradEnabled, noGrad } from './graph/create-node.ts';
 export {
   allGather,
   allReduce,
   allToAll,
   broadcast,
+  localChunk,
   reduce,
   reduceScatter,
-  localChunk,
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
-export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
+export { setRank, type Rank } from './rank.ts';
+export { LineMesh } from './mesh.ts';
+export { statistics, subscribe } from './timeline.ts';
+export type { Statistics, TimelineEvent } from './timeline-event.ts';
+export { activationBytes } from './autograd/activation-bytes.ts';
+export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {
   decodeSafetensors,
-  decodeSafetensorsHeader,
   encodeSafetensors,
-  encodeSafetensorsHeader,
-  safetensorsHeaderBytes,
   type SafetensorsContents,
-  type SafetensorsEntry,
-  type SafetensorsHeader,
-  type SafetensorsPlace,
 } from './serialization/safetensors.ts';
-export { stateMismatch, type StateDifferences } from './serialization/state-mismatch.ts';
 export { hostPages } from './paging/host-pages.ts';
 export type { Page, PageStore } from './paging/page.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
-export * as initializers from './random/init.ts';
-export {
-  isNDArray,
-  mapArrays,
-  ndArray,
-  ndArrayView,
-  type ArrayTree,
-  type NDArray,
-  type TypedArrays,
-} from './data/nd-array.ts';
-export type { Dataset } from './data/dataset.ts';
-export { ArrayDataset } from './data/array-dataset.ts';
-export {
-  splitText,
-  TextDataset,
-  type TextDatasetOptions,
-  type TextSample,
-} from './data/text-dataset.ts';
-export { randomSplit, Subset } from './data/subset.ts';
-export { collate } from './data/collate.ts';
-export { SequentialSampler } from './data/sequential-sampler.ts';
-export { RandomSampler, type RandomSamplerOptions } from './data/random-sampler.ts';
-export { DistributedSampler, type DistributedSamplerOptions } from './data/distributed-sampler.ts';
-export { BatchSampler } from './data/batch-sampler.ts';
-export type { ResumableSampler, SamplerSettings } from './data/resumable-sampler.ts';
-export { DataLoader, type DataLoaderOptions } from './data/data-loader.ts';
-export type { LoaderState } from './data/loader-state.ts';
-export type { WorkerDataset } from './data/worker-dataset.ts';
-export { Module, type Named } from './nn/module.ts';
-export { constructTemporary } from './nn/construction/construct-temporary.ts';
-export {
-  BufferTensor,
-  constructParts,
-  Parameter,
-  ParameterPart,
-  type BufferOptions,
-  type ParameterOptions,
-  type ParameterPartOptions,
-} from './nn/parameter.ts';
-export type { InitialPart, KeepPart } from './nn/initial-part.ts';
-export { DividedParameter } from './nn/divided-parameter.ts';
-export { loadRules, type LoadOptions, type LoadReport, type StateDict } from './nn/state-dict.ts';
-export { convertArray } from './nn/convert-array.ts';
-export * as functional from './nn/functional.ts';
-export {
-  checkpoint,
-  keepProducts,
-  offloadProducts,
-  type CheckpointOptions,
-  type CheckpointPolicy,
-} from './nn/checkpoint.ts';
-export { GELU, ReLU, Sigmoid, SiLU, Tanh } from './nn/activations.ts';
-export { AvgPool2d } from './nn/avg-pool2d.ts';
-export { BatchNorm2d, type BatchNorm2dOptions } from './nn/batch-norm2d.ts';
-export { Conv2d, type Conv2dLayerOptions } from './nn/conv2d.ts';
-export { Dropout } from './nn/dropout.ts';
-export { Embedding } from './nn/embedding.ts';
-export { Flatten } from './nn/flatten.ts';
-export { LayerNorm } from './nn/layer-norm.ts';
-export { Linear } from './nn/linear.ts';
-export { MaxPool2d } from './nn/max-pool2d.ts';
-export { ModuleList } from './nn/module-list.ts';
-export {
-  MultiheadAttention,
-  type MultiheadAttentionCall,
-  type MultiheadAttentionOptions,
-} from './nn/multihead-attention.ts';
-export { RMSNorm } from './nn/rms-norm.ts';
-export { Sequential, type Layer } from './nn/sequential.ts';
-export { summary } from './nn/summary/summary.ts';
-export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
-export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
-export { Adam } from './optim/adam.ts';
-export { AdamW } from './optim/adam-w.ts';
-export { AdamW8bit, type AdamW8bitOptions } from './optim/adam-w-8bit.ts';
-export type { AdamSettings } from './optim/adam-rule.ts';
-export {
-  clipGradNorm,
-  clipGradsWithNorm,
-  totalGradNorm,
-  type GradNormOptions,
-} from './optim/clip-grad-norm.ts';
-export {
-  LearningRateScheduler,
-  type LearningRateSchedulerState,
-  type ScheduledOptimizer,
-} from './optim/learning-rate-scheduler.ts';
-export {
-  DynamicLossScaler,
-  type DynamicLossScalerOptions,
-  type DynamicLossScalerState,
-} from './optim/dynamic-loss-scaler.ts';
-export { LossScaler, type ScaledOptimizer } from './optim/loss-scaler.ts';
-export { Lamb } from './optim/lamb.ts';
-export {
-  OneBitAdam,
-  type OneBitAdamOptions,
-  type OneBitAdamSettings,
-} from './optim/one-bit-adam.ts';
-export {
-  type BuildStepOptions,
-  endStep,
-  Optimizer,
-  type OptimizerStateDict,
-  type SavedState,
-  type StepOptions,
-  type UpdateRule,
-} from './optim/optimizer.ts';
-export type { ParameterState } from './optim/parameter-state.ts';
-export { stepName } from './optim/saved-arrays.ts';
-export type { SavedType, StateType } from './optim/state-type.ts';
-export { checkSetting } from './optim/param-group.ts';
-export { Scalar } from './optim/scalar.ts';
-export { sumOverParts } from './optim/sum-over-parts.ts';
-export type {
-  OptimizerInput,
-  OptimizerSettings,
-  ParamGroup,
-  ParamGroupInput,
-} from './optim/param-group.ts';
-export {
-  constantSchedule,
-  cosineSchedule,
-  exponentialSchedule,
-  linearSchedule,
-  multiStepSchedule,
-  stepSchedule,
-  warmupSchedule,
-  type Schedule,
-} from './optim/schedules.ts';
-export { SGD, type SGDSettings } from './optim/sgd.ts';
 export {
   defaultGenerator,
   manualSeed,
-  nextKey,
   randomState,
   setRandomState,
-  withCoordinateKeys,
   type RandomState,
 } from './random/keys.ts';
+export * from './spec/errors.ts';
+export type { DType, Shape } from './spec/dtype.ts';
+export type { Backend } from './spec/backend.ts';
+export type { Layout } from './spec/layout.ts';
+export type { Mesh, MeshAxis } from './spec/mesh.ts';
+export type {
+  CallOptions,
+  InputOptions,
+  ProcessGroup,
+  ReduceOp,
+  TypedBytes,
+} from './spec/process-group.ts';
+export type { Sampler } from './spec/sampler.ts';
+export type { Store } from './spec/store.ts';
+export type {
+  BufferSpec,
+  CollectivePlan,
+  Model,
+  ModelSpec,
+  ParallelModel,
+  ParameterPlan,
+  ParameterSpec,
+  Plan,
+  PlanStep,
+  Strategy,
+} from './spec/strategy.ts';
+export type { Transport } from './spec/transport.ts';

@@ -3,10 +3,11 @@ import { forgetPending } from './realize/pending.ts';
 import { DeviceSession } from './realize/device-session.ts';
 import type { Session } from './realize/session.ts';
 import { forgetValues, smallValues } from './realize/small-values.ts';
+import type { PlaceOf } from './layout/chunks.ts';
 import type { Backend } from './spec/backend.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { Mesh } from './spec/mesh.ts';
-import { LocalMesh } from './mesh.ts';
+import { axisOf, LocalMesh } from './mesh.ts';
 import { checkOptions } from './spec/check-options.ts';
 import * as option from './spec/option-rules.ts';
 import type { OptionRules } from './spec/option-rules.ts';
@@ -52,3 +53,6 @@ export function currentSession(): Session {
     todo: "Call `await init()` from 'shardwise', or `setRank({ device: await cpu() })`, before the first tensor is read",
   });
 }
+
+/** This rank's place on an axis of its mesh. Throws ConfigError for an axis that there is not. */
+export const ownPlace: PlaceOf = (axis) => axisOf(currentSession().mesh, axis);

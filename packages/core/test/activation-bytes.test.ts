@@ -1,13 +1,4 @@
-import {
-  activationBytes,
-  checkpoint,
-  hostPages,
-  Linear,
-  Module,
-  ones,
-  setRank,
-  type Tensor,
-} from '@shardwise/core';
+import { activationBytes, hostPages, nn, ones, setRank, type Tensor } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -15,9 +6,9 @@ const batch = 5;
 const width = 3;
 const f32 = Float32Array.BYTES_PER_ELEMENT;
 
-class TwoLayers extends Module {
-  readonly first = new Linear(width, 7);
-  readonly second = new Linear(7, 2);
+class TwoLayers extends nn.Module {
+  readonly first = new nn.Linear(width, 7);
+  readonly second = new nn.Linear(7, 2);
 
   /** Shape: x [B, 3] -> [B, 2]. */
   forward(x: Tensor): Tensor {
@@ -36,19 +27,19 @@ describe('activationBytes', () => {
   });
 
   it('counts nothing for a sum of products with constants', () => {
-    const model = new Linear(width, 2);
+    const model = new nn.Linear(width, 2);
     expect(activationBytes(model.forward(ones([batch, width])).sum())).toBe(0);
   });
 
   it('counts what goes in and out of a checkpoint, not what is inside or has left the device', () => {
     const thrice = (x: Tensor): Tensor => x.tanh().tanh().tanh();
-    const start = (): Tensor => new Linear(width, 7).forward(ones([batch, width]));
+    const start = (): Tensor => new nn.Linear(width, 7).forward(ones([batch, width]));
     // Each tanh keeps its result; the checkpoint keeps what the first one begins with, and the last.
     expect(activationBytes(thrice(start()).square().sum())).toBe(3 * batch * 7 * f32);
     const x = start();
-    const checkpointed = checkpoint(() => thrice(x));
+    const checkpointed = nn.checkpoint(() => thrice(x));
     expect(activationBytes(checkpointed.square().sum())).toBe(2 * batch * 7 * f32);
-    const outside = checkpoint(() => thrice(x), { pages: hostPages() });
+    const outside = nn.checkpoint(() => thrice(x), { pages: hostPages() });
     expect(activationBytes(outside.square().sum())).toBe(batch * 7 * f32);
   });
 

@@ -462,7 +462,7 @@ describe('what is no tensor is refused by what it is:', () => {
       'a list in the place of an NDArray',
       () => fromArray([1, 2] as never),
       DTypeError,
-      'a tensor over an NDArray: [1, 2]. Give what ndArray() or a batch',
+      'a tensor over an NDArray: [1, 2]. Give what data.ndArray() or a batch',
     ],
     [
       'a text in the place of a size',

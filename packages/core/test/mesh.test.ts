@@ -1,6 +1,6 @@
 import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
-import { axisOf, LineMesh, LocalMesh } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
+import { axisOf, LineMesh, LocalMesh } from '../src/mesh.ts';
 
 describe('meshes without a grid', () => {
   it('a line has one axis over its whole group, and this rank at its place', () => {

@@ -65,7 +65,7 @@ describe('factors follow the closed forms of PyTorch', () => {
     [
       'a factor in the place of what follows the warm-up',
       () => warmupSchedule(2, 0.5 as never),
-      'warmupSchedule with decay: 0.5: a value that is not a schedule, as cosineSchedule(1000)',
+      'warmupSchedule with decay: 0.5: a value that is not a schedule, as optim.cosineSchedule(1000)',
     ],
   ])('and refuse %s where they are made', (_, make, says) => {
     expect(make).toThrow(ConfigError);
@@ -85,7 +85,7 @@ describe('LearningRateScheduler', () => {
     [
       'a factor in the place of a schedule',
       () => new LearningRateScheduler(groups(), 0.9 as never),
-      'with the schedule 0.9: no function from the step to a factor. Give a schedule, as exponentialSchedule(0.9)',
+      'with the schedule 0.9: no function from the step to a factor. Give a schedule, as optim.exponentialSchedule(0.9)',
     ],
     [
       'no schedule',

@@ -4,15 +4,8 @@ import { join } from 'node:path';
 import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
 import { interpreter } from '@shardwise/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  CheckpointError,
-  currentSession,
-  fromData,
-  hostPages,
-  type PageStore,
-  Parameter,
-  setRank,
-} from '../src/index.ts';
+import { currentSession, Parameter } from '../src/extend.ts';
+import { CheckpointError, fromData, hostPages, type PageStore, setRank } from '../src/index.ts';
 import { filePages } from '../src/node.ts';
 
 const values = Float32Array.from({ length: 1024 }, (_, index) => index);

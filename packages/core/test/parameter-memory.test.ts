@@ -1,13 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, it } from 'vitest';
-import {
-  constructParts,
-  extentOfWhole,
-  hostPages,
-  Parameter,
-  partOfExtent,
-  setRank,
-} from '../src/index.ts';
+import { constructParts, Parameter } from '../src/extend.ts';
+import { hostPages, setRank } from '../src/index.ts';
 
 // The array that a parameter is made of is the parameter's: it is given back as soon as the contents
 // are elsewhere, and not when the collector finds it.
@@ -52,9 +46,9 @@ it('a parameter that is paged out or disposed of gives its array back', async ()
 it('of a parameter that is made in parts only the part is kept', () => {
   const values = expected.slice();
   const parameter = constructParts(
-    (bytes, { shape }) => ({
+    (bytes) => ({
       bytes: Uint8Array.from(bytes.subarray(0, 8)),
-      extent: partOfExtent(extentOfWhole(shape), 0, 2),
+      layout: { dims: [['dp']], partial: [] },
     }),
     () => new Parameter(values, [4]),
   );

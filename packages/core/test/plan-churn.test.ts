@@ -1,5 +1,5 @@
 import { interpreter } from '@shardwise/testing';
-import { AdamW, Linear, ones, setRank, statistics, tensor, type Tensor } from '@shardwise/core';
+import { nn, ones, optim, setRank, statistics, tensor, type Tensor } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
@@ -11,9 +11,9 @@ beforeEach(() => {
 
 afterEach(() => vi.clearAllMocks());
 
-async function steps(count: number, lossOf: (model: Linear, step: number) => Tensor) {
-  const model = new Linear(2, 2);
-  const optimizer = new AdamW(model.parameters());
+async function steps(count: number, lossOf: (model: nn.Linear, step: number) => Tensor) {
+  const model = new nn.Linear(2, 2);
+  const optimizer = new optim.AdamW(model.parameters());
   for (let step = 0; step < count; step++) {
     const loss = lossOf(model, step);
     optimizer.zeroGrad();

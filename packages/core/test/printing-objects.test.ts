@@ -1,3 +1,4 @@
+import type { Layout, Shape } from '../src/spec/index.ts';
 import { inspect } from 'node:util';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -10,7 +11,6 @@ import { Sequential } from '../src/nn/sequential.ts';
 import { setRank } from '../src/rank.ts';
 import { TensorStateError } from '../src/spec/errors.ts';
 import { fromData, ones, tensor, zeros } from '../src/tensor/create.ts';
-import type { Extent } from '../src/tensor/extent.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
@@ -85,11 +85,11 @@ describe('a tensor prints', () => {
 
   test('of which whole it is a part, where ranks share it out', () => {
     class Part extends Parameter {
-      override get shardedOver(): readonly string[] {
-        return ['dp'];
+      override get layout(): Layout {
+        return { dims: [['dp']], partial: [] };
       }
-      override get extent(): Extent {
-        return { shape: [4], regions: [] };
+      override get wholeShape(): Shape {
+        return [4];
       }
     }
     expect(text(new Part(Float32Array.of(1, 2), [2]))).toBe(

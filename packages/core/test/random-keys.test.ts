@@ -1,4 +1,5 @@
-import { manualSeed, nextKey, withCoordinateKeys } from '@shardwise/core';
+import { manualSeed } from '@shardwise/core';
+import { nextKey, withCoordinateKeys } from '@shardwise/core/extend';
 import { assert, asyncProperty, integer, nat } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 

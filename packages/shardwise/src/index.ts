@@ -19,7 +19,7 @@ export { loadCheckpoint, type Checkpoint } from './checkpoint/load-checkpoint.ts
 export { loadModel } from './checkpoint/load-model.ts';
 export { loadStates, type LoadStatesOptions } from './checkpoint/load-states.ts';
 export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
-export type { SavedOptimizer } from './checkpoint/optimizer-holdings.ts';
+export type { SavedOptimizer } from './checkpoint/optimizer-chunks.ts';
 export { saveCheckpoint, type SaveCheckpointOptions } from './checkpoint/save-checkpoint.ts';
 export type { Stateful, Statefuls } from './checkpoint/stateful.ts';
 export type {

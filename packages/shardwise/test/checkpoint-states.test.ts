@@ -2,12 +2,7 @@ import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import {
-  CheckpointError,
-  DynamicLossScaler,
-  type HostArray,
-  type ProcessGroup,
-} from '@shardwise/core';
+import { CheckpointError, type HostArray, optim, type ProcessGroup } from '@shardwise/core';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CheckpointSaver } from '../src/checkpoint/checkpoint-saver.ts';
 import { loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -162,7 +157,7 @@ describe('states in a checkpoint', () => {
     const states: readonly unknown[] = [null, { scale: -1 }, [], 'x', { scale: 'large' }];
     for (const state of states) {
       await save(() => ({ scaler: new Memory(state) }));
-      const scaler = new DynamicLossScaler();
+      const scaler = new optim.DynamicLossScaler();
       const before = scaler.stateDict();
       const loading = loadStates(await loadCheckpoint(directory), { scaler });
       await expect(loading).rejects.toThrow(CheckpointError);

@@ -288,13 +288,13 @@ describe('a crash while a checkpoint is written', () => {
 
 describe('a crash of one of the ranks that write their parts', () => {
   const sharded = (rank: number, value: number): Share => ({
-    holdings: {
+    heldChunks: {
       model: [
         {
           name: 'w',
           dtype: 'f32',
           shape: [4],
-          block: [{ start: 0, stop: 4 }],
+          box: [{ start: 0, stop: 4 }],
           start: 2 * rank,
           stop: 2 * rank + 2,
           read: async () => vector(value, value + rank).bytes,
@@ -487,15 +487,15 @@ describe('a checkpoint that cannot be loaded', () => {
 
   it.each([
     ['of an older version', /"version": 4/, '"version": 2', /"version" is not what version 4/],
-    ['with a hole in a tensor', /"start": 0/, '"start": 1', /the pieces of "head.weight" do not/],
-    ['with a piece too long', /"stop": 3/, '"stop": 4', /the pieces of "head.weight" do not/],
-    ['with a piece in no file', /"file": 0/, '"file": 1', /the pieces of "head.weight" do not/],
+    ['with a hole in a tensor', /"start": 0/, '"start": 1', /the chunks of "head.weight" do not/],
+    ['with a chunk too long', /"stop": 3/, '"stop": 4', /the chunks of "head.weight" do not/],
+    ['with a chunk in no file', /"file": 0/, '"file": 1', /the chunks of "head.weight" do not/],
     ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 4/],
     [
-      'with a block that the tensor has not',
+      'with a box that the tensor has not',
       /"start": 0,\n\s+"stop": 3/,
-      '"block": [{ "start": 1, "stop": 4 }], "start": 0, "stop": 3',
-      /the pieces of "head.weight" do not/,
+      '"box": [{ "start": 1, "stop": 4 }], "start": 0, "stop": 3',
+      /the chunks of "head.weight" do not/,
     ],
     ['of other ranks', /"worldSize": 1/, '"worldSize": 2', /1 files of 2 ranks/],
   ])('is refused with an index %s', async (_, text, replacement, message) => {

@@ -150,9 +150,9 @@ describe('a script that can not be loaded', () => {
 
   it("is shown in the module that a loader's workers import", async () => {
     const core = import.meta.resolve('@shardwise/core');
-    const train = `import { DataLoader } from '${core}';
+    const train = `import { data } from '${core}';
 const module = new URL('./dataset.ts', import.meta.url);
-for await (const _ of new DataLoader({ dataset: { module, length: 1 }, workers: 1 })) break;\n`;
+for await (const _ of new data.DataLoader({ dataset: { module, length: 1 }, workers: 1 })) break;\n`;
     const report = await reportOf({ 'train.ts': train, 'dataset.ts': 'let a;\nlet a;\n' });
     expect(report.slice(1, 3)).toEqual([
       "  caused by SyntaxError: Identifier 'a' has already been declared",

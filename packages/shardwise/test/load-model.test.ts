@@ -3,21 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
 import {
-  AdamW,
+  type Backend,
   CheckpointError,
   encodeSafetensors,
   fromData,
   type HostArrays,
   hostPages,
-  Linear,
-  Module,
-  Parameter,
-  type ParamGroup,
-  SGD,
+  LineMesh,
+  nn,
+  optim,
+  type ProcessGroup,
   setRank,
   type Tensor,
 } from '@shardwise/core';
-import { OffloadedOptimizer, PartitionedParameter } from '@shardwise/strategies';
+import { singleGroup } from '@shardwise/collectives';
+import { OffloadedOptimizer, LayerParameter } from '@shardwise/strategies';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { exportModel } from '../src/checkpoint/export-model.ts';
 import { type Checkpoint, loadCheckpoint } from '../src/checkpoint/load-checkpoint.ts';
@@ -25,9 +25,9 @@ import { loadModel } from '../src/checkpoint/load-model.ts';
 import { loadOptimizer } from '../src/checkpoint/load-optimizer.ts';
 import { saveCheckpoint } from '../src/checkpoint/save-checkpoint.ts';
 
-class Tied extends Module {
-  readonly first = new Linear(3, 3, { bias: false });
-  readonly second = new Linear(3, 3);
+class Tied extends nn.Module {
+  readonly first = new nn.Linear(3, 3, { bias: false });
+  readonly second = new nn.Linear(3, 3);
 
   constructor() {
     super();
@@ -35,14 +35,18 @@ class Tied extends Module {
   }
 }
 
-class Untied extends Module {
-  readonly first = new Linear(3, 3, { bias: false });
-  readonly second = new Linear(3, 3);
+class Untied extends nn.Module {
+  readonly first = new nn.Linear(3, 3, { bias: false });
+  readonly second = new nn.Linear(3, 3);
 }
 
 let directory = '';
-beforeAll(async () => setRank({ device: await cpu() }));
+let device: Backend;
+beforeAll(async () => {
+  device = await cpu();
+});
 beforeEach(async () => {
+  setRank({ device });
   directory = await mkdtemp(join(tmpdir(), 'shardwise-load-'));
 });
 
@@ -51,7 +55,7 @@ async function numbers(tensor: Tensor): Promise<readonly number[]> {
 }
 
 /** One update by gradients of ones. */
-async function update(model: Linear, optimizer: AdamW | SGD): Promise<void> {
+async function update(model: nn.Linear, optimizer: optim.AdamW | optim.SGD): Promise<void> {
   optimizer.zeroGrad();
   model
     .forward(fromData(Float32Array.of(1, 1, 1), [1, 3], 'f32'))
@@ -77,7 +81,7 @@ describe('loadModel', () => {
   });
 
   it('lists all that is missing, unexpected and different, and changes nothing', async () => {
-    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const folder = await saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2) });
     const other = new Scaled();
     const before = await numbers(other.weight);
     const error: unknown = await loadModel(await loadCheckpoint(folder), other).catch(
@@ -95,8 +99,8 @@ describe('loadModel', () => {
   });
 
   it('lets names differ where it is told to', async () => {
-    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
-    const other = new Linear(3, 2, { bias: false });
+    const folder = await saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2) });
+    const other = new nn.Linear(3, 2, { bias: false });
     const report = await loadModel(await loadCheckpoint(folder), other, { strict: false });
     expect(report).toEqual({ missing: [], unexpected: ['bias'] });
   });
@@ -120,48 +124,59 @@ describe('loadModel', () => {
   });
 
   it('changes nothing where a byte is damaged', async () => {
-    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const folder = await saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2) });
     const path = join(folder, 'model-00001-of-00001.safetensors');
     const file = await readFile(path);
     file[file.byteLength - 1] = (file.at(-1) ?? 0) ^ 128;
     await writeFile(path, file);
-    const other = new Linear(3, 2);
+    const other = new nn.Linear(3, 2);
     const before = await numbers(other.bias ?? other.weight);
     await expect(loadModel(await loadCheckpoint(folder), other)).rejects.toThrow(/CRC-32/);
     expect(await numbers(other.bias ?? other.weight)).toEqual(before);
   });
 });
 
-class Weight extends Module {
-  readonly weight = new Parameter(Float32Array.of(0, 0, 0), [3]);
+class Weight extends nn.Module {
+  readonly weight = new nn.Parameter(Float32Array.of(0, 0, 0), [3]);
 }
 
-class Scaled extends Module {
-  readonly weight = new Parameter(Float32Array.of(1, 2, 3, 4), [4]);
-  readonly scale = new Parameter(Float32Array.of(1), [1]);
+class Scaled extends nn.Module {
+  readonly weight = new nn.Parameter(Float32Array.of(1, 2, 3, 4), [4]);
+  readonly scale = new nn.Parameter(Float32Array.of(1), [1]);
+}
+
+/** A group of two ranks, as one of them sees it that does not communicate. */
+function oneOfTwo(rank: number): ProcessGroup {
+  return new Proxy(singleGroup(), {
+    get: (group, key): unknown => {
+      if (key === 'rank') return rank;
+      return key === 'size' ? 2 : Reflect.get(group, key);
+    },
+  });
 }
 
 /** One of two parts of a fused projection [6, 2]: rows of three sections, or columns of two. */
-class FusedPart extends Module {
-  readonly weight: PartitionedParameter;
+class FusedPart extends nn.Module {
+  readonly weight: LayerParameter;
 
   constructor(dim: number, part: number, wholeShape: readonly [number, number] = [6, 2]) {
     super();
     const [rows, columns] = wholeShape;
-    this.weight = new PartitionedParameter(new Float32Array((rows * columns) / 2), {
-      partition: { dim, sections: dim === 0 ? [2, 2, 2] : [wholeShape[1]] },
+    setRank({ device, mesh: new LineMesh('tp', oneOfTwo(part)) });
+    this.weight = new LayerParameter(new Float32Array((rows * columns) / 2), {
       wholeShape,
-      axis: 'tp',
-      size: 2,
-      index: part,
+      layout:
+        dim === 0
+          ? { dims: [['tp'], []], partial: [], sections: { tp: [2, 2, 2] } }
+          : { dims: [[], ['tp']], partial: [] },
       dtype: 'f32',
       requiresGrad: true,
     });
   }
 }
 
-class Fused extends Module {
-  readonly weight = new Parameter(
+class Fused extends nn.Module {
+  readonly weight = new nn.Parameter(
     Float32Array.from({ length: 12 }, (_, index) => index),
     [6, 2],
   );
@@ -178,13 +193,15 @@ describe('loadModel of a part of a parameter', () => {
     [1, 0, [0, 2, 4, 6, 8, 10]],
     [1, 1, [1, 3, 5, 7, 9, 11]],
   ] as const)('along dim %i reads what part %i has', async (dim, part, expected) => {
+    const checkpoint = await savedFused();
     const model = new FusedPart(dim, part);
-    await loadModel(await savedFused(), model);
+    await loadModel(checkpoint, model);
     expect(await numbers(model.weight.part)).toEqual(expected);
   });
 
   it('is refused with both shapes where the whole has another one', async () => {
     const checkpoint = await savedFused();
+    const moments = await savedMoments();
     // The part has as many elements as a part of what is stored.
     const model = new FusedPart(1, 0, [2, 6]);
     await expect(loadModel(checkpoint, model)).rejects.toThrow(CheckpointError);
@@ -192,13 +209,13 @@ describe('loadModel of a part of a parameter', () => {
       /weight \(shape \[6, 2\], not \[2, 6\]\)/,
     );
     await expect(
-      loadOptimizer(await savedMoments(), model, new AdamW(model.parameters())),
+      loadOptimizer(moments, model, new optim.AdamW(model.parameters())),
     ).rejects.toThrow(/weight\.exp_avg \(shape \[6, 2\], not \[2, 6\]\)/);
   });
 
   async function savedMoments(): Promise<Checkpoint> {
     const model = new Fused();
-    const optimizer = new AdamW(model.parameters());
+    const optimizer = new optim.AdamW(model.parameters());
     model.weight.sum().backward();
     await optimizer.step();
     return loadCheckpoint(await saveCheckpoint(directory, { step: 2, model, optimizer }));
@@ -212,15 +229,15 @@ describe('loadModel of a part of a parameter', () => {
 });
 
 describe('loadOptimizer', () => {
-  async function saved(): Promise<{ model: Linear; optimizer: AdamW }> {
-    const model = new Linear(3, 2);
-    const optimizer = new AdamW(groupsOf(model), { lr: 0.1 });
+  async function saved(): Promise<{ model: nn.Linear; optimizer: optim.AdamW }> {
+    const model = new nn.Linear(3, 2);
+    const optimizer = new optim.AdamW(groupsOf(model), { lr: 0.1 });
     await update(model, optimizer);
     await saveCheckpoint(directory, { step: 1, model, optimizer });
     return { model, optimizer };
   }
 
-  const groupsOf = (model: Linear): { params: Tensor[]; weightDecay: number }[] => [
+  const groupsOf = (model: nn.Linear): { params: Tensor[]; weightDecay: number }[] => [
     { params: [model.weight], weightDecay: 0.5 },
     { params: model.bias === null ? [] : [model.bias], weightDecay: 0 },
   ];
@@ -228,8 +245,9 @@ describe('loadOptimizer', () => {
   it('takes one of several optimizers, as they are chosen by an option, also offloaded ones', async () => {
     await saved();
     const checkpoint = await loadCheckpoint(directory);
-    const again = new Linear(3, 2);
-    const chosen = checkpoint.step > 0 ? new AdamW(groupsOf(again)) : new SGD(groupsOf(again));
+    const again = new nn.Linear(3, 2);
+    const chosen =
+      checkpoint.step > 0 ? new optim.AdamW(groupsOf(again)) : new optim.SGD(groupsOf(again));
     const offloaded = new OffloadedOptimizer(again, chosen, { states: hostPages() });
     for (const optimizer of [chosen, offloaded]) {
       await loadOptimizer(checkpoint, again, optimizer);
@@ -241,11 +259,11 @@ describe('loadOptimizer', () => {
   it('continues as if nothing had happened, also with groups in another order', async () => {
     const { model, optimizer } = await saved();
     const checkpoint = await loadCheckpoint(directory);
-    const again = new Linear(3, 2);
-    const restored = new AdamW(groupsOf(again).toReversed(), { lr: 7 });
+    const again = new nn.Linear(3, 2);
+    const restored = new optim.AdamW(groupsOf(again).toReversed(), { lr: 7 });
     await loadModel(checkpoint, again);
     await loadOptimizer(checkpoint, again, restored);
-    const settings = ({ params: _, ...rest }: ParamGroup<{ lr: number }>): object => rest;
+    const settings = ({ params: _, ...rest }: optim.ParamGroup<{ lr: number }>): object => rest;
     expect(restored.paramGroups.map(settings)).toEqual(
       optimizer.paramGroups.map(settings).toReversed(),
     );
@@ -260,38 +278,38 @@ describe('loadOptimizer', () => {
 
   it('lists parameters that are missing, unexpected and different', async () => {
     await saved();
-    const other = new Linear(3, 4);
-    const optimizer = new AdamW([other.weight]);
+    const other = new nn.Linear(3, 4);
+    const optimizer = new optim.AdamW([other.weight]);
     await expect(loadOptimizer(await loadCheckpoint(directory), other, optimizer)).rejects.toThrow(
       /1 unexpected: bias; 2 different: weight\.exp_avg \(shape \[2, 3\], not \[4, 3\]\), weight\.exp_avg_sq/,
     );
     const model = new Tied();
     await expect(
-      loadOptimizer(await loadCheckpoint(directory), model, new AdamW(model.parameters())),
+      loadOptimizer(await loadCheckpoint(directory), model, new optim.AdamW(model.parameters())),
     ).rejects.toThrow(/2 missing: first\.weight, second\.bias; 2 unexpected: weight, bias/);
   });
 
   it('refuses settings of another kind, and groups that would have to be cut', async () => {
     await saved();
     const checkpoint = await loadCheckpoint(directory);
-    const model = new Linear(3, 2);
-    const one = new AdamW(model.parameters());
+    const model = new nn.Linear(3, 2);
+    const one = new optim.AdamW(model.parameters());
     await expect(loadOptimizer(checkpoint, model, one)).rejects.toThrow(
       /parameter group 0: its parameters were saved in 2 groups of other settings/,
     );
     const path = join(checkpoint.directory, 'state.json');
     const text = await readFile(path, 'utf8');
     await writeFile(path, text.replaceAll('"lr": 0.1', '"lr": "fast"'));
-    const two = new AdamW(groupsOf(model));
+    const two = new optim.AdamW(groupsOf(model));
     await expect(loadOptimizer(await loadCheckpoint(directory), model, two)).rejects.toThrow(
       /a lr that is a string, not a number/,
     );
   });
 
   it('is not saved with parameters of another model', async () => {
-    const optimizer = new SGD(new Linear(3, 2).parameters());
+    const optimizer = new optim.SGD(new nn.Linear(3, 2).parameters());
     await expect(
-      saveCheckpoint(directory, { step: 1, model: new Linear(3, 2), optimizer }),
+      saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2), optimizer }),
     ).rejects.toThrow(/a parameter of shape \[2, 3\] that the model does not have/);
     expect(await readdir(directory)).toEqual([]);
   });
@@ -310,7 +328,7 @@ describe('exportModel', () => {
   });
 
   it('leaves nothing where it cannot write or the checkpoint is damaged', async () => {
-    const folder = await saveCheckpoint(directory, { step: 1, model: new Linear(3, 2) });
+    const folder = await saveCheckpoint(directory, { step: 1, model: new nn.Linear(3, 2) });
     await expect(exportModel(folder, join(directory, 'absent', 'm'))).rejects.toThrow(
       /Exporting .* ENOENT.*Give a file in a folder that is there/,
     );

@@ -1,4 +1,4 @@
-import { isGradEnabled, type Module, noGrad, type Tensor } from '@shardwise/core';
+import { isGradEnabled, type Module, noGrad, type Tensor } from '@shardwise/core/extend';
 import { shareBuffers } from './share-buffers.ts';
 
 /**

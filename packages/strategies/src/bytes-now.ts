@@ -1,4 +1,4 @@
-import { currentSession, type Tensor } from '@shardwise/core';
+import { currentSession, type Tensor } from '@shardwise/core/extend';
 
 /** Of a value that has been computed, where they can be seen without waiting. */
 export function bytesNow({ node: { value } }: Tensor): Uint8Array | undefined {

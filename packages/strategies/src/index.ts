@@ -1,9 +1,4 @@
-export { dataParallel } from './data-parallel/data-parallel-strategy.ts';
-export {
-  DataParallel,
-  type DataParallelOptions,
-  type DataParallelStrategy,
-} from './data-parallel/data-parallel.ts';
+export { dataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
 export {
   assignBuckets,
   bucketBytes,
@@ -13,17 +8,12 @@ export {
 } from './distributed-data-parallel/buckets.ts';
 export type { CommHook } from './distributed-data-parallel/comm-hook.ts';
 export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/compress-hooks.ts';
-export { ddp } from './distributed-data-parallel/ddp.ts';
-export {
-  DistributedDataParallel,
-  type DistributedDataParallelOptions,
-  type DistributedDataParallelStrategy,
-} from './distributed-data-parallel/distributed-data-parallel.ts';
+export { ddp, type DistributedDataParallelOptions } from './distributed-data-parallel/ddp.ts';
 export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
 export {
   join,
-  JoinContext,
   type Joinable,
+  type JoinContext,
   type JoinedStep,
   type JoinHook,
   type JoinOptions,
@@ -41,10 +31,10 @@ export {
   type DistributedOperand,
   type DistributedReduceOptions,
 } from './distributed-tensor/distributed-tensor.ts';
-export { formatRedistribution } from './distributed-tensor/format-redistribution.ts';
-export { layoutOf, type DimAxes } from './distributed-tensor/layout-of.ts';
+export { formatRedistribution } from './layout/format-redistribution.ts';
+export { layoutOf } from './layout/layout-of.ts';
 export type { BinaryOp, OpCall, UnaryOp } from './distributed-tensor/op-call.ts';
-export { planRedistribution } from './distributed-tensor/plan-redistribution.ts';
+export { planRedistribution } from './layout/plan-redistribution.ts';
 export {
   propagateLayouts,
   type PlacedShape,
@@ -54,15 +44,8 @@ export type {
   RedistributionMove,
   RedistributionPlan,
   RedistributionStep,
-} from './distributed-tensor/redistribution.ts';
+} from './layout/redistribution.ts';
 export type { Placed } from './distributed-tensor/run-op.ts';
-export {
-  chunkRange,
-  localShape,
-  shardRange,
-  type CoordinateOf,
-  type ElementRange,
-} from './distributed-tensor/shard-range.ts';
 export {
   visualizeSharding,
   type VisualizeOptions,
@@ -74,34 +57,34 @@ export {
   type ConstructPartitioned,
   type ConstructShardedOptions,
 } from './sharding/construct-sharded.ts';
-export type { CutRule } from './sharding/cut.ts';
+export type { ShardingRule } from './sharding/sharding-rule.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
-export { ShardedModel, type ShardedModelStrategy } from './sharding/sharded-model.ts';
 export { ShardedParameter } from './sharding/sharded-parameter.ts';
 export { ShardedPart } from './sharding/sharded-part.ts';
 export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
-export { explain, formatLayout, type ExplainOptions } from './explain.ts';
+export { explain, type ExplainOptions } from './plan/explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
 export { estimateZero2, type Zero2EstimateOptions } from './memory/estimate-zero-2.ts';
 export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero-3.ts';
 export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
-export { parallelize, planFor } from './parallelize.ts';
+export { parallelize, planFor } from './plan/parallelize.ts';
 export { partitionParameters } from './zero-redundancy-optimizer/partition.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
-export { compose } from './compose.ts';
-export { CutParameter } from './tensor-parallel/cut-parameter.ts';
+export { compose } from './plan/compose.ts';
+export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
-export { changeCollectives, changePlacement } from './tensor-parallel/change-placement.ts';
+export { collectivesOfMove, moveOver } from './layout/moves.ts';
+export { redistribute, redistributeOver } from './layout/redistribute.ts';
 export {
   colwiseParallel,
   type ColwiseParallelOptions,
@@ -118,16 +101,17 @@ export type {
   ParallelStyle,
   StyleCollective,
 } from './tensor-parallel/parallel-style.ts';
-export type { Partition } from './tensor-parallel/partition.ts';
 export {
-  PartitionedParameter,
-  type PartitionedParameterOptions,
-} from './tensor-parallel/partitioned-parameter.ts';
-export { shard, type Placement, type ShardPlacement } from './tensor-parallel/placement.ts';
+  type ActivationLayout,
+  type AxisLayout,
+  type DimSharding,
+  shard,
+  type Sharding,
+} from './layout/axis-layout.ts';
 export {
   prepareModuleInput,
   prepareModuleOutput,
-  type PlacementChange,
+  type ActivationChange,
 } from './tensor-parallel/prepare-module.ts';
 export {
   rowwiseParallel,
@@ -138,7 +122,7 @@ export {
   type SequenceParallelOptions,
 } from './tensor-parallel/sequence-parallel.ts';
 export { tensorParallel, type TensorParallelOptions } from './tensor-parallel/tensor-parallel.ts';
-export type { StylePlan } from './tensor-parallel/tensor-parallel-plan.ts';
+export type { StylePlan } from './tensor-parallel/styled-modules.ts';
 export {
   vocabParallelCrossEntropy,
   type VocabParallelCrossEntropyOptions,
@@ -165,3 +149,8 @@ export {
   twoDimensional,
   type TwoDimensionalOptions,
 } from './tensor-parallel/multi-dimensional/two-dimensional.ts';
+export { applyPlan } from './plan/apply-plan.ts';
+export { PlanContext, type PassHooks } from './plan/plan-context.ts';
+export { PlannedModel } from './plan/planned-model.ts';
+export { collectivesOf, type ModelPlan, Step, type StepKind, stepsOf } from './plan/step.ts';
+export * as steps from './plan/steps.ts';

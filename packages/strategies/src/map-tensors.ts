@@ -1,4 +1,4 @@
-import { Tensor } from '@shardwise/core';
+import { Tensor } from '@shardwise/core/extend';
 
 /** Puts another tensor in the place of each in arrays and plain objects; other values stay. */
 export function mapTensors<T>(value: T, map: (tensor: Tensor) => Tensor): T;

@@ -1,4 +1,4 @@
-import type { Module } from '@shardwise/core';
+import type { Module } from '@shardwise/core/extend';
 
 /** A method of a module, with its inputs as a list. */
 export type Method = (inputs: readonly unknown[]) => unknown;

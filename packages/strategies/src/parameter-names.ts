@@ -1,4 +1,4 @@
-import type { Module, Parameter } from '@shardwise/core';
+import type { Module, Parameter } from '@shardwise/core/extend';
 
 /** All names under which modules hold each parameter. */
 export function parameterNames(model: Module): ReadonlyMap<Parameter, readonly string[]> {

@@ -1,4 +1,4 @@
-import { allGather, fromData, noGrad, type Tensor } from '@shardwise/core';
+import { allGather, fromData, noGrad, type Tensor } from '@shardwise/core/extend';
 import { bytesNow } from './bytes-now.ts';
 
 /**

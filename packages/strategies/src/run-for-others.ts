@@ -1,4 +1,4 @@
-import { noGrad, type Tensor } from '@shardwise/core';
+import { noGrad, type Tensor } from '@shardwise/core/extend';
 
 /** Has the program run a collective whose result is of no use on this rank, and keeps one element of it. */
 export function runForOthers(result: Tensor): void {

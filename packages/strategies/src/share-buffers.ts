@@ -1,4 +1,4 @@
-import { concat, dtypes, type Tensor } from '@shardwise/core';
+import { concat, dtypes, type Tensor } from '@shardwise/core/extend';
 
 /**
  * Sends all buffers of a dtype as one message and assigns what arrives; `send` makes it what all

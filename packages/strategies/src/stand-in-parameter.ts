@@ -4,8 +4,8 @@ import {
   type Parameter,
   type Tensor,
   withoutValues,
-} from '@shardwise/core';
-import { CutParameter } from './tensor-parallel/cut-parameter.ts';
+} from '@shardwise/core/extend';
+import { LayerParameter } from './tensor-parallel/layer-parameter.ts';
 
 /**
  * A parameter that a strategy has put in the place of another one: forward passes read what the strategy
@@ -13,23 +13,23 @@ import { CutParameter } from './tensor-parallel/cut-parameter.ts';
  */
 export abstract class StandInParameter extends DividedParameter {
   /** Where layers compute with a part that other axes share out: what that is a part of. */
-  readonly cutParameter: CutParameter | null;
+  readonly layerParameter: LayerParameter | null;
   #shown: (() => Node) | null = null;
 
   /** `original` is what stood there; its contents are freed. */
   constructor(original: Parameter) {
     super(original.shape, original.part);
-    this.cutParameter = original instanceof CutParameter ? original : null;
+    this.layerParameter = original instanceof LayerParameter ? original : null;
   }
 
   override get node(): Node {
     this.checkNotReplaced();
     const own = withoutValues(() => this.#shown?.() ?? this.elsewhere());
-    return this.cutParameter?.seen(own) ?? own;
+    return this.layerParameter?.seen(own) ?? own;
   }
 
   override get shape(): Tensor['shape'] {
-    return this.cutParameter?.shape ?? super.shape;
+    return this.layerParameter?.shape ?? super.shape;
   }
 
   override get dtype(): Tensor['dtype'] {

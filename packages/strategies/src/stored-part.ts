@@ -1,4 +1,4 @@
-import { type Node, ParameterPart } from '@shardwise/core';
+import { type Node, ParameterPart } from '@shardwise/core/extend';
 
 /** A part beside which a rank may keep other values, that forward passes read. */
 export abstract class StoredPart extends ParameterPart {

@@ -1,4 +1,4 @@
-import { CollectiveMismatchError, currentSession, type Tensor } from '@shardwise/core';
+import { CollectiveMismatchError, currentSession, type Tensor } from '@shardwise/core/extend';
 import { RankAgreement } from './rank-agreement.ts';
 
 /** Which parameters train. That may change between passes, on all ranks alike. */

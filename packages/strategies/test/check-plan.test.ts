@@ -1,14 +1,14 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
+  type CollectivePlan,
   type Layout,
-  Linear,
   LineMesh,
-  type Module,
+  nn,
   type Plan,
   setRank,
   type Strategy,
 } from '@shardwise/core';
-import { ddp, explain, parallelize, planFor } from '@shardwise/strategies';
+import { Step, type StepKind, ddp, explain, parallelize, planFor } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -17,12 +17,12 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 const layout: Layout = { dims: [[], []], partial: [] };
 
 /** DDP, that says something else of itself. */
-function lying(change: (plan: Plan) => Partial<Plan>): Strategy<Module> {
+function lying(change: (plan: Plan) => Partial<Plan>): Strategy {
   const honest = ddp();
   return {
     ...honest,
-    plan: (parameters, axes) => {
-      const plan = honest.plan(parameters, axes);
+    plan: (model, axes) => {
+      const plan = honest.plan(model, axes);
       return { ...plan, ...change(plan) };
     },
   };
@@ -33,6 +33,16 @@ function saying(other: Layout): (plan: Plan) => Partial<Plan> {
   return ({ parameters }) => ({
     parameters: parameters.map((parameter) => ({ ...parameter, parameter: other })),
   });
+}
+
+/** With a step that communicates so. */
+function sending(collective: CollectivePlan): (plan: Plan) => Partial<Plan> {
+  const kind: StepKind<object> = {
+    name: 'send',
+    collectives: () => [collective],
+    apply: () => {},
+  };
+  return () => ({ steps: [new Step(kind, {})] });
 }
 
 const lies: Readonly<
@@ -48,34 +58,22 @@ const lies: Readonly<
     '1 dims, and its shape is [2, 2]. Give dims a list of axes for each dim',
   ],
   'a collective over another axis': [
-    () => ({
-      collectives: [
-        { operation: 'allReduce', axis: 'nope', when: 'backward', parameters: [], bytes: 1 },
-      ],
-    }),
+    sending({ operation: 'allReduce', axis: 'nope', when: 'backward', parameters: [], bytes: 1 }),
     "the collective allReduce: the axis 'nope'",
   ],
   'a collective of another parameter': [
-    () => ({
-      collectives: [
-        { operation: 'allReduce', axis: 'dp', when: 'backward', parameters: ['w'], bytes: 1 },
-      ],
-    }),
+    sending({ operation: 'allReduce', axis: 'dp', when: 'backward', parameters: ['w'], bytes: 1 }),
     "the collective allReduce: the parameter 'w'",
   ],
   'fewer bytes than none': [
-    () => ({
-      collectives: [
-        { operation: 'allReduce', axis: 'dp', when: 'backward', parameters: [], bytes: -5 },
-      ],
-    }),
+    sending({ operation: 'allReduce', axis: 'dp', when: 'backward', parameters: [], bytes: -5 }),
     '-5 bytes',
   ],
 };
 
 describe.each(Object.entries(lies))('a plan that says %s', (_, [change, says]) => {
   it('is refused by explain and parallelize', async () => {
-    const model = new Linear(2, 2, { bias: false });
+    const model = new nn.Linear(2, 2, { bias: false });
     const strategy = lying(change);
     const plan = planFor(model, strategy);
     expect(() => explain(plan)).toThrow(says);

@@ -32,11 +32,11 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
   it.each([
     [
       'without tensorParallel',
-      /ConfigError: elements \d+:\d+ of block \[.*\] of a parameter of shape \[24, 16\]: it was constructed in parts, of which this rank kept elements \d+:\d+ of block \[0:24, 0:16\]\. .* with tensorParallel where/,
+      /ConfigError: a parameter of shape \[24, 16\] as shard\(0: tp·dp\): it was constructed in parts, of which this rank kept its part of shard\(0: dp\)\. .* with tensorParallel where/,
     ],
     [
       'other styles',
-      /of shape \[24, 16\]: it was constructed in parts, of which this rank kept elements/,
+      /of shape \[24, 16\] as .*: it was constructed in parts, of which this rank kept its part of/,
     ],
     ['whole parameters', /the strategy keeps whole parameters/],
     [

@@ -1,4 +1,4 @@
-import { LayoutError, type Module, type ParameterSpec, type Strategy } from '@shardwise/core';
+import { LayoutError, type nn, type ParameterSpec, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
@@ -22,7 +22,7 @@ const parameters: readonly ParameterSpec[] = [
 
 describe('explain', () => {
   it('says by what the ranks communicate, and why so, where it is told', () => {
-    const plan = ddp().plan(parameters, [{ name: 'dp', size: 4 }]);
+    const plan = ddp().plan({ parameters: parameters }, [{ name: 'dp', size: 4 }]);
     const transport = { kind: 'shm', reason: '4 processes of one host' };
     const text = explain(plan, { transport });
     const line = '\ntransport: shm (4 processes of one host)';
@@ -31,7 +31,9 @@ describe('explain', () => {
   });
 
   it('prints how a model lies on the ranks and what a step communicates', () => {
-    const plan = ddp({ bucketBytes: 32 }).plan(parameters, [{ name: 'dp', size: 4 }]);
+    const plan = ddp({ bucketBytes: 32 }).plan({ parameters: parameters }, [
+      { name: 'dp', size: 4 },
+    ]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=4; batch: shard(0: dp)
 
@@ -59,7 +61,7 @@ describe('explain', () => {
   });
 
   it('says that one rank communicates nothing', () => {
-    const plan = ddp().plan(parameters, [{ name: 'dp', size: 1 }]);
+    const plan = ddp().plan({ parameters: parameters }, [{ name: 'dp', size: 1 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=1; batch: shard(0: dp)
 
@@ -107,7 +109,7 @@ describe('explain', () => {
                   optimizer: layout,
                 },
               ],
-        collectives: [],
+        steps: [],
       }),
     ).toMatchInlineSnapshot(`
       "hand-made on dp=2 × tp=3; batch: shard(0: dp)
@@ -130,7 +132,8 @@ describe('explain', () => {
   });
 
   it('is refused a mesh without the axis', () => {
-    const plan = (): unknown => ddp({ axis: 'tp' }).plan(parameters, [{ name: 'dp', size: 4 }]);
+    const plan = (): unknown =>
+      ddp({ axis: 'tp' }).plan({ parameters: parameters }, [{ name: 'dp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow("ddp over the mesh axis 'tp': the axes dp. Name an axis of the mesh");
   });
@@ -149,8 +152,8 @@ describe('explain of tensor parallelism', () => {
     spec(`${name}.down.weight`, 4, 16),
   ];
   const model = [spec('tokens.weight', 10, 4), ...block('blocks.0'), ...block('blocks.1')];
-  const redistributions = (strategy: Strategy<Module>): string => {
-    const plan = strategy.plan(model, [
+  const redistributions = (strategy: Strategy): string => {
+    const plan = strategy.plan({ parameters: model }, [
       { name: 'dp', size: 2 },
       { name: 'tp', size: 2 },
     ]);

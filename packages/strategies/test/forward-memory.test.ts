@@ -2,17 +2,8 @@ import { setTimeout } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { singleGroup } from '@shardwise/collectives';
-import {
-  LineMesh,
-  Linear,
-  Module,
-  ModuleList,
-  type Node,
-  ones,
-  setRank,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core';
+import { LineMesh, nn, ones, setRank, type Strategy, type Tensor } from '@shardwise/core';
+import type { Node } from '@shardwise/core/extend';
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, it } from 'vitest';
@@ -25,15 +16,15 @@ beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singl
 const seen: WeakRef<Node>[] = [];
 
 /** Remembers, without keeping it, what its forward passes read of its weight. */
-class Watched extends Linear {
+class Watched extends nn.Linear {
   override forward(x: Tensor): Tensor {
     seen.push(new WeakRef(this.weight.node));
     return super.forward(x);
   }
 }
 
-class Layers extends Module {
-  readonly layers = new ModuleList([new Watched(4, 4), new Watched(4, 4)]);
+class Layers extends nn.Module {
+  readonly layers = new nn.ModuleList([new Watched(4, 4), new Watched(4, 4)]);
   readonly head = new Watched(4, 1);
 
   /** Shape: x [B, 4] -> [B, 1]. */
@@ -42,7 +33,7 @@ class Layers extends Module {
   }
 }
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
   'ZeRO-3': () => zero({ stage: 3 }),

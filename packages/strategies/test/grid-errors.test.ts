@@ -1,13 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createGroup, createLoopbackTransports, createMesh } from '@shardwise/collectives';
-import {
-  Embedding,
-  LayoutError,
-  Linear,
-  type MeshAxis,
-  MultiheadAttention,
-  setRank,
-} from '@shardwise/core';
+import { LayoutError, type MeshAxis, nn, setRank } from '@shardwise/core';
 import {
   GridEmbedding,
   GridLinear,
@@ -38,27 +31,27 @@ describe('layers that a 2 × 2 grid does not divide', () => {
   it.each<[string, () => Promise<unknown>, string]>([
     [
       'output features',
-      () => GridLinear.from(new Linear(6, 5), twoDimensional()),
+      () => GridLinear.from(new nn.Linear(6, 5), twoDimensional()),
       'dim 0 of a tensor of shape [5, 6] over the axes column: 5 for 2 ranks. Make it a multiple of 2',
     ],
     [
       'input features',
-      () => GridLinear.from(new Linear(7, 4), twoDimensional()),
+      () => GridLinear.from(new nn.Linear(7, 4), twoDimensional()),
       'dim 1 of a tensor of shape [4, 7] over the axes row: 7 for 2 ranks. Make it a multiple of 2',
     ],
     [
       'a vocabulary',
-      () => GridEmbedding.from(new Embedding(9, 4), twoDimensional()),
+      () => GridEmbedding.from(new nn.Embedding(9, 4), twoDimensional()),
       'dim 0 of a tensor of shape [9, 4] over the axes row: 9 for 2 ranks. Make it a multiple of 2',
     ],
     [
       'heads',
-      () => GridAttention.from(new MultiheadAttention(6, 3), twoDimensional()),
+      () => GridAttention.from(new nn.MultiheadAttention(6, 3), twoDimensional()),
       'attention of 3 heads over 3 key heads on a 2D grid: 2 ranks share out the heads. Use as many key heads as heads, and a multiple of 2',
     ],
     [
       'heads that share keys',
-      () => GridAttention.from(new MultiheadAttention(8, 4, { keyHeads: 2 }), twoDimensional()),
+      () => GridAttention.from(new nn.MultiheadAttention(8, 4, { keyHeads: 2 }), twoDimensional()),
       'attention of 4 heads over 2 key heads on a 2D grid: 2 ranks share out the heads. Use as many',
     ],
   ])('are refused with the numbers: %s', async (_, make, message) => {

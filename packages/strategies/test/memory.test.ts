@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { Linear, setRank } from '@shardwise/core';
+import { nn, setRank } from '@shardwise/core';
 import { memory } from '@shardwise/strategies';
 import { interpreter, spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -84,7 +84,7 @@ describe('memory() on two ranks', () => {
 describe('memory() of a device that does not count', () => {
   it('tells the states alone', () => {
     setRank({ device: interpreter() });
-    const model = new Linear(3, 2);
+    const model = new nn.Linear(3, 2);
     expect(memory({ model })).toEqual({
       parameterBytes: 0,
       gradientBytes: 0,

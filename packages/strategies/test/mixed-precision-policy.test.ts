@@ -2,14 +2,10 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
   type DType,
-  Embedding,
   fromData,
-  functional,
   LineMesh,
-  Linear,
   manualSeed,
-  Module,
-  ModuleList,
+  nn,
   setRank,
   type Strategy,
   type Tensor,
@@ -23,9 +19,9 @@ beforeAll(async () => {
 });
 
 /** Notes in which dtypes its layers get their inputs. */
-class Net extends Module {
-  readonly tokens = new Embedding(5, 3);
-  readonly layers = new ModuleList([new Linear(3, 4), new Linear(4, 2)]);
+class Net extends nn.Module {
+  readonly tokens = new nn.Embedding(5, 3);
+  readonly layers = new nn.ModuleList([new nn.Linear(3, 4), new nn.Linear(4, 2)]);
   readonly seen: DType[] = [];
 
   /** Shape: inputs x [B, 3], ids i32 [B] -> [B, 2], and ids as they came. */
@@ -39,7 +35,7 @@ class Net extends Module {
   }
 }
 
-const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, (mixedPrecision: MixedPrecision) => Strategy>> = {
   ddp: (mixedPrecision) => ddp({ mixedPrecision }),
   'zero-1': (mixedPrecision) => zero({ stage: 1, mixedPrecision }),
   'zero-2': (mixedPrecision) => zero({ stage: 2, mixedPrecision }),
@@ -59,14 +55,14 @@ const inputs = (): { x: Tensor; ids: Tensor } => ({
 /** What PyTorch computes: parameters and inputs in `dtype`, each operation's result rounded to it. */
 function rounded(model: Net, dtype: DType): Tensor {
   const { x, ids } = inputs();
-  let y = x.to(dtype).add(functional.embedding(ids, model.tokens.weight.to(dtype)));
+  let y = x.to(dtype).add(nn.functional.embedding(ids, model.tokens.weight.to(dtype)));
   for (const { weight, bias } of model.layers) {
-    y = functional.linear(y, weight.to(dtype), bias?.to(dtype)).gelu();
+    y = nn.functional.linear(y, weight.to(dtype), bias?.to(dtype)).gelu();
   }
   return y;
 }
 
-async function gradientsOf(model: Module): Promise<number[][]> {
+async function gradientsOf(model: nn.Module): Promise<number[][]> {
   const gradients: number[][] = [];
   for (const { grad } of model.parameters()) {
     gradients.push(Array.from((await grad?.data()) ?? [], Number));

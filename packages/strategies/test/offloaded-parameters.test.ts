@@ -1,4 +1,4 @@
-import { AdamW, hostPages, Linear, manualSeed, ones, setRank, tensor } from '@shardwise/core';
+import { hostPages, manualSeed, nn, ones, optim, setRank, tensor } from '@shardwise/core';
 import { OffloadedOptimizer } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, expect, it } from 'vitest';
@@ -8,10 +8,10 @@ beforeEach(() => setRank({ device: interpreter() }));
 /** Values after three updates of a layer's weight, of a tensor beside the model, and of one that comes later. */
 async function train(offloads: boolean): Promise<Record<string, number[]>> {
   manualSeed(0);
-  const model = new Linear(2, 1);
+  const model = new nn.Linear(2, 1);
   const temperature = tensor([0.5]).requiresGrad_();
   const late = tensor([0.25]).requiresGrad_();
-  const adam = new AdamW([model.weight, temperature], { lr: 0.1 });
+  const adam = new optim.AdamW([model.weight, temperature], { lr: 0.1 });
   const pages = { states: hostPages(), parameters: hostPages(), gradients: hostPages() };
   const optimizer = offloads ? new OffloadedOptimizer(model, adam, pages) : adam;
   for (let step = 0; step < 3; step++) {

@@ -1,24 +1,25 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
   ConfigError,
-  Linear,
   LineMesh,
-  type Module,
+  type Mesh,
+  nn,
   ones,
   type ParallelModel,
+  type ProcessGroup,
   setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
 import {
+  PlannedModel,
   compose,
-  DataParallel,
   dataParallel,
   ddp,
-  DistributedDataParallel,
   fsdp,
   parallelize,
-  ShardedModel,
+  steps,
+  stepsOf,
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
@@ -27,52 +28,52 @@ import { beforeEach, describe, expect, expectTypeOf, it } from 'vitest';
 
 beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singleGroup()) }));
 
-describe('parallelize gives what the strategy gives', () => {
-  it('a DistributedDataParallel for ddp, of which the type knows the buckets', async () => {
-    const parallel = await parallelize(new Linear(3, 2), ddp());
-    expectTypeOf(parallel).toExtend<DistributedDataParallel<Linear, [x: Tensor], Tensor>>();
-    expect(parallel).toBeInstanceOf(DistributedDataParallel);
-    expect(parallel.buckets).toEqual([['bias', 'weight']]);
-    expect(parallel.detach().weight.shape).toEqual([2, 3]);
-  });
-
-  it('a DataParallel for dataParallel', async () => {
-    const parallel = await parallelize(new Linear(3, 2), dataParallel());
-    expectTypeOf(parallel).toExtend<DataParallel<Linear, [x: Tensor], Tensor>>();
-    expect(parallel).toBeInstanceOf(DataParallel);
+describe('parallelize gives a model that trains as its plan says', () => {
+  it.each([
+    ['ddp', ddp()],
+    ['zero', zero({ stage: 2 })],
+    ['fsdp', fsdp()],
+    ['dataParallel', dataParallel()],
+    ['tensor parallelism and ddp', compose(tensorParallel({}, { axis: 'tp' }), ddp())],
+  ])('of %s', async (_, strategy) => {
+    setRank({ device: interpreter(), mesh: new OneRankMesh() });
+    const parallel = await parallelize(new nn.Linear(3, 2), strategy);
+    expectTypeOf(parallel).toExtend<ParallelModel<nn.Linear, [x: Tensor], Tensor>>();
+    expect(parallel).toBeInstanceOf(PlannedModel);
+    expect(parallel.plan.parameters.map(({ name }) => name)).toEqual(['weight', 'bias']);
+    expect(parallel.forward(ones([1, 3])).shape).toEqual([1, 2]);
     parallel.replicate();
   });
 
-  it('a ShardedModel for zero and fsdp', async () => {
-    for (const strategy of [zero({ stage: 2 }), fsdp()]) {
-      const parallel = await parallelize(new Linear(3, 2), strategy);
-      expectTypeOf(parallel).toExtend<ShardedModel<Linear, [x: Tensor], Tensor>>();
-      expect(parallel).toBeInstanceOf(ShardedModel);
-      expect(parallel.parameters.map(([name]) => name)).toEqual(['weight', 'bias']);
-    }
+  it('of ddp, whose plan says which gradients leave together', async () => {
+    const parallel = await parallelize(new nn.Linear(3, 2), ddp());
+    const buckets = stepsOf(parallel.plan, steps.reduce).map(({ data }) => data.parameters);
+    expect(buckets).toEqual([['bias', 'weight']]);
+    expect(parallel.detach().weight.shape).toEqual([2, 3]);
   });
 
-  it('a ParallelModel for one of several strategies, for compositions, and for your own', async () => {
-    const model = new Linear(3, 2);
-    const own: Strategy<Module> = {
+  it('of your own strategy, which need not do anything', async () => {
+    const own: Strategy = {
       name: 'own',
-      plan: (parameters, axes) => ddp().plan(parameters, axes),
-      apply: (_plan, module) =>
-        Promise.resolve({
-          module,
-          forward: (...inputs) => module.forward(...inputs),
-          noSync: (body) => body(),
-        }),
+      plan: (model, axes) => ({ ...ddp().plan(model, axes), steps: [] }),
     };
-    const parallel = await parallelize(new Linear(3, 2), own);
-    expectTypeOf(parallel).toEqualTypeOf<ParallelModel<Linear, [x: Tensor], Tensor>>();
+    const parallel = await parallelize(new nn.Linear(3, 2), own);
     expect(parallel.forward(ones([1, 3])).shape).toEqual([1, 2]);
-    expectTypeOf(compose(tensorParallel({}), ddp())).toEqualTypeOf<Strategy<Module>>();
-    const either = await parallelize(model, Math.random() < 2 ? ddp() : fsdp());
-    expectTypeOf(either).toEqualTypeOf<ParallelModel<Linear, [x: Tensor], Tensor>>();
-    expect(either.forward(ones([1, 3])).shape).toEqual([1, 2]);
   });
 });
+
+/** One rank, whatever the axis. */
+class OneRankMesh implements Mesh {
+  readonly axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+
+  group(): ProcessGroup {
+    return singleGroup();
+  }
+
+  coordinate(): number {
+    return 0;
+  }
+}
 
 describe('what is no strategy is refused', () => {
   it.each([
@@ -80,7 +81,7 @@ describe('what is no strategy is refused', () => {
     ['a name of one', 'ddp', /by 'ddp': no strategy\. Give what a function makes, as ddp\(\)/],
     ['nothing', undefined, /by undefined: no strategy/],
   ])('%s', async (_, strategy, says) => {
-    const made = parallelize(new Linear(3, 2), strategy as unknown as Strategy<Module>);
+    const made = parallelize(new nn.Linear(3, 2), strategy as unknown as Strategy);
     await expect(made).rejects.toThrow(ConfigError);
     await expect(made).rejects.toThrow(says);
   });

@@ -1,4 +1,4 @@
-import type { Module, ParameterSpec, Strategy } from '@shardwise/core';
+import type { nn, ParameterSpec, Strategy } from '@shardwise/core';
 import {
   ddp,
   explain,
@@ -17,12 +17,12 @@ function modelOf(elements: number): readonly ParameterSpec[] {
 }
 
 function statesOf(
-  strategy: Strategy<Module>,
+  strategy: Strategy,
   elements: number,
   ranks: number,
   options?: PlanMemoryOptions,
 ): number {
-  const plan = strategy.plan(modelOf(elements), [{ name: 'dp', size: ranks }]);
+  const plan = strategy.plan({ parameters: modelOf(elements) }, [{ name: 'dp', size: ranks }]);
   return planMemory(plan, options).statesBytes;
 }
 
@@ -63,7 +63,7 @@ describe('states of a plan in f32', () => {
     ['zero-3', '16Ψ/N', zero({ stage: 3 }), (16 * elements) / 4],
     ['fsdp', '16Ψ/N', fsdp(), (16 * elements) / 4],
   ] as const)('of %s follow %s', (_, text, strategy, bytes) => {
-    const plan = strategy.plan(modelOf(elements), [{ name: 'dp', size: 4 }]);
+    const plan = strategy.plan({ parameters: modelOf(elements) }, [{ name: 'dp', size: 4 }]);
     const { statesBytes, formula } = planMemory(plan);
     expect(formula?.text).toBe(text);
     expect(formula?.bytes).toBe(bytes);
@@ -81,12 +81,14 @@ describe('states of a plan in f32', () => {
       { name: 'replicas', size: 2 },
       { name: 'dp', size: 3 },
     ];
-    const { formula } = planMemory(fsdp({ replicas: 'replicas' }).plan(modelOf(60), axes));
+    const { formula } = planMemory(
+      fsdp({ replicas: 'replicas' }).plan({ parameters: modelOf(60) }, axes),
+    );
     expect(formula).toMatchObject({ text: '16Ψ/N', parts: 3, bytes: 320 });
   });
 
   it('follow no formula where parameters are cut in different ways', () => {
-    const plan = zero({ stage: 3 }).plan(modelOf(8), [{ name: 'dp', size: 2 }]);
+    const plan = zero({ stage: 3 }).plan({ parameters: modelOf(8) }, [{ name: 'dp', size: 2 }]);
     const [parameter] = plan.parameters;
     const replicated = { dims: [[]], partial: [] };
     const other = { parameter: replicated, gradient: replicated, optimizer: replicated };
@@ -102,13 +104,18 @@ describe('states of a plan in f32', () => {
 describe('what explain says of memory', () => {
   it('is a table and the formula with its numbers', () => {
     const plan = zero({ stage: 2 }).plan(
-      [
-        { name: 'up.weight', shape: [7, 4], dtype: 'f32', requiresGrad: true },
-        { name: 'up.bias', shape: [7], dtype: 'f32', requiresGrad: false },
-      ],
+      {
+        parameters: [
+          { name: 'up.weight', shape: [7, 4], dtype: 'f32', requiresGrad: true },
+          { name: 'up.bias', shape: [7], dtype: 'f32', requiresGrad: false },
+        ],
+      },
       [{ name: 'dp', size: 3 }],
     );
-    const text = explain({ ...plan, bufferBytes: 12 }, { activationBytes: 1000 });
+    const text = explain(
+      { ...plan, buffers: [{ name: 'mean', shape: [3], dtype: 'f32' }] },
+      { activationBytes: 1000 },
+    );
     expect(text.slice(text.indexOf('per rank'))).toMatchInlineSnapshot(`
       "per rank          bytes
       parameters        140

@@ -1,5 +1,6 @@
+import { formatLayout } from '@shardwise/core';
 import type { Layout, MeshAxis } from '@shardwise/core';
-import { formatLayout, layoutOf, propagateLayouts, type OpCall } from '@shardwise/strategies';
+import { layoutOf, propagateLayouts, type OpCall } from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
 
 const axes: readonly MeshAxis[] = [

@@ -1,14 +1,13 @@
 import type { Layout, MeshAxis } from '@shardwise/core';
-import {
-  chunkRange,
-  formatRedistribution,
-  layoutOf,
-  localShape,
-  planRedistribution,
-  shardRange,
-} from '@shardwise/strategies';
+import { chunkRange, dimRanges, localShape, type PlaceOf } from '@shardwise/core/extend';
+import { formatRedistribution, layoutOf, planRedistribution } from '@shardwise/strategies';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+
+/** A place of the mesh. */
+function at(dp: number, tp: number): PlaceOf {
+  return (axis) => (axis === 'dp' ? { size: 2, rank: dp } : { size: 3, rank: tp });
+}
 
 const axes: readonly MeshAxis[] = [
   { name: 'dp', size: 2 },
@@ -30,16 +29,29 @@ describe('shards of a dim', () => {
   });
 
   it('over two axes are chunks of chunks, in the order of the axes', () => {
-    const at = (dp: number, tp: number, order: readonly string[]): readonly [number, number] => {
-      const { start, stop } = shardRange(9, order, axes, (axis) => (axis === 'dp' ? dp : tp));
+    const rangeAt = (dp: number, tp: number, order: readonly string[]): unknown => {
+      const [{ start, stop } = { start: -1, stop: -1 }] = dimRanges(
+        9,
+        order,
+        undefined,
+        at(dp, tp),
+      );
       return [start, stop];
     };
-    expect([at(0, 0, ['dp', 'tp']), at(0, 2, ['dp', 'tp']), at(1, 0, ['dp', 'tp'])]).toEqual([
+    expect([
+      rangeAt(0, 0, ['dp', 'tp']),
+      rangeAt(0, 2, ['dp', 'tp']),
+      rangeAt(1, 0, ['dp', 'tp']),
+    ]).toEqual([
       [0, 2],
       [4, 5],
       [5, 7],
     ]);
-    expect([at(0, 0, ['tp', 'dp']), at(1, 0, ['tp', 'dp']), at(0, 1, ['tp', 'dp'])]).toEqual([
+    expect([
+      rangeAt(0, 0, ['tp', 'dp']),
+      rangeAt(1, 0, ['tp', 'dp']),
+      rangeAt(0, 1, ['tp', 'dp']),
+    ]).toEqual([
       [0, 2],
       [2, 3],
       [3, 5],
@@ -55,8 +67,9 @@ describe('shards of a dim', () => {
           const seen = new Set<number>();
           for (const dp of [0, 1]) {
             for (const tp of [0, 1, 2]) {
-              const range = shardRange(size, order, axes, (axis) => (axis === 'dp' ? dp : tp));
-              for (let index = range.start; index < range.stop; index++) seen.add(index);
+              for (const range of dimRanges(size, order, undefined, at(dp, tp))) {
+                for (let index = range.start; index < range.stop; index++) seen.add(index);
+              }
             }
           }
           expect(seen.size).toBe(size);
@@ -66,15 +79,33 @@ describe('shards of a dim', () => {
   });
 
   it('give the shape of a part', () => {
-    expect(localShape([5, 4], layoutOf(['tp', 'dp']), axes, () => 0)).toEqual([2, 2]);
-    expect(localShape([5, 4], layoutOf(['tp', null]), axes, () => 2)).toEqual([1, 4]);
+    expect(localShape([5, 4], layoutOf(['tp', 'dp']), at(0, 0))).toEqual([2, 2]);
+    expect(localShape([5, 4], layoutOf(['tp', null]), at(0, 2))).toEqual([1, 4]);
   });
 });
 
 describe('the plan of a redistribution', () => {
   const replicate = layoutOf([null, null]);
 
+  const flat: Layout = { ...replicate, flat: ['dp'] };
+  const fused: Layout = { ...layoutOf([null, 'tp']), sections: { tp: [6, 3, 3] } };
+
   it.each<[string, Layout, Layout, readonly string[], number]>([
+    ['replicate to flat', replicate, flat, ['slice'], 0],
+    ['flat to replicate', flat, replicate, ['allGather'], 144],
+    ['partial to flat', layoutOf([null, null], ['dp']), flat, ['reduceScatter'], 144],
+    ['flat to shard', flat, layoutOf(['dp', null]), ['allGather', 'slice'], 144],
+    ['sections to replicate', fused, replicate, ['allGather'], 192],
+    ['sections to shard', fused, layoutOf([null, 'tp']), ['allToAll', 'allToAll'], 128],
+    ['sections to another dim', fused, layoutOf(['tp', null]), ['allToAll'], 64],
+    ['shard to sections', layoutOf(['tp', null]), fused, ['allToAll'], 64],
+    [
+      'replicated to what each rank uses in its own way',
+      replicate,
+      { ...replicate, replicate: ['dp'] },
+      ['reinterpret'],
+      0,
+    ],
     ['shard to replicate', layoutOf(['dp', null]), replicate, ['allGather'], 144],
     ['partial to replicate', layoutOf([null, null], ['dp']), replicate, ['allReduce'], 288],
     [
@@ -192,9 +223,9 @@ describe('the plan of a redistribution', () => {
     ['an unknown axis', layoutOf(['pp', null]), "the axis 'pp' on a mesh of dp 2 x tp 3"],
     ['too many dims', layoutOf([null, null, 'dp']), 'axes for 3 dims, and the tensor has 2'],
     [
-      'elements in a row',
-      { ...layoutOf([null, null]), flat: ['dp'] },
-      'shared out in a row over dp',
+      'an axis that shards a dim and the elements',
+      { ...layoutOf(['dp', null]), flat: ['dp'] },
+      "the axis 'dp' 2 times",
     ],
   ])('refuses %s', (_, layout, message) => {
     expect(() => planRedistribution(replicate, layout, [6, 12], axes)).toThrow(message);

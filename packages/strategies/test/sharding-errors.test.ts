@@ -1,34 +1,31 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
-  AdamW,
   ConfigError,
-  LayoutError,
   hostPages,
+  LayoutError,
   LineMesh,
-  Linear,
-  Module,
-  ModuleList,
+  nn,
   ones,
+  optim,
   type ParameterSpec,
-  Sequential,
   setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
 import {
+  OffloadedOptimizer,
+  ZeroRedundancyOptimizer,
+  collectivesOf,
   colwiseParallel,
   constructSharded,
   dataParallel,
   ddp,
-  DistributedDataParallel,
   fsdp,
-  OffloadedOptimizer,
   parallelize,
   powerSgdHook,
   tensorParallel,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 
@@ -37,7 +34,7 @@ beforeAll(async () => {
   setRank({ device: await cpu(), mesh: new LineMesh('dp', group) });
 });
 
-const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const strategies: Readonly<Record<string, () => Strategy>> = {
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
   'zero-3': () => zero({ stage: 3 }),
@@ -46,11 +43,11 @@ const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
   dataParallel: () => dataParallel(),
 };
 const names = Object.keys(strategies);
-const strategyOf = (name: string): Strategy<Module> => strategies[name]?.() ?? fsdp();
+const strategyOf = (name: string): Strategy => strategies[name]?.() ?? fsdp();
 
 /** Holds a list, which has no forward pass. */
-class Holder extends Module {
-  readonly extra = new ModuleList([new Linear(2, 2)]);
+class Holder extends nn.Module {
+  readonly extra = new nn.ModuleList([new nn.Linear(2, 2)]);
 
   /** Shape: x [B, 2] -> [B, 2]. */
   forward(x: Tensor): Tensor {
@@ -60,7 +57,7 @@ class Holder extends Module {
 
 describe.each(names)('a model that %s was applied to', (name) => {
   it.each(names)('is refused by %s, and goes on as it was', async (second) => {
-    const model = new Sequential(new Linear(2, 2));
+    const model = new nn.Sequential(new nn.Linear(2, 2));
     const parallel = await parallelize(model, strategyOf(name));
     const refusal = parallelize(model, strategyOf(second));
     await expect(refusal).rejects.toThrow(ConfigError);
@@ -81,7 +78,7 @@ describe('a model that was constructed in parts', () => {
   it.each(['ddp', 'dataParallel'])(
     'is refused by %s, which keeps whole parameters',
     async (name) => {
-      const model = constructSharded(() => new Sequential(new Linear(3, 2)));
+      const model = constructSharded(() => new nn.Sequential(new nn.Linear(3, 2)));
       const refusal = parallelize(model, strategyOf(name));
       await expect(refusal).rejects.toThrow(ConfigError);
       await expect(refusal).rejects.toThrow(
@@ -93,16 +90,16 @@ describe('a model that was constructed in parts', () => {
 
 describe('a model that takes a strategy again', () => {
   it('is one whose averaging was taken off', async () => {
-    const model = new Sequential(new Linear(2, 2));
-    const first = await DistributedDataParallel.create(model);
+    const model = new nn.Sequential(new nn.Linear(2, 2));
+    const first = await parallelize(model, ddp());
     const parallel = await parallelize(first.detach(), fsdp());
     expect(parallel.module).toBe(model);
   });
 
   it('is not one that holds a model of another strategy', async () => {
-    const inner = new Sequential(new Linear(2, 2));
+    const inner = new nn.Sequential(new nn.Linear(2, 2));
     await parallelize(inner, ddp());
-    const outer = new Sequential(new Linear(2, 2), inner);
+    const outer = new nn.Sequential(new nn.Linear(2, 2), inner);
     for (const strategy of [ddp(), fsdp(), zero({ stage: 1 })]) {
       await expect(parallelize(outer, strategy)).rejects.toThrow(/parameter 1\.0\.weight already/);
     }
@@ -112,9 +109,9 @@ describe('a model that takes a strategy again', () => {
 
 describe('a ZeroRedundancyOptimizer', () => {
   it('is refused beside parameters that are shared out', async () => {
-    const model = new Sequential(new Linear(2, 2));
+    const model = new nn.Sequential(new nn.Linear(2, 2));
     await parallelize(model, fsdp());
-    const make = (): unknown => new ZeroRedundancyOptimizer(model.parameters(), AdamW);
+    const make = (): unknown => new ZeroRedundancyOptimizer(model.parameters(), optim.AdamW);
     expect(make).toThrow(ConfigError);
     expect(make).toThrow(/each rank of the axis has its own part.*Use a plain optimizer/);
   });
@@ -130,8 +127,8 @@ describe('options', () => {
     powerSgdHook: (options) => powerSgdHook({ ...options }),
     mixedPrecision: (options) => fsdp({ mixedPrecision: { parameterDtype: 'bf16', ...options } }),
     OffloadedOptimizer: (options) => {
-      const model = new Linear(2, 2);
-      const adam = new AdamW(model.parameters());
+      const model = new nn.Linear(2, 2);
+      const adam = new optim.AdamW(model.parameters());
       return new OffloadedOptimizer(model, adam, { states: hostPages(), ...options });
     },
   };
@@ -199,9 +196,8 @@ describe('a number of ranks to reshard to', () => {
     { name: '0.weight', shape: [8, 8], dtype: 'f32', requiresGrad: true },
   ];
   const planned = (reshardAfterForward: number | boolean): string[] =>
-    fsdp({ reshardAfterForward })
-      .plan(parameters, [{ name: 'dp', size: 4 }])
-      .collectives.filter(({ when }) => when === 'backward')
+    collectivesOf(fsdp({ reshardAfterForward }).plan({ parameters }, [{ name: 'dp', size: 4 }]))
+      .filter(({ when }) => when === 'backward')
       .map(({ operation, axis }) => `${operation} ${axis}`);
 
   it('has backward collect within groups of that size', () => {
@@ -224,7 +220,7 @@ describe('a number of ranks to reshard to', () => {
 
 it('names the axes that there are for an unknown one', async () => {
   for (const strategy of [fsdp({ axis: 'tp' }), fsdp({ replicas: 'hosts' })]) {
-    const model = new Sequential(new Linear(2, 2));
+    const model = new nn.Sequential(new nn.Linear(2, 2));
     await expect(async () => parallelize(model, strategy)).rejects.toThrow(/the axes dp/);
   }
 });

@@ -1,17 +1,11 @@
 import { createMesh, singleGroup } from '@shardwise/collectives';
 import {
-  Adam,
-  clipGradNorm,
   ConfigError,
   hostPages,
-  LearningRateScheduler,
-  Linear,
-  LossScaler,
-  Module,
+  nn,
   ones,
-  Sequential,
+  optim,
   setRank,
-  SGD,
   type Strategy,
   type Tensor,
   TensorStateError,
@@ -39,7 +33,7 @@ beforeEach(async () => {
 const styles = { '0': colwiseParallel() };
 
 /** Those that put other parameters into a model. */
-const replacing: Readonly<Record<string, () => Strategy<Module>>> = {
+const replacing: Readonly<Record<string, () => Strategy>> = {
   'zero-1': () => zero({ stage: 1 }),
   'zero-2': () => zero({ stage: 2 }),
   'zero-3': () => zero({ stage: 3 }),
@@ -55,11 +49,11 @@ interface Step {
 }
 
 /** Made before the strategy is applied; what a training loop does after backward(). */
-const optimizers: Readonly<Record<string, (model: Module) => Step>> = {
-  'an optimizer': (model) => new Adam(model.parameters()),
+const optimizers: Readonly<Record<string, (model: nn.Module) => Step>> = {
+  'an optimizer': (model) => new optim.Adam(model.parameters()),
   'an optimizer with a schedule': (model) => {
-    const optimizer = new SGD(model.parameters());
-    const scheduler = new LearningRateScheduler(optimizer, () => 1);
+    const optimizer = new optim.SGD(model.parameters());
+    const scheduler = new optim.LearningRateScheduler(optimizer, () => 1);
     return {
       step: async () => {
         await optimizer.step();
@@ -69,20 +63,20 @@ const optimizers: Readonly<Record<string, (model: Module) => Step>> = {
   },
   'gradients that are clipped': (model) => {
     const parameters = model.parameters();
-    return { step: async () => clipGradNorm(parameters, 1).item() };
+    return { step: async () => optim.clipGradNorm(parameters, 1).item() };
   },
   'a loss scaler': (model) => {
-    const optimizer = new SGD(model.parameters());
-    const scaler = new LossScaler(2);
+    const optimizer = new optim.SGD(model.parameters());
+    const scaler = new optim.LossScaler(2);
     return { step: () => scaler.step(optimizer) };
   },
   'an OffloadedOptimizer': (model) =>
-    new OffloadedOptimizer(model, new SGD(model.parameters()), { states: hostPages() }),
+    new OffloadedOptimizer(model, new optim.SGD(model.parameters()), { states: hostPages() }),
 };
 
 describe.each(Object.entries(replacing))('%s', (_, strategy) => {
   it.each(Object.entries(optimizers))('refuses %s made before it', async (__, make) => {
-    const model = new Sequential(new Linear(2, 2), new Linear(2, 1));
+    const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Linear(2, 1));
     const made = make(model);
     const parallel = await parallelize(model, strategy());
     parallel
@@ -94,11 +88,11 @@ describe.each(Object.entries(replacing))('%s', (_, strategy) => {
   });
 
   it('refuses an optimizer of parameters that were listed before it', async () => {
-    const model = new Sequential(new Linear(2, 2), new Linear(2, 1));
+    const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Linear(2, 1));
     const parameters = model.parameters();
     await parallelize(model, strategy());
-    expect(() => new SGD(parameters)).toThrow(/Make optimizers after parallelize/);
-    expect(() => new ZeroRedundancyOptimizer(parameters, SGD)).toThrow(
+    expect(() => new optim.SGD(parameters)).toThrow(/Make optimizers after parallelize/);
+    expect(() => new ZeroRedundancyOptimizer(parameters, optim.SGD)).toThrow(
       /Make optimizers after parallelize/,
     );
   });
@@ -109,13 +103,13 @@ describe.each([
   ['dataParallel', () => dataParallel()],
 ] as const)('%s, which leaves parameters in their places,', (_, strategy) => {
   it.each([
-    ['an optimizer', (model: Module) => new Adam(model.parameters())],
+    ['an optimizer', (model: nn.Module) => new optim.Adam(model.parameters())],
     [
       'a ZeroRedundancyOptimizer',
-      (model: Module) => new ZeroRedundancyOptimizer(model.parameters(), Adam),
+      (model: nn.Module) => new ZeroRedundancyOptimizer(model.parameters(), optim.Adam),
     ],
   ])('takes %s made before it', async (__, make) => {
-    const model = new Linear(2, 1, { bias: false });
+    const model = new nn.Linear(2, 1, { bias: false });
     const optimizer = make(model);
     const before = await model.weight.data();
     const parallel = await parallelize(model, strategy());
@@ -132,9 +126,9 @@ describe.each(
   Object.entries({ ...replacing, ddp: () => ddp(), dataParallel: () => dataParallel() }),
 )('%s', (_, strategy) => {
   it('refuses a forward pass of a model that parameters were put into since, which ranks would not share', async () => {
-    class Net extends Module {
-      readonly '0' = new Linear(2, 2);
-      head = new Linear(2, 1);
+    class Net extends nn.Module {
+      readonly '0' = new nn.Linear(2, 2);
+      head = new nn.Linear(2, 1);
 
       /** Shape: x [B, 2] -> [B, 1]. */
       forward(x: Tensor): Tensor {
@@ -144,7 +138,7 @@ describe.each(
     const model = new Net();
     const parallel = await parallelize(model, strategy());
     expect(parallel.forward(ones([1, 2])).shape).toEqual([1, 1]);
-    model.head = new Linear(2, 3);
+    model.head = new nn.Linear(2, 3);
     expect(() => parallel.forward(ones([1, 2]))).toThrow(ConfigError);
     expect(() => parallel.forward(ones([1, 2]))).toThrow(
       /head\.weight, head\.bias was put into it after .*before parallelize\(\)/,

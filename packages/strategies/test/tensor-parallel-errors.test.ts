@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, LayoutError, type Module, setRank, type Strategy } from '@shardwise/core';
+import { ConfigError, LayoutError, type nn, setRank, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
@@ -66,7 +66,7 @@ describe('styles that a model does not fit', () => {
 });
 
 describe('a model that was cut before', () => {
-  const first: Readonly<Record<string, () => Strategy<Module>>> = {
+  const first: Readonly<Record<string, () => Strategy>> = {
     fsdp: () => fsdp(),
     'tensor parallelism': () => tensorParallel(tiedStyles),
     'tensor parallelism and DDP': () => compose(tensorParallel(tiedStyles), ddp()),

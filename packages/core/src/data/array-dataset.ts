@@ -16,7 +16,7 @@ export class ArrayDataset<Sample extends ArrayTree> implements Dataset<Sample> {
       throw new DataError({
         asked: 'a dataset of array rows',
         found: fault,
-        todo: 'Give arrays, alone or by name: { x: ndArray(pixels, [60_000, 784]), y: ndArray(labels) }',
+        todo: 'Give arrays, alone or by name: { x: data.ndArray(pixels, [60_000, 784]), y: data.ndArray(labels) }',
       });
     }
     const shapes: string[] = [];

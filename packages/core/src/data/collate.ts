@@ -23,7 +23,7 @@ export function collate(samples: readonly ArrayTree[], indices?: readonly number
       {
         asked: `to put ${nameOf(position)} into a batch`,
         found: fault,
-        todo: 'Return arrays from get(), alone or by name: ndArray(Float32Array.of(5), []), { x: ndArray(…), y: ndArray(…) }; make tensors of the batch with fromArray',
+        todo: 'Return arrays from get(), alone or by name: data.ndArray(Float32Array.of(5), []), { x: data.ndArray(…), y: data.ndArray(…) }; make tensors of the batch with fromArray',
       },
       { sample: position, ...(indices === undefined ? {} : { index: indices[position] }) },
     );

@@ -36,7 +36,7 @@ function hiddenIn(
   }
   if (isTrainedLeaf(value)) {
     const what = `a tensor that requires a gradient${inside} and is no Parameter`;
-    return { what, todo: 'Make it one, in a field of its own: new Parameter(data, shape)' };
+    return { what, todo: 'Make it one, in a field of its own: new nn.Parameter(data, shape)' };
   }
   if (kind !== null) {
     const isMember = inside === '' || !(kind === 'module' || isOwnedTensor(value));

@@ -1,11 +1,11 @@
 import type { DType, Shape } from '../spec/dtype.ts';
-import type { Extent } from '../tensor/extent.ts';
+import type { Layout } from '../spec/layout.ts';
 
 /** What a rank keeps of a new parameter's contents: a copy, as the contents are freed. */
 export interface InitialPart {
-  /** The elements of the extent, and padding behind them. */
+  /** The elements that the layout gives this rank, and padding behind them. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly extent: Extent;
+  readonly layout: Layout;
 }
 
 /** What a rank is to keep of a parameter whose contents are `bytes`. */

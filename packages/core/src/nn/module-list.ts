@@ -50,8 +50,8 @@ function required<M extends Module>(list: string, module: M): M {
 function noModule(list: string, found: unknown): ConfigError {
   const todo =
     list === 'ModuleList'
-      ? 'Give it a list of modules: new ModuleList([a, b])'
-      : 'Give it modules one by one: new Sequential(a, b), or new Sequential(...layers)';
+      ? 'Give it a list of modules: new nn.ModuleList([a, b])'
+      : 'Give it modules one by one: new nn.Sequential(a, b), or new nn.Sequential(...layers)';
   return new ConfigError({
     asked: `a ${list} of modules`,
     found: `${describeValue(found)} among them`,

@@ -4,8 +4,8 @@ import { freeNode } from '../graph/ownership.ts';
 import { currentScope, within } from '../ambient.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import { type DType, dtypeNames, dtypes, type Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import { ShapeError } from '../spec/errors.ts';
-import type { Extent } from '../tensor/extent.ts';
 import { type HostData, toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import type { InitialPart, KeepPart } from './initial-part.ts';
@@ -60,40 +60,40 @@ export class Parameter extends Tensor {
 }
 
 export interface ParameterPartOptions extends ParameterOptions {
-  /** The region of the whole that it is. */
-  readonly extent: Extent;
-  /** Mesh axes whose ranks have the other parts. */
-  readonly shardedOver: readonly string[];
+  readonly wholeShape: Shape;
+  /** What part of the whole each rank has. */
+  readonly layout: Layout;
 }
 
 const partRules: OptionRules<ParameterPartOptions> = {
   ...parameterRules,
-  extent: option.required(option.object('an Extent')),
-  shardedOver: option.required(option.listOf(option.axisName)),
+  wholeShape: option.required(option.listOf(option.count)),
+  layout: option.required(option.object('a Layout')),
 };
 
 /** The leaf that this rank keeps of a parameter which ranks share out: what optimizers update. */
 export class ParameterPart extends Tensor {
-  readonly #extent: Extent;
-  readonly #shardedOver: readonly string[];
+  readonly #wholeShape: Shape;
+  readonly #layout: Layout;
 
   /** Without `data`, as all that there is of it is a part of the part (constructParts). */
   constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
     checkOptions('a ParameterPart', options, partRules);
-    const { dtype = 'f32', requiresGrad = true, extent, shardedOver } = options;
+    const { dtype = 'f32', requiresGrad = true, wholeShape, layout } = options;
     super(data === null ? absent(shape, dtype) : leaf('part of a parameter', data, shape, dtype));
-    this.#extent = extent;
-    this.#shardedOver = shardedOver;
+    this.#wholeShape = wholeShape;
+    this.#layout = layout;
     this.makeResident();
     this.requiresGrad_(requiresGrad);
   }
 
-  override get extent(): Extent {
-    return this.#extent;
+  override get wholeShape(): Shape {
+    return this.#wholeShape;
   }
 
-  override get shardedOver(): readonly string[] {
-    return this.#shardedOver;
+  override get layout(): Layout {
+    const { varyingOver } = this;
+    return varyingOver.length === 0 ? this.#layout : { ...this.#layout, varying: varyingOver };
   }
 }
 

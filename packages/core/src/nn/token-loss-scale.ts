@@ -28,9 +28,9 @@ const tokenLossScaleRules: OptionRules<TokenLossScaleOptions> = {
  * Shape: -> []. Throws DataError for what is no list of counts.
  *
  * ```ts
- * const scale = tokenLossScale(microbatches.map(({ tokens }) => tokens));
+ * const scale = nn.tokenLossScale(microbatches.map(({ tokens }) => tokens));
  * for (const { x, y } of microbatches) {
- *   functional.crossEntropy(model.forward(x), y, { reduction: 'sum' }).mul(scale).backward();
+ *   nn.functional.crossEntropy(model.forward(x), y, { reduction: 'sum' }).mul(scale).backward();
  * }
  * ```
  */
@@ -59,7 +59,7 @@ function requireCounts(tokenCounts: readonly number[]): void {
       {
         asked: `a loss over ${describeValue(given)} tokens`,
         found: 'no list of numbers',
-        todo: 'Give a list with the number of tokens of each microbatch: tokenLossScale([tokens])',
+        todo: 'Give a list with the number of tokens of each microbatch: nn.tokenLossScale([tokens])',
       },
       { tokenCounts },
     );

@@ -87,11 +87,7 @@ function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor 
 }
 
 /** Scales the gradients by maxNorm / (totalNorm + 1e-6) where that is below 1. Shape: totalNorm []. */
-export function clipGradsWithNorm(
-  parameters: Iterable<Tensor>,
-  maxNorm: number,
-  totalNorm: Tensor,
-): void {
+function clipGradsWithNorm(parameters: Iterable<Tensor>, maxNorm: number, totalNorm: Tensor): void {
   const list = tensorsOf('clipGradsWithNorm', parameters);
   requireLimit(maxNorm);
   const scale = (): void => {

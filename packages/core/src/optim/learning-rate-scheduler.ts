@@ -104,7 +104,7 @@ function requireOptimizer(optimizer: unknown): void {
   throw new ConfigError({
     asked: `a LearningRateScheduler of ${describeValue(optimizer)}`,
     found: 'no optimizer, whose parameter groups have learning rates',
-    todo: 'Pass the optimizer: new LearningRateScheduler(optimizer, schedule)',
+    todo: 'Pass the optimizer: new optim.LearningRateScheduler(optimizer, schedule)',
   });
 }
 
@@ -117,6 +117,6 @@ function requireSchedules(schedule: unknown): void {
   throw new ConfigError({
     asked: `a LearningRateScheduler with the schedule ${describeValue(wrong)}`,
     found: 'no function from the step to a factor',
-    todo: `Give a schedule, as exponentialSchedule(${factor}), or a function (step) => factor`,
+    todo: `Give a schedule, as optim.exponentialSchedule(${factor}), or a function (step) => factor`,
   });
 }

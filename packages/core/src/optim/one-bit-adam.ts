@@ -3,7 +3,6 @@ import { currentSession } from '../rank.ts';
 import { ConfigError } from '../spec/errors.ts';
 import type { AxisParams } from '../spec/op.ts';
 import { allGather, allReduce } from '../tensor/collectives.ts';
-import { partOfExtent } from '../tensor/extent.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { adamMoments } from './adam-moments.ts';
 import { checkAdamSettings, type AdamSettings } from './adam-rule.ts';
@@ -100,14 +99,15 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
   /** What a rank's messages have left out is its own; a rank averages some of the elements for all. */
   protected override stateType(name: string, part: Tensor): StateType {
     const type = super.stateType(name, part);
-    const { axis, rank } = this.#axis;
+    const { axis } = this.#axis;
     if (name === 'worker_error') {
-      return { ...type, varyingOver: [...part.varyingOver, axis], otherwise: 'mean' };
+      const varying = [...part.varyingOver, axis];
+      return { ...type, layout: { ...part.layout, varying }, otherwise: 'mean' };
     }
     if (name !== 'server_error') return type;
     const elements = this.#averagedElements(part);
-    const extent = partOfExtent(part.extent, rank * elements, (rank + 1) * elements);
-    return { shape: [elements], dtype: 'f32', extent };
+    const layout = { ...part.layout, flat: [axis] };
+    return { shape: [elements], dtype: 'f32', layout };
   }
 
   protected override wholeState(name: string, tensor: Tensor, parameter: Tensor): Tensor {

@@ -1,9 +1,11 @@
+import { chunksOf } from '../layout/chunks.ts';
+import { takeChunks } from '../layout/take-chunks.ts';
+import { ownPlace } from '../rank.ts';
 import { type HostArray, hostArray, type HostArrays } from '../serialization/host-array.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
 import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { CheckpointError } from '../spec/errors.ts';
 import { toBytes } from '../tensor/host-data.ts';
-import { takeExtent } from '../tensor/take-extent.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import type { SavedType } from './state-type.ts';
 import { decodeStepCount } from './step-count.ts';
@@ -28,11 +30,12 @@ export function checkSavedState(typeOf: (name: string) => SavedType, arrays: Hos
 export function partOfState(typeOf: (name: string) => SavedType, arrays: HostArrays): HostArrays {
   const { [stepName]: step, ...tensors } = arrays;
   const parts = Object.entries(tensors).map(([name, array]) => {
-    const { shape, dtype, extent } = typeOf(name);
-    check(name, array, { shape: extent.shape, dtype });
+    const { shape, dtype, layout, wholeShape } = typeOf(name);
+    check(name, array, { shape: wholeShape, dtype });
+    const chunks = chunksOf(wholeShape, layout, ownPlace);
     const elementBytes = dtypes[dtype].bytes;
     const bytes = new Uint8Array(elementCount(shape) * elementBytes);
-    bytes.set(takeExtent(array.bytes, extent, elementBytes));
+    bytes.set(takeChunks(array.bytes, wholeShape, chunks, elementBytes));
     return [name, hostArray(dtype, shape, bytes)] as const;
   });
   return { ...(step === undefined ? {} : { [stepName]: step }), ...Object.fromEntries(parts) };

@@ -30,7 +30,7 @@ const warmupRules: OptionRules<{ warmupSteps: number; decay: Schedule }> = {
   warmupSteps: option.required(option.count),
   decay: option.required({
     ...option.callback<Schedule>(),
-    is: 'a schedule, as cosineSchedule(1000)',
+    is: 'a schedule, as optim.cosineSchedule(1000)',
   }),
 };
 

@@ -1,7 +1,6 @@
 import type { Node } from '../graph/node.ts';
 import { formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
-import type { Extent } from '../tensor/extent.ts';
 import { formatArray, formatEdges } from './format-array.ts';
 import type { PrintForm } from './inspect.ts';
 
@@ -13,7 +12,7 @@ export interface DescribedTensor {
   readonly requiresGrad: boolean;
   /** The axes over which ranks have parts of the whole tensor. */
   readonly shardedOver: readonly string[];
-  readonly extent: Extent;
+  readonly wholeShape: Shape;
 }
 
 /**
@@ -29,7 +28,7 @@ export function describeTensor(
   const part =
     shardedOver.length === 0
       ? ''
-      : `, a part of ${formatShape(tensor.extent.shape)} over ${shardedOver.join(' and ')}`;
+      : `, a part of ${formatShape(tensor.wholeShape)} over ${shardedOver.join(' and ')}`;
   const { place, bytes } = contentsOf(node, isComputing);
   const gradient = requiresGrad ? ', requiresGrad' : '';
   const type = `${tensor.constructor.name} ${dtype} ${formatShape(shape)}${part}`;

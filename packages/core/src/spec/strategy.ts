@@ -1,17 +1,6 @@
 import type { DType, Shape } from './dtype.ts';
+import type { Layout } from './layout.ts';
 import type { MeshAxis } from './mesh.ts';
-
-/** Per tensor dim, the mesh axes that shard it, outermost first; plus the axes over which it is a partial sum. */
-export interface Layout {
-  readonly dims: readonly (readonly string[])[];
-  readonly partial: readonly string[];
-  /** Axes that share out the elements in a row, whatever the dims. */
-  readonly flat?: readonly string[];
-  /** Axes whose ranks each have a value of their own, as where they train without communication. */
-  readonly varying?: readonly string[];
-  /** The one rank of an axis that has it; the others have nothing between two steps. */
-  readonly only?: { readonly axis: string; readonly rank: number };
-}
 
 /** What a plan needs to know of a parameter. */
 export interface ParameterSpec {
@@ -23,18 +12,34 @@ export interface ParameterSpec {
   readonly names?: readonly string[];
 }
 
+export interface BufferSpec {
+  readonly name: string;
+  readonly shape: Shape;
+  readonly dtype: DType;
+}
+
+/** What a plan needs to know of a model, before any rank starts work. */
+export interface ModelSpec {
+  readonly parameters: readonly ParameterSpec[];
+  /** Default: none. */
+  readonly buffers?: readonly BufferSpec[];
+  /** Paths of all modules, the model's own path '' first. Default: those that hold parameters. */
+  readonly modules?: readonly string[];
+}
+
 export interface ParameterPlan extends ParameterSpec {
   readonly parameter: Layout;
   readonly gradient: Layout;
   readonly optimizer: Layout;
 }
 
-/** Communication of one step on one rank. */
+/** One message of a step on one rank, or of the start. */
 export interface CollectivePlan {
   readonly operation: string;
   readonly axis: string;
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
+  /** Of what it takes or gives, whichever is larger: the whole, for gathers and reductions to parts. */
   readonly bytes: number;
   /** For an activation that lies otherwise after it; absent for what concerns parameters. */
   readonly redistribution?: RedistributionSpec;
@@ -48,20 +53,49 @@ export interface RedistributionSpec {
   readonly to: string;
 }
 
-/** How a model's states lie on the ranks, and what is communicated; data that prints as a table. */
-export interface Plan {
+/**
+ * Something that a plan does: data, and the code of its kind. A kind is one value; whoever needs another one
+ * writes it, and puts steps of it into plans.
+ */
+export interface PlanStep<Context = unknown> {
+  readonly kind: string;
+  /** What is particular to this step; prints as JSON. */
+  readonly data: object;
+  /** What it communicates in a training step, and at the start. */
+  collectives(plan: Plan<Context>): readonly CollectivePlan[];
+  /** Throws where it can't be carried out, before anything has changed. */
+  check(context: Context): void;
+  /** Carries it out on this rank's model. A collective. */
+  apply(context: Context): void | Promise<void>;
+}
+
+/**
+ * How a model's states lie on the ranks, and what is done so that it trains: it prints as tables, it can be
+ * edited, and it is what runs.
+ */
+export interface Plan<Context = unknown> {
   readonly strategy: string;
   readonly axes: readonly MeshAxis[];
   readonly batch: Layout;
   readonly parameters: readonly ParameterPlan[];
-  readonly collectives: readonly CollectivePlan[];
-  /** Of the model's buffers, which every rank keeps; absent where the plan was made from parameters alone. */
-  readonly bufferBytes?: number;
+  /** Which every rank keeps. Absent where the plan was made from parameters alone. */
+  readonly buffers?: readonly BufferSpec[];
+  /** In the order in which they are carried out. */
+  readonly steps: readonly PlanStep<Context>[];
   /**
    * Mixed precision: in what parameters and gradients are stored, where an optimizer updates copies
    * of the parameters that lie as its states.
    */
-  readonly lowPrecision?: { readonly parameterDtype: DType; readonly gradientDtype: DType };
+  readonly lowPrecision?: LowPrecision;
+}
+
+export interface LowPrecision {
+  readonly parameterDtype: DType;
+  readonly gradientDtype: DType;
+  /** Whether forward passes convert their floating-point inputs to parameterDtype. Default: false. */
+  readonly castForwardInputs?: boolean;
+  /** To what the model's floating-point results are converted. Default: as they were computed. */
+  readonly outputDtype?: DType;
 }
 
 /** Something with a forward pass. */
@@ -82,14 +116,9 @@ export interface ParallelModel<M, Inputs extends readonly unknown[], Output> ext
   noSync<T>(body: () => T): T;
 }
 
-/** A way to train models of a kind on many ranks. */
-export interface Strategy<Base> {
+/** A way to train models on many ranks. */
+export interface Strategy<Context = unknown> {
   readonly name: string;
   /** Pure: the same on every rank, before any rank starts work. Throws LayoutError where it does not fit. */
-  plan(parameters: readonly ParameterSpec[], axes: readonly MeshAxis[]): Plan;
-  /** Carries the plan out on this rank's model. A collective. */
-  apply<M extends Base, Inputs extends readonly unknown[], Output>(
-    plan: Plan,
-    model: M & Model<Inputs, Output>,
-  ): Promise<ParallelModel<M, Inputs, Output>>;
+  plan(model: ModelSpec, axes: readonly MeshAxis[]): Plan<Context>;
 }

@@ -101,7 +101,7 @@ export function fromArray(array: NDArray): Tensor {
     throw new DTypeError({
       asked: 'a tensor over an NDArray',
       found: describeValue(given),
-      todo: 'Give what ndArray() or a batch of a DataLoader is, or numbers to tensor([…])',
+      todo: 'Give what data.ndArray() or a batch of a DataLoader is, or numbers to tensor([…])',
     });
   }
   return fromData(array.data, array.shape, array.dtype);

@@ -16,11 +16,12 @@ import { currentSession, isComputing } from '../rank.ts';
 import { addPending, isPiledUp, removePending, restorePending } from '../realize/pending.ts';
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
+import { replicated, shardedAxes } from '../layout/layout.ts';
 import { elementCount, formatShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
-import { type Extent, extentOfWhole } from './extent.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
@@ -110,9 +111,21 @@ export class TensorHandle {
     return elementCount(this.shape);
   }
 
+  /** What part it is of the tensor that the ranks have together. */
+  get layout(): Layout {
+    const { varyingOver } = this;
+    const whole = replicated(this.wholeShape);
+    return varyingOver.length === 0 ? whole : { ...whole, varying: varyingOver };
+  }
+
+  /** Of the tensor that the ranks have together: its own, but for a part. */
+  get wholeShape(): Shape {
+    return this.contents.shape;
+  }
+
   /** Mesh axes whose ranks have other parts of the tensor that this is a part of. */
   get shardedOver(): readonly string[] {
-    return [];
+    return shardedAxes(this.layout);
   }
 
   /** Mesh axes whose ranks each have a value of their own of this tensor. */
@@ -127,11 +140,6 @@ export class TensorHandle {
   markVarying(axes: readonly string[]): this {
     this.#varyingOver = axes;
     return this;
-  }
-
-  /** The region of the whole tensor that its contents are: all of it, unless the tensor is a part. */
-  get extent(): Extent {
-    return extentOfWhole(this.contents.shape);
   }
 
   get requiresGrad(): boolean {

@@ -1,12 +1,12 @@
-import { ArrayDataset, Generator, ndArray, type NDArray } from 'shardwise';
+import { data, Generator } from 'shardwise';
 
 /** Points of the plane, and on which spiral each lies. Shape: x [2], y []. */
-export type Sample = { readonly x: NDArray<'f32'>; readonly y: NDArray<'i32'> };
+export type Sample = { readonly x: data.NDArray<'f32'>; readonly y: data.NDArray<'i32'> };
 
 export const CLASSES = 3;
 
 /** Spirals that wind around each other. The same seed gives the same points, on every rank. */
-export function spirals(points: number, seed: number): ArrayDataset<Sample> {
+export function spirals(points: number, seed: number): data.ArrayDataset<Sample> {
   const generator = new Generator(seed);
   const x = new Float32Array(2 * points);
   const y = new Int32Array(points);
@@ -19,5 +19,5 @@ export function spirals(points: number, seed: number): ArrayDataset<Sample> {
     x.set([radius * Math.cos(angle), radius * Math.sin(angle)], 2 * point);
     y[point] = spiral;
   }
-  return new ArrayDataset({ x: ndArray(x, [points, 2]), y: ndArray(y, [points]) });
+  return new data.ArrayDataset({ x: data.ndArray(x, [points, 2]), y: data.ndArray(y, [points]) });
 }

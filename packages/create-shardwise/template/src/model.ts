@@ -1,16 +1,16 @@
-import { Linear, Module, type Tensor } from 'shardwise';
+import { nn, type Tensor } from 'shardwise';
 
 /** Two hidden layers. */
-export class Classifier extends Module {
-  readonly first: Linear;
-  readonly second: Linear;
-  readonly last: Linear;
+export class Classifier extends nn.Module {
+  readonly first: nn.Linear;
+  readonly second: nn.Linear;
+  readonly last: nn.Linear;
 
   constructor(width: number, classes: number) {
     super();
-    this.first = new Linear(2, width);
-    this.second = new Linear(width, width);
-    this.last = new Linear(width, classes);
+    this.first = new nn.Linear(2, width);
+    this.second = new nn.Linear(width, width);
+    this.last = new nn.Linear(width, classes);
   }
 
   /** Logits of the classes. Shape: x [B, 2] -> [B, classes]. */

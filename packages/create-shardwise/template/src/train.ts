@@ -1,19 +1,17 @@
 // Every rank runs this file: `npm run train` starts two, `node src/train.ts` one.
 import { parseArgs } from 'node:util';
 import {
-  AdamW,
-  collate,
-  DataLoader,
+  data,
   ddp,
-  DistributedSampler,
   fromArray,
-  functional,
   init,
   loadCheckpoint,
   loadModel,
   loadOptimizer,
   manualSeed,
+  nn,
   noGrad,
+  optim,
   parallelize,
 } from 'shardwise';
 import { CLASSES, type Sample, spirals } from './data.ts';
@@ -27,18 +25,20 @@ const context = await init();
 const { rank, worldSize, resumeDirectory } = context;
 
 const dataset = spirals(6000, 1);
-const sampler = new DistributedSampler({ dataset, numReplicas: worldSize, rank });
+const sampler = new data.DistributedSampler({ dataset, numReplicas: worldSize, rank });
 // A step takes 120 items, whatever the number of ranks.
 const batchSize = Math.ceil(120 / worldSize);
-const loader = new DataLoader<Sample>({ dataset, batchSize, sampler });
+const loader = new data.DataLoader<Sample>({ dataset, batchSize, sampler });
 
 const unseen = spirals(600, 2);
-const validation = collate(Array.from({ length: unseen.length }, (_, index) => unseen.get(index)));
+const validation = data.collate(
+  Array.from({ length: unseen.length }, (_, index) => unseen.get(index)),
+);
 
 manualSeed(1); // Every rank begins with the same weights.
 const model = new Classifier(64, CLASSES);
 const parallel = await parallelize(model, ddp()); // Gradients are averaged over the ranks.
-const optimizer = new AdamW(model.parameters(), { lr: 3e-3 });
+const optimizer = new optim.AdamW(model.parameters(), { lr: 3e-3 });
 
 let step = 0;
 if (resumeDirectory !== undefined) {
@@ -53,7 +53,7 @@ const totalSteps = epochs * loader.length;
 let stopping = false;
 while (step < totalSteps && !stopping) {
   for await (const { x, y } of loader) {
-    const loss = functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
+    const loss = nn.functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
     optimizer.zeroGrad();
     loss.backward();
     await optimizer.step();
@@ -76,6 +76,6 @@ async function validate() {
   const labels = fromArray(validation.y);
   const logits = noGrad(() => parallel.forward(fromArray(validation.x)));
   const hits = logits.argMax(1).eq(labels).to('f32').mean();
-  const validationLoss = await functional.crossEntropy(logits, labels).item();
+  const validationLoss = await nn.functional.crossEntropy(logits, labels).item();
   return { validationLoss, metrics: { accuracy: await hits.item() } };
 }

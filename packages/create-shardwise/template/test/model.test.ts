@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { AdamW, collate, fromArray, functional, init, manualSeed } from 'shardwise';
+import { data, fromArray, init, manualSeed, nn, optim } from 'shardwise';
 import { CLASSES, spirals } from '../src/data.ts';
 import { Classifier } from '../src/model.ts';
 
@@ -9,7 +9,7 @@ after(() => context.close());
 
 function batch(points: number) {
   const dataset = spirals(points, 3);
-  return collate(Array.from({ length: points }, (_, index) => dataset.get(index)));
+  return data.collate(Array.from({ length: points }, (_, index) => dataset.get(index)));
 }
 
 describe('spirals', () => {
@@ -30,11 +30,11 @@ describe('the classifier', () => {
   test('learns one batch by heart', async () => {
     manualSeed(1);
     const model = new Classifier(32, CLASSES);
-    const optimizer = new AdamW(model.parameters(), { lr: 1e-2 });
+    const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
     const { x, y } = batch(30);
     const losses: number[] = [];
     for (let step = 0; step < 100; step++) {
-      const loss = functional.crossEntropy(model.forward(fromArray(x)), fromArray(y));
+      const loss = nn.functional.crossEntropy(model.forward(fromArray(x)), fromArray(y));
       optimizer.zeroGrad();
       loss.backward();
       await optimizer.step();

@@ -1,7 +1,7 @@
 import { open, readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { FlightDump } from '@shardwise/collectives';
-import { DataError } from '@shardwise/core';
+import { DataError } from '@shardwise/core/extend';
 import { dumpSchema } from './dump-schema.ts';
 
 const MAX_FILE_BYTES = 256 * 2 ** 20;

@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { FlightRecorder, recordCalls } from '@shardwise/collectives';
-import { ConfigError, type ProcessGroup } from '@shardwise/core';
+import { ConfigError, type ProcessGroup } from '@shardwise/core/extend';
 
 /** Calls that a rank's record keeps; 0: none is made. */
 const SIZE_VARIABLE = 'SHARDWISE_FLIGHT_RECORDER_SIZE';

@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError } from '@shardwise/core/extend';
 import { displayPath } from '../text/display-path.ts';
 import { describeVerdict } from './describe-verdict.ts';
 import { findBlame } from './find-blame.ts';

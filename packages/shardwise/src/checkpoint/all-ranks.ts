@@ -1,4 +1,4 @@
-import { CheckpointError, type ProcessGroup, ShardwiseError } from '@shardwise/core';
+import { CheckpointError, type ProcessGroup, ShardwiseError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { SaveFailure } from './save-failure.ts';
 

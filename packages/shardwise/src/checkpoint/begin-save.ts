@@ -1,18 +1,18 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
 import type { Share } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from './checkpoint-folders.ts';
 import type { DurableFiles } from './durable-files.ts';
-import type { Holding, TensorRegion } from './holding.ts';
-import { planPieces } from './plan-pieces.ts';
+import type { HeldChunk, TensorChunk } from './held-chunk.ts';
+import { planChunks } from './plan-chunks.ts';
 import { requireEqual } from './require-equal.ts';
 import { requireEqualSettings, settingsOf, settingsSchema } from './require-equal-settings.ts';
 import { SaveFailure } from './save-failure.ts';
-import { regionSchema, type SectionName, sectionNames } from './state-file.ts';
-import { type OwnPiece, ownPieces, stagePieces } from './write-pieces.ts';
+import { chunkSchema, type SectionName, sectionNames } from './state-file.ts';
+import { type OwnChunk, ownChunks, stageChunks } from './write-chunks.ts';
 
 export interface SaveRequest {
   readonly files: DurableFiles;
@@ -37,17 +37,17 @@ export interface BegunSave extends Omit<SaveRequest, 'share' | 'stage'> {
   readonly temporary: string;
   readonly name: string;
   /** What all ranks together have. */
-  readonly tensors: Readonly<Record<SectionName, readonly TensorRegion[]>>;
+  readonly tensors: Readonly<Record<SectionName, readonly TensorChunk[]>>;
   /** What this rank writes. */
-  readonly pieces: Readonly<Record<SectionName, readonly OwnPiece[]>>;
+  readonly chunks: Readonly<Record<SectionName, readonly OwnChunk[]>>;
 }
 
 const placeSchema = z.object({ temporary: z.string(), name: z.string() });
-const regions = z.array(regionSchema);
+const chunks = z.array(chunkSchema);
 const heldSchema = z.object({
-  model: regions,
-  optimizer: regions,
-  states: regions,
+  model: chunks,
+  optimizer: chunks,
+  states: chunks,
   settings: z.array(settingsSchema),
 });
 
@@ -63,11 +63,11 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   const held = await onAllRanks(group, asked, heldSchema, async () => {
     const share = await makeShare();
     shares.push(share);
-    const { model, optimizer, states } = share.holdings;
+    const { model, optimizer, states } = share.heldChunks;
     return {
-      model: model.map(regionOf),
-      optimizer: optimizer.map(regionOf),
-      states: states.map(regionOf),
+      model: model.map(chunkOf),
+      optimizer: optimizer.map(chunkOf),
+      states: states.map(chunkOf),
       settings: share.groups.map(settingsOf),
     };
   });
@@ -75,9 +75,9 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
     asked,
     held.map(({ settings }) => settings),
   );
-  const regionsOf = held.map((share) => sectionNames.flatMap((section) => share[section]));
-  const own = shares.flatMap(({ holdings }) => sectionNames.flatMap((each) => holdings[each]));
-  await requireEqual(group, asked, regionsOf, own);
+  const chunksOfRanks = held.map((share) => sectionNames.flatMap((section) => share[section]));
+  const own = shares.flatMap(({ heldChunks }) => sectionNames.flatMap((each) => heldChunks[each]));
+  await requireEqual(group, asked, chunksOfRanks, own);
   const [place] = await onAllRanks(group, asked, placeSchema.nullable(), async () =>
     group.rank === 0 ? makePlace(common) : null,
   );
@@ -91,17 +91,17 @@ export async function beginSave(group: ProcessGroup, request: SaveRequest): Prom
   try {
     await onAllRanks(group, asked, z.null(), async () => {
       for (const share of shares) {
-        const take = async (section: SectionName): Promise<readonly OwnPiece[]> => {
-          const regions = planPieces(held.map((each) => each[section]))[group.rank] ?? [];
-          const own = ownPieces(regions, share.holdings[section]);
-          return stage ? stagePieces(own) : own;
+        const take = async (section: SectionName): Promise<readonly OwnChunk[]> => {
+          const chunks = planChunks(held.map((each) => each[section]))[group.rank] ?? [];
+          const own = ownChunks(chunks, share.heldChunks[section]);
+          return stage ? stageChunks(own) : own;
         };
-        const pieces = {
+        const chunks = {
           model: await take('model'),
           optimizer: await take('optimizer'),
           states: await take('states'),
         };
-        begun.push({ ...common, asked, temporary, name, share, tensors, pieces });
+        begun.push({ ...common, asked, temporary, name, share, tensors, chunks });
       }
       return null;
     });
@@ -150,7 +150,7 @@ async function makePlace({
   return { temporary, name };
 }
 
-function regionOf({ name, dtype, shape, varying, block, start, stop }: Holding): TensorRegion {
-  const region = { name, dtype, shape, block, start, stop };
-  return varying === undefined ? region : { ...region, varying };
+function chunkOf({ name, dtype, shape, varying, box, start, stop }: HeldChunk): TensorChunk {
+  const chunk = { name, dtype, shape, box, start, stop };
+  return varying === undefined ? chunk : { ...chunk, varying };
 }

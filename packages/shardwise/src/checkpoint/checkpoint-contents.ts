@@ -6,10 +6,10 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
-} from '@shardwise/core';
-import type { Holding } from './holding.ts';
-import { aliasesOf, modelHoldings } from './model-holdings.ts';
-import { optimizerGroups, optimizerHoldings, type SavedOptimizer } from './optimizer-holdings.ts';
+} from '@shardwise/core/extend';
+import type { HeldChunk } from './held-chunk.ts';
+import { aliasesOf, chunksOfModel } from './model-chunks.ts';
+import { optimizerGroups, chunksOfOptimizer, type SavedOptimizer } from './optimizer-chunks.ts';
 import { rankStates } from './rank-states.ts';
 import type { CheckpointState, JsonValue, SectionName, StoredState } from './state-file.ts';
 import type { Statefuls } from './stateful.ts';
@@ -49,7 +49,7 @@ export function checkContents(contents: CheckpointContents): void {
 
 /** What a rank gives to a checkpoint. */
 export interface Share {
-  readonly holdings: Readonly<Record<SectionName, readonly Holding[]>>;
+  readonly heldChunks: Readonly<Record<SectionName, readonly HeldChunk[]>>;
   /** As rank 0 writes it. */
   readonly aliases: CheckpointState['model']['aliases'];
   readonly groups: CheckpointState['optimizer']['groups'];
@@ -64,13 +64,13 @@ export async function shareOf(
   { rank }: ProcessGroup,
 ): Promise<Share> {
   const { model, optimizer, extra = null, rankExtra = null } = contents;
-  const { states, holdings } = await rankStates(contents.states ?? {}, rank);
+  const { states, heldChunks } = await rankStates(contents.states ?? {}, rank);
   const saved = optimizer === undefined ? undefined : { optimizer, model: moduleOf(model) };
   return {
-    holdings: {
-      model: modelHoldings(model, rank),
-      optimizer: saved === undefined ? [] : optimizerHoldings(saved.model, saved.optimizer),
-      states: holdings,
+    heldChunks: {
+      model: chunksOfModel(model, rank),
+      optimizer: saved === undefined ? [] : chunksOfOptimizer(saved.model, saved.optimizer),
+      states: heldChunks,
     },
     aliases: [...aliasesOf(model)],
     groups: saved === undefined ? [] : optimizerGroups(saved.model, saved.optimizer),

@@ -6,7 +6,7 @@ import {
   option,
   type OptionRules,
   type ProcessGroup,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { beginSave, type BegunSave } from './begin-save.ts';
 import {
   checkContents,

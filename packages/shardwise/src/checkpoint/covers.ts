@@ -1,34 +1,40 @@
-import { type Block, blockShape, elementCount, type Region, type Shape } from '@shardwise/core';
+import {
+  boxShape,
+  type Chunk,
+  type DimRange,
+  elementCount,
+  type Shape,
+} from '@shardwise/core/extend';
 
-/** More blocks of a tensor than any layout makes; who reads an index must not have to compare them all. */
-const MAX_BLOCKS = 4096;
+/** More boxes of a tensor than any layout makes; who reads an index must not have to compare them all. */
+const MAX_BOXES = 4096;
 
-/** Whether regions of a tensor have each of its elements once. */
-export function covers(shape: Shape, regions: readonly Region[]): boolean {
-  const byBlock = Map.groupBy(regions, ({ block }) => JSON.stringify(block));
-  if (byBlock.size > MAX_BLOCKS) return false;
-  const blocks: Block[] = [];
+/** Whether chunks of a tensor have each of its elements once. */
+export function covers(shape: Shape, chunks: readonly Chunk[]): boolean {
+  const byBox = Map.groupBy(chunks, ({ box }) => JSON.stringify(box));
+  if (byBox.size > MAX_BOXES) return false;
+  const boxes: (readonly DimRange[])[] = [];
   let elements = 0;
-  for (const parts of byBlock.values()) {
+  for (const parts of byBox.values()) {
     const [first] = parts;
-    if (first === undefined || !isWithin(first.block, shape)) return false;
-    const count = elementCount(blockShape(first.block));
+    if (first === undefined || !isWithin(first.box, shape)) return false;
+    const count = elementCount(boxShape(first.box));
     if (!follow(parts, count)) return false;
-    blocks.push(first.block);
+    boxes.push(first.box);
     elements += count;
   }
-  return elements === elementCount(shape) && !overlap(blocks);
+  return elements === elementCount(shape) && !overlap(boxes);
 }
 
-function isWithin(block: Block, shape: Shape): boolean {
+function isWithin(box: readonly DimRange[], shape: Shape): boolean {
   return (
-    block.length === shape.length &&
-    block.every(({ start, stop }, dim) => start >= 0 && start <= stop && stop <= (shape[dim] ?? 0))
+    box.length === shape.length &&
+    box.every(({ start, stop }, dim) => start >= 0 && start <= stop && stop <= (shape[dim] ?? 0))
   );
 }
 
-/** Whether the parts of a block follow each other from its first to its last element. */
-function follow(parts: readonly Region[], count: number): boolean {
+/** Whether the parts of a box follow each other from its first to its last element. */
+function follow(parts: readonly Chunk[], count: number): boolean {
   let end = 0;
   for (const { start, stop } of parts.toSorted((a, b) => a.start - b.start || a.stop - b.stop)) {
     if (start !== end || stop < start) return false;
@@ -37,18 +43,18 @@ function follow(parts: readonly Region[], count: number): boolean {
   return end === count;
 }
 
-function overlap(blocks: readonly Block[]): boolean {
-  const sorted = blocks.toSorted((a, b) => (a[0]?.start ?? 0) - (b[0]?.start ?? 0));
-  return sorted.some((block, index) => {
+function overlap(boxes: readonly (readonly DimRange[])[]): boolean {
+  const sorted = boxes.toSorted((a, b) => (a[0]?.start ?? 0) - (b[0]?.start ?? 0));
+  return sorted.some((box, index) => {
     for (const other of sorted.slice(index + 1)) {
-      if ((other[0]?.start ?? 0) >= (block[0]?.stop ?? 1)) return false;
-      if (meet(block, other)) return true;
+      if ((other[0]?.start ?? 0) >= (box[0]?.stop ?? 1)) return false;
+      if (meet(box, other)) return true;
     }
     return false;
   });
 }
 
-function meet(a: Block, b: Block): boolean {
+function meet(a: readonly DimRange[], b: readonly DimRange[]): boolean {
   return a.every(({ start, stop }, dim) => {
     const other = b[dim] ?? { start: 0, stop: 0 };
     return Math.max(start, other.start) < Math.min(stop, other.stop);

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core';
+import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core/extend';
 import { temporaryName } from './checkpoint-folders.ts';
 import { type DurableFiles, durableFiles } from './durable-files.ts';
 import { type Checkpoint, loadCheckpoint } from './load-checkpoint.ts';
@@ -49,10 +49,10 @@ async function* contents(
 ): AsyncGenerator<Uint8Array> {
   const { header, places } = encodeSafetensorsHeader(Object.fromEntries(tensors), { format: 'pt' });
   yield header;
-  await using pieces = checkpoint.model.open();
+  await using chunks = checkpoint.model.open();
   for (const { name } of places) {
     const tensor = tensors.get(name);
-    if (tensor !== undefined) yield* pieces.blocks(tensor);
+    if (tensor !== undefined) yield* chunks.boxes(tensor);
   }
 }
 

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { CheckpointError } from '@shardwise/core';
+import { CheckpointError } from '@shardwise/core/extend';
 import { isCheckpointName } from './checkpoint-folders.ts';
 import { type CheckpointState, decodeState } from './state-file.ts';
 

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
 import { type BegunSave, checkSoleWriter } from './begin-save.ts';
@@ -9,17 +9,17 @@ import { SaveFailure } from './save-failure.ts';
 import {
   encodeState,
   fileName,
-  pieceSchema,
+  storedChunkSchema,
   type SectionName,
   sectionNames,
   storedStateSchema,
   type StoredSection,
 } from './state-file.ts';
-import { type WrittenFile, writePieces } from './write-pieces.ts';
+import { type WrittenFile, writeChunks } from './write-chunks.ts';
 
 const fileSchema: z.ZodType<WrittenFile> = z.object({
   byteLength: z.int(),
-  pieces: z.array(z.object({ name: z.string(), piece: pieceSchema })),
+  chunks: z.array(z.object({ name: z.string(), chunk: storedChunkSchema })),
 });
 const writtenSchema = z.object({
   model: fileSchema,
@@ -51,11 +51,11 @@ export async function finishSave(group: ProcessGroup, save: BegunSave): Promise<
 }
 
 async function writeOwn({ rank, size }: ProcessGroup, save: BegunSave): Promise<Written> {
-  const { files, temporary, pieces, share } = save;
+  const { files, temporary, chunks, share } = save;
   const write = async (section: SectionName): Promise<WrittenFile> => {
-    if (pieces[section].length === 0) return { byteLength: 0, pieces: [] };
+    if (chunks[section].length === 0) return { byteLength: 0, chunks: [] };
     const path = join(temporary, fileName(section, rank, size));
-    return writePieces(files, path, rank, pieces[section]);
+    return writeChunks(files, path, rank, chunks[section]);
   };
   const model = await write('model');
   const optimizer = await write('optimizer');
@@ -98,8 +98,8 @@ function sectionOf(
   { tensors }: BegunSave,
   written: readonly Written[],
 ): StoredSection {
-  const pieces = Map.groupBy(
-    written.flatMap((each) => each[section].pieces),
+  const chunks = Map.groupBy(
+    written.flatMap((each) => each[section].chunks),
     ({ name }) => name,
   );
   const different = new Map(tensors[section].map((tensor) => [tensor.name, tensor]));
@@ -110,8 +110,8 @@ function sectionOf(
       dtype,
       shape,
       ...(varying === undefined ? {} : { varying }),
-      pieces: (pieces.get(name) ?? [])
-        .map(({ piece }) => piece)
+      chunks: (chunks.get(name) ?? [])
+        .map(({ chunk }) => chunk)
         .toSorted((a, b) => a.start - b.start),
     })),
   };

@@ -1,4 +1,4 @@
-import type { HostArray } from '@shardwise/core';
+import type { HostArray } from '@shardwise/core/extend';
 import type { JsonValue, StatePath } from './state-file.ts';
 
 /** A state with its tensors in their places, as stateDict gave it. */

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findCheckpoint } from './find-checkpoint.ts';
-import { damaged } from './piece-files.ts';
+import { damaged } from './chunk-files.ts';
 import {
   fileName,
   type JsonValue,

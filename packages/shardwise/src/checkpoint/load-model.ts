@@ -1,5 +1,5 @@
 import {
-  type Block,
+  type DimRange,
   checkOptions,
   convertArray,
   currentSession,
@@ -14,10 +14,10 @@ import {
   sameShape,
   stateMismatch,
   Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
-import { damaged } from './piece-files.ts';
+import { damaged } from './chunk-files.ts';
 import { readHeld } from './read-held.ts';
 import type { StoredTensor } from './state-file.ts';
 import { describeVarying, placesToLoad, shapeOf } from './varying.ts';
@@ -29,7 +29,7 @@ interface Target {
   readonly tensor: Tensor;
   readonly stored: StoredTensor;
   /** Whose values are loaded. */
-  readonly places: readonly Block[];
+  readonly places: readonly (readonly DimRange[])[];
 }
 
 /**
@@ -105,7 +105,7 @@ function match(
       continue;
     }
     used.add(found.name);
-    const { shape } = tensor.part.extent;
+    const { wholeShape: shape } = tensor.part;
     const places = placesToLoad(found, tensor.part);
     if (!sameShape(shapeOf(found), shape)) {
       const shapes = `shape ${formatShape(shapeOf(found))}, not ${formatShape(shape)}`;

@@ -1,8 +1,7 @@
 import {
-  type Block,
+  type DimRange,
   CheckpointError,
   currentSession,
-  extentOfWhole,
   formatShape,
   type HostArray,
   type HostArrays,
@@ -12,9 +11,10 @@ import {
   stateMismatch,
   stepName,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Checkpoint } from './load-checkpoint.ts';
 import { modelTensors } from './model-tensors.ts';
+import { stepType } from './optimizer-chunks.ts';
 import { readHeld } from './read-held.ts';
 import type { JsonValue, StoredGroup, StoredTensor } from './state-file.ts';
 import { describeVarying, placesToLoad, shapeOf } from './varying.ts';
@@ -32,8 +32,8 @@ const TODO =
 /** A tensor of a state, and what this rank reads of it. */
 interface Slot {
   readonly stored: StoredTensor;
-  readonly type: Pick<SavedType, 'shape' | 'extent'>;
-  readonly places: readonly Block[];
+  readonly type: Pick<SavedType, 'shape' | 'layout' | 'wholeShape'>;
+  readonly places: readonly (readonly DimRange[])[];
 }
 
 /**
@@ -104,13 +104,12 @@ export async function loadOptimizer(
 
 function savedTypeOf(optimizer: LoadedOptimizer, parameter: Tensor, state: string): SavedType {
   if (state !== stepName) return optimizer.savedType(parameter, state);
-  const { varyingOver } = parameter.part;
-  return { shape: [], dtype: 'f32', extent: extentOfWhole([]), varyingOver };
+  return stepType(parameter);
 }
 
 /** A text that says why this rank can't read it. */
 function slotOf(stored: StoredTensor, type: SavedType): Slot | string {
-  const { shape } = type.extent;
+  const { wholeShape: shape } = type;
   const found = shapeOf(stored);
   if (!sameShape(found, shape)) return `shape ${formatShape(found)}, not ${formatShape(shape)}`;
   if (stored.dtype !== type.dtype) return `${stored.dtype}, not ${type.dtype}`;

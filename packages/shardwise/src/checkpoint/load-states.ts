@@ -11,10 +11,10 @@ import {
   type ProcessGroup,
   ShardwiseError,
   stateMismatch,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { type JoinedState, joinState } from './join-state.ts';
 import type { Checkpoint } from './load-checkpoint.ts';
-import { damaged } from './piece-files.ts';
+import { damaged } from './chunk-files.ts';
 import type { StatePath, StoredState } from './state-file.ts';
 import type { Stateful, Statefuls } from './stateful.ts';
 
@@ -104,8 +104,8 @@ function isSame({ rankStates, states }: Checkpoint, name: string): boolean {
   const texts = rankStates.map((saved) => {
     const { value = null, tensors = [] } = saved[name] ?? {};
     const contents = tensors.map(({ path, name: tensorName }) => {
-      const { dtype, shape, pieces = [] } = states.get(tensorName) ?? {};
-      return { path, dtype, shape, checksums: pieces.flatMap(({ checksums }) => checksums) };
+      const { dtype, shape, chunks = [] } = states.get(tensorName) ?? {};
+      return { path, dtype, shape, checksums: chunks.flatMap(({ checksums }) => checksums) };
     });
     return JSON.stringify({ value, contents });
   });

@@ -1,4 +1,4 @@
-import type { Module, Tensor } from '@shardwise/core';
+import type { Module, Tensor } from '@shardwise/core/extend';
 
 /** A parameter or buffer of a model. */
 export interface ModelTensor {

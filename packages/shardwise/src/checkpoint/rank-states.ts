@@ -1,5 +1,5 @@
-import { extentOfWhole } from '@shardwise/core';
-import type { Holding } from './holding.ts';
+import { wholeChunk } from '@shardwise/core/extend';
+import type { HeldChunk } from './held-chunk.ts';
 import { splitState } from './split-state.ts';
 import type { StatePath, StoredState } from './state-file.ts';
 import type { Statefuls } from './stateful.ts';
@@ -7,26 +7,24 @@ import type { Statefuls } from './stateful.ts';
 /** What a rank saves of the states that it gives. */
 export interface RankStates {
   readonly states: Readonly<Record<string, StoredState>>;
-  readonly holdings: readonly Holding[];
+  readonly heldChunks: readonly HeldChunk[];
 }
 
 /** Throws CheckpointError for a state that cannot be written. */
 export async function rankStates(statefuls: Statefuls, rank: number): Promise<RankStates> {
   const states: Record<string, StoredState> = {};
-  const holdings: Holding[] = [];
+  const heldChunks: HeldChunk[] = [];
   for (const [owner, stateful] of Object.entries(statefuls)) {
     const { value, tensors } = splitState(owner, await stateful.stateDict());
     for (const { path, array } of tensors) {
       const { dtype, shape, bytes } = array;
       const name = tensorName(rank, owner, path);
-      for (const region of extentOfWhole(shape).regions) {
-        holdings.push({ name, dtype, shape, ...region, read: async () => bytes });
-      }
+      heldChunks.push({ name, dtype, shape, ...wholeChunk(shape), read: async () => bytes });
     }
     const names = tensors.map(({ path }) => ({ path, name: tensorName(rank, owner, path) }));
     states[owner] = { value, tensors: names };
   }
-  return { states, holdings };
+  return { states, heldChunks };
 }
 
 /** Names that hold the separator do not run together. */

@@ -1,5 +1,13 @@
-import { type Block, dtypes, elementCount, type HostArray, type SavedType } from '@shardwise/core';
-import type { PieceFiles } from './piece-files.ts';
+import {
+  chunksOf,
+  type DimRange,
+  dtypes,
+  elementCount,
+  type HostArray,
+  ownPlace,
+  type SavedType,
+} from '@shardwise/core/extend';
+import type { ChunkFiles } from './chunk-files.ts';
 import type { StoredTensor } from './state-file.ts';
 
 /**
@@ -7,17 +15,18 @@ import type { StoredTensor } from './state-file.ts';
  * mean, which is of f32. Shape: -> shape.
  */
 export async function readHeld(
-  files: PieceFiles,
+  files: ChunkFiles,
   stored: StoredTensor,
-  { shape, extent }: Pick<SavedType, 'shape' | 'extent'>,
-  places: readonly Block[],
+  { shape, layout, wholeShape }: Pick<SavedType, 'shape' | 'layout' | 'wholeShape'>,
+  places: readonly (readonly DimRange[])[],
 ): Promise<HostArray> {
   const { dtype } = stored;
+  const own = chunksOf(wholeShape, layout, ownPlace);
   const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
   const [first = [], ...others] = places;
-  const read = (place: Block): Promise<Uint8Array<ArrayBuffer>> => {
-    const regions = extent.regions.map((each) => ({ ...each, block: [...place, ...each.block] }));
-    return files.readRegions(stored, regions);
+  const read = (place: readonly DimRange[]): Promise<Uint8Array<ArrayBuffer>> => {
+    const chunks = own.map((each) => ({ ...each, box: [...place, ...each.box] }));
+    return files.readChunks(stored, chunks);
   };
   const held = await read(first);
   if (others.length > 0) {

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib';
-import { CheckpointError } from '@shardwise/core';
+import { CheckpointError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { StoredGroup } from './state-file.ts';
 

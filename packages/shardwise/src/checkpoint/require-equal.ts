@@ -1,44 +1,44 @@
 import { crc32 } from 'node:zlib';
-import { CheckpointError, type ProcessGroup } from '@shardwise/core';
+import { CheckpointError, type ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
-import type { Holding, TensorRegion } from './holding.ts';
-import { regionKey } from './region-key.ts';
+import type { HeldChunk, TensorChunk } from './held-chunk.ts';
+import { chunkKey } from './chunk-key.ts';
 
 const MAX_NAMES = 10;
 
 /**
- * A collective: compares checksums of what several ranks have of the same regions, of which only one will
+ * A collective: compares checksums of what several ranks have of the same chunks, of which only one will
  * write each element. Throws CheckpointError, on all ranks alike, that names tensors and ranks that differ.
  */
 export async function requireEqual(
   group: ProcessGroup,
   asked: string,
-  held: readonly (readonly TensorRegion[])[],
-  holdings: readonly Holding[],
+  held: readonly (readonly TensorChunk[])[],
+  heldChunks: readonly HeldChunk[],
 ): Promise<void> {
   const holders = new Map<string, number>();
-  for (const region of held.flat()) {
-    const key = regionKey(region);
+  for (const chunk of held.flat()) {
+    const key = chunkKey(chunk);
     holders.set(key, (holders.get(key) ?? 0) + 1);
   }
-  const shared = (region: TensorRegion): boolean => (holders.get(regionKey(region)) ?? 0) > 1;
+  const shared = (chunk: TensorChunk): boolean => (holders.get(chunkKey(chunk)) ?? 0) > 1;
   if (![...holders.values()].some((count) => count > 1)) return;
   const checksums = await onAllRanks(group, asked, z.array(z.number()), async () => {
     const own: number[] = [];
-    for (const holding of holdings.filter(shared)) own.push(crc32(await holding.read()));
+    for (const heldChunk of heldChunks.filter(shared)) own.push(crc32(await heldChunk.read()));
     return own;
   });
   const first = new Map<string, { readonly rank: number; readonly checksum: number | undefined }>();
   const different = new Map<string, { readonly rank: number; readonly other: number }>();
-  for (const [rank, regions] of held.entries()) {
-    for (const [index, region] of regions.filter(shared).entries()) {
-      const key = regionKey(region);
+  for (const [rank, chunks] of held.entries()) {
+    for (const [index, chunk] of chunks.filter(shared).entries()) {
+      const key = chunkKey(chunk);
       const checksum = checksums[rank]?.[index];
       const known = first.get(key);
       if (known === undefined) first.set(key, { rank, checksum });
-      else if (known.checksum !== checksum && !different.has(region.name)) {
-        different.set(region.name, { rank: known.rank, other: rank });
+      else if (known.checksum !== checksum && !different.has(chunk.name)) {
+        different.set(chunk.name, { rank: known.rank, other: rank });
       }
     }
   }

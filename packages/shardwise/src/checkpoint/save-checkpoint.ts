@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core';
+import { checkOptions, option, type OptionRules, type ProcessGroup } from '@shardwise/core/extend';
 import { singleGroup } from '@shardwise/collectives';
 import type { CheckpointContents } from './checkpoint-contents.ts';
 import { CheckpointSaver, saveRules } from './checkpoint-saver.ts';

@@ -1,4 +1,10 @@
-import { CheckpointError, dtypes, elementCount, isDType, type HostArray } from '@shardwise/core';
+import {
+  CheckpointError,
+  dtypes,
+  elementCount,
+  type HostArray,
+  isDType,
+} from '@shardwise/core/extend';
 import type { JsonValue, StatePath } from './state-file.ts';
 
 /** Deeper than any state that is not a cycle. */

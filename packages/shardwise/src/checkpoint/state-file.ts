@@ -1,16 +1,16 @@
 import {
-  type Block,
-  blockOf,
+  type DimRange,
+  boxOf,
   CheckpointError,
   type DType,
   dtypes,
-  type Region,
-  sameBlock,
+  type Chunk,
+  sameBox,
   type Shape,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { z } from 'zod';
 import { covers } from './covers.ts';
-import type { TensorRegion, VaryingAxis } from './holding.ts';
+import type { TensorChunk, VaryingAxis } from './held-chunk.ts';
 
 export type JsonValue =
   | string
@@ -21,12 +21,12 @@ export type JsonValue =
   | { [key: string]: JsonValue };
 
 /** Elements of a tensor, as they lie in a file. */
-export interface Piece extends Region {
+export interface StoredChunk extends Chunk {
   /** Number of the rank that wrote it. */
   readonly file: number;
   /** From the start of the file. */
   readonly byteOffset: number;
-  /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the piece, the last ones fewer. */
+  /** CRC-32 (of zlib) of every CHECKSUM_BYTES of the chunk, the last ones fewer. */
   readonly checksums: readonly number[];
 }
 
@@ -37,7 +37,7 @@ export interface StoredTensor {
   /** The first dims number the ranks of these axes. Absent where all ranks had the same. */
   readonly varying?: readonly VaryingAxis[];
   /** Each element is in one of them. */
-  readonly pieces: readonly Piece[];
+  readonly chunks: readonly StoredChunk[];
 }
 
 /** Tensors, and the files of all ranks in which they lie. */
@@ -88,7 +88,7 @@ export const sectionNames: readonly SectionName[] = ['model', 'optimizer', 'stat
 export const CHECKSUM_BYTES = 1_048_576;
 
 const FORMAT = 'shardwise-checkpoint';
-const VERSION = 4;
+const VERSION = 5;
 
 const count = z.int().nonnegative();
 const dtypeNames = z.custom<DType>(
@@ -97,36 +97,38 @@ const dtypeNames = z.custom<DType>(
 );
 
 const shapeSchema = z.array(count).max(64);
-const blockSchema: z.ZodType<Block> = z.array(z.object({ start: count, stop: count })).max(64);
-const region = { block: blockSchema, start: count, stop: count };
+const boxSchema: z.ZodType<readonly DimRange[]> = z
+  .array(z.object({ start: count, stop: count }))
+  .max(64);
+const chunk = { box: boxSchema, start: count, stop: count };
 const varyingSchema = z
   .array(z.object({ axis: z.string(), size: z.int().positive() }))
   .max(64)
   .exactOptional();
 const place = { file: count, byteOffset: count, checksums: z.array(count) };
 
-export const regionSchema: z.ZodType<TensorRegion> = z.object({
+export const chunkSchema: z.ZodType<TensorChunk> = z.object({
   name: z.string(),
   dtype: dtypeNames,
   shape: shapeSchema,
   varying: varyingSchema,
-  ...region,
+  ...chunk,
 });
 
-export const pieceSchema: z.ZodType<Piece> = z.object({ ...place, ...region });
+export const storedChunkSchema: z.ZodType<StoredChunk> = z.object({ ...place, ...chunk });
 
-/** In the file a piece without a block has elements of the whole tensor. */
+/** In the file a chunk without a box has elements of the whole tensor. */
 const tensorSchema = z
   .object({
     name: z.string(),
     dtype: dtypeNames,
     shape: shapeSchema,
     varying: varyingSchema,
-    pieces: z.array(z.object({ ...place, ...region, block: blockSchema.optional() })),
+    chunks: z.array(z.object({ ...place, ...chunk, box: boxSchema.optional() })),
   })
-  .transform(({ pieces, ...tensor }): StoredTensor => {
-    const whole = blockOf(tensor.shape);
-    return { ...tensor, pieces: pieces.map(({ block = whole, ...rest }) => ({ ...rest, block })) };
+  .transform(({ chunks, ...tensor }): StoredTensor => {
+    const whole = boxOf(tensor.shape);
+    return { ...tensor, chunks: chunks.map(({ box = whole, ...rest }) => ({ ...rest, box })) };
   });
 
 const sectionSchema = z.object({
@@ -167,20 +169,18 @@ export function fileName(section: SectionName, rank: number, worldSize: number):
 
 export function encodeState(state: CheckpointState): Uint8Array<ArrayBuffer> {
   const sections = sectionNames.map((name) => {
-    return [name, { ...state[name], tensors: state[name].tensors.map(withoutWholeBlocks) }];
+    return [name, { ...state[name], tensors: state[name].tensors.map(withoutWholeBoxes) }];
   });
   const file = { format: FORMAT, version: VERSION, ...state, ...Object.fromEntries(sections) };
   const text = JSON.stringify(file, null, 1);
   return new TextEncoder().encode(`${text}\n`);
 }
 
-function withoutWholeBlocks({ pieces, ...tensor }: StoredTensor): object {
-  const whole = blockOf(tensor.shape);
+function withoutWholeBoxes({ chunks, ...tensor }: StoredTensor): object {
+  const whole = boxOf(tensor.shape);
   return {
     ...tensor,
-    pieces: pieces.map(({ block, ...piece }) =>
-      sameBlock(block, whole) ? piece : { ...piece, block },
-    ),
+    chunks: chunks.map(({ box, ...chunk }) => (sameBox(box, whole) ? chunk : { ...chunk, box })),
   };
 }
 
@@ -211,23 +211,23 @@ export function decodeState(text: string, path: string): CheckpointState {
       throw refuse(`${fileBytes.length} files of ${state.worldSize} ranks`);
     }
     const broken = tensors.find((tensor) => !isWhole(tensor, fileBytes));
-    if (broken !== undefined) throw refuse(`the pieces of "${broken.name}" do not make it up`);
+    if (broken !== undefined) throw refuse(`the chunks of "${broken.name}" do not make it up`);
   }
   return state;
 }
 
-/** Whether the pieces lie in their files and make up the tensor. */
+/** Whether the chunks lie in their files and make up the tensor. */
 function isWhole(
-  { dtype, shape, varying = [], pieces }: StoredTensor,
+  { dtype, shape, varying = [], chunks }: StoredTensor,
   fileBytes: readonly number[],
 ): boolean {
   if (!varying.every(({ size }, dim) => shape[dim] === size)) return false;
-  const fits = pieces.every(({ file, start, stop, byteOffset, checksums }) => {
+  const fits = chunks.every(({ file, start, stop, byteOffset, checksums }) => {
     const byteLength = (stop - start) * dtypes[dtype].bytes;
     return (
       byteOffset + byteLength <= (fileBytes[file] ?? 0) &&
       checksums.length === Math.ceil(byteLength / CHECKSUM_BYTES)
     );
   });
-  return fits && covers(shape, pieces);
+  return fits && covers(shape, chunks);
 }

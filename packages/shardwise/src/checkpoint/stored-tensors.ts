@@ -1,5 +1,5 @@
-import { CheckpointError, type HostArray } from '@shardwise/core';
-import { PieceFiles } from './piece-files.ts';
+import { CheckpointError, type HostArray } from '@shardwise/core/extend';
+import { ChunkFiles } from './chunk-files.ts';
 import type { SectionName, StoredTensor } from './state-file.ts';
 
 /** The tensors of a checkpoint's model, optimizer or other states, which are read when they are asked for. */
@@ -49,7 +49,7 @@ export class StoredTensors {
   }
 
   /** For reading many. */
-  open(): PieceFiles {
-    return new PieceFiles(this.#directory, this.#section, this.#worldSize);
+  open(): ChunkFiles {
+    return new ChunkFiles(this.#directory, this.#section, this.#worldSize);
   }
 }

@@ -1,11 +1,11 @@
-import { type Block, currentSession, type SavedType } from '@shardwise/core';
-import type { VaryingAxis } from './holding.ts';
+import { currentSession, type DimRange, type SavedType } from '@shardwise/core/extend';
+import type { VaryingAxis } from './held-chunk.ts';
 import type { StoredTensor } from './state-file.ts';
 
 /** The axes over which a tensor varies as first dims of the tensor of all ranks, and this rank's place there. */
-export function placeOver(varyingOver: readonly string[]): {
+export function placeOver(varyingOver: readonly string[] = []): {
   readonly varying: readonly VaryingAxis[];
-  readonly place: Block;
+  readonly place: readonly DimRange[];
 } {
   const { mesh } = currentSession();
   const groups = varyingOver.map((axis) => ({ axis, group: mesh.group(axis) }));
@@ -26,10 +26,10 @@ export function shapeOf({ shape, varying = [] }: StoredTensor): readonly number[
  */
 export function placesToLoad(
   { varying = [], dtype }: StoredTensor,
-  { varyingOver, otherwise }: Pick<SavedType, 'varyingOver' | 'otherwise'>,
-): readonly Block[] | undefined {
+  { layout, otherwise }: Pick<SavedType, 'layout' | 'otherwise'>,
+): readonly (readonly DimRange[])[] | undefined {
   if (varying.length === 0) return [[]];
-  const own = placeOver(varyingOver);
+  const own = placeOver(layout.varying);
   if (JSON.stringify(own.varying) === JSON.stringify(varying)) return [own.place];
   return otherwise === 'mean' && dtype === 'f32' ? allPlaces(varying) : undefined;
 }
@@ -40,8 +40,8 @@ export function describeVarying({ varying = [] }: StoredTensor): string {
   return `each of ${ranks} ranks of '${varying.map(({ axis }) => axis).join("' × '")}' saved its own`;
 }
 
-function allPlaces(varying: readonly VaryingAxis[]): Block[] {
-  return varying.reduce<Block[]>(
+function allPlaces(varying: readonly VaryingAxis[]): (readonly DimRange[])[] {
+  return varying.reduce<(readonly DimRange[])[]>(
     (places, { size }) =>
       places.flatMap((place) =>
         Array.from({ length: size }, (_, start) => [...place, { start, stop: start + 1 }]),

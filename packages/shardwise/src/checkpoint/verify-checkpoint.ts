@@ -15,8 +15,8 @@ export async function verifyCheckpoint(
     for (const name of section.names) {
       const tensor = section.get(name);
       if (tensor === undefined) continue;
-      const blocks = files.blocks(tensor);
-      while ((await blocks.next()).done !== true);
+      const boxes = files.boxes(tensor);
+      while ((await boxes.next()).done !== true);
     }
   }
 }

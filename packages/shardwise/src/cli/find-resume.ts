@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { CheckpointError } from '@shardwise/core';
+import { CheckpointError } from '@shardwise/core/extend';
 import { findCheckpoint, lookForCheckpoint } from '../checkpoint/find-checkpoint.ts';
 import { earlierRuns } from '../run-state/run-directory.ts';
 

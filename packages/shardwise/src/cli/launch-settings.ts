@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { asNodeLaunch } from '../environment/as-node-launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 import { LoneRendezvous } from '../rendezvous/lone-rendezvous.ts';
 import { openStore } from '../rendezvous/open-store.ts';
 import type { FindResume, Rendezvous } from '../rendezvous/rendezvous.ts';

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 import { receiveRelay } from '../relay/receive-relay.ts';
 import { RelaySender } from '../relay/relay-sender.ts';
 import { firstRankOf, type Round } from '../rendezvous/round.ts';

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError } from '@shardwise/core/extend';
 import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';

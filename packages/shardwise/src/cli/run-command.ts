@@ -1,7 +1,7 @@
 import { mkdir, stat } from 'node:fs/promises';
 import { basename, resolve } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { runRounds, type RoundStart } from '../launcher/run-rounds.ts';

@@ -1,6 +1,6 @@
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { runDirectoryName } from '../run-state/run-directory.ts';
 
 /** A folder for a run, made and absolute. Throws ConfigError where another run has left its files there. */

@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import type { AloneLaunch, Launch, NodeLaunch } from './launch.ts';
 
 /**

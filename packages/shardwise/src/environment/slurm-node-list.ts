@@ -1,4 +1,4 @@
-import type { ConfigError } from '@shardwise/core';
+import type { ConfigError } from '@shardwise/core/extend';
 import { isHost, valueError } from './variables.ts';
 
 /** More than any cluster has: a list is expanded in whole, and a short text can mean a long one. */

@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 
 /** The most ranks, and the most nodes. */
 export const MAX_WORLD_SIZE: number = 2 ** 20;

@@ -1,4 +1,4 @@
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError } from '@shardwise/core/extend';
 import type { FailureKind } from '../rendezvous/round.ts';
 
 /** A rank that has not reported a step yet has done nothing that depends on chance but to start. */

@@ -1,6 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError } from '@shardwise/core/extend';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';

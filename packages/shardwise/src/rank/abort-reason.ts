@@ -1,4 +1,4 @@
-import { CollectiveAbortedError } from '@shardwise/core';
+import { CollectiveAbortedError } from '@shardwise/core/extend';
 import type { LaunchEnd } from '../launcher/launch.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import type { StopSource } from './stop-source.ts';
 
 /**

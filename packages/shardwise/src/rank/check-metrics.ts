@@ -1,4 +1,4 @@
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { MAX_METRICS, METRIC_NAME } from '../run-state/named-metrics.ts';
 import type { StepMetrics } from './step-metrics.ts';
 

@@ -6,7 +6,7 @@ import {
   type Mesh,
   type ProcessGroup,
   TensorStateError,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { CheckpointSaver } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { checkFacts } from './check-metrics.ts';

@@ -1,5 +1,5 @@
 import { isMainThread } from 'node:worker_threads';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { asRankLaunch } from '../environment/as-rank-launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import { launcherVariable } from '../launcher/environment.ts';

@@ -1,4 +1,4 @@
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import { ownTransport } from './own-transport.ts';
 import type { RankHost } from './rank-host.ts';

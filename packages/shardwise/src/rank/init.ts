@@ -1,14 +1,13 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { canRecordCalls, limitCalls } from '@shardwise/collectives';
+import { LineMesh, setRank } from '@shardwise/core';
 import {
   type Backend,
   checkOptions,
-  LineMesh,
   option,
   type OptionRules,
   type ProcessGroup,
-  setRank,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';

@@ -1,4 +1,4 @@
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { StopWord } from '../launcher/stop-word.ts';
 import { abortReason } from './abort-reason.ts';
 import { AgreedStop } from './agreed-stop.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { isMainThread, MessagePort, workerData } from 'node:worker_threads';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { isRankProcess } from '../launcher/processes/process-message.ts';
 import {
   isLauncherOrder,

@@ -1,4 +1,4 @@
-import { ConfigError, type ProcessGroup } from '@shardwise/core';
+import { ConfigError, type ProcessGroup } from '@shardwise/core/extend';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 
 /** What is said of the transport of a group that the script has made. */

@@ -1,4 +1,4 @@
-import type { Backend, Mesh, ProcessGroup } from '@shardwise/core';
+import type { Backend, Mesh, ProcessGroup } from '@shardwise/core/extend';
 import type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
 import type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';

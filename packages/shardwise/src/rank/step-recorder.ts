@@ -1,4 +1,5 @@
-import { statistics, subscribe, type TimelineEvent } from '@shardwise/core';
+import { statistics } from '@shardwise/core';
+import { subscribe, type TimelineEvent } from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/message.ts';
 import { MetricsCheck } from './check-metrics.ts';
 import type { StepMetrics } from './step-metrics.ts';

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { broadcastObject } from '@shardwise/collectives';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';

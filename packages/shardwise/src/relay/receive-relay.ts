@@ -1,4 +1,4 @@
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 import type { RankMessage } from '../run-state/message.ts';
 import { batchKey, decodeBatch } from './relay-batch.ts';
 

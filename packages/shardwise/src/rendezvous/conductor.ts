@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 import type { Pulse } from './pulse.ts';
 import { mayStartAgain, type FindResume } from './rendezvous.ts';
 import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';

@@ -1,5 +1,5 @@
 import { connectStore, startStoreServer, type StoreServer } from '@shardwise/collectives/node';
-import { ConfigError, ShardwiseError, type Store } from '@shardwise/core';
+import { ConfigError, ShardwiseError, type Store } from '@shardwise/core/extend';
 import { addressTowards } from './node-address.ts';
 
 export interface OpenStoreOptions {

@@ -1,4 +1,4 @@
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 
 const keyOf = (id: string): string => `pulse/${id}`;
 

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { secretVariable } from '../launcher/environment.ts';
 
 const MIN_CHARACTERS = 16;

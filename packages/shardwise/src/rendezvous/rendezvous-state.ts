@@ -1,4 +1,4 @@
-import { CollectiveError } from '@shardwise/core';
+import { CollectiveError } from '@shardwise/core/extend';
 import { z } from 'zod';
 import type { RoundEnd } from './round.ts';
 

@@ -1,4 +1,4 @@
-import type { Store } from '@shardwise/core';
+import type { Store } from '@shardwise/core/extend';
 import { decodeState, encodeJson, type RendezvousState } from './rendezvous-state.ts';
 
 const KEY = 'rendezvous/state';

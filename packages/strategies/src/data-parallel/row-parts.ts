@@ -1,4 +1,4 @@
-import { formatShape, LayoutError, type Shape } from '@shardwise/core';
+import { formatShape, LayoutError, type Shape } from '@shardwise/core/extend';
 
 /** Rows of dim 0 that a rank gets: as many as the others, or one more for the first ranks. */
 export interface RowPart {

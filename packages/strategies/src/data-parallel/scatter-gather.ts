@@ -1,4 +1,4 @@
-import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core';
+import { type AxisParams, concat, sendRecv, type Tensor } from '@shardwise/core/extend';
 import { runForOthers } from '../run-for-others.ts';
 import type { RowPart } from './row-parts.ts';
 

@@ -1,16 +1,22 @@
+import { allReduce } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
 /**
  * The mean over the ranks, as one message: what is done without a hook. `predivideFactor` divides
  * before the sum and `ranks / predivideFactor` after it, so that sums of many ranks stay in range
- * (DeepSpeed's gradient_predivide_factor).
+ * (DeepSpeed's gradient_predivide_factor). `replicas` is a second axis to average over.
  */
-export function allReduceHook(predivideFactor = 1): CommHook {
+export function allReduceHook(predivideFactor = 1, replicas?: string): CommHook {
   return (bucket) => {
-    if (predivideFactor === 1) return reduceBucket(bucket, bucket.gradients, 'avg');
-    const divided = bucket.gradients.map((gradient) => gradient.div(predivideFactor));
-    const sums = reduceBucket(bucket, divided, 'sum');
-    return sums.map((sum) => sum.mul(predivideFactor / bucket.ranks));
+    if (predivideFactor !== 1) {
+      const divided = bucket.gradients.map((gradient) => gradient.div(predivideFactor));
+      const sums = reduceBucket(bucket, divided, 'sum');
+      return sums.map((sum) => sum.mul(predivideFactor / bucket.ranks));
+    }
+    const { index, pass } = bucket;
+    const means = reduceBucket(bucket, bucket.gradients, 'avg');
+    if (replicas === undefined) return means;
+    return means.map((mean) => allReduce(mean, replicas, { reduce: 'avg', bucket: index, pass }));
   };
 }

@@ -1,4 +1,4 @@
-import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core';
+import { broadcast, CollectiveMismatchError, fromData, type Tensor } from '@shardwise/core/extend';
 import { bytesNow } from '../bytes-now.ts';
 
 /**

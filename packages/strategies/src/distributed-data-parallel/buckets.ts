@@ -1,4 +1,4 @@
-import { dtypes, elementCount, type DType, type Shape } from '@shardwise/core';
+import { type DType, dtypes, elementCount, type Shape } from '@shardwise/core/extend';
 
 export interface BucketItem {
   readonly shape: Shape;

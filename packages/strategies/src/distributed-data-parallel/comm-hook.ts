@@ -1,11 +1,22 @@
-import { formatShape, sameShape, ShapeError, DTypeError, type Tensor } from '@shardwise/core';
+import {
+  type DType,
+  DTypeError,
+  formatShape,
+  sameShape,
+  ShapeError,
+  type Tensor,
+} from '@shardwise/core/extend';
 import type { GradBucket } from './grad-bucket.ts';
 
 /**
  * Gives a bucket's gradients as all ranks shall have them, as expressions: one for each parameter,
  * of its shape and dtype. All ranks must build the same collectives.
  */
-export type CommHook = (bucket: GradBucket) => readonly Tensor[];
+export interface CommHook {
+  (bucket: GradBucket): readonly Tensor[];
+  /** Where it all-reduces each bucket as one message of this dtype; a plan then tells its bytes. */
+  readonly sentAs?: DType;
+}
 
 /** Throws ShapeError or DTypeError where a hook's gradients are not those of the bucket's parameters. */
 export function runHook(hook: CommHook, bucket: GradBucket): readonly Tensor[] {

@@ -1,5 +1,6 @@
-import type { DType } from '@shardwise/core';
+import type { DType, Tensor } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
+import type { GradBucket } from './grad-bucket.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
 /** Gradients travel as f16: half the bytes (PyTorch's fp16_compress_hook). */
@@ -10,9 +11,10 @@ export const bf16CompressHook: CommHook = compressHook('bf16');
 
 /** Divides before it rounds, so that a sum of f16 stays in range. */
 function compressHook(dtype: DType): CommHook {
-  return (bucket) => {
+  const hook = (bucket: GradBucket): readonly Tensor[] => {
     const narrow = bucket.gradients.map((gradient) => gradient.div(bucket.ranks).to(dtype));
     const sums = reduceBucket(bucket, narrow, 'sum');
     return sums.map((sum, index) => sum.to(bucket.gradients[index]?.dtype ?? 'f32'));
   };
+  return Object.assign(hook, { sentAs: dtype });
 }

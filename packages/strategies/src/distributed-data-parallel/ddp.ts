@@ -1,94 +1,149 @@
 import {
   checkOptions,
-  type DType,
-  dtypes,
-  elementCount,
-  type Layout,
-  LayoutError,
-  type Plan,
-} from '@shardwise/core';
+  ConfigError,
+  option,
+  type OptionRules,
+  type ParameterSpec,
+  replicated,
+  type Strategy,
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
-import { gradientDtypeOf } from '../mixed-precision/mixed-precision.ts';
+import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { requireAxis } from '../plan/axis-of-plan.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
+import { distribute } from '../plan/steps/distribute.ts';
+import { reduce, type Reduce } from '../plan/steps/reduce.ts';
+import { shareBuffers } from '../plan/steps/share-buffers.ts';
+import { allReduceHook } from './all-reduce-hook.ts';
 import { assignBuckets, bucketBytes, firstBucketBytes } from './buckets.ts';
-import {
-  ddpOptionRules,
-  DistributedDataParallel,
-  type DistributedDataParallelOptions,
-  type DistributedDataParallelStrategy,
-} from './distributed-data-parallel.ts';
+import type { CommHook } from './comm-hook.ts';
 
-function replicated(shape: readonly number[]): Layout {
-  return { dims: shape.map(() => []), partial: [] };
+export interface DistributedDataParallelOptions {
+  /** The mesh axis over which the batch is split. Default: `dp`. */
+  readonly axis?: string;
+  /** Default: 25 MiB. The first bucket to leave holds at most 1 MiB, so that communication starts early. */
+  readonly bucketBytes?: number;
+  /**
+   * Rank 0's buffers (batch-norm statistics) go to all ranks before each forward pass that trains, and
+   * before the first one of an evaluation. Default: true.
+   */
+  readonly broadcastBuffers?: boolean;
+  /**
+   * Parameters that no loss of a step uses count as zero. Default: false, and an update of a parameter
+   * without gradient is an error that names it.
+   */
+  readonly findUnusedParameters?: boolean;
+  /**
+   * Every step uses the parameters that the first one used; others count as zero. The update of a step
+   * that differs is an error that names what differs. Default: false.
+   */
+  readonly staticGraph?: boolean;
+  /** Gradients always are views of the message that they were averaged in; false is refused. */
+  readonly gradientAsBucketView?: boolean;
+  /** How a bucket is averaged. Default: an all-reduce of the gradients as they are. */
+  readonly commHook?: CommHook;
+  /** What is stored and reduced in fewer bits; each rank updates all parameters in f32. Default: everything is f32. */
+  readonly mixedPrecision?: MixedPrecision;
+  /** Gradients are divided by this before the sum over the ranks, and by ranks / this after it. Default: 1. */
+  readonly gradientPredivideFactor?: number;
 }
 
-/** Data parallelism with replicated states (PyTorch's DistributedDataParallel) as a strategy. Throws ConfigError for options out of range. */
-export function ddp(options: DistributedDataParallelOptions = {}): DistributedDataParallelStrategy {
-  checkOptions('ddp', options, ddpOptionRules);
-  const { mixedPrecision } = options;
-  checkMixedPrecision(mixedPrecision);
-  const axis = options.axis ?? 'dp';
-  const limit = options.bucketBytes ?? bucketBytes;
+const optionRules: OptionRules<DistributedDataParallelOptions> = {
+  axis: option.axisName,
+  bucketBytes: option.positive,
+  broadcastBuffers: option.flag,
+  findUnusedParameters: option.flag,
+  staticGraph: option.flag,
+  gradientAsBucketView: option.flag,
+  commHook: option.callback(),
+  gradientPredivideFactor: option.number,
+  mixedPrecision: option.object(),
+};
+
+/**
+ * Every rank holds the whole model and a part of the batch; gradients are averaged in buckets while backward
+ * goes on. As torch.nn.parallel.DistributedDataParallel. Throws ConfigError for options out of range.
+ */
+export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
+  checkOptions('ddp', options, optionRules);
+  checkMixedPrecision(options.mixedPrecision);
+  const { axis = 'dp', broadcastBuffers = true, bucketBytes: limit = bucketBytes } = options;
+  const { staticGraph = false, findUnusedParameters = false } = options;
+  const hook = hookOf(options);
+  const lowPrecision = lowPrecisionOf(options.mixedPrecision);
+  const limitsBytes = [Math.min(firstBucketBytes, limit), limit];
+  const common: Omit<Reduce, 'parameters'> = {
+    axis,
+    limitsBytes,
+    unused: staticGraph ? 'static' : findUnusedParameters ? 'any' : 'all',
+    ...(hook === undefined ? {} : { hook }),
+  };
   return {
     name: 'ddp',
-    plan(parameters, axes): Plan {
-      const size = axes.find(({ name }) => name === axis)?.size;
-      if (size === undefined) {
-        throw new LayoutError(
-          {
-            asked: `ddp over the mesh axis '${axis}'`,
-            found: `the axes ${axes.map(({ name }) => name).join(', ') || '(none)'}`,
-            todo: 'Name an axis of the mesh',
-          },
-          { axis, axes },
-        );
-      }
-      const bytesOf = (names: readonly string[], sent?: DType): number =>
-        parameters
-          .filter((p) => names.includes(p.name))
-          .reduce((sum, p) => sum + elementCount(p.shape) * dtypes[sent ?? p.dtype].bytes, 0);
-      const gradientDtype = gradientDtypeOf(mixedPrecision);
+    plan({ parameters }, axes): ModelPlan {
+      requireAxis('ddp', axes, axis);
       const trained = parameters
-        .filter((p) => p.requiresGrad)
-        .map((p) => ({ ...p, dtype: gradientDtype ?? p.dtype }))
+        .filter(({ requiresGrad }) => requiresGrad)
+        .map((each) => ({ ...each, dtype: lowPrecision?.gradientDtype ?? each.dtype }))
         .toReversed();
-      const buckets = assignBuckets(trained, [Math.min(firstBucketBytes, limit), limit]).map(
-        ({ indices }) => indices.flatMap((index) => trained[index]?.name ?? []),
+      const buckets = assignBuckets(trained, limitsBytes).map(({ indices }) =>
+        indices.flatMap((index) => trained[index]?.name ?? []),
       );
-      const all = parameters.map((p) => p.name);
       return {
         strategy: 'ddp',
         axes,
         batch: { dims: [[axis]], partial: [] },
-        parameters: parameters.map((p) => ({
-          ...p,
-          parameter: replicated(p.shape),
-          gradient: replicated(p.shape),
-          optimizer: replicated(p.shape),
-        })),
-        collectives:
-          size === 1
-            ? []
-            : [
-                {
-                  operation: 'broadcast',
-                  axis,
-                  when: 'start',
-                  parameters: all,
-                  bytes: bytesOf(all),
-                },
-                ...buckets.map((names) => ({
-                  operation: 'allReduce',
-                  axis,
-                  when: 'backward' as const,
-                  parameters: names,
-                  bytes: bytesOf(names, gradientDtype),
-                })),
-              ],
-        ...(mixedPrecision === undefined || gradientDtype === undefined
-          ? {}
-          : { lowPrecision: { parameterDtype: mixedPrecision.parameterDtype, gradientDtype } }),
+        parameters: parameters.map((each) => ({ ...each, ...wholeStates(each) })),
+        steps: [
+          new Step(distribute, { axis }),
+          ...buckets.map((names) => new Step(reduce, { ...common, parameters: names })),
+          ...(broadcastBuffers ? [new Step(shareBuffers, { axes: [axis] })] : []),
+        ],
+        ...(lowPrecision === undefined ? {} : { lowPrecision }),
       };
     },
-    apply: (_, model) => DistributedDataParallel.create(model, options),
   };
+}
+
+function wholeStates({
+  shape,
+}: ParameterSpec): Pick<ModelPlan['parameters'][number], 'parameter' | 'gradient' | 'optimizer'> {
+  const whole = replicated(shape);
+  return { parameter: whole, gradient: whole, optimizer: whole };
+}
+
+/** Undefined for the one that is taken by default. */
+function hookOf(options: DistributedDataParallelOptions): CommHook | undefined {
+  const { commHook, gradientPredivideFactor: factor = 1, gradientAsBucketView = true } = options;
+  if (!gradientAsBucketView) {
+    throw new ConfigError({
+      asked: 'gradientAsBucketView: false',
+      found:
+        'gradients that are computed and averaged in the memory of their message, without copies',
+      todo: 'Leave the option out',
+    });
+  }
+  if (!(factor > 0 && factor < Number.POSITIVE_INFINITY)) {
+    throw new ConfigError(
+      {
+        asked: `gradientPredivideFactor: ${factor}`,
+        found: 'a factor that is not positive and finite',
+        todo: 'Use a number between 1 and the number of ranks',
+      },
+      { factor },
+    );
+  }
+  if (commHook !== undefined && factor !== 1) {
+    throw new ConfigError(
+      {
+        asked: `gradientPredivideFactor: ${factor} with a commHook`,
+        found: 'a hook that averages in its own way',
+        todo: 'Divide in the hook, or leave one of the two out',
+      },
+      { factor },
+    );
+  }
+  if (commHook !== undefined) return commHook;
+  return factor === 1 ? undefined : allReduceHook(factor);
 }

@@ -1,4 +1,4 @@
-import { axisOf, concat, currentSession, type Tensor } from '@shardwise/core';
+import { axisOf, concat, currentSession, type Tensor } from '@shardwise/core/extend';
 
 export interface GradBucketOptions {
   readonly index: number;

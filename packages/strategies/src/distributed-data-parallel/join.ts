@@ -10,7 +10,7 @@ import {
   type OptionRules,
   type Tensor,
   zeros,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { bytesNow } from '../bytes-now.ts';
 
 export interface JoinOptions {

@@ -1,4 +1,4 @@
-import { concat, type Tensor } from '@shardwise/core';
+import { concat, type Tensor } from '@shardwise/core/extend';
 
 /**
  * The modified Gram-Schmidt process on the columns, as an expression. `epsilon` is added to each

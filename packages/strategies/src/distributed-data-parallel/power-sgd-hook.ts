@@ -1,4 +1,4 @@
-import type { Tensor } from '@shardwise/core';
+import type { Tensor } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
 import type { GradBucket } from './grad-bucket.ts';
 import { orthogonalize } from './orthogonalize.ts';

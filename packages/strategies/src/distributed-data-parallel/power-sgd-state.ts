@@ -16,7 +16,7 @@ import {
   type Shape,
   type Tensor,
   withDefaults,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /** PyTorch's PowerSGDState, with its defaults. */
 export interface PowerSgdOptions {

@@ -1,4 +1,4 @@
-import { allReduce, type Tensor } from '@shardwise/core';
+import { allReduce, type Tensor } from '@shardwise/core/extend';
 import type { GradBucket } from './grad-bucket.ts';
 
 /**

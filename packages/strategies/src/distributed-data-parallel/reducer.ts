@@ -5,27 +5,29 @@ import {
   type Gradient,
   noGrad,
   queueAfterBackward,
-  TensorStateError,
   Tensor,
+  TensorStateError,
   type Update,
   zeros,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
 import { TrainedParameters } from '../trained-parameters.ts';
 import { ArrivalOrder } from './arrival-order.ts';
 import { assignBuckets, type BucketItem } from './buckets.ts';
 import { type CommHook, runHook } from './comm-hook.ts';
 import { GradBucket } from './grad-bucket.ts';
-import { UsedParameters } from './used-parameters.ts';
+import { type UnusedPolicy, UsedParameters } from './used-parameters.ts';
 
 export interface ReducerOptions {
   readonly axis: string;
-  /** Limits of the first and of the later buckets. */
-  readonly bucketLimitsBytes: readonly number[];
-  /** Parameters that a step does not use count as zero instead of being an error. */
-  readonly findUnusedParameters: boolean;
-  /** All steps use the parameters that the first one used; the others count as zero. */
-  readonly staticGraph: boolean;
+  /** Parameters that leave together, by name, in the order in which they leave. */
+  readonly buckets: readonly (readonly string[])[];
+  /**
+   * Limits of the first and of the later buckets: where these make the buckets, they make them anew when the
+   * order is known in which gradients arrive, and when other parameters train. Null: they stay as they are.
+   */
+  readonly limitsBytes: readonly number[] | null;
+  readonly unused: UnusedPolicy;
   /** How a bucket is averaged. */
   readonly hook: CommHook;
   /** Of gradients; undefined: as their parameters. */
@@ -70,6 +72,10 @@ export class Reducer {
   /** In which buckets are filled. */
   #order: readonly number[];
   #buckets: readonly (readonly number[])[];
+  readonly #indices: ReadonlyMap<string, number>;
+  readonly #planned: readonly (readonly number[])[];
+  /** Null where buckets stay as they were planned. */
+  readonly #limitsBytes: readonly number[] | null;
   #pass: Pass | null = null;
   readonly #passes = new PassCount();
   /** The next pass that other ranks have been told of; null where they need not be. */
@@ -80,7 +86,7 @@ export class Reducer {
     parameters: readonly (readonly [name: string, parameter: Tensor])[],
     options: ReducerOptions,
   ) {
-    const { axis, findUnusedParameters, staticGraph } = options;
+    const { axis, unused } = options;
     this.#options = options;
     const named = parameters.toReversed();
     this.#leaves = named.map(([name, parameter], index) => ({
@@ -100,13 +106,22 @@ export class Reducer {
         isTrained: () => parameter.requiresGrad,
         gradient,
       })),
-      staticGraph ? 'static' : findUnusedParameters ? 'any' : 'all',
+      unused,
     );
     this.#order = named.map((_, index) => index);
+    this.#indices = new Map(named.map(([name], index) => [name, index]));
+    this.#planned = options.buckets.map((names) =>
+      names.flatMap((name) => this.#indices.get(name) ?? []),
+    );
+    const filled = options.limitsBytes === null ? null : this.#fillByLimits(options.limitsBytes);
+    const isEdited = JSON.stringify(filled) !== JSON.stringify(this.#planned);
+    this.#limitsBytes = isEdited ? null : options.limitsBytes;
     this.#buckets = this.#fillBuckets();
     // Which gradients arrive may change from pass to pass where some are unused.
     const rebuilds =
-      axisOf(currentSession().mesh, axis).size > 1 && (staticGraph || !findUnusedParameters);
+      this.#limitsBytes !== null &&
+      axisOf(currentSession().mesh, axis).size > 1 &&
+      unused !== 'any';
     this.#arrivals = rebuilds ? new ArrivalOrder(named.length, axis) : null;
   }
 
@@ -145,9 +160,19 @@ export class Reducer {
   }
 
   #fillBuckets(): readonly (readonly number[])[] {
+    if (this.#limitsBytes !== null) return this.#fillByLimits(this.#limitsBytes);
+    const isTrained = (index: number): boolean => this.#trained.flags[index] === true;
+    const named = new Set(this.#planned.flat());
+    const others = this.#order.filter((index) => !named.has(index));
+    return [...this.#planned, others]
+      .map((indices) => indices.filter(isTrained))
+      .filter((indices) => indices.length > 0);
+  }
+
+  #fillByLimits(limitsBytes: readonly number[]): readonly (readonly number[])[] {
     const order = this.#order.filter((index) => this.#trained.flags[index]);
     const items = order.map((index) => this.#typeOf(index));
-    return assignBuckets(items, this.#options.bucketLimitsBytes).map(({ indices }) =>
+    return assignBuckets(items, limitsBytes).map(({ indices }) =>
       indices.flatMap((position) => order[position] ?? []),
     );
   }

@@ -1,4 +1,7 @@
-import { type Gradient, TensorStateError, type Update } from '@shardwise/core';
+import { type Gradient, TensorStateError, type Update } from '@shardwise/core/extend';
+
+/** What a step may leave unused: nothing; anything; what the first step left unused. */
+export type UnusedPolicy = 'all' | 'any' | 'static';
 
 /** A parameter, and what says whether it trains and has a gradient. */
 export interface UsedParameter {
@@ -15,7 +18,7 @@ export interface UsedParameter {
  */
 export class UsedParameters {
   readonly #parameters: readonly UsedParameter[];
-  readonly #policy: 'all' | 'any' | 'static';
+  readonly #policy: UnusedPolicy;
   /** Since their gradients were cleared: those of which this rank had a gradient, and those that it sent zeros for. */
   readonly #arrived = new Set<number>();
   readonly #sentAsZeros = new Set<number>();
@@ -23,7 +26,7 @@ export class UsedParameters {
   readonly #expected = new Map<number, boolean>();
   #isOfOthers = false;
 
-  constructor(parameters: readonly UsedParameter[], policy: 'all' | 'any' | 'static') {
+  constructor(parameters: readonly UsedParameter[], policy: UnusedPolicy) {
     this.#parameters = parameters;
     this.#policy = policy;
   }

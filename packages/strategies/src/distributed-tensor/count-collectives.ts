@@ -1,4 +1,4 @@
-import { subscribe } from '@shardwise/core';
+import { subscribe } from '@shardwise/core/extend';
 
 /** How often this rank ran each kind of collective: `{ allReduce: 2 }`. */
 export type CollectiveCounts = Readonly<Record<string, number>>;

@@ -1,6 +1,6 @@
-import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core';
+import { currentSession, type Layout, type Shape, type Tensor } from '@shardwise/core/extend';
 import { DistributedTensor } from './distributed-tensor.ts';
-import { axisSize } from './shard-range.ts';
+import { axisSize } from '../layout/axis-size.ts';
 
 /**
  * Each rank keeps its part of a tensor that all ranks have alike; nothing travels, but the gradient

@@ -2,23 +2,23 @@ import {
   checkOptions,
   currentSession,
   type DType,
+  formatLayout,
   formatShape,
   type Layout,
   LayoutError,
+  localShape,
   option,
   type OptionRules,
   printing,
   type Shape,
   type Tensor,
-} from '@shardwise/core';
-import { formatLayout } from '../explain.ts';
-import { applyRedistribution } from './apply-redistribution.ts';
-import { checkLayout } from './check-layout.ts';
+} from '@shardwise/core/extend';
+import { redistribute } from '../layout/redistribute.ts';
+import { checkLayout } from '../layout/check-layout.ts';
 import type { BinaryOp, OpCall } from './op-call.ts';
-import { planRedistribution } from './plan-redistribution.ts';
-import type { RedistributionPlan } from './redistribution.ts';
+import { planRedistribution } from '../layout/plan-redistribution.ts';
+import type { RedistributionPlan } from '../layout/redistribution.ts';
 import { runOp, type Placed } from './run-op.ts';
-import { localShape } from './shard-range.ts';
 
 /** A distributed tensor, or a number. */
 export type DistributedOperand = DistributedTensor | number;
@@ -74,7 +74,7 @@ export class DistributedTensor {
   constructor({ shape, layout, local }: Placed) {
     const { mesh } = currentSession();
     checkLayout(layout, shape, mesh.axes);
-    const expected = localShape(shape, layout, mesh.axes, (axis) => mesh.coordinate(axis));
+    const expected = localShape(shape, layout, (axis) => mesh.group(axis));
     if (formatShape(expected) !== formatShape(local.shape)) {
       throw new LayoutError(
         {
@@ -109,7 +109,7 @@ export class DistributedTensor {
   /** The same values in another layout, by the cheapest collectives. */
   redistribute(layout: Layout): DistributedTensor {
     const plan = this.planTo(layout);
-    const local = applyRedistribution(this.#local, plan, currentSession().mesh);
+    const local = redistribute(this.#local, plan, currentSession().mesh);
     return new DistributedTensor({ shape: this.shape, layout, local });
   }
   /** The whole tensor, on every rank. */

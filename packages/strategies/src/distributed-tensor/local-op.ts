@@ -1,6 +1,5 @@
-import { functional, indicesInRange, type Tensor } from '@shardwise/core';
+import { type DimRange, functional, indicesInRange, type Tensor } from '@shardwise/core/extend';
 import type { OpCall, UnaryOp } from './op-call.ts';
-import type { ElementRange } from './shard-range.ts';
 
 const unary: { readonly [K in UnaryOp]: (x: Tensor) => Tensor } = {
   neg: (x) => x.neg(),
@@ -17,7 +16,7 @@ const unary: { readonly [K in UnaryOp]: (x: Tensor) => Tensor } = {
 };
 
 /** Of a first dim of `size`, the rows that are here. */
-export interface OwnRows extends ElementRange {
+export interface OwnRows extends DimRange {
   readonly size: number;
 }
 

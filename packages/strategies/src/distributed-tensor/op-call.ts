@@ -1,4 +1,4 @@
-import type { DType } from '@shardwise/core';
+import type { DType } from '@shardwise/core/extend';
 
 /** Elementwise, of one tensor. */
 export type UnaryOp =

@@ -1,4 +1,4 @@
-import { formatShape, ShapeError, type Shape } from '@shardwise/core';
+import { formatShape, type Shape, ShapeError } from '@shardwise/core/extend';
 import type { BinaryOp, OpCall } from './op-call.ts';
 
 /** Names a dim in all inputs that have it; null: a dim of size 1 that broadcasts. */

@@ -1,19 +1,20 @@
 import {
-  elementCount,
-  formatShape,
-  LayoutError,
   type DType,
+  elementCount,
+  formatLayout,
+  formatShape,
   type Layout,
+  LayoutError,
+  localShape,
   type MeshAxis,
   type Shape,
-} from '@shardwise/core';
-import { formatLayout } from '../explain.ts';
-import { checkLayout } from './check-layout.ts';
+} from '@shardwise/core/extend';
+import { checkLayout } from '../layout/check-layout.ts';
 import type { OpCall } from './op-call.ts';
 import { signatureOf, type DimLabel, type OpSignature } from './op-signature.ts';
-import { planRedistribution } from './plan-redistribution.ts';
-import type { RedistributionPlan } from './redistribution.ts';
-import { firstPlace, localShape } from './shard-range.ts';
+import { planRedistribution } from '../layout/plan-redistribution.ts';
+import type { RedistributionPlan } from '../layout/redistribution.ts';
+import { firstPlace } from '../layout/axis-size.ts';
 
 /** A distributed tensor without its values. */
 export interface PlacedShape {
@@ -110,7 +111,7 @@ function shardsByLabel(
   const shards = new Map<string, readonly string[]>();
   const used = new Set<string>();
   const localSize = ({ shape, layout }: PlacedShape): number =>
-    elementCount(localShape(shape, layout, axes, firstPlace));
+    elementCount(localShape(shape, layout, firstPlace(axes)));
   const byLocalSize = inputs
     .map((input, index) => ({ input, index }))
     .sort((a, b) => localSize(b.input) - localSize(a.input) || a.index - b.index);

@@ -1,9 +1,9 @@
-import { reinterpret, type Mesh, type Tensor } from '@shardwise/core';
-import { applyRedistribution } from './apply-redistribution.ts';
+import { dimRanges, type Mesh, reinterpret, type Tensor } from '@shardwise/core/extend';
+import { redistribute } from '../layout/redistribute.ts';
 import { localOp } from './local-op.ts';
 import type { OpCall } from './op-call.ts';
 import { propagateLayouts, type PlacedShape } from './propagate-layouts.ts';
-import { axisSize, shardRange } from './shard-range.ts';
+import { axisSize } from '../layout/axis-size.ts';
 
 /** This rank's part of a tensor, and how all parts lie. */
 export interface Placed extends PlacedShape {
@@ -19,7 +19,7 @@ export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Plac
   const parts = inputs.map(({ local }, index) => {
     const plan = plans[index];
     if (plan === undefined) throw new RangeError(`no plan for input ${index}`);
-    const moved = applyRedistribution(local, plan, mesh);
+    const moved = redistribute(local, plan, mesh);
     const own = new Set([...plan.to.dims.flat(), ...plan.to.partial]);
     return axes
       .filter((axis) => !own.has(axis) && axisSize(mesh.axes, axis) > 1)
@@ -27,6 +27,11 @@ export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Plac
   });
   const last = plans.at(-1);
   const size = last?.shape[0] ?? 0;
-  const rows = shardRange(size, last?.to.dims[0] ?? [], mesh.axes, (axis) => mesh.coordinate(axis));
+  const [rows = { start: 0, stop: 0 }] = dimRanges(
+    size,
+    last?.to.dims[0] ?? [],
+    undefined,
+    (axis) => mesh.group(axis),
+  );
   return { ...output, local: localOp(call, parts, { ...rows, size }) };
 }

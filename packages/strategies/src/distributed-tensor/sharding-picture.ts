@@ -1,9 +1,9 @@
-import type { ElementRange } from './shard-range.ts';
+import type { DimRange } from '@shardwise/core/extend';
 
 /** A part of a tensor, and the ranks of the mesh that hold it. */
-export interface Block {
-  readonly rows: ElementRange;
-  readonly columns: ElementRange;
+export interface PicturedPart {
+  readonly rows: DimRange;
+  readonly columns: DimRange;
   readonly ranks: readonly number[];
 }
 
@@ -11,7 +11,7 @@ export interface Block {
 export interface ShardingPicture {
   readonly title: string;
   /** Row by row. */
-  readonly blocks: readonly Block[];
+  readonly blocks: readonly PicturedPart[];
   /** Ranks without elements, as short dims leave them. */
   readonly idle: readonly number[];
   /** Empty where there is none. */
@@ -23,14 +23,14 @@ export interface ShardingPicture {
 }
 
 /** The different ranges of blocks, in order. */
-export function rangesOf(ranges: readonly ElementRange[]): readonly ElementRange[] {
+export function rangesOf(ranges: readonly DimRange[]): readonly DimRange[] {
   return [...new Map(ranges.map((range) => [range.start, range])).values()].sort(
     (a, b) => a.start - b.start,
   );
 }
 
 /** The first and last element: `0-3`, or `4` where they are one. */
-export function formatRange({ start, stop }: ElementRange): string {
+export function formatRange({ start, stop }: DimRange): string {
   return stop - start === 1 ? String(start) : `${start}-${stop - 1}`;
 }
 

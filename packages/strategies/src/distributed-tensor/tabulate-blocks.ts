@@ -2,7 +2,7 @@ import {
   formatRange,
   formatRanks,
   rangesOf,
-  type Block,
+  type PicturedPart,
   type ShardingPicture,
 } from './sharding-picture.ts';
 
@@ -37,7 +37,7 @@ export function tabulateBlocks({
   ].join('\n');
 }
 
-function cellOf(blocks: readonly Block[], row: number, column: number): string {
+function cellOf(blocks: readonly PicturedPart[], row: number, column: number): string {
   const block = blocks.find(({ rows, columns }) => rows.start === row && columns.start === column);
   return block === undefined ? '' : formatRanks(block.ranks);
 }

@@ -1,5 +1,8 @@
 import {
   checkOptions,
+  type DimRange,
+  dimRanges,
+  formatLayout,
   formatShape,
   type Layout,
   LayoutError,
@@ -7,12 +10,11 @@ import {
   option,
   type OptionRules,
   type Shape,
-} from '@shardwise/core';
-import { formatLayout } from '../explain.ts';
-import { checkLayout } from './check-layout.ts';
+} from '@shardwise/core/extend';
+import { checkLayout } from '../layout/check-layout.ts';
+import { axisSize } from '../layout/axis-size.ts';
 import { drawBlocks } from './draw-blocks.ts';
-import { shardRange, type ElementRange } from './shard-range.ts';
-import type { Block, ShardingPicture } from './sharding-picture.ts';
+import type { PicturedPart, ShardingPicture } from './sharding-picture.ts';
 import { tabulateBlocks } from './tabulate-blocks.ts';
 
 export interface VisualizeOptions {
@@ -37,31 +39,30 @@ export function visualizeSharding(
 ): string {
   checkOptions('visualizeSharding', options, visualizeShardingRules);
   checkLayout(layout, shape, axes);
+  refuseFlat(layout, shape);
   const [rowDim, columnDim] = shownDims(layout, shape);
   const rowCount = rowDim === undefined ? 1 : (shape[rowDim] ?? 1);
   const columnCount = columnDim === undefined ? 1 : (shape[columnDim] ?? 1);
-  const rangeOf = (dim: number | undefined, rank: number): ElementRange => {
-    if (dim === undefined) return { start: 0, stop: 1 };
+  const rangesOf = (dim: number | undefined, rank: number): readonly DimRange[] => {
+    if (dim === undefined) return [{ start: 0, stop: 1 }];
     const place = coordinates(rank, axes);
-    return shardRange(
-      shape[dim] ?? 1,
-      layout.dims[dim] ?? [],
-      axes,
-      (axis) => place.get(axis) ?? 0,
-    );
+    return dimRanges(shape[dim] ?? 1, layout.dims[dim] ?? [], layout.sections, (axis) => ({
+      size: axisSize(axes, axis),
+      rank: place.get(axis) ?? 0,
+    }));
   };
-  const blocks = new Map<string, Block>();
+  const blocks = new Map<string, PicturedPart>();
   const idle: number[] = [];
   const worldSize = axes.reduce((product, { size }) => product * size, 1);
   for (let rank = 0; rank < worldSize; rank++) {
-    const rows = rangeOf(rowDim, rank);
-    const columns = rangeOf(columnDim, rank);
-    if (rows.start === rows.stop || columns.start === columns.stop) {
-      idle.push(rank);
-      continue;
+    const parts = rangesOf(rowDim, rank).flatMap((rows) =>
+      rangesOf(columnDim, rank).map((columns) => ({ rows, columns })),
+    );
+    if (parts.every(isEmpty)) idle.push(rank);
+    for (const part of parts.filter((each) => !isEmpty(each))) {
+      const key = `${part.rows.start} ${part.columns.start}`;
+      blocks.set(key, { ...part, ranks: [...(blocks.get(key)?.ranks ?? []), rank] });
     }
-    const key = `${rows.start} ${columns.start}`;
-    blocks.set(key, { rows, columns, ranks: [...(blocks.get(key)?.ranks ?? []), rank] });
   }
   const mesh = axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
   const picture: ShardingPicture = {
@@ -76,6 +77,22 @@ export function visualizeSharding(
     columnCount,
   };
   return options.format === 'svg' ? drawBlocks(picture) : tabulateBlocks(picture);
+}
+
+function isEmpty({ rows, columns }: Pick<PicturedPart, 'rows' | 'columns'>): boolean {
+  return rows.start === rows.stop || columns.start === columns.stop;
+}
+
+function refuseFlat(layout: Layout, shape: Shape): void {
+  if ((layout.flat ?? []).length === 0) return;
+  throw new LayoutError(
+    {
+      asked: `a picture of ${formatShape(shape)} ${formatLayout(layout)}`,
+      found: `elements shared out row by row over ${layout.flat?.join(', ')}`,
+      todo: 'Show a layout that shards dims',
+    },
+    { layout, shape },
+  );
 }
 
 /** Row and column; a vector is a row. */

@@ -4,14 +4,11 @@ import {
   option,
   type OptionRules,
   type PageStore,
-} from '@shardwise/core';
+  type Strategy,
+} from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import {
-  shardModel,
-  type ShardedModelStrategy,
-  type ShardingOptions,
-} from '../sharding/sharded-model.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
@@ -61,29 +58,29 @@ const optionRules: OptionRules<FullyShardedDataParallelOptions> = {
  * parameters are whole while it runs. As PyTorch's fully_shard (FSDP2). Throws ConfigError for options
  * out of range, LayoutError for replicas over the axis of the parts.
  */
-export function fsdp(options: FullyShardedDataParallelOptions = {}): ShardedModelStrategy {
+export function fsdp(options: FullyShardedDataParallelOptions = {}): Strategy {
   checkOptions('fsdp', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
   const { unitOf = outermostListMember, reshardAfterForward, replicas, pages } = options;
-  const { axis = 'dp' } = options;
+  const { axis = 'dp', prefetch = 1, mixedPrecision, broadcastBuffers = true } = options;
   if (axis === replicas) throw sameAxes(axis);
-  const sharding: ShardingOptions = {
-    axis,
-    ...(replicas === undefined ? {} : { replicas }),
-    sharded: 'parameters',
-    rule: 'rows',
-    unitOf,
-    reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
-    gradientGroupOf: unitOf,
-    prefetch: options.prefetch ?? 1,
-    ...(pages === undefined ? {} : { pages }),
-    mixedPrecision: options.mixedPrecision,
-    broadcastBuffers: options.broadcastBuffers ?? true,
-  };
   return {
     name: 'fsdp',
-    plan: (parameters, axes) => shardingPlan('fsdp', parameters, axes, sharding),
-    apply: (_, model) => shardModel(model, sharding),
+    plan: (model, axes) =>
+      shardingPlan(model, axes, {
+        strategy: 'fsdp',
+        axis,
+        replicas,
+        sharded: 'parameters',
+        rule: 'rows',
+        unitOf,
+        reshardAfterForward: (unit) => reshardAfterForward ?? unit !== '',
+        gradientGroupOf: unitOf,
+        prefetch,
+        pages,
+        mixedPrecision,
+        broadcastBuffers,
+      }),
   };
 }
 

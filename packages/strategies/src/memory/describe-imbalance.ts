@@ -1,4 +1,4 @@
-import type { Plan } from '@shardwise/core';
+import type { Plan } from '@shardwise/core/extend';
 import { planMemory, type PlanMemoryOptions } from './plan-memory.ts';
 
 /** What one rank keeps that the others do not; nothing where all keep as much. */

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { type Cluster, clusterRules, hostBufferFactor, type StatesEstimate } from './estimate.ts';
 
 export interface Zero3EstimateOptions extends Cluster {

@@ -1,4 +1,4 @@
-import { option, type OptionRules } from '@shardwise/core';
+import { option, type OptionRules } from '@shardwise/core/extend';
 
 /** A cluster, as DeepSpeed's estimators ask for it. */
 export interface Cluster {

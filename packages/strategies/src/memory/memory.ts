@@ -9,7 +9,7 @@ import {
   type Parameter,
   type ParameterState,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
 
 /** What this rank keeps now, in bytes of its device. */

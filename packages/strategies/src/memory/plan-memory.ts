@@ -1,11 +1,12 @@
 import {
   checkOptions,
   dtypes,
+  elementCount,
   option,
   type OptionRules,
   type ParameterPlan,
   type Plan,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 
@@ -51,11 +52,19 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
     parameterBytes: bytes.parameter,
     gradientBytes: bytes.gradient,
     optimizerBytes: bytes.optimizer,
-    bufferBytes: plan.bufferBytes ?? null,
+    bufferBytes: bufferBytesOf(plan),
     activationBytes: options.activationBytes ?? null,
     statesBytes,
     formula: statesFormula(plan, (parameter) => elementBytes(parameter, plan, options)),
   };
+}
+
+function bufferBytesOf({ buffers }: Plan): number | null {
+  if (buffers === undefined) return null;
+  return buffers.reduce(
+    (sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes,
+    0,
+  );
 }
 
 function elementBytes(

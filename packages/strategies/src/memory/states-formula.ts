@@ -1,4 +1,4 @@
-import { elementCount, type ParameterPlan, type Plan } from '@shardwise/core';
+import { elementCount, type ParameterPlan, type Plan } from '@shardwise/core/extend';
 import { partsOf } from './local-bytes.ts';
 
 /** Bytes that a rank keeps of one element of a parameter, were it not shared out. */

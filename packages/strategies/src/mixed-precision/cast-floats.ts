@@ -1,4 +1,4 @@
-import { type DType, dtypes } from '@shardwise/core';
+import { type DType, dtypes } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
 
 /** Converts the floating-point tensors in arrays and plain objects; other values stay. */

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import type { MixedPrecision } from './mixed-precision.ts';
 
 const rules: OptionRules<MixedPrecision> = {

@@ -1,4 +1,4 @@
-import type { Node, Parameter, Tensor } from '@shardwise/core';
+import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { LowPrecisionPart } from './low-precision-part.ts';
 
@@ -16,11 +16,11 @@ export class LowPrecisionParameter extends StandInParameter {
   }
 
   override wholeOf(part: Tensor): Tensor {
-    return this.cutParameter?.wholeOf(part) ?? part;
+    return this.layerParameter?.wholeOf(part) ?? part;
   }
 
   override partOf(whole: Tensor): Tensor {
-    return this.cutParameter?.partOf(whole) ?? whole;
+    return this.layerParameter?.partOf(whole) ?? whole;
   }
 
   protected override elsewhere(): Node {

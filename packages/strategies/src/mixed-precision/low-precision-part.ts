@@ -3,14 +3,14 @@ import {
   type Gradient,
   type GradientReduction,
   type HostData,
+  type LowPrecision,
   type Node,
   noGrad,
   RecomputeRegion,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
-import { gradientDtypeOf, type MixedPrecision } from './mixed-precision.ts';
 
 /**
  * All of a parameter in f32, which an optimizer, clipping and checkpoints see. What forward passes read of it,
@@ -18,15 +18,15 @@ import { gradientDtypeOf, type MixedPrecision } from './mixed-precision.ts';
  */
 export class LowPrecisionPart extends StoredPart {
   readonly #low: Tensor;
-  readonly #policy: MixedPrecision;
+  readonly #policy: LowPrecision;
   #gradient: Gradient | null = null;
   /** What stands for the gradient, and is not computed until it is read. */
   #replacement: Node | null = null;
 
   /** `data` are the contents of `original`, in f32. */
-  constructor(data: HostData, original: Tensor, policy: MixedPrecision) {
-    const { shape, numel, requiresGrad, extent, shardedOver } = original;
-    super(data, shape, { requiresGrad, extent, shardedOver });
+  constructor(data: HostData, original: Tensor, policy: LowPrecision) {
+    const { shape, numel, requiresGrad, wholeShape, layout } = original;
+    super(data, shape, { requiresGrad, wholeShape, layout });
     this.#policy = policy;
     this.#low = new BufferTensor(new Uint16Array(numel), shape, { dtype: policy.parameterDtype });
     this.#storeLow(this.contents);
@@ -75,7 +75,7 @@ export class LowPrecisionPart extends StoredPart {
   }
 
   #narrow(gradient: Node): Node {
-    const dtype = gradientDtypeOf(this.#policy);
+    const { gradientDtype: dtype } = this.#policy;
     return noGrad(() => new Tensor(gradient).to(dtype)).node;
   }
 

@@ -1,17 +1,20 @@
-import { currentSession, type Module, type Node } from '@shardwise/core';
+import { currentSession, type LowPrecision, type Module, type Node } from '@shardwise/core/extend';
 import { interceptForward } from '../sharding/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 import { LowPrecisionParameter } from './low-precision-parameter.ts';
 import { LowPrecisionPart } from './low-precision-part.ts';
-import type { MixedPrecision } from './mixed-precision.ts';
 import { requireFloat32 } from './require-float32.ts';
 
 /**
- * Replaces a model's parameters by ones that its forward passes read in fewer bits. Throws ConfigError,
+ * Replaces parameters of these names by ones that its forward passes read in fewer bits. Throws ConfigError,
  * before anything changes, for parameters that are not f32, and a model without forward pass.
  */
-export async function lowerPrecision(model: Module, policy: MixedPrecision): Promise<void> {
-  const named = model.namedParameters();
+export async function lowerPrecision(
+  model: Module,
+  names: ReadonlySet<string>,
+  policy: LowPrecision,
+): Promise<void> {
+  const named = model.namedParameters().filter(([name]) => names.has(name));
   for (const [, { part }] of named) requireFloat32('mixed precision of', part);
   const { castForwardInputs = false, parameterDtype, outputDtype } = policy;
   const inputDtype = castForwardInputs ? parameterDtype : undefined;

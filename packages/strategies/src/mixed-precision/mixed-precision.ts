@@ -1,4 +1,4 @@
-import type { DType } from '@shardwise/core';
+import type { LowPrecision } from '@shardwise/core/extend';
 
 /** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
 export interface MixedPrecision {
@@ -19,9 +19,14 @@ export interface MixedPrecision {
   readonly outputDtype?: 'f16' | 'bf16' | 'f32';
 }
 
-/** In which gradients are reduced and kept; undefined without mixed precision, where they are as parameters are. */
-export function gradientDtypeOf(policy: MixedPrecision): DType;
-export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined;
-export function gradientDtypeOf(policy: MixedPrecision | undefined): DType | undefined {
-  return policy?.reduceDtype ?? policy?.parameterDtype;
+/** The same as a plan has it; undefined without mixed precision. */
+export function lowPrecisionOf(policy: MixedPrecision | undefined): LowPrecision | undefined {
+  if (policy === undefined) return undefined;
+  const { parameterDtype, reduceDtype = parameterDtype, castForwardInputs, outputDtype } = policy;
+  return {
+    parameterDtype,
+    gradientDtype: reduceDtype,
+    ...(castForwardInputs === undefined ? {} : { castForwardInputs }),
+    ...(outputDtype === undefined ? {} : { outputDtype }),
+  };
 }

@@ -1,4 +1,4 @@
-import { ConfigError, type DType } from '@shardwise/core';
+import { ConfigError, type DType } from '@shardwise/core/extend';
 
 /** Throws ConfigError for a parameter of another dtype. `asked` begins the message. */
 export function requireFloat32(asked: string, { dtype }: { readonly dtype: DType }): void {

@@ -1,4 +1,4 @@
-import { currentSession, LayoutError } from '@shardwise/core';
+import { currentSession, LayoutError } from '@shardwise/core/extend';
 
 /**
  * What becomes of a unit's whole parameters between forward and backward: they are kept, freed, or

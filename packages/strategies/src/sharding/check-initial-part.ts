@@ -1,57 +1,37 @@
 import {
+  chunksOf,
   ConfigError,
-  type Extent,
+  formatLayout,
   formatShape,
   type InitialPart,
-  sameBlock,
-} from '@shardwise/core';
-import type { ShardedStates } from './sharded-states.ts';
+  type Layout,
+  ownPlace,
+  type Shape,
+} from '@shardwise/core/extend';
 
 /** What a strategy has a rank keep of a parameter. */
 export interface ExpectedPart {
-  readonly extent: Extent;
-  readonly sharded: ShardedStates;
+  readonly shape: Shape;
+  readonly layout: Layout;
+  /** Whether each rank keeps the whole parameter. */
+  readonly keepsParameter: boolean;
 }
 
 /** The part that was kept. Throws ConfigError where the strategy cuts otherwise. */
 export function checkInitialPart(
-  { bytes, extent }: InitialPart,
-  { extent: expected, sharded }: ExpectedPart,
+  { bytes, layout }: InitialPart,
+  { shape, layout: expected, keepsParameter }: ExpectedPart,
 ): Uint8Array<ArrayBuffer> {
-  if (sameExtent(extent, expected) && sharded === 'parameters') return bytes;
+  const elements = (each: Layout): string => JSON.stringify(chunksOf(shape, each, ownPlace));
+  if (elements(layout) === elements(expected) && !keepsParameter) return bytes;
   throw new ConfigError(
     {
-      asked: `${elementsOf(expected)} of a parameter of shape ${formatShape(expected.shape)}`,
-      found:
-        sharded === 'parameters'
-          ? `it was constructed in parts, of which this rank kept ${elementsOf(extent)}`
-          : 'it was constructed in parts, and the strategy keeps whole parameters',
+      asked: `a parameter of shape ${formatShape(shape)} as ${formatLayout(expected)}`,
+      found: !keepsParameter
+        ? `it was constructed in parts, of which this rank kept its part of ${formatLayout(layout)}`
+        : 'it was constructed in parts, and the strategy keeps whole parameters',
       todo: "Construct it with rule 'rows' for fsdp and 'flat' for zero({ stage: 3 }), with tensorParallel where it is composed with that, or without constructSharded",
     },
-    { shape: expected.shape, expected: expected.regions, found: extent.regions },
+    { shape, expected, found: layout },
   );
-}
-
-function sameExtent(a: Extent, b: Extent): boolean {
-  return (
-    a.regions.length === b.regions.length &&
-    a.regions.every(({ block, start, stop }, index) => {
-      const other = b.regions[index];
-      return (
-        other !== undefined &&
-        sameBlock(block, other.block) &&
-        start === other.start &&
-        stop === other.stop
-      );
-    })
-  );
-}
-
-/** As `elements 0:12 of block [0:4, 2:6]`. */
-function elementsOf({ regions }: Extent): string {
-  const texts = regions.map(({ block, start, stop }) => {
-    const ranges = block.map((range) => `${range.start}:${range.stop}`);
-    return `elements ${start}:${stop} of block [${ranges.join(', ')}]`;
-  });
-  return texts.join(' and ') || 'nothing';
 }

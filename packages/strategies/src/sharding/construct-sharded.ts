@@ -1,32 +1,34 @@
 import {
-  axisOf,
   checkOptions,
+  chunksOf,
   constructParts,
-  currentSession,
   dtypes,
   elementCount,
-  type Extent,
-  extentOfWhole,
   type InitialPart,
+  joinLayouts,
+  type Layout,
+  localShape,
   type Module,
   option,
   type OptionRules,
-  partOfExtent,
+  ownPlace,
   randomState,
+  replicated,
   setRandomState,
   type Shape,
-  takeExtent,
-} from '@shardwise/core';
-import { parameterSpecs } from '../parameter-specs.ts';
-import { type Partition, partExtent, partShape } from '../tensor-parallel/partition.ts';
-import { partitionsOf, type StylePlan } from '../tensor-parallel/tensor-parallel-plan.ts';
-import { type CutRule, cutOf, rangeOf } from './cut.ts';
+  takeChunks,
+} from '@shardwise/core/extend';
+import { type DimSharding, layoutOver } from '../layout/axis-layout.ts';
+import { partShape } from '../layout/equal-parts.ts';
+import { modelSpec } from '../plan/model-spec.ts';
+import { shardingsOf, type StylePlan } from '../tensor-parallel/styled-modules.ts';
+import { type ShardingRule, shardingOfRule } from './sharding-rule.ts';
 
 export interface ConstructShardedOptions {
   /** The mesh axis over which the strategy will share out the parameters. Default: `dp`. */
   readonly axis?: string;
-  /** As the strategy cuts: `rows` for fsdp, `flat` for zero. Default: `rows`. */
-  readonly rule?: CutRule;
+  /** As the strategy shards: `rows` for fsdp, `flat` for zero. Default: `rows`. */
+  readonly rule?: ShardingRule;
   /** For a strategy composed with tensor parallelism: what that is given. */
   readonly tensorParallel?: ConstructPartitioned;
 }
@@ -61,49 +63,45 @@ export function constructSharded<M extends Module>(
 ): M {
   checkOptions('constructSharded', options, constructRules);
   const { axis = 'dp', rule = 'rows', tensorParallel } = options;
-  const { size, rank } = axisOf(currentSession().mesh, axis);
-  const ownPart = tensorParallel === undefined ? wholes : partitioned(build, tensorParallel);
+  const { size } = ownPlace(axis);
+  const layoutOf =
+    tensorParallel === undefined ? replicatedLayouts : layerLayouts(build, tensorParallel);
   let index = 0;
   return constructParts((bytes, { shape, dtype }) => {
-    const own = ownPart(index++, shape);
-    const cut = cutOf(own.shape, shape.length === 0 ? 'flat' : rule, size);
-    const extent = partOfExtent(own.extent, ...rangeOf(cut, rank));
+    const outer = layoutOf(index++, shape);
+    const local = localShape(shape, outer, ownPlace);
+    const sharding = shardingOfRule(rule, shape);
+    const layout = joinLayouts(outer, layoutOver(axis, sharding, shape.length));
     const elementBytes = dtypes[dtype].bytes;
-    const part = new Uint8Array(elementCount(cut.partShape) * elementBytes);
-    part.set(takeExtent(bytes, extent, elementBytes));
-    return { bytes: part, extent };
+    const part = new Uint8Array(elementCount(partShape(local, sharding, size)) * elementBytes);
+    part.set(takeChunks(bytes, shape, chunksOf(shape, layout, ownPlace), elementBytes));
+    return { bytes: part, layout };
   }, build);
 }
 
-/** What a rank computes with of the parameter that was made as the n-th one, and where that lies. */
-type OwnPart = (index: number, shape: Shape) => { readonly shape: Shape; readonly extent: Extent };
+/** What part of the parameter that was made as the n-th one a rank computes with. */
+type LayoutOf = (index: number, shape: Shape) => Layout;
 
-const wholes: OwnPart = (_, shape) => ({ shape, extent: extentOfWhole(shape) });
+const replicatedLayouts: LayoutOf = (_, shape) => replicated(shape);
 
-function partitioned(build: () => Module, options: ConstructPartitioned): OwnPart {
+function layerLayouts(build: () => Module, options: ConstructPartitioned): LayoutOf {
   checkOptions('constructSharded, tensorParallel,', options, partitionedRules);
   const { styles, axis = 'tp' } = options;
-  const { size, rank } = axisOf(currentSession().mesh, axis);
+  const { size } = ownPlace(axis);
   const state = randomState();
   const made: InitialPart[] = [];
   const sample = constructParts((_, { shape }) => {
-    const mark = { bytes: new Uint8Array(), extent: extentOfWhole(shape) };
+    const mark = { bytes: new Uint8Array(), layout: replicated(shape) };
     made.push(mark);
     return mark;
   }, build);
   setRandomState(state);
-  const byName = partitionsOf(styles, parameterSpecs(sample), size);
-  const byMark = new Map<InitialPart | null, Partition>();
+  const byName = shardingsOf(styles, modelSpec(sample), size);
+  const byMark = new Map<InitialPart | null, DimSharding>();
   for (const [name, { initialPart }] of sample.namedParameters()) {
-    const partition = byName.get(name);
-    if (partition !== undefined) byMark.set(initialPart, partition);
+    const sharding = byName.get(name);
+    if (sharding !== undefined) byMark.set(initialPart, sharding);
   }
-  return (index, shape) => {
-    const partition = byMark.get(made[index] ?? null);
-    if (partition === undefined) return wholes(index, shape);
-    return {
-      shape: partShape(partition, shape, size),
-      extent: partExtent(partition, shape, size, rank),
-    };
-  };
+  return (index, shape) =>
+    layoutOver(axis, byMark.get(made[index] ?? null) ?? 'invariant', shape.length);
 }

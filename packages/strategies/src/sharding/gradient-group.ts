@@ -5,8 +5,7 @@ import {
   noGrad,
   reduceScatter,
   Tensor,
-} from '@shardwise/core';
-import { paddedOf } from './cut.ts';
+} from '@shardwise/core/extend';
 import type { ShardedPart } from './sharded-part.ts';
 import { sumOf } from './sum-of.ts';
 
@@ -88,7 +87,7 @@ export class GradientGroup {
     noGrad(() => {
       // All are ready before the first one leaves: one program makes them.
       const ready = gradients.map(([part, gradient]) => {
-        return { part, padded: paddedOf(new Tensor(part.takeLocal(gradient)), part.cut) };
+        return { part, padded: part.toParts(new Tensor(part.takeLocal(gradient))) };
       });
       for (const { part, padded } of ready) {
         part.takeReduced(this.#average(padded, part.axis).node);

@@ -4,7 +4,7 @@ import {
   queueAfterBackward,
   TensorStateError,
   type Update,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
 import { RankAgreement } from '../rank-agreement.ts';
 import { GradientGroup } from './gradient-group.ts';

@@ -1,8 +1,7 @@
-import { LayoutError, type Module } from '@shardwise/core';
+import { LayoutError, type LowPrecision, type Module } from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
 import { castFloats } from '../mixed-precision/cast-floats.ts';
 import { forwardOf, interceptForward } from './intercept-forward.ts';
-import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import { ShardedUnit } from './sharded-unit.ts';
 
@@ -14,7 +13,7 @@ export interface UnitPlan {
 export interface InstallOptions {
   /** How many units ahead of their use parameters are collected. */
   readonly prefetch: number;
-  readonly mixedPrecision?: MixedPrecision | undefined;
+  readonly lowPrecision: LowPrecision | undefined;
 }
 
 /** Throws LayoutError for a unit that is no module, ConfigError for one without forward pass. */
@@ -27,9 +26,9 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
-  { prefetch, mixedPrecision }: InstallOptions,
+  { prefetch, lowPrecision }: InstallOptions,
 ): void {
-  const { castForwardInputs = false, parameterDtype, outputDtype } = mixedPrecision ?? {};
+  const { castForwardInputs = false, parameterDtype, outputDtype } = lowPrecision ?? {};
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const modules = new Map(model.namedModules());
   const units = new Map<string, ShardedUnit>();

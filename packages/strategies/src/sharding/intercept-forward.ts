@@ -1,4 +1,4 @@
-import { ConfigError, type Module } from '@shardwise/core';
+import { ConfigError, type Module } from '@shardwise/core/extend';
 import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
 /** Throws ConfigError for a module without forward pass. */

@@ -3,16 +3,16 @@ import {
   BufferTensor,
   elementCount,
   type HostData,
+  type LowPrecision,
   type Node,
   noGrad,
   type Shape,
   Tensor,
-} from '@shardwise/core';
-import { gradientDtypeOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+} from '@shardwise/core/extend';
 import { ShardedPart, type ShardedPartOptions } from './sharded-part.ts';
 
 export interface MixedPrecisionPartOptions extends ShardedPartOptions {
-  readonly mixedPrecision: MixedPrecision;
+  readonly lowPrecision: LowPrecision;
   /** Whether each rank stores its part of the low-precision values, or all of them. */
   readonly stores: 'part' | 'whole';
   /** Whether each rank keeps its part of the gradient, or its own whole one until the step. */
@@ -31,10 +31,10 @@ export class MixedPrecisionPart extends ShardedPart {
   constructor(data: HostData, shape: Shape, options: MixedPrecisionPartOptions) {
     super(data, shape, options);
     this.#options = options;
-    const { cut, stores, mixedPrecision } = options;
-    const storedShape = stores === 'part' ? shape : cut.paddedShape;
+    const { stores, lowPrecision } = options;
+    const storedShape = stores === 'part' ? shape : this.paddedShape;
     const bits = new Uint16Array(elementCount(storedShape));
-    this.#low = new BufferTensor(bits, storedShape, { dtype: mixedPrecision.parameterDtype });
+    this.#low = new BufferTensor(bits, storedShape, { dtype: lowPrecision.parameterDtype });
     this.#storeLow(new Tensor(this.contents));
   }
 
@@ -53,7 +53,7 @@ export class MixedPrecisionPart extends ShardedPart {
 
   /** In f32, but where activations have fewer bits, too. Shape: padded -> whole. */
   override wholeFrom(padded: Node): Node {
-    const { castForwardInputs = false } = this.#options.mixedPrecision;
+    const { castForwardInputs = false } = this.#options.lowPrecision;
     if (castForwardInputs) return super.wholeFrom(padded);
     return super.wholeFrom(noGrad(() => new Tensor(padded).to('f32')).node);
   }
@@ -74,7 +74,7 @@ export class MixedPrecisionPart extends ShardedPart {
   }
 
   protected override narrow(gradient: Node): Node {
-    const dtype = gradientDtypeOf(this.#options.mixedPrecision);
+    const { gradientDtype: dtype } = this.#options.lowPrecision;
     return noGrad(() => new Tensor(gradient).to(dtype)).node;
   }
 

@@ -17,7 +17,7 @@ import {
   type SavedType,
   type StepOptions,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */

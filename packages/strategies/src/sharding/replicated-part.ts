@@ -1,5 +1,12 @@
-import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core';
+import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
+import type { Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
+
+/** One of the parts that stand behind each other. Shape: padded -> part. */
+function sliceOf(padded: Tensor, { size, rank }: Place): Tensor {
+  const rows = (padded.shape[0] ?? 0) / size;
+  return padded.slice(0, rank * rows, (rank + 1) * rows);
+}
 
 /** This rank keeps the whole contents, updates its part, and gives that to the others. */
 abstract class ReplicatedPart extends ShardedPart {
@@ -16,11 +23,7 @@ abstract class ReplicatedPart extends ShardedPart {
       this.#part.value === null &&
       this.#part.id > contents.updatedAt;
     if (isCurrent && this.#part !== null) return this.#part;
-    const rows = this.cut.partShape[0] ?? 0;
-    const { index } = this;
-    const slice = withoutValues(() =>
-      noGrad(() => new Tensor(contents).slice(0, index * rows, (index + 1) * rows)),
-    );
+    const slice = withoutValues(() => noGrad(() => sliceOf(new Tensor(contents), this.place)));
     this.#part = slice.node;
     this.#partOf = contents;
     return slice.node;

@@ -1,4 +1,4 @@
-import { allGather, type Node, noGrad } from '@shardwise/core';
+import { allGather, type Node, noGrad } from '@shardwise/core/extend';
 import { ShardedPart } from './sharded-part.ts';
 
 /** This rank keeps its part of the contents and of the gradient (ZeRO-3, FSDP). */

@@ -1,6 +1,6 @@
-import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core';
+import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
+import { partOf } from '../layout/equal-parts.ts';
 import { StandInParameter } from '../stand-in-parameter.ts';
-import { paddedOf, wholeOf } from './cut.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
 
@@ -13,7 +13,7 @@ export class ShardedParameter extends StandInParameter {
   readonly #part: ShardedPart;
   readonly #group: GradientGroup;
 
-  /** `original` is what is cut. */
+  /** `original` is what is sharded. */
   constructor(part: ShardedPart, original: Parameter, group: GradientGroup) {
     super(original);
     this.#part = part;
@@ -24,7 +24,7 @@ export class ShardedParameter extends StandInParameter {
     return this.#part;
   }
 
-  /** A node of this pass alone, at which backward ends. Shape: padded -> what was cut. */
+  /** A node of this pass alone, at which backward ends. Shape: padded -> what was sharded. */
   leafOf(padded: Node): Node {
     const leaf = new Tensor(this.#part.wholeFrom(padded)).detach().node;
     this.#group.watch(this.#part, leaf);
@@ -32,15 +32,13 @@ export class ShardedParameter extends StandInParameter {
   }
 
   override wholeOf(part: Tensor): Tensor {
-    const own = noGrad(() => wholeOf(allGather(part, this.#part.axis, 0), this.#part.cut));
-    return this.cutParameter?.wholeOf(own) ?? own;
+    const own = noGrad(() => this.#part.fromParts(allGather(part, this.#part.axis, 0)));
+    return this.layerParameter?.wholeOf(own) ?? own;
   }
 
   override partOf(whole: Tensor): Tensor {
-    const { cut, index } = this.#part;
-    const [rows = 0] = cut.partShape;
-    const own = this.cutParameter?.partOf(whole) ?? whole;
-    return paddedOf(own, cut).slice(0, index * rows, (index + 1) * rows);
+    const { sharding, place } = this.#part;
+    return partOf(this.layerParameter?.partOf(whole) ?? whole, sharding, place);
   }
 
   protected override elsewhere(): Node {

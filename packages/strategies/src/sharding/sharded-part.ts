@@ -6,26 +6,26 @@ import {
   GradientSum,
   type HostData,
   type Node,
+  joinLayouts,
   noGrad,
+  ownPlace,
   type PageStore,
-  partOfExtent,
   type Shape,
   Tensor,
   TensorStateError,
   type Update,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { StoredPart } from '../stored-part.ts';
-import { type Cut, rangeOf, wholeOf } from './cut.ts';
+import { layoutOver, type Sharding } from '../layout/axis-layout.ts';
+import { fromParts, paddedShape, type Place, partShape, toParts } from '../layout/equal-parts.ts';
 import { sumOf } from './sum-of.ts';
 
 export interface ShardedPartOptions {
-  readonly cut: Cut;
   /** The mesh axis whose ranks have one part each. */
   readonly axis: string;
-  /** Which of the parts this is. */
-  readonly index: number;
+  readonly sharding: Sharding;
   readonly requiresGrad: boolean;
-  /** What is cut, which may be a part itself. */
+  /** What is sharded, which may be a part itself. */
   readonly of: Tensor;
 }
 
@@ -34,9 +34,13 @@ export interface ShardedPartOptions {
  * contents and gradients of its part, or of the whole.
  */
 export abstract class ShardedPart extends StoredPart {
-  readonly cut: Cut;
   readonly axis: string;
-  readonly index: number;
+  readonly sharding: Sharding;
+  /** Which of how many parts this is. */
+  readonly place: Place;
+  /** Of what is sharded. */
+  readonly #whole: Shape;
+  readonly #partShape: Shape;
   /** Of the whole parameter, of this rank's batches alone. */
   readonly #local = new GradientSum();
   #waits = false;
@@ -52,16 +56,18 @@ export abstract class ShardedPart extends StoredPart {
   constructor(
     data: HostData,
     shape: Shape,
-    { cut, axis, index, requiresGrad, of }: ShardedPartOptions,
+    { axis, sharding, requiresGrad, of }: ShardedPartOptions,
   ) {
     super(data, shape, {
       requiresGrad,
-      extent: partOfExtent(of.extent, ...rangeOf(cut, index)),
-      shardedOver: [...of.shardedOver, axis],
+      wholeShape: of.wholeShape,
+      layout: joinLayouts(of.layout, layoutOver(axis, sharding, of.ndim)),
     });
-    this.cut = cut;
     this.axis = axis;
-    this.index = index;
+    this.sharding = sharding;
+    this.place = ownPlace(axis);
+    this.#whole = of.shape;
+    this.#partShape = partShape(of.shape, sharding, this.place.size);
     // What is reduced is added in takeReduced; nothing arrives by itself.
     this.#gradient = this.reduceGradient({
       expect: () => {},
@@ -71,7 +77,7 @@ export abstract class ShardedPart extends StoredPart {
   }
 
   override get shape(): Shape {
-    return this.cut.partShape;
+    return this.#partShape;
   }
 
   override get dtype(): DType {
@@ -91,9 +97,24 @@ export abstract class ShardedPart extends StoredPart {
     return this.collect();
   }
 
+  /** All parts behind each other, along the dim of `sharding`. */
+  get paddedShape(): Shape {
+    return paddedShape(this.#whole, this.sharding, this.place.size);
+  }
+
+  /** Shape: whole -> padded. */
+  toParts(whole: Tensor): Tensor {
+    return toParts(whole, this.sharding, this.place.size);
+  }
+
   /** Shape: padded -> whole. */
+  fromParts(padded: Tensor): Tensor {
+    return fromParts(padded, this.sharding, this.place.size, this.#whole);
+  }
+
+  /** As expressions read it. Shape: padded -> whole. */
   wholeFrom(padded: Node): Node {
-    return noGrad(() => wholeOf(new Tensor(padded), this.cut)).node;
+    return noGrad(() => this.fromParts(new Tensor(padded))).node;
   }
 
   /** Of the part, averaged over the ranks. */

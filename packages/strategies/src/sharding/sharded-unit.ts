@@ -7,7 +7,7 @@ import {
   RecomputeRegion,
   Tensor,
   withoutValues,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { AfterForward } from './after-forward.ts';
 import type { ShardedParameter } from './sharded-parameter.ts';
 import type { ShardedPart } from './sharded-part.ts';

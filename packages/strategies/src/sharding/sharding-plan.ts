@@ -1,137 +1,100 @@
 import {
-  type CollectivePlan,
-  type DType,
-  dtypes,
-  elementCount,
-  type Layout,
-  LayoutError,
   type MeshAxis,
+  type ModelSpec,
+  type PageStore,
   type ParameterSpec,
-  type Plan,
-} from '@shardwise/core';
+  replicated,
+} from '@shardwise/core/extend';
+import { layoutOver } from '../layout/axis-layout.ts';
+import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { requireAxis } from '../plan/axis-of-plan.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
+import { distribute } from '../plan/steps/distribute.ts';
+import { gather } from '../plan/steps/gather.ts';
+import { page } from '../plan/steps/page.ts';
+import { reduce } from '../plan/steps/reduce.ts';
+import { shareBuffers } from '../plan/steps/share-buffers.ts';
 import { afterForwardOf } from './after-forward.ts';
-import { type CutRule, cutOf } from './cut.ts';
-import type { ShardingOptions } from './sharded-model.ts';
-import type { ShardedStates } from './sharded-states.ts';
-import { commonUnit } from './unit-names.ts';
+import { type ShardingRule, shardingOfRule } from './sharding-rule.ts';
+import { commonUnit, type UnitOf } from './unit-names.ts';
 
-/** What `shardModel` will do, from names and shapes alone. Throws LayoutError for unknown axes. */
+export interface ShardingOptions {
+  readonly strategy: string;
+  readonly axis: string;
+  /** A mesh axis whose ranks hold the same parts. */
+  readonly replicas?: string | undefined;
+  /** Which states the ranks share out; each includes those before it. */
+  readonly sharded: 'optimizer' | 'gradients' | 'parameters';
+  readonly rule: ShardingRule;
+  readonly unitOf: UnitOf;
+  /** Whether whole parameters are freed after forward; a number: of how many ranks each keeps a part then. */
+  readonly reshardAfterForward: (unit: string) => boolean | number;
+  /** Which parameters are reduced together, by name. */
+  readonly gradientGroupOf: (parameterName: string) => string;
+  /** How many units ahead of their use parameters are gathered. */
+  readonly prefetch: number;
+  /** Where parts of parameters are kept between their uses, if not on the device. */
+  readonly pages?: PageStore | undefined;
+  readonly mixedPrecision?: MixedPrecision | undefined;
+  /** Whether ranks train and evaluate with rank 0's buffers, as ddp does. */
+  readonly broadcastBuffers: boolean;
+}
+
+/** A plan by which the ranks of an axis share out states. Throws LayoutError for unknown axes. */
 export function shardingPlan(
-  strategy: string,
-  parameters: readonly ParameterSpec[],
+  { parameters }: ModelSpec,
   axes: readonly MeshAxis[],
   options: ShardingOptions,
-): Plan {
-  const { axis, replicas, sharded, rule } = options;
-  const size = sizeOf(strategy, axes, axis);
-  const replicaCount = replicas === undefined ? 1 : sizeOf(strategy, axes, replicas);
-  const paddedElements = (parameter: ParameterSpec): number =>
-    elementCount(cutOf(parameter.shape, ruleFor(parameter, rule), size).paddedShape);
-  const { parameterDtype, reduceDtype = parameterDtype } = options.mixedPrecision ?? {};
-  const sentAs = (operation: string, { dtype }: ParameterSpec): DType => {
-    if (operation === 'broadcast') return dtype;
-    return (operation === 'allGather' ? parameterDtype : reduceDtype) ?? dtype;
-  };
-  const bytesOf = (operation: string, list: readonly ParameterSpec[]): number =>
-    list.reduce(
-      (sum, parameter) =>
-        sum + paddedElements(parameter) * dtypes[sentAs(operation, parameter)].bytes,
-      0,
-    );
-  const step = (
-    operation: string,
-    when: CollectivePlan['when'],
-    list: readonly ParameterSpec[],
-    over = axis,
-  ): CollectivePlan => ({
-    operation,
-    axis: over,
-    when,
-    parameters: list.map(({ name }) => name),
-    bytes: bytesOf(operation, list) / (operation === 'allReduce' ? size : 1),
-  });
-  const trained = parameters.filter(({ requiresGrad }) => requiresGrad);
-  const collectives: CollectivePlan[] = [];
-  if (size * replicaCount > 1) {
-    collectives.push(step('broadcast', 'start', parameters));
-    const units = [
-      ...groupBy(parameters, ({ name, names }) => commonUnit(names ?? [name], options.unitOf)),
-    ];
-    if (sharded === 'parameters') {
-      collectives.push(...units.map(([, list]) => step('allGather', 'forward', list)));
-      for (const [unit, list] of units.toReversed()) {
-        const after = afterForwardOf(options.reshardAfterForward(unit), axis, size);
-        if (after.kind === 'free') collectives.push(step('allGather', 'backward', list));
-        if (after.kind === 'share') {
-          collectives.push(step('allGather', 'backward', list, after.axis));
-        }
-      }
-    }
-    const groups = groupBy(trained.toReversed(), ({ name }) => options.gradientGroupOf(name));
-    for (const list of groups.values()) {
-      collectives.push(step('reduceScatter', 'backward', list));
-      if (replicas !== undefined) collectives.push(step('allReduce', 'backward', list, replicas));
-    }
-    if (sharded !== 'parameters') collectives.push(step('allGather', 'optimizer', trained));
-  }
+): ModelPlan {
+  const { strategy, axis, replicas, sharded, rule, unitOf, prefetch, pages } = options;
+  const size = requireAxis(strategy, axes, axis);
+  if (replicas !== undefined) requireAxis(strategy, axes, replicas);
+  const over = replicas === undefined ? { axis } : { axis, replicas };
+  const batchAxes = replicas === undefined ? [axis] : [replicas, axis];
+  const names = parameters.map(({ name }) => name);
+  const byUnit = Map.groupBy(parameters, ({ name, names: all }) =>
+    commonUnit(all ?? [name], unitOf),
+  );
+  // The whole model first, then the units in the order in which the model declares them.
+  const units = [...byUnit].sort(([a], [b]) => Number(b === '') - Number(a === ''));
+  const groups = Map.groupBy(parameters.toReversed(), ({ name }) => options.gradientGroupOf(name));
+  const lowPrecision = lowPrecisionOf(options.mixedPrecision);
+  for (const [unit] of units) afterForwardOf(options.reshardAfterForward(unit), axis, size);
   return {
     strategy,
     axes,
-    batch: { dims: [replicas === undefined ? [axis] : [replicas, axis]], partial: [] },
-    parameters: parameters.map((parameter) => ({
-      ...parameter,
-      ...layoutsOf(parameter, ruleFor(parameter, rule), axis, sharded),
-    })),
-    collectives: collectives.filter(({ parameters: list }) => list.length > 0),
-    ...(parameterDtype === undefined || reduceDtype === undefined
-      ? {}
-      : { lowPrecision: { parameterDtype, gradientDtype: reduceDtype } }),
+    batch: { dims: [batchAxes], partial: [] },
+    parameters: parameters.map((each) => ({ ...each, ...layoutsOf(each, rule, axis, sharded) })),
+    steps: [
+      ...(pages === undefined ? [] : [new Step(page, { parameters: names, store: pages })]),
+      new Step(distribute, over),
+      ...units.map(([unit, list]) => {
+        const reshardAfterForward = options.reshardAfterForward(unit);
+        const own = list.map(({ name }) => name);
+        return new Step(gather, { axis, unit, parameters: own, reshardAfterForward, prefetch });
+      }),
+      ...[...groups.values()].map(
+        (list) => new Step(reduce, { ...over, parameters: list.map(({ name }) => name) }),
+      ),
+      ...(options.broadcastBuffers
+        ? [new Step(shareBuffers, { axes: batchAxes.toReversed() })]
+        : []),
+    ],
+    ...(lowPrecision === undefined ? {} : { lowPrecision }),
   };
-}
-
-function ruleFor({ shape }: ParameterSpec, rule: CutRule): CutRule {
-  return shape.length === 0 ? 'flat' : rule;
 }
 
 function layoutsOf(
   { shape }: ParameterSpec,
-  rule: CutRule,
+  rule: ShardingRule,
   axis: string,
-  sharded: ShardedStates,
-): { parameter: Layout; gradient: Layout; optimizer: Layout } {
-  const whole: Layout = { dims: shape.map(() => []), partial: [] };
-  const part: Layout =
-    rule === 'flat'
-      ? { ...whole, flat: [axis] }
-      : { ...whole, dims: shape.map((_, dim) => (dim === 0 ? [axis] : [])) };
+  sharded: ShardingOptions['sharded'],
+): Pick<ModelPlan['parameters'][number], 'parameter' | 'gradient' | 'optimizer'> {
+  const whole = replicated(shape);
+  const part = layoutOver(axis, shardingOfRule(rule, shape), shape.length);
   return {
     parameter: sharded === 'parameters' ? part : whole,
     gradient: sharded === 'optimizer' ? whole : part,
     optimizer: part,
   };
-}
-
-function sizeOf(strategy: string, axes: readonly MeshAxis[], axis: string): number {
-  const size = axes.find(({ name }) => name === axis)?.size;
-  if (size !== undefined) return size;
-  throw new LayoutError(
-    {
-      asked: `${strategy} over the mesh axis '${axis}'`,
-      found: `the axes ${axes.map(({ name }) => name).join(', ') || '(none)'}`,
-      todo: 'Name an axis of the mesh',
-    },
-    { axis, axes },
-  );
-}
-
-function groupBy(
-  parameters: readonly ParameterSpec[],
-  keyOf: (parameter: ParameterSpec) => string,
-): ReadonlyMap<string, ParameterSpec[]> {
-  const groups = new Map<string, ParameterSpec[]>();
-  for (const parameter of parameters) {
-    const key = keyOf(parameter);
-    groups.set(key, [...(groups.get(key) ?? []), parameter]);
-  }
-  return groups;
 }

@@ -1,4 +1,4 @@
-import { type Node, noGrad, Tensor } from '@shardwise/core';
+import { type Node, noGrad, Tensor } from '@shardwise/core/extend';
 
 /** The sum of those that there are: in f32 where their dtypes differ. Shape: N, N -> N. */
 export function sumOf(first: Node, second: Node | null): Node;

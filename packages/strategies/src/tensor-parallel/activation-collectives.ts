@@ -1,13 +1,13 @@
-import { type DType, dtypes } from '@shardwise/core';
-import { changeCollectives } from './change-placement.ts';
+import { type DType, dtypes } from '@shardwise/core/extend';
+import { collectivesOfMove, moveOver } from '../layout/moves.ts';
 import type { StyleCollective } from './parallel-style.ts';
-import { formatPlacement, type Placement } from './placement.ts';
+import { formatAxisLayout, type ActivationLayout } from '../layout/axis-layout.ts';
 
-export interface ActivationChange {
+export interface RedistributedActivation {
   /** Path of the module whose activation it is. */
   readonly module: string;
-  readonly from: Placement;
-  readonly to: Placement;
+  readonly from: ActivationLayout;
+  readonly to: ActivationLayout;
   /** Of the whole activation. */
   readonly elements: number;
   readonly dtype: DType;
@@ -15,11 +15,11 @@ export interface ActivationChange {
   readonly again?: boolean;
 }
 
-/** What changing the placement of an activation communicates; bytes are of the whole activation. */
-export function activationCollectives(change: ActivationChange): StyleCollective[] {
+/** What redistributing an activation communicates; bytes are of the whole activation. */
+export function activationCollectives(change: RedistributedActivation): StyleCollective[] {
   const { module, from, to, elements, dtype, again = false } = change;
-  const found = changeCollectives(from, to);
-  const redistribution = { module, from: formatPlacement(from), to: formatPlacement(to) };
+  const found = collectivesOfMove(moveOver('', from, to));
+  const redistribution = { module, from: formatAxisLayout(from), to: formatAxisLayout(to) };
   const bytes = elements * dtypes[dtype].bytes;
   const passes = [
     ['forward', found.forward],

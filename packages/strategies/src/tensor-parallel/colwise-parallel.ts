@@ -1,19 +1,19 @@
-import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { partitionOf } from './partition.ts';
-import { type Placement, placementRule, shard } from './placement.ts';
+import { evenSharding } from './even-sharding.ts';
+import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface ColwiseParallelOptions extends GatherAgainOptions {
   /** What the module is called with; it computes with all features on every rank. Default: invariant. */
-  readonly input?: Placement;
+  readonly input?: ActivationLayout;
   /** Default: shard(-1), each rank has its features. */
-  readonly output?: Placement;
+  readonly output?: ActivationLayout;
   /**
    * For fused projections: how many heads stand in each section of the output features, for example
    * [H, G, G] for queries, keys and values. Each rank has its share of each section, in whole heads.
@@ -23,8 +23,8 @@ export interface ColwiseParallelOptions extends GatherAgainOptions {
 
 const colwiseParallelRules: OptionRules<ColwiseParallelOptions> = {
   ...gatherAgainRules,
-  input: placementRule,
-  output: placementRule,
+  input: activationRule,
+  output: activationRule,
   heads: option.listOf(option.count),
 };
 
@@ -39,13 +39,13 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
   const { input = 'invariant', output = shard(-1), heads, gatherAgain = false } = options;
   return {
     name,
-    partitions(module, size) {
+    shardings(module, size) {
       const weight = requireParameter(module, 'weight', 2, name);
       const bias = module.parameters.get('bias');
       return new Map(
         [weight, ...(bias === undefined ? [] : [bias])].map((parameter) => [
           parameter === weight ? 'weight' : 'bias',
-          partitionOf({
+          evenSharding({
             name: parameter.name,
             shape: parameter.shape,
             dim: 0,
@@ -83,9 +83,9 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x], forward) => {
         const multiply = (): unknown =>
-          forward([changePlacement(requireTensor(x, path), axis, input, 'replicate')]);
+          forward([redistributeOver(requireTensor(x, path), axis, input, 'replicate')]);
         const product = gatherAgain ? sendingAgain(multiply) : multiply();
-        return changePlacement(requireTensor(product, path), axis, shard(-1), output);
+        return redistributeOver(requireTensor(product, path), axis, shard(-1), output);
       });
     },
   };

@@ -1,4 +1,4 @@
-import { option, type OptionRules } from '@shardwise/core';
+import { option, type OptionRules } from '@shardwise/core/extend';
 /** A style whose module is called with parts, and computes with the whole. */
 export interface GatherAgainOptions {
   /**

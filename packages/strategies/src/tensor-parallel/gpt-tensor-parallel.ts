@@ -1,10 +1,10 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { colwiseParallel } from './colwise-parallel.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
-import { shard } from './placement.ts';
+import { shard } from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sequenceParallel } from './sequence-parallel.ts';
-import type { StylePlan } from './tensor-parallel-plan.ts';
+import type { StylePlan } from './styled-modules.ts';
 import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
 
 export interface GptTensorParallelOptions extends GatherAgainOptions {

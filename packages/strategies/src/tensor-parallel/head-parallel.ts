@@ -5,14 +5,14 @@ import {
   option,
   type OptionRules,
   withCoordinateKeys,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
-import { partitionOf } from './partition.ts';
-import { type Placement, placementRule, unsummedPlacementRule } from './placement.ts';
+import { evenSharding } from './even-sharding.ts';
+import { type ActivationLayout, activationRule, unsummedRule } from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
 import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
@@ -23,17 +23,17 @@ export interface HeadParallelOptions extends GatherAgainOptions {
   /** Heads of keys and values. Default: numHeads. */
   readonly keyHeads?: number;
   /** What queries, keys and values are. Default: invariant. */
-  readonly input?: Placement;
+  readonly input?: ActivationLayout;
   /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
-  readonly output?: Exclude<Placement, 'partial'>;
+  readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
 const headParallelRules: OptionRules<HeadParallelOptions> = {
   ...gatherAgainRules,
   numHeads: option.required(option.integer(1)),
   keyHeads: option.integer(1),
-  input: placementRule,
-  output: unsummedPlacementRule,
+  input: activationRule,
+  output: unsummedRule,
 };
 
 const name = 'headParallel';
@@ -56,18 +56,18 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
   return {
     name,
     methods: ['forward', 'attend'],
-    partitions(module, size) {
+    shardings(module, size) {
       const weight = requireParameter(module, 'in_proj_weight', 2, name);
       const bias = module.parameters.get('in_proj_bias');
       const out = requireParameter(module, 'out_proj.weight', 2, name);
-      const rows = (parameter: typeof weight): ReturnType<typeof partitionOf> =>
-        partitionOf({ name: parameter.name, shape: parameter.shape, dim: 0, size, heads });
+      const rows = (parameter: typeof weight): ReturnType<typeof evenSharding> =>
+        evenSharding({ name: parameter.name, shape: parameter.shape, dim: 0, size, heads });
       return new Map([
         ['in_proj_weight', rows(weight)],
         ...(bias === undefined ? [] : [['in_proj_bias', rows(bias)] as const]),
         [
           'out_proj.weight',
-          partitionOf({
+          evenSharding({
             name: out.name,
             shape: out.shape,
             dim: 1,
@@ -117,7 +117,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         wrapMethod(attention, method, (inputs, attend) => {
           const attended = (): unknown => {
             const copied = copiesOf(inputs.slice(0, tensors), (x) =>
-              changePlacement(requireTensor(x, path), axis, input, 'replicate'),
+              redistributeOver(requireTensor(x, path), axis, input, 'replicate'),
             );
             // Each rank drops weights of other heads.
             return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));

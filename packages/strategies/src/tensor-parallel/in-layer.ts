@@ -1,6 +1,6 @@
-import { type Parameter, synchronously } from '@shardwise/core';
+import { type Parameter, synchronously } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
-import { CutParameter } from './cut-parameter.ts';
+import { LayerParameter } from './layer-parameter.ts';
 
 /**
  * Runs the forward pass of a layer of which each rank computes a part: meanwhile those of `parameters` that
@@ -16,7 +16,7 @@ export function inLayer<T>(parameters: readonly (Parameter | null)[], body: () =
   }
 }
 
-function cutOf(parameter: Parameter | null): CutParameter | null {
-  if (parameter instanceof StandInParameter) return parameter.cutParameter;
-  return parameter instanceof CutParameter ? parameter : null;
+function cutOf(parameter: Parameter | null): LayerParameter | null {
+  if (parameter instanceof StandInParameter) return parameter.layerParameter;
+  return parameter instanceof LayerParameter ? parameter : null;
 }

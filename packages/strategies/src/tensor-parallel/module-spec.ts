@@ -1,4 +1,4 @@
-import { formatShape, LayoutError, type Module, type ParameterSpec } from '@shardwise/core';
+import { formatShape, LayoutError, type Module, type ParameterSpec } from '@shardwise/core/extend';
 import type { ModuleSpec } from './parallel-style.ts';
 
 /** A parameter that a style can't do without. Throws LayoutError where the module has none of this name and rank. */

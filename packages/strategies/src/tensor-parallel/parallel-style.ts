@@ -1,5 +1,5 @@
-import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core';
-import type { Partition } from './partition.ts';
+import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core/extend';
+import type { DimSharding } from '../layout/axis-layout.ts';
 
 /** A module as a plan sees it. */
 export interface ModuleSpec {
@@ -20,8 +20,8 @@ export type StyleCollective = Omit<CollectivePlan, 'axis' | 'parameters'>;
 /** How a module of some kind runs on many ranks. */
 export interface ParallelStyle {
   readonly name: string;
-  /** Which of the parameters are cut, by their names within the module. Pure. Throws LayoutError. */
-  partitions(module: ModuleSpec, size: number): ReadonlyMap<string, Partition>;
+  /** Which of the parameters are sharded, by their names within the module. Pure. Throws LayoutError. */
+  shardings(module: ModuleSpec, size: number): ReadonlyMap<string, DimSharding>;
   /** Communication of one step whose batch has `tokens` tokens on a rank. Pure. */
   collectives(module: ModuleSpec, tokens: number): readonly StyleCollective[];
   /** Throws LayoutError for a module that the style is not for, while nothing has changed yet. */

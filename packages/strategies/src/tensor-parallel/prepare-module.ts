@@ -1,22 +1,22 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle, StyleCollective } from './parallel-style.ts';
-import { type Placement, placementRule } from './placement.ts';
+import { type ActivationLayout, activationRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
-export interface PlacementChange {
+export interface ActivationChange {
   /** What it is. */
-  readonly from: Placement;
+  readonly from: ActivationLayout;
   /** What it is to be. */
-  readonly to: Placement;
+  readonly to: ActivationLayout;
   /** Elements of the whole activation for each token, for the bytes in the plan. Default: not known, and not listed. */
   readonly features?: number;
 }
 
-const changeRules: OptionRules<PlacementChange> = {
-  from: option.required(placementRule),
-  to: option.required(placementRule),
+const changeRules: OptionRules<ActivationChange> = {
+  from: option.required(activationRule),
+  to: option.required(activationRule),
   features: option.count,
 };
 
@@ -26,14 +26,14 @@ const changeRules: OptionRules<PlacementChange> = {
  * changes communicate, where they say the sizes.
  */
 export function prepareModuleInput(
-  ...changes: readonly (PlacementChange | undefined)[]
+  ...changes: readonly (ActivationChange | undefined)[]
 ): ParallelStyle {
   for (const change of changes) {
     if (change !== undefined) checkOptions('prepareModuleInput', change, changeRules);
   }
   return {
     name: 'prepareModuleInput',
-    partitions: () => new Map(),
+    shardings: () => new Map(),
     collectives: ({ path }, tokens) =>
       changes.flatMap((change) =>
         change === undefined ? [] : collectivesOf(change, path, tokens),
@@ -45,7 +45,7 @@ export function prepareModuleInput(
             const change = changes[index];
             return change === undefined
               ? input
-              : changePlacement(requireTensor(input, path), axis, change.from, change.to);
+              : redistributeOver(requireTensor(input, path), axis, change.from, change.to);
           }),
         ),
       );
@@ -54,23 +54,23 @@ export function prepareModuleInput(
 }
 
 /** Changes how the output of a module lies (PyTorch's PrepareModuleOutput). */
-export function prepareModuleOutput(change: PlacementChange): ParallelStyle {
+export function prepareModuleOutput(change: ActivationChange): ParallelStyle {
   checkOptions('prepareModuleOutput', change, changeRules);
   const { from, to } = change;
   return {
     name: 'prepareModuleOutput',
-    partitions: () => new Map(),
+    shardings: () => new Map(),
     collectives: ({ path }, tokens) => collectivesOf(change, path, tokens),
     install(module, { axis }, path) {
       wrapMethod(module, 'forward', (inputs, forward) =>
-        changePlacement(requireTensor(forward(inputs), path), axis, from, to),
+        redistributeOver(requireTensor(forward(inputs), path), axis, from, to),
       );
     },
   };
 }
 
 function collectivesOf(
-  { from, to, features }: PlacementChange,
+  { from, to, features }: ActivationChange,
   module: string,
   tokens: number,
 ): StyleCollective[] {

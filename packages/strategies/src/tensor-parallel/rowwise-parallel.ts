@@ -1,23 +1,34 @@
-import { checkOptions, functional, Linear, type OptionRules, reinterpret } from '@shardwise/core';
+import {
+  checkOptions,
+  functional,
+  Linear,
+  type OptionRules,
+  reinterpret,
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { partitionOf } from './partition.ts';
-import { type Placement, placementRule, shard, unsummedPlacementRule } from './placement.ts';
+import { evenSharding } from './even-sharding.ts';
+import {
+  type ActivationLayout,
+  activationRule,
+  shard,
+  unsummedRule,
+} from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface RowwiseParallelOptions {
   /** What the module is called with; it computes with a part of the features. Default: shard(-1). */
-  readonly input?: Placement;
+  readonly input?: ActivationLayout;
   /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
-  readonly output?: Exclude<Placement, 'partial'>;
+  readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
 const rowwiseParallelRules: OptionRules<RowwiseParallelOptions> = {
-  input: placementRule,
-  output: unsummedPlacementRule,
+  input: activationRule,
+  output: unsummedRule,
 };
 
 const name = 'rowwiseParallel';
@@ -32,10 +43,10 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
   const { input = shard(-1), output = 'invariant' } = options;
   return {
     name,
-    partitions(module, size) {
+    shardings(module, size) {
       const weight = requireParameter(module, 'weight', 2, name);
       return new Map([
-        ['weight', partitionOf({ name: weight.name, shape: weight.shape, dim: 1, size })],
+        ['weight', evenSharding({ name: weight.name, shape: weight.shape, dim: 1, size })],
       ]);
     },
     collectives(module, tokens) {
@@ -66,9 +77,9 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x]) => {
-        const own = changePlacement(requireTensor(x, path), axis, input, shard(-1));
+        const own = redistributeOver(requireTensor(x, path), axis, input, shard(-1));
         const product = functional.linear(own, linear.weight);
-        const sum = changePlacement(product, axis, 'partial', output);
+        const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;
         return sum.add(

@@ -1,4 +1,4 @@
-import { type Op, RecomputeRegion } from '@shardwise/core';
+import { type Op, RecomputeRegion } from '@shardwise/core/extend';
 
 /** What brings a rank the values of others, and other shapes of them. */
 const sent: ReadonlySet<Op> = new Set<Op>(['allGather', 'broadcast', 'reshape']);

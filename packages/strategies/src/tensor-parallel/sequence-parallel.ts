@@ -1,8 +1,8 @@
-import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core';
+import { checkOptions, option, type OptionRules, withCoordinateKeys } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { type Placement, placementRule, shard } from './placement.ts';
+import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
 import { sharedGradients } from './shared-gradients.ts';
 import { shareParameters } from './share-parameters.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
@@ -11,15 +11,15 @@ export interface SequenceParallelOptions {
   /** Along which the ranks have parts. Default: 1, the tokens of [B, T, C]. */
   readonly dim?: number;
   /** What the module is called with. Default: shard(dim). */
-  readonly input?: Placement;
+  readonly input?: ActivationLayout;
   /** Default: shard(dim). */
-  readonly output?: Placement;
+  readonly output?: ActivationLayout;
 }
 
 const sequenceParallelRules: OptionRules<SequenceParallelOptions> = {
   dim: option.integer(Number.MIN_SAFE_INTEGER),
-  input: placementRule,
-  output: placementRule,
+  input: activationRule,
+  output: activationRule,
 };
 
 /**
@@ -36,7 +36,7 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
   const { input = own, output = own } = options;
   return {
     name: 'sequenceParallel',
-    partitions: () => new Map(),
+    shardings: () => new Map(),
     collectives({ path, parameters }, tokens) {
       const weight = parameters.get('weight');
       const isNorm = weight?.shape.length === 1;
@@ -61,11 +61,11 @@ export function sequenceParallel(options: SequenceParallelOptions = {}): Paralle
     install(module, { axis, rank }, path) {
       const parameters = module.parameters.bind(module);
       wrapMethod(module, 'forward', ([x, ...rest], forward) => {
-        const part = changePlacement(requireTensor(x, path), axis, input, own);
+        const part = redistributeOver(requireTensor(x, path), axis, input, own);
         const result = withCoordinateKeys(rank, () =>
           shareParameters(parameters(), axis, () => forward([part, ...rest])),
         );
-        return changePlacement(requireTensor(result, path), axis, own, output);
+        return redistributeOver(requireTensor(result, path), axis, own, output);
       });
     },
   };

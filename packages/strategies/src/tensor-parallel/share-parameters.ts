@@ -1,4 +1,4 @@
-import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwise/core';
+import { type Node, type Parameter, reinterpret, withoutValues } from '@shardwise/core/extend';
 
 /**
  * Runs `body` with parameters that all ranks have, in a region where each works on its own part of

@@ -1,4 +1,4 @@
-import { dtypes, elementCount, type ParameterSpec } from '@shardwise/core';
+import { dtypes, elementCount, type ParameterSpec } from '@shardwise/core/extend';
 import type { StyleCollective } from './parallel-style.ts';
 
 /** Gradients of parameters that all ranks have are summed, where each rank works on a part of the tokens. */

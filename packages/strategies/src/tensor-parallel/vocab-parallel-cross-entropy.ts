@@ -16,7 +16,7 @@ import {
   ShapeError,
   stack,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 export interface VocabParallelCrossEntropyOptions {
   /** The mesh axis whose ranks have parts of the vocabulary. Default: `tp`. */

@@ -5,22 +5,22 @@ import {
   indicesInRange,
   type OptionRules,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
-import { changePlacement } from './change-placement.ts';
+import { redistributeOver } from '../layout/redistribute.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
-import { partitionOf } from './partition.ts';
-import { type Placement, unsummedPlacementRule } from './placement.ts';
+import { evenSharding } from './even-sharding.ts';
+import { type ActivationLayout, unsummedRule } from '../layout/axis-layout.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface VocabParallelEmbeddingOptions {
   /** Default: invariant, by an all-reduce. With sequence parallelism shard(1), by a reduce-scatter. */
-  readonly output?: Exclude<Placement, 'partial'>;
+  readonly output?: Exclude<ActivationLayout, 'partial'>;
 }
 
 const vocabParallelEmbeddingRules: OptionRules<VocabParallelEmbeddingOptions> = {
-  output: unsummedPlacementRule,
+  output: unsummedRule,
 };
 
 const name = 'vocabParallelEmbedding';
@@ -35,9 +35,9 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
   const { output = 'invariant' } = options;
   return {
     name,
-    partitions(module, size) {
+    shardings(module, size) {
       const { name: parameter, shape } = requireParameter(module, 'weight', 2, name);
-      return new Map([['weight', partitionOf({ name: parameter, shape, dim: 0, size })]]);
+      return new Map([['weight', evenSharding({ name: parameter, shape, dim: 0, size })]]);
     },
     collectives(module, tokens) {
       const { shape, dtype } = requireParameter(module, 'weight', 2, name);
@@ -61,7 +61,7 @@ export function vocabParallelEmbedding(options: VocabParallelEmbeddingOptions = 
           'embedding',
         );
         const rows = ownRows(inRange, embedding, rank);
-        return changePlacement(rows, axis, 'partial', output);
+        return redistributeOver(rows, axis, 'partial', output);
       });
     },
   };

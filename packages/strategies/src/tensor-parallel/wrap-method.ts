@@ -1,4 +1,4 @@
-import { LayoutError, type Module, Tensor } from '@shardwise/core';
+import { LayoutError, type Module, Tensor } from '@shardwise/core/extend';
 import { methodOf, replaceMethod, type Method } from '../module-method.ts';
 
 /** Has every call of a module's method, by whomever, go through `around`. */

@@ -4,7 +4,7 @@ import {
   encodeSafetensors,
   type HostArrays,
   type ProcessGroup,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 
 /** Larger than any parameter's state that fits into a rank's memory. */
 const MAX_BYTES = 2 ** 36;

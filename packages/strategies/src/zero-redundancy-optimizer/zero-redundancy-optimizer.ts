@@ -22,7 +22,7 @@ import {
   type SavedType,
   type StepOptions,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import type { Joinable, JoinHook } from '../distributed-data-parallel/join.ts';
 import { partitionParameters } from './partition.ts';
 import { receiveState, sendState } from './state-message.ts';

@@ -3,18 +3,13 @@ import {
   option,
   type OptionRules,
   type ParameterSpec,
-  type Plan,
-} from '@shardwise/core';
+  type Strategy,
+} from '@shardwise/core/extend';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import {
-  shardModel,
-  type ShardedModelStrategy,
-  type ShardingOptions,
-} from '../sharding/sharded-model.ts';
-import type { ShardedStates } from '../sharding/sharded-states.ts';
-import { shardingPlan } from '../sharding/sharding-plan.ts';
+import type { PlanContext } from '../plan/plan-context.ts';
+import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 
 /** What the ranks share out: optimizer states; and gradients; and parameters. */
@@ -55,35 +50,39 @@ const shardedAt = {
   1: 'optimizer',
   2: 'gradients',
   3: 'parameters',
-} as const satisfies Record<ZeroStage, ShardedStates>;
+} as const satisfies Record<ZeroStage, ShardingOptions['sharded']>;
 
 /**
  * Model states without redundancy (Rajbhandari et al. 2020, "ZeRO"): each rank updates one part of
  * each parameter, its elements in a row, as DeepSpeed does. Throws ConfigError for options out of range.
  */
-export function zero(options: ZeroOptions): ShardedModelStrategy {
+export function zero(options: ZeroOptions): Strategy {
   checkOptions('zero', options, optionRules);
   checkMixedPrecision(options.mixedPrecision);
-  const name = `zero-${options.stage}`;
-  const shardingOf = (plan: readonly PlannedParameter[]): ShardingOptions => ({
-    axis: options.axis ?? 'dp',
-    sharded: shardedAt[options.stage],
-    rule: 'flat',
-    ...(options.stage === 3
-      ? unitOptions(options.unitOf ?? outermostListMember)
-      : bucketOptions(plan, options.bucketBytes ?? gradientBucketBytes)),
-    prefetch: options.prefetch ?? 1,
-    mixedPrecision: options.mixedPrecision,
-    broadcastBuffers: options.broadcastBuffers ?? true,
-  });
+  const {
+    stage,
+    axis = 'dp',
+    unitOf = outermostListMember,
+    prefetch = 1,
+    mixedPrecision,
+  } = options;
+  const { bucketBytes = gradientBucketBytes, broadcastBuffers = true } = options;
+  const strategy = `zero-${stage}`;
   return {
-    name,
-    plan: (parameters, axes): Plan => shardingPlan(name, parameters, axes, shardingOf(parameters)),
-    apply: (plan, model) => shardModel(model, shardingOf(plan.parameters)),
+    name: strategy,
+    plan: (model, axes) =>
+      shardingPlan(model, axes, {
+        strategy,
+        axis,
+        sharded: shardedAt[stage],
+        rule: 'flat',
+        ...(stage === 3 ? unitOptions(unitOf) : bucketOptions(model.parameters, bucketBytes)),
+        prefetch,
+        mixedPrecision,
+        broadcastBuffers,
+      }),
   };
 }
-
-type PlannedParameter = ParameterSpec;
 
 function unitOptions(
   unitOf: UnitOf,
@@ -92,7 +91,7 @@ function unitOptions(
 }
 
 function bucketOptions(
-  parameters: readonly PlannedParameter[],
+  parameters: readonly ParameterSpec[],
   limitBytes: number,
 ): Pick<ShardingOptions, 'unitOf' | 'reshardAfterForward' | 'gradientGroupOf'> {
   const trained = parameters.filter(({ requiresGrad }) => requiresGrad).toReversed();

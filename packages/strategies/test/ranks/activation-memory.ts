@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { AdamW, fromData, LineMesh, setRank } from '@shardwise/core';
+import { fromData, LineMesh, optim, setRank } from '@shardwise/core';
 import {
   gptTensorParallel,
   memory,
@@ -61,7 +61,7 @@ async function peakOf(
   });
   const styles = gptTensorParallel({ heads, logits: 'parts', ...options });
   const parallel = await parallelize(model, tensorParallel(styles));
-  const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
   const ids = (): Int32Array => Int32Array.from({ length: batch * tokens }, (_, i) => i % 7);
   for (let step = 0; step < 2; step++) {
     const x = fromData(ids(), [batch, tokens], 'i32');

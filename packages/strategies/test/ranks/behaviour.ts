@@ -1,21 +1,18 @@
 import {
-  BufferTensor,
   CollectiveMismatchError,
   fromData,
-  LayerNorm,
-  Linear,
   manualSeed,
-  Module,
+  nn,
   noGrad,
   ones,
+  optim,
   ShardwiseError,
-  SGD,
   statistics,
   subscribe,
   type Tensor,
   type TimelineEvent,
 } from '@shardwise/core';
-import { ddp, DistributedDataParallel, planFor } from '@shardwise/strategies';
+import { type PlannedModel, collectivesOf, ddp, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -55,14 +52,14 @@ export const observations = z.object({
 export type Observations = z.infer<typeof observations>;
 
 /** Remembers the mean of what it saw, as batch normalisation does. */
-class RunningMean extends Module {
-  readonly mean: BufferTensor;
-  readonly steps = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
-  readonly linear = new Linear(2, 3);
+class RunningMean extends nn.Module {
+  readonly mean: nn.BufferTensor;
+  readonly steps = new nn.BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly linear = new nn.Linear(2, 3);
 
   constructor(start: number) {
     super();
-    this.mean = new BufferTensor(Float32Array.of(start, -start), [2]);
+    this.mean = new nn.BufferTensor(Float32Array.of(start, -start), [2]);
   }
 
   /** Shape: x [B, 2] -> [B, 3]. */
@@ -79,11 +76,11 @@ class RunningMean extends Module {
 }
 
 /** Layers of whole 64-byte lines, so that messages have no gaps. */
-class Deep extends Module {
-  readonly first = new Linear(16, 32);
-  readonly norm = new LayerNorm(32);
-  readonly second = new Linear(32, 16);
-  readonly third = new Linear(16, 16);
+class Deep extends nn.Module {
+  readonly first = new nn.Linear(16, 32);
+  readonly norm = new nn.LayerNorm(32);
+  readonly second = new nn.Linear(32, 16);
+  readonly third = new nn.Linear(16, 16);
 
   /** Shape: x [B, 16] -> [B, 16]. */
   forward(x: Tensor): Tensor {
@@ -91,7 +88,7 @@ class Deep extends Module {
   }
 }
 
-async function valuesOf(model: Module): Promise<Record<string, number[]>> {
+async function valuesOf(model: nn.Module): Promise<Record<string, number[]>> {
   const values: Record<string, number[]> = {};
   for (const [name, tensor] of [...model.namedParameters(), ...model.namedBuffers()])
     values[name] = Array.from(await tensor.data(), Number);
@@ -100,7 +97,7 @@ async function valuesOf(model: Module): Promise<Record<string, number[]>> {
 
 async function initial(rank: number): Promise<Observations['initial']> {
   manualSeed(rank);
-  const parallel = await DistributedDataParallel.create(new RunningMean(rank + 1));
+  const parallel = await parallelize(new RunningMean(rank + 1), ddp());
   return valuesOf(parallel.module);
 }
 
@@ -109,10 +106,10 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
   const pass = async (
     name: string,
     broadcastBuffers: boolean,
-    run: (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>) => Tensor,
+    run: (parallel: PlannedModel<RunningMean, [Tensor], Tensor>) => Tensor,
   ): Promise<void> => {
     const model = new RunningMean(0);
-    const parallel = await DistributedDataParallel.create(model, { broadcastBuffers });
+    const parallel = await parallelize(model, ddp({ broadcastBuffers }));
     model.mean.assign(fromData(Float32Array.of(10 + rank, rank), [2], 'f32'));
     const y = run(parallel);
     // y = (x - used) wᵀ + b with x of ones, and a weight that picks both elements.
@@ -127,7 +124,7 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
     model.linear.weight.assign(fromData(Float32Array.of(-1, 0, 0, -1, 0, 0), [3, 2], 'f32'));
     model.linear.bias?.assign(fromData(Float32Array.of(1, 1, 0), [3], 'f32'));
   };
-  const forward = (parallel: DistributedDataParallel<RunningMean, [Tensor], Tensor>): Tensor => {
+  const forward = (parallel: PlannedModel<RunningMean, [Tensor], Tensor>): Tensor => {
     readable(parallel.module);
     return parallel.forward(x);
   };
@@ -156,7 +153,7 @@ async function buffers(rank: number): Promise<Observations['buffers']> {
 /** Collectives of forward passes: of training ones, then of evaluations, of which rank r has r more than rank 0. */
 async function evaluations(rank: number): Promise<Observations['evaluations']> {
   const model = new RunningMean(0);
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const pass = async (): Promise<number> => {
     const before = statistics().collectives;
     await noGrad(() => parallel.forward(ones([4, 2]))).data();
@@ -178,7 +175,7 @@ async function evaluations(rank: number): Promise<Observations['evaluations']> {
 async function traffic(): Promise<Observations['traffic']> {
   const model = new Deep();
   const options = { bucketBytes: 1024 };
-  const parallel = await DistributedDataParallel.create(model, options);
+  const parallel = await parallelize(model, ddp(options));
   const backward = (): Tensor => {
     const loss = parallel.forward(ones([2, 16])).sum();
     loss.backward();
@@ -196,7 +193,7 @@ async function traffic(): Promise<Observations['traffic']> {
   // The first pass also tells the order in which gradients arrived.
   await count(backward);
   const counted = await count(backward);
-  const planned = planFor(model, ddp(options)).collectives.filter(
+  const planned = collectivesOf(planFor(model, ddp(options))).filter(
     ({ when }) => when === 'backward',
   );
   const { collectives: inNoSync } = await count(() => parallel.noSync(backward));
@@ -211,7 +208,7 @@ async function traffic(): Promise<Observations['traffic']> {
 }
 
 async function timeline(): Promise<Observations['timeline']> {
-  const parallel = await DistributedDataParallel.create(new Deep(), { bucketBytes: 1024 });
+  const parallel = await parallelize(new Deep(), ddp({ bucketBytes: 1024 }));
   const pass = async (): Promise<void> => {
     const loss = parallel.forward(ones([2, 16])).sum();
     loss.backward();
@@ -230,8 +227,8 @@ async function timeline(): Promise<Observations['timeline']> {
 }
 
 async function made(): Promise<Observations['made']> {
-  const parallel = await DistributedDataParallel.create(new Deep());
-  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
+  const parallel = await parallelize(new Deep(), ddp());
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1, momentum: 0.9 });
   const counts: Observations['made'] = [];
   for (let step = 0; step < 6; step++) {
     optimizer.zeroGrad();
@@ -248,15 +245,15 @@ async function made(): Promise<Observations['made']> {
 /** Models that differ on the last rank. */
 async function mismatches(rank: number, size: number): Promise<Observations['mismatches']> {
   const last = rank === size - 1;
-  const frozen = (): Linear => {
-    const model = new Linear(3, 3);
+  const frozen = (): nn.Linear => {
+    const model = new nn.Linear(3, 3);
     model.requiresGrad_(!last);
     return model;
   };
-  const models: Record<string, () => Linear | RunningMean | Deep> = {
-    'another shape': () => new Linear(3, last ? 5 : 4),
-    'another class': () => (last ? new Deep() : new Linear(3, 4)),
-    'fewer parameters': () => new Linear(3, 4, { bias: !last }),
+  const models: Record<string, () => nn.Linear | RunningMean | Deep> = {
+    'another shape': () => new nn.Linear(3, last ? 5 : 4),
+    'another class': () => (last ? new Deep() : new nn.Linear(3, 4)),
+    'fewer parameters': () => new nn.Linear(3, 4, { bias: !last }),
     'other parameters frozen': frozen,
   };
   const found: Observations['mismatches'] = {};
@@ -275,9 +272,9 @@ async function mismatches(rank: number, size: number): Promise<Observations['mis
   return found;
 }
 
-async function createAny(model: Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
+async function createAny(model: nn.Module & { forward(x: Tensor): Tensor }): Promise<unknown> {
   try {
-    return await DistributedDataParallel.create(model);
+    return await parallelize(model, ddp());
   } catch (error) {
     return error;
   }
@@ -302,11 +299,11 @@ export async function leaveOut(context: RankContext): Promise<void> {
   await join(context);
   const { rank, data } = context;
   const model = new Deep();
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const used =
     data === 'all' || data === rank
       ? model.first.forward(ones([2, 16]))
       : parallel.forward(ones([2, 16]));
   used.sum().backward();
-  await new SGD(model.parameters()).step();
+  await new optim.SGD(model.parameters()).step();
 }

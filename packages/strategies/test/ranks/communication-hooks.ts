@@ -1,18 +1,11 @@
+import { allReduce, fromData, nn, ShardwiseError, statistics, type Tensor } from '@shardwise/core';
 import {
-  allReduce,
-  fromData,
-  Module,
-  Parameter,
-  ShardwiseError,
-  statistics,
-  type Tensor,
-} from '@shardwise/core';
-import {
-  bf16CompressHook,
   type CommHook,
-  DistributedDataParallel,
   type DistributedDataParallelOptions,
+  bf16CompressHook,
+  ddp,
   f16CompressHook,
+  parallelize,
   powerSgdHook,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -46,8 +39,8 @@ export const hookObservations = z.object({
 export type HookObservations = z.infer<typeof hookObservations>;
 
 /** Adds a matrix to its input. */
-class Shift extends Module {
-  readonly p = new Parameter(Float32Array.of(1, 1, 1, 1), [2, 2]);
+class Shift extends nn.Module {
+  readonly p = new nn.Parameter(Float32Array.of(1, 1, 1, 1), [2, 2]);
 
   /** Shape: x [2, 2] -> [2, 2]. */
   forward(x: Tensor): Tensor {
@@ -56,9 +49,9 @@ class Shift extends Module {
 }
 
 /** The gradient of its matrix is its input. */
-class Product extends Module {
-  readonly weight = new Parameter(new Float32Array(8 * 8), [8, 8]);
-  readonly bias = new Parameter(new Float32Array(8), [8]);
+class Product extends nn.Module {
+  readonly weight = new nn.Parameter(new Float32Array(8 * 8), [8, 8]);
+  readonly bias = new nn.Parameter(new Float32Array(8), [8]);
 
   /** Shape: x [8, 8] -> []. */
   forward(x: Tensor): Tensor {
@@ -98,7 +91,7 @@ async function conformance(rank: number): Promise<Pick<HookObservations, 'confor
   const found: HookObservations['conformance'] = {};
   const bytes: HookObservations['bytes'] = {};
   for (const [name, options] of Object.entries(hooks)) {
-    const parallel = await DistributedDataParallel.create(new Shift(), options());
+    const parallel = await parallelize(new Shift(), ddp(options()));
     const passes: number[][] = [];
     for (let pass = 0; pass < 4; pass++) {
       parallel.module.zeroGrad();
@@ -128,7 +121,7 @@ async function powerSgd(rank: number): Promise<HookObservations['powerSgd']> {
   const x = Float32Array.from({ length: 64 }, (_, index) => element(index, rank));
   const found: HookObservations['powerSgd'] = {};
   for (const [name, commHook] of Object.entries(cases)) {
-    const parallel = await DistributedDataParallel.create(new Product(), { commHook });
+    const parallel = await parallelize(new Product(), ddp({ commHook }));
     const { weight } = parallel.module;
     const total = new Float64Array(64);
     const sums: number[][] = [];
@@ -159,10 +152,13 @@ async function buckets(): Promise<HookObservations['buckets']> {
     });
     return ofBuffers(bucket);
   };
-  const parallel = await DistributedDataParallel.create(new Product(), {
-    bucketBytes: 1,
-    commHook,
-  });
+  const parallel = await parallelize(
+    new Product(),
+    ddp({
+      bucketBytes: 1,
+      commHook,
+    }),
+  );
   parallel.forward(fromData(new Float32Array(64), [8, 8], 'f32')).backward();
   await valuesOf(parallel.module.weight.grad);
   return seen;
@@ -186,7 +182,7 @@ async function refusals(): Promise<HookObservations['refusals']> {
   const found: HookObservations['refusals'] = {};
   for (const [name, options] of Object.entries(cases)) {
     try {
-      const parallel = await DistributedDataParallel.create(new Shift(), options());
+      const parallel = await parallelize(new Shift(), ddp(options()));
       parallel
         .forward(fromData(new Float32Array(4), [2, 2], 'f32'))
         .sum()
@@ -206,10 +202,13 @@ async function recovered(): Promise<number[]> {
     if (bucket.isLast && failures++ === 0) throw new RangeError('planned');
     return ofBuffers(bucket);
   };
-  const parallel = await DistributedDataParallel.create(new Product(), {
-    bucketBytes: 1,
-    commHook,
-  });
+  const parallel = await parallelize(
+    new Product(),
+    ddp({
+      bucketBytes: 1,
+      commHook,
+    }),
+  );
   const pass = (): void =>
     parallel.forward(fromData(new Float32Array(64).fill(3), [8, 8], 'f32')).backward();
   try {

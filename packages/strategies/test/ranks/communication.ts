@@ -1,24 +1,30 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import {
-  AdamW,
   fromData,
   LineMesh,
-  Linear,
-  type Module,
-  Sequential,
+  nn,
+  optim,
   setRank,
   statistics,
   type Strategy,
   subscribe,
 } from '@shardwise/core';
-import { dataParallel, ddp, fsdp, parallelize, planFor, zero } from '@shardwise/strategies';
+import {
+  collectivesOf,
+  dataParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  planFor,
+  zero,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { gridOf } from './grid.ts';
 
 interface Case {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** In models (Ψ): what a step communicates, an all-reduce counted as gather and reduction to parts. */
   readonly expected: number;
   readonly microbatches?: number;
@@ -134,12 +140,12 @@ async function countStep(
   size: number,
 ): Promise<z.infer<typeof counted>> {
   const rows = hasMaster ? 2 * size : 2;
-  const model = new Sequential(
-    ...Array.from({ length: layers }, () => new Linear(width, width, { bias: false })),
+  const model = new nn.Sequential(
+    ...Array.from({ length: layers }, () => new nn.Linear(width, width, { bias: false })),
   );
   const plan = planFor(model, strategy());
   const parallel = await parallelize(model, strategy());
-  const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
   const step = async (): Promise<void> => {
     optimizer.zeroGrad();
     for (let index = 0; index < microbatches; index++) {
@@ -165,7 +171,7 @@ async function countStep(
   return {
     volumeBytes,
     messageBytes: statistics().collectiveBytes - before.collectiveBytes,
-    plannedBytes: plan.collectives
+    plannedBytes: collectivesOf(plan)
       .filter(({ when }) => when !== 'start')
       .reduce((sum, { bytes }) => sum + bytes, 0),
   };

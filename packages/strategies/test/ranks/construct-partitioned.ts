@@ -1,14 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
-import {
-  currentSession,
-  elementCount,
-  manualSeed,
-  type Module,
-  randomState,
-  setRank,
-  type Strategy,
-} from '@shardwise/core';
+import { manualSeed, type nn, randomState, setRank, type Strategy } from '@shardwise/core';
+import { currentSession, elementCount } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -79,7 +72,7 @@ export async function main(context: RankContext): Promise<Outcome> {
 
 async function build(
   options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
+  strategy: Strategy,
 ): Promise<Outcome['fsdp']> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
@@ -101,10 +94,7 @@ async function build(
   return { keptBytes, plannedBytes, hash: await hashOf(model), random };
 }
 
-async function refusal(
-  options: ConstructShardedOptions,
-  strategy: Strategy<Module>,
-): Promise<string> {
+async function refusal(options: ConstructShardedOptions, strategy: Strategy): Promise<string> {
   manualSeed(7);
   const model = constructSharded(() => new TiedGpt(), options);
   const refused = parallelize(model, compose(tensorParallel(tiedStyles), strategy));
@@ -114,7 +104,7 @@ async function refusal(
   );
 }
 
-async function hashOf(model: Module): Promise<string> {
+async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');

@@ -1,17 +1,14 @@
 import {
-  AdamW,
-  BufferTensor,
   fromData,
-  Linear,
   manualSeed,
-  Module,
+  nn,
   noGrad,
-  Parameter,
+  optim,
   ShardwiseError,
   type Tensor,
   zeros,
 } from '@shardwise/core';
-import { DataParallel } from '@shardwise/strategies';
+import { dataParallel, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -40,14 +37,14 @@ export const observations = z.object({
 export type Observations = z.infer<typeof observations>;
 
 /** Multiplies by its weight. */
-class Times extends Module {
-  readonly weight: Parameter;
-  readonly passes = new BufferTensor(Float32Array.of(0), [1]);
+class Times extends nn.Module {
+  readonly weight: nn.Parameter;
+  readonly passes = new nn.BufferTensor(Float32Array.of(0), [1]);
   rows = 0;
 
   constructor(weight: number) {
     super();
-    this.weight = new Parameter(Float32Array.of(weight), [1]);
+    this.weight = new nn.Parameter(Float32Array.of(weight), [1]);
   }
 
   /** Shape: x [B, 1] -> [B, 1]. */
@@ -59,7 +56,7 @@ class Times extends Module {
 }
 
 /** Takes and returns more than one tensor. */
-class Several extends Module {
+class Several extends nn.Module {
   /** Shape: x [B, 1] -> doubled [B, 1], mean []. */
   forward(
     { x }: { readonly x: Tensor },
@@ -73,8 +70,8 @@ class Several extends Module {
   }
 }
 
-class Squeezed extends Module {
-  readonly linear = new Linear(1, 1);
+class Squeezed extends nn.Module {
+  readonly linear = new nn.Linear(1, 1);
 
   /** Shape: x [B, 1] -> [5, 1]. */
   forward(x: Tensor): Tensor {
@@ -100,9 +97,9 @@ export async function main(context: RankContext): Promise<Observations> {
   const rows = Number(data);
   manualSeed(rank);
   // Rank 0's weight must win.
-  const parallel = await DataParallel.create(new Times(rank === 0 ? 10 : -1));
+  const parallel = await parallelize(new Times(rank === 0 ? 10 : -1), dataParallel());
   const { module } = parallel;
-  const optimizer = new AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
+  const optimizer = new optim.AdamW(module.parameters(), { lr: 1, weightDecay: 0 });
   const y = parallel.forward(batchOf(rank, rows));
   y.mean().backward();
   y.retain();
@@ -123,7 +120,7 @@ export async function main(context: RankContext): Promise<Observations> {
   await module.weight.realize();
   const { grad } = module.weight;
 
-  const several = await DataParallel.create(new Several());
+  const several = await parallelize(new Several(), dataParallel());
   const { doubled, mean, note } = several.forward({ x: batchOf(rank, rows) }, 2);
   const [first = mean] = doubled;
   first.retain();
@@ -141,8 +138,8 @@ export async function main(context: RankContext): Promise<Observations> {
 }
 
 async function refusals({ size }: RankContext): Promise<Observations['refusals']> {
-  const times = await DataParallel.create(new Times(1));
-  const squeezed = await DataParallel.create(new Squeezed());
+  const times = await parallelize(new Times(1), dataParallel());
+  const squeezed = await parallelize(new Squeezed(), dataParallel());
   const cases: Readonly<Record<string, () => unknown>> = {
     'fewer rows than ranks': () => times.forward(zeros([size - 1, 1])),
     'no rows': () => times.forward(zeros([])),

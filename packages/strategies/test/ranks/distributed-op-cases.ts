@@ -1,4 +1,4 @@
-import { functional, type Shape, type Tensor } from '@shardwise/core';
+import { nn, type Shape, type Tensor } from '@shardwise/core';
 import type { DistributedTensor } from '@shardwise/strategies';
 
 /** Sizes of the dims of a case. */
@@ -150,13 +150,13 @@ export const opCases: Readonly<Record<string, OpCase>> = {
   },
   embedding: {
     inputs: ({ b, m, k, n }) => [{ shape: [b, m], below: k }, { shape: [k, n] }],
-    whole: (x) => functional.embedding(at(x, 0), at(x, 1)),
+    whole: (x) => nn.functional.embedding(at(x, 0), at(x, 1)),
     distributed: (x) => at(x, 0).embedding(at(x, 1)),
   },
   crossEntropy: {
     inputs: ({ b, m, n }) => [{ shape: [b, m, n] }, { shape: [b, m], below: n }],
     whole: (x) =>
-      functional.crossEntropy(at(x, 0), at(x, 1), { labelSmoothing: 0.1, ignoreIndex: 1 }),
+      nn.functional.crossEntropy(at(x, 0), at(x, 1), { labelSmoothing: 0.1, ignoreIndex: 1 }),
     distributed: (x) => at(x, 0).crossEntropy(at(x, 1), { labelSmoothing: 0.1, ignoreIndex: 1 }),
   },
 };

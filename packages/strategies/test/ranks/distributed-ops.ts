@@ -1,20 +1,15 @@
 import {
-  currentSession,
+  formatLayout,
   fromData,
-  LayoutError,
   type Layout,
+  LayoutError,
   type Mesh,
   type MeshAxis,
   type Shape,
   type Tensor,
 } from '@shardwise/core';
-import {
-  distributeTensor,
-  formatLayout,
-  fromLocal,
-  shardRange,
-  type DistributedTensor,
-} from '@shardwise/strategies';
+import { currentSession, dimRanges } from '@shardwise/core/extend';
+import { distributeTensor, fromLocal, type DistributedTensor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import * as fc from 'fast-check';
 import { opCases, type OpCase, type Sizes } from './distributed-op-cases.ts';
@@ -128,8 +123,11 @@ function layoutAt(
 
 function partOf(whole: Tensor, layout: Layout, mesh: Mesh): Tensor {
   return whole.shape.reduce((part, size, dim) => {
-    const { start, stop } = shardRange(size, layout.dims[dim] ?? [], mesh.axes, (axis) =>
-      mesh.coordinate(axis),
+    const [{ start, stop } = { start: 0, stop: 0 }] = dimRanges(
+      size,
+      layout.dims[dim] ?? [],
+      undefined,
+      (axis) => mesh.group(axis),
     );
     return part.slice(dim, start, stop);
   }, whole.detach());

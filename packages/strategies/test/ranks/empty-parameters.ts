@@ -1,15 +1,4 @@
-import {
-  AdamW,
-  clipGradNorm,
-  concat,
-  Linear,
-  manualSeed,
-  Module,
-  Parameter,
-  type Strategy,
-  type Tensor,
-  tensor,
-} from '@shardwise/core';
+import { concat, manualSeed, nn, optim, type Strategy, type Tensor, tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -18,7 +7,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const bf16 = { parameterDtype: 'bf16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -35,17 +24,17 @@ export const observations = z.record(
 );
 
 /** Adapters of rank 0, and no rows of learned prompts. */
-class Net extends Module {
-  readonly head: Linear;
-  readonly down: Parameter | null;
-  readonly prompts: Parameter | null;
+class Net extends nn.Module {
+  readonly head: nn.Linear;
+  readonly down: nn.Parameter | null;
+  readonly prompts: nn.Parameter | null;
 
   constructor(hasEmpty: boolean) {
     super();
     manualSeed(0);
-    this.head = new Linear(4, 3);
-    this.down = hasEmpty ? new Parameter(new Float32Array(), [4, 0]) : null;
-    this.prompts = hasEmpty ? new Parameter(new Float32Array(), [0, 4]) : null;
+    this.head = new nn.Linear(4, 3);
+    this.down = hasEmpty ? new nn.Parameter(new Float32Array(), [4, 0]) : null;
+    this.prompts = hasEmpty ? new nn.Parameter(new Float32Array(), [0, 4]) : null;
   }
 
   /** Shape: x [B, 4] -> [B, 3]. */
@@ -68,7 +57,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   return found;
 
   async function train(
-    strategy: () => Strategy<Module>,
+    strategy: () => Strategy,
     hasEmpty: boolean,
     folder: string,
   ): Promise<number[]> {
@@ -82,7 +71,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
           .square()
           .mean();
         loss.backward();
-        clipGradNorm(parallel.module.parameters(), 1);
+        optim.clipGradNorm(parallel.module.parameters(), 1);
         await optimizer.step();
         losses.push(await loss.item());
       }
@@ -100,7 +89,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   }
 }
 
-async function build(strategy: Strategy<Module>, hasEmpty: boolean) {
+async function build(strategy: Strategy, hasEmpty: boolean) {
   const parallel = await parallelize(new Net(hasEmpty), strategy);
-  return { parallel, optimizer: new AdamW(parallel.module.parameters(), { lr: 0.05 }) };
+  return { parallel, optimizer: new optim.AdamW(parallel.module.parameters(), { lr: 0.05 }) };
 }

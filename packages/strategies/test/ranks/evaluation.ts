@@ -1,11 +1,8 @@
 import {
-  BatchNorm2d,
-  Conv2d,
   fromData,
-  type Module,
+  nn,
   noGrad,
-  Sequential,
-  SGD,
+  optim,
   statistics,
   type Strategy,
   type Tensor,
@@ -15,7 +12,7 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -44,9 +41,9 @@ function batch(seed: number): Tensor {
   return fromData(values, [4, 2, 2, 2], 'f32');
 }
 
-async function evaluate(strategy: Strategy<Module>, rank: number): Promise<Evaluation> {
-  const norm = new BatchNorm2d(2);
-  const model = new Sequential(new Conv2d(2, 2, 1), norm);
+async function evaluate(strategy: Strategy, rank: number): Promise<Evaluation> {
+  const norm = new nn.BatchNorm2d(2);
+  const model = new nn.Sequential(new nn.Conv2d(2, 2, 1), norm);
   norm.runningMean.assign(fromData(Float32Array.of(rank + 1, rank + 1), [2], 'f32'));
   noGrad(() => {
     for (const parameter of model.parameters()) {
@@ -56,7 +53,7 @@ async function evaluate(strategy: Strategy<Module>, rank: number): Promise<Evalu
   });
   const parallel = await parallelize(model, strategy);
   const found: Evaluation = { initial: await read(norm), own: [], outputs: [], collectives: [] };
-  const optimizer = new SGD(model.parameters(), { lr: 0.1 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   for (let epoch = 0; epoch < 2; epoch++) {
     model.train();
     for (let step = 0; step < 2; step++) {
@@ -83,7 +80,7 @@ async function evaluate(strategy: Strategy<Module>, rank: number): Promise<Evalu
   return found;
 }
 
-async function read(norm: BatchNorm2d): Promise<number[]> {
+async function read(norm: nn.BatchNorm2d): Promise<number[]> {
   const mean = await norm.runningMean.data();
   const variance = await norm.runningVar.data();
   return [...Array.from(mean, Number), ...Array.from(variance, Number)];

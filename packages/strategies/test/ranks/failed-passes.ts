@@ -1,19 +1,10 @@
-import {
-  manualSeed,
-  type Module,
-  Linear,
-  Sequential,
-  SGD,
-  type Strategy,
-  tensor,
-  TensorStateError,
-} from '@shardwise/core';
+import { manualSeed, nn, optim, type Strategy, tensor, TensorStateError } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ bucketBytes: 1 }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 1 }),
@@ -37,15 +28,11 @@ export async function main(context: RankContext): Promise<z.infer<typeof observa
   return found;
 }
 
-async function train(
-  strategy: Strategy<Module>,
-  rank: number,
-  failsFirst: boolean,
-): Promise<number[]> {
+async function train(strategy: Strategy, rank: number, failsFirst: boolean): Promise<number[]> {
   manualSeed(0);
-  const model = new Sequential(new Linear(3, 4), new Linear(4, 2));
+  const model = new nn.Sequential(new nn.Linear(3, 4), new nn.Linear(4, 2));
   const parallel = await parallelize(model, strategy);
-  const optimizer = new SGD(model.parameters(), { lr: 0.1 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1 });
   if (failsFirst) {
     const x = tensor([[1, rank, 3]]);
     const loss = parallel.forward(x).sum();

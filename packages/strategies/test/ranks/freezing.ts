@@ -1,32 +1,26 @@
 import {
   fromData,
-  functional,
-  Linear,
-  Module,
-  ModuleList,
+  nn,
   noGrad,
-  Sequential,
-  SGD,
+  optim,
   ShardwiseError,
   type Strategy,
-  Tanh,
   type Tensor,
 } from '@shardwise/core';
 import {
+  ZeroRedundancyOptimizer,
   dataParallel,
   ddp,
-  DistributedDataParallel,
   fsdp,
   parallelize,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly hasMaster?: boolean;
   readonly zeroRedundancy?: boolean;
 }
@@ -47,9 +41,9 @@ export const variants: Readonly<Record<string, Variant>> = {
 /** What a case trains with; on one rank, without a strategy, the model itself. */
 interface Setup {
   readonly parallelize: (
-    model: Module & { forward(x: Tensor): Tensor },
+    model: nn.Module & { forward(x: Tensor): Tensor },
   ) => Promise<(x: Tensor) => Tensor>;
-  readonly optimizer: (model: Module) => { zeroGrad(): void; step(): Promise<unknown> };
+  readonly optimizer: (model: nn.Module) => { zeroGrad(): void; step(): Promise<unknown> };
   /** This rank's part of a batch. Shape: -> [B, columns]. */
   readonly batch: (seed: number, columns: number) => Tensor;
 }
@@ -57,7 +51,7 @@ interface Setup {
 const globalBatch = 12;
 
 /** The same on every rank, and no drawn numbers. */
-function filled<M extends Module>(model: M): M {
+function filled<M extends nn.Module>(model: M): M {
   let index = 0;
   noGrad(() => {
     for (const parameter of model.parameters()) {
@@ -68,8 +62,12 @@ function filled<M extends Module>(model: M): M {
   return model;
 }
 
-class Layers extends Module {
-  readonly layers = new ModuleList([new Linear(3, 5), new Linear(5, 5), new Linear(5, 2)]);
+class Layers extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Linear(3, 5),
+    new nn.Linear(5, 5),
+    new nn.Linear(5, 2),
+  ]);
 
   /** Shape: x [B, 3] -> [B, 2]. */
   forward(x: Tensor): Tensor {
@@ -77,10 +75,14 @@ class Layers extends Module {
   }
 }
 
-export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly Module[]>>> = {
+export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly nn.Module[]>>> = {
   'a generator whose discriminator is frozen while it trains': async (setup) => {
-    const generator = filled(new Sequential(new Linear(3, 4), new Tanh(), new Linear(4, 2)));
-    const discriminator = filled(new Sequential(new Linear(2, 4), new Tanh(), new Linear(4, 1)));
+    const generator = filled(
+      new nn.Sequential(new nn.Linear(3, 4), new nn.Tanh(), new nn.Linear(4, 2)),
+    );
+    const discriminator = filled(
+      new nn.Sequential(new nn.Linear(2, 4), new nn.Tanh(), new nn.Linear(4, 1)),
+    );
     const generate = await setup.parallelize(generator);
     const judge = await setup.parallelize(discriminator);
     const optimizers = [setup.optimizer(generator), setup.optimizer(discriminator)] as const;
@@ -119,7 +121,7 @@ export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly M
       release();
       for (let step = 0; step < 2; step++) {
         optimizer.zeroGrad();
-        functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+        nn.functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
         await optimizer.step();
       }
     }
@@ -136,7 +138,7 @@ export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly M
       if (step === 1) first?.requiresGrad_(true);
       if (step === 2) second?.weight.requiresGrad_(false);
       optimizer.zeroGrad();
-      functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
+      nn.functional.mseLoss(forward(setup.batch(step, 3)), setup.batch(step, 2)).backward();
       await optimizer.step();
     }
     return [model];
@@ -145,7 +147,7 @@ export const cases: Readonly<Record<string, (setup: Setup) => Promise<readonly M
     const model = filled(new Layers());
     const forward = await setup.parallelize(model);
     const optimizer = setup.optimizer(model);
-    functional.mseLoss(forward(setup.batch(1, 3)), setup.batch(2, 2)).backward();
+    nn.functional.mseLoss(forward(setup.batch(1, 3)), setup.batch(2, 2)).backward();
     model.layers.children[0]?.requiresGrad_(false);
     await optimizer.step();
     return [model];
@@ -161,7 +163,7 @@ export function isPossible(variant: string, name: string): boolean {
 export const outcome = z.record(z.string(), z.array(z.number()));
 export type Outcome = z.infer<typeof outcome>;
 
-async function parametersOf(models: readonly Module[]): Promise<Outcome> {
+async function parametersOf(models: readonly nn.Module[]): Promise<Outcome> {
   const parameters: Outcome = {};
   for (const [index, model] of models.entries()) {
     for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
@@ -184,7 +186,7 @@ const settings = { lr: 0.2, momentum: 0.9 };
 export async function trainAlone(name: string): Promise<Outcome> {
   const models = await cases[name]?.({
     parallelize: (model) => Promise.resolve((x) => model.forward(x)),
-    optimizer: (model) => new SGD(model.parameters(), settings),
+    optimizer: (model) => new optim.SGD(model.parameters(), settings),
     batch: (seed, columns) => rows(seed, 0, globalBatch, columns),
   });
   return parametersOf(models ?? []);
@@ -212,8 +214,8 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
         },
         optimizer: (model) =>
           zeroRedundancy
-            ? new ZeroRedundancyOptimizer(model.parameters(), SGD, settings)
-            : new SGD(model.parameters(), settings),
+            ? new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings)
+            : new optim.SGD(model.parameters(), settings),
         batch: (seed, columns) => rows(seed, hasMaster ? 0 : rank * share, share, columns),
       });
       trained[`${name}: ${each}`] = await parametersOf(models);
@@ -225,8 +227,8 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 /** Rank 0 freezes another bias than the others. */
 async function disagreement(rank: number): Promise<string> {
   const model = filled(new Layers());
-  const parallel = await DistributedDataParallel.create(model);
-  const optimizer = new SGD(model.parameters(), settings);
+  const parallel = await parallelize(model, ddp());
+  const optimizer = new optim.SGD(model.parameters(), settings);
   const [first, second] = model.layers;
   (rank === 0 ? first : second)?.bias?.requiresGrad_(false);
   try {

@@ -1,9 +1,6 @@
-import { Module, Parameter, SGD, type Tensor } from '@shardwise/core';
+import { nn, optim, type Tensor } from '@shardwise/core';
 import type { RankContext } from '@shardwise/testing/ranks';
-import {
-  DistributedDataParallel,
-  type DistributedDataParallelOptions,
-} from '@shardwise/strategies';
+import { type DistributedDataParallelOptions, ddp, parallelize } from '@shardwise/strategies';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
@@ -13,10 +10,10 @@ export const gradients = z.record(z.string(), z.array(z.number()));
 export type Gradients = z.infer<typeof gradients>;
 
 /** A weight for each branch; which of them a forward pass uses is the caller's choice. */
-class Branches extends Module {
-  readonly left = new Parameter(new Float32Array(5), [5]);
-  readonly right = new Parameter(new Float32Array(5), [5]);
-  readonly shared = new Parameter(new Float32Array(3), [3]);
+class Branches extends nn.Module {
+  readonly left = new nn.Parameter(new Float32Array(5), [5]);
+  readonly right = new nn.Parameter(new Float32Array(5), [5]);
+  readonly shared = new nn.Parameter(new Float32Array(3), [3]);
 
   /** The sum of the elements of the branches, each times a factor; absent ones take no part. */
   forward(factors: Readonly<Partial<Record<'left' | 'right' | 'shared', number>>>): Tensor {
@@ -26,12 +23,12 @@ class Branches extends Module {
     return terms.reduce((sum, term) => sum.add(term));
   }
 
-  #branch(name: string): Parameter {
+  #branch(name: string): nn.Parameter {
     return name === 'left' ? this.left : name === 'right' ? this.right : this.shared;
   }
 }
 
-async function read(model: Module): Promise<Gradients> {
+async function read(model: nn.Module): Promise<Gradients> {
   const found: Gradients = {};
   for (const [name, { grad }] of model.namedParameters())
     found[name] = Array.from((await grad?.data()) ?? [], Number);
@@ -40,7 +37,7 @@ async function read(model: Module): Promise<Gradients> {
 
 /** What an update takes of zeros. */
 async function updated(model: Branches): Promise<Gradients> {
-  await new SGD(model.parameters(), { lr: 1 }).step();
+  await new optim.SGD(model.parameters(), { lr: 1 }).step();
   const found: Gradients = {};
   for (const [name, parameter] of model.namedParameters())
     found[name] = Array.from(await parameter.data(), Number).map((value) => -value);
@@ -48,7 +45,7 @@ async function updated(model: Branches): Promise<Gradients> {
 }
 
 function create(options: DistributedDataParallelOptions = {}) {
-  return DistributedDataParallel.create(new Branches(), { findUnusedParameters: true, ...options });
+  return parallelize(new Branches(), ddp({ findUnusedParameters: true, ...options }));
 }
 
 /** Gradients that are known in closed form: a parameter's is the mean over ranks of its factors. */

@@ -1,21 +1,6 @@
 import { createMesh } from '@shardwise/collectives';
-import {
-  AdamW,
-  arange,
-  clipGradNorm,
-  currentSession,
-  Embedding,
-  fromData,
-  functional,
-  LayerNorm,
-  Linear,
-  manualSeed,
-  Module,
-  ModuleList,
-  MultiheadAttention,
-  setRank,
-  type Tensor,
-} from '@shardwise/core';
+import { arange, fromData, manualSeed, nn, optim, setRank, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   GridBlock,
   gridCrossEntropy,
@@ -48,12 +33,12 @@ export const grids: Readonly<Record<GridTask['grid'], () => RankGrid>> = {
   '3D': () => threeDimensional(),
 };
 
-class Block extends Module {
-  readonly norm1 = new LayerNorm(sizes.channels);
-  readonly attention = new MultiheadAttention(sizes.channels, sizes.heads);
-  readonly norm2 = new LayerNorm(sizes.channels);
-  readonly up = new Linear(sizes.channels, sizes.hidden);
-  readonly down = new Linear(sizes.hidden, sizes.channels);
+class Block extends nn.Module {
+  readonly norm1 = new nn.LayerNorm(sizes.channels);
+  readonly attention = new nn.MultiheadAttention(sizes.channels, sizes.heads);
+  readonly norm2 = new nn.LayerNorm(sizes.channels);
+  readonly up = new nn.Linear(sizes.channels, sizes.hidden);
+  readonly down = new nn.Linear(sizes.hidden, sizes.channels);
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
   forward(x: Tensor): Tensor {
@@ -62,12 +47,12 @@ class Block extends Module {
   }
 }
 
-export class Gpt extends Module {
-  readonly tokens = new Embedding(sizes.vocabulary, sizes.channels);
-  readonly positions = new Embedding(sizes.tokens, sizes.channels);
-  readonly blocks = new ModuleList([new Block(), new Block()]);
-  readonly norm = new LayerNorm(sizes.channels);
-  readonly head = new Linear(sizes.channels, sizes.vocabulary);
+export class Gpt extends nn.Module {
+  readonly tokens = new nn.Embedding(sizes.vocabulary, sizes.channels);
+  readonly positions = new nn.Embedding(sizes.tokens, sizes.channels);
+  readonly blocks = new nn.ModuleList([new Block(), new Block()]);
+  readonly norm = new nn.LayerNorm(sizes.channels);
+  readonly head = new nn.Linear(sizes.channels, sizes.vocabulary);
 
   /** Shape: ids i32 [B, T] -> [B, T, V]. */
   forward(ids: Tensor): Tensor {
@@ -78,10 +63,10 @@ export class Gpt extends Module {
 }
 
 /** The same, with the same names of parameters, on a grid. */
-export class GridGpt extends Module {
+export class GridGpt extends nn.Module {
   readonly tokens: GridEmbedding;
   readonly positions: GridEmbedding;
-  readonly blocks: ModuleList<GridBlock>;
+  readonly blocks: nn.ModuleList<GridBlock>;
   readonly norm: GridLayerNorm;
   readonly head: GridLinear;
 
@@ -93,7 +78,7 @@ export class GridGpt extends Module {
   ) {
     super();
     [this.tokens, this.positions] = embeddings;
-    this.blocks = new ModuleList([...blocks]);
+    this.blocks = new nn.ModuleList([...blocks]);
     this.norm = norm;
     this.head = head;
   }
@@ -133,15 +118,15 @@ export function batchOf(step: number): { ids: Tensor; targets: Tensor } {
   return { ids: at(0), targets: at(1) };
 }
 
-async function train(model: Module, pass: (step: number) => Tensor): Promise<Run> {
-  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+async function train(model: nn.Module, pass: (step: number) => Tensor): Promise<Run> {
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const losses: number[] = [];
   const norms: number[] = [];
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
     const loss = pass(step);
     loss.backward();
-    const norm = clipGradNorm(model.parameters(), 0.5);
+    const norm = optim.clipGradNorm(model.parameters(), 0.5);
     await optimizer.step();
     losses.push(await loss.item());
     norms.push(await norm.item());
@@ -171,6 +156,6 @@ export async function trainAlone(): Promise<Run> {
   const model = new Gpt();
   return train(model, (step) => {
     const { ids, targets } = batchOf(step);
-    return functional.crossEntropy(model.forward(ids), targets);
+    return nn.functional.crossEntropy(model.forward(ids), targets);
   });
 }

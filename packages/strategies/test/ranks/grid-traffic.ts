@@ -1,13 +1,6 @@
 import { createMesh } from '@shardwise/collectives';
-import {
-  currentSession,
-  Linear,
-  manualSeed,
-  Parameter,
-  setRank,
-  statistics,
-  zeros,
-} from '@shardwise/core';
+import { manualSeed, nn, setRank, statistics, zeros } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { GridLinear, ownRows } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
@@ -23,11 +16,11 @@ export async function main(context: RankContext): Promise<number> {
   setRank({ device: currentSession().backend, mesh });
   const grid = grids[name]();
   manualSeed(0);
-  const whole = new Linear(matrix.inputs, matrix.outputs, { bias: false });
+  const whole = new nn.Linear(matrix.inputs, matrix.outputs, { bias: false });
   const layer = await GridLinear.from(whole, grid);
   const features = matrix.inputs / mesh.group(grid.features).size;
   const [rows = 0] = ownRows(zeros([matrix.rows]), grid).shape;
-  const x = new Parameter(new Float32Array(rows * features), [rows, features]);
+  const x = new nn.Parameter(new Float32Array(rows * features), [rows, features]);
   const before = statistics().collectiveBytes;
   const loss = layer.forward(x).sum();
   loss.backward();

@@ -1,24 +1,11 @@
 import { createHash } from 'node:crypto';
-import {
-  AdamW,
-  fromData,
-  functional,
-  Lamb,
-  Linear,
-  manualSeed,
-  type Module,
-  OneBitAdam,
-  Sequential,
-  statistics,
-  type Strategy,
-  Tanh,
-} from '@shardwise/core';
+import { fromData, manualSeed, nn, optim, statistics, type Strategy } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const lambStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const lambStrategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-3': () => zero({ stage: 3 }),
@@ -38,9 +25,9 @@ const training = z.object({
 export const outcome = z.object({ lamb: z.record(z.string(), training), oneBit: training });
 export type Training = z.infer<typeof training>;
 
-function build(): Sequential {
+function build(): nn.Sequential {
   manualSeed(3);
-  return new Sequential(new Linear(16, 64), new Tanh(), new Linear(64, 16));
+  return new nn.Sequential(new nn.Linear(16, 64), new nn.Tanh(), new nn.Linear(64, 16));
 }
 
 /** A part of a batch of which 1 to 4 ranks have as much, and the loss on it. */
@@ -56,10 +43,10 @@ function lossOn(
   const y = x.map((value, i) => (value * ((i + rank * share * 16) % 3)) / 2);
   const [inputs, targets] = [x, y].map((data) => fromData(data, [share, 16], 'f32'));
   if (inputs === undefined || targets === undefined) throw new RangeError('a batch');
-  return functional.mseLoss(forward(inputs), targets);
+  return nn.functional.mseLoss(forward(inputs), targets);
 }
 
-async function hashOf(model: Module): Promise<string> {
+async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const { bytes } of Object.values(await model.stateDict())) hash.update(bytes);
   return hash.digest('hex');
@@ -71,7 +58,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   for (const [name, strategy] of Object.entries(lambStrategies)) {
     const model = build();
     const parallel = await parallelize(model, strategy());
-    const optimizer = new Lamb(model.parameters(), { lr: 0.02 });
+    const optimizer = new optim.Lamb(model.parameters(), { lr: 0.02 });
     const losses: number[] = [];
     for (let step = 0; step < 10; step++) {
       optimizer.zeroGrad();
@@ -88,7 +75,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 async function trainOneBit(context: RankContext): Promise<Training> {
   const model = build();
   const parallel = await parallelize(model, ddp());
-  const optimizer = new OneBitAdam(model.parameters(), { lr: 3e-3, freezeStep });
+  const optimizer = new optim.OneBitAdam(model.parameters(), { lr: 3e-3, freezeStep });
   const losses: number[] = [];
   const bytes: number[] = [];
   for (let step = 0; step < oneBitSteps; step++) {
@@ -111,8 +98,8 @@ export async function alone(of: 'lamb' | 'adam'): Promise<number[]> {
   const model = build();
   const optimizer =
     of === 'lamb'
-      ? new Lamb(model.parameters(), { lr: 0.02 })
-      : new AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 });
+      ? new optim.Lamb(model.parameters(), { lr: 0.02 })
+      : new optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 });
   const losses: number[] = [];
   for (let step = 0; step < (of === 'lamb' ? 10 : oneBitSteps); step++) {
     optimizer.zeroGrad();

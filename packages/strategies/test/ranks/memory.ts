@@ -1,16 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  AdamW,
-  BufferTensor,
-  Linear,
-  LineMesh,
-  Module,
-  ones,
-  setRank,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core';
+import { LineMesh, nn, ones, optim, setRank, type Strategy, type Tensor } from '@shardwise/core';
 import {
   ddp,
   fsdp,
@@ -24,7 +14,7 @@ import {
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'DDP with a ZeroRedundancyOptimizer': () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
@@ -62,10 +52,10 @@ export const observation = z.object({
 export const observations = z.record(z.string(), observation);
 
 /** Two matrices of one size, whose rows are multiples of 64 bytes, and a buffer. */
-class Net extends Module {
-  readonly first = new Linear(64, 64, { bias: false });
-  readonly second = new Linear(64, 64, { bias: false });
-  readonly offset = new BufferTensor(new Float32Array(64), [64]);
+class Net extends nn.Module {
+  readonly first = new nn.Linear(64, 64, { bias: false });
+  readonly second = new nn.Linear(64, 64, { bias: false });
+  readonly offset = new nn.BufferTensor(new Float32Array(64), [64]);
 
   /** Shape: x [B, 64] -> []. */
   forward(x: Tensor): Tensor {
@@ -89,8 +79,8 @@ export async function main({
     const planned = planMemory(planFor(model, strategy));
     const parallel = await parallelize(model, strategy);
     const optimizer = name.includes('Redundancy')
-      ? new ZeroRedundancyOptimizer(model.parameters(), AdamW, { lr: 0.1 })
-      : new AdamW(model.parameters(), { lr: 0.1 });
+      ? new ZeroRedundancyOptimizer(model.parameters(), optim.AdamW, { lr: 0.1 })
+      : new optim.AdamW(model.parameters(), { lr: 0.1 });
     for (let step = 0; step < 2; step++) {
       optimizer.zeroGrad();
       const loss = parallel.forward(ones([4, 64]));

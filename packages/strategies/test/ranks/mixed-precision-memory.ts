@@ -1,17 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  AdamW,
-  fromData,
-  LineMesh,
-  Linear,
-  type Module,
-  Sequential,
-  setRank,
-  statistics,
-  type Strategy,
-} from '@shardwise/core';
-import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { fromData, LineMesh, nn, optim, setRank, statistics, type Strategy } from '@shardwise/core';
+import { collectivesOf, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 
@@ -22,7 +12,7 @@ export const elements = layers * (width * width + width);
 const batch = 4;
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ mixedPrecision }),
   'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
   'ZeRO-2': () => zero({ stage: 2, mixedPrecision }),
@@ -50,13 +40,15 @@ export async function main({
   for (const [name, strategy] of Object.entries(strategies)) {
     const device = await cpu({ memory: world.memory, ...region });
     setRank({ device, mesh: new LineMesh('dp', group) });
-    const model = new Sequential(...Array.from({ length: layers }, () => new Linear(width, width)));
+    const model = new nn.Sequential(
+      ...Array.from({ length: layers }, () => new nn.Linear(width, width)),
+    );
     const specs = model.namedParameters().map(([parameterName, { shape, dtype, requiresGrad }]) => {
       return { name: parameterName, shape, dtype, requiresGrad };
     });
-    const plan = strategy().plan(specs, [{ name: 'dp', size: group.size }]);
+    const plan = strategy().plan({ parameters: specs }, [{ name: 'dp', size: group.size }]);
     const parallel = await parallelize(model, strategy());
-    const optimizer = new AdamW(model.parameters());
+    const optimizer = new optim.AdamW(model.parameters());
     let stepBytes = 0;
     for (let step = 0; step < 3; step++) {
       const before = statistics().collectiveBytes;
@@ -68,7 +60,7 @@ export async function main({
       await loss.item();
       stepBytes = statistics().collectiveBytes - before;
     }
-    const planBytes = plan.collectives
+    const planBytes = collectivesOf(plan)
       .filter(({ when }) => when !== 'start')
       .reduce((sum, { bytes }) => sum + bytes, 0);
     found[name] = { statesBytes: device.usage().bytesInUse, stepBytes, planBytes };

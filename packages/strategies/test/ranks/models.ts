@@ -1,33 +1,25 @@
-import {
-  Conv2d,
-  Embedding,
-  fromData,
-  functional,
-  LayerNorm,
-  Linear,
-  Module,
-  ModuleList,
-  MultiheadAttention,
-  Parameter,
-  type Tensor,
-} from '@shardwise/core';
+import { fromData, nn, type Tensor } from '@shardwise/core';
 
 /** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
 export const globalBatch = 36;
 
 export interface Task {
-  readonly build: () => Module & { forward(x: Tensor): Tensor };
+  readonly build: () => nn.Module & { forward(x: Tensor): Tensor };
   /** Of items first to stop of a step's batch. */
   readonly batch: (step: number, first: number, stop: number) => { x: Tensor; y: Tensor };
   readonly loss: (output: Tensor, y: Tensor) => Tensor;
 }
 
 /** Sizes that no world divides, a parameter of one element, one that is frozen. */
-class OddMlp extends Module {
-  readonly layers = new ModuleList([new Linear(7, 13), new Linear(13, 13), new Linear(13, 5)]);
-  readonly scale = new Parameter(Float32Array.of(1), [1]);
-  readonly temperature = new Parameter(Float32Array.of(1), []);
-  readonly unused = new Linear(3, 2);
+class OddMlp extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Linear(7, 13),
+    new nn.Linear(13, 13),
+    new nn.Linear(13, 5),
+  ]);
+  readonly scale = new nn.Parameter(Float32Array.of(1), [1]);
+  readonly temperature = new nn.Parameter(Float32Array.of(1), []);
+  readonly unused = new nn.Linear(3, 2);
 
   constructor() {
     super();
@@ -46,12 +38,12 @@ class OddMlp extends Module {
   }
 }
 
-class Block extends Module {
-  readonly norm1 = new LayerNorm(12);
-  readonly attention = new MultiheadAttention(12, 3);
-  readonly norm2 = new LayerNorm(12);
-  readonly up = new Linear(12, 20);
-  readonly down = new Linear(20, 12);
+class Block extends nn.Module {
+  readonly norm1 = new nn.LayerNorm(12);
+  readonly attention = new nn.MultiheadAttention(12, 3);
+  readonly norm2 = new nn.LayerNorm(12);
+  readonly up = new nn.Linear(12, 20);
+  readonly down = new nn.Linear(20, 12);
 
   /** Shape: x [B, T, 12] -> [B, T, 12]. */
   forward(x: Tensor): Tensor {
@@ -63,15 +55,15 @@ class Block extends Module {
 }
 
 /** Embedding and head share their weight. */
-class TinyGpt extends Module {
-  readonly tokens = new Embedding(11, 12);
-  readonly positions = new Parameter(
+class TinyGpt extends nn.Module {
+  readonly tokens = new nn.Embedding(11, 12);
+  readonly positions = new nn.Parameter(
     Float32Array.from({ length: 6 * 12 }, (_, i) => Math.sin(i) / 10),
     [6, 12],
   );
-  readonly blocks = new ModuleList([new Block(), new Block(), new Block()]);
-  readonly norm = new LayerNorm(12);
-  readonly head = new Linear(12, 11, { bias: false });
+  readonly blocks = new nn.ModuleList([new Block(), new Block(), new Block()]);
+  readonly norm = new nn.LayerNorm(12);
+  readonly head = new nn.Linear(12, 11, { bias: false });
 
   constructor() {
     super();
@@ -86,12 +78,12 @@ class TinyGpt extends Module {
   }
 }
 
-class ConvNet extends Module {
-  readonly layers = new ModuleList([
-    new Conv2d(2, 5, 3, { padding: 1 }),
-    new Conv2d(5, 7, 3, { stride: 2 }),
+class ConvNet extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Conv2d(2, 5, 3, { padding: 1 }),
+    new nn.Conv2d(5, 7, 3, { stride: 2 }),
   ]);
-  readonly head = new Linear(7 * 4, 3);
+  readonly head = new nn.Linear(7 * 4, 3);
 
   /** Shape: x [B, 2, 6, 6] -> [B, 3]. */
   forward(x: Tensor): Tensor {
@@ -129,7 +121,7 @@ export const tasks = {
   'an odd MLP': {
     build: () => new OddMlp(),
     batch: classify([7], 5),
-    loss: (output, y) => functional.crossEntropy(output, y),
+    loss: (output, y) => nn.functional.crossEntropy(output, y),
   },
   'a GPT': {
     build: () => new TinyGpt(),
@@ -146,12 +138,12 @@ export const tasks = {
         );
       return { x: at(0), y: at(1) };
     },
-    loss: (output, y) => functional.crossEntropy(output, y),
+    loss: (output, y) => nn.functional.crossEntropy(output, y),
   },
   'a convolutional net': {
     build: () => new ConvNet(),
     batch: classify([2, 6, 6], 3),
-    loss: (output, y) => functional.crossEntropy(output, y),
+    loss: (output, y) => nn.functional.crossEntropy(output, y),
   },
 } as const satisfies Record<string, Task>;
 

@@ -1,18 +1,17 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import {
-  AdamW,
-  currentSession,
   fromData,
   hostPages,
   LineMesh,
-  Linear,
   manualSeed,
+  nn,
+  optim,
   type PageStore,
-  Sequential,
   setRank,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { filePages } from '@shardwise/core/node';
 import { constructSharded, fsdp, OffloadedOptimizer, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -69,10 +68,10 @@ async function train(
 ): Promise<number[]> {
   manualSeed(0);
   const model = constructSharded(
-    () => new Sequential(...Array.from({ length: layers }, () => new Linear(width, width))),
+    () => new nn.Sequential(...Array.from({ length: layers }, () => new nn.Linear(width, width))),
   );
   const parallel = await parallelize(model, fsdp(pages === undefined ? {} : { pages }));
-  const adam = new AdamW(model.parameters(), { lr: 1e-6 });
+  const adam = new optim.AdamW(model.parameters(), { lr: 1e-6 });
   const optimizer =
     pages === undefined
       ? adam

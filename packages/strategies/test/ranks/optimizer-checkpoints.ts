@@ -1,23 +1,10 @@
 import {
-  Adam,
-  AdamW,
-  AdamW8bit,
-  type AdamSettings,
   fromData,
-  functional,
   hostPages,
-  Lamb,
-  Linear,
   manualSeed,
-  type Module,
-  OneBitAdam,
-  Optimizer,
-  type OptimizerInput,
-  type OptimizerSettings,
-  Sequential,
-  SGD,
+  nn,
+  optim,
   type Strategy,
-  Tanh,
   type Tensor,
 } from '@shardwise/core';
 import {
@@ -40,24 +27,27 @@ const [before, after] = [4, 5];
 const globalBatch = 12;
 
 /** With blocks that parts of parameters cut. */
-class Small8bit extends AdamW8bit {
-  constructor(params: OptimizerInput<AdamSettings>, settings: Partial<AdamSettings> = {}) {
+class Small8bit extends optim.AdamW8bit {
+  constructor(
+    params: optim.OptimizerInput<optim.AdamSettings>,
+    settings: Partial<optim.AdamSettings> = {},
+  ) {
     super(params, settings, { minElements: 20 });
   }
 }
 
-type Made<Settings extends OptimizerSettings> =
-  | Optimizer<Settings>
-  | OffloadedOptimizer<Optimizer<Settings>>
+type Made<Settings extends optim.OptimizerSettings> =
+  | optim.Optimizer<Settings>
+  | OffloadedOptimizer<optim.Optimizer<Settings>>
   | ZeroRedundancyOptimizer<Settings>;
 type Keeps = 'offloaded' | 'shared out' | 'itself';
 
 const made =
-  <Settings extends OptimizerSettings>(
+  <Settings extends optim.OptimizerSettings>(
     kind: OptimizerClass<Settings>,
     settings: Partial<Settings>,
   ) =>
-  (model: Module, keeps: Keeps): Made<Settings> => {
+  (model: nn.Module, keeps: Keeps): Made<Settings> => {
     if (keeps === 'shared out') {
       return new ZeroRedundancyOptimizer(model.parameters(), kind, settings);
     }
@@ -67,18 +57,18 @@ const made =
   };
 
 export const optimizers = {
-  'SGD without momentum': made(SGD, { lr: 0.1 }),
-  SGD: made(SGD, { lr: 0.1, momentum: 0.9, nesterov: true }),
-  Adam: made(Adam, { lr: 0.01 }),
-  AdamW: made(AdamW, { lr: 0.01 }),
-  LAMB: made(Lamb, { lr: 0.01 }),
+  'SGD without momentum': made(optim.SGD, { lr: 0.1 }),
+  SGD: made(optim.SGD, { lr: 0.1, momentum: 0.9, nesterov: true }),
+  Adam: made(optim.Adam, { lr: 0.01 }),
+  AdamW: made(optim.AdamW, { lr: 0.01 }),
+  LAMB: made(optim.Lamb, { lr: 0.01 }),
   AdamW8bit: made(Small8bit, { lr: 0.01 }),
-  '1-bit Adam': made(OneBitAdam, { lr: 0.01, freezeStep: 2 }),
+  '1-bit Adam': made(optim.OneBitAdam, { lr: 0.01, freezeStep: 2 }),
 } as const;
 export type OptimizerName = keyof typeof optimizers;
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly keeps?: Keeps;
 }
 
@@ -166,7 +156,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof results
       model.zeroGrad();
       const pass = (): Tensor => {
         const { x, y } = batchOf(step, context);
-        const loss = functional.mseLoss(forward(x), y);
+        const loss = nn.functional.mseLoss(forward(x), y);
         loss.backward();
         return loss;
       };
@@ -187,14 +177,14 @@ interface HasStateDict {
 async function copyStates(from: object, to: object): Promise<void> {
   const [source, target] = [from, to].map((each): HasStateDict | null => {
     const inner = each instanceof OffloadedOptimizer ? each.optimizer : each;
-    return inner instanceof Optimizer ? inner : null;
+    return inner instanceof optim.Optimizer ? inner : null;
   });
   if (source !== null) target?.loadStateDict(await source?.stateDict());
 }
 
 async function begin({ optimizer: name, variant }: Case) {
   manualSeed(0);
-  const model = new Sequential(new Linear(9, 40), new Tanh(), new Linear(40, 7));
+  const model = new nn.Sequential(new nn.Linear(9, 40), new nn.Tanh(), new nn.Linear(40, 7));
   const { strategy, keeps = 'itself' }: Variant = variants[variant];
   const parallel = await parallelize(model, strategy());
   return {

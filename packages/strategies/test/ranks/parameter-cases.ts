@@ -1,21 +1,11 @@
-import {
-  Adam,
-  fromData,
-  functional,
-  Linear,
-  Module,
-  noGrad,
-  Parameter,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core';
+import { fromData, nn, noGrad, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
 /** Without `findUnusedParameters` where all are used, as users have it. */
-export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, (allUsed: boolean) => Strategy>> = {
   DDP: (allUsed) => ddp({ findUnusedParameters: !allUsed }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 64 }),
@@ -28,12 +18,12 @@ function ofLayer(name: string): string {
   return name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
 }
 
-type Net = Module & { forward(x: Tensor): Tensor };
+type Net = nn.Module & { forward(x: Tensor): Tensor };
 
 /** Two layers of 7, 5 and 1: neither rows nor elements are divided by 2, 3 or 4. */
-class Odd extends Module {
-  readonly up = new Linear(7, 5);
-  readonly down = new Linear(5, 1);
+class Odd extends nn.Module {
+  readonly up = new nn.Linear(7, 5);
+  readonly down = new nn.Linear(5, 1);
 
   /** Shape: x [B, 7] -> [B, 1]. */
   forward(x: Tensor): Tensor {
@@ -42,10 +32,10 @@ class Odd extends Module {
 }
 
 /** A scale without dims, a shift of one element. */
-class Tiny extends Module {
-  readonly layer = new Linear(7, 2, { bias: false });
-  readonly scale = new Parameter(Float32Array.of(1.5), []);
-  readonly shift = new Parameter(Float32Array.of(-0.5), [1]);
+class Tiny extends nn.Module {
+  readonly layer = new nn.Linear(7, 2, { bias: false });
+  readonly scale = new nn.Parameter(Float32Array.of(1.5), []);
+  readonly shift = new nn.Parameter(Float32Array.of(-0.5), [1]);
 
   /** Shape: x [B, 7] -> [B, 2]. */
   forward(x: Tensor): Tensor {
@@ -55,7 +45,7 @@ class Tiny extends Module {
 
 /** The weight of one layer, whole, and the bias of another do not train. */
 class Frozen extends Odd {
-  readonly first = new Linear(7, 7);
+  readonly first = new nn.Linear(7, 7);
 
   constructor() {
     super();
@@ -70,9 +60,9 @@ class Frozen extends Odd {
 }
 
 /** Two layers, of two units, have one weight. */
-class Tied extends Module {
-  readonly first = new Linear(7, 7);
-  readonly second = new Linear(7, 7);
+class Tied extends nn.Module {
+  readonly first = new nn.Linear(7, 7);
+  readonly second = new nn.Linear(7, 7);
 
   constructor() {
     super();
@@ -85,9 +75,9 @@ class Tied extends Module {
   }
 }
 
-class UsedTwice extends Module {
-  readonly layer = new Linear(7, 7);
-  readonly head = new Linear(7, 3);
+class UsedTwice extends nn.Module {
+  readonly layer = new nn.Linear(7, 7);
+  readonly head = new nn.Linear(7, 3);
 
   /** Shape: x [B, 7] -> [B, 3]. */
   forward(x: Tensor): Tensor {
@@ -96,7 +86,7 @@ class UsedTwice extends Module {
 }
 
 class NeverUsed extends Odd {
-  readonly spare = new Linear(3, 5);
+  readonly spare = new nn.Linear(3, 5);
 }
 
 export const models: Readonly<Record<string, () => Net>> = {
@@ -164,7 +154,7 @@ async function train(
   size: number,
 ): Promise<Outcome> {
   // Without weight decay: to ddp, what no rank uses has a gradient of zeros.
-  const optimizer = new Adam(model.parameters(), { lr: 0.05 });
+  const optimizer = new optim.Adam(model.parameters(), { lr: 0.05 });
   const before = await parametersOf(model);
   const share = globalBatch / size;
   const losses: number[] = [];
@@ -175,7 +165,7 @@ async function train(
       Math.sin(step * 31 + (first + i) * 1.7),
     );
     const y = forward(fromData(values, [share, 7], 'f32'));
-    const loss = functional.mseLoss(y, y.detach().mul(0).add(0.25));
+    const loss = nn.functional.mseLoss(y, y.detach().mul(0).add(0.25));
     loss.backward();
     await optimizer.step();
     losses.push(await loss.item());
@@ -187,7 +177,7 @@ async function train(
   return { losses, parameters, unchanged };
 }
 
-async function parametersOf(model: Module): Promise<Record<string, number[]>> {
+async function parametersOf(model: nn.Module): Promise<Record<string, number[]>> {
   const parameters: Record<string, number[]> = {};
   for (const [name, { bytes }] of Object.entries(await model.stateDict())) {
     parameters[name] = Array.from(new Float32Array(bytes.slice().buffer));

@@ -1,15 +1,20 @@
 import {
-  BufferTensor,
   fromData,
-  Linear,
-  Module,
+  nn,
   ones,
-  SGD,
+  optim,
   ShardwiseError,
   statistics,
   type Tensor,
 } from '@shardwise/core';
-import { DistributedDataParallel } from '@shardwise/strategies';
+import {
+  type ModelPlan,
+  type PlannedModel,
+  ddp,
+  parallelize,
+  steps,
+  stepsOf,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join as joinWorld } from '../../../../test/ranks/join.ts';
@@ -35,16 +40,16 @@ export const passObservations = z.object({
 export type PassObservations = z.infer<typeof passObservations>;
 
 /** Uses its layers in another order than that of their declaration. */
-class Tangled extends Module {
-  readonly last = new Linear(2, 2, { bias: false });
-  readonly first = new Linear(2, 2, { bias: false });
-  readonly middle = new Linear(2, 2, { bias: false });
-  readonly spare = new Linear(2, 2, { bias: false });
+class Tangled extends nn.Module {
+  readonly last = new nn.Linear(2, 2, { bias: false });
+  readonly first = new nn.Linear(2, 2, { bias: false });
+  readonly middle = new nn.Linear(2, 2, { bias: false });
+  readonly spare = new nn.Linear(2, 2, { bias: false });
 
   constructor() {
     super();
     this.apply((module) => {
-      if (module instanceof Linear)
+      if (module instanceof nn.Linear)
         module.weight.assign(fromData(Float32Array.of(1, 0, 0, 1), [2, 2], 'f32'));
     });
     this.spare.requiresGrad_(false);
@@ -57,16 +62,24 @@ class Tangled extends Module {
   }
 }
 
+/** Names of the parameters whose gradients leave together, in the order in which they leave. */
+function bucketsOf({ plan }: { readonly plan: ModelPlan }): (readonly string[])[] {
+  return stepsOf(plan, steps.reduce).map(({ data }) => data.parameters);
+}
+
 async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' | 'gradients'>> {
   const found: PassObservations['buckets'] = {};
   const gradients: PassObservations['gradients'] = {};
   for (const findUnusedParameters of [false, true]) {
-    const parallel = await DistributedDataParallel.create(new Tangled(), {
-      bucketBytes: 1,
-      findUnusedParameters,
-    });
-    const optimizer = new SGD(parallel.module.parameters(), { lr: 0 });
-    const seen = [parallel.buckets];
+    const parallel = await parallelize(
+      new Tangled(),
+      ddp({
+        bucketBytes: 1,
+        findUnusedParameters,
+      }),
+    );
+    const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0 });
+    const seen = [bucketsOf(parallel)];
     for (let step = 0; step < 3; step++) {
       optimizer.zeroGrad();
       // Rank 0 decides, whatever order the others have.
@@ -75,7 +88,7 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
         .sum()
         .backward();
       await optimizer.step();
-      seen.push(parallel.buckets);
+      seen.push(bucketsOf(parallel));
     }
     found[`findUnusedParameters: ${findUnusedParameters}`] = seen.map((each) =>
       each.map((names) => [...names]),
@@ -88,9 +101,9 @@ async function buckets(rank: number): Promise<Pick<PassObservations, 'buckets' |
 }
 
 /** Adds the sums of two weights, or one of them. */
-class Pair extends Module {
-  readonly a = new Linear(2, 2, { bias: false });
-  readonly b = new Linear(2, 2, { bias: false });
+class Pair extends nn.Module {
+  readonly a = new nn.Linear(2, 2, { bias: false });
+  readonly b = new nn.Linear(2, 2, { bias: false });
 
   /** Shape: -> []. */
   forward(uses: 'a' | 'b' | 'both'): Tensor {
@@ -101,8 +114,8 @@ class Pair extends Module {
 }
 
 async function staticGraph(rank: number): Promise<PassObservations['staticGraph']> {
-  const create = (): Promise<DistributedDataParallel<Pair, ['a' | 'b' | 'both'], Tensor>> =>
-    DistributedDataParallel.create(new Pair(), { staticGraph: true, bucketBytes: 1 });
+  const create = (): Promise<PlannedModel<Pair, ['a' | 'b' | 'both'], Tensor>> =>
+    parallelize(new Pair(), ddp({ staticGraph: true, bucketBytes: 1 }));
   const parallel = await create();
   const gradients: PassObservations['staticGraph']['gradients'] = {};
   for (let step = 0; step < 3; step++) {
@@ -117,7 +130,7 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
     ['both', 'a'],
   ] as const) {
     const other = await create();
-    const optimizer = new SGD(other.module.parameters(), { lr: 1 });
+    const optimizer = new optim.SGD(other.module.parameters(), { lr: 1 });
     for (let step = 0; step < 2; step++) {
       optimizer.zeroGrad();
       other.forward(before).backward();
@@ -136,12 +149,12 @@ async function staticGraph(rank: number): Promise<PassObservations['staticGraph'
 }
 
 /** Buffers of two dtypes. */
-class Buffers extends Module {
-  readonly linear = new Linear(2, 2);
-  readonly mean = new BufferTensor(Float32Array.of(0, 0), [2]);
-  readonly variance = new BufferTensor(Float32Array.of(0, 0, 0, 0), [2, 2]);
-  readonly count = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
-  readonly epoch = new BufferTensor(Int32Array.of(0, 0), [2], { dtype: 'i32' });
+class Buffers extends nn.Module {
+  readonly linear = new nn.Linear(2, 2);
+  readonly mean = new nn.BufferTensor(Float32Array.of(0, 0), [2]);
+  readonly variance = new nn.BufferTensor(Float32Array.of(0, 0, 0, 0), [2, 2]);
+  readonly count = new nn.BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+  readonly epoch = new nn.BufferTensor(Int32Array.of(0, 0), [2], { dtype: 'i32' });
 
   /** Shape: x [B, 2] -> [B, 2]. */
   forward(x: Tensor): Tensor {
@@ -150,7 +163,7 @@ class Buffers extends Module {
 }
 
 async function buffers(rank: number): Promise<PassObservations['buffers']> {
-  const parallel = await DistributedDataParallel.create(new Buffers());
+  const parallel = await parallelize(new Buffers(), ddp());
   const { module } = parallel;
   for (const [, buffer] of module.namedBuffers()) {
     buffer.assign(buffer.add(rank + 1));

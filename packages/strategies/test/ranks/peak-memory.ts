@@ -1,15 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  AdamW,
-  fromData,
-  LineMesh,
-  Linear,
-  type Module,
-  Sequential,
-  setRank,
-  type Strategy,
-} from '@shardwise/core';
+import { fromData, LineMesh, nn, optim, setRank, type Strategy } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -18,7 +9,7 @@ export const layers = 20;
 export const batch = 8;
 
 /** How the model is made to lie; `layerBytes` are those of one layer. */
-export const strategies: Readonly<Record<string, (layerBytes: number) => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, (layerBytes: number) => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': (layerBytes) => zero({ stage: 1, bucketBytes: layerBytes }),
   'ZeRO-2': (layerBytes) => zero({ stage: 2, bucketBytes: layerBytes }),
@@ -49,10 +40,12 @@ export async function main({
     // An allocator of its own for each, so that its high-water mark begins at zero.
     const device = await cpu({ memory: world.memory, ...region });
     setRank({ device, mesh: new LineMesh('dp', group) });
-    const model = new Sequential(...Array.from({ length: layers }, () => new Linear(width, width)));
+    const model = new nn.Sequential(
+      ...Array.from({ length: layers }, () => new nn.Linear(width, width)),
+    );
     const layerBytes = (width * width + width) * Float32Array.BYTES_PER_ELEMENT;
     const parallel = await parallelize(model, strategy(layerBytes));
-    const optimizer = new AdamW(model.parameters(), { lr: 1e-3 });
+    const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-3 });
     for (let step = 0; step < 3; step++) {
       optimizer.zeroGrad();
       const x = fromData(new Float32Array(batch * width).fill(step + rank), [batch, width], 'f32');

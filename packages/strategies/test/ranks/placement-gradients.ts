@@ -1,21 +1,14 @@
+import { fromData, LayoutError, type Mesh, nn, noGrad, stack, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
-  currentSession,
-  fromData,
-  LayoutError,
-  type Mesh,
-  Module,
-  noGrad,
-  stack,
-  type Tensor,
-} from '@shardwise/core';
-import {
-  changeCollectives,
-  changePlacement,
+  type ActivationLayout,
+  collectivesOfMove,
   countCollectives,
+  moveOver,
   type ParallelStyle,
-  type Placement,
   prepareModuleInput,
   prepareModuleOutput,
+  redistributeOver,
   shard,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -36,11 +29,11 @@ export const outcomes = z.array(
 );
 export type Outcomes = z.infer<typeof outcomes>;
 
-/** A change of placement along one axis. */
+/** A redistribution along one axis. */
 interface Change {
   readonly axis: string;
-  readonly from: Placement;
-  readonly to: Placement;
+  readonly from: ActivationLayout;
+  readonly to: ActivationLayout;
 }
 
 interface Case {
@@ -50,7 +43,13 @@ interface Case {
   readonly build: (x: Tensor) => Tensor;
 }
 
-const placements: readonly Placement[] = ['invariant', 'replicate', 'partial', shard(0), shard(-1)];
+const placements: readonly ActivationLayout[] = [
+  'invariant',
+  'replicate',
+  'partial',
+  shard(0),
+  shard(-1),
+];
 const wholeShape: readonly number[] = [4, 8];
 
 /** Directional derivatives of what changes of placement give, by the graph and by central differences. */
@@ -80,7 +79,7 @@ function casesOfOneAxis(axis: string): Case[] {
   return changesOf(axis).map((change) => ({
     name: nameOf([change]),
     changes: [change],
-    build: (x) => changePlacement(x, axis, change.from, change.to),
+    build: (x) => redistributeOver(x, axis, change.from, change.to),
   }));
 }
 
@@ -111,9 +110,9 @@ function changesOf(axis: string): Change[] {
   );
 }
 
-function exists(from: Placement, to: Placement): boolean {
+function exists(from: ActivationLayout, to: ActivationLayout): boolean {
   try {
-    changeCollectives(from, to);
+    collectivesOfMove(moveOver('tp', from, to));
     return true;
   } catch (error) {
     if (error instanceof LayoutError) return false;
@@ -121,7 +120,7 @@ function exists(from: Placement, to: Placement): boolean {
   }
 }
 
-class Double extends Module {
+class Double extends nn.Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
     return x.mul(2);
@@ -180,7 +179,7 @@ async function outcomeOf({ name, changes, build }: Case): Promise<Outcomes[numbe
   );
   const [ahead = 0, behind = 0] = sides.map(Number);
   const analytic = direction.reduce((sum, value, i) => sum + value * (gradient[i] ?? NaN), 0);
-  const promised = changes.map(({ from, to }) => changeCollectives(from, to));
+  const promised = changes.map(({ from, to }) => collectivesOfMove(moveOver('tp', from, to)));
   const present = (names: readonly (string | null)[]): string[] =>
     names.filter((each) => each !== null).toSorted();
   return {
@@ -202,7 +201,7 @@ function namesOf(found: Readonly<Record<string, number>>, passes: number): strin
     .toSorted();
 }
 
-function isAlike(placement: Placement): boolean {
+function isAlike(placement: ActivationLayout): boolean {
   return placement === 'invariant' || placement === 'replicate';
 }
 
@@ -229,7 +228,7 @@ function copies(
 function partShape(
   shape: readonly number[],
   axis: string,
-  placement: Placement,
+  placement: ActivationLayout,
 ): readonly number[] {
   if (typeof placement === 'string') return shape;
   const dim = placement.shard < 0 ? placement.shard + shape.length : placement.shard;

@@ -1,17 +1,24 @@
 import {
-  currentSession,
+  formatLayout,
   fromData,
-  noGrad,
-  stack,
   type Layout,
   type Mesh,
+  noGrad,
   type Shape,
+  stack,
   type Tensor,
 } from '@shardwise/core';
-import { formatLayout, fromLocal, localShape, shardRange } from '@shardwise/strategies';
+import {
+  axesOfLayout,
+  chunksOf,
+  currentSession,
+  localShape,
+  takeChunks,
+} from '@shardwise/core/extend';
+import { fromLocal } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
-import { joinMesh, randomTensor, sumOverRanks, values } from './distributed-tensor-values.ts';
+import { joinMesh, sumOverRanks, values } from './distributed-tensor-values.ts';
 
 export interface Outcome {
   readonly name: string;
@@ -21,8 +28,21 @@ export interface Outcome {
   readonly numeric: number;
 }
 
-/** All layouts of a matrix on a mesh: each axis on a dim, in either order, partial or nowhere. */
+/**
+ * All layouts of a matrix on a mesh: each axis on a dim, in either order, partial or nowhere, or one of them
+ * row by row after the others.
+ */
 export function allLayouts(axes: readonly string[]): readonly Layout[] {
+  const flat = axes.flatMap((axis) =>
+    dimLayouts(axes.filter((other) => other !== axis)).map((layout) => ({
+      ...layout,
+      flat: [axis],
+    })),
+  );
+  return [...dimLayouts(axes), ...flat];
+}
+
+function dimLayouts(axes: readonly string[]): readonly Layout[] {
   return axes.reduce<readonly Layout[]>(
     (layouts, axis) =>
       layouts.flatMap(({ dims, partial }) => [
@@ -82,25 +102,23 @@ export async function main(context: RankContext): Promise<readonly Outcome[]> {
 }
 
 /** With the names of the two axes exchanged. */
-function swapped({ dims, partial }: Layout): Layout {
+function swapped({ dims, partial, flat }: Layout): Layout {
   const other = (axis: string): string => (axis === 'a' ? 'b' : 'a');
-  return { dims: dims.map((own) => own.map(other)), partial: partial.map(other) };
+  const own = { dims: dims.map((axes) => axes.map(other)), partial: partial.map(other) };
+  return flat === undefined ? own : { ...own, flat: flat.map(other) };
 }
 
 /** This rank's terms of an outcome's sums. */
 type Terms = Outcome;
 
 /** The same for ranks that have the same by the layout: those at one place of its axes. */
-function placeOf({ dims, partial }: Layout, mesh: Mesh): number {
-  return [...dims.flat(), ...partial].reduce(
-    (place, axis) => place * 7 + mesh.coordinate(axis) + 1,
-    1,
-  );
+function placeOf(layout: Layout, mesh: Mesh): number {
+  return axesOfLayout(layout).reduce((place, axis) => place * 7 + mesh.coordinate(axis) + 1, 1);
 }
 
 /** Ranks with the same part. */
-function copies({ dims, partial }: Layout, mesh: Mesh): number {
-  const used = new Set([...dims.flat(), ...partial]);
+function copies(layout: Layout, mesh: Mesh): number {
+  const used = new Set(axesOfLayout(layout));
   return mesh.axes.reduce(
     (product, { name, size }) => (used.has(name) ? product : product * size),
     1,
@@ -109,7 +127,7 @@ function copies({ dims, partial }: Layout, mesh: Mesh): number {
 
 async function termsOf(shape: Shape, from: Layout, to: Layout): Promise<Terms> {
   const { mesh } = currentSession();
-  const own = localShape(shape, from, mesh.axes, (axis) => mesh.coordinate(axis));
+  const own = localShape(shape, from, (axis) => mesh.group(axis));
   const count = own.reduce((product, size) => product * size, 1);
   const place = placeOf(from, mesh);
   const base = values(count, 10 + place);
@@ -147,13 +165,9 @@ async function termsOf(shape: Shape, from: Layout, to: Layout): Promise<Terms> {
 
 /** This rank's part of weights of the whole. */
 function partOf(shape: Shape, layout: Layout, mesh: Mesh): Tensor {
-  return shape.reduce<Tensor>(
-    (part, size, dim) => {
-      const { start, stop } = shardRange(size, layout.dims[dim] ?? [], mesh.axes, (axis) =>
-        mesh.coordinate(axis),
-      );
-      return part.slice(dim, start, stop);
-    },
-    randomTensor(shape, 3),
-  );
+  const place = (axis: string): { size: number; rank: number } => mesh.group(axis);
+  const count = shape.reduce((product, size) => product * size, 1);
+  const whole = new Uint8Array(values(count, 3).buffer);
+  const part = takeChunks(whole, shape, chunksOf(shape, layout, place), 4);
+  return fromData(new Float32Array(part.buffer), localShape(shape, layout, place), 'f32');
 }

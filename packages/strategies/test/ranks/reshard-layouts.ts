@@ -1,16 +1,15 @@
 import { createMesh } from '@shardwise/collectives';
 import {
-  AdamW,
-  currentSession,
-  functional,
   manualSeed,
   type Mesh,
   type MeshAxis,
-  type Module,
+  nn,
+  optim,
   setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -39,7 +38,7 @@ import { groupsOf, half, type lossesSchema } from './reshard.ts';
 
 /** What trains: the ranks' part of the model, and the loss of this rank's part of a step's batch. */
 export interface Training {
-  readonly model: Module;
+  readonly model: nn.Module;
   readonly loss: (step: number) => Tensor;
 }
 
@@ -63,7 +62,7 @@ function axesOf(ranks: Readonly<Record<string, number>>): MeshAxis[] {
 }
 
 /** Each rank along `replicas` and `dp` has its part of the batch. */
-function over(ranks: Readonly<Record<string, number>>, strategy: Strategy<Module>): LayoutCase {
+function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): LayoutCase {
   return {
     axes: axesOf(ranks),
     async prepare(model) {
@@ -78,7 +77,7 @@ function over(ranks: Readonly<Record<string, number>>, strategy: Strategy<Module
         model,
         loss: (step) => {
           const { ids, targets } = batchOf(step);
-          return functional.crossEntropy(parallel.forward(own(ids)), own(targets));
+          return nn.functional.crossEntropy(parallel.forward(own(ids)), own(targets));
         },
       };
     },
@@ -167,8 +166,8 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
     const groups = groupsOf(model, from !== undefined);
     const settings = { lr: from === undefined ? 0.01 : 1 };
     const optimizer = zeroRedundancy
-      ? new ZeroRedundancyOptimizer(groups, AdamW, settings)
-      : new AdamW(groups, settings);
+      ? new ZeroRedundancyOptimizer(groups, optim.AdamW, settings)
+      : new optim.AdamW(groups, settings);
     if (from !== undefined) {
       const checkpoint = await loadCheckpoint(from);
       await loadModel(checkpoint, model);
@@ -190,17 +189,17 @@ export function initialOf(folder: string): string {
 export async function trainAlone(): Promise<readonly number[]> {
   manualSeed(0);
   const model = new Gpt();
-  const optimizer = new AdamW(groupsOf(model, false), { lr: 0.01 });
+  const optimizer = new optim.AdamW(groupsOf(model, false), { lr: 0.01 });
   return train(optimizer, (step) => lossOf(model, step), 0, 2 * half);
 }
 
 function lossOf(model: Gpt, step: number): Tensor {
   const { ids, targets } = batchOf(step);
-  return functional.crossEntropy(model.forward(ids), targets);
+  return nn.functional.crossEntropy(model.forward(ids), targets);
 }
 
 async function train(
-  optimizer: Pick<AdamW, 'zeroGrad' | 'step'>,
+  optimizer: Pick<optim.AdamW, 'zeroGrad' | 'step'>,
   lossOfStep: (step: number) => Tensor,
   first: number,
   steps: number,

@@ -1,4 +1,4 @@
-import { AdamW, manualSeed, type Module, type Strategy, type Tensor } from '@shardwise/core';
+import { manualSeed, type nn, optim, type Strategy, type Tensor } from '@shardwise/core';
 import { ddp, fsdp, parallelize, zero, ZeroRedundancyOptimizer } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -17,7 +17,7 @@ const strategies = {
   FSDP: () => fsdp(),
   // Beside an optimizer that shares out whole parameters.
   ZeroRedundancyOptimizer: () => ddp({ findUnusedParameters: true }),
-} as const satisfies Record<string, () => Strategy<Module>>;
+} as const satisfies Record<string, () => Strategy>;
 
 export type StrategyName = keyof typeof strategies;
 export const strategyNames: readonly StrategyName[] = Object.keys(strategies).filter(
@@ -49,8 +49,8 @@ export async function main(context: RankContext): Promise<z.infer<typeof lossesS
     const settings = { lr: from === undefined ? 0.01 : 1 };
     const optimizer =
       strategy === 'ZeroRedundancyOptimizer'
-        ? new ZeroRedundancyOptimizer(groups, AdamW, settings)
-        : new AdamW(groups, settings);
+        ? new ZeroRedundancyOptimizer(groups, optim.AdamW, settings)
+        : new optim.AdamW(groups, settings);
     if (from !== undefined) {
       const checkpoint = await loadCheckpoint(from);
       await loadModel(checkpoint, model);
@@ -72,13 +72,13 @@ export async function trainAlone(name: TaskName): Promise<readonly number[]> {
   manualSeed(0);
   const task: Task = tasks[name];
   const model = task.build();
-  const optimizer = new AdamW(groupsOf(model, false), { lr: 0.01 });
+  const optimizer = new optim.AdamW(groupsOf(model, false), { lr: 0.01 });
   return train(task, optimizer, (x) => model.forward(x), [0, 2 * half], [0, globalBatch]);
 }
 
 /** With `other`, they stand in another order and have settings that must be overwritten. */
 export function groupsOf(
-  model: Module,
+  model: nn.Module,
   other: boolean,
 ): { params: Tensor[]; weightDecay: number }[] {
   const parameters = model.parameters();
@@ -91,7 +91,7 @@ export function groupsOf(
 
 async function train(
   task: Task,
-  optimizer: Pick<AdamW, 'zeroGrad' | 'step'>,
+  optimizer: Pick<optim.AdamW, 'zeroGrad' | 'step'>,
   forward: (x: Tensor) => Tensor,
   [first, stop]: readonly [number, number],
   [firstItem, stopItem]: readonly [number, number],

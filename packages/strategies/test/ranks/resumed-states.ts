@@ -1,13 +1,4 @@
-import {
-  AdamW,
-  cosineSchedule,
-  DynamicLossScaler,
-  hostPages,
-  LearningRateScheduler,
-  manualSeed,
-  type Module,
-  type Strategy,
-} from '@shardwise/core';
+import { hostPages, manualSeed, type nn, optim, type Strategy } from '@shardwise/core';
 import {
   ddp,
   fsdp,
@@ -33,16 +24,20 @@ import { globalBatch, tasks } from './models.ts';
 export const half = 6;
 
 interface Training {
-  readonly strategy: Strategy<Module>;
-  readonly scaler?: DynamicLossScaler;
+  readonly strategy: Strategy;
+  readonly scaler?: optim.DynamicLossScaler;
   readonly states: Statefuls;
   /** Whether states and gradients are outside the device. */
   readonly offloads?: boolean;
 }
 
-const scaled = (strategy: Strategy<Module>): Training => {
+const scaled = (strategy: Strategy): Training => {
   // Its first steps overflow, and it grows again soon.
-  const scaler = new DynamicLossScaler({ initialScale: 2 ** 20, scaleWindow: 3, hysteresis: 2 });
+  const scaler = new optim.DynamicLossScaler({
+    initialScale: 2 ** 20,
+    scaleWindow: 3,
+    hysteresis: 2,
+  });
   return { strategy, scaler, states: { scaler } };
 };
 const f16 = { parameterDtype: 'f16' } as const;
@@ -111,10 +106,10 @@ async function train(
   const model = task.build();
   const { strategy, scaler, states: own, offloads = false }: Training = trainings[name]();
   const parallel = await parallelize(model, strategy);
-  const adam = new AdamW(model.parameters(), { lr: 0.02 });
+  const adam = new optim.AdamW(model.parameters(), { lr: 0.02 });
   const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 128 };
   const optimizer = offloads ? new OffloadedOptimizer(model, adam, pages) : adam;
-  const schedule = new LearningRateScheduler(optimizer, cosineSchedule(4 * half));
+  const schedule = new optim.LearningRateScheduler(optimizer, optim.cosineSchedule(4 * half));
   const states = { ...own, schedule };
   if (from !== undefined) {
     const checkpoint = await loadCheckpoint(from);

@@ -1,19 +1,12 @@
 import { createHash } from 'node:crypto';
 import {
-  Adam,
-  DynamicLossScaler,
-  Embedding,
   fromData,
-  functional,
   hostPages,
-  Linear,
   manualSeed,
-  Module,
-  OneBitAdam,
-  SGD,
+  nn,
+  optim,
   type Strategy,
   type Tensor,
-  tokenLossScale,
 } from '@shardwise/core';
 import { ddp, fsdp, OffloadedOptimizer, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
@@ -22,7 +15,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const f16 = { parameterDtype: 'f16' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'DDP in f16': () => ddp({ mixedPrecision: f16 }),
   'ZeRO-1': () => zero({ stage: 1 }),
@@ -65,17 +58,17 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
 }
 
 async function overflowOnOneRank(
-  strategy: () => Strategy<Module>,
+  strategy: () => Strategy,
   { rank, size }: RankContext,
   offloaded: boolean,
 ): Promise<z.infer<typeof skipped>> {
   manualSeed(0);
-  const model = new Linear(5, 3);
+  const model = new nn.Linear(5, 3);
   const parallel = await parallelize(model, strategy());
-  const adam = new Adam(model.parameters());
+  const adam = new optim.Adam(model.parameters());
   const pages = { states: hostPages(), gradients: hostPages(), chunkBytes: 1 };
   const optimizer = offloaded ? new OffloadedOptimizer(model, adam, pages) : adam;
-  const scaler = new DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
+  const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8, hysteresis: 1 });
   const taken: boolean[] = [];
   const hashes: string[] = [];
   for (let step = 0; step < 4; step++) {
@@ -106,10 +99,10 @@ async function overflowOnOneRank(
 /** 1-bit Adam averages by itself, so that only one rank's gradients overflow. */
 async function localGradients({ rank, size }: RankContext): Promise<z.infer<typeof local>> {
   manualSeed(0);
-  const model = new Linear(5, 3);
+  const model = new nn.Linear(5, 3);
   const parallel = await parallelize(model, ddp());
-  const optimizer = new OneBitAdam(model.parameters(), { freezeStep: 2 });
-  const scaler = new DynamicLossScaler({ initialScale: 2 ** 8 });
+  const optimizer = new optim.OneBitAdam(model.parameters(), { freezeStep: 2 });
+  const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 8 });
   const found: z.infer<typeof local> = { taken: [], weights: [] };
   for (let step = 0; step < 4; step++) {
     const overflows = step === 1 && rank === size - 1;
@@ -140,9 +133,9 @@ const lengths = [
 ] as const;
 const ignoreIndex = -100;
 
-class Bigram extends Module {
-  readonly table = new Embedding(6, 4);
-  readonly head = new Linear(4, 6);
+class Bigram extends nn.Module {
+  readonly table = new nn.Embedding(6, 4);
+  readonly head = new nn.Linear(4, 6);
 
   /** Shape: x i32 [T] -> [T, 6]. */
   forward(x: Tensor): Tensor {
@@ -157,20 +150,17 @@ function sequence(rank: number, microbatch: number): { x: Int32Array; y: Int32Ar
   return { x, y };
 }
 
-async function unevenTokens(
-  strategy: () => Strategy<Module>,
-  { rank }: RankContext,
-): Promise<number[]> {
+async function unevenTokens(strategy: () => Strategy, { rank }: RankContext): Promise<number[]> {
   manualSeed(0);
   const model = new Bigram();
   const parallel = await parallelize(model, strategy());
-  const optimizer = new SGD(model.parameters(), { lr: 1 });
-  const scale = tokenLossScale(lengths[rank] ?? []);
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+  const scale = nn.tokenLossScale(lengths[rank] ?? []);
   const pass = (microbatch: number): void => {
     const { x, y } = sequence(rank, microbatch);
     const logits = parallel.forward(fromData(x, [8], 'i32'));
     const options = { reduction: 'sum', ignoreIndex } as const;
-    functional
+    nn.functional
       .crossEntropy(logits, fromData(y, [8], 'i32'), options)
       .mul(scale)
       .backward();
@@ -185,7 +175,7 @@ async function unevenTokens(
 export async function oneBigBatch(ranks: number): Promise<number[]> {
   manualSeed(0);
   const model = new Bigram();
-  const optimizer = new SGD(model.parameters(), { lr: 1 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
   const all = lengths
     .slice(0, ranks)
     .flatMap((counts, rank) => counts.map((_, i) => sequence(rank, i)));
@@ -193,12 +183,12 @@ export async function oneBigBatch(ranks: number): Promise<number[]> {
     const data = Int32Array.from(all.flatMap((each) => [...each[of]]));
     return fromData(data, [data.length], 'i32');
   };
-  functional.crossEntropy(model.forward(joined('x')), joined('y'), { ignoreIndex }).backward();
+  nn.functional.crossEntropy(model.forward(joined('x')), joined('y'), { ignoreIndex }).backward();
   await optimizer.step();
   return weightsOf(model);
 }
 
-async function weightsOf(model: Module): Promise<number[]> {
+async function weightsOf(model: nn.Module): Promise<number[]> {
   return Object.values(await model.stateDict()).flatMap(({ bytes }) =>
     Array.from(new Float32Array(bytes.slice().buffer)),
   );

@@ -1,22 +1,17 @@
 import { createMesh } from '@shardwise/collectives';
 import {
   allReduce,
-  checkpoint,
-  currentSession,
   fromData,
-  functional,
   hostPages,
-  Linear,
-  Module,
-  ModuleList,
+  nn,
   noGrad,
-  Parameter,
+  optim,
   setRank,
-  SGD,
   ShardwiseError,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   type CommHook,
@@ -42,7 +37,7 @@ const settings = { lr: 0.1, momentum: 0.9 };
 const stepCount = 2;
 
 export interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** Default: one axis `dp` of all ranks. */
   readonly tensorParallelRanks?: number;
   readonly optimizer?: 'zero-redundancy' | 'offloaded';
@@ -152,10 +147,14 @@ interface Outputs {
   readonly right: Tensor;
 }
 
-class TwoHeads extends Module {
-  readonly trunk = new ModuleList([new Linear(6, 8), new Linear(8, 6)]);
-  readonly heads = new ModuleList([new Linear(6, 3), new Linear(6, 3), new Linear(6, 3)]);
-  readonly scale = new Parameter(Float32Array.of(1.5), []);
+class TwoHeads extends nn.Module {
+  readonly trunk = new nn.ModuleList([new nn.Linear(6, 8), new nn.Linear(8, 6)]);
+  readonly heads = new nn.ModuleList([
+    new nn.Linear(6, 3),
+    new nn.Linear(6, 3),
+    new nn.Linear(6, 3),
+  ]);
+  readonly scale = new nn.Parameter(Float32Array.of(1.5), []);
 
   constructor() {
     super();
@@ -334,7 +333,7 @@ async function train(
   const model = new TwoHeads();
   const parallel = await parallelize(model, strategy());
   const forward = (x: Tensor): Outputs =>
-    checkpointed ? checkpoint(() => parallel.forward(x)) : parallel.forward(x);
+    checkpointed ? nn.checkpoint(() => parallel.forward(x)) : parallel.forward(x);
   const share = hasMaster ? globalBatch : globalBatch / size;
   return run(model, optimizerOf(model, variant), passes, {
     forward,
@@ -344,12 +343,12 @@ async function train(
   });
 }
 
-function optimizerOf(model: Module, { optimizer }: Variant): Trainer {
+function optimizerOf(model: nn.Module, { optimizer }: Variant): Trainer {
   const parameters = model.parameters();
   if (optimizer === 'zero-redundancy') {
-    return new ZeroRedundancyOptimizer(parameters, SGD, settings);
+    return new ZeroRedundancyOptimizer(parameters, optim.SGD, settings);
   }
-  const plain = new SGD(parameters, settings);
+  const plain = new optim.SGD(parameters, settings);
   if (optimizer === undefined) return plain;
   return new OffloadedOptimizer(model, plain, {
     states: hostPages(),
@@ -366,7 +365,7 @@ interface Trainer {
 /** On one rank, without a strategy. */
 export function trainAlone(program: string): Promise<Outcome> {
   const model = new TwoHeads();
-  return run(model, new SGD(model.parameters(), settings), passesOf(program), {
+  return run(model, new optim.SGD(model.parameters(), settings), passesOf(program), {
     forward: (x) => model.forward(x),
     noSync: (body) => body(),
     first: 0,
@@ -383,7 +382,7 @@ interface Part {
 }
 
 async function run(
-  model: Module,
+  model: nn.Module,
   optimizer: Trainer,
   passes: readonly Pass[],
   { forward, noSync, first, count }: Part,
@@ -395,8 +394,8 @@ async function run(
       const x = values(step * 2 + batch, first, count, 6);
       const { hidden, left: l, right: r } = forward(x);
       return {
-        left: functional.mseLoss(l, values(step + 20, first, count, 3)),
-        right: functional.mseLoss(r, values(step + 40, first, count, 3)),
+        left: nn.functional.mseLoss(l, values(step + 20, first, count, 3)),
+        right: nn.functional.mseLoss(r, values(step + 40, first, count, 3)),
         trunk: hidden.square().mean().mul(0.3),
       };
     });

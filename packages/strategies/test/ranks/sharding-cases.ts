@@ -1,18 +1,5 @@
-import {
-  AdamW,
-  clipGradNorm,
-  currentSession,
-  fromData,
-  functional,
-  Linear,
-  Module,
-  ModuleList,
-  noGrad,
-  setRank,
-  type Strategy,
-  type Tensor,
-  totalGradNorm,
-} from '@shardwise/core';
+import { fromData, nn, noGrad, optim, setRank, type Strategy, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -20,7 +7,7 @@ import { join } from '../../../../test/ranks/join.ts';
 import { gridOf } from './grid.ts';
 
 interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   /** Of how many ranks the world must be. */
   readonly ranks?: number;
   /** Of a second mesh axis. */
@@ -54,14 +41,14 @@ const globalBatch = 12;
  * Four layers of 3 and 5: the first and the last share a weight, the second is used twice, the third
  * never, and a bias has fewer elements than some worlds have ranks.
  */
-export class TangledModel extends Module {
-  readonly layers = new ModuleList([
-    new Linear(3, 5),
-    new Linear(5, 5),
-    new Linear(5, 3),
-    new Linear(3, 5),
+export class TangledModel extends nn.Module {
+  readonly layers = new nn.ModuleList([
+    new nn.Linear(3, 5),
+    new nn.Linear(5, 5),
+    new nn.Linear(5, 3),
+    new nn.Linear(3, 5),
   ]);
-  readonly head = new Linear(5, 1);
+  readonly head = new nn.Linear(5, 1);
 
   constructor() {
     super();
@@ -89,7 +76,7 @@ export class TangledModel extends Module {
 /** Model and optimizer of one case. */
 interface Training {
   readonly model: TangledModel;
-  readonly optimizer: AdamW;
+  readonly optimizer: optim.AdamW;
   readonly forward: (x: Tensor) => Tensor;
   readonly noSync: <T>(body: () => T) => T;
   /** This rank's part of a step's batch. */
@@ -102,7 +89,7 @@ interface Training {
 type Numbers = readonly number[];
 
 const lossOf = ({ forward }: Training, { x, y }: ReturnType<Training['batch']>): Tensor =>
-  functional.mseLoss(forward(x), y);
+  nn.functional.mseLoss(forward(x), y);
 
 async function plainSteps(training: Training, first: number, stop: number): Promise<void> {
   for (let step = first; step < stop; step++) {
@@ -117,7 +104,7 @@ async function clipped(training: Training, normType: number): Promise<Numbers> {
   for (let step = 0; step < 3; step++) {
     training.optimizer.zeroGrad();
     lossOf(training, training.batch(step)).backward();
-    const norm = clipGradNorm(training.model.parameters(), 0.05, { normType });
+    const norm = optim.clipGradNorm(training.model.parameters(), 0.05, { normType });
     await training.optimizer.step();
     norms.push(await norm.item());
   }
@@ -190,7 +177,7 @@ export const cases: Readonly<Record<string, (training: Training) => Promise<Numb
     const norms: number[] = [];
     for (let step = 0; step < 2; step++) {
       await plainSteps(training, step, step + 1);
-      norms.push(await totalGradNorm(training.model.parameters()).item());
+      norms.push(await optim.totalGradNorm(training.model.parameters()).item());
     }
     return norms;
   },
@@ -199,7 +186,7 @@ export const cases: Readonly<Record<string, (training: Training) => Promise<Numb
     for (let step = 0; step < 2; step++) {
       training.optimizer.zeroGrad();
       lossOf(training, training.batch(step)).backward();
-      norms.push(await totalGradNorm(training.model.parameters()).item());
+      norms.push(await optim.totalGradNorm(training.model.parameters()).item());
       await training.optimizer.step();
     }
     return norms;
@@ -254,7 +241,7 @@ export async function main(context: RankContext): Promise<Record<string, Outcome
 
 async function parallelTraining(
   model: TangledModel,
-  strategy: Strategy<Module>,
+  strategy: Strategy,
 ): Promise<Pick<Training, 'forward' | 'noSync'>> {
   const parallel = await parallelize(model, strategy);
   return {
@@ -276,7 +263,7 @@ export function runAlone(name: string): Promise<Outcome> {
 
 async function runCase(name: string, parts: Omit<Training, 'optimizer'>): Promise<Outcome> {
   const { model } = parts;
-  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const numbers = await cases[name]?.({ ...parts, optimizer });
   const parameters: Record<string, number[]> = {};
   for (const [key, { bytes }] of Object.entries(await model.stateDict())) {

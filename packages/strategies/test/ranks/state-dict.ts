@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
-import { currentSession, manualSeed, type Module, setRank } from '@shardwise/core';
+import { manualSeed, type nn, setRank } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -27,7 +28,7 @@ export async function main(context: RankContext): Promise<Record<string, string>
 }
 
 /** SHA-256 of names, shapes and contents. */
-export async function hashOf(model: Module): Promise<string> {
+export async function hashOf(model: nn.Module): Promise<string> {
   const hash = createHash('sha256');
   for (const [name, { shape, bytes }] of Object.entries(await model.stateDict())) {
     hash.update(`${name} ${shape.join()}`).update(bytes);

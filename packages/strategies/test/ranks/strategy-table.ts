@@ -1,29 +1,25 @@
 import { createHash } from 'node:crypto';
 import {
-  AdamW,
   broadcast,
-  checkpoint,
-  type CheckpointOptions,
-  currentSession,
   hostPages,
   manualSeed,
-  type Module,
-  offloadProducts,
+  nn,
+  optim,
   setRank,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
+  OffloadedOptimizer,
+  type ShardingRule,
+  ZeroRedundancyOptimizer,
   constructSharded,
-  type CutRule,
-  DataParallel,
   dataParallel,
   ddp,
   fsdp,
-  OffloadedOptimizer,
   parallelize,
   zero,
-  ZeroRedundancyOptimizer,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -35,9 +31,9 @@ export const steps = 20;
 const settings = { lr: 0.01 };
 
 export interface Variant {
-  readonly strategy: () => Strategy<Module>;
+  readonly strategy: () => Strategy;
   readonly microbatches?: number;
-  readonly checkpointed?: boolean | CheckpointOptions;
+  readonly checkpointed?: boolean | nn.CheckpointOptions;
   /** Whether the optimizer is a ZeroRedundancyOptimizer. */
   readonly zeroRedundancy?: boolean;
   /** Whether rank 0 has the batch of all ranks, and alone a loss. */
@@ -49,7 +45,7 @@ export interface Variant {
   /** What an OffloadedOptimizer keeps in host memory besides states. */
   readonly offloaded?: readonly ('parameters' | 'gradients')[];
   /** How the model is built, where no rank builds the whole. */
-  readonly construct?: CutRule;
+  readonly construct?: ShardingRule;
 }
 
 export const variants: Readonly<Record<string, Variant>> = {
@@ -141,7 +137,7 @@ export const variants: Readonly<Record<string, Variant>> = {
   'FSDP with activation checkpointing': { strategy: () => fsdp(), checkpointed: true },
   'FSDP with activation checkpointing to host memory': {
     strategy: () => fsdp(),
-    checkpointed: { policy: offloadProducts, pages: hostPages() },
+    checkpointed: { policy: nn.offloadProducts, pages: hostPages() },
   },
 };
 
@@ -155,7 +151,7 @@ export const trained = z.object({
 export type Trained = z.infer<typeof trained>;
 export const results = z.record(z.string(), trained);
 
-type Model = Module & { forward(x: Tensor): Tensor };
+type Model = nn.Module & { forward(x: Tensor): Tensor };
 
 /** Every task with every variant on this rank. */
 export async function main(context: RankContext): Promise<z.infer<typeof results>> {
@@ -190,13 +186,13 @@ export async function train(
   const forward = (x: Tensor): Tensor =>
     checkpointed === false
       ? parallel.forward(x)
-      : checkpoint(() => parallel.forward(x), checkpointed === true ? {} : checkpointed);
+      : nn.checkpoint(() => parallel.forward(x), checkpointed === true ? {} : checkpointed);
   const share = hasMaster ? globalBatch : globalBatch / size;
   const optimizer = zeroRedundancy
-    ? new ZeroRedundancyOptimizer(model.parameters(), AdamW, settings)
+    ? new ZeroRedundancyOptimizer(model.parameters(), optim.AdamW, settings)
     : offloaded === undefined
-      ? new AdamW(model.parameters(), settings)
-      : new OffloadedOptimizer(model, new AdamW(model.parameters(), settings), {
+      ? new optim.AdamW(model.parameters(), settings)
+      : new OffloadedOptimizer(model, new optim.AdamW(model.parameters(), settings), {
           states: hostPages(),
           ...Object.fromEntries(offloaded.map((each) => [each, hostPages()])),
           chunkBytes: 256,
@@ -217,7 +213,7 @@ export async function train(
     return hasMaster ? broadcast(loss.detach(), 'dp') : loss;
   };
   const finish = (): void => {
-    if (parallel instanceof DataParallel) parallel.replicate();
+    if (hasMaster) parallel.replicate();
   };
   return run(model, optimizer, takeStep, finish);
 }
@@ -227,7 +223,7 @@ export async function trainAlone(name: keyof typeof tasks): Promise<Trained> {
   const task: Task = tasks[name];
   manualSeed(0);
   const model = task.build();
-  return run(model, new AdamW(model.parameters(), settings), (step) => {
+  return run(model, new optim.AdamW(model.parameters(), settings), (step) => {
     const { x, y } = task.batch(step, 0, globalBatch);
     const loss = task.loss(model.forward(x), y);
     loss.backward();

@@ -1,21 +1,21 @@
 import {
-  currentSession,
-  Dropout,
   fromData,
   LineMesh,
   manualSeed,
-  Module,
+  nn,
   ones,
   setRank,
   subscribe,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession, dimRanges, ownPlace } from '@shardwise/core/extend';
 import {
-  changePlacement,
+  LayerParameter,
+  collectivesOf,
   gptTensorParallel,
   parallelize,
-  PartitionedParameter,
   planFor,
+  redistributeOver,
   sequenceParallel,
   shard,
   tensorParallel,
@@ -116,9 +116,9 @@ async function smoothed(rank: number): Promise<number[]> {
 async function placements(rank: number): Promise<Record<string, number[]>> {
   const own = fromData(new Float32Array(4).fill(rank), [4], 'f32');
   const changed = {
-    invariant: changePlacement(own, 'tp', 'partial', 'invariant'),
-    shard: changePlacement(own, 'tp', 'partial', shard(0)),
-    gathered: changePlacement(own, 'tp', shard(0), 'invariant'),
+    invariant: redistributeOver(own, 'tp', 'partial', 'invariant'),
+    shard: redistributeOver(own, 'tp', 'partial', shard(0)),
+    gathered: redistributeOver(own, 'tp', shard(0), 'invariant'),
   };
   const found: Record<string, number[]> = {};
   for (const [name, tensor] of Object.entries(changed)) {
@@ -127,9 +127,9 @@ async function placements(rank: number): Promise<Record<string, number[]>> {
   return found;
 }
 
-class TwoDropouts extends Module {
-  readonly whole = new Dropout(0.5);
-  readonly parts = new Dropout(0.5);
+class TwoDropouts extends nn.Module {
+  readonly whole = new nn.Dropout(0.5);
+  readonly parts = new nn.Dropout(0.5);
 
   /** Shape: x N -> N, N. */
   forward(x: Tensor): readonly [Tensor, Tensor] {
@@ -156,7 +156,7 @@ async function logitsWithDropout(rank: number): Promise<number[]> {
   const styles = { ...tiedSequenceStyles };
   const parallel = await parallelize(new TiedGpt(0.2), tensorParallel(styles));
   const part = parallel.forward(batchOf(0).ids);
-  const all = changePlacement(part, 'tp', shard(-1), 'invariant');
+  const all = redistributeOver(part, 'tp', shard(-1), 'invariant');
   return [...(await all.data())].map(Number);
 }
 
@@ -190,7 +190,7 @@ function planned(): Record<string, number> {
   const styles = gptTensorParallel({ heads: 4, logits: 'parts' });
   const plan = planFor(training.build(), tensorParallel(styles, { tokens: 4 * 8 }));
   const found: Record<string, number> = {};
-  for (const { operation, bytes, when } of plan.collectives) {
+  for (const { operation, bytes, when } of collectivesOf(plan)) {
     if (bytes !== activationBytes || when === 'start') continue;
     found[operation] = (found[operation] ?? 0) + 1;
   }
@@ -205,6 +205,7 @@ async function rangesOfQkv(): Promise<Observations['ranges']> {
   const weight = model
     .namedParameters()
     .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
-  if (!(weight instanceof PartitionedParameter)) throw new TypeError('a part is expected');
-  return weight.part.extent.regions.flatMap(({ block }) => block.slice(0, 1));
+  if (!(weight instanceof LayerParameter)) throw new TypeError('a part is expected');
+  const { wholeShape, layout } = weight.part;
+  return [...dimRanges(wholeShape[0] ?? 0, ['tp'], layout.sections, ownPlace)];
 }

@@ -1,16 +1,4 @@
-import {
-  arange,
-  Dropout,
-  Embedding,
-  fromData,
-  functional,
-  LayerNorm,
-  Linear,
-  Module,
-  ModuleList,
-  MultiheadAttention,
-  type Tensor,
-} from '@shardwise/core';
+import { arange, fromData, nn, type Tensor } from '@shardwise/core';
 import {
   colwiseParallel,
   gptTensorParallel,
@@ -24,28 +12,28 @@ import {
 } from '@shardwise/strategies';
 import { GPT } from '../../../../examples/gpt/model.ts';
 
-export type TokenModel = Module & { forward(ids: Tensor): Tensor };
+export type TokenModel = nn.Module & { forward(ids: Tensor): Tensor };
 
 export const sizes = { vocabulary: 24, tokens: 8, channels: 16, hidden: 64, heads: 4, layers: 2 };
 
 /** Sequences of the batch of all ranks. */
 export const sequences = 4;
 
-class Block extends Module {
-  readonly norm1 = new LayerNorm(sizes.channels);
-  readonly attention: MultiheadAttention;
-  readonly dropout: Dropout;
-  readonly norm2 = new LayerNorm(sizes.channels);
-  readonly up = new Linear(sizes.channels, sizes.hidden);
-  readonly down = new Linear(sizes.hidden, sizes.channels);
+class Block extends nn.Module {
+  readonly norm1 = new nn.LayerNorm(sizes.channels);
+  readonly attention: nn.MultiheadAttention;
+  readonly dropout: nn.Dropout;
+  readonly norm2 = new nn.LayerNorm(sizes.channels);
+  readonly up = new nn.Linear(sizes.channels, sizes.hidden);
+  readonly down = new nn.Linear(sizes.hidden, sizes.channels);
 
   constructor(dropout: number) {
     super();
-    this.attention = new MultiheadAttention(sizes.channels, 2 * sizes.heads, {
+    this.attention = new nn.MultiheadAttention(sizes.channels, 2 * sizes.heads, {
       keyHeads: sizes.heads,
       dropout,
     });
-    this.dropout = new Dropout(dropout);
+    this.dropout = new nn.Dropout(dropout);
   }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
@@ -57,16 +45,16 @@ class Block extends Module {
 }
 
 /** Grouped queries, dropout; embedding and head share their weight. */
-export class TiedGpt extends Module {
-  readonly tokens = new Embedding(sizes.vocabulary, sizes.channels);
-  readonly positions = new Embedding(sizes.tokens, sizes.channels);
-  readonly blocks: ModuleList<Block>;
-  readonly norm = new LayerNorm(sizes.channels);
-  readonly head = new Linear(sizes.channels, sizes.vocabulary, { bias: false });
+export class TiedGpt extends nn.Module {
+  readonly tokens = new nn.Embedding(sizes.vocabulary, sizes.channels);
+  readonly positions = new nn.Embedding(sizes.tokens, sizes.channels);
+  readonly blocks: nn.ModuleList<Block>;
+  readonly norm = new nn.LayerNorm(sizes.channels);
+  readonly head = new nn.Linear(sizes.channels, sizes.vocabulary, { bias: false });
 
   constructor(dropout = 0) {
     super();
-    this.blocks = new ModuleList(Array.from({ length: sizes.layers }, () => new Block(dropout)));
+    this.blocks = new nn.ModuleList(Array.from({ length: sizes.layers }, () => new Block(dropout)));
     this.head.weight = this.tokens.weight;
   }
 
@@ -121,8 +109,8 @@ export interface Training {
 }
 
 const smoothing = { labelSmoothing: 0.1 };
-const plain: Loss = (logits, targets) => functional.crossEntropy(logits, targets);
-const smooth: Loss = (logits, targets) => functional.crossEntropy(logits, targets, smoothing);
+const plain: Loss = (logits, targets) => nn.functional.crossEntropy(logits, targets);
+const smooth: Loss = (logits, targets) => nn.functional.crossEntropy(logits, targets, smoothing);
 
 export const trainings: Readonly<Record<string, Training>> = {
   'a GPT': {

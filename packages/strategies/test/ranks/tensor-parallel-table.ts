@@ -1,15 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createMesh } from '@shardwise/collectives';
-import {
-  AdamW,
-  clipGradNorm,
-  currentSession,
-  manualSeed,
-  type Module,
-  type Strategy,
-  setRank,
-  type Tensor,
-} from '@shardwise/core';
+import { manualSeed, type nn, optim, setRank, type Strategy, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { compose, ddp, fsdp, parallelize, tensorParallel, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -31,7 +23,7 @@ export type Trained = z.infer<typeof trained>;
 export const results = z.record(z.string(), trained);
 
 /** What shares out the batch, where the mesh has an axis for it. */
-const dataParallel: Readonly<Record<string, () => Strategy<Module>>> = {
+const dataParallel: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
@@ -95,15 +87,15 @@ export async function trainAlone({ build, reference }: Training): Promise<Traine
   });
 }
 
-async function run(model: Module, pass: (step: number) => Tensor): Promise<Trained> {
-  const optimizer = new AdamW(model.parameters(), { lr: 0.01 });
+async function run(model: nn.Module, pass: (step: number) => Tensor): Promise<Trained> {
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
   const losses: number[] = [];
   const norms: number[] = [];
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
     const loss = pass(step);
     loss.backward();
-    const norm = clipGradNorm(model.parameters(), maxNorm);
+    const norm = optim.clipGradNorm(model.parameters(), maxNorm);
     await optimizer.step();
     losses.push(await loss.item());
     norms.push(await norm.item());

@@ -1,18 +1,10 @@
 import { createHash } from 'node:crypto';
+import { fromData, manualSeed, nn, optim, type Tensor } from '@shardwise/core';
 import {
-  fromData,
-  functional,
-  LayerNorm,
-  Linear,
-  manualSeed,
-  Module,
-  Parameter,
-  SGD,
-  type Tensor,
-} from '@shardwise/core';
-import {
-  DistributedDataParallel,
   type DistributedDataParallelOptions,
+  type PlannedModel,
+  ddp,
+  parallelize,
 } from '@shardwise/strategies';
 import { z } from 'zod';
 
@@ -22,8 +14,8 @@ const inputs = 7;
 const classes = 5;
 const steps = 3;
 
-type Net = Module & { forward(x: Tensor): Tensor };
-type Parallel = DistributedDataParallel<Net, [Tensor], Tensor>;
+type Net = nn.Module & { forward(x: Tensor): Tensor };
+type Parallel = PlannedModel<Net, [Tensor], Tensor>;
 
 /** One way to train; the rank's part of the batch comes in, gradients are there afterwards. */
 interface Training {
@@ -35,10 +27,10 @@ interface Training {
   readonly reference?: (model: Net, x: Tensor, y: Tensor) => Tensor;
 }
 
-class Mlp extends Module {
-  readonly up = new Linear(inputs, 13);
-  readonly norm = new LayerNorm(13);
-  readonly down = new Linear(13, classes);
+class Mlp extends nn.Module {
+  readonly up = new nn.Linear(inputs, 13);
+  readonly norm = new nn.LayerNorm(13);
+  readonly down = new nn.Linear(13, classes);
 
   /** Shape: x [B, 7] -> [B, 5]. */
   forward(x: Tensor): Tensor {
@@ -47,11 +39,11 @@ class Mlp extends Module {
 }
 
 /** The same weight in two modules, of which only the first one's name counts. */
-class Tied extends Module {
-  readonly up = new Linear(inputs, 11);
-  readonly down = new Linear(11, inputs, { bias: false });
-  readonly head = new Linear(inputs, classes);
-  readonly back = new Linear(11, inputs, { bias: false });
+class Tied extends nn.Module {
+  readonly up = new nn.Linear(inputs, 11);
+  readonly down = new nn.Linear(11, inputs, { bias: false });
+  readonly head = new nn.Linear(inputs, classes);
+  readonly back = new nn.Linear(11, inputs, { bias: false });
 
   constructor() {
     super();
@@ -66,10 +58,10 @@ class Tied extends Module {
 }
 
 /** Two parameters whose gradients are one expression. */
-class TwoBiases extends Module {
-  readonly linear = new Linear(inputs, classes, { bias: false });
-  readonly first = new Parameter(new Float32Array(classes), [classes]);
-  readonly second = new Parameter(new Float32Array(classes), [classes]);
+class TwoBiases extends nn.Module {
+  readonly linear = new nn.Linear(inputs, classes, { bias: false });
+  readonly first = new nn.Parameter(new Float32Array(classes), [classes]);
+  readonly second = new nn.Parameter(new Float32Array(classes), [classes]);
 
   /** Shape: x [B, 7] -> [B, 5]. */
   forward(x: Tensor): Tensor {
@@ -89,7 +81,7 @@ function backward(loss: Tensor): Tensor {
 }
 
 const plain = (model: { forward(x: Tensor): Tensor }, x: Tensor, y: Tensor): Tensor =>
-  backward(functional.crossEntropy(model.forward(x), y));
+  backward(nn.functional.crossEntropy(model.forward(x), y));
 
 /** Equal parts along dim 0, so that the mean of their means is the mean of all. */
 function thirds(x: Tensor): Tensor[] {
@@ -105,9 +97,11 @@ export const trainings = {
   'a model used twice in a step': {
     build: () => new Mlp(),
     pass: (parallel, x, y) =>
-      backward(functional.crossEntropy(parallel.forward(x).add(parallel.forward(x.mul(0.5))), y)),
+      backward(
+        nn.functional.crossEntropy(parallel.forward(x).add(parallel.forward(x.mul(0.5))), y),
+      ),
     reference: (model, x, y) =>
-      backward(functional.crossEntropy(model.forward(x).add(model.forward(x.mul(0.5))), y)),
+      backward(nn.functional.crossEntropy(model.forward(x).add(model.forward(x.mul(0.5))), y)),
   },
   'three passes of which the last one synchronises': {
     build: () => new Mlp(),
@@ -115,7 +109,7 @@ export const trainings = {
       const targets = thirds(y);
       const losses = thirds(x).map((part, index) => {
         const run = (): Tensor =>
-          backward(functional.crossEntropy(parallel.forward(part), targets[index] ?? y).div(3));
+          backward(nn.functional.crossEntropy(parallel.forward(part), targets[index] ?? y).div(3));
         return index < 2 ? parallel.noSync(run) : run();
       });
       return losses.reduce((sum, loss) => sum.add(loss));
@@ -176,7 +170,7 @@ function batchOf(
 export async function train(name: TrainingName, rank: number, size: number): Promise<Trained> {
   const { build, options, pass = plain }: Training = trainings[name];
   manualSeed(rank);
-  const parallel: Parallel = await DistributedDataParallel.create(build(), options);
+  const parallel: Parallel = await parallelize(build(), ddp(options));
   return run(parallel.module, rank, size, (x, y) => pass(parallel, x, y));
 }
 
@@ -194,7 +188,7 @@ async function run(
   size: number,
   pass: (x: Tensor, y: Tensor) => Tensor,
 ): Promise<Trained> {
-  const optimizer = new SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
+  const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.9 });
   const losses: number[] = [];
   const hashes: string[] = [];
   for (let step = 0; step < steps; step++) {

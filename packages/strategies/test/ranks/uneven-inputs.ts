@@ -1,18 +1,10 @@
+import { fromData, nn, noGrad, optim, ShardwiseError, type Tensor } from '@shardwise/core';
 import {
-  BufferTensor,
-  fromData,
-  Module,
-  noGrad,
-  Parameter,
-  SGD,
-  ShardwiseError,
-  type Tensor,
-} from '@shardwise/core';
-import {
-  DistributedDataParallel,
-  join,
   type JoinOptions,
   ZeroRedundancyOptimizer,
+  ddp,
+  join,
+  parallelize,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -29,10 +21,10 @@ export const ended = z.object({
 export type Ended = z.infer<typeof ended>;
 
 /** The gradient of both weights is their input; counts its training passes. */
-class Scale extends Module {
-  readonly weight = new Parameter(Float32Array.of(0), [1]);
-  readonly other = new Parameter(Float32Array.of(0, 0), [2]);
-  readonly seen = new BufferTensor(Float32Array.of(0), [1]);
+class Scale extends nn.Module {
+  readonly weight = new nn.Parameter(Float32Array.of(0), [1]);
+  readonly other = new nn.Parameter(Float32Array.of(0, 0), [2]);
+  readonly seen = new nn.BufferTensor(Float32Array.of(0), [1]);
 
   /** Shape: x [1] -> []. */
   forward(x: Tensor): Tensor {
@@ -88,10 +80,10 @@ async function train(
   { rank, size }: RankContext,
 ): Promise<Ended> {
   const model = new Scale();
-  const parallel = await DistributedDataParallel.create(model);
+  const parallel = await parallelize(model, ddp());
   const settings = { lr: 1 };
-  const plain = new SGD(model.parameters(), settings);
-  const sharded = new ZeroRedundancyOptimizer(model.parameters(), SGD, settings);
+  const plain = new optim.SGD(model.parameters(), settings);
+  const sharded = new ZeroRedundancyOptimizer(model.parameters(), optim.SGD, settings);
   const optimizer = zeroRedundancy ? sharded : plain;
   let steps = 0;
   let error: Ended['error'] = null;

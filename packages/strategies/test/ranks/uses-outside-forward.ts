@@ -1,19 +1,15 @@
 import { createMesh } from '@shardwise/collectives';
 import {
-  currentSession,
   fromData,
-  functional,
-  Linear,
-  Module,
-  ModuleList,
+  nn,
   noGrad,
-  Parameter,
+  optim,
   setRank,
-  SGD,
   type Strategy,
   type Tensor,
   zeros,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import {
   colwiseParallel,
   compose,
@@ -41,7 +37,7 @@ const uses = {
       .sum()
       .mul(0.01);
   },
-} as const satisfies Record<string, (net: Net, p: Parameter) => Tensor>;
+} as const satisfies Record<string, (net: Net, p: nn.Parameter) => Tensor>;
 
 /** The same with the batch; the mean over its items is that over the ranks' parts of it. */
 const batchUses = {
@@ -68,7 +64,7 @@ const actions = {
     await net.loadStateDict(await net.stateDict());
     return [];
   },
-} as const satisfies Record<string, (net: Net, p: Parameter) => Promise<number[]>>;
+} as const satisfies Record<string, (net: Net, p: nn.Parameter) => Promise<number[]>>;
 
 export const parameterCount = 8;
 export const useNames = keysOf(uses);
@@ -110,11 +106,11 @@ const steps = 2;
 /** Items of the batch of all ranks; 1 to 4 ranks share it evenly. */
 const globalBatch = 24;
 
-class Net extends Module {
-  readonly layers = new ModuleList([linear(6, 8), linear(8, 6)]);
+class Net extends nn.Module {
+  readonly layers = new nn.ModuleList([linear(6, 8), linear(8, 6)]);
   readonly head = linear(6, 4);
-  readonly temperature = new Parameter(Float32Array.of(0.3), []);
-  readonly gate = new Parameter(waves(6, 5), [6]);
+  readonly temperature = new nn.Parameter(Float32Array.of(0.3), []);
+  readonly gate = new nn.Parameter(waves(6, 5), [6]);
   readonly #inside: Program['inside'];
 
   constructor(inside: Program['inside']) {
@@ -139,7 +135,7 @@ class Net extends Module {
   critic(x: Tensor): Tensor {
     const [up] = this.layers;
     if (up === undefined) throw new RangeError('two layers');
-    return functional.linear(x, up.weight, up.bias).tanh().mean();
+    return nn.functional.linear(x, up.weight, up.bias).tanh().mean();
   }
 }
 
@@ -152,14 +148,14 @@ function waves(count: number, seed: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: count }, (_, i) => Math.sin(seed + i * 1.7) / 2);
 }
 
-function linear(inputs: number, outputs: number): Linear {
-  const layer = new Linear(inputs, outputs);
-  layer.weight = new Parameter(waves(inputs * outputs, inputs), [outputs, inputs]);
-  layer.bias = new Parameter(waves(outputs, outputs), [outputs]);
+function linear(inputs: number, outputs: number): nn.Linear {
+  const layer = new nn.Linear(inputs, outputs);
+  layer.weight = new nn.Parameter(waves(inputs * outputs, inputs), [outputs, inputs]);
+  layer.bias = new nn.Parameter(waves(outputs, outputs), [outputs]);
   return layer;
 }
 
-const batchStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
+const batchStrategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp({ findUnusedParameters: true }),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2, bucketBytes: 64 }),
@@ -168,7 +164,7 @@ const batchStrategies: Readonly<Record<string, () => Strategy<Module>>> = {
   'FSDP that keeps parameters': () => fsdp({ reshardAfterForward: false, prefetch: 2 }),
 };
 
-const cut = (): Strategy<Module> =>
+const cut = (): Strategy =>
   tensorParallel({ 'layers.0': colwiseParallel(), 'layers.1': rowwiseParallel() });
 
 /** Those for a mesh of so many ranks. */
@@ -178,7 +174,7 @@ export function strategiesFor({
 }: {
   readonly dp: number;
   readonly tp: number;
-}): Readonly<Record<string, () => Strategy<Module>>> {
+}): Readonly<Record<string, () => Strategy>> {
   if (tp === 1) return batchStrategies;
   if (dp === 1) return { 'tensor parallelism': cut };
   return Object.fromEntries(
@@ -235,7 +231,7 @@ async function train(
   passes: Passes,
   { rank, size }: { readonly rank: number; readonly size: number },
 ): Promise<Outcome> {
-  const optimizer = new SGD(net.parameters(), { lr: 0.05, momentum: 0.5 });
+  const optimizer = new optim.SGD(net.parameters(), { lr: 0.05, momentum: 0.5 });
   const [losses, numbers]: [number[], number[]] = [[], []];
   const share = globalBatch / size / microbatches;
   for (let step = 0; step < steps; step++) {
@@ -243,7 +239,7 @@ async function train(
     const pass = (index: number): Tensor => {
       const first = (rank * microbatches + index) * share;
       const x = items(6, step, first, share);
-      const fit = functional.mseLoss(passes.forward(x), items(4, step + 50, first, share));
+      const fit = nn.functional.mseLoss(passes.forward(x), items(4, step + 50, first, share));
       const terms = [...usesOf(net, outside), ...batch.map((name) => batchUses[name](net, x))];
       const loss = terms.reduce((sum, term) => sum.add(term), fit).div(microbatches);
       loss.backward();

@@ -1,18 +1,15 @@
 import {
-  AdamW,
-  BatchNorm2d,
-  currentSession,
   fromData,
   type Layout,
   manualSeed,
-  type Model,
-  Module,
+  nn,
   ones,
-  Parameter,
+  optim,
   type Plan,
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
 import { explain, parallelize, planFor } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { exportModel, loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -36,9 +33,9 @@ export const observations = z.object({
 });
 export type Observations = z.infer<typeof observations>;
 
-class Net extends Module {
-  readonly weight = new Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
-  readonly norm = new BatchNorm2d(2);
+class Net extends nn.Module {
+  readonly weight = new nn.Parameter(Float32Array.of(0.5, -0.5), [1, 2, 1, 1]);
+  readonly norm = new nn.BatchNorm2d(2);
 
   /** Shape: x [B, 2, 1, 1] -> [B, 2, 1, 1]. */
   forward(x: Tensor): Tensor {
@@ -47,10 +44,10 @@ class Net extends Module {
 }
 
 /** Each rank trains a model of its own. */
-function independent(says: boolean): Strategy<Module> {
+function independent(says: boolean): Strategy {
   return {
     name: 'independent',
-    plan: (parameters, axes): Plan => ({
+    plan: ({ parameters }, axes): Plan => ({
       strategy: 'independent',
       axes,
       batch: { dims: [axes.map(({ name }) => name)], partial: [] },
@@ -59,17 +56,8 @@ function independent(says: boolean): Strategy<Module> {
         const layout = says ? { ...whole, varying: axes.map(({ name }) => name) } : whole;
         return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
       }),
-      collectives: [],
+      steps: [],
     }),
-    apply: <M extends Module, Inputs extends readonly unknown[], Output>(
-      _plan: Plan,
-      model: M & Model<Inputs, Output>,
-    ) =>
-      Promise.resolve({
-        module: model,
-        forward: (...inputs: Inputs) => model.forward(...inputs),
-        noSync: <T>(body: () => T) => body(),
-      }),
   };
 }
 
@@ -121,11 +109,11 @@ export async function main(context: RankContext): Promise<Observations> {
 
 type Training = Awaited<ReturnType<typeof begin>>;
 
-async function begin(strategy: Strategy<Module>) {
+async function begin(strategy: Strategy) {
   manualSeed(0);
   const model = new Net();
   await parallelize(model, strategy);
-  return { model, optimizer: new AdamW(model.parameters(), { lr: 0.1 }) };
+  return { model, optimizer: new optim.AdamW(model.parameters(), { lr: 0.1 }) };
 }
 
 async function train(training: Training, rank: number, steps: number): Promise<Tensor> {

@@ -1,13 +1,4 @@
-import {
-  clipGradNorm,
-  functional,
-  Linear,
-  Module,
-  type Strategy,
-  SGD,
-  tensor,
-  type Tensor,
-} from '@shardwise/core';
+import { nn, optim, type Strategy, tensor, type Tensor } from '@shardwise/core';
 import { fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -16,7 +7,7 @@ import { join } from '../../../../test/ranks/join.ts';
 
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
-export const strategies: Readonly<Record<string, () => Strategy<Module>>> = {
+export const strategies: Readonly<Record<string, () => Strategy>> = {
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-2': () => zero({ stage: 2 }),
   'ZeRO-3': () => zero({ stage: 3 }),
@@ -46,7 +37,7 @@ export const observations = z.record(
 );
 
 /** Two branches of the same shapes. */
-class Branches extends Module {
+class Branches extends nn.Module {
   readonly left = constant(0.3);
   readonly right = constant(0.6);
 
@@ -77,11 +68,11 @@ export async function main({
 }
 
 async function noSyncOnly(
-  strategy: Strategy<Module>,
+  strategy: Strategy,
   rank: number,
 ): Promise<{ onlyInside: z.infer<typeof failure>; thenOutside: z.infer<typeof failure> }> {
   const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
   const pass = (): void =>
     parallel
       .forward(tensor([[1, rank]]), 'left')
@@ -93,10 +84,7 @@ async function noSyncOnly(
   return { onlyInside, thenOutside: await failureOf(optimizer.step()) };
 }
 
-async function clippedBetween(
-  strategy: Strategy<Module>,
-  rank: number,
-): Promise<z.infer<typeof failure>> {
+async function clippedBetween(strategy: Strategy, rank: number): Promise<z.infer<typeof failure>> {
   const parallel = await parallelize(new Branches(), strategy);
   const pass = (): void =>
     parallel
@@ -105,21 +93,21 @@ async function clippedBetween(
       .backward();
   pass();
   parallel.noSync(pass);
-  return failureOf((async () => clipGradNorm(parallel.module.parameters(), 0.1))());
+  return failureOf((async () => optim.clipGradNorm(parallel.module.parameters(), 0.1))());
 }
 
 /** The gradients of the first pass are [1, 2] in each row, whose norm is the root of 10: they are halved. */
-async function added(strategy: Strategy<Module>, clips: boolean): Promise<number[]> {
+async function added(strategy: Strategy, clips: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
   const { left } = parallel.module;
-  const optimizer = new SGD([left.weight], { lr: 1 });
+  const optimizer = new optim.SGD([left.weight], { lr: 1 });
   const pass = (factor: number): void =>
     parallel
       .forward(tensor([[factor, 2 * factor]]), 'left')
       .sum()
       .backward();
   pass(clips ? 1 : 0.5);
-  if (clips) clipGradNorm([left.weight], Math.sqrt(10) / 2);
+  if (clips) optim.clipGradNorm([left.weight], Math.sqrt(10) / 2);
   parallel.noSync(() => pass(2));
   pass(4);
   await optimizer.step();
@@ -127,13 +115,9 @@ async function added(strategy: Strategy<Module>, clips: boolean): Promise<number
 }
 
 /** The first of two passes uses the left branch, the second one the right. */
-async function accumulated(
-  strategy: Strategy<Module>,
-  rank: number,
-  waits: boolean,
-): Promise<number[]> {
+async function accumulated(strategy: Strategy, rank: number, waits: boolean): Promise<number[]> {
   const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
   const losses: number[] = [];
   for (let step = 0; step < 3; step++) {
     optimizer.zeroGrad();
@@ -153,24 +137,21 @@ async function accumulated(
   return losses;
 }
 
-async function different(
-  strategy: Strategy<Module>,
-  rank: number,
-): Promise<z.infer<typeof failure>[]> {
+async function different(strategy: Strategy, rank: number): Promise<z.infer<typeof failure>[]> {
   const parallel = await parallelize(new Branches(), strategy);
-  const optimizer = new SGD(parallel.module.parameters(), { lr: 0.1 });
+  const optimizer = new optim.SGD(parallel.module.parameters(), { lr: 0.1 });
   const failures: z.infer<typeof failure>[] = [];
   for (let step = 0; step < 2; step++) {
     const y = parallel.forward(tensor([[1, 2]]), rank === 0 ? 'left' : 'right');
-    functional.mseLoss(y, tensor([[0, 0]])).backward();
+    nn.functional.mseLoss(y, tensor([[0, 0]])).backward();
     failures.push(await failureOf(optimizer.step()));
     optimizer.zeroGrad();
   }
   return failures;
 }
 
-function constant(value: number): Linear {
-  const layer = new Linear(2, 2, { bias: false });
+function constant(value: number): nn.Linear {
+  const layer = new nn.Linear(2, 2, { bias: false });
   layer.weight.assign(
     tensor([
       [value, -value],

@@ -1,11 +1,4 @@
-import {
-  Parameter,
-  SGD,
-  ShardwiseError,
-  type OptimizerStateDict,
-  type SGDSettings,
-  tensor,
-} from '@shardwise/core';
+import { nn, optim, ShardwiseError, tensor } from '@shardwise/core';
 import { ZeroRedundancyOptimizer } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { join } from '../../../../test/ranks/join.ts';
@@ -13,9 +6,9 @@ import { join } from '../../../../test/ranks/join.ts';
 /** Four parameters of two ones, whose gradient is one, are updated twice; the state goes through rank 0. */
 export async function main(context: RankContext): Promise<unknown> {
   const { group } = await join(context);
-  const parameters = Array.from({ length: 4 }, () => new Parameter(Float32Array.of(1, 1), [2]));
-  const first = new ZeroRedundancyOptimizer(parameters, SGD, { lr: 0.1, momentum: 0.9 });
-  const step = async (optimizer: ZeroRedundancyOptimizer<SGDSettings>): Promise<void> => {
+  const parameters = Array.from({ length: 4 }, () => new nn.Parameter(Float32Array.of(1, 1), [2]));
+  const first = new ZeroRedundancyOptimizer(parameters, optim.SGD, { lr: 0.1, momentum: 0.9 });
+  const step = async (optimizer: ZeroRedundancyOptimizer<optim.SGDSettings>): Promise<void> => {
     optimizer.zeroGrad();
     parameters
       .map((parameter) => parameter.mul(tensor([1, 1])).sum())
@@ -26,7 +19,7 @@ export async function main(context: RankContext): Promise<unknown> {
   await step(first);
   await first.consolidateStateDict();
   let refused: string | undefined;
-  let dict: OptimizerStateDict<SGDSettings> | undefined;
+  let dict: optim.OptimizerStateDict<optim.SGDSettings> | undefined;
   try {
     dict = first.stateDict();
   } catch (error) {
@@ -42,7 +35,7 @@ export async function main(context: RankContext): Promise<unknown> {
     ),
     paramGroups: first.paramGroups.map((each) => ({ ...each, params: [0, 1, 2, 3] })),
   };
-  const second = new ZeroRedundancyOptimizer(parameters, SGD, { lr: 0.01, momentum: 0.9 });
+  const second = new ZeroRedundancyOptimizer(parameters, optim.SGD, { lr: 0.01, momentum: 0.9 });
   second.loadStateDict(read);
   await step(second);
   const [weight] = parameters;

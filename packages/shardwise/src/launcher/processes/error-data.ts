@@ -1,4 +1,4 @@
-import { ShardwiseError } from '@shardwise/core';
+import { ShardwiseError } from '@shardwise/core/extend';
 import { z } from 'zod';
 
 /** An error as a message carries it: a class of its own does not come across, its name does. */

@@ -1,5 +1,5 @@
 import { connectStore, startStoreServer } from '@shardwise/collectives/node';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import { readSecret } from '../../rendezvous/read-secret.ts';
 import type { RankLaunch } from '../../environment/launch.ts';
 import { addressTowards } from '../../rendezvous/node-address.ts';

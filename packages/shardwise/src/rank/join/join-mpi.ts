@@ -1,5 +1,5 @@
 import { mpiGroup } from '@shardwise/collectives/node';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import type { JoinedRank } from './joined-rank.ts';
 import type { TcpPlace } from './join-tcp.ts';
 

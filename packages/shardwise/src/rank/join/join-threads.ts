@@ -1,6 +1,6 @@
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
 import { coreYielder } from '@shardwise/collectives/node';
-import { ConfigError } from '@shardwise/core';
+import { ConfigError } from '@shardwise/core/extend';
 import type { SharedMemoryRank } from './joined-rank.ts';
 
 /** Throws ConfigError. */

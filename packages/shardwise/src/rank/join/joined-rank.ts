@@ -1,5 +1,5 @@
 import type { MemoryRegion, SharedMemoryGroup, ThreadsWorld } from '@shardwise/collectives';
-import type { ProcessGroup } from '@shardwise/core';
+import type { ProcessGroup } from '@shardwise/core/extend';
 
 /** A rank that has joined its world. */
 export interface JoinedRank {

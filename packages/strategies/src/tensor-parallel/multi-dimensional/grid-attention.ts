@@ -5,7 +5,7 @@ import {
   type MultiheadAttention,
   type Parameter,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { inLayer } from '../in-layer.ts';
 import { GridLinear } from './grid-linear.ts';
 import { gridParameter } from './grid-parameter.ts';

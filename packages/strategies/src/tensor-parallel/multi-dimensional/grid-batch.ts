@@ -1,4 +1,4 @@
-import { allReduce, type Tensor } from '@shardwise/core';
+import { allReduce, type Tensor } from '@shardwise/core/extend';
 import { vocabParallelCrossEntropy } from '../vocab-parallel-cross-entropy.ts';
 import { takeBlock } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';

@@ -4,7 +4,7 @@ import {
   Module,
   type MultiheadAttention,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { GridAttention } from './grid-attention.ts';
 import { GridLayerNorm } from './grid-layer-norm.ts';
 import { GridLinear } from './grid-linear.ts';

@@ -6,7 +6,7 @@ import {
   Module,
   type Parameter,
   type Tensor,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { inLayer } from '../in-layer.ts';
 import { gridParameter, shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';

@@ -1,4 +1,4 @@
-import { type Linear, Module, type Parameter, type Tensor } from '@shardwise/core';
+import { type Linear, Module, type Parameter, type Tensor } from '@shardwise/core/extend';
 import { inLayer } from '../in-layer.ts';
 import { gridParameter } from './grid-parameter.ts';
 import { gridProduct } from './grid-product.ts';

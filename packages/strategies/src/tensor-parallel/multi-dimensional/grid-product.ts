@@ -1,4 +1,4 @@
-import type { Tensor } from '@shardwise/core';
+import type { Tensor } from '@shardwise/core/extend';
 import { sendingAgain } from '../sending-again.ts';
 import { shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';

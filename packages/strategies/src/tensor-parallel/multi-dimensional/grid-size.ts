@@ -1,4 +1,4 @@
-import { currentSession, LayoutError } from '@shardwise/core';
+import { currentSession, LayoutError } from '@shardwise/core/extend';
 
 /** Ranks of each of the axes. Throws LayoutError where they differ. */
 export function gridSize(name: string, axes: readonly string[]): number {

@@ -1,4 +1,4 @@
-import type { Tensor } from '@shardwise/core';
+import type { Tensor } from '@shardwise/core/extend';
 
 /**
  * How matrices lie on a mesh whose ranks share out both their dims, and how they are multiplied

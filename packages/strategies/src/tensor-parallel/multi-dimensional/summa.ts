@@ -1,4 +1,4 @@
-import { broadcast, functional, type Tensor } from '@shardwise/core';
+import { broadcast, functional, type Tensor } from '@shardwise/core/extend';
 
 export interface SummaAxes {
   /** Along which ranks have other rows of x, and other input features of the weight. */

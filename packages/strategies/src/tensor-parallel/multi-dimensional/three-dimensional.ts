@@ -5,7 +5,7 @@ import {
   option,
   type OptionRules,
   reduceScatter,
-} from '@shardwise/core';
+} from '@shardwise/core/extend';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 

@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import { gridSize } from './grid-size.ts';
 import type { RankGrid } from './rank-grid.ts';
 import { summa } from './summa.ts';

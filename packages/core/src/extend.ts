@@ -1,0 +1,113 @@
+// The door for authors of strategies, modules, optimizers and launchers: the interfaces, what no script of a
+// user touches, and, so that an author has one import line, those of the users' names that authors build on.
+export * from './spec/index.ts';
+
+// Tensors, and how parts of them lie.
+export { Tensor } from './tensor/tensor.ts';
+export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
+export type { HostData } from './tensor/host-data.ts';
+export {
+  allGather,
+  allReduce,
+  allToAll,
+  broadcast,
+  localChunk,
+  reduce,
+  reduceScatter,
+  reinterpret,
+  sendRecv,
+} from './tensor/collectives.ts';
+export { elementCount, formatShape, sameShape } from './shape.ts';
+export { printing } from './print/inspect.ts';
+export { indicesInRange } from './tensor/indices-in-range.ts';
+
+// Layouts: what part of a tensor each rank has.
+export {
+  axesOfLayout,
+  formatLayout,
+  joinLayouts,
+  replicated,
+  shardedAxes,
+  unsharded,
+} from './layout/layout.ts';
+export {
+  boxOf,
+  boxShape,
+  type Chunk,
+  chunkRange,
+  chunksOf,
+  type DimRange,
+  dimRanges,
+  localShape,
+  type PlaceOf,
+  sameBox,
+  wholeChunk,
+} from './layout/chunks.ts';
+export { commonRuns } from './layout/common-runs.ts';
+export { takeChunks } from './layout/take-chunks.ts';
+
+// Gradients, and what happens while the graph is built.
+export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
+export type { Node } from './graph/node.ts';
+export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
+export { GradientSum } from './tensor/gradient-sum.ts';
+export { queueAfterBackward } from './tensor/handle.ts';
+export { RecomputeRegion } from './autograd/recompute.ts';
+export { synchronously } from './ambient.ts';
+export { withoutValues } from './realize/small-values.ts';
+
+// The rank.
+export { currentSession, ownPlace } from './rank.ts';
+export { axisOf } from './mesh.ts';
+export { subscribe } from './timeline.ts';
+export type { TimelineEvent } from './timeline-event.ts';
+export { Generator } from './random/generator.ts';
+export type { GeneratorState } from './random/generator-state.ts';
+export { nextKey, randomState, setRandomState, withCoordinateKeys } from './random/keys.ts';
+export type { PageStore } from './paging/page.ts';
+
+// Modules and their parameters.
+export { Module } from './nn/module.ts';
+export { BufferTensor, constructParts, Parameter, ParameterPart } from './nn/parameter.ts';
+export type { InitialPart } from './nn/initial-part.ts';
+export { DividedParameter } from './nn/divided-parameter.ts';
+export { Embedding } from './nn/embedding.ts';
+export { LayerNorm } from './nn/layer-norm.ts';
+export { Linear } from './nn/linear.ts';
+export { MultiheadAttention } from './nn/multihead-attention.ts';
+export * as functional from './nn/functional.ts';
+export { checkpoint } from './nn/checkpoint.ts';
+
+// Optimizers and what they save.
+export {
+  endStep,
+  Optimizer,
+  type BuildStepOptions,
+  type OptimizerStateDict,
+  type SavedState,
+  type StepOptions,
+  type UpdateRule,
+} from './optim/optimizer.ts';
+export {
+  checkSetting,
+  type OptimizerInput,
+  type OptimizerSettings,
+  type ParamGroup,
+  type ParamGroupInput,
+} from './optim/param-group.ts';
+export type { ParameterState } from './optim/parameter-state.ts';
+export { stepName } from './optim/saved-arrays.ts';
+export type { SavedType, StateType } from './optim/state-type.ts';
+export { Scalar } from './optim/scalar.ts';
+export { sumOverParts } from './optim/sum-over-parts.ts';
+
+// States in files.
+export { hostArray, type HostArray, type HostArrays } from './serialization/host-array.ts';
+export {
+  decodeSafetensors,
+  encodeSafetensors,
+  encodeSafetensorsHeader,
+} from './serialization/safetensors.ts';
+export { stateMismatch } from './serialization/state-mismatch.ts';
+export { convertArray } from './nn/convert-array.ts';
+export { loadRules, type LoadOptions, type LoadReport } from './nn/state-dict.ts';

@@ -1,0 +1,178 @@
+import { elementCount } from '../shape.ts';
+import type { Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
+
+/** Indices from `start` up to, not including, `stop`, of a dim. */
+export interface DimRange {
+  readonly start: number;
+  readonly stop: number;
+}
+
+/** Elements of a box of a tensor, row by row within the box: from `start` up to, not including, `stop`. */
+export interface Chunk {
+  /** A range of each dim. */
+  readonly box: readonly DimRange[];
+  readonly start: number;
+  readonly stop: number;
+}
+
+/** A rank's place on an axis: of how many ranks it is which one. */
+export type PlaceOf = (axis: string) => { readonly size: number; readonly rank: number };
+
+/** All of a tensor. */
+export function wholeChunk(shape: Shape): Chunk {
+  return chunkOfBox(boxOf(shape));
+}
+
+export function boxOf(shape: Shape): readonly DimRange[] {
+  return shape.map((stop) => ({ start: 0, stop }));
+}
+
+export function boxShape(box: readonly DimRange[]): Shape {
+  return box.map(({ start, stop }) => stop - start);
+}
+
+export function sameBox(a: readonly DimRange[], b: readonly DimRange[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ start, stop }, dim) => start === b[dim]?.start && stop === b[dim]?.stop)
+  );
+}
+
+/** torch.chunk's rule: ceil(size / parts) elements each; the last parts may have fewer, or none. */
+export function chunkRange(size: number, parts: number, index: number): DimRange {
+  const chunk = Math.ceil(size / parts);
+  return { start: Math.min(size, index * chunk), stop: Math.min(size, (index + 1) * chunk) };
+}
+
+/** The same without those that are missing in the last parts. */
+function equalRange(size: number, parts: number, index: number): DimRange {
+  const chunk = Math.ceil(size / parts);
+  return { start: index * chunk, stop: (index + 1) * chunk };
+}
+
+/** What a place has of a dim, in the order in which it has it; one empty range where it has nothing. */
+export function dimRanges(
+  size: number,
+  axes: readonly string[],
+  sections: Layout['sections'],
+  placeOf: PlaceOf,
+): readonly DimRange[] {
+  return axes.reduce<readonly DimRange[]>(
+    (ranges, axis) => {
+      const { size: parts, rank } = placeOf(axis);
+      const total = ranges.reduce((sum, { start, stop }) => sum + stop - start, 0);
+      let offset = 0;
+      const own = (sections?.[axis] ?? [total]).flatMap((section) => {
+        const { start, stop } = chunkRange(section, parts, rank);
+        const taken = takeRanges(ranges, offset + start, offset + stop);
+        offset += section;
+        return taken;
+      });
+      return own.length > 0 ? own : [{ start: size, stop: size }];
+    },
+    [{ start: 0, stop: size }],
+  );
+}
+
+/** Elements `start` to `stop - 1` of what ranges have together. */
+function takeRanges(ranges: readonly DimRange[], start: number, stop: number): DimRange[] {
+  let offset = 0;
+  return ranges.flatMap((range) => {
+    const first = range.start + Math.max(0, start - offset);
+    const end = Math.min(range.stop, range.start + stop - offset);
+    offset += range.stop - range.start;
+    return first < end ? [{ start: first, stop: end }] : [];
+  });
+}
+
+/** The shape of what a place has, without padding; in a row along dim 0 where elements are shared out row by row. */
+export function localShape(shape: Shape, layout: Layout, placeOf: PlaceOf): Shape {
+  const { dims, flat = [], sections } = layout;
+  const local = shape.map((size, dim) =>
+    dimRanges(size, dims[dim] ?? [], sections, placeOf).reduce(
+      (sum, { start, stop }) => sum + stop - start,
+      0,
+    ),
+  );
+  if (flat.length === 0) return local;
+  const { start, stop } = flatRange(elementCount(local), flat, placeOf);
+  return [stop - start, ...local.slice(1).map(() => 1)];
+}
+
+function flatRange(elements: number, flat: readonly string[], placeOf: PlaceOf): DimRange {
+  let own: DimRange = { start: 0, stop: elements };
+  let padded = elements;
+  for (const axis of flat) {
+    const { size, rank } = placeOf(axis);
+    const part = equalRange(padded, size, rank);
+    const { start, stop } = own;
+    own = {
+      start: Math.min(stop, start + part.start),
+      stop: Math.min(stop, start + part.stop),
+    };
+    padded = part.stop - part.start;
+  }
+  return own;
+}
+
+/**
+ * Which elements of a tensor a place has, in the order in which it has them. Every place has an empty tensor.
+ * What it stores may be longer, by padding behind them.
+ */
+export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readonly Chunk[] {
+  if (elementCount(shape) === 0) return [wholeChunk(shape)];
+  const { dims, flat = [], sections } = layout;
+  const ranges = shape.map((size, dim) => dimRanges(size, dims[dim] ?? [], sections, placeOf));
+  const chunks = boxesOf(ranges).map(chunkOfBox);
+  const elements = chunks.reduce((sum, { stop }) => sum + stop, 0);
+  const { start, stop } = flatRange(elements, flat, placeOf);
+  return takeChunks(chunks, start, stop).map((chunk) => asRow(shape, chunk));
+}
+
+/** Elements that lie in a row in the tensor are a chunk of all of it, however they were shared out. */
+function asRow(shape: Shape, { box, start, stop }: Chunk): Chunk {
+  const first = box.findIndex((range) => range.stop - range.start > 1);
+  const isRow = box.every(
+    (range, dim) => first < 0 || dim <= first || range.stop - range.start === shape[dim],
+  );
+  if (!isRow) return { box, start, stop };
+  const offset = box.reduce((sum, range, dim) => sum * (shape[dim] ?? 1) + range.start, 0);
+  return { box: boxOf(shape), start: offset + start, stop: offset + stop };
+}
+
+/** Boxes that lie behind each other in a part that has these ranges of each dim. */
+function boxesOf(ranges: readonly (readonly DimRange[])[]): readonly (readonly DimRange[])[] {
+  const last = ranges.findLastIndex((own) => own.length > 1);
+  return ranges.reduce<readonly (readonly DimRange[])[]>(
+    (boxes, own, dim) => {
+      // Several ranges of a later dim lie side by side in each row.
+      const each = dim < last ? own.flatMap(indicesOf) : own;
+      return boxes.flatMap((box) => each.map((range) => [...box, range]));
+    },
+    [[]],
+  );
+}
+
+function indicesOf({ start, stop }: DimRange): DimRange[] {
+  return Array.from({ length: stop - start }, (_, index) => ({
+    start: start + index,
+    stop: start + index + 1,
+  }));
+}
+
+function chunkOfBox(box: readonly DimRange[]): Chunk {
+  return { box, start: 0, stop: elementCount(boxShape(box)) };
+}
+
+/** Elements `start` to `stop - 1` of what chunks have together. */
+function takeChunks(chunks: readonly Chunk[], start: number, stop: number): Chunk[] {
+  let offset = 0;
+  return chunks.flatMap((chunk) => {
+    const shift = chunk.start - offset;
+    const first = Math.max(chunk.start, start + shift);
+    const end = Math.min(chunk.stop, stop + shift);
+    offset += chunk.stop - chunk.start;
+    return first < end ? [{ box: chunk.box, start: first, stop: end }] : [];
+  });
+}

@@ -1,0 +1,81 @@
+import { elementCount } from '../shape.ts';
+import { boxShape, type Chunk, type DimRange } from './chunks.ts';
+
+/** Elements that stand in a row in two chunks. */
+export interface CommonRun {
+  /** Elements from the start of each chunk. */
+  readonly first: number;
+  readonly second: number;
+  readonly count: number;
+}
+
+/** What two chunks of one tensor have in common, in the order of its elements. */
+export function* commonRuns(first: Chunk, second: Chunk): Generator<CommonRun> {
+  const common = first.box.map((range, dim) => overlap(range, second.box[dim] ?? range));
+  if (elementCount(boxShape(common)) === 0) return;
+  // From this dim on, a run goes through both.
+  let runDim = Math.max(0, common.length - 1);
+  while (runDim > 0 && isWhole(common, [first, second], runDim)) runDim--;
+  const run = common[runDim] ?? { start: 0, stop: 1 };
+  const innerCount = elementCount(boxShape(common.slice(runDim + 1)));
+  const count = (run.stop - run.start) * innerCount;
+  const rows = common.slice(0, runDim);
+  const [outermost] = rows;
+  if (outermost !== undefined) {
+    rows[0] = overlap(outermost, overlap(outerRange(first), outerRange(second)));
+  }
+  for (const row of indicesOf(rows)) {
+    const at = [...row, run.start];
+    const inFirst = offsetIn(first, at);
+    const inSecond = offsetIn(second, at);
+    const start = Math.max(0, first.start - inFirst, second.start - inSecond);
+    const stop = Math.min(count, first.stop - inFirst, second.stop - inSecond);
+    if (start >= stop) continue;
+    yield {
+      first: inFirst + start - first.start,
+      second: inSecond + start - second.start,
+      count: stop - start,
+    };
+  }
+}
+
+function overlap(a: DimRange, b: DimRange): DimRange {
+  const start = Math.max(a.start, b.start);
+  return { start, stop: Math.max(start, Math.min(a.stop, b.stop)) };
+}
+
+function isWhole(common: readonly DimRange[], chunks: readonly Chunk[], dim: number): boolean {
+  const sizeOf = (range: DimRange | undefined): number => (range?.stop ?? 0) - (range?.start ?? 0);
+  return chunks.every(({ box }) => sizeOf(box[dim]) === sizeOf(common[dim]));
+}
+
+/** Indices of the first dim that a chunk has elements of. */
+function outerRange({ box, start, stop }: Chunk): DimRange {
+  const rowElements = elementCount(boxShape(box.slice(1)));
+  const first = box[0]?.start ?? 0;
+  return {
+    start: first + Math.floor(start / rowElements),
+    stop: first + Math.ceil(stop / rowElements),
+  };
+}
+
+/** All combinations of indices, the last one running fastest. */
+function* indicesOf(ranges: readonly DimRange[]): Generator<readonly number[]> {
+  const [range, ...inner] = ranges;
+  if (range === undefined) {
+    yield [];
+    return;
+  }
+  for (let index = range.start; index < range.stop; index++) {
+    for (const rest of indicesOf(inner)) yield [index, ...rest];
+  }
+}
+
+/** From the start of the box, of the element whose further indices are the box's first ones. */
+function offsetIn({ box }: Chunk, index: readonly number[]): number {
+  let offset = 0;
+  for (const [dim, { start, stop }] of box.entries()) {
+    offset = offset * (stop - start) + (index[dim] ?? start) - start;
+  }
+  return offset;
+}

@@ -1,0 +1,71 @@
+import type { Shape } from '../spec/dtype.ts';
+import type { Layout } from '../spec/layout.ts';
+
+/** All ranks have the whole tensor. */
+export function replicated(shape: Shape): Layout {
+  return { dims: shape.map(() => []), partial: [] };
+}
+
+/** The axes whose ranks have other parts of the tensor, in the order in which they shard it. */
+export function shardedAxes({ dims, flat = [] }: Layout): readonly string[] {
+  return [...dims.flat(), ...flat];
+}
+
+/** All axes that a layout says something of. */
+export function axesOfLayout(layout: Layout): readonly string[] {
+  const { partial, replicate = [], varying = [], only } = layout;
+  const alone = only === undefined ? [] : [only.axis];
+  return [...shardedAxes(layout), ...partial, ...replicate, ...varying, ...alone];
+}
+
+/** The same, but that some axes do not shard the tensor. */
+export function unsharded(layout: Layout, axes: readonly string[]): Layout {
+  const kept = (list: readonly string[]): readonly string[] =>
+    list.filter((axis) => !axes.includes(axis));
+  const { flat, ...rest } = layout;
+  const own = { ...rest, dims: layout.dims.map(kept) };
+  return flat === undefined ? own : { ...own, flat: kept(flat) };
+}
+
+/** The layout of a tensor that `outer` lays out, and what each rank then has by `inner` once more. */
+export function joinLayouts(outer: Layout, inner: Layout): Layout {
+  const count = Math.max(outer.dims.length, inner.dims.length);
+  const joined = (key: 'flat' | 'replicate' | 'varying'): readonly string[] => [
+    ...(outer[key] ?? []),
+    ...(inner[key] ?? []),
+  ];
+  const [flat, replicate, varying] = [joined('flat'), joined('replicate'), joined('varying')];
+  const sections = { ...outer.sections, ...inner.sections };
+  const only = outer.only ?? inner.only;
+  return {
+    dims: Array.from({ length: count }, (_, dim) => [
+      ...(outer.dims[dim] ?? []),
+      ...(inner.dims[dim] ?? []),
+    ]),
+    partial: [...outer.partial, ...inner.partial],
+    ...(Object.keys(sections).length === 0 ? {} : { sections }),
+    ...(flat.length === 0 ? {} : { flat }),
+    ...(replicate.length === 0 ? {} : { replicate }),
+    ...(varying.length === 0 ? {} : { varying }),
+    ...(only === undefined ? {} : { only }),
+  };
+}
+
+/**
+ * A layout as text: `replicate` where nothing differs between ranks, `shard(0: dp)`, `shard(flat: dp)`,
+ * `varying(dp)`, `only(dp: 0)`, `partial(dp)`.
+ */
+export function formatLayout(layout: Layout): string {
+  const list = (name: string, axes: readonly string[]): string[] =>
+    axes.length === 0 ? [] : [`${name}${axes.join('·')})`];
+  const { dims, flat = [], varying = [], replicate = [], only, partial } = layout;
+  const parts = [
+    ...dims.flatMap((axes, dim) => list(`shard(${dim}: `, axes)),
+    ...list('shard(flat: ', flat),
+    ...list('varying(', varying),
+    ...(only === undefined ? [] : [`only(${only.axis}: ${only.rank})`]),
+    ...list('partial(', partial),
+    ...list('replicate(', replicate),
+  ];
+  return parts.join(' ') || 'replicate';
+}

@@ -1,0 +1,159 @@
+import { open, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import {
+  CheckpointError,
+  type Chunk,
+  commonRuns,
+  dtypes,
+  type HostArray,
+  hostArray,
+  wholeChunk,
+} from '@shardwise/core/extend';
+import {
+  CHECKSUM_BYTES,
+  fileName,
+  type StoredChunk,
+  type SectionName,
+  type StoredTensor,
+} from './state-file.ts';
+
+/** What is in memory of a tensor that is read in boxes. */
+const BLOCK_BYTES = 16 * CHECKSUM_BYTES;
+
+/**
+ * Reads tensors of a checkpoint, or chunks of them, from the files of the ranks that saved it.
+ * Every byte that it gives has been checked; it reads up to two checksums' lengths more of each
+ * storedChunk.
+ */
+export class ChunkFiles implements AsyncDisposable {
+  readonly #pathOf: (file: number) => string;
+  readonly #handles = new Map<number, FileHandle>();
+
+  constructor(directory: string, section: SectionName, worldSize: number) {
+    this.#pathOf = (file) => join(directory, fileName(section, file, worldSize));
+  }
+
+  /** Shape: -> that of the whole tensor. Throws CheckpointError. */
+  async read(tensor: StoredTensor): Promise<HostArray> {
+    const { dtype, shape } = tensor;
+    const bytes = await this.readChunks(tensor, [wholeChunk(tensor.shape)]);
+    return hostArray(dtype, shape, bytes);
+  }
+
+  /** The elements of chunks, one chunk behind the other. Throws CheckpointError. */
+  async readChunks(
+    { dtype, chunks: storedChunks }: StoredTensor,
+    chunks: readonly Chunk[],
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const elementBytes = dtypes[dtype].bytes;
+    const elements = chunks.reduce((sum, { start, stop }) => sum + stop - start, 0);
+    const bytes = new Uint8Array(elements * elementBytes);
+    for (const storedChunk of storedChunks) {
+      let offset = 0;
+      for (const chunk of chunks) {
+        await this.#copy(storedChunk, chunk, elementBytes, bytes.subarray(offset));
+        offset += (chunk.stop - chunk.start) * elementBytes;
+      }
+    }
+    return bytes;
+  }
+
+  /** All of a tensor, some of it in memory at a time. Throws CheckpointError. */
+  async *boxes(tensor: StoredTensor): AsyncGenerator<Uint8Array> {
+    const { box, stop: total } = wholeChunk(tensor.shape);
+    const step = BLOCK_BYTES / dtypes[tensor.dtype].bytes;
+    for (let start = 0; start < total; start += step) {
+      const chunk = { box, start, stop: Math.min(total, start + step) };
+      yield await this.readChunks(tensor, [chunk]);
+    }
+  }
+
+  /** Puts what a storedChunk has of a chunk where the chunk is. */
+  async #copy(
+    storedChunk: StoredChunk,
+    chunk: Chunk,
+    elementBytes: number,
+    to: Uint8Array,
+  ): Promise<void> {
+    const pieceBytes = (storedChunk.stop - storedChunk.start) * elementBytes;
+    // What a run has only a part of is read aside; the next run may have another part of it.
+    let aside = { first: 0, end: 0, bytes: new Uint8Array() };
+    for (const run of commonRuns(storedChunk, chunk)) {
+      let at = run.first * elementBytes;
+      const end = at + run.count * elementBytes;
+      const shift = run.second * elementBytes - at;
+      while (at < end) {
+        const first = Math.floor(at / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+        const whole = end === pieceBytes ? end : Math.floor(end / CHECKSUM_BYTES) * CHECKSUM_BYTES;
+        if (at === first && at < whole) {
+          await this.#readChecked(storedChunk, at, to.subarray(at + shift, whole + shift));
+          at = whole;
+          continue;
+        }
+        if (at < aside.first || at >= aside.end) {
+          const bytes = new Uint8Array(Math.min(CHECKSUM_BYTES, pieceBytes - first));
+          await this.#readChecked(storedChunk, first, bytes);
+          aside = { first, end: first + bytes.byteLength, bytes };
+        }
+        const stop = Math.min(end, aside.end);
+        to.set(aside.bytes.subarray(at - aside.first, stop - aside.first), at + shift);
+        at = stop;
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const handle of this.#handles.values()) await handle.close();
+    this.#handles.clear();
+  }
+
+  /** Fills `bytes` with those of a storedChunk from byte `first` on; checksums begin and end there. */
+  async #readChecked(storedChunk: StoredChunk, first: number, bytes: Uint8Array): Promise<void> {
+    const path = this.#pathOf(storedChunk.file);
+    await this.#readBytes(storedChunk.file, path, storedChunk.byteOffset + first, bytes);
+    for (let at = 0; at < bytes.byteLength; at += CHECKSUM_BYTES) {
+      const expected = storedChunk.checksums[(first + at) / CHECKSUM_BYTES];
+      const found = crc32(bytes.subarray(at, at + CHECKSUM_BYTES));
+      if (found === expected) continue;
+      const byteOffset = storedChunk.byteOffset + first + at;
+      throw damaged(path, `expected CRC-32 ${expected} from byte ${byteOffset} on, found ${found}`);
+    }
+  }
+
+  async #readBytes(
+    file: number,
+    path: string,
+    byteOffset: number,
+    bytes: Uint8Array,
+  ): Promise<void> {
+    const handle = this.#handles.get(file) ?? (await openFile(path));
+    this.#handles.set(file, handle);
+    const { byteLength } = bytes;
+    let done = 0;
+    while (done < byteLength) {
+      const { bytesRead } = await handle.read(bytes, done, byteLength - done, byteOffset + done);
+      if (bytesRead === 0) {
+        throw damaged(path, `expected ${byteLength} bytes at ${byteOffset}, found ${done}`);
+      }
+      done += bytesRead;
+    }
+  }
+}
+
+async function openFile(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, 'r');
+  } catch (cause) {
+    throw damaged(path, 'it cannot be opened', cause);
+  }
+}
+
+/** The error for a file that is not as it was written. */
+export function damaged(path: string, found: string, cause?: unknown): CheckpointError {
+  return new CheckpointError(
+    { asked: `Reading ${path}`, found, todo: 'Load an earlier checkpoint' },
+    { path },
+    cause === undefined ? {} : { cause },
+  );
+}

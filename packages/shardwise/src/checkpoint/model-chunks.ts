@@ -1,0 +1,69 @@
+import {
+  chunksOf,
+  dtypes,
+  type HostArrays,
+  Module,
+  ownPlace,
+  Parameter,
+  type SavedType,
+  type Tensor,
+  wholeChunk,
+} from '@shardwise/core/extend';
+import type { HeldChunk } from './held-chunk.ts';
+import { modelTensors } from './model-tensors.ts';
+import { placeOver } from './varying.ts';
+
+/**
+ * What rank `rank` saves of a model: its parts of sharded parameters, what varies over ranks, and whole
+ * parameters, which all ranks have alike. Other buffers (statistics of a rank's own batches, it may be) and
+ * plain arrays are rank 0's.
+ */
+export function chunksOfModel(model: Module | HostArrays, rank: number): readonly HeldChunk[] {
+  if (!(model instanceof Module)) return rank === 0 ? chunksOfArrays(model) : [];
+  return modelTensors(model).flatMap(({ names: [name], tensor }) => {
+    const { part } = tensor;
+    return rank === 0 || tensor instanceof Parameter || part.varyingOver.length > 0
+      ? chunksOfTensor(name, () => part, part)
+      : [];
+  });
+}
+
+/** The names of shared parameters besides the first, to which they lead. */
+export function aliasesOf(model: Module | HostArrays): ReadonlyMap<string, string> {
+  if (!(model instanceof Module)) return new Map();
+  return new Map(
+    modelTensors(model).flatMap(({ names: [name, ...others] }) =>
+      others.map((other) => [other, name] as const),
+    ),
+  );
+}
+
+/** A tensor that has, behind each other, the chunks of a whole, this rank's where it varies. */
+export function chunksOfTensor(
+  name: string,
+  make: () => Tensor,
+  { dtype, layout, wholeShape }: Pick<SavedType, 'dtype' | 'layout' | 'wholeShape'>,
+): readonly HeldChunk[] {
+  const { varying, place } = placeOver(layout.varying);
+  const shape = [...varying.map(({ size }) => size), ...wholeShape];
+  const elementBytes = dtypes[dtype].bytes;
+  let offset = 0;
+  return chunksOf(wholeShape, layout, ownPlace).map(({ box, start, stop }) => {
+    const first = offset;
+    const byteLength = (stop - start) * elementBytes;
+    offset += byteLength;
+    const read = async (): Promise<Uint8Array> => {
+      const data = await make().data();
+      return new Uint8Array(data.buffer, data.byteOffset + first, byteLength);
+    };
+    const chunk = { name, dtype, shape, box: [...place, ...box], start, stop };
+    return varying.length === 0 ? { ...chunk, read } : { ...chunk, varying, read };
+  });
+}
+
+function chunksOfArrays(arrays: HostArrays): readonly HeldChunk[] {
+  return Object.entries(arrays).flatMap(([name, { dtype, shape, bytes }]) => {
+    const read = async (): Promise<Uint8Array> => bytes;
+    return [{ name, dtype, shape, ...wholeChunk(shape), read }];
+  });
+}

@@ -1,0 +1,87 @@
+import type { Layout, OptionRule } from '@shardwise/core/extend';
+
+/** How a tensor lies on the ranks of one axis: what a Layout says of that axis. */
+export type AxisLayout =
+  /** The same on all ranks, and so is its gradient: the value between two parallel regions. */
+  | 'invariant'
+  /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
+  | 'replicate'
+  /** The tensor is the sum of what the ranks have. */
+  | 'partial'
+  | Sharding;
+
+/** How an axis shards a tensor: along a dim, or row by row. */
+export type Sharding = DimSharding | 'flat';
+
+/** Each rank has one part along the dim; negative ones count from the end. */
+export interface DimSharding {
+  readonly shard: number;
+  /** Sizes of sections of the dim that are each sharded by itself. Default: the dim as one. */
+  readonly sections?: readonly number[];
+}
+
+/** Each rank has one part along `dim`; negative ones count from the end. */
+export function shard(dim: number): DimSharding {
+  return { shard: dim };
+}
+
+/** What an activation may be: it has no sections, and is sharded along a dim. */
+export type ActivationLayout = Exclude<AxisLayout, 'flat'>;
+
+/** What an option that is the layout of an activation may be. */
+export const activationRule: OptionRule<ActivationLayout> = {
+  fits: (value): value is ActivationLayout => value === 'partial' || unsummedRule.fits(value),
+  is: "'invariant', 'replicate', 'partial' or shard(dim)",
+};
+
+/** The same, of a tensor that is no sum over ranks any more. */
+export const unsummedRule: OptionRule<Exclude<ActivationLayout, 'partial'>> = {
+  fits: (value): value is Exclude<ActivationLayout, 'partial'> =>
+    value === 'invariant' || value === 'replicate' || isShard(value),
+  is: "'invariant', 'replicate' or shard(dim)",
+};
+
+function isShard(value: unknown): value is DimSharding {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'shard' in value &&
+    Number.isSafeInteger(value.shard)
+  );
+}
+
+export function formatAxisLayout(layout: AxisLayout): string {
+  return typeof layout === 'string' ? layout : `shard(${layout.shard})`;
+}
+
+/** How a tensor of that layout lies on the ranks of an axis. */
+export function axisLayoutOf(layout: Layout, axis: string): AxisLayout {
+  const { dims, partial, sections, flat = [], replicate = [] } = layout;
+  const dim = dims.findIndex((axes) => axes.includes(axis));
+  if (dim >= 0) {
+    const own = sections?.[axis];
+    return own === undefined ? { shard: dim } : { shard: dim, sections: own };
+  }
+  if (flat.includes(axis)) return 'flat';
+  if (partial.includes(axis)) return 'partial';
+  return replicate.includes(axis) ? 'replicate' : 'invariant';
+}
+
+/** The layout of a tensor of `ndim` dims that one axis lays out so. */
+export function layoutOver(axis: string, own: AxisLayout, ndim: number): Layout {
+  const dims = Array.from({ length: ndim }, (): readonly string[] => []);
+  if (own === 'invariant') return { dims, partial: [] };
+  if (own === 'replicate') return { dims, partial: [], replicate: [axis] };
+  if (own === 'partial') return { dims, partial: [axis] };
+  if (own === 'flat') return { dims, partial: [], flat: [axis] };
+  const sharded = {
+    dims: dims.with(own.shard < 0 ? own.shard + ndim : own.shard, [axis]),
+    partial: [],
+  };
+  return own.sections === undefined ? sharded : { ...sharded, sections: { [axis]: own.sections } };
+}
+
+export function sameAxisLayout(a: AxisLayout, b: AxisLayout): boolean {
+  if (typeof a === 'string' || typeof b === 'string') return a === b;
+  return a.shard === b.shard && a.sections?.join() === b.sections?.join();
+}

@@ -1,0 +1,107 @@
+import {
+  concat,
+  elementCount,
+  type PlaceOf,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core/extend';
+import type { Sharding } from './axis-layout.ts';
+
+/** A rank's place among those of an axis. */
+export type Place = ReturnType<PlaceOf>;
+
+/** The dim along which the ranks' parts stand behind each other. */
+export function partDim(sharding: Sharding): number {
+  return sharding === 'flat' ? 0 : sharding.shard;
+}
+
+/** The shape of a part: all are as large as the largest, by padding. Shape: whole -> part. */
+export function partShape(whole: Shape, sharding: Sharding, parts: number): Shape {
+  if (sharding === 'flat') {
+    return [Math.ceil(elementCount(whole) / parts), ...whole.slice(1).map(() => 1)];
+  }
+  const { shard } = sharding;
+  return whole.map((size, dim) => (dim === shard ? Math.ceil(size / parts) : size));
+}
+
+/** The shape of all parts behind each other. Shape: whole -> padded. */
+export function paddedShape(whole: Shape, sharding: Sharding, parts: number): Shape {
+  const dim = partDim(sharding);
+  return partShape(whole, sharding, parts).map((size, at) => (at === dim ? size * parts : size));
+}
+
+/** All parts, of one size, behind each other, the last ones padded with zeros. Shape: whole -> padded. */
+export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tensor {
+  if (sharding === 'flat') {
+    const row = whole.reshape([whole.numel, ...whole.shape.slice(1).map(() => 1)]);
+    return padTo(row, 0, Math.ceil(whole.numel / parts) * parts);
+  }
+  const { shard, sections } = sharding;
+  if (sections !== undefined && sections.length > 1) {
+    const places = Array.from({ length: parts }, (_, rank) => ({ size: parts, rank }));
+    return concat(
+      places.flatMap((place) => sectionParts(whole, shard, sections, place)),
+      shard,
+    );
+  }
+  return padTo(whole, shard, Math.ceil((whole.shape[shard] ?? 0) / parts) * parts);
+}
+
+/** The other way round. Shape: padded -> whole, of shape `shape`. */
+export function fromParts(padded: Tensor, sharding: Sharding, parts: number, shape: Shape): Tensor {
+  if (sharding === 'flat') return trimTo(padded, 0, elementCount(shape)).reshape(shape);
+  const { shard, sections } = sharding;
+  if (sections === undefined || sections.length === 1) {
+    return trimTo(padded, shard, shape[shard] ?? 0);
+  }
+  const part = (padded.shape[shard] ?? 0) / parts;
+  let offset = 0;
+  const pieces = sections.flatMap((section) => {
+    const start = offset;
+    offset += section / parts;
+    return Array.from({ length: parts }, (_, rank) =>
+      padded.slice(shard, rank * part + start, rank * part + start + section / parts),
+    );
+  });
+  return concat(pieces, shard);
+}
+
+/** A place's part, with its padding. Shape: whole -> part. */
+export function partOf(whole: Tensor, sharding: Sharding, place: Place): Tensor {
+  const dim = partDim(sharding);
+  if (sharding !== 'flat' && (sharding.sections?.length ?? 1) > 1) {
+    return concat(sectionParts(whole, dim, sharding.sections ?? [], place), dim);
+  }
+  const padded = toParts(whole, sharding, place.size);
+  const size = (padded.shape[dim] ?? 0) / place.size;
+  return padded.slice(dim, place.rank * size, (place.rank + 1) * size);
+}
+
+/** Pads the end of a dim with zeros. */
+export function padTo(x: Tensor, dim: number, size: number): Tensor {
+  const missing = size - (x.shape[dim] ?? 0);
+  if (missing === 0) return x;
+  const none = x.shape.map(() => 0);
+  return x.pad(none, none.with(dim, missing));
+}
+
+/** The first elements of a dim. */
+export function trimTo(x: Tensor, dim: number, size: number): Tensor {
+  return x.shape[dim] === size ? x : x.slice(dim, 0, size);
+}
+
+/** What a place has of each section. */
+function sectionParts(
+  whole: Tensor,
+  dim: number,
+  sections: readonly number[],
+  { size, rank }: Place,
+): Tensor[] {
+  let offset = 0;
+  return sections.map((section) => {
+    const own = section / size;
+    const start = offset + rank * own;
+    offset += section;
+    return whole.slice(dim, start, start + own);
+  });
+}

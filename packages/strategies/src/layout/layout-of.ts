@@ -1,0 +1,17 @@
+import type { Layout } from '@shardwise/core/extend';
+
+/**
+ * A layout by the axes that shard each dim, outermost first, null for none: `layoutOf(['dp', null])` shards dim 0 of two over dp and repeats the rest of
+ * the mesh, `layoutOf([['dp', 'tp']])` shards a vector over dp and each part of it over tp.
+ */
+export function layoutOf(
+  dims: readonly (string | readonly string[] | null)[],
+  partial: readonly string[] = [],
+): Layout {
+  return { dims: dims.map(axesOf), partial };
+}
+
+function axesOf(axes: string | readonly string[] | null): readonly string[] {
+  if (axes === null) return [];
+  return typeof axes === 'string' ? [axes] : axes;
+}

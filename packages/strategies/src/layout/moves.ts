@@ -1,0 +1,179 @@
+import {
+  allGather,
+  allReduce,
+  allToAll,
+  chunkRange,
+  elementCount,
+  full,
+  LayoutError,
+  localChunk,
+  reduceScatter,
+  reinterpret,
+  type Shape,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { type AxisLayout, formatAxisLayout, sameAxisLayout, type Sharding } from './axis-layout.ts';
+import { fromParts, padTo, partDim, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
+import type { RedistributionMove, RedistributionOperation } from './redistribution.ts';
+
+/** The collectives of either pass, which the graph's table of gradients makes so. */
+type Collective = 'allReduce' | 'allGather' | 'reduceScatter' | 'allToAll';
+
+interface Change {
+  readonly operation: RedistributionOperation;
+  /** What the gradient goes through. */
+  readonly backward: Collective | null;
+}
+
+/**
+ * All changes that there are over one axis. Megatron's operators (Shoeybi et al. 2019; Korthikanti et al.
+ * 2022) are rows of it: f is invariant to replicate, g is partial to invariant, and with sequence
+ * parallelism shard to replicate and partial to shard.
+ */
+const changes = {
+  'invariant to replicate': { operation: 'reinterpret', backward: 'allReduce' },
+  'invariant to shard': { operation: 'slice', backward: 'allGather' },
+  'invariant to partial': { operation: 'keepOnFirst', backward: 'allReduce' },
+  'replicate to shard': { operation: 'slice', backward: null },
+  'partial to invariant': { operation: 'allReduce', backward: null },
+  'partial to replicate': { operation: 'allReduce', backward: 'allReduce' },
+  'partial to shard': { operation: 'reduceScatter', backward: 'allGather' },
+  'shard to invariant': { operation: 'allGather', backward: null },
+  'shard to replicate': { operation: 'allGather', backward: 'reduceScatter' },
+  'shard to shard': { operation: 'allToAll', backward: 'allToAll' },
+} as const satisfies Readonly<Record<string, Change>>;
+
+type ChangeName = keyof typeof changes;
+
+const collectives: ReadonlySet<string> = new Set<Collective>([
+  'allReduce',
+  'allGather',
+  'reduceScatter',
+  'allToAll',
+]);
+
+/** The move from one layout over an axis into another; null where they are one. Throws LayoutError where there is none. */
+export function moveOver(
+  axis: string,
+  from: AxisLayout,
+  to: AxisLayout,
+): RedistributionMove | null {
+  if (sameAxisLayout(from, to)) return null;
+  const { operation } = changeOf(from, to);
+  return { operation, axis, from, to };
+}
+
+/** What the move and its gradient communicate, to be known without a tensor. */
+export function collectivesOfMove(
+  move: RedistributionMove | null,
+): Readonly<Record<'forward' | 'backward', string | null>> {
+  if (move === null) return { forward: null, backward: null };
+  const { operation, from, to } = move;
+  return {
+    forward: collectives.has(operation) ? operation : null,
+    backward: changeOf(from, to).backward,
+  };
+}
+
+function changeOf(from: AxisLayout, to: AxisLayout): Change {
+  const name = `${kindOf(from)} to ${kindOf(to)}`;
+  const isFlatMove = name === 'shard to shard' && (from === 'flat' || to === 'flat');
+  if (isChange(name) && !isFlatMove) return changes[name];
+  throw new LayoutError(
+    {
+      asked: `a tensor that is ${formatAxisLayout(from)} as ${formatAxisLayout(to)}`,
+      found: `no change of this kind; there are ${Object.keys(changes).join(', ')}`,
+      todo: 'Choose layouts on the two sides that one of these joins',
+    },
+    { from, to },
+  );
+}
+
+function isChange(name: string): name is ChangeName {
+  return Object.hasOwn(changes, name);
+}
+
+function kindOf(layout: AxisLayout): string {
+  return isSharding(layout) ? 'shard' : layout;
+}
+
+function isSharding(layout: AxisLayout): layout is Sharding {
+  return layout === 'flat' || typeof layout !== 'string';
+}
+
+/**
+ * Carries a move out on what this rank has: adds its collective to the graph. `whole` is the shape of that,
+ * were it not sharded over the axis. Uneven parts are padded with zeros for the way; what has no elements on
+ * any rank of the axis is not sent. Shape: as `from` -> as `to`.
+ */
+export function applyMove(
+  x: Tensor,
+  { operation, axis, from, to }: RedistributionMove,
+  whole: Shape,
+  place: Place,
+): Tensor {
+  const type = to === 'replicate' ? 'replicate' : 'invariant';
+  switch (operation) {
+    case 'reinterpret':
+      return reinterpret(x, axis, 'invariant', 'replicate');
+    case 'keepOnFirst':
+      return full([], place.rank === 0 ? 1 : 0, 'bool').where(
+        reinterpret(x, axis, 'invariant', 'replicate'),
+        0,
+      );
+    case 'allReduce':
+      return x.numel === 0 ? x : allReduce(x, axis, { to: type });
+    case 'allGather': {
+      const sharding = shardingOf(from);
+      const dim = partDim(sharding);
+      const part = padTo(x, dim, Math.ceil(lengthOf(whole, sharding) / place.size));
+      if (part.numel === 0) return padTo(part, dim, whole[dim] ?? 0);
+      return fromParts(allGather(part, axis, dim, type), sharding, place.size, whole);
+    }
+    case 'reduceScatter': {
+      const sharding = shardingOf(to);
+      const dim = partDim(sharding);
+      const padded = toParts(x, sharding, place.size);
+      if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
+      return withoutPadding(reduceScatter(padded, axis, dim), sharding, place, whole);
+    }
+    case 'slice': {
+      const sharding = shardingOf(to);
+      const padded = toParts(x, sharding, place.size);
+      if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
+      const part =
+        from === 'replicate'
+          ? partOf(x, sharding, place)
+          : localChunk(padded, axis, partDim(sharding));
+      return withoutPadding(part, sharding, place, whole);
+    }
+    case 'allToAll': {
+      const [rows, columns] = [shardingOf(from), shardingOf(to)];
+      const [dim, toDim] = [partDim(rows), partDim(columns)];
+      const part = padTo(x, dim, Math.ceil((whole[dim] ?? 0) / place.size));
+      const block = toParts(part, columns, place.size);
+      const moved =
+        block.numel === 0
+          ? padTo(block, dim, whole[dim] ?? 0)
+          : fromParts(allToAll(block, axis, toDim, dim), rows, place.size, whole);
+      return withoutPadding(moved, columns, place, whole);
+    }
+    default:
+      return operation satisfies never;
+  }
+}
+
+function shardingOf(layout: AxisLayout): Sharding {
+  if (isSharding(layout)) return layout;
+  throw new RangeError(`${layout} is no sharding`);
+}
+
+/** Of what the axis shares out: rows of a dim, or elements. */
+function lengthOf(whole: Shape, sharding: Sharding): number {
+  return sharding === 'flat' ? elementCount(whole) : (whole[sharding.shard] ?? 0);
+}
+
+function withoutPadding(x: Tensor, sharding: Sharding, place: Place, whole: Shape): Tensor {
+  const { start, stop } = chunkRange(lengthOf(whole, sharding), place.size, place.rank);
+  return trimTo(x, partDim(sharding), stop - start);
+}

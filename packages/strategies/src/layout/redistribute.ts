@@ -1,0 +1,107 @@
+import {
+  formatShape,
+  type Layout,
+  localShape,
+  type Mesh,
+  ownPlace,
+  type PlaceOf,
+  type Shape,
+  ShapeError,
+  shardedAxes,
+  type Tensor,
+  unsharded,
+} from '@shardwise/core/extend';
+import {
+  type AxisLayout,
+  axisLayoutOf,
+  formatAxisLayout,
+  layoutOver,
+  type Sharding,
+} from './axis-layout.ts';
+import { partOf } from './equal-parts.ts';
+import { applyMove, moveOver } from './moves.ts';
+import type { RedistributionPlan } from './redistribution.ts';
+
+/**
+ * Carries a plan out on this rank's part: adds its collectives to the graph. Values that all ranks of an axis
+ * have alike are invariant there, if the plan does not say otherwise, so a gradient has the layout of its value.
+ */
+export function redistribute(local: Tensor, plan: RedistributionPlan, mesh: Mesh): Tensor {
+  const placeOf: PlaceOf = (axis) => mesh.group(axis);
+  let before = plan.from;
+  let part = local;
+  for (const { move, layout } of plan.steps) {
+    const whole = localShape(plan.shape, unsharded(before, [move.axis]), placeOf);
+    part = applyMove(part, move, whole, placeOf(move.axis));
+    before = layout;
+  }
+  return part;
+}
+
+/**
+ * Has `x` lie otherwise on the ranks of one axis. Throws LayoutError for a change that there is not, ShapeError
+ * where the ranks can't have equal parts.
+ */
+export function redistributeOver(
+  x: Tensor,
+  axis: string,
+  from: AxisLayout,
+  to: AxisLayout,
+): Tensor {
+  const [before, after] = [layoutOver(axis, from, x.ndim), layoutOver(axis, to, x.ndim)];
+  const move = moveOver(axis, axisLayoutOf(before, axis), axisLayoutOf(after, axis));
+  if (move === null) return x;
+  const place = ownPlace(axis);
+  const dimOf = (layout: Layout): number => layout.dims.findIndex((axes) => axes.length > 0);
+  const [fromDim, toDim] = [dimOf(before), dimOf(after)];
+  const whole = x.shape.map((size, dim) => (dim === fromDim ? size * place.size : size));
+  if ((whole[toDim] ?? 0) % place.size !== 0) throw unevenError(x, axis, toDim, to, place.size);
+  return applyMove(x, move, whole, place);
+}
+
+/** The part of this rank. Shape: whole -> part, with its padding. */
+export function shardOf(whole: Tensor, layout: Layout): Tensor {
+  return shardedAxes(layout).reduce((x, axis) => {
+    const sharding = shardingOver(layout, axis);
+    return partOf(x, sharding, ownPlace(axis));
+  }, whole);
+}
+
+/**
+ * The whole from this rank's part and those of the others, the same on all ranks, and so is its gradient. A
+ * collective of the graph. Shape: part, with its padding -> whole.
+ */
+export function unshard(part: Tensor, layout: Layout, wholeShape: Shape): Tensor {
+  const axes = shardedAxes(layout);
+  return axes.toReversed().reduce((x, axis, index) => {
+    const gathered = axes.slice(axes.length - 1 - index);
+    const whole = localShape(wholeShape, unsharded(layout, gathered), ownPlace);
+    const move = moveOver(axis, shardingOver(layout, axis), 'invariant');
+    return move === null ? x : applyMove(x, move, whole, ownPlace(axis));
+  }, part);
+}
+
+/** How an axis shards a tensor of this layout. */
+export function shardingOver(layout: Layout, axis: string): Sharding {
+  const own = axisLayoutOf(layout, axis);
+  if (own === 'flat' || typeof own !== 'string') return own;
+  throw new RangeError(`'${axis}' shards nothing`);
+}
+
+function unevenError(
+  { shape }: Tensor,
+  axis: string,
+  dim: number,
+  to: AxisLayout,
+  size: number,
+): ShapeError {
+  const total = shape[dim] ?? 0;
+  return new ShapeError(
+    {
+      asked: `dim ${dim} of an activation of shape ${formatShape(shape)} over ${size} ranks of '${axis}', as ${formatAxisLayout(to)}`,
+      found: `${total} = ${Math.floor(total / size)} · ${size} + ${total % size}`,
+      todo: `Pad it to a multiple of ${size}`,
+    },
+    { shape, dim, axis, size },
+  );
+}

@@ -1,0 +1,42 @@
+import type { Layout, Shape } from '@shardwise/core/extend';
+import type { AxisLayout } from './axis-layout.ts';
+
+/**
+ * What a redistribution over one axis does. `slice`: each rank keeps its part. `keepOnFirst`: the first rank
+ * keeps its values, the others have zeros. `reinterpret`: ranks use from now on what they have alike in their own ways.
+ */
+export type RedistributionOperation =
+  | 'allGather'
+  | 'allReduce'
+  | 'reduceScatter'
+  | 'allToAll'
+  | 'slice'
+  | 'keepOnFirst'
+  | 'reinterpret';
+
+/** A redistribution over one axis. */
+export interface RedistributionMove {
+  readonly operation: RedistributionOperation;
+  readonly axis: string;
+  readonly from: AxisLayout;
+  readonly to: AxisLayout;
+}
+
+export interface RedistributionStep {
+  readonly move: RedistributionMove;
+  /** Of the tensor after it. */
+  readonly layout: Layout;
+  /** Received by the rank that receives the most, by algorithms that send each byte once; with padding. */
+  readonly bytes: number;
+}
+
+/** How a tensor comes from one layout into another. */
+export interface RedistributionPlan {
+  readonly from: Layout;
+  readonly to: Layout;
+  /** Of the whole tensor. */
+  readonly shape: Shape;
+  readonly steps: readonly RedistributionStep[];
+  /** Of all steps. */
+  readonly bytes: number;
+}

@@ -1,0 +1,32 @@
+import { currentSession, type Model, type Module } from '@shardwise/core/extend';
+import { checkApplied, checkPlan } from './check-plan.ts';
+import { PlanContext } from './plan-context.ts';
+import { PlannedModel } from './planned-model.ts';
+import type { ModelPlan } from './step.ts';
+
+/**
+ * Carries a plan out on this rank's model, whoever made or edited it. A collective. Throws LayoutError and
+ * ConfigError for plans that do not fit the model, before it changes anything.
+ */
+export async function applyPlan<M extends Module, Inputs extends readonly unknown[], Output>(
+  plan: ModelPlan,
+  model: M & Model<Inputs, Output>,
+): Promise<PlannedModel<M, Inputs, Output>> {
+  checkPlan(plan);
+  const context = new PlanContext(plan, model);
+  for (const step of plan.steps) step.check(context);
+  for (const step of plan.steps) await step.apply(context);
+  await currentSession().realize([]);
+  checkApplied(plan, model);
+  markVarying(plan, model);
+  return new PlannedModel<M, Inputs, Output>(model, context);
+}
+
+function markVarying({ parameters }: ModelPlan, model: Module): void {
+  const axesOf = new Map(parameters.map(({ name, parameter }) => [name, parameter.varying ?? []]));
+  for (const [name, parameter] of model.namedParameters()) {
+    parameter.markVarying(axesOf.get(name) ?? []);
+  }
+  const axes = [...new Set([...axesOf.values()].flat())];
+  for (const [, buffer] of model.namedBuffers()) buffer.markVarying(axes);
+}

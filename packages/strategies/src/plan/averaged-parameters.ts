@@ -1,0 +1,42 @@
+import { ConfigError, type Parameter } from '@shardwise/core/extend';
+import { ShardedParameter } from '../sharding/sharded-parameter.ts';
+
+const averagedBy = Symbol('averaged by');
+
+/**
+ * Throws ConfigError for parameters that a strategy has shared out or averages the gradients of: a
+ * second one would average averages, or parts.
+ */
+export function requireUnaveraged(
+  asked: string,
+  named: readonly (readonly [string, Parameter])[],
+): void {
+  for (const [name, parameter] of named) {
+    const other: unknown = Reflect.get(parameter, averagedBy);
+    const found =
+      parameter instanceof ShardedParameter
+        ? `parameter ${name} is a part already`
+        : typeof other === 'string'
+          ? `${other} averages the gradient of parameter ${name} already`
+          : null;
+    if (found === null) continue;
+    throw new ConfigError(
+      {
+        asked,
+        found: `${found}: a strategy was applied to this model before`,
+        todo: 'Apply one strategy, once, to a model that was just built',
+      },
+      { parameter: name },
+    );
+  }
+}
+
+/** Says that `strategy` averages the gradients of parameters. Returns how to take it back. */
+export function markAveraged(strategy: string, parameters: readonly Parameter[]): () => void {
+  for (const parameter of parameters) {
+    Object.defineProperty(parameter, averagedBy, { value: strategy, configurable: true });
+  }
+  return () => {
+    for (const parameter of parameters) Reflect.deleteProperty(parameter, averagedBy);
+  };
+}

@@ -1,0 +1,82 @@
+import { collectivesOf } from './step.ts';
+import {
+  axesOfLayout,
+  formatShape,
+  LayoutError,
+  type Module,
+  type Plan,
+  shardedAxes,
+} from '@shardwise/core/extend';
+
+/**
+ * Throws LayoutError for what a plan says and cannot be: axes that the mesh does not have or that stand twice,
+ * layouts of another number of dims than their parameters, collectives of parameters that there are not.
+ */
+export function checkPlan(plan: Plan): void {
+  const axes = new Set(plan.axes.map(({ name }) => name));
+  const requireAxes = (what: string, used: readonly string[]): void => {
+    const unknown = used.find((axis) => !axes.has(axis));
+    if (unknown !== undefined) {
+      const found = `the axis '${unknown}', and the mesh has ${[...axes].join(', ') || 'none'}`;
+      throw planError(plan, what, found, 'Use axes that plan() is given');
+    }
+    if (new Set(used).size === used.length) return;
+    throw planError(plan, what, `an axis twice: ${used.join(', ')}`, 'Use each axis once');
+  };
+  for (const parameter of plan.parameters) {
+    for (const kind of ['parameter', 'gradient', 'optimizer'] as const) {
+      const { [kind]: layout, name, shape } = parameter;
+      const what = `the layout '${kind}' of '${name}'`;
+      requireAxes(what, axesOfLayout(layout));
+      if (layout.dims.length === shape.length) continue;
+      const found = `${layout.dims.length} dims, and its shape is ${formatShape(shape)}`;
+      throw planError(
+        plan,
+        what,
+        found,
+        'Give dims a list of axes for each dim, also an empty one',
+      );
+    }
+  }
+  requireAxes('the layout of the batch', axesOfLayout(plan.batch));
+  const names = new Set(plan.parameters.map(({ name }) => name));
+  for (const { operation, axis, parameters, bytes, redistribution } of collectivesOf(plan)) {
+    const what = `the collective ${operation}`;
+    // Neighbours along an axis are an axis of their own, as dp/2.
+    requireAxes(what, [axis.split('/')[0] ?? axis]);
+    const unknown = parameters.find((name) => !names.has(name));
+    if (unknown !== undefined && redistribution === undefined) {
+      throw planError(plan, what, `the parameter '${unknown}'`, 'Name parameters of the plan');
+    }
+    if (Number.isFinite(bytes) && bytes >= 0) continue;
+    throw planError(plan, what, `${bytes} bytes`, 'Say how many bytes a rank has in it');
+  }
+}
+
+/** Throws LayoutError where ranks share out parameters otherwise than a plan says, once it was carried out. */
+export function checkApplied(plan: Plan, model: Module): void {
+  const planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
+  const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));
+  const shared = (list: readonly string[]): string =>
+    list
+      .filter((axis) => sizes.get(axis) !== 1)
+      .toSorted()
+      .join(', ') || 'none';
+  for (const [name, { part }] of model.namedParameters()) {
+    const layout = planned.get(name)?.optimizer;
+    if (layout === undefined) continue;
+    const [said, done] = [shared(shardedAxes(layout)), shared(part.shardedOver)];
+    if (said === done) continue;
+    throw planError(
+      plan,
+      `how ranks update '${name}'`,
+      `shared out over ${said} by the plan, and over ${done} when it was carried out`,
+      "Have plan() say of each parameter's optimizer states what apply() does",
+    );
+  }
+}
+
+function planError(plan: Plan, what: string, found: string, todo: string): LayoutError {
+  const asked = `a plan of '${plan.strategy}': ${what}`;
+  return new LayoutError({ asked, found, todo }, { strategy: plan.strategy });
+}

@@ -1,0 +1,135 @@
+import {
+  axesOfLayout,
+  joinLayouts,
+  LayoutError,
+  localShape,
+  type MeshAxis,
+  type ParameterPlan,
+  type ParameterSpec,
+  type Plan,
+  type Strategy,
+} from '@shardwise/core/extend';
+import type { PlanContext } from './plan-context.ts';
+import { collectivesOf, type ModelPlan } from './step.ts';
+import { firstPlace } from '../layout/axis-size.ts';
+
+/**
+ * Two strategies on one mesh, over different axes: `compose(tensorParallel(...), fsdp())`. The first
+ * lays out the model; the second lays out what each rank then has, and averages over its batches.
+ * Planning throws LayoutError where both use one axis, where the first shares out the batch, and where
+ * both cut a parameter to compute with parts of it.
+ */
+export function compose(first: Strategy, second: Strategy): Strategy {
+  return {
+    name: `${first.name} × ${second.name}`,
+    plan(model, axes) {
+      const outer = first.plan(model, axes);
+      requireSameBatch(outer, second.name);
+      return merge(outer, second.plan({ ...model, parameters: localSpecs(outer) }, axes));
+    },
+  };
+}
+
+/** Parameters as one rank has them after the first strategy. */
+function localSpecs({ parameters, axes }: ModelPlan): ParameterSpec[] {
+  return parameters.map(({ name, names, shape, dtype, requiresGrad, parameter }) => ({
+    name,
+    ...(names === undefined ? {} : { names }),
+    shape: localShape(shape, parameter, firstPlace(axes)),
+    dtype,
+    requiresGrad,
+  }));
+}
+
+function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
+  requireDifferentAxes(outer, inner);
+  requireOneCut(outer, inner);
+  const lowPrecision = outer.lowPrecision ?? inner.lowPrecision;
+  return {
+    strategy: `${outer.strategy} × ${inner.strategy}`,
+    axes: outer.axes,
+    batch: joinLayouts(outer.batch, inner.batch),
+    parameters: outer.parameters.map((own, index): ParameterPlan => {
+      const part = inner.parameters[index];
+      if (part === undefined) throw new RangeError(`a plan without '${own.name}'`);
+      return {
+        ...own,
+        parameter: joinLayouts(own.parameter, part.parameter),
+        gradient: joinLayouts(own.gradient, part.gradient),
+        optimizer: joinLayouts(own.optimizer, part.optimizer),
+      };
+    }),
+    steps: [...outer.steps, ...inner.steps],
+    ...(lowPrecision === undefined ? {} : { lowPrecision }),
+  };
+}
+
+/** What averages gradients over batches has to see the parameters that an optimizer will update. */
+function requireSameBatch(outer: Plan, second: string): void {
+  const batchAxes = outer.batch.dims.flat();
+  if (batchAxes.length === 0) return;
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${second} on a mesh of ${formatMesh(outer)}`,
+      found: `${outer.strategy} comes first, and shares out the batch over the ${ranksOf(batchAxes, outer.axes)} ranks of '${batchAxes.join("' × '")}'`,
+      todo: 'Put what shares out the batch last, as in compose(tensorParallel(styles), fsdp())',
+    },
+    { batchAxes, axes: outer.axes },
+  );
+}
+
+/** Strategies that share out the batch collect their parts; what others cut stays cut. */
+function requireOneCut(outer: Plan, inner: Plan): void {
+  if (inner.batch.dims.flat().length > 0) return;
+  const index = outer.parameters.findIndex(
+    ({ parameter }, at) =>
+      parameter.dims.flat().length > 0 &&
+      (inner.parameters[at]?.parameter.dims.flat() ?? []).length > 0,
+  );
+  const [own, other] = [outer.parameters[index], inner.parameters[index]];
+  if (own === undefined || other === undefined) return;
+  const cut = ({ parameter }: ParameterPlan): string => {
+    const names = parameter.dims.flat();
+    const dim = parameter.dims.findIndex((each) => each.length > 0);
+    return `dim ${dim} over the ${ranksOf(names, outer.axes)} ranks of '${names.join("' × '")}'`;
+  };
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${inner.strategy} on a mesh of ${formatMesh(outer)}`,
+      found: `the first cuts '${own.name}' along ${cut(own)}, the second along ${cut(other)}`,
+      todo: 'Give the two strategies styles for different modules',
+    },
+    { parameter: own.name, axes: outer.axes },
+  );
+}
+
+function formatMesh({ axes }: Plan): string {
+  return axes.map(({ name, size }) => `${name}=${size}`).join(', ');
+}
+
+function requireDifferentAxes(outer: Plan, inner: Plan): void {
+  const used = new Set(axesOf(outer));
+  const shared = [...new Set(axesOf(inner))].find((axis) => used.has(axis));
+  if (shared === undefined) return;
+  const size = outer.axes.find(({ name }) => name === shared)?.size ?? 1;
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${inner.strategy} on a mesh of ${formatMesh(outer)}`,
+      found: `both use the ${size} ranks of the axis '${shared}'`,
+      todo: 'Give each its own axis of the mesh',
+    },
+    { axis: shared, axes: outer.axes },
+  );
+}
+
+function axesOf(plan: Plan): string[] {
+  const { batch, parameters } = plan;
+  const layouts = [batch, ...parameters.flatMap((p) => [p.parameter, p.gradient, p.optimizer])];
+  return [...layouts.flatMap(axesOfLayout), ...collectivesOf(plan).map(({ axis }) => axis)];
+}
+
+function ranksOf(names: readonly string[], axes: readonly MeshAxis[]): number {
+  return axes
+    .filter(({ name }) => names.includes(name))
+    .reduce((product, { size }) => product * size, 1);
+}

@@ -1,0 +1,133 @@
+import {
+  checkOptions,
+  type CollectivePlan,
+  type DType,
+  dtypes,
+  formatLayout,
+  formatShape,
+  option,
+  type OptionRules,
+  type Plan,
+} from '@shardwise/core/extend';
+import { checkPlan } from './check-plan.ts';
+import { describeFormula, memoryRows } from '../memory/describe-memory.ts';
+import { describeImbalance } from '../memory/describe-imbalance.ts';
+import { localElements } from '../memory/local-bytes.ts';
+import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
+import { collectivesOf } from './step.ts';
+import { redistributionRows } from './redistribution-rows.ts';
+
+export interface ExplainOptions extends PlanMemoryOptions {
+  /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
+  readonly transport?: { readonly kind: string; readonly reason: string };
+}
+
+const explainRules: OptionRules<ExplainOptions> = {
+  ...planMemoryRules,
+  transport: option.object('what init() calls transport'),
+};
+
+function table(rows: readonly (readonly string[])[]): string {
+  const widths = (rows[0] ?? []).map((_, column) =>
+    Math.max(...rows.map((row) => (row[column] ?? '').length)),
+  );
+  return rows
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
+
+/** What concerns parameters, in the order of a step: messages of one kind that a step of the plan sends are one row. */
+function collectiveRows(plan: Plan): readonly (readonly string[])[] {
+  const perStep = plan.steps.map((step) => {
+    const own = step.collectives(plan).filter(({ redistribution }) => redistribution === undefined);
+    return [
+      ...Map.groupBy(own, ({ when, operation, axis }) => `${when} ${operation} ${axis}`).values(),
+    ];
+  });
+  const isMirrored = (groups: readonly (readonly CollectivePlan[])[]): boolean =>
+    groups.some(([first]) => first?.when === 'forward');
+  // Backward comes to what forward has come to in the reverse order.
+  const mirrored = perStep.filter(isMirrored).toReversed();
+  const inOrder = { start: perStep, forward: perStep, optimizer: perStep };
+  const orders = {
+    ...inOrder,
+    backward: [...mirrored, ...perStep.filter((each) => !isMirrored(each))],
+  };
+  return phases.flatMap((phase) =>
+    orders[phase].flatMap((groups) =>
+      groups.flatMap((group) => {
+        const [first] = group;
+        if (first?.when !== phase) return [];
+        const { operation, axis } = first;
+        const names = new Set(group.flatMap(({ parameters }) => parameters));
+        const bytes = group.reduce((sum, each) => sum + each.bytes, 0);
+        const of = names.size === 0 ? 'buffers' : countOf(names.size);
+        return [[phase, operation, axis, of, String(bytes)]];
+      }),
+    ),
+  );
+}
+
+function countOf(parameters: number): string {
+  return parameters === 1 ? '1 parameter' : `${parameters} parameters`;
+}
+
+/**
+ * A plan as tables: how each parameter and its gradient lie, what a step communicates for parameters
+ * and to redistribute the activations of each layer (and by what, where `transport` tells), and what a
+ * rank keeps, with the formula of its states. Bytes are per rank; those of a redistribution are of the
+ * whole activation.
+ */
+export function explain(plan: Plan, options: ExplainOptions = {}): string {
+  checkOptions('explain', options, explainRules);
+  checkPlan(plan);
+  const unitBytes = (dtype: DType): number =>
+    dtypes[plan.lowPrecision?.parameterDtype ?? dtype].bytes;
+  const mesh = plan.axes.map(({ name, size }) => `${name}=${size}`).join(' × ');
+  const parameters = plan.parameters.map((p) => [
+    p.name,
+    p.dtype,
+    formatShape(p.shape),
+    formatLayout(p.parameter),
+    p.requiresGrad ? formatLayout(p.gradient) : 'frozen',
+    String(localElements(p.shape, p.parameter, plan.axes) * unitBytes(p.dtype)),
+  ]);
+  const collectives = collectiveRows(plan);
+  const redistributions = redistributionRows(collectivesOf(plan));
+  const traffic = [
+    ...(collectives.length === 0
+      ? []
+      : [table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives])]),
+    ...(redistributions.length === 0
+      ? []
+      : [
+          table([
+            ['layer', 'layers', 'activation', 'axis', 'forward', 'backward', 'bytes'],
+            ...redistributions,
+          ]),
+        ]),
+  ];
+  const { transport, ...memoryOptions } = options;
+  const way = transport && `transport: ${transport.kind} (${transport.reason})`;
+  const memory = planMemory(plan, memoryOptions);
+  return [
+    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}`,
+    '',
+    table([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
+    '',
+    traffic.join('\n\n') || 'no communication',
+    ...(way === undefined ? [] : [way]),
+    '',
+    table(memoryRows(memory)),
+    '',
+    describeFormula(memory),
+    ...describeImbalance(plan, memoryOptions),
+  ].join('\n');
+}

@@ -1,0 +1,47 @@
+import {
+  ConfigError,
+  currentSession,
+  describeValue,
+  type Model,
+  type Module,
+  type Strategy,
+} from '@shardwise/core/extend';
+import { applyPlan } from './apply-plan.ts';
+import { modelSpec } from './model-spec.ts';
+import type { PlanContext } from './plan-context.ts';
+import type { PlannedModel } from './planned-model.ts';
+import type { ModelPlan } from './step.ts';
+
+/** How a strategy would lay the model out on this rank's mesh; print it with `explain`. Throws ConfigError for what is no strategy. */
+export function planFor(model: Module, strategy: Strategy): ModelPlan {
+  requireStrategy(strategy);
+  const spec = modelSpec(model);
+  return { ...strategy.plan(spec, currentSession().mesh.axes), buffers: spec.buffers };
+}
+
+/**
+ * Makes the plan of a strategy and carries it out: `applyPlan(planFor(model, strategy), model)`. A collective.
+ * Make optimizers after it: parameters may be others then.
+ */
+export async function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
+  model: M & Model<Inputs, Output>,
+  strategy: Strategy,
+): Promise<PlannedModel<M, Inputs, Output>> {
+  return applyPlan(planFor(model, strategy), model);
+}
+
+function requireStrategy(strategy: unknown): void {
+  if (typeof strategy === 'object' && strategy !== null && 'plan' in strategy) return;
+  const isFunction = typeof strategy === 'function' && strategy.name !== '';
+  const name = isFunction ? strategy.name : 'ddp';
+  throw new ConfigError(
+    {
+      asked: `a model to be trained by ${isFunction ? `the function ${name}` : describeValue(strategy)}`,
+      found: 'no strategy',
+      todo: isFunction
+        ? `Call it: parallelize(model, ${name}())`
+        : `Give what a function makes, as ddp(), zero({ stage: 2 }) or fsdp()`,
+    },
+    {},
+  );
+}

@@ -1,0 +1,88 @@
+import {
+  LayoutError,
+  type Module,
+  type Parameter,
+  type ParameterPlan,
+  type Plan,
+} from '@shardwise/core/extend';
+import type { BufferSharing } from '../buffer-sharing.ts';
+import type { Reducer } from '../distributed-data-parallel/reducer.ts';
+import type { Method } from '../module-method.ts';
+import type { GradientReducer } from '../sharding/gradient-reducer.ts';
+import type { ShardedParameter } from '../sharding/sharded-parameter.ts';
+import type { ShardedPart } from '../sharding/sharded-part.ts';
+
+/** What a step of a plan adds to the passes of a model. */
+export interface PassHooks {
+  /** Before each forward pass. */
+  beforeForward?(): void;
+  /** In the place of the model's forward pass. */
+  forward?(run: Method, inputs: readonly unknown[]): unknown;
+  /** Gives ranks that do not update anything themselves what others have updated. */
+  replicate?(): void;
+  /** Takes back what the step has done to the model, so that it is an ordinary one again. */
+  detach?(): void;
+}
+
+/** A plan while it is carried out on this rank's model. */
+export class PlanContext {
+  readonly plan: Plan<PlanContext>;
+  readonly model: Module;
+  /** By name, those of which this rank updates a part. */
+  readonly sharded: Map<string, ShardedParameter> = new Map();
+  /** By mesh axis: what averages gradients of whole parameters, and of parts. */
+  readonly reducers: Map<string, Reducer> = new Map();
+  readonly gradientReducers: Map<string, GradientReducer> = new Map();
+  readonly hooks: PassHooks[] = [];
+  /** Null where each rank keeps its own buffers. */
+  buffers: { readonly axes: readonly string[]; readonly sharing: BufferSharing } | null = null;
+  /** Names of parameters that each rank has all of, where they are stored in fewer bits. */
+  readonly lowered: Set<string> = new Set();
+  readonly #planned: ReadonlyMap<string, ParameterPlan>;
+  readonly #whenSharded: ((name: string, part: ShardedPart) => Promise<void>)[] = [];
+  readonly #last: (() => void | Promise<void>)[] = [];
+
+  constructor(plan: Plan<PlanContext>, model: Module) {
+    this.plan = plan;
+    this.model = model;
+    this.#planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
+  }
+
+  /** By name, as the steps before have left them. */
+  get parameters(): readonly (readonly [name: string, parameter: Parameter])[] {
+    return this.model.namedParameters();
+  }
+
+  /** What the plan says of a parameter. Throws LayoutError for one that it does not have. */
+  plannedOf(name: string): ParameterPlan {
+    const planned = this.#planned.get(name);
+    if (planned !== undefined) return planned;
+    throw new LayoutError(
+      {
+        asked: `to carry out a plan of '${this.plan.strategy}'`,
+        found: `the model has a parameter '${name}', and the plan has not`,
+        todo: 'Make the plan of this model: planFor(model, strategy)',
+      },
+      { parameter: name },
+    );
+  }
+
+  /** Runs `body` for each parameter as soon as this rank keeps but a part of it. */
+  whenSharded(body: (name: string, part: ShardedPart) => Promise<void>): void {
+    this.#whenSharded.push(body);
+  }
+
+  async noteSharded(name: string, parameter: ShardedParameter): Promise<void> {
+    this.sharded.set(name, parameter);
+    for (const body of this.#whenSharded) await body(name, parameter.part);
+  }
+
+  /** Runs `body` when all steps have been applied. */
+  atEnd(body: () => void | Promise<void>): void {
+    this.#last.push(body);
+  }
+
+  async end(): Promise<void> {
+    for (const body of this.#last) await body();
+  }
+}

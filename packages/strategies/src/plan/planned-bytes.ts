@@ -1,0 +1,63 @@
+import {
+  type DType,
+  dtypes,
+  elementCount,
+  LayoutError,
+  localShape,
+  type ParameterPlan,
+  type Plan,
+  type Shape,
+  unsharded,
+} from '@shardwise/core/extend';
+import { axisLayoutOf, type Sharding } from '../layout/axis-layout.ts';
+import { axisSize, firstPlace } from '../layout/axis-size.ts';
+import { paddedShape } from '../layout/equal-parts.ts';
+
+export type State = 'parameter' | 'gradient' | 'optimizer';
+
+/** How an axis shards a state of a parameter; null where it does not. */
+export function shardingOf(planned: ParameterPlan, state: State, axis: string): Sharding | null {
+  const own = axisLayoutOf(planned[state], axis);
+  return own === 'flat' || typeof own !== 'string' ? own : null;
+}
+
+/** The shape of what a rank has, were it not sharded over `axis`. */
+export function shapeWithout(plan: Plan, planned: ParameterPlan, axis: string): Shape {
+  const layout = unsharded(planned.optimizer, [axis]);
+  return localShape(planned.shape, layout, firstPlace(plan.axes));
+}
+
+/** Bytes of all parts of the ranks of `axis`, with their padding; of the whole where it does not shard the updates. */
+export function bytesOver(plan: Plan, planned: ParameterPlan, axis: string, dtype: DType): number {
+  const whole = shapeWithout(plan, planned, axis);
+  const sharding = shardingOf(planned, 'optimizer', axis);
+  const shape = sharding === null ? whole : paddedShape(whole, sharding, axisSize(plan.axes, axis));
+  return elementCount(shape) * dtypes[dtype].bytes;
+}
+
+/** Those of a plan, by their names. */
+export function plannedParameters(plan: Plan, names: readonly string[]): readonly ParameterPlan[] {
+  const byName = new Map(plan.parameters.map((planned) => [planned.name, planned]));
+  return names.map((name) => {
+    const planned = byName.get(name);
+    if (planned !== undefined) return planned;
+    throw new LayoutError(
+      {
+        asked: `a plan of '${plan.strategy}' with a step for the parameter '${name}'`,
+        found: `the parameters ${[...byName.keys()].slice(0, 6).join(', ')}, …`,
+        todo: 'Name parameters of the plan',
+      },
+      { strategy: plan.strategy, parameter: name },
+    );
+  });
+}
+
+/** In what gradients are reduced. */
+export function gradientDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
+  return lowPrecision?.gradientDtype ?? dtype;
+}
+
+/** In what parameters are collected for forward and backward. */
+export function collectedDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
+  return lowPrecision?.parameterDtype ?? dtype;
+}

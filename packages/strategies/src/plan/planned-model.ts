@@ -1,0 +1,175 @@
+import {
+  axisOf,
+  broadcast,
+  ConfigError,
+  currentSession,
+  isGradEnabled,
+  type Model,
+  type Module,
+  noGrad,
+  type ParallelModel,
+  synchronously,
+  type Tensor,
+} from '@shardwise/core/extend';
+import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
+import { KnownParameters } from './known-parameters.ts';
+import type { Method } from '../module-method.ts';
+import type { PlanContext } from './plan-context.ts';
+import type { ModelPlan } from './step.ts';
+import { withBuckets } from './steps/reduce.ts';
+
+/** A model that trains as a plan says: what `parallelize` gives. */
+export class PlannedModel<M extends Module, Inputs extends readonly unknown[], Output>
+  implements ParallelModel<M, Inputs, Output>, Joinable
+{
+  readonly module: M & Model<Inputs, Output>;
+  readonly #context: PlanContext;
+  readonly #known: KnownParameters;
+  #join: JoinContext | null = null;
+  /** False inside noSync. */
+  #synchronizes = true;
+
+  /** Of a plan that has been carried out on the model. */
+  constructor(model: M & Model<Inputs, Output>, context: PlanContext) {
+    this.module = model;
+    this.#context = context;
+    this.#known = new KnownParameters(context.plan.strategy, model);
+  }
+
+  /** As it runs now: buckets of gradients are filled anew when the order is known in which they arrive. */
+  get plan(): ModelPlan {
+    return [...this.#context.reducers].reduce<ModelPlan>(
+      (plan, [axis, { bucketNames }]) => withBuckets(plan, axis, bucketNames),
+      this.#context.plan,
+    );
+  }
+
+  /** Throws ConfigError for a model that parameters were put into since. */
+  forward(...inputs: Inputs): Output {
+    this.#known.check();
+    const { hooks, buffers, reducers } = this.#context;
+    const join = this.#join;
+    const shares = buffers?.sharing.begin({ synchronizes: this.#synchronizes }) ?? false;
+    const gradients = this.#synchronizes && isGradEnabled();
+    noGrad(() => {
+      if (join !== null) {
+        for (const reducer of reducers.values()) reducer.announce(gradients);
+        join.notify(this, { gradients, buffers: shares });
+        this.#scaleFor(join);
+      }
+      if (!shares) return;
+      buffers?.sharing.share((message) =>
+        join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
+      );
+    });
+    for (const hook of hooks) hook.beforeForward?.();
+    const { module } = this;
+    const around = hooks.find((hook) => hook.forward !== undefined);
+    if (around?.forward === undefined) return module.forward(...inputs);
+    // What a step puts around the forward pass has its type.
+    const run: Method = (own) => Reflect.apply(module.forward, module, own);
+    return around.forward(run, inputs) as Output;
+  }
+
+  noSync<T>(body: () => T): T {
+    const before = this.#synchronizes;
+    this.#setSynchronizing(false);
+    try {
+      return synchronously('noSync', body);
+    } finally {
+      this.#setSynchronizing(before);
+    }
+  }
+
+  /** Gives all ranks what a master updates, which they otherwise have as of the latest forward pass. */
+  replicate(): void {
+    for (const hook of this.#context.hooks) hook.replicate?.();
+  }
+
+  /**
+   * Ends the training on many ranks: the module is an ordinary one again, but for mixed precision, in which it
+   * stays. Throws ConfigError where ranks have parts of it.
+   */
+  detach(): M {
+    this.#requireWhole(
+      'to detach a model from its plan',
+      'Save it, and load it into a model of its own',
+    );
+    for (const hook of this.#context.hooks) hook.detach?.();
+    return this.module;
+  }
+
+  /** See `join`. A rank without a batch gets the gradients that the others average, too. */
+  joinHook(context: JoinContext): JoinHook {
+    this.#requireWhole('join of a model', 'Use ddp(), or give all ranks as many batches');
+    this.#join = context;
+    const { reducers, buffers } = this.#context;
+    return {
+      shadow: async ({ gradients, buffers: shares }) => {
+        noGrad(() => {
+          if (shares) buffers?.sharing.share((message) => context.fromOthers(message));
+          this.#scaleFor(context);
+          if (gradients) for (const reducer of reducers.values()) reducer.shadow();
+        });
+        await currentSession().realize([]);
+      },
+      finish: async (root) => {
+        const own = this.module.namedBuffers().map(([, buffer]) => buffer);
+        buffers?.sharing.settle();
+        const parts = this.module.parameters().map(({ part }) => part);
+        for (const axis of reducers.keys()) await broadcastAll([...parts, ...own], axis, root);
+      },
+      leave: () => {
+        this.#join = null;
+        for (const reducer of reducers.values()) {
+          reducer.scale = null;
+          reducer.endAnnouncements();
+        }
+      },
+    };
+  }
+
+  #setSynchronizing(synchronizes: boolean): void {
+    this.#synchronizes = synchronizes;
+    const { reducers, gradientReducers } = this.#context;
+    for (const each of [...reducers.values(), ...gradientReducers.values()]) {
+      each.enabled = synchronizes;
+    }
+  }
+
+  #scaleFor(join: JoinContext): void {
+    for (const [axis, reducer] of this.#context.reducers) {
+      const { size } = axisOf(currentSession().mesh, axis);
+      reducer.scale = join.divideByInitialWorldSize ? null : join.activeRanks.pow(-1).mul(size);
+    }
+  }
+
+  #requireWhole(asked: string, todo: string): void {
+    const shared = this.module
+      .namedParameters()
+      .find(([, { part }]) => part.shardedOver.length > 0);
+    if (shared === undefined) return;
+    const [name, { part }] = shared;
+    throw new ConfigError(
+      {
+        asked: `${asked} under ${this.#context.plan.strategy}`,
+        found: `the ranks of '${part.shardedOver.join("' × '")}' have parts of '${name}'`,
+        todo,
+      },
+      { parameter: name },
+    );
+  }
+}
+
+/** Shape: N -> N. */
+function ofRankZero(tensor: Tensor, axes: readonly string[]): Tensor {
+  return axes.reduce((x, axis) => broadcast(x, axis), tensor);
+}
+
+async function broadcastAll(tensors: readonly Tensor[], axis: string, root: number): Promise<void> {
+  if (tensors.length === 0) return;
+  noGrad(() => {
+    for (const tensor of tensors) tensor.assign(broadcast(tensor, axis, root));
+  });
+  await currentSession().realize([]);
+}

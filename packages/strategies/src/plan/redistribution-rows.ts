@@ -1,0 +1,60 @@
+import type { CollectivePlan } from '@shardwise/core/extend';
+
+interface Redistribution {
+  readonly module: string;
+  readonly change: string;
+  readonly axis: string;
+  readonly bytes: number;
+  readonly forward: string;
+  readonly backward: string;
+}
+
+const none = 'nothing';
+
+/**
+ * The changes of activations' layouts that a plan inserts, as rows of a table: what each communicates
+ * in either pass. Layers that differ in their numbers only (`blocks.0.up`, `blocks.1.up`) are one row.
+ */
+export function redistributionRows(collectives: readonly CollectivePlan[]): readonly string[][] {
+  const rows = new Map<string, Redistribution[]>();
+  for (const each of redistributionsOf(collectives)) {
+    const key = JSON.stringify({ ...each, module: patternOf(each.module) });
+    rows.set(key, [...(rows.get(key) ?? []), each]);
+  }
+  return [...rows.values()].flatMap((same) => {
+    const [first] = same;
+    if (first === undefined) return [];
+    const { module, change, axis, forward, backward, bytes } = first;
+    const layer = same.length === 1 ? module : patternOf(module);
+    return [[layer, String(same.length), change, axis, forward, backward, String(bytes)]];
+  });
+}
+
+/** Each with the collectives of both passes. */
+function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Redistribution[] {
+  const found = new Map<string, Redistribution>();
+  for (const { redistribution, axis, bytes, when, operation } of collectives) {
+    if (redistribution === undefined) continue;
+    const { module, from, to } = redistribution;
+    const key = JSON.stringify([module, from, to, axis]);
+    const known = found.get(key) ?? {
+      module,
+      change: `${from} to ${to}`,
+      axis,
+      bytes,
+      forward: none,
+      backward: none,
+    };
+    const others = when === 'backward' && known.backward !== none ? `${known.backward}, ` : '';
+    found.set(key, { ...known, [when]: `${others}${operation}` });
+  }
+  return [...found.values()];
+}
+
+/** With a star for each number. */
+function patternOf(path: string): string {
+  return path
+    .split('.')
+    .map((part) => (/^\d+$/.test(part) ? '*' : part))
+    .join('.');
+}

@@ -1,0 +1,70 @@
+import {
+  CollectiveMismatchError,
+  Parameter,
+  type ProcessGroup,
+  type Tensor,
+} from '@shardwise/core/extend';
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Longest description of a model that ranks exchange: 16 MiB, far above any real one. */
+const maxDescriptionBytes = 16 * 1024 * 1024;
+
+/**
+ * Compares names, dtypes, shapes and what is frozen of all ranks' tensors with rank 0's. A collective; throws
+ * CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
+ */
+export async function requireSameModel(
+  tensors: readonly (readonly [string, Tensor])[],
+  group: ProcessGroup,
+): Promise<void> {
+  if (group.size === 1) return;
+  const mine = tensors.map(describe).join('\n');
+  const theirs = await descriptionOfRoot(mine, group);
+  const verdicts = new Int32Array(group.size);
+  await group.allGather(
+    { bytes: new Uint8Array(Int32Array.of(firstDifference(mine, theirs)).buffer), dtype: 'i32' },
+    { bytes: new Uint8Array(verdicts.buffer), dtype: 'i32' },
+  );
+  const rank = verdicts.findIndex((line) => line >= 0);
+  if (rank < 0) return;
+  const line = verdicts[rank] ?? 0;
+  const detail =
+    rank === group.rank ? `it has ${lineAt(mine, line)}` : 'that rank says what it has';
+  throw new CollectiveMismatchError(
+    {
+      asked: 'to train one model on all ranks',
+      found: `rank ${rank} differs from rank 0 at tensor ${line}: rank 0 has ${lineAt(theirs, line)}; ${detail}`,
+      todo: 'Build the same model, with the same options, on every rank',
+    },
+    { rank, tensor: line },
+  );
+}
+
+function describe([name, tensor]: readonly [string, Tensor]): string {
+  const frozen = tensor instanceof Parameter && !tensor.requiresGrad;
+  return `${name} ${tensor.dtype} [${tensor.shape.join(', ')}]${frozen ? ' frozen' : ''}`;
+}
+
+async function descriptionOfRoot(mine: string, group: ProcessGroup): Promise<string> {
+  const encoded = encoder.encode(mine);
+  const length = Int32Array.of(encoded.byteLength);
+  await group.broadcast({ bytes: new Uint8Array(length.buffer), dtype: 'i32' }, 0);
+  const bytes = new Uint8Array(Math.min(length[0] ?? 0, maxDescriptionBytes));
+  bytes.set(encoded.subarray(0, bytes.byteLength));
+  await group.broadcast({ bytes, dtype: 'u8' }, 0);
+  return decoder.decode(bytes);
+}
+
+/** Number of the first line that differs; -1 where none does. */
+function firstDifference(a: string, b: string): number {
+  if (a === b) return -1;
+  const [linesA, linesB] = [a.split('\n'), b.split('\n')];
+  const differs = linesA.findIndex((line, index) => line !== linesB[index]);
+  return differs >= 0 ? differs : linesA.length;
+}
+
+function lineAt(description: string, line: number): string {
+  return description.split('\n')[line] || 'no such tensor';
+}

@@ -1,0 +1,71 @@
+import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
+import type { PlanContext } from './plan-context.ts';
+
+/** A plan that `parallelize` carries out. */
+export type ModelPlan = Plan<PlanContext>;
+
+/** What steps of one kind do. `data` is what is particular to a step. */
+export interface StepKind<Data extends object> {
+  readonly name: string;
+  collectives(data: Data, plan: Plan): readonly CollectivePlan[];
+  /** Throws where the step can't be carried out, before anything has changed. */
+  check?(data: Data, context: PlanContext): void;
+  apply(data: Data, context: PlanContext): void | Promise<void>;
+}
+
+/** A step of a kind. Edited copies are made by `with`. */
+export class Step<Data extends object> implements PlanStep<PlanContext> {
+  readonly #kind: StepKind<Data>;
+  readonly data: Data;
+
+  constructor(kind: StepKind<Data>, data: Data) {
+    this.#kind = kind;
+    this.data = data;
+  }
+
+  /** Whether a step is of a kind. */
+  static is<Data extends object>(step: PlanStep, kind: StepKind<Data>): step is Step<Data> {
+    return step instanceof Step && step.#isOf(kind);
+  }
+
+  #isOf(kind: object): boolean {
+    return this.#kind === kind;
+  }
+
+  get kind(): string {
+    return this.#kind.name;
+  }
+
+  with(changes: Partial<Data>): Step<Data> {
+    return new Step(this.#kind, { ...this.data, ...changes });
+  }
+
+  collectives(plan: Plan): readonly CollectivePlan[] {
+    return this.#kind.collectives(this.data, plan);
+  }
+
+  check(context: PlanContext): void {
+    this.#kind.check?.(this.data, context);
+  }
+
+  apply(context: PlanContext): void | Promise<void> {
+    return this.#kind.apply(this.data, context);
+  }
+
+  toJSON(): object {
+    return { kind: this.kind, ...this.data };
+  }
+}
+
+/** The steps of a kind, in the order of the plan. */
+export function stepsOf<Data extends object>(
+  { steps }: Pick<Plan, 'steps'>,
+  kind: StepKind<Data>,
+): readonly Step<Data>[] {
+  return steps.filter((step): step is Step<Data> => Step.is(step, kind));
+}
+
+/** What a plan communicates: at the start, and in each training step. */
+export function collectivesOf(plan: Plan): readonly CollectivePlan[] {
+  return plan.steps.flatMap((step) => step.collectives(plan));
+}

@@ -1,0 +1,74 @@
+import { axisOf, type CollectivePlan, currentSession } from '@shardwise/core/extend';
+import { axisSize } from '../../layout/axis-size.ts';
+import {
+  type AfterForward,
+  afterForwardOf,
+  makeSharingGroups,
+} from '../../sharding/after-forward.ts';
+import { checkUnits, installUnits } from '../../sharding/install-units.ts';
+import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
+import { type StepKind, stepsOf } from '../step.ts';
+
+/** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
+export interface Gather {
+  readonly axis: string;
+  /** Path of the module; '' for the model. */
+  readonly unit: string;
+  readonly parameters: readonly string[];
+  /**
+   * Whether whole parameters are freed after forward, and gathered again in backward; a number: of how many
+   * neighbouring ranks each keeps a part then.
+   */
+  readonly reshardAfterForward: boolean | number;
+  /** How many units ahead of their use are gathered. The same in all units. */
+  readonly prefetch: number;
+}
+
+/** Has a module compute with whole parameters that the ranks of an axis have in parts. */
+export const gather: StepKind<Gather> = {
+  name: 'gather',
+  collectives({ axis, parameters, reshardAfterForward }, plan) {
+    const size = axisSize(plan.axes, axis);
+    const scattered = plannedParameters(plan, parameters).filter(
+      (planned) => shardingOf(planned, 'parameter', axis) !== null,
+    );
+    if (size === 1) return [];
+    const gathers = (when: 'forward' | 'backward', over: string): CollectivePlan[] =>
+      scattered.map((planned) => {
+        const bytes = bytesOver(plan, planned, axis, collectedDtypeOf(plan, planned));
+        return { operation: 'allGather', axis: over, when, parameters: [planned.name], bytes };
+      });
+    const after = afterForwardOf(reshardAfterForward, axis, size);
+    return [
+      ...gathers('forward', axis),
+      ...(after.kind === 'keep'
+        ? []
+        : gathers('backward', after.kind === 'share' ? after.axis : axis)),
+    ];
+  },
+  check({ axis, unit, reshardAfterForward }, { model }) {
+    checkUnits(model, [unit]);
+    afterForwardOf(reshardAfterForward, axis, axisOf(currentSession().mesh, axis).size);
+  },
+  async apply({ axis, unit }, context) {
+    const steps = stepsOf(context.plan, gather).filter(({ data }) => data.axis === axis);
+    // All units of an axis know each other, as they are gathered ahead of their use.
+    if (steps[0]?.data.unit !== unit) return;
+    const { size } = axisOf(currentSession().mesh, axis);
+    const units = new Map(
+      steps.map(({ data }) => {
+        const parameters = data.parameters.flatMap((name) => context.sharded.get(name) ?? []);
+        const afterForward: AfterForward = afterForwardOf(data.reshardAfterForward, axis, size);
+        return [data.unit, { parameters, afterForward }] as const;
+      }),
+    );
+    await makeSharingGroups(
+      [...units.values()].map(({ afterForward }) => afterForward),
+      axis,
+    );
+    installUnits(context.model, units, {
+      prefetch: steps[0].data.prefetch,
+      lowPrecision: context.plan.lowPrecision,
+    });
+  },
+};

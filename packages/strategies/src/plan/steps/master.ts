@@ -1,0 +1,188 @@
+import {
+  axisOf,
+  type AxisParams,
+  broadcast,
+  type CollectivePlan,
+  currentSession,
+  formatShape,
+  type Gradient,
+  LayoutError,
+  type Module,
+  noGrad,
+  type ParameterPlan,
+  reduce,
+  Tensor,
+} from '@shardwise/core/extend';
+import {
+  gatherRows,
+  master as masterRank,
+  scatterRows,
+} from '../../data-parallel/scatter-gather.ts';
+import { outputParts, type RowPart, rowParts } from '../../data-parallel/row-parts.ts';
+import { axisSize } from '../../layout/axis-size.ts';
+import { mapTensors } from '../../map-tensors.ts';
+import type { Method } from '../../module-method.ts';
+import { runForOthers } from '../../run-for-others.ts';
+import { shareBuffers as sendBuffers } from '../../share-buffers.ts';
+import { TrainedParameters } from '../../trained-parameters.ts';
+import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
+import type { PassHooks } from '../plan-context.ts';
+import { bytesOver } from '../planned-bytes.ts';
+import { requireSameModel } from '../same-model.ts';
+import type { StepKind } from '../step.ts';
+import { requireWhole } from '../whole-parameters.ts';
+import { shareBuffers } from './share-buffers.ts';
+
+/** Rank 0 of an axis has the model, the batch and the optimizer. */
+export interface Master {
+  readonly axis: string;
+}
+
+/**
+ * In each forward pass the master gives all ranks its parameters and a part of the batch, and gets their
+ * outputs, in backward their gradients. All ranks run the same program: what the others pass as a batch gives
+ * only its shape, their outputs are zeros, their parameters have no gradient, and so their optimizers do
+ * nothing and keep nothing.
+ */
+export const master: StepKind<Master> = {
+  name: 'master',
+  collectives({ axis }, plan) {
+    if (axisSize(plan.axes, axis) === 1) return [];
+    const message = (
+      operation: string,
+      when: CollectivePlan['when'],
+      planned: ParameterPlan,
+    ): CollectivePlan => {
+      const bytes = bytesOver(plan, planned, axis, planned.dtype);
+      return { operation, axis, when, parameters: [planned.name], bytes };
+    };
+    const trained = plan.parameters.filter(({ requiresGrad }) => requiresGrad);
+    return [
+      ...plan.parameters.map((planned) => message('broadcast', 'forward', planned)),
+      ...shareBuffers.collectives({ axes: [axis] }, plan),
+      ...trained.toReversed().map((planned) => message('reduce', 'backward', planned)),
+    ];
+  },
+  check(_, context) {
+    requireUnaveraged('dataParallel of a model', context.parameters);
+    requireWhole('dataParallel of a model', context.parameters);
+  },
+  async apply({ axis }, context) {
+    const { model } = context;
+    const group = currentSession().mesh.group(axis);
+    await requireSameModel([...context.parameters, ...model.namedBuffers()], group);
+    const ranks = new MasterRanks(model, axis);
+    ranks.replicate();
+    await currentSession().realize([]);
+    context.hooks.push(ranks);
+  },
+};
+
+class MasterRanks implements PassHooks {
+  readonly #model: Module;
+  readonly #axis: string;
+  /** Also of parameters that do not train now. */
+  readonly #gradients: readonly Gradient[];
+  readonly #trained: TrainedParameters;
+  readonly #unmark: () => void;
+
+  constructor(model: Module, axis: string) {
+    this.#model = model;
+    this.#axis = axis;
+    const named = model.namedParameters();
+    this.#unmark = markAveraged('dataParallel', model.parameters());
+    this.#trained = new TrainedParameters(named, axis);
+    this.#gradients = named.map(([, { part }]) => {
+      const gradient: Gradient = part.reduceGradient({
+        expect: () => {},
+        arrive: () => this.#sumOnMaster(gradient),
+        checkUpdate: () => this.#trained.check(),
+      });
+      return gradient;
+    });
+  }
+
+  beforeForward(): void {
+    this.#trained.check();
+    this.#trained.refresh();
+    this.replicate();
+  }
+
+  /**
+   * Tensors among the inputs, in arrays and plain objects too, are cut along dim 0 (scalars are
+   * passed on), those of the output are put together along it; scalars become a row each. Shape:
+   * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
+   * for an input that requires a gradient: gradients end at the batch.
+   */
+  forward(run: Method, inputs: readonly unknown[]): unknown {
+    const params = this.#params;
+    const batch = batchOf(inputs, params.size);
+    const mine = mapTensors(inputs, (x) => {
+      if (x.requiresGrad) throw trainedInputError(x);
+      return x.ndim === 0 ? x : scatterRows(x, rowParts(x.shape, params.size), params);
+    });
+    return mapTensors(run(mine), (y) => {
+      const rows = y.ndim === 0 ? y.reshape([1]) : y;
+      const parts =
+        y.ndim === 0
+          ? batch.map((_, rank) => ({ start: rank, stop: rank + 1 }))
+          : outputParts(y.shape, batch, params.rank);
+      return gatherRows(rows, parts, params);
+    });
+  }
+
+  /** Gives all ranks the master's parameters and buffers, which they otherwise have as of the latest forward pass. */
+  replicate(): void {
+    const send = (tensor: Tensor): Tensor => broadcast(tensor, this.#axis, masterRank);
+    noGrad(() => {
+      for (const { part } of this.#model.parameters()) part.assign(send(part));
+      sendBuffers(
+        this.#model.namedBuffers().map(([, buffer]) => buffer),
+        send,
+      );
+    });
+  }
+
+  detach(): void {
+    for (const gradient of this.#gradients) gradient.reduceBy(null);
+    this.#unmark();
+  }
+
+  get #params(): AxisParams {
+    return axisOf(currentSession().mesh, this.#axis);
+  }
+
+  #sumOnMaster(gradient: Gradient): void {
+    const own = gradient.local.take();
+    if (own === null) return;
+    const sum = noGrad(() => reduce(new Tensor(own), this.#axis, masterRank));
+    if (this.#params.rank === masterRank) gradient.addReduced(sum.node);
+    else runForOthers(sum);
+  }
+}
+
+function trainedInputError({ shape }: Tensor): LayoutError {
+  return new LayoutError(
+    {
+      asked: `to share out an input of shape ${formatShape(shape)} that requires a gradient`,
+      found: 'the ranks give back the gradients of parameters only',
+      todo: 'Pass input.detach(), or train what makes it inside the model, or use ddp()',
+    },
+    { shape },
+  );
+}
+
+/** How the ranks share the rows of the first tensor that has rows. */
+function batchOf(inputs: readonly unknown[], ranks: number): readonly RowPart[] {
+  let parts: readonly RowPart[] | null = null;
+  mapTensors(inputs, (x) => {
+    if (x.ndim > 0) parts ??= rowParts(x.shape, ranks);
+    return x;
+  });
+  if (parts !== null) return parts;
+  throw new LayoutError({
+    asked: 'to share out a batch among ranks',
+    found: 'inputs without a tensor that has rows',
+    todo: 'Pass the batch to forward as a tensor of shape [B, ..]',
+  });
+}

@@ -1,0 +1,118 @@
+import { type CollectivePlan, dtypes, LayoutError } from '@shardwise/core/extend';
+import { allReduceHook } from '../../distributed-data-parallel/all-reduce-hook.ts';
+import type { CommHook } from '../../distributed-data-parallel/comm-hook.ts';
+import { Reducer } from '../../distributed-data-parallel/reducer.ts';
+import type { UnusedPolicy } from '../../distributed-data-parallel/used-parameters.ts';
+import { axisSize } from '../../layout/axis-size.ts';
+import { bytesOver, gradientDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
+import { type ModelPlan, type StepKind, stepsOf } from '../step.ts';
+
+/** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
+export interface Reduce {
+  readonly axis: string;
+  /** A mesh axis whose ranks hold the same, and have other batches. */
+  readonly replicas?: string;
+  /** Names; those of which each rank updates a part have that part of the mean, others all of it. */
+  readonly parameters: readonly string[];
+  /**
+   * Limits of the first and of the later buckets of whole gradients. Buckets that are filled by these are
+   * filled anew in the order in which gradients arrive; others stay as the plan says. Default: they stay.
+   */
+  readonly limitsBytes?: readonly number[];
+  /** How whole gradients are averaged. Default: an all-reduce. */
+  readonly hook?: CommHook;
+  /** Whether parameters that no loss uses are an error. Default: 'all' have to be used. */
+  readonly unused?: UnusedPolicy;
+}
+
+/** The means of gradients over ranks that have other batches. */
+export const reduce: StepKind<Reduce> = {
+  name: 'reduce',
+  collectives({ axis, replicas, parameters, hook }, plan) {
+    const trained = plannedParameters(plan, parameters).filter(({ requiresGrad }) => requiresGrad);
+    const sharded = trained.filter((each) => shardingOf(each, 'optimizer', axis) !== null);
+    const whole = trained.filter((each) => shardingOf(each, 'optimizer', axis) === null);
+    const when = 'backward';
+    const size = axisSize(plan.axes, axis);
+    const replicaCount = replicas === undefined ? 1 : axisSize(plan.axes, replicas);
+    const found: CollectivePlan[] = [];
+    for (const planned of sharded) {
+      const bytes = bytesOver(plan, planned, axis, gradientDtypeOf(plan, planned));
+      const names = [planned.name];
+      if (size > 1)
+        found.push({ operation: 'reduceScatter', axis, when, parameters: names, bytes });
+      if (replicas === undefined || replicaCount === 1) continue;
+      const part = { axis: replicas, when, parameters: names, bytes: bytes / size } as const;
+      found.push({ operation: 'allReduce', ...part });
+    }
+    if (whole.length === 0) return found;
+    const bytes = whole.reduce((sum, planned) => {
+      const dtype = gradientDtypeOf(plan, planned);
+      const own = bytesOver(plan, planned, axis, dtype);
+      return sum + (own / dtypes[dtype].bytes) * dtypes[hook?.sentAs ?? dtype].bytes;
+    }, 0);
+    const names = whole.map(({ name }) => name);
+    const operation = hook === undefined || hook.sentAs !== undefined ? 'allReduce' : 'commHook';
+    const message = { operation, when, parameters: names, bytes } as const;
+    if (size > 1) found.push({ ...message, axis });
+    if (replicas !== undefined && replicaCount > 1) found.push({ ...message, axis: replicas });
+    return found;
+  },
+  check({ axis, parameters }, { plan }) {
+    const first = stepsOf(plan, reduce).filter(({ data }) => data.axis === axis);
+    const twice = parameters.find(
+      (name) => first.filter(({ data }) => data.parameters.includes(name)).length > 1,
+    );
+    if (twice === undefined) return;
+    throw new LayoutError(
+      {
+        asked: `a plan of '${plan.strategy}' that reduces the gradient of '${twice}' over '${axis}'`,
+        found: 'two steps that do',
+        todo: 'Name each parameter in one reduce step',
+      },
+      { parameter: twice, axis },
+    );
+  },
+  apply({ axis }, context) {
+    if (context.reducers.has(axis)) return;
+    const steps = stepsOf(context.plan, reduce).filter(({ data }) => data.axis === axis);
+    // Also those that do not train now: they may later.
+    const whole = context.parameters.filter(([name]) => !context.sharded.has(name));
+    const isWhole = new Set(whole.map(([name]) => name));
+    const buckets = steps
+      .map(({ data }) => data.parameters.filter((name) => isWhole.has(name)))
+      .filter((names) => names.length > 0);
+    const [first] = steps;
+    if (first === undefined || buckets.length === 0) return;
+    const { hook, unused = 'all', replicas, limitsBytes = null } = first.data;
+    const reducer = new Reducer(
+      whole.map(([name, { part }]) => [name, part] as const),
+      {
+        axis,
+        buckets,
+        limitsBytes,
+        unused,
+        hook: hook ?? allReduceHook(1, replicas),
+        gradientDtype: context.plan.lowPrecision?.gradientDtype,
+      },
+    );
+    context.reducers.set(axis, reducer);
+    context.hooks.push({ detach: () => reducer.detach() });
+  },
+};
+
+/** The plan with the buckets that whole gradients leave in now. */
+export function withBuckets(
+  plan: ModelPlan,
+  axis: string,
+  buckets: readonly (readonly string[])[],
+): ModelPlan {
+  const own = stepsOf(plan, reduce).filter(({ data }) => data.axis === axis);
+  const [first] = own;
+  if (first?.data.limitsBytes === undefined) return plan;
+  const isOwn = new Set<object>(own);
+  const at = plan.steps.findIndex((step) => isOwn.has(step));
+  const others = plan.steps.filter((step) => !isOwn.has(step));
+  const now = buckets.map((parameters) => first.with({ parameters }));
+  return { ...plan, steps: others.toSpliced(at, 0, ...now) };
+}

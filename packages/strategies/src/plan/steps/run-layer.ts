@@ -1,0 +1,105 @@
+import {
+  axisOf,
+  type CollectivePlan,
+  currentSession,
+  LayoutError,
+  type Module,
+  type ParameterPlan,
+} from '@shardwise/core/extend';
+import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../../layout/axis-layout.ts';
+import { axisSize } from '../../layout/axis-size.ts';
+import { inLayer } from '../../tensor-parallel/in-layer.ts';
+import type { ModuleSpec, ParallelStyle } from '../../tensor-parallel/parallel-style.ts';
+import { wrapMethod } from '../../tensor-parallel/wrap-method.ts';
+import type { PlanContext } from '../plan-context.ts';
+import { plannedParameters, shardingOf } from '../planned-bytes.ts';
+import type { StepKind } from '../step.ts';
+
+/** A module whose passes the ranks of an axis share, in the way of a style: activations are redistributed at its boundary. */
+export interface RunLayer {
+  readonly axis: string;
+  /** The module's path. */
+  readonly module: string;
+  readonly style: ParallelStyle;
+  /** Parameters of the module, by their names within it: their names in the model. */
+  readonly parameters: Readonly<Record<string, string>>;
+  /** Of a rank's batch, for the bytes. */
+  readonly tokens: number;
+}
+
+export const runLayer: StepKind<RunLayer> = {
+  name: 'runLayer',
+  collectives({ axis, module, style, parameters, tokens }, plan): readonly CollectivePlan[] {
+    if (axisSize(plan.axes, axis) === 1) return [];
+    const names = Object.values(parameters);
+    const spec = moduleSpec(module, parameters, plannedParameters(plan, names));
+    return style
+      .collectives(spec, tokens)
+      .map((collective) => ({ ...collective, axis, parameters: names }));
+  },
+  check(data, context) {
+    const { axis, module: path, style } = data;
+    style.check?.(moduleOf(data, context), path);
+    for (const [name, sharding] of shardingsOf(data, context)) {
+      const found = shardingOf(context.plannedOf(name), 'parameter', axis);
+      if (found !== null && sameAxisLayout(found, sharding)) continue;
+      throw new LayoutError(
+        {
+          asked: `${style.name}() of '${path}', by which the ranks of '${axis}' have '${name}' as ${formatAxisLayout(sharding)}`,
+          found: `a plan by which they have it as ${found === null ? 'invariant' : formatAxisLayout(found)}`,
+          todo: 'Have the plan lay it out so, or leave the step out',
+        },
+        { parameter: name, axis },
+      );
+    }
+  },
+  apply(data, context) {
+    const { axis, module: path, style } = data;
+    const module = moduleOf(data, context);
+    style.install(module, axisOf(currentSession().mesh, axis), path);
+    const byName = new Map(context.parameters);
+    const own = [...shardingsOf(data, context).keys()].flatMap((name) => byName.get(name) ?? []);
+    if (own.length === 0) return;
+    for (const method of style.methods ?? ['forward']) {
+      wrapMethod(module, method, (inputs, run) => inLayer(own, () => run(inputs)));
+    }
+  },
+};
+
+/** How the style shards parameters, by their names in the model. */
+function shardingsOf(
+  { axis, module, style, parameters }: RunLayer,
+  { plan }: PlanContext,
+): ReadonlyMap<string, DimSharding> {
+  const planned = plannedParameters(plan, Object.values(parameters));
+  const spec = moduleSpec(module, parameters, planned);
+  const found = style.shardings(spec, axisSize(plan.axes, axis));
+  return new Map([...found].map(([own, sharding]) => [parameters[own] ?? own, sharding]));
+}
+
+function moduleSpec(
+  path: string,
+  parameters: RunLayer['parameters'],
+  planned: readonly ParameterPlan[],
+): ModuleSpec {
+  const byName = new Map(planned.map((each) => [each.name, each]));
+  const own = Object.entries(parameters).flatMap(([name, full]) => {
+    const found = byName.get(full);
+    return found === undefined ? [] : [[name, found] as const];
+  });
+  return { path, parameters: new Map(own) };
+}
+
+function moduleOf({ module: path, style }: RunLayer, { model }: PlanContext): Module {
+  const modules = new Map(model.namedModules());
+  const module = modules.get(path);
+  if (module !== undefined) return module;
+  throw new LayoutError(
+    {
+      asked: `${style.name}() of '${path}'`,
+      found: `no module of this name; there are ${[...modules.keys()].slice(1, 8).join(', ')}, …`,
+      todo: 'Name modules of the model; * stands for one name',
+    },
+    { module: path },
+  );
+}

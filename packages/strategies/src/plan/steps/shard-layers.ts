@@ -1,0 +1,120 @@
+import {
+  broadcast,
+  type CollectivePlan,
+  ConfigError,
+  currentSession,
+  dtypes,
+  elementCount,
+  formatShape,
+  type Layout,
+  noGrad,
+  Parameter,
+  type ProcessGroup,
+  randomState,
+  setRandomState,
+  shardedAxes,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { layoutOver } from '../../layout/axis-layout.ts';
+import { axisSize } from '../../layout/axis-size.ts';
+import { shardOf } from '../../layout/redistribute.ts';
+import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
+import { requireUnaveraged } from '../averaged-parameters.ts';
+import type { PlanContext } from '../plan-context.ts';
+import { shapeWithout, shardingOf } from '../planned-bytes.ts';
+import { requireSameModel } from '../same-model.ts';
+import type { StepKind } from '../step.ts';
+
+/**
+ * The ranks of an axis, which have the same batch, get rank 0's model, each with the part of every parameter
+ * that it computes with, by the plan's layouts, and rank 0's keys of random numbers.
+ */
+export interface ShardLayers {
+  readonly axis: string;
+}
+
+export const shardLayers: StepKind<ShardLayers> = {
+  name: 'shardLayers',
+  collectives({ axis }, plan): readonly CollectivePlan[] {
+    if (axisSize(plan.axes, axis) === 1) return [];
+    const bytes = plan.parameters.reduce(
+      (sum, planned) =>
+        sum + elementCount(shapeWithout(plan, planned, axis)) * dtypes[planned.dtype].bytes,
+      0,
+    );
+    const parameters = plan.parameters.map(({ name }) => name);
+    return [{ operation: 'broadcast', axis, when: 'start', parameters, bytes }];
+  },
+  check({ axis }, context) {
+    for (const [name, { part }] of context.parameters) {
+      const isCut = shardingOf(context.plannedOf(name), 'parameter', axis) !== null;
+      if (isCut && part.shardedOver.length > 0) throw cutError(name, part);
+    }
+    requireUnaveraged('tensor parallelism of a model', context.parameters);
+  },
+  async apply({ axis }, context) {
+    const { model } = context;
+    const named = context.parameters;
+    const buffers = model.namedBuffers();
+    const group = currentSession().mesh.group(axis);
+    await requireSameModel([...named, ...buffers], group);
+    await shareKeys(group);
+    for (const [name, parameter] of named) {
+      const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
+      if (sharding === null) {
+        shareValues(parameter, axis);
+        continue;
+      }
+      const layout = layoutOver(axis, sharding, parameter.ndim);
+      model.replaceParameter(parameter, await layerParameter(parameter, layout));
+    }
+    for (const [, buffer] of buffers) shareValues(buffer, axis);
+  },
+};
+
+/** Of what was constructed in parts, all ranks have drawn the same values. */
+function shareValues(tensor: Tensor, axis: string): void {
+  if (tensor instanceof Parameter && tensor.initialPart !== null) return;
+  const { part } = tensor;
+  noGrad(() => part.assign(broadcast(part, axis)));
+}
+
+async function layerParameter(parameter: Parameter, layout: Layout): Promise<LayerParameter> {
+  const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
+  const options = { wholeShape, layout, dtype, requiresGrad };
+  if (initialPart !== null) {
+    const replacement = new LayerParameter(null, options);
+    replacement.initialPart = initialPart;
+    return replacement;
+  }
+  const ofRankZero = (): Tensor =>
+    shardedAxes(layout).reduce<Tensor>((x, axis) => broadcast(x, axis), parameter);
+  const part = noGrad(() => shardOf(ofRankZero(), layout));
+  const data = (await part.data()).slice();
+  const replacement = new LayerParameter(data, options);
+  part.dispose();
+  parameter.dispose();
+  return replacement;
+}
+
+/** What ranks draw for values that all have must be equal. */
+async function shareKeys(group: ProcessGroup): Promise<void> {
+  const state = randomState();
+  const keys = Int32Array.of(state.seed, state.counter);
+  await group.broadcast({ bytes: new Uint8Array(keys.buffer), dtype: 'i32' }, 0);
+  const [seed = 0, counter = 0] = keys;
+  setRandomState({ ...state, seed, counter });
+}
+
+/** Another strategy came first, whose parts can't be cut. */
+function cutError(name: string, part: Tensor): ConfigError {
+  const { wholeShape: shape, shardedOver } = part;
+  return new ConfigError(
+    {
+      asked: `tensor parallelism of '${name}' of shape ${formatShape(shape)}`,
+      found: `a strategy was applied to this model before: this rank has a part of shape ${formatShape(part.shape)}, shared out over '${shardedOver.join("' × '")}'`,
+      todo: 'Apply tensor parallelism first, once, as in compose(tensorParallel(styles), fsdp())',
+    },
+    { parameter: name, shape, shardedOver },
+  );
+}

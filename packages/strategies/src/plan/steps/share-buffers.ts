@@ -1,0 +1,29 @@
+import { type CollectivePlan, dtypes, elementCount } from '@shardwise/core/extend';
+import { BufferSharing } from '../../buffer-sharing.ts';
+import { axisSize } from '../../layout/axis-size.ts';
+import type { StepKind } from '../step.ts';
+
+/** Rank 0's buffers, as statistics of batch norms, become those of all before each forward pass that trains. */
+export interface ShareBuffers {
+  /** Whose ranks have other batches. */
+  readonly axes: readonly string[];
+}
+
+export const shareBuffers: StepKind<ShareBuffers> = {
+  name: 'shareBuffers',
+  collectives({ axes }, { axes: mesh, buffers = [] }) {
+    const byDtype = Map.groupBy(buffers, ({ dtype }) => dtype);
+    return axes
+      .filter((axis) => axisSize(mesh, axis) > 1)
+      .flatMap((axis) =>
+        [...byDtype].map(([dtype, list]): CollectivePlan => {
+          const elements = list.reduce((sum, { shape }) => sum + elementCount(shape), 0);
+          const bytes = elements * dtypes[dtype].bytes;
+          return { operation: 'broadcast', axis, when: 'forward', parameters: [], bytes };
+        }),
+      );
+  },
+  apply({ axes }, context) {
+    context.buffers = { axes, sharing: new BufferSharing(context.model) };
+  },
+};

@@ -1,0 +1,74 @@
+import {
+  chunksOf,
+  dtypes,
+  elementCount,
+  joinLayouts,
+  type LowPrecision,
+  noGrad,
+  ownPlace,
+  type Parameter,
+  type ParameterPlan,
+  takeChunks,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { layoutOver } from '../layout/axis-layout.ts';
+import { paddedShape, partShape } from '../layout/equal-parts.ts';
+import { shardingOf } from '../plan/planned-bytes.ts';
+import { checkInitialPart } from './check-initial-part.ts';
+import { MixedPrecisionPart } from './mixed-precision-part.ts';
+import { GradientShardedPart, StateShardedPart } from './replicated-part.ts';
+import { ScatteredPart } from './scattered-part.ts';
+import type { ShardedPart } from './sharded-part.ts';
+
+export interface ShardedPartRequest {
+  readonly axis: string;
+  readonly planned: ParameterPlan;
+  readonly lowPrecision: LowPrecision | undefined;
+  /** The value of the ranks' first one. Shape: N -> N. */
+  readonly ofRankZero: (tensor: Tensor) => Tensor;
+}
+
+/** What this rank keeps of a parameter that a plan shards over an axis. A collective: its values are rank 0's. */
+export async function shardedPart(
+  parameter: Parameter,
+  { axis, planned, lowPrecision, ofRankZero }: ShardedPartRequest,
+): Promise<ShardedPart> {
+  const { part: of, initialPart: initial, requiresGrad } = parameter;
+  const { shape, dtype } = of;
+  const { size } = ownPlace(axis);
+  const sharding = shardingOf(planned, 'optimizer', axis);
+  if (sharding === null) throw new RangeError(`'${planned.name}' is not sharded over '${axis}'`);
+  const keepsParameter = shardingOf(planned, 'parameter', axis) === null;
+  const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
+  const own = layoutOver(axis, sharding, shape.length);
+  const common = { axis, sharding, requiresGrad, of };
+  if (initial !== null) {
+    const layout = joinLayouts(of.layout, own);
+    return scattered(checkInitialPart(initial, { shape: of.wholeShape, layout, keepsParameter }));
+  }
+  noGrad(() => of.assign(ofRankZero(of)));
+  const data = await of.data();
+  const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (!keepsParameter || lowPrecision !== undefined) {
+    return scattered(takeChunks(whole, shape, chunksOf(shape, own, ownPlace), dtypes[dtype].bytes));
+  }
+  const allShape = paddedShape(shape, sharding, size);
+  const padded = new Float32Array(elementCount(allShape));
+  new Uint8Array(padded.buffer).set(whole);
+  return keepsGradient
+    ? new StateShardedPart(padded, allShape, common)
+    : new GradientShardedPart(padded, allShape, common);
+
+  function scattered(bytes: Uint8Array): ShardedPart {
+    const ownShape = partShape(shape, common.sharding, size);
+    const values = new Float32Array(elementCount(ownShape));
+    new Uint8Array(values.buffer).set(bytes);
+    if (lowPrecision === undefined) return new ScatteredPart(values, ownShape, common);
+    return new MixedPrecisionPart(values, ownShape, {
+      ...common,
+      lowPrecision,
+      stores: keepsParameter ? 'whole' : 'part',
+      keepsGradient: keepsGradient ? 'whole' : 'part',
+    });
+  }
+}

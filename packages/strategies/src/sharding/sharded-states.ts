@@ -1,2 +1,0 @@
-/** Which states the ranks share out; each includes those before it. */
-export type ShardedStates = 'optimizer' | 'gradients' | 'parameters';
