@@ -97,6 +97,16 @@ describe('gradients of many passes before a step', () => {
   });
 });
 
+describe('a call that is made while what was begun ahead still runs', () => {
+  it('throws what that fails with', async () => {
+    const freed = await ones([300]).mul(1).realize();
+    new BatchNorm2d(3).forward(freed.reshape([1, 3, 10, 10]));
+    freed.dispose();
+    currentSession().computeAhead();
+    await expect(ones([2]).sum().item()).rejects.toThrow(/freed by dispose/);
+  });
+});
+
 describe('a loop that awaits nothing but computing', () => {
   it('lets timers have their turn', async () => {
     let ticks = 0;

@@ -96,12 +96,15 @@ export class DeviceSession implements Session {
 
   computeAhead(): void {
     const backlog = takeBacklog();
-    void this.#ahead(() => this.#realization.run([], this.#surroundings, backlog));
+    void this.#inOrder(() =>
+      this.#ahead(() => this.#realization.run([], this.#surroundings, backlog)),
+    );
   }
 
+  /** Keeps an error before the next call begins, which throws it. */
   async #ahead(run: () => Promise<void>): Promise<void> {
     try {
-      await this.#inOrder(run);
+      await run();
     } catch (error) {
       this.#failedAhead ??= { error };
     }
