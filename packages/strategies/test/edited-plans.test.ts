@@ -2,7 +2,7 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { edits, type Observations, observations, refused } from './ranks/edited-plans.ts';
+import { edits, type Observations, observations } from './ranks/edited-plans.ts';
 
 const size = 2;
 
@@ -29,14 +29,15 @@ describe(`a plan that was edited, on ${size} ranks`, () => {
     'communicates what it says, and something else than before: %s',
     (name) => {
       for (const { plain, edited } of ranks) {
-        expect(plain[name]?.ran).toEqual(plain[name]?.planned);
-        expect(edited[name]?.ran).toEqual(edited[name]?.planned);
+        for (const found of [plain[name], edited[name]]) {
+          expect(found?.ran.toSorted()).toEqual(found?.planned.toSorted());
+        }
         expect(edited[name]?.ran).not.toEqual(plain[name]?.ran);
       }
     },
   );
 
-  it.each<[keyof typeof refused, RegExp]>([
+  it.each<[string, RegExp]>([
     ['a parameter that nothing reduces', /no step reduces its gradient over 'dp'/],
     ['a parameter in two buckets', /two steps that do/],
     [
