@@ -108,7 +108,7 @@ describe('the choice of an algorithm', () => {
     expect(parseAlgorithmTable(defaultAlgorithmTable)).toEqual(defaultAlgorithmTable);
     for (const [operation, [first]] of Object.entries(algorithms)) {
       expect(first.rankOrder, operation).toBe(true);
-      expect(first.supports([[0]]), operation).toBe(true);
+      expect(first.supports([[0]], false), operation).toBe(true);
     }
   });
 });

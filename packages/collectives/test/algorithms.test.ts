@@ -66,7 +66,7 @@ const specifications: Record<
 const numbers = (bytes: Uint8Array): number[] => [...new Float32Array(bytes.slice().buffer)];
 
 describe.each(all)('$operation $name', (algorithm) => {
-  const supported = worlds.filter(({ hosts }) => algorithm.supports(ranksByHost(hosts)));
+  const supported = worlds.filter(({ hosts }) => algorithm.supports(ranksByHost(hosts), false));
 
   it.each(supported)(
     'takes the steps and bytes of its cost: $size ranks on $count hosts',
@@ -146,7 +146,7 @@ const layout = fc.integer({ min: 1, max: 8 }).chain((size) =>
 const randomRun = (algorithm: Algorithm): fc.Arbitrary<Run> =>
   fc
     .record({ hosts: layout, dtype: fc.constantFrom(...dtypeNames) })
-    .filter(({ hosts }) => algorithm.supports(ranksByHost(hosts)))
+    .filter(({ hosts }) => algorithm.supports(ranksByHost(hosts), false))
     .chain(({ hosts, dtype }) =>
       fc.record({
         algorithm: fc.constant(algorithm),

@@ -7,6 +7,7 @@ import {
 } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
+import type { NativeGroups } from './native-groups.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
 import type { AlgorithmTable } from './selection/algorithm-table.ts';
@@ -52,16 +53,30 @@ const groupRules: OptionRules<CreateGroupOptions> = {
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   checkOptions('createGroup', options, groupRules);
+  return groupOver(transport, options);
+}
+
+/** The same; `native` is what the transport's library does for groups itself. */
+export function groupOver(
+  transport: Transport,
+  options: CreateGroupOptions,
+  native?: NativeGroups,
+): ProcessGroup {
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
   const hosts = hostNumbers(options.hosts, transport.size);
   const choice = new AlgorithmChoice(
     ranksByHost(hosts),
     parseAlgorithmSetting(options.algorithm ?? environmentSetting()),
     options.algorithmTable ?? defaultAlgorithmTable,
+    native !== undefined,
   );
   const group = new TransportGroup(
     { transport, members, hosts, id: 0 },
-    { verify: options.verify ?? true, reducer: new SimdReducer() },
+    {
+      verify: options.verify ?? true,
+      reducer: new SimdReducer(),
+      ...(native === undefined ? {} : { native }),
+    },
     choice,
   );
   if (options.timeoutMs !== undefined) group.limitTo(options.timeoutMs);

@@ -49,7 +49,7 @@ import { treeBroadcast, treeBroadcastCost } from '../../algorithms/tree-broadcas
 import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../../algorithms/two-phase-all-reduce.ts';
 import type { Operation } from '../../call/record.ts';
 import type { Algorithm } from './algorithm.ts';
-import { byteSplitsOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
+import { byteSplitsOf, nativeOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
 
 type Hosts = readonly (readonly number[])[];
 
@@ -58,6 +58,9 @@ const severalHosts = (hosts: Hosts): boolean => hosts.length > 1;
 /** Going through the hosts one after the other is rank order where the ranks of each follow each other. */
 const hostsInOrder = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.flat().every((rank, index) => rank === index);
+
+/** Of MPI, say. */
+const native = (_hosts: Hosts, isNative: boolean): boolean => isNative;
 
 const usual = { rankOrder: true, beginsEarly: false, supports: everywhere };
 
@@ -189,6 +192,14 @@ export const algorithms: Readonly<
       cost: hierarchicalAllGatherCost,
       run: (wire, { input, output }) => hierarchicalAllGather(wire, input, output),
     },
+    {
+      ...usual,
+      operation: 'allGather',
+      name: 'native',
+      supports: native,
+      cost: ringAllGatherCost,
+      run: (_wire, { input, output }, options) => nativeOf(options).allGather(input, output),
+    },
   ],
   broadcast: [
     {
@@ -212,6 +223,15 @@ export const algorithms: Readonly<
       supports: severalHosts,
       cost: hierarchicalBroadcastCost,
       run: (wire, call) => hierarchicalBroadcast(wire, rootBufferOf(wire, call), rootOf(call)),
+    },
+    {
+      ...usual,
+      operation: 'broadcast',
+      name: 'native',
+      supports: native,
+      cost: treeBroadcastCost,
+      run: (wire, call, options) =>
+        nativeOf(options).broadcast(rootBufferOf(wire, call), rootOf(call)),
     },
   ],
   barrier: [
