@@ -6,6 +6,7 @@ import {
   type Transport,
 } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
+import type { Reducer } from '../reduce/reducer.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
 import type { NativeGroups } from './native-groups.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
@@ -56,11 +57,11 @@ export function createGroup(transport: Transport, options: CreateGroupOptions = 
   return groupOver(transport, options);
 }
 
-/** The same; `native` is what the transport's library does for groups itself. */
+/** The same, where the transport is that of a library that does more for groups. */
 export function groupOver(
   transport: Transport,
   options: CreateGroupOptions,
-  native?: NativeGroups,
+  library?: { readonly native: NativeGroups; readonly reducer: Reducer },
 ): ProcessGroup {
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
   const hosts = hostNumbers(options.hosts, transport.size);
@@ -68,15 +69,11 @@ export function groupOver(
     ranksByHost(hosts),
     parseAlgorithmSetting(options.algorithm ?? environmentSetting()),
     options.algorithmTable ?? defaultAlgorithmTable,
-    native !== undefined,
+    library !== undefined,
   );
   const group = new TransportGroup(
     { transport, members, hosts, id: 0 },
-    {
-      verify: options.verify ?? true,
-      reducer: new SimdReducer(),
-      ...(native === undefined ? {} : { native }),
-    },
+    { verify: options.verify ?? true, ...(library ?? { reducer: new SimdReducer() }) },
     choice,
   );
   if (options.timeoutMs !== undefined) group.limitTo(options.timeoutMs);

@@ -2,20 +2,13 @@ import { CollectiveMismatchError, type CollectiveError } from '@shardwise/core/s
 import type { NativeCollectives } from '../group/native-groups.ts';
 import { peerClosedError } from '../call/failure.ts';
 import type { Handle } from './mpi-abi.ts';
-import { MpiError, type MpiCalls } from './mpi-calls.ts';
-import type { NewRequest, OpenRequest, Requests } from './requests.ts';
+import type { MpiCalls } from './mpi-calls.ts';
+import type { NewRequest, RequestKind, Requests } from './requests.ts';
 
 /** MPI counts in C ints. */
 const MAX_MESSAGE_BYTES = 1 << 30;
 /** What a rank sent before it left may come a little later than the word that it has left. */
 const GRACE_MS = 50;
-const DONE: Promise<void> = Promise.resolve();
-
-interface Pending {
-  readonly request: OpenRequest;
-  /** Rank of the world that it waits for; undefined: all. */
-  readonly peer: number | undefined;
-}
 
 /** The ranks of one group as MPI sees them, and what they send each other. */
 export class Communicator implements NativeCollectives {
@@ -25,7 +18,6 @@ export class Communicator implements NativeCollectives {
   /** By rank of the world, that of the communicator. */
   readonly #ranks: ReadonlyMap<number, number>;
   readonly #worldRank: number;
-  readonly #pending = new Set<Pending>();
   #isSpoilt = false;
 
   /** `members`: by rank of the communicator, that of the world. */
@@ -38,21 +30,30 @@ export class Communicator implements NativeCollectives {
   }
 
   send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
-    return inPieces(bytes, async (piece) => {
-      await this.#start(to, {
+    return inPieces(bytes, (piece) =>
+      this.#requests.start({
         kind: 'send',
+        owner: this,
+        peer: to,
         memory: [piece],
         start: (request) => this.#calls.send(piece, this.#rankOf(to), tag, this.handle, request),
-      });
-    });
+      }),
+    );
   }
 
   /** Rejects with CollectiveMismatchError where a message of another length comes. */
   receive(from: number, tag: number, bytes: Uint8Array): Promise<void> {
-    return inPieces(bytes, async (piece) => {
-      const received = await this.#receive(from, tag, piece);
-      if (received !== piece.byteLength) throw this.#lengthError(from, tag, bytes, received);
-    });
+    return inPieces(bytes, (piece) =>
+      this.#requests.start({
+        kind: 'receive',
+        owner: this,
+        peer: from,
+        memory: [piece],
+        start: (request) =>
+          this.#calls.receive(piece, this.#rankOf(from), tag, this.handle, request),
+        mismatch: (receivedBytes) => this.#lengthError(from, tag, piece, receivedBytes),
+      }),
+    );
   }
 
   allGather(input: Uint8Array, output: Uint8Array): Promise<void> {
@@ -71,10 +72,10 @@ export class Communicator implements NativeCollectives {
 
   /** Rejects what waits for `peer`, which has left, as it was heard at `leftAt`. */
   failAbsent(peer: number, leftAt: number, now: number): void {
-    for (const pending of this.#pending) {
-      if (pending.peer !== peer) continue;
-      if (now <= Math.max(leftAt, pending.request.issuedAt) + GRACE_MS) continue;
-      this.#withdraw(pending, peerClosedError(peer, undefined));
+    const isMeant: Parameters<Requests['withdraw']>[1] = (request) =>
+      request.peer === peer && now > Math.max(leftAt, request.issuedAt) + GRACE_MS;
+    if (this.#requests.withdraw(this, isMeant, peerClosedError(peer, undefined)).found) {
+      this.spoil();
     }
   }
 
@@ -90,11 +91,11 @@ export class Communicator implements NativeCollectives {
     this.#isSpoilt = true;
   }
 
-  /** Rejects everything; whether MPI goes on with some of it. */
-  abandon(error: CollectiveError): boolean {
-    let isLeft = false;
-    for (const pending of this.#pending) isLeft = this.#withdraw(pending, error) || isLeft;
-    return isLeft;
+  /** Rejects everything; with what is returned MPI goes on. */
+  abandon(error: CollectiveError): readonly RequestKind[] {
+    const { found, left } = this.#requests.withdraw(this, () => true, error);
+    if (found) this.spoil();
+    return left;
   }
 
   /** Gives it back, if nothing is left over: else MPICH would end the process. */
@@ -103,42 +104,14 @@ export class Communicator implements NativeCollectives {
     this.#calls.free(this.handle);
   }
 
-  #withdraw(pending: Pending, error: CollectiveError): boolean {
-    this.#pending.delete(pending);
-    this.spoil();
-    const isLeft = this.#requests.withdraw(pending.request);
-    pending.request.reject(error);
-    return isLeft;
-  }
-
-  async #receive(from: number, tag: number, piece: Uint8Array): Promise<number> {
-    try {
-      return await this.#start(from, {
-        kind: 'receive',
-        memory: [piece],
-        start: (request) =>
-          this.#calls.receive(piece, this.#rankOf(from), tag, this.handle, request),
-      });
-    } catch (error) {
-      if (!(error instanceof MpiError && error.isTruncated)) throw error;
-      throw this.#lengthError(from, tag, piece, undefined);
-    }
-  }
-
-  async #collective(memory: readonly Uint8Array[], start: NewRequest['start']): Promise<void> {
-    await this.#start(undefined, { kind: 'collective', memory, start });
-  }
-
-  async #start(peer: number | undefined, what: NewRequest): Promise<number> {
-    const started = this.#requests.start(what);
-    if ('receivedBytes' in started) return started.receivedBytes;
-    const pending = { request: started.request, peer };
-    this.#pending.add(pending);
-    try {
-      return await started.done;
-    } finally {
-      this.#pending.delete(pending);
-    }
+  #collective(memory: readonly Uint8Array[], start: NewRequest['start']): Promise<void> {
+    return this.#requests.start({
+      kind: 'collective',
+      owner: this,
+      peer: undefined,
+      memory,
+      start,
+    });
   }
 
   #rankOf(worldRank: number): number {
@@ -171,5 +144,9 @@ function inPieces(bytes: Uint8Array, move: (piece: Uint8Array) => Promise<void>)
   const pieces = Array.from({ length: count }, (_, index) =>
     bytes.subarray(index * MAX_MESSAGE_BYTES, (index + 1) * MAX_MESSAGE_BYTES),
   );
-  return Promise.all(pieces.map(move)).then(() => DONE);
+  return allOf(pieces.map(move));
+}
+
+async function allOf(moves: readonly Promise<void>[]): Promise<void> {
+  await Promise.all(moves);
 }

@@ -1,6 +1,7 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import { groupOver } from '../group/create-group.ts';
 import { mpiJob } from './mpi-job.ts';
+import { MpiReducer } from './mpi-reducer.ts';
 import { MpiTransport } from './mpi-transport.ts';
 import { mpiAlgorithmTable } from './mpi-algorithm-table.ts';
 
@@ -14,5 +15,9 @@ export async function mpiGroup(): Promise<ProcessGroup> {
   const job = mpiJob();
   const handle = job.calls.duplicate(job.calls.abi.world);
   const transport = job.open((id) => new MpiTransport(job, id, handle));
-  return groupOver(transport, { algorithmTable: mpiAlgorithmTable }, transport);
+  return groupOver(
+    transport,
+    { algorithmTable: mpiAlgorithmTable },
+    { native: transport, reducer: new MpiReducer(job.calls) },
+  );
 }

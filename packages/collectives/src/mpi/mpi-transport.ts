@@ -83,7 +83,10 @@ export class MpiTransport implements Transport, NativeGroups, World {
     if (communicator === undefined) return;
     this.#communicators.delete(id);
     if (this.#ended === undefined) this.#job.tell({ kind: 'left', world: this.id, group: id });
-    if (communicator.abandon(peerClosedError(this.rank, undefined))) this.#job.spoil();
+    const left = communicator.abandon(peerClosedError(this.rank, undefined));
+    if (left.length > 0) this.#job.spoil();
+    // Its other ranks can't end it without this one.
+    if (left.includes('collective')) this.close(new Error('it closed the group inside a call'));
     if (this.#ended === undefined) this.#closing.set(id, communicator);
     this.#release(id);
   }
@@ -110,7 +113,7 @@ export class MpiTransport implements Transport, NativeGroups, World {
     this.#ended = abortedByError(cause);
     for (const communicator of this.#communicators.values()) {
       communicator.spoil();
-      if (communicator.abandon(this.#ended)) this.#job.spoil();
+      if (communicator.abandon(this.#ended).length > 0) this.#job.spoil();
     }
     this.#closing.clear();
   }

@@ -28,29 +28,41 @@ export interface RequestsOptions {
 }
 
 /** What MPI is asked to do. */
-export interface NewRequest {
-  readonly kind: 'send' | 'receive' | 'collective';
-  /** Not to be collected while MPI reads and writes it. */
+export type NewRequest = RequestParts &
+  (
+    | { readonly kind: 'send' | 'collective' }
+    | {
+        readonly kind: 'receive';
+        /** What it rejects with where other than its bytes come; undefined: more than these. */
+        readonly mismatch: (receivedBytes: number | undefined) => Error;
+      }
+  );
+
+export type RequestKind = NewRequest['kind'];
+
+interface RequestParts {
+  /** Whose requests are withdrawn together. */
+  readonly owner: object;
+  /** Rank of the world that it waits for; undefined: all. */
+  readonly peer: number | undefined;
+  /** Not to be collected while MPI reads and writes it; of a receive, one. */
   readonly memory: readonly Uint8Array[];
   /** Hands it to MPI, which writes its handle there. */
   readonly start: (handle: HandleMemory) => void;
 }
 
 /** Something that MPI does, until the request is done or withdrawn. */
-export interface OpenRequest {
-  readonly kind: NewRequest['kind'];
-  readonly memory: readonly Uint8Array[];
+type OpenRequest = NewRequest & {
   readonly handle: HandleMemory;
   readonly issuedAt: number;
-  /** `receivedBytes`: of a receive. */
-  readonly resolve: (receivedBytes: number) => void;
+  readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
-}
+};
 
-/** Bytes that a receive has brought, as soon as the request is done; else what to wait for. */
-export type Started =
-  | { readonly receivedBytes: number }
-  | { readonly request: OpenRequest; readonly done: Promise<number> };
+/** What `withdraw` asks of. */
+type Waiting = Pick<OpenRequest, 'peer' | 'issuedAt'>;
+
+const DONE: Promise<void> = Promise.resolve();
 
 /**
  * What MPI works on for this process. MPI works only while it is called, and wakes nobody: requests are tested when
@@ -93,31 +105,43 @@ export class Requests {
     this.#notices = undefined;
   }
 
-  start({ kind, memory, start }: NewRequest): Started {
+  /** Settles when the request is done. */
+  start(what: NewRequest): Promise<void> {
     const handle = this.#unused.pop() ?? this.#calls.handleMemory();
-    start(handle);
-    const receivedBytes = this.#test(kind, handle);
-    if (receivedBytes !== undefined) {
-      this.#unused.push(handle);
-      return { receivedBytes };
+    try {
+      what.start(handle);
+      if (this.#isDone(what, handle)) {
+        this.#unused.push(handle);
+        return DONE;
+      }
+    } catch (error) {
+      return Promise.reject(error);
     }
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
     const issuedAt = performance.now();
-    const request = { kind, memory, handle, issuedAt, resolve, reject };
-    this.#open.push(request);
+    this.#open.push({ ...what, handle, issuedAt, resolve, reject });
     this.#run(issuedAt);
-    return { request, done: promise };
+    return promise;
   }
 
-  /** Gives up a request; whether MPI goes on with it, and has its memory. */
-  withdraw(request: OpenRequest): boolean {
-    const index = this.#open.indexOf(request);
-    if (index < 0) return false;
-    this.#open.splice(index, 1);
-    if (request.kind === 'receive') this.#calls.cancel(request.handle);
-    if (isOver(() => this.#test(request.kind, request.handle))) return false;
-    this.#withdrawn.push(request);
-    return true;
+  /**
+   * Rejects those requests of `owner` that `isMeant`. `found` says whether there were any; with those `left` MPI goes
+   * on, and has their memory.
+   */
+  withdraw(
+    owner: object,
+    isMeant: (request: Waiting) => boolean,
+    error: Error,
+  ): { readonly found: boolean; readonly left: readonly RequestKind[] } {
+    const meant = this.#open.filter((request) => request.owner === owner && isMeant(request));
+    for (const request of meant) {
+      this.#open.splice(this.#open.indexOf(request), 1);
+      if (request.kind === 'receive') this.#calls.cancel(request.handle);
+      request.reject(error);
+    }
+    const left = meant.filter((request) => !this.#isOver(request));
+    this.#withdrawn.push(...left);
+    return { found: meant.length > 0, left: left.map(({ kind }) => kind) };
   }
 
   #run(now: number): void {
@@ -197,27 +221,41 @@ export class Requests {
     return hasMoved;
   }
 
-  #advance({ kind, handle, resolve, reject }: OpenRequest): boolean {
+  #advance(request: OpenRequest): boolean {
     try {
-      const receivedBytes = this.#test(kind, handle);
-      if (receivedBytes === undefined) return false;
-      this.#unused.push(handle);
-      resolve(receivedBytes);
+      if (!this.#isDone(request, request.handle)) return false;
+      this.#unused.push(request.handle);
+      request.resolve();
     } catch (error) {
-      reject(error);
+      request.reject(error);
     }
     return true;
   }
 
-  /** Undefined where it is not done. */
-  #test(kind: NewRequest['kind'], handle: HandleMemory): number | undefined {
-    if (kind === 'receive') return this.#calls.testReceive(handle);
-    return this.#calls.test(handle) ? 0 : undefined;
+  #isDone(request: NewRequest, handle: HandleMemory): boolean {
+    if (request.kind !== 'receive') return this.#calls.test(handle);
+    try {
+      const receivedBytes = this.#calls.testReceive(handle);
+      if (receivedBytes === undefined) return false;
+      if (receivedBytes === request.memory[0]?.byteLength) return true;
+      throw request.mismatch(receivedBytes);
+    } catch (error) {
+      throw error instanceof MpiError && error.isTruncated ? request.mismatch(undefined) : error;
+    }
+  }
+
+  /** A request that failed is as good as done. */
+  #isOver(request: OpenRequest): boolean {
+    try {
+      return this.#isDone(request, request.handle);
+    } catch {
+      return true;
+    }
   }
 
   #readNotices(): boolean {
     for (const request of this.#withdrawn.splice(0)) {
-      if (!isOver(() => this.#test(request.kind, request.handle))) this.#withdrawn.push(request);
+      if (!this.#isOver(request)) this.#withdrawn.push(request);
     }
     return this.#options.readNotices();
   }
@@ -226,15 +264,5 @@ export class Requests {
     return this.#open.some(({ memory }) =>
       memory.some(({ byteLength }) => byteLength > SHORT_BYTES),
     );
-  }
-}
-
-/** A request that failed is as good as done. */
-function isOver(test: () => number | undefined): boolean {
-  try {
-    return test() !== undefined;
-  } catch (error) {
-    if (error instanceof MpiError) return true;
-    throw error;
   }
 }

@@ -47,6 +47,7 @@ import { ringAllReduce, ringAllReduceCost } from '../../algorithms/ring-all-redu
 import { ringReduceScatter, ringReduceScatterCost } from '../../algorithms/ring-reduce-scatter.ts';
 import { treeBroadcast, treeBroadcastCost } from '../../algorithms/tree-broadcast.ts';
 import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../../algorithms/two-phase-all-reduce.ts';
+import type { Cost } from '../../algorithms/wire.ts';
 import type { Operation } from '../../call/record.ts';
 import type { Algorithm } from './algorithm.ts';
 import { byteSplitsOf, nativeOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
@@ -61,6 +62,8 @@ const hostsInOrder = (hosts: Hosts): boolean =>
 
 /** Of MPI, say. */
 const native = (_hosts: Hosts, isNative: boolean): boolean => isNative;
+
+const nothing: Cost = { steps: () => 0, bytesPerRank: () => 0 };
 
 const usual = { rankOrder: true, beginsEarly: false, supports: everywhere };
 
@@ -252,6 +255,15 @@ export const algorithms: Readonly<
       cost: hierarchicalBarrierCost,
       run: (wire) => hierarchicalBarrier(wire),
     },
+    {
+      ...usual,
+      operation: 'barrier',
+      name: 'meeting',
+      // Ranks of native groups always meet.
+      supports: native,
+      cost: nothing,
+      run: () => Promise.resolve(),
+    },
   ],
   gather: [
     {
@@ -285,7 +297,7 @@ export const algorithms: Readonly<
       ...usual,
       operation: 'split',
       name: 'meeting',
-      cost: { steps: () => 0, bytesPerRank: () => 0 },
+      cost: nothing,
       // What a split needs to know, the ranks have told each other when they met.
       run: () => Promise.resolve(),
     },
