@@ -1,4 +1,4 @@
-import { CollectiveMismatchError, type CollectiveError } from '@shardwise/core/spec';
+import { CollectiveMismatchError, ConfigError, type CollectiveError } from '@shardwise/core/spec';
 import type { NativeCollectives } from '../group/native-groups.ts';
 import { peerClosedError } from '../call/failure.ts';
 import type { Handle } from './mpi-abi.ts';
@@ -57,6 +57,7 @@ export class Communicator implements NativeCollectives {
   }
 
   allGather(input: Uint8Array, output: Uint8Array): Promise<void> {
+    if (input.byteLength > MAX_MESSAGE_BYTES) return Promise.reject(tooLongError(input));
     return this.#collective([input, output], (request) =>
       this.#calls.allGather(input, output, this.handle, request),
     );
@@ -135,6 +136,17 @@ export class Communicator implements NativeCollectives {
       { rank: this.#worldRank, from, tag },
     );
   }
+}
+
+function tooLongError({ byteLength }: Uint8Array): ConfigError {
+  return new ConfigError(
+    {
+      asked: `A native allGather of ${byteLength} bytes of each rank`,
+      found: `MPI counts no more than ${MAX_MESSAGE_BYTES}`,
+      todo: 'Choose no algorithm for allGather',
+    },
+    { byteLength, maxBytes: MAX_MESSAGE_BYTES },
+  );
 }
 
 /** Messages of one tag come in order, also those that are too long for one. */

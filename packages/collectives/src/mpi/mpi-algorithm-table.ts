@@ -1,6 +1,7 @@
 import type { AlgorithmTable } from '../group/selection/algorithm-table.ts';
 
 const KiB = 1024;
+const GiB = 1024 ** 3;
 
 /** From bench/peers/mpi-group.ts with each algorithm, on ranks of one host: MPI chooses by itself where there are more. */
 export const mpiAlgorithmTable: AlgorithmTable = {
@@ -9,7 +10,7 @@ export const mpiAlgorithmTable: AlgorithmTable = {
   rules: [
     { operation: 'allReduce', hosts: 'one', ranks: 2, upToBytes: 64 * KiB, algorithm: 'direct' },
     { operation: 'allReduce', hosts: 'one', ranks: 3, upToBytes: 16 * KiB, algorithm: 'direct' },
-    { operation: 'allGather', hosts: 'one', ranks: 2, upToBytes: null, algorithm: 'native' },
+    { operation: 'allGather', hosts: 'one', ranks: 2, upToBytes: GiB, algorithm: 'native' },
     { operation: 'broadcast', hosts: 'one', ranks: 2, upToBytes: null, algorithm: 'native' },
     { operation: 'barrier', hosts: 'one', ranks: 2, upToBytes: null, algorithm: 'meeting' },
   ],

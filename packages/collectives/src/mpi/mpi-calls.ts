@@ -118,17 +118,24 @@ export class MpiCalls {
     this.#check('MPI_Comm_free', this.#functions.commFree(memory));
   }
 
+  /** `input` may be this rank's part of `output`. */
   allGather(
     input: Uint8Array,
     output: Uint8Array,
     communicator: Handle,
     request: HandleMemory,
   ): void {
-    const { byte } = this.abi;
+    const { byte, inPlace } = this.abi;
     const length = input.byteLength;
+    const end = output.byteOffset + output.byteLength;
+    const isPart =
+      input.buffer === output.buffer &&
+      input.byteOffset >= output.byteOffset &&
+      input.byteOffset < end;
+    const from = isPart ? inPlace : input;
     this.#check(
       'MPI_Iallgather',
-      this.#functions.iallgather(input, length, byte, output, length, byte, communicator, request),
+      this.#functions.iallgather(from, length, byte, output, length, byte, communicator, request),
     );
   }
 
