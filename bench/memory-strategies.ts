@@ -1,4 +1,4 @@
-import { ddp, fsdp, type nn, type ShardingRule, type Strategy, zero } from 'shardwise';
+import { ddp, fsdp, type ShardingRule, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
   readonly strategy: () => Strategy;

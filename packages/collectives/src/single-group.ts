@@ -1,8 +1,11 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import type { Limits } from './call/call-options.ts';
-import { CheckedGroup, type Transfer } from './call/checked-group.ts';
-import { abortedError, reasonText, type AbortCause } from './call/failure.ts';
+import { CallQueue, type Movement } from './call/call-queue.ts';
+import { CheckedGroup } from './call/checked-group.ts';
+import { reasonText, type LateRanks } from './call/failure.ts';
 import type { GroupCall } from './call/group-call.ts';
+import type { IssuedCall } from './call/issued-call.ts';
+import type { Transfer } from './call/transfer.ts';
 import { reduceElements } from './reduce/reduce-elements.ts';
 
 /** The world of one rank: every call is checked as in any group, and nothing is communicated. */
@@ -11,28 +14,29 @@ export function singleGroup(): ProcessGroup {
 }
 
 class SingleGroup extends CheckedGroup {
-  #calls = 0;
-  #ended: AbortCause | undefined;
-
-  override close(reason?: Error): void {
-    const text = reason === undefined ? 'it closed the group' : reasonText(reason);
-    this.#ended ??= { rank: 0, reason: text };
-  }
-
-  protected override async run({ record, input, output }: GroupCall): Promise<void> {
-    const site = { operation: record.operation, sequence: this.#calls++, rank: 0 };
-    if (this.#ended !== undefined) throw abortedError(site, this.#ended);
+  readonly #calls = new CallsOfOne(({ record, input, output }: GroupCall) => {
     const { dtype, reduce } = record;
     if (dtype !== undefined && reduce !== undefined) {
       reduceElements([input], [output], dtype, reduce);
     } else if (input.byteLength === output.byteLength) {
       output.set(input);
     }
+  });
+  readonly #messages = new CallsOfOne((_transfer: Transfer) => {
+    throw new RangeError('The checks refuse every peer of a group of one');
+  });
+
+  protected override get collectives(): CallsOfOne<GroupCall>['queue'] {
+    return this.#calls.queue;
   }
 
-  protected override transfer(_transfer: Transfer, _limits: Limits): Promise<void> {
-    // The checks refuse every peer of a group of one.
-    return Promise.reject(new RangeError('A group of one rank has no peers'));
+  protected override get transfers(): CallsOfOne<Transfer>['queue'] {
+    return this.#messages.queue;
+  }
+
+  override close(reason?: Error): void {
+    this.#calls.abort(reason ?? 'it closed the group');
+    this.#messages.abort(reason ?? 'it closed the group');
   }
 
   protected override async divide(
@@ -41,5 +45,35 @@ class SingleGroup extends CheckedGroup {
   ): Promise<ProcessGroup | undefined> {
     await this.exchange({ ...member, channel: 0 }, limits);
     return member.color === undefined ? undefined : singleGroup();
+  }
+}
+
+/** Calls that are done when they are issued. */
+class CallsOfOne<Call extends GroupCall | Transfer> implements Movement<Call, undefined> {
+  readonly queue: CallQueue<Call, undefined>;
+  readonly #run: (call: Call) => void;
+
+  constructor(run: (call: Call) => void) {
+    this.#run = run;
+    this.queue = new CallQueue<Call, undefined>(0, this, { isTimed: false });
+  }
+
+  begin(): undefined {}
+
+  move(issued: IssuedCall<Call, undefined>): void {
+    this.#run(issued.call);
+    this.queue.settle(issued);
+  }
+
+  isMoving(): boolean {
+    return false;
+  }
+
+  late(): LateRanks {
+    return { missing: [], slow: [] };
+  }
+
+  abort(reason: unknown): void {
+    this.queue.end({ rank: 0, reason: reasonText(reason) });
   }
 }

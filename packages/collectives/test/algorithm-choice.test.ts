@@ -16,6 +16,7 @@ import type { CallRecord } from '../src/call/record.ts';
 import { AlgorithmChoice } from '../src/group/selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from '../src/group/selection/algorithm-setting.ts';
 import { algorithms } from '../src/group/selection/algorithms.ts';
+import { mpiAlgorithmTable } from '../src/mpi/mpi-algorithm-table.ts';
 import { defaultAlgorithmTable } from '../src/group/selection/default-algorithm-table.ts';
 
 const table: AlgorithmTable = {
@@ -104,11 +105,20 @@ describe('the choice of an algorithm', () => {
     expect(chosen(allReduceOf(1), [[0, 1]], 'hierarchical')).toBe('direct');
   });
 
-  it('has defaults that all exist', () => {
-    expect(parseAlgorithmTable(defaultAlgorithmTable)).toEqual(defaultAlgorithmTable);
+  it('passes over native algorithms where a group has none', () => {
+    const barrier = { ...allReduceOf(1), operation: 'barrier', reduce: undefined } as const;
+    const of = (isNative: boolean): string =>
+      new AlgorithmChoice([[0, 1]], new Map(), mpiAlgorithmTable, isNative).algorithmFor(barrier)
+        .name;
+    expect(of(true)).toBe('meeting');
+    expect(of(false)).toBe('dissemination');
+  });
+
+  it.each([defaultAlgorithmTable, mpiAlgorithmTable])('has defaults that all exist', (table) => {
+    expect(parseAlgorithmTable(table)).toEqual(table);
     for (const [operation, [first]] of Object.entries(algorithms)) {
       expect(first.rankOrder, operation).toBe(true);
-      expect(first.supports([[0]]), operation).toBe(true);
+      expect(first.supports([[0]], false), operation).toBe(true);
     }
   });
 });

@@ -1,7 +1,7 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import type { GroupCall } from '../src/call/group-call.ts';
 import type { Operation } from '../src/call/record.ts';
-import { groupWire } from '../src/group/group-wire.ts';
+import { CallWire, wireEnds } from '../src/group/call-wire.ts';
 import type { Algorithm } from '../src/group/selection/algorithm.ts';
 import { reduceElements } from '../src/reduce/reduce-elements.ts';
 import type { Reducer } from '../src/reduce/reducer.ts';
@@ -95,7 +95,7 @@ export async function play(run: Run, reducer: Reducer): Promise<Outcome> {
         input: buffers[rank]!,
         output: outputs[rank]!,
       };
-      const wire = groupWire({ transport, members, hosts, id: 0 }, 'data');
+      const wire = new CallWire(wireEnds({ transport, members, hosts, id: 0 }), 0);
       return algorithm.run(wire, call, { reducer, agreed: Promise.resolve() });
     }),
   );

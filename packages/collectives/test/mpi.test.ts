@@ -3,8 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { nativeReduction } from '../src/mpi/mpi-abi.ts';
 import { mpiLibraryNames } from '../src/mpi/mpi-library.ts';
-import { decodeNotice, encodeNotice, MAX_NOTICE_BYTES } from '../src/mpi/notice.ts';
-import { partsOf, piecesOf } from '../src/mpi/steps.ts';
+import { decodeNotice, encodeNotice, MAX_NOTICE_BYTES } from '../src/mpi/notice-board.ts';
 
 describe('which library is loaded', () => {
   it('the one that is named', () => {
@@ -78,27 +77,10 @@ describe('notices', () => {
       null,
       {},
       { kind: 'other' },
-      { kind: 'left', world: -1, group: '', finished: 0 },
-      { kind: 'waiting', world: 0, group: 1, issued: 0 },
+      { kind: 'left', world: -1, group: 0 },
+      { kind: 'left', world: 0, group: '1' },
     ]) {
       expect(decodeNotice(encode(value))).toBeUndefined();
     }
-  });
-});
-
-describe('pieces', () => {
-  it('of one length, the last one shorter, make the whole', () => {
-    fc.assert(
-      fc.property(fc.uint8Array(), fc.integer({ min: 1, max: 20 }), (bytes, pieceBytes) => {
-        const pieces = piecesOf(bytes, pieceBytes);
-        expect(Buffer.concat(pieces)).toEqual(Buffer.from(bytes));
-        for (const piece of pieces.slice(0, -1)) expect(piece.byteLength).toBe(pieceBytes);
-      }),
-    );
-  });
-
-  it('of given lengths lie one behind the other', () => {
-    const parts = partsOf(Uint8Array.of(1, 2, 3, 4), [1, 0, 3]);
-    expect(parts.map((part) => [...part])).toEqual([[1], [], [2, 3, 4]]);
   });
 });

@@ -1,4 +1,4 @@
-import { LayoutError, type nn, type ParameterSpec, type Strategy } from '@shardwise/core';
+import { LayoutError, type ParameterSpec, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,

@@ -1,4 +1,4 @@
-import type { nn, ParameterSpec, Strategy } from '@shardwise/core';
+import type { ParameterSpec, Strategy } from '@shardwise/core';
 import {
   ddp,
   explain,

@@ -1,6 +1,6 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, LayoutError, type nn, setRank, type Strategy } from '@shardwise/core';
+import { ConfigError, LayoutError, setRank, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,

@@ -1,4 +1,5 @@
 import { hierarchicalReduce, hierarchicalReduceCost } from './hierarchical-reduce.ts';
+import { partOfWire } from './part-of-wire.ts';
 import type { Reduction } from './reduction.ts';
 import type { Cost, Wire } from './wire.ts';
 
@@ -17,8 +18,14 @@ export function chainReduce(
   root: number,
   reduction: Reduction,
 ): Promise<void> {
-  const hosts = Array.from({ length: wire.size }, (_, rank) => [rank]);
-  return hierarchicalReduce({ ...wire, hosts }, buffer, root, reduction);
+  const ranks = Array.from({ length: wire.size }, (_, rank) => rank);
+  // As if each rank were a host.
+  const chain = partOfWire(
+    wire,
+    ranks,
+    ranks.map((rank) => [rank]),
+  );
+  return hierarchicalReduce(chain, buffer, root, reduction);
 }
 
 export const chainReduceCost: Cost = {

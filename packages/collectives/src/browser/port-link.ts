@@ -1,8 +1,7 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
 import { limitMessage } from '../transports/tcp/limit-message.ts';
-import { abortedByError, peerLostError } from '../transports/tcp/peer-errors.ts';
-import { endedByError } from './port-errors.ts';
+import { abortedByError, peerLostError } from '../transports/peer-errors.ts';
 import { PortInbox } from './port-inbox.ts';
 import { costOf, hasRoom, parsePortMessage, type PortMessage } from './port-message.ts';
 import { PortOutbox } from './port-outbox.ts';
@@ -96,7 +95,7 @@ export class PortLink {
         break;
       }
       case 'abort': {
-        fail(endedByError(message));
+        fail(abortedByError(message));
         break;
       }
       default:

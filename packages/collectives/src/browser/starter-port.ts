@@ -1,5 +1,5 @@
 import type { CollectiveError } from '@shardwise/core/spec';
-import { endedByError } from './port-errors.ts';
+import { abortedByError } from '../transports/peer-errors.ts';
 import { parsePortMessage } from './port-message.ts';
 
 /** The port to whoever started the ranks, who can do nothing but end the transport. */
@@ -10,7 +10,7 @@ export class StarterPort {
     this.#port = port;
     port.addEventListener('message', ({ data }) => {
       const message = parsePortMessage(data);
-      if (message?.kind === 'abort') fail(endedByError(message));
+      if (message?.kind === 'abort') fail(abortedByError(message));
     });
     port.start();
   }

@@ -30,15 +30,13 @@ import { Counters } from './counters.ts';
 import type { GroupRecording } from '../recorder/group-recording.ts';
 import type { GroupCall } from './group-call.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
+import type { Transfer } from './transfer.ts';
 
 const EMPTY = new Uint8Array(0);
 
-/** One message between two ranks. */
-export interface Transfer {
-  readonly operation: 'send' | 'recv';
-  readonly buffer: TypedBytes;
-  readonly peer: number;
-  readonly tag: number;
+/** Takes the calls of one kind, in program order; a call is issued before `issue` returns. */
+interface Issuer<Call> {
+  issue(call: Call, limits: Limits): Promise<void>;
 }
 
 /**
@@ -71,9 +69,8 @@ export abstract class CheckedGroup implements ProcessGroup {
     this.#limits = { timeoutMs, signal: undefined };
   }
 
-  /** Called in program order; must issue the call before it returns. */
-  protected abstract run(call: GroupCall, limits: Limits): Promise<void>;
-  protected abstract transfer(transfer: Transfer, limits: Limits): Promise<void>;
+  protected abstract get collectives(): Issuer<GroupCall>;
+  protected abstract get transfers(): Issuer<Transfer>;
   protected abstract divide(
     member: { readonly color: number | undefined; readonly key: number },
     limits: Limits,
@@ -284,9 +281,10 @@ export abstract class CheckedGroup implements ProcessGroup {
   #run(call: GroupCall, limits: Limits): Promise<void> {
     this.counters.addCall(call.record);
     const recording = this.#recording;
-    if (recording === undefined) return this.run(call, limits);
+    if (recording === undefined) return this.collectives.issue(call, limits);
     const recorded = recording.collective(call, limits.timeoutMs);
-    const done = this.run({ ...call, onStarted: () => recording.start(recorded) }, limits);
+    const onStarted = (): void => recording.start(recorded);
+    const done = this.collectives.issue({ ...call, onStarted }, limits);
     void recording.follow(recorded, done);
     return done;
   }
@@ -298,7 +296,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     const limits = limitsOf(transfer.operation, options, this.#limits);
     this.counters.add(transfer.operation, transfer.buffer.bytes.byteLength);
     const recorded = this.#recording?.transfer(transfer, limits.timeoutMs);
-    const done = this.transfer(transfer, limits);
+    const done = this.transfers.issue(transfer, limits);
     if (recorded !== undefined) void this.#recording?.follow(recorded, done);
     return done;
   }

@@ -71,19 +71,22 @@ export function lostRecordError(
   );
 }
 
-/**
- * `call` is the description of what was called; `missing` ranks have not come, `slow` ones not finished, and of
- * `awaited` ones messages are to come.
- */
+/** Whom a call waits for that ends too late. */
+export interface LateRanks {
+  /** They have not come. */
+  readonly missing: readonly number[];
+  /** They have come, and not finished. */
+  readonly slow: readonly number[];
+  /** Messages of theirs are to come. */
+  readonly awaited?: readonly number[];
+}
+
+/** `call` is the description of what was called. */
 export function timeoutError(
   site: CallSite,
   call: string,
   timeoutMs: number,
-  ranks: {
-    readonly missing: readonly number[];
-    readonly slow: readonly number[];
-    readonly awaited?: readonly number[];
-  },
+  ranks: LateRanks,
 ): CollectiveError {
   const { missing, slow, awaited = [] } = ranks;
   const isAwaiting = missing.length === 0 && awaited.length > 0;

@@ -6,7 +6,9 @@ import {
   type Transport,
 } from '@shardwise/core/spec';
 import { milliseconds } from '../call/call-options.ts';
+import type { Reducer } from '../reduce/reducer.ts';
 import { SimdReducer } from '../reduce/simd-reducer.ts';
+import type { NativeGroups } from './native-groups.ts';
 import { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from './selection/algorithm-setting.ts';
 import type { AlgorithmTable } from './selection/algorithm-table.ts';
@@ -52,16 +54,26 @@ const groupRules: OptionRules<CreateGroupOptions> = {
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   checkOptions('createGroup', options, groupRules);
+  return groupOver(transport, options);
+}
+
+/** The same, where the transport is that of a library that does more for groups. */
+export function groupOver(
+  transport: Transport,
+  options: CreateGroupOptions,
+  library?: { readonly native: NativeGroups; readonly reducer: Reducer },
+): ProcessGroup {
   const members = Array.from({ length: transport.size }, (_, rank) => rank);
   const hosts = hostNumbers(options.hosts, transport.size);
   const choice = new AlgorithmChoice(
     ranksByHost(hosts),
     parseAlgorithmSetting(options.algorithm ?? environmentSetting()),
     options.algorithmTable ?? defaultAlgorithmTable,
+    library !== undefined,
   );
   const group = new TransportGroup(
     { transport, members, hosts, id: 0 },
-    { verify: options.verify ?? true, reducer: new SimdReducer() },
+    { verify: options.verify ?? true, ...(library ?? { reducer: new SimdReducer() }) },
     choice,
   );
   if (options.timeoutMs !== undefined) group.limitTo(options.timeoutMs);

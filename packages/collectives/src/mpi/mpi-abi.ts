@@ -18,6 +18,8 @@ export interface MpiAbi {
   readonly ops: Readonly<Record<NativeOp, Handle>>;
   readonly errorsReturn: Handle;
   readonly nullInfo: Handle;
+  /** MPI_IN_PLACE, a pointer. */
+  readonly inPlace: bigint;
   /** MPI_STATUS_IGNORE, a pointer. */
   readonly ignoredStatus: bigint | null;
   /** Index of MPI_SOURCE in a status, in ints. */
@@ -55,6 +57,7 @@ export function openMpiAbi(symbol: (name: string) => bigint): MpiAbi {
     },
     errorsReturn: symbol('ompi_mpi_errors_return'),
     nullInfo: symbol('ompi_mpi_info_null'),
+    inPlace: 1n,
     ignoredStatus: null,
     sourceIndex: 0,
     anySource: -1,
@@ -88,6 +91,7 @@ export const mpichAbi: MpiAbi = {
   },
   errorsReturn: 0x54000001,
   nullInfo: 0x1c000000,
+  inPlace: 2n ** 64n - 1n,
   ignoredStatus: 1n,
   sourceIndex: 2,
   anySource: -2,

@@ -7,6 +7,8 @@ const STATUS_INTS = 16;
 const ERROR_TEXT_BYTES = 8192;
 /** MPI_THREAD_FUNNELED, in every library: other threads compute, and never call MPI. */
 const FUNNELED = 1;
+/** MPI_ANY_TAG, in every library. */
+const ANY_TAG = -1;
 
 /** Memory of one handle that MPI writes. */
 export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
@@ -31,7 +33,7 @@ export class MpiError extends CollectiveError {
 }
 
 /**
- * The functions of MPI that a group uses. Memory that is passed to send, receive and allGather
+ * The functions of MPI that a group uses. Memory that is passed to send, receive and collectives
  * belongs to MPI until `test` says that the request is done. All throw MpiError.
  */
 export class MpiCalls {
@@ -116,17 +118,33 @@ export class MpiCalls {
     this.#check('MPI_Comm_free', this.#functions.commFree(memory));
   }
 
+  /** `input` may be this rank's part of `output`. */
   allGather(
     input: Uint8Array,
     output: Uint8Array,
     communicator: Handle,
     request: HandleMemory,
   ): void {
-    const { byte } = this.abi;
+    const { byte, inPlace } = this.abi;
     const length = input.byteLength;
+    const end = output.byteOffset + output.byteLength;
+    const isPart =
+      input.buffer === output.buffer &&
+      input.byteOffset >= output.byteOffset &&
+      input.byteOffset < end;
+    const from = isPart ? inPlace : input;
     this.#check(
       'MPI_Iallgather',
-      this.#functions.iallgather(input, length, byte, output, length, byte, communicator, request),
+      this.#functions.iallgather(from, length, byte, output, length, byte, communicator, request),
+    );
+  }
+
+  /** Of `root`'s bytes, to all. */
+  broadcast(bytes: Uint8Array, root: number, communicator: Handle, request: HandleMemory): void {
+    const { byte } = this.abi;
+    this.#check(
+      'MPI_Ibcast',
+      this.#functions.ibcast(bytes, bytes.byteLength, byte, root, communicator, request),
     );
   }
 
@@ -174,10 +192,10 @@ export class MpiCalls {
     this.#check('MPI_Cancel', this.#functions.cancel(request));
   }
 
-  /** The next message of this tag, from anyone, that has come but was not received. */
+  /** The next message of this tag (default: any), from anyone, that has come but was not received. */
   probe(
-    tag: number,
     communicator: Handle,
+    tag: number = ANY_TAG,
   ): { readonly from: number; readonly byteLength: number } | undefined {
     const { anySource, sourceIndex } = this.abi;
     const code = this.#functions.iprobe(anySource, tag, communicator, this.#flag, this.#status);
@@ -248,6 +266,9 @@ function functionsOf({ func }: MpiLibrary) {
     commFree: func('int MPI_Comm_free(void *comm)'),
     iallgather: func(
       'int MPI_Iallgather(void *input, int inputCount, HANDLE inputType, void *output, int outputCount, HANDLE outputType, HANDLE comm, void *request)',
+    ),
+    ibcast: func(
+      'int MPI_Ibcast(void *bytes, int count, HANDLE type, int root, HANDLE comm, void *request)',
     ),
     isend: func(`int MPI_Isend(${message}, void *request)`),
     irecv: func(`int MPI_Irecv(${message}, void *request)`),

@@ -1,7 +1,9 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
-import { MessagePassingGroup } from './message-passing-group.ts';
+import { groupOver } from '../group/create-group.ts';
 import { mpiJob } from './mpi-job.ts';
-import { MpiWorld } from './mpi-world.ts';
+import { MpiReducer } from './mpi-reducer.ts';
+import { MpiTransport } from './mpi-transport.ts';
+import { mpiAlgorithmTable } from './mpi-algorithm-table.ts';
 
 /**
  * A group of all processes that mpirun, mpiexec or srun has started; of this one alone where none
@@ -11,8 +13,11 @@ import { MpiWorld } from './mpi-world.ts';
  */
 export async function mpiGroup(): Promise<ProcessGroup> {
   const job = mpiJob();
-  const communicator = job.calls.duplicate(job.calls.abi.world);
-  const members = Array.from({ length: job.size }, (_, rank) => rank);
-  const world = job.open((id) => new MpiWorld(job, id));
-  return new MessagePassingGroup({ world, communicator, id: '', members });
+  const handle = job.calls.duplicate(job.calls.abi.world);
+  const transport = job.open((id) => new MpiTransport(job, id, handle));
+  return groupOver(
+    transport,
+    { algorithmTable: mpiAlgorithmTable },
+    { native: transport, reducer: new MpiReducer(job.calls) },
+  );
 }

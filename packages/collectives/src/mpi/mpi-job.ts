@@ -1,20 +1,20 @@
 import { reasonText, type AbortCause } from '../call/failure.ts';
 import { MpiCalls } from './mpi-calls.ts';
 import { loadMpiLibrary } from './mpi-library.ts';
-import type { Request } from './mpi-wire.ts';
 import { Neighbours } from './neighbours.ts';
-import { NoticeBoard } from './notice-board.ts';
-import type { GroupNotice, Notice } from './notice.ts';
-import { Pump } from './pump.ts';
+import { NoticeBoard, type Left, type Notice } from './notice-board.ts';
+import { Requests } from './requests.ts';
 
 /** All groups of one call of mpiGroup. */
 export interface World {
   readonly id: number;
-  receive(from: number, notice: GroupNotice): void;
+  hear(from: number, left: Left): void;
+  /** Rejects what waits in vain for ranks that have left. */
+  look(now: number): void;
   /** Ends it, without telling others. */
   fail(cause: AbortCause): void;
   /** Closes what is open. */
-  leave(): void;
+  leaveAll(): void;
 }
 
 /** How long a process that fails stays for others to learn why. */
@@ -27,15 +27,13 @@ const PAUSE_MS = 1;
  */
 export class MpiJob {
   readonly calls: MpiCalls;
-  readonly pump: Pump;
+  readonly requests: Requests;
   readonly rank: number;
   readonly size: number;
   readonly #notices: NoticeBoard;
   readonly #neighbours: Neighbours;
   readonly #worlds = new Map<number, World>();
   readonly #exiting = new Set<number>();
-  /** What MPI could not be made to give back. */
-  #abandoned: Request[] = [];
   readonly #pauses = new Int32Array(new SharedArrayBuffer(4));
   #hasFailed = false;
   #uncaught: Error | undefined;
@@ -53,11 +51,11 @@ export class MpiJob {
     const host = this.calls.splitHost(world);
     this.#neighbours = new Neighbours(this.calls, host, this.rank);
     this.calls.free(host);
-    this.pump = new Pump({
+    this.requests = new Requests(this.calls, {
       localRanks: this.#neighbours.count,
       yieldCore: library.yieldCore,
       readNotices: () => this.#readNotices(),
-      look: () => this.#look(),
+      look: (now) => this.#look(now),
     });
     if (!isOurs) return;
     process.on('uncaughtExceptionMonitor', (error) => {
@@ -70,31 +68,29 @@ export class MpiJob {
   open<Made extends World>(make: (id: number) => Made): Made {
     const world = make(this.#nextWorld++);
     this.#worlds.set(world.id, world);
+    this.requests.listen();
     return world;
   }
 
   close(world: World): void {
     this.#worlds.delete(world.id);
+    if (this.#worlds.size === 0) this.requests.stopListening();
   }
 
-  tell(notice: Notice, ranks: Iterable<number>): void {
-    this.#notices.tell(notice, ranks);
+  /** Tells the other ranks. */
+  tell(notice: Notice): void {
+    this.#notices.tell(notice);
   }
 
-  /** Keeps the memory of what MPI still works on. */
-  abandon(requests: readonly Request[]): void {
-    this.#abandoned.push(...requests);
+  /** MPI works on something that it does not give back: the job can only end. */
+  spoil(): void {
     this.#hasFailed = true;
   }
 
-  /** A failure of a world, of which `informed` ranks learn by themselves. */
-  abort(world: World, cause: AbortCause, informed: readonly number[] = []): void {
-    const { rank, reason } = cause;
+  /** A failure of a world. */
+  abort(world: World, cause: AbortCause): void {
     this.#hasFailed = true;
-    this.#notices.tell(
-      { kind: 'abort', world: world.id, rank, reason },
-      this.#othersThan(informed),
-    );
+    this.tell({ kind: 'abort', world: world.id, ...cause });
     world.fail(cause);
   }
 
@@ -108,16 +104,7 @@ export class MpiJob {
     return made;
   }
 
-  #othersThan(ranks: readonly number[]): readonly number[] {
-    return Array.from({ length: this.size }, (_, rank) => rank).filter(
-      (rank) => !ranks.includes(rank),
-    );
-  }
-
   #readNotices(): boolean {
-    if (this.#abandoned.length > 0) {
-      this.#abandoned = this.#abandoned.filter((request) => !isOver(request));
-    }
     const read = this.#notices.read();
     for (const { from, notice } of read) this.#receive(from, notice);
     return read.length > 0;
@@ -130,8 +117,7 @@ export class MpiJob {
         this.#worlds.get(notice.world)?.fail({ rank: notice.rank, reason: notice.reason });
         return;
       case 'left':
-      case 'waiting':
-        this.#worlds.get(notice.world)?.receive(from, notice);
+        this.#worlds.get(notice.world)?.hear(from, notice);
         return;
       case 'exiting':
         this.#exiting.add(from);
@@ -143,7 +129,7 @@ export class MpiJob {
 
   #exit(exitCode: number): void {
     if (exitCode === 0 && !this.#hasFailed) {
-      for (const world of this.#worlds.values()) world.leave();
+      for (const world of this.#worlds.values()) world.leaveAll();
       this.#awaitOthers();
     }
     if (exitCode === 0 && !this.#hasFailed) {
@@ -152,13 +138,14 @@ export class MpiJob {
     }
     const how = this.#uncaught === undefined ? '' : `, ${reasonText(this.#uncaught)}`;
     this.#failAll({ rank: this.rank, reason: `its process ended with code ${exitCode}${how}` });
-    this.tell({ kind: 'exiting' }, this.#othersThan([]));
+    this.tell({ kind: 'exiting' });
     const end = performance.now() + FAREWELL_MS;
     while (this.#exiting.size < this.size - 1 && performance.now() < end) this.#pause();
     this.calls.abort(exitCode === 0 ? 1 : exitCode);
   }
 
-  #look(): void {
+  #look(now: number): void {
+    for (const world of this.#worlds.values()) world.look(now);
     const dead = this.#neighbours.findDead();
     if (dead === undefined) return;
     const reason = `its process ${dead.pid} ended without closing the group`;
@@ -171,22 +158,12 @@ export class MpiJob {
 
   /** Until all end, or one fails; by then all notices have come. */
   #awaitOthers(): void {
-    const meeting = this.#notices.meet();
-    while (!meeting.isDone() && !this.#hasFailed) this.#pause();
+    while (!this.#notices.haveMet() && !this.#hasFailed) this.#pause();
     this.#readNotices();
   }
 
   #pause(): void {
     if (!this.#readNotices()) Atomics.wait(this.#pauses, 0, 0, PAUSE_MS);
-  }
-}
-
-/** A request that failed is as good as done. */
-function isOver(request: Request): boolean {
-  try {
-    return request.isDone();
-  } catch {
-    return true;
   }
 }
 

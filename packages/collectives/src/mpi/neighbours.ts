@@ -2,7 +2,6 @@ import { statSync } from 'node:fs';
 import { identityOf, isAlive, type ProcessIdentity } from '../shm/process-identity.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
-import { MpiWire } from './mpi-wire.ts';
 
 const FIELDS = 4;
 
@@ -17,15 +16,16 @@ export class Neighbours {
 
   /** Waits for the ranks of `communicator`; `rank` is that of the world. */
   constructor(calls: MpiCalls, communicator: Handle, rank: number) {
-    const wire = new MpiWire(calls, communicator);
+    this.count = calls.size(communicator);
     const { pid, startTicks } = identityOf(process.pid);
     const space = processSpace();
     const own = Float64Array.of(rank, pid, startTicks, space);
-    const all = new Float64Array(new ArrayBuffer(8 * FIELDS * wire.size));
-    const told = wire.allGather(new Uint8Array(own.buffer), new Uint8Array(all.buffer));
-    while (!told.isDone());
-    this.count = wire.size;
-    this.#others = Array.from({ length: wire.size }, (_, index) => {
+    const all = new Float64Array(new ArrayBuffer(8 * FIELDS * this.count));
+    const request = calls.handleMemory();
+    const input = new Uint8Array(own.buffer);
+    calls.allGather(input, new Uint8Array(all.buffer), communicator, request);
+    while (!calls.test(request));
+    this.#others = Array.from({ length: this.count }, (_, index) => {
       const [other = 0, otherPid = 0, ticks = 0, otherSpace = 0] = all.subarray(index * FIELDS);
       return { rank: other, pid: otherPid, startTicks: ticks, space: otherSpace };
     }).filter((other) => other.rank !== rank && other.space === space && space !== 0);

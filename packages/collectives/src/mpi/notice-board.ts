@@ -1,50 +1,122 @@
+import { z } from 'zod';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
-import { MpiWire, type Request } from './mpi-wire.ts';
-import { decodeNotice, encodeNotice, MAX_NOTICE_BYTES, type Notice } from './notice.ts';
 
+/** What ranks tell each other beside their messages. `world` counts the groups of all ranks. */
+export type Notice =
+  /** The world has failed. */
+  | {
+      readonly kind: 'abort';
+      readonly world: number;
+      readonly rank?: number | undefined;
+      readonly reason: string;
+    }
+  | Left
+  /** The sender's process ends because of a failure. */
+  | { readonly kind: 'exiting' };
+
+/** The sender has closed a group. */
+export interface Left {
+  readonly kind: 'left';
+  readonly world: number;
+  /** Number of the group in its world. */
+  readonly group: number;
+}
+
+const count = z.int().nonnegative();
+
+const schema = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('abort'),
+    world: count,
+    rank: count.optional(),
+    reason: z.string(),
+  }),
+  z.object({ kind: z.literal('left'), world: count, group: count }),
+  z.object({ kind: z.literal('exiting') }),
+]);
+
+export const MAX_NOTICE_BYTES = 16_384;
+const MAX_REASON_LENGTH = 2000;
 const TAG = 0;
+
+/** What MPI does, and the memory that it does it with. */
+interface Request {
+  readonly memory: readonly Uint8Array[];
+  readonly handle: ReturnType<MpiCalls['handleMemory']>;
+}
 
 /** Notices between all ranks of a job, on a communicator that has nothing else. */
 export class NoticeBoard {
   readonly #calls: MpiCalls;
   readonly #communicator: Handle;
-  readonly #wire: MpiWire;
+  readonly #rank: number;
+  readonly #size: number;
   #sent: Request[] = [];
+  #meeting: Request | undefined;
 
   constructor(calls: MpiCalls, communicator: Handle) {
     this.#calls = calls;
     this.#communicator = communicator;
-    this.#wire = new MpiWire(calls, communicator);
+    this.#rank = calls.rank(communicator);
+    this.#size = calls.size(communicator);
   }
 
-  tell(notice: Notice, ranks: Iterable<number>): void {
+  /** Tells all other ranks. */
+  tell(notice: Notice): void {
     const bytes = encodeNotice(notice);
-    for (const rank of ranks) {
-      if (rank !== this.#wire.rank) this.#sent.push(this.#wire.send(rank, bytes, TAG));
+    for (let rank = 0; rank < this.#size; rank++) {
+      if (rank === this.#rank) continue;
+      const handle = this.#calls.handleMemory();
+      this.#calls.send(bytes, rank, TAG, this.#communicator, handle);
+      this.#sent.push({ memory: [bytes], handle });
     }
   }
 
-  /** Done when all ranks have called it. */
-  meet(): Request {
-    const own = new Uint8Array(new ArrayBuffer(1));
-    return this.#wire.allGather(own, new Uint8Array(new ArrayBuffer(this.#wire.size)));
+  /** Waits for all ranks to call it; to be asked until it is true. */
+  haveMet(): boolean {
+    if (this.#meeting === undefined) {
+      const own = new Uint8Array(new ArrayBuffer(1));
+      const all = new Uint8Array(new ArrayBuffer(this.#size));
+      const handle = this.#calls.handleMemory();
+      this.#calls.allGather(own, all, this.#communicator, handle);
+      this.#meeting = { memory: [own, all], handle };
+    }
+    return this.#calls.test(this.#meeting.handle);
   }
 
   /** What has come since it was last asked. */
   read(): readonly { readonly from: number; readonly notice: Notice }[] {
-    if (this.#sent.length > 0) this.#sent = this.#sent.filter((request) => !request.isDone());
+    if (this.#sent.length > 0) {
+      this.#sent = this.#sent.filter(({ handle }) => !this.#calls.test(handle));
+    }
     const read: { readonly from: number; readonly notice: Notice }[] = [];
     for (;;) {
-      const next = this.#calls.probe(TAG, this.#communicator);
+      const next = this.#calls.probe(this.#communicator, TAG);
       if (next === undefined) return read;
       const { from, byteLength } = next;
       const bytes = new Uint8Array(new ArrayBuffer(Math.min(byteLength, MAX_NOTICE_BYTES)));
-      const received = this.#wire.receive(from, bytes, TAG);
+      const handle = this.#calls.handleMemory();
+      this.#calls.receive(bytes, from, TAG, this.#communicator, handle);
       // It has come, so this is but a moment.
-      while (!received.isDone());
+      while (!this.#calls.test(handle));
       const notice = decodeNotice(bytes);
       if (notice !== undefined) read.push({ from, notice });
     }
+  }
+}
+
+export function encodeNotice(told: Notice): Uint8Array<ArrayBuffer> {
+  const short =
+    told.kind === 'abort' ? { ...told, reason: told.reason.slice(0, MAX_REASON_LENGTH) } : told;
+  return new TextEncoder().encode(JSON.stringify(short));
+}
+
+/** Undefined for bytes that are no notice. */
+export function decodeNotice(bytes: Uint8Array): Notice | undefined {
+  try {
+    return schema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;
+  } catch {
+    return undefined;
   }
 }

@@ -6,7 +6,10 @@ export interface Reducer {
   /** Memory for what is received only to be reduced; its values are undefined. */
   borrow(byteLength: number): Uint8Array;
   giveBack(bytes: Uint8Array): void;
-  /** In the order of `sources`, into a destination that may be one of them, as reduceElements does. */
+  /**
+   * In the order of `sources`, into a destination that may be one of them, as reduceElements does. Sources that
+   * were lent may lose their values.
+   */
   reduce(sources: readonly Uint8Array[], destination: Uint8Array, dtype: DType, op: ReduceOp): void;
   /** Into a destination that may be the step's partial or one of its sources, as foldElements does. */
   fold(step: Fold, destination: Uint8Array): void;

@@ -37,8 +37,13 @@ export class SimdReducer implements Reducer {
   }
 
   giveBack(bytes: Uint8Array): void {
-    if (bytes.buffer !== this.#bytes?.buffer) return;
+    if (!this.isLent(bytes)) return;
     this.#free.push((bytes.byteOffset - LENT) / SEGMENT_BYTES);
+  }
+
+  /** Whether it is of the memory that `borrow` lends. */
+  protected isLent(bytes: Uint8Array): boolean {
+    return bytes.buffer === this.#bytes?.buffer;
   }
 
   reduce(

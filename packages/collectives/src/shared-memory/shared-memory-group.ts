@@ -1,13 +1,12 @@
 import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/core/spec';
 import type { Limits } from '../call/call-options.ts';
-import { CheckedGroup, type Transfer } from '../call/checked-group.ts';
-import { abortedError, causeOf, type AbortCause } from '../call/failure.ts';
-import type { GroupCall } from '../call/group-call.ts';
+import { CheckedGroup } from '../call/checked-group.ts';
+import { causeOf, type AbortCause } from '../call/failure.ts';
 import { membersOf } from '../call/members.ts';
-import { CollectiveQueue } from './collective-queue.ts';
+import { SharedCollectives } from './shared-collectives.ts';
 import { Lanes } from './lanes.ts';
 import { CHANNELS } from './layout.ts';
-import { MessageQueue } from './message-queue.ts';
+import { SharedMessages } from './shared-messages.ts';
 import type { Progress, Waiting } from './progress.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
@@ -22,11 +21,10 @@ export interface RankContext {
 export class SharedMemoryGroup extends CheckedGroup {
   readonly #context: RankContext;
   readonly #lanes: Lanes;
-  readonly #collectives: CollectiveQueue;
-  readonly #messages: MessageQueue;
+  readonly #collectives: SharedCollectives;
+  readonly #messages: SharedMessages;
   readonly #waiting: Waiting;
   readonly #abortListeners: ((cause: AbortCause) => void)[] = [];
-  #ended: AbortCause | undefined;
   #isReleased = false;
 
   constructor(context: RankContext, lanes: Lanes) {
@@ -34,22 +32,25 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#context = context;
     this.#lanes = lanes;
     const owner = {
+      poke: () => context.progress.poke(),
       // A rank that fails ends the world and then leaves: both may come between two looks.
       end: (cause: AbortCause) => this.#end(lanes.control.abortCause() ?? cause),
       abort: (reason: unknown) => this.#abort(reason),
     };
-    this.#collectives = new CollectiveQueue(lanes, context.memory, owner);
-    this.#messages = new MessageQueue(lanes, context.memory, owner);
+    this.#collectives = new SharedCollectives(lanes, context.memory, owner);
+    this.#messages = new SharedMessages(lanes, context.memory, owner);
+    const collectives = this.#collectives.queue;
+    const messages = this.#messages.queue;
     this.#waiting = {
       advance: () => {
-        const collectives = this.#collectives.advance();
-        return this.#messages.advance() || collectives;
+        const moved = this.#collectives.advance();
+        return this.#messages.advance() || moved;
       },
-      isPending: () => this.#collectives.isPending() || this.#messages.isPending(),
-      deadline: () => Math.min(this.#collectives.deadline(), this.#messages.deadline()),
+      isPending: () => collectives.oldest !== undefined || messages.oldest !== undefined,
+      deadline: () => Math.min(collectives.deadline(), messages.deadline()),
       expire: (now) => {
-        this.#collectives.expire(now);
-        this.#messages.expire(now);
+        collectives.expire(now);
+        messages.expire(now);
       },
       fail: (cause) => {
         this.#end(cause);
@@ -77,14 +78,18 @@ export class SharedMemoryGroup extends CheckedGroup {
    * wants another length, both reject and the group goes on.
    */
   sendBytes(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
-    const buffer = { bytes, dtype: 'u8' } as const;
-    return this.#message({ operation: 'send', buffer, peer: to, tag }, unlimited(options), false);
+    return this.#messages.queue.issue(
+      { operation: 'send', buffer: { bytes, dtype: 'u8' }, peer: to, tag, failsAlone: true },
+      unlimited(options),
+    );
   }
 
   /** The other end of `sendBytes`. */
   recvBytes(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
-    const buffer = { bytes, dtype: 'u8' } as const;
-    return this.#message({ operation: 'recv', buffer, peer: from, tag }, unlimited(options), false);
+    return this.#messages.queue.issue(
+      { operation: 'recv', buffer: { bytes, dtype: 'u8' }, peer: from, tag, failsAlone: true },
+      unlimited(options),
+    );
   }
 
   /** With a reason, ends the whole world: groups that share ranks with a failed one fail with it. */
@@ -101,18 +106,12 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#context.progress.remove(this.#waiting);
   }
 
-  protected override run(call: GroupCall, limits: Limits): Promise<void> {
-    if (this.#ended !== undefined) {
-      const { operation } = call.record;
-      return this.#refuse(operation, this.#collectives.next, this.#ended);
-    }
-    const settlement = this.#collectives.issue(call, limits);
-    this.#context.progress.poke();
-    return settlement.promise;
+  protected override get collectives(): SharedCollectives['queue'] {
+    return this.#collectives.queue;
   }
 
-  protected override transfer(transfer: Transfer, limits: Limits): Promise<void> {
-    return this.#message(transfer, limits, true);
+  protected override get transfers(): SharedMessages['queue'] {
+    return this.#messages.queue;
   }
 
   protected override async divide(
@@ -135,19 +134,6 @@ export class SharedMemoryGroup extends CheckedGroup {
     return new SharedMemoryGroup(this.#context, lanes);
   }
 
-  #message(transfer: Transfer, limits: Limits, endsGroup: boolean): Promise<void> {
-    if (this.#ended !== undefined) {
-      return this.#refuse(transfer.operation, this.#messages.next, this.#ended);
-    }
-    const settlement = this.#messages.issue(transfer, limits, endsGroup);
-    this.#context.progress.poke();
-    return settlement.promise;
-  }
-
-  #refuse(operation: string, sequence: number, cause: AbortCause): Promise<never> {
-    return Promise.reject(abortedError({ operation, sequence, rank: this.rank }, cause));
-  }
-
   #abort(reason: unknown): void {
     const cause = causeOf(reason, this.#context.worldRank);
     this.#lanes.control.abort(cause);
@@ -155,9 +141,8 @@ export class SharedMemoryGroup extends CheckedGroup {
   }
 
   #end(cause: AbortCause): void {
-    this.#ended ??= cause;
-    this.#collectives.fail(cause);
-    this.#messages.fail(cause);
+    this.#collectives.queue.end(cause);
+    this.#messages.queue.end(cause);
   }
 }
 

@@ -14,11 +14,14 @@ export interface RecomputeOptions {
   readonly keeps: (node: Node) => boolean;
   /** Called when backward comes to this region, before anything of it is made again. */
   readonly onBackward?: () => void;
+  /** Called with each node that backward makes again, and what it is made as. */
+  readonly onRemade?: (node: Node, remade: Node) => void;
 }
 
 const regionRules: OptionRules<RecomputeOptions> = {
   keeps: option.required(option.callback()),
   onBackward: option.callback(),
+  onRemade: option.callback(),
 };
 
 const { enteredRegions: entered } = rankState;
@@ -90,6 +93,7 @@ export class RecomputeRegion implements Region {
     if (known !== undefined) return known;
     const copy = this.#remakes.get(node)?.() ?? copyOf(node);
     this.#copies.set(node, copy);
+    this.#options.onRemade?.(node, copy);
     return copy;
   }
 }

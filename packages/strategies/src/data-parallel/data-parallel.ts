@@ -6,7 +6,6 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { requireAxis } from '../plan/axis-of-plan.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { master } from '../plan/steps/master.ts';
 import { master as masterRank } from './scatter-gather.ts';

@@ -10,7 +10,6 @@ import {
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { distribute } from '../plan/steps/distribute.ts';
 import { reduce, type Reduce } from '../plan/steps/reduce.ts';

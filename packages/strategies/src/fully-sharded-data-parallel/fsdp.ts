@@ -8,7 +8,6 @@ import {
 } from '@shardwise/core/extend';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 

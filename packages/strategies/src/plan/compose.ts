@@ -9,7 +9,6 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core/extend';
-import type { PlanContext } from './plan-context.ts';
 import { collectivesOf, type ModelPlan } from './step.ts';
 import { firstPlace } from '../layout/axis-size.ts';
 

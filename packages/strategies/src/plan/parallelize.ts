@@ -8,7 +8,6 @@ import {
 } from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
-import type { PlanContext } from './plan-context.ts';
 import type { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
 

@@ -7,17 +7,22 @@ import {
 } from '@shardwise/core/extend';
 import type { BufferSharing } from '../buffer-sharing.ts';
 import type { Reducer } from '../distributed-data-parallel/reducer.ts';
-import type { Method } from '../module-method.ts';
 import type { GradientReducer } from '../sharding/gradient-reducer.ts';
 import type { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import type { ShardedPart } from '../sharding/sharded-part.ts';
+import type { ModelPlan } from './step.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
   /** Before each forward pass. */
   beforeForward?(): void;
-  /** In the place of the model's forward pass. */
-  forward?(run: Method, inputs: readonly unknown[]): unknown;
+  /** In the place of the model's forward pass, which `run` is. */
+  forward?<Inputs extends readonly unknown[], Output>(
+    run: (...inputs: Inputs) => Output,
+    inputs: Inputs,
+  ): Output;
+  /** The plan as it is carried out now, where that depends on what passes have done. */
+  planned?(plan: ModelPlan): ModelPlan;
   /** Gives ranks that do not update anything themselves what others have updated. */
   replicate?(): void;
   /** Takes back what the step has done to the model, so that it is an ordinary one again. */

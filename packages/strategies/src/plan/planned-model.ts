@@ -13,10 +13,8 @@ import {
 } from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { KnownParameters } from './known-parameters.ts';
-import type { Method } from '../module-method.ts';
 import type { PlanContext } from './plan-context.ts';
 import type { ModelPlan } from './step.ts';
-import { withBuckets } from './steps/reduce.ts';
 
 /** A model that trains as a plan says: what `parallelize` gives. */
 export class PlannedModel<M extends Module, Inputs extends readonly unknown[], Output>
@@ -36,12 +34,13 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     this.#known = new KnownParameters(context.plan.strategy, model);
   }
 
-  /** As it runs now: buckets of gradients are filled anew when the order is known in which they arrive. */
+  /**
+   * As it runs now: buckets of gradients are filled anew when the order is known in which they arrive, and
+   * what the latest passes did not read was not gathered or reduced.
+   */
   get plan(): ModelPlan {
-    return [...this.#context.reducers].reduce<ModelPlan>(
-      (plan, [axis, { bucketNames }]) => withBuckets(plan, axis, bucketNames),
-      this.#context.plan,
-    );
+    const { hooks, plan } = this.#context;
+    return hooks.reduce((latest, hook) => hook.planned?.(latest) ?? latest, plan);
   }
 
   /** Throws ConfigError for a model that parameters were put into since. */
@@ -66,9 +65,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     const { module } = this;
     const around = hooks.find((hook) => hook.forward !== undefined);
     if (around?.forward === undefined) return module.forward(...inputs);
-    // What a step puts around the forward pass has its type.
-    const run: Method = (own) => Reflect.apply(module.forward, module, own);
-    return around.forward(run, inputs) as Output;
+    return around.forward<Inputs, Output>((...own) => module.forward(...own), inputs);
   }
 
   noSync<T>(body: () => T): T {

@@ -29,6 +29,8 @@ export class GradientReducer {
   readonly #names = new Map<ShardedPart, string>();
   readonly #agreement: RankAgreement;
   #reduced: string[] = [];
+  /** Names of those whose gradients the latest pass has reduced; null before the first one. */
+  latest: ReadonlySet<string> | null = null;
   #isUnderWay = false;
   readonly #passes = new PassCount();
 
@@ -68,7 +70,10 @@ export class GradientReducer {
   #end(completed: boolean): void {
     this.#isUnderWay = false;
     for (const group of this.#groups.values()) group.end(completed);
-    if (completed && this.enabled) this.#agreement.say(this.#reduced.join(' '));
+    if (completed && this.enabled) {
+      this.#agreement.say(this.#reduced.join(' '));
+      this.latest = new Set(this.#reduced);
+    }
     this.#reduced = [];
   }
 

@@ -22,12 +22,12 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
   for (const name of names) forwardOf(moduleOf(modules, name));
 }
 
-/** Has the units of a model collect their parameters. `plans` by the name of the unit's module. */
+/** Has the units of a model collect their parameters. `plans`, and what is returned, by the name of the unit's module. */
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
   { prefetch, lowPrecision }: InstallOptions,
-): void {
+): ReadonlyMap<string, ShardedUnit> {
   const { castForwardInputs = false, parameterDtype, outputDtype } = lowPrecision ?? {};
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const modules = new Map(model.namedModules());
@@ -75,6 +75,7 @@ export function installUnits(
     if (running.length > 0) order = [...new Set(running)];
     return castFloats(result, outputDtype);
   });
+  return units;
 }
 
 function moduleOf(modules: ReadonlyMap<string, Module>, name: string): Module {

@@ -29,6 +29,8 @@ export class ShardedUnit {
   readonly #region: RecomputeRegion | null;
   #collected: readonly Collected[] = [];
   #lastCollected: readonly Node[] = [];
+  /** What backward has collected again, by what forward had collected. */
+  readonly #again = new Map<Node, Node>();
 
   constructor(options: ShardedUnitOptions) {
     this.name = options.name;
@@ -37,7 +39,13 @@ export class ShardedUnit {
     this.#region =
       options.afterForward.kind === 'keep'
         ? null
-        : new RecomputeRegion({ keeps: () => false, onBackward: options.onBackward });
+        : new RecomputeRegion({
+            keeps: () => false,
+            onBackward: options.onBackward,
+            onRemade: (node, remade) => {
+              if (this.#lastCollected.includes(node)) this.#again.set(node, remade);
+            },
+          });
   }
 
   /**
@@ -64,10 +72,25 @@ export class ShardedUnit {
     this.#collected = [];
   }
 
+  /** Of which parameters the latest passes have computed the whole: nothing gathers those that nothing reads. */
+  used(pass: 'forward' | 'backward'): readonly ShardedParameter[] {
+    return this.parameters.filter((_, index) => {
+      const forward = this.#lastCollected[index];
+      const node = pass === 'forward' || forward === undefined ? forward : this.#again.get(forward);
+      return node !== undefined && wasVisited(node);
+    });
+  }
+
+  /** Whether there has been a forward pass. */
+  get hasRun(): boolean {
+    return this.#lastCollected.length > 0;
+  }
+
   /** Runs `body` with the whole parameters in the place of the parts. */
   whole<T>(body: () => T): T {
     const collected = this.collect();
     this.#lastCollected = collected;
+    this.#again.clear();
     for (const padded of collected) this.#share(padded);
     this.#inRegion(() => {
       for (const [index, parameter] of this.parameters.entries()) {
@@ -107,6 +130,11 @@ interface Collected {
   readonly part: ShardedPart;
   readonly stored: Node;
   readonly padded: Node;
+}
+
+/** Whether a run has come to a node. */
+function wasVisited({ mark }: Node): boolean {
+  return mark > 0;
 }
 
 /** Whether nothing has been updated since. */

@@ -8,7 +8,6 @@ import {
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { runLayer } from '../plan/steps/run-layer.ts';
 import { shardLayers } from '../plan/steps/shard-layers.ts';

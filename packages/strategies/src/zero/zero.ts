@@ -8,7 +8,6 @@ import {
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
 import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
 import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
-import type { PlanContext } from '../plan/plan-context.ts';
 import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 

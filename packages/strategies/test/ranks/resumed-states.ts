@@ -1,4 +1,4 @@
-import { hostPages, manualSeed, type nn, optim, type Strategy } from '@shardwise/core';
+import { hostPages, manualSeed, optim, type Strategy } from '@shardwise/core';
 import {
   ddp,
   fsdp,

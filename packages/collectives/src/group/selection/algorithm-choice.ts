@@ -17,16 +17,20 @@ interface Candidate {
  */
 export class AlgorithmChoice {
   readonly #hosts: readonly (readonly number[])[];
+  readonly #isNative: boolean;
   readonly #setting: AlgorithmSetting;
   readonly #table: AlgorithmTable;
   readonly #candidates: ReadonlyMap<Operation, readonly Candidate[]>;
 
+  /** `isNative`: whether the group has native collectives. */
   constructor(
     hosts: readonly (readonly number[])[],
     setting: AlgorithmSetting,
     table: AlgorithmTable,
+    isNative = false,
   ) {
     this.#hosts = hosts;
+    this.#isNative = isNative;
     this.#setting = setting;
     this.#table = table;
     this.#candidates = new Map(
@@ -36,7 +40,7 @@ export class AlgorithmChoice {
 
   /** The same for a part of the group, with its own hosts. */
   for(hosts: readonly (readonly number[])[]): AlgorithmChoice {
-    return new AlgorithmChoice(hosts, this.#setting, this.#table);
+    return new AlgorithmChoice(hosts, this.#setting, this.#table, this.#isNative);
   }
 
   algorithmFor(record: CallRecord): Algorithm {
@@ -54,7 +58,7 @@ export class AlgorithmChoice {
   #candidatesFor(operation: Operation): readonly Candidate[] {
     const known = algorithms[operation];
     const set = this.#setting.get(operation);
-    if (set?.supports(this.#hosts) === true) {
+    if (set?.supports(this.#hosts, this.#isNative) === true) {
       return [{ upToBytes: Infinity, algorithm: { ...set, rankOrder: true } }];
     }
     const hosts = this.#hosts.length > 1 ? 'several' : 'one';
@@ -69,7 +73,7 @@ export class AlgorithmChoice {
       .filter((rule) => rule.ranks === ranks)
       .flatMap(({ upToBytes, algorithm: name }) => {
         const algorithm = known.find((candidate) => candidate.name === name);
-        return algorithm?.supports(this.#hosts) === true
+        return algorithm?.supports(this.#hosts, this.#isNative) === true
           ? [{ upToBytes: upToBytes ?? Infinity, algorithm }]
           : [];
       });

@@ -1,12 +1,15 @@
 import type { Cost, Wire } from '../../algorithms/wire.ts';
 import type { GroupCall } from '../../call/group-call.ts';
 import type { Operation } from '../../call/record.ts';
+import type { NativeCollectives } from '../native-groups.ts';
 import type { Reducer } from '../../reduce/reducer.ts';
 
 export interface RunOptions {
   readonly reducer: Reducer;
   /** Settles when all ranks are known to have made the call. */
   readonly agreed: Promise<void>;
+  /** Of a group whose transport is that of a library with collectives. */
+  readonly native?: NativeCollectives | undefined;
 }
 
 /** One way to carry out an operation. */
@@ -19,8 +22,8 @@ export interface Algorithm {
   /** Whether it may run before the ranks have agreed, and then awaits that before it writes. */
   readonly beginsEarly: boolean;
   readonly cost: Cost;
-  /** `hosts` as in a Wire. */
-  readonly supports: (hosts: readonly (readonly number[])[]) => boolean;
+  /** `hosts` as in a Wire; `isNative`: whether there are native collectives. */
+  readonly supports: (hosts: readonly (readonly number[])[], isNative: boolean) => boolean;
   /** Carries out a call that all ranks have made. */
   readonly run: (wire: Wire, call: GroupCall, options: RunOptions) => Promise<void>;
 }

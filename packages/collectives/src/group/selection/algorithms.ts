@@ -47,9 +47,10 @@ import { ringAllReduce, ringAllReduceCost } from '../../algorithms/ring-all-redu
 import { ringReduceScatter, ringReduceScatterCost } from '../../algorithms/ring-reduce-scatter.ts';
 import { treeBroadcast, treeBroadcastCost } from '../../algorithms/tree-broadcast.ts';
 import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../../algorithms/two-phase-all-reduce.ts';
+import type { Cost } from '../../algorithms/wire.ts';
 import type { Operation } from '../../call/record.ts';
 import type { Algorithm } from './algorithm.ts';
-import { byteSplitsOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
+import { byteSplitsOf, nativeOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
 
 type Hosts = readonly (readonly number[])[];
 
@@ -58,6 +59,11 @@ const severalHosts = (hosts: Hosts): boolean => hosts.length > 1;
 /** Going through the hosts one after the other is rank order where the ranks of each follow each other. */
 const hostsInOrder = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.flat().every((rank, index) => rank === index);
+
+/** Of MPI, say. */
+const native = (_hosts: Hosts, isNative: boolean): boolean => isNative;
+
+const nothing: Cost = { steps: () => 0, bytesPerRank: () => 0 };
 
 const usual = { rankOrder: true, beginsEarly: false, supports: everywhere };
 
@@ -189,6 +195,14 @@ export const algorithms: Readonly<
       cost: hierarchicalAllGatherCost,
       run: (wire, { input, output }) => hierarchicalAllGather(wire, input, output),
     },
+    {
+      ...usual,
+      operation: 'allGather',
+      name: 'native',
+      supports: native,
+      cost: ringAllGatherCost,
+      run: (_wire, { input, output }, options) => nativeOf(options).allGather(input, output),
+    },
   ],
   broadcast: [
     {
@@ -213,6 +227,15 @@ export const algorithms: Readonly<
       cost: hierarchicalBroadcastCost,
       run: (wire, call) => hierarchicalBroadcast(wire, rootBufferOf(wire, call), rootOf(call)),
     },
+    {
+      ...usual,
+      operation: 'broadcast',
+      name: 'native',
+      supports: native,
+      cost: treeBroadcastCost,
+      run: (wire, call, options) =>
+        nativeOf(options).broadcast(rootBufferOf(wire, call), rootOf(call)),
+    },
   ],
   barrier: [
     {
@@ -231,6 +254,15 @@ export const algorithms: Readonly<
       supports: severalHosts,
       cost: hierarchicalBarrierCost,
       run: (wire) => hierarchicalBarrier(wire),
+    },
+    {
+      ...usual,
+      operation: 'barrier',
+      name: 'meeting',
+      // Ranks of native groups always meet.
+      supports: native,
+      cost: nothing,
+      run: () => Promise.resolve(),
     },
   ],
   gather: [
@@ -265,7 +297,7 @@ export const algorithms: Readonly<
       ...usual,
       operation: 'split',
       name: 'meeting',
-      cost: { steps: () => 0, bytesPerRank: () => 0 },
+      cost: nothing,
       // What a split needs to know, the ranks have told each other when they met.
       run: () => Promise.resolve(),
     },

@@ -3,6 +3,8 @@ import type { ByteSplits } from '../../algorithms/pairwise-all-to-all.ts';
 import type { Reduction } from '../../algorithms/reduction.ts';
 import type { GroupCall } from '../../call/group-call.ts';
 import type { Reducer } from '../../reduce/reducer.ts';
+import type { NativeCollectives } from '../native-groups.ts';
+import type { RunOptions } from './algorithm.ts';
 
 export function reductionOf(
   { record }: GroupCall,
@@ -16,6 +18,11 @@ export function reductionOf(
 export function rootOf({ record }: GroupCall): number {
   if (record.root !== undefined) return record.root;
   throw new TypeError(`${record.operation} without a root`);
+}
+
+export function nativeOf({ native }: RunOptions): NativeCollectives {
+  if (native !== undefined) return native;
+  throw new TypeError('A native algorithm of a group that has none');
 }
 
 /** What root gives and the others get. */

@@ -56,7 +56,9 @@ export async function measureAlgorithms(
   const ranksOfHosts = ranksByHost(hostNumbers(options.hosts, transport.size));
   const measured: AlgorithmMeasurement[] = [];
   for (const operation of operations) {
-    const candidates = algorithms[operation].filter(({ supports }) => supports(ranksOfHosts));
+    const candidates = algorithms[operation].filter(({ supports }) =>
+      supports(ranksOfHosts, false),
+    );
     const callOf = calls[operation];
     if (candidates.length < 2 || callOf === undefined) continue;
     const groups = candidates.map(({ name }) =>

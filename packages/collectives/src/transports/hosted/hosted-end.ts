@@ -1,7 +1,7 @@
 import { CollectiveAbortedError, type CallOptions } from '@shardwise/core/spec';
 import { causeOf, type AbortCause } from '../../call/failure.ts';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
-import { abortedByError } from '../tcp/peer-errors.ts';
+import { abortedByError } from '../peer-errors.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { LocalSends } from './local-sends.ts';
 

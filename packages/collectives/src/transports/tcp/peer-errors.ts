@@ -5,34 +5,6 @@ import {
   ConfigError,
   type CollectiveError,
 } from '@shardwise/core/spec';
-import type { AbortCause } from '../../call/failure.ts';
-
-/** A rank is gone, or was ended by its own fault; `cause.rank` is that rank. */
-export function peerLostError(cause: {
-  readonly rank: number;
-  readonly reason: string;
-}): CollectiveError {
-  return new CollectiveAbortedError(
-    {
-      asked: 'A message',
-      found: `rank ${cause.rank} of the world is lost (${cause.reason})`,
-      todo: `Look for the first failure on rank ${cause.rank}`,
-    },
-    { abortedBy: cause.rank, reason: cause.reason },
-  );
-}
-
-/** What a rank that tells why it ended makes the others fail with. */
-export function abortedByError({ rank, reason }: AbortCause & { rank: number }): CollectiveError {
-  return new CollectiveAbortedError(
-    {
-      asked: 'A message',
-      found: `rank ${rank} of the world closed the transport (${reason})`,
-      todo: `Look for the first failure on rank ${rank}`,
-    },
-    { abortedBy: rank, reason },
-  );
-}
 
 export interface MessageSite {
   readonly operation: 'send' | 'recv';

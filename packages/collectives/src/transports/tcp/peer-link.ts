@@ -9,7 +9,7 @@ import { limitMessage } from './limit-message.ts';
 import { controlLimits, encodeCause, messageKinds } from './message-frame.ts';
 import { MessageReader } from './message-reader.ts';
 import { Outbox } from './outbox.ts';
-import { abortedByError, peerLostError } from './peer-errors.ts';
+import { abortedByError, peerLostError } from '../peer-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
 /** After a connection of a peer has broken, its other one or another peer may still bring the reason. */

@@ -4,7 +4,8 @@ import { causeOf, peerClosedError } from '../../call/failure.ts';
 import type { Hello } from '../../wire/hello.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
-import { peerLostError, peerRangeError } from './peer-errors.ts';
+import { peerLostError } from '../peer-errors.ts';
+import { peerRangeError } from './peer-errors.ts';
 import { PeerLink } from './peer-link.ts';
 import { Wakefulness } from './wakefulness.ts';
 
@@ -80,12 +81,16 @@ export class TcpEnd implements WatchedTransport {
     return link;
   }
 
-  async send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
-    return this.link(to).send(tag, bytes, options);
+  send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    const link = this.#links.get(to);
+    if (link !== undefined) return link.send(tag, bytes, options);
+    return Promise.reject(peerRangeError(this.rank, to, this.peers));
   }
 
-  async recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
-    return this.link(from).inbox.receive(tag, bytes, options);
+  recv(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
+    const link = this.#links.get(from);
+    if (link !== undefined) return link.inbox.receive(tag, bytes, options);
+    return Promise.reject(peerRangeError(this.rank, from, this.peers));
   }
 
   /** With a reason, the peers fail as well; without, what was sent before stays receivable. */

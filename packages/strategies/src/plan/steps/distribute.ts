@@ -7,7 +7,6 @@ import {
   LayoutError,
   noGrad,
   type Parameter,
-  shardedAxes,
   type Tensor,
 } from '@shardwise/core/extend';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
@@ -22,7 +21,7 @@ import { ShardedParameter } from '../../sharding/sharded-parameter.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { bytesOver, collectedDtypeOf, shapeWithout, shardingOf } from '../planned-bytes.ts';
-import { type StepKind, stepsOf } from '../step.ts';
+import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
 import { reduce } from './reduce.ts';
 
 /** The ranks of an axis, which have other batches, get the states of rank 0's model as the plan lays them out. */
@@ -30,11 +29,13 @@ export interface Distribute {
   readonly axis: string;
   /** A mesh axis whose ranks hold the same, and have other batches. */
   readonly replicas?: string;
+  /** Of those that each rank updates a part of and all keep, the ones with a gradient in the latest pass. Default: not known, and all are listed. */
+  readonly latest?: ReadonlySet<string>;
 }
 
 export const distribute: StepKind<Distribute> = {
   name: 'distribute',
-  collectives({ axis, replicas }, plan) {
+  collectives({ axis, replicas, latest }, plan) {
     const size = axisSize(plan.axes, axis);
     const parameters = plan.parameters.map(({ name }) => name);
     const bytes = plan.parameters.reduce(
@@ -53,6 +54,7 @@ export const distribute: StepKind<Distribute> = {
     const shared = plan.parameters.filter(
       (planned) =>
         planned.requiresGrad &&
+        latest?.has(planned.name) !== false &&
         shardingOf(planned, 'optimizer', axis) !== null &&
         shardingOf(planned, 'parameter', axis) === null,
     );
@@ -116,7 +118,10 @@ export const distribute: StepKind<Distribute> = {
       replace(context, parameter, replacement);
       await context.noteSharded(name, replacement);
     }
-    if (context.sharded.size > 0) context.gradientReducers.set(axis, reducer);
+    if (context.sharded.size > 0) {
+      context.gradientReducers.set(axis, reducer);
+      context.hooks.push({ planned: (plan) => withLatest(plan, axis, reducer) });
+    }
     if (plan.lowPrecision !== undefined && whole.length > 0) {
       await lowerPrecision(model, new Set(whole.map(([name]) => name)), plan.lowPrecision);
     }
@@ -127,6 +132,15 @@ export const distribute: StepKind<Distribute> = {
     await currentSession().realize([]);
   },
 };
+
+/** The plan with what the latest step has updated. */
+function withLatest(plan: ModelPlan, axis: string, { latest }: GradientReducer): ModelPlan {
+  if (latest === null) return plan;
+  const steps = plan.steps.map((step) =>
+    Step.is(step, distribute) && step.data.axis === axis ? step.with({ latest }) : step,
+  );
+  return { ...plan, steps };
+}
 
 function replace({ model }: PlanContext, parameter: Parameter, by: ShardedParameter): void {
   parameter.dispose();

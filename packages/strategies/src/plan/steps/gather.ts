@@ -7,7 +7,9 @@ import {
 } from '../../sharding/after-forward.ts';
 import { checkUnits, installUnits } from '../../sharding/install-units.ts';
 import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
-import { type StepKind, stepsOf } from '../step.ts';
+import type { ShardedParameter } from '../../sharding/sharded-parameter.ts';
+import type { ShardedUnit } from '../../sharding/sharded-unit.ts';
+import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
 
 /** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
 export interface Gather {
@@ -22,19 +24,22 @@ export interface Gather {
   readonly reshardAfterForward: boolean | number;
   /** How many units ahead of their use are gathered. The same in all units. */
   readonly prefetch: number;
+  /** Those that the latest passes read. Default: not known, and all are listed. */
+  readonly latest?: Readonly<Record<'forward' | 'backward', ReadonlySet<string>>>;
 }
 
 /** Has a module compute with whole parameters that the ranks of an axis have in parts. */
 export const gather: StepKind<Gather> = {
   name: 'gather',
-  collectives({ axis, parameters, reshardAfterForward }, plan) {
+  collectives({ axis, parameters, reshardAfterForward, latest }, plan) {
     const size = axisSize(plan.axes, axis);
     const scattered = plannedParameters(plan, parameters).filter(
       (planned) => shardingOf(planned, 'parameter', axis) !== null,
     );
     if (size === 1) return [];
     const gathers = (when: 'forward' | 'backward', over: string): CollectivePlan[] =>
-      scattered.map((planned) => {
+      scattered.flatMap((planned) => {
+        if (latest?.[when].has(planned.name) === false) return [];
         const bytes = bytesOver(plan, planned, axis, collectedDtypeOf(plan, planned));
         return { operation: 'allGather', axis: over, when, parameters: [planned.name], bytes };
       });
@@ -66,9 +71,29 @@ export const gather: StepKind<Gather> = {
       [...units.values()].map(({ afterForward }) => afterForward),
       axis,
     );
-    installUnits(context.model, units, {
+    const installed = installUnits(context.model, units, {
       prefetch: steps[0].data.prefetch,
       lowPrecision: context.plan.lowPrecision,
     });
+    context.hooks.push({ planned: (plan) => withLatest(plan, axis, installed, context.sharded) });
   },
 };
+
+/** The plan with what the latest passes have read. */
+function withLatest(
+  plan: ModelPlan,
+  axis: string,
+  units: ReadonlyMap<string, ShardedUnit>,
+  sharded: ReadonlyMap<string, ShardedParameter>,
+): ModelPlan {
+  const names = new Map([...sharded].map(([name, parameter]) => [parameter, name]));
+  const steps = plan.steps.map((step) => {
+    if (!Step.is(step, gather) || step.data.axis !== axis) return step;
+    const unit = units.get(step.data.unit);
+    if (unit?.hasRun !== true) return step;
+    const used = (pass: 'forward' | 'backward'): ReadonlySet<string> =>
+      new Set(unit.used(pass).flatMap((parameter) => names.get(parameter) ?? []));
+    return step.with({ latest: { forward: used('forward'), backward: used('backward') } });
+  });
+  return { ...plan, steps };
+}

@@ -21,7 +21,6 @@ import {
 import { outputParts, type RowPart, rowParts } from '../../data-parallel/row-parts.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { mapTensors } from '../../map-tensors.ts';
-import type { Method } from '../../module-method.ts';
 import { runForOthers } from '../../run-for-others.ts';
 import { shareBuffers as sendBuffers } from '../../share-buffers.ts';
 import { TrainedParameters } from '../../trained-parameters.ts';
@@ -114,14 +113,17 @@ class MasterRanks implements PassHooks {
    * inputs [B, ..] -> [B, ..], B at least the number of ranks. Throws LayoutError for fewer rows, and
    * for an input that requires a gradient: gradients end at the batch.
    */
-  forward(run: Method, inputs: readonly unknown[]): unknown {
+  forward<Inputs extends readonly unknown[], Output>(
+    run: (...inputs: Inputs) => Output,
+    inputs: Inputs,
+  ): Output {
     const params = this.#params;
     const batch = batchOf(inputs, params.size);
     const mine = mapTensors(inputs, (x) => {
       if (x.requiresGrad) throw trainedInputError(x);
       return x.ndim === 0 ? x : scatterRows(x, rowParts(x.shape, params.size), params);
     });
-    return mapTensors(run(mine), (y) => {
+    return mapTensors(run(...mine), (y) => {
       const rows = y.ndim === 0 ? y.reshape([1]) : y;
       const parts =
         y.ndim === 0

@@ -3,9 +3,10 @@ import { allReduceHook } from '../../distributed-data-parallel/all-reduce-hook.t
 import type { CommHook } from '../../distributed-data-parallel/comm-hook.ts';
 import { Reducer } from '../../distributed-data-parallel/reducer.ts';
 import type { UnusedPolicy } from '../../distributed-data-parallel/used-parameters.ts';
+import type { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { bytesOver, gradientDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
-import { type ModelPlan, type StepKind, stepsOf } from '../step.ts';
+import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
 
 /** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
 export interface Reduce {
@@ -23,12 +24,14 @@ export interface Reduce {
   readonly hook?: CommHook;
   /** Whether parameters that no loss uses are an error. Default: 'all' have to be used. */
   readonly unused?: UnusedPolicy;
+  /** Of parts, those that the latest pass reduced. Default: not known, and all are listed. */
+  readonly latest?: ReadonlySet<string>;
 }
 
 /** The means of gradients over ranks that have other batches. */
 export const reduce: StepKind<Reduce> = {
   name: 'reduce',
-  collectives({ axis, replicas, parameters, hook }, plan) {
+  collectives({ axis, replicas, parameters, hook, latest }, plan) {
     const trained = plannedParameters(plan, parameters).filter(({ requiresGrad }) => requiresGrad);
     const sharded = trained.filter((each) => shardingOf(each, 'optimizer', axis) !== null);
     const whole = trained.filter((each) => shardingOf(each, 'optimizer', axis) === null);
@@ -37,6 +40,7 @@ export const reduce: StepKind<Reduce> = {
     const replicaCount = replicas === undefined ? 1 : axisSize(plan.axes, replicas);
     const found: CollectivePlan[] = [];
     for (const planned of sharded) {
+      if (latest?.has(planned.name) === false) continue;
       const bytes = bytesOver(plan, planned, axis, gradientDtypeOf(plan, planned));
       const names = [planned.name];
       if (size > 1)
@@ -75,6 +79,9 @@ export const reduce: StepKind<Reduce> = {
   },
   apply({ axis }, context) {
     if (context.reducers.has(axis)) return;
+    const sharded = context.gradientReducers.get(axis);
+    if (sharded !== undefined)
+      context.hooks.push({ planned: (plan) => withLatest(plan, axis, sharded) });
     const steps = stepsOf(context.plan, reduce).filter(({ data }) => data.axis === axis);
     // Also those that do not train now: they may later.
     const whole = context.parameters.filter(([name]) => !context.sharded.has(name));
@@ -97,12 +104,24 @@ export const reduce: StepKind<Reduce> = {
       },
     );
     context.reducers.set(axis, reducer);
-    context.hooks.push({ detach: () => reducer.detach() });
+    context.hooks.push({
+      detach: () => reducer.detach(),
+      planned: (plan) => withBuckets(plan, axis, reducer.bucketNames),
+    });
   },
 };
 
+/** The plan with what the latest pass has reduced of parts. */
+function withLatest(plan: ModelPlan, axis: string, { latest }: GradientReducer): ModelPlan {
+  if (latest === null) return plan;
+  const steps = plan.steps.map((step) =>
+    Step.is(step, reduce) && step.data.axis === axis ? step.with({ latest }) : step,
+  );
+  return { ...plan, steps };
+}
+
 /** The plan with the buckets that whole gradients leave in now. */
-export function withBuckets(
+function withBuckets(
   plan: ModelPlan,
   axis: string,
   buckets: readonly (readonly string[])[],
@@ -110,9 +129,15 @@ export function withBuckets(
   const own = stepsOf(plan, reduce).filter(({ data }) => data.axis === axis);
   const [first] = own;
   if (first?.data.limitsBytes === undefined) return plan;
+  const whole = new Set(buckets.flat());
+  const parts = own
+    .map((step) =>
+      step.with({ parameters: step.data.parameters.filter((name) => !whole.has(name)) }),
+    )
+    .filter(({ data }) => data.parameters.length > 0);
   const isOwn = new Set<object>(own);
   const at = plan.steps.findIndex((step) => isOwn.has(step));
   const others = plan.steps.filter((step) => !isOwn.has(step));
   const now = buckets.map((parameters) => first.with({ parameters }));
-  return { ...plan, steps: others.toSpliced(at, 0, ...now) };
+  return { ...plan, steps: others.toSpliced(at, 0, ...now, ...parts) };
 }

@@ -20,7 +20,6 @@ import { axisSize } from '../../layout/axis-size.ts';
 import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
-import type { PlanContext } from '../plan-context.ts';
 import { shapeWithout, shardingOf } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import type { StepKind } from '../step.ts';

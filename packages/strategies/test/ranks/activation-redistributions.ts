@@ -43,7 +43,7 @@ interface Case {
   readonly build: (x: Tensor) => Tensor;
 }
 
-const placements: readonly ActivationLayout[] = [
+const layouts: readonly ActivationLayout[] = [
   'invariant',
   'replicate',
   'partial',
@@ -52,7 +52,7 @@ const placements: readonly ActivationLayout[] = [
 ];
 const wholeShape: readonly number[] = [4, 8];
 
-/** Directional derivatives of what changes of placement give, by the graph and by central differences. */
+/** Directional derivatives of what changes of layout give, by the graph and by central differences. */
 export async function main(context: RankContext): Promise<Outcomes> {
   const group = await joinMesh(context);
   const axes = axesOf(group.size).map(({ name }) => name);
@@ -103,8 +103,8 @@ function casesOfTwoAxes([first = '', second = '']: readonly string[]): Case[] {
 
 /** All changes that there are. */
 function changesOf(axis: string): Change[] {
-  return placements.flatMap((from) =>
-    placements
+  return layouts.flatMap((from) =>
+    layouts
       .filter((to) => from !== to && exists(from, to))
       .map((to): Change => ({ axis, from, to })),
   );
@@ -201,8 +201,8 @@ function namesOf(found: Readonly<Record<string, number>>, passes: number): strin
     .toSorted();
 }
 
-function isAlike(placement: ActivationLayout): boolean {
-  return placement === 'invariant' || placement === 'replicate';
+function isAlike(layout: ActivationLayout): boolean {
+  return layout === 'invariant' || layout === 'replicate';
 }
 
 /** The same for ranks at one place of the other axes. */
@@ -228,10 +228,10 @@ function copies(
 function partShape(
   shape: readonly number[],
   axis: string,
-  placement: ActivationLayout,
+  layout: ActivationLayout,
 ): readonly number[] {
-  if (typeof placement === 'string') return shape;
-  const dim = placement.shard < 0 ? placement.shard + shape.length : placement.shard;
+  if (typeof layout === 'string') return shape;
+  const dim = layout.shard < 0 ? layout.shard + shape.length : layout.shard;
   return shape.with(dim, (shape[dim] ?? 0) / currentSession().mesh.group(axis).size);
 }
 

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { GroupCall } from '../src/call/group-call.ts';
 import {
   decodeRecord,
   encodeRecord,
@@ -6,13 +7,23 @@ import {
   recordFields,
 } from '../src/call/record-codec.ts';
 import type { CallRecord } from '../src/call/record.ts';
-import { Settlement } from '../src/call/settlement.ts';
+import { IssuedCall } from '../src/call/issued-call.ts';
 
 const limits = { timeoutMs: 1000, signal: undefined };
 const ignore = (): void => {};
 
+/** A call that is issued, and nothing else. */
+function issue(
+  ofCall: { readonly timeoutMs: number; readonly signal: AbortSignal | undefined },
+  interrupt: (reason: unknown) => void,
+): IssuedCall<GroupCall, undefined> {
+  const bytes = new Uint8Array(0);
+  const call = { record: records[0]!, input: bytes, output: bytes };
+  return new IssuedCall({ call, sequence: 0, rank: 0 }, ofCall, interrupt, undefined);
+}
+
 it('calls that are done when they are issued share one promise', async () => {
-  const [first, second] = [new Settlement(limits, ignore), new Settlement(limits, ignore)];
+  const [first, second] = [issue(limits, ignore), issue(limits, ignore)];
   first.resolve();
   second.resolve();
   expect(first.promise).toBe(second.promise);
@@ -20,22 +31,22 @@ it('calls that are done when they are issued share one promise', async () => {
 });
 
 it('the time of a call begins when somebody waits for it', () => {
-  const settlement = new Settlement(limits, ignore);
-  expect(settlement.deadline).toBe(Infinity);
+  const issued = issue(limits, ignore);
+  expect(issued.deadline).toBe(Infinity);
   const before = performance.now();
-  void settlement.promise;
-  expect(settlement.deadline).toBeGreaterThanOrEqual(before + 1000);
-  settlement.resolve();
+  void issued.promise;
+  expect(issued.deadline).toBeGreaterThanOrEqual(before + 1000);
+  issued.resolve();
 });
 
 it('a call ends once, as the first to end it says', async () => {
-  const failed = new Settlement(limits, ignore);
+  const failed = issue(limits, ignore);
   failed.reject(new Error('first'));
   failed.reject(new Error('second'));
   failed.resolve();
   await expect(failed.promise).rejects.toThrow('first');
 
-  const waiting = new Settlement(limits, ignore);
+  const waiting = issue(limits, ignore);
   const { promise } = waiting;
   waiting.reject(new Error('first'));
   waiting.resolve();
@@ -46,16 +57,16 @@ it('a signal interrupts a call until it has ended', async () => {
   const reasons: unknown[] = [];
   const controller = new AbortController();
   const { signal } = controller;
-  const ended = new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
+  const ended = issue({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
   void ended.promise;
   ended.resolve();
-  const pending = new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
+  const pending = issue({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason));
   void pending.promise;
   controller.abort('enough');
   expect(reasons).toEqual(['enough']);
 
   // One that was given before the call.
-  void new Settlement({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason)).promise;
+  void issue({ timeoutMs: 1000, signal }, (reason) => reasons.push(reason)).promise;
   await Promise.resolve();
   expect(reasons).toEqual(['enough', 'enough']);
 });

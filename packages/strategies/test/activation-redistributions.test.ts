@@ -2,16 +2,16 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { spawnRanks } from '@shardwise/testing';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { outcomes, type Outcomes } from './ranks/placement-gradients.ts';
+import { outcomes, type Outcomes } from './ranks/activation-redistributions.ts';
 
-/** Changes of an activation's placement; on 2 x 2 ranks one along each axis. */
-describe.each([2, 4])('changes of placement on %i ranks', (size) => {
+/** Changes of an activation's layout; on 2 x 2 ranks one along each axis. */
+describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => {
   let ranks: readonly Outcomes[] = [];
 
   beforeAll(async () => {
     const found = await spawnRanks(
       size,
-      new URL('./ranks/placement-gradients.ts', import.meta.url),
+      new URL('./ranks/activation-redistributions.ts', import.meta.url),
       {
         world: createThreadsWorld({ size }),
         timeoutMs: 300_000,

@@ -1,25 +1,64 @@
 import type { Limits } from './call-options.ts';
+import type { Transfer } from './transfer.ts';
+import type { CallSite } from './failure.ts';
+import type { GroupCall } from './group-call.ts';
+import { describeCall } from './record.ts';
+import { describeTransfer } from './transfer.ts';
 
 const DONE: Promise<void> = Promise.resolve();
 
 /**
- * How an issued call ends: with its result, or by time or signal. A call that is done as soon as it
- * is issued has one promise with all others of its kind.
+ * A call that was issued, and how it ends: with its result, with an error, or by signal. A call that is done as
+ * soon as it is issued has one promise with all others of its kind.
  */
-export class Settlement {
+export class IssuedCall<Call extends GroupCall | Transfer, State> {
+  readonly call: Call;
+  /** Counts the calls of its queue. */
+  readonly sequence: number;
+  /** What the group's movement remembers of it. */
+  readonly state: State;
   readonly timeoutMs: number;
   /** On the clock of performance.now(); of a call that somebody waits for. */
   deadline: number = Number.POSITIVE_INFINITY;
+  /** Of a queue that times its calls. */
+  timer: ReturnType<typeof setTimeout> | undefined;
+  /** The neighbours in the queue, in the order of issue. */
+  previous: IssuedCall<Call, State> | undefined;
+  next: IssuedCall<Call, State> | undefined;
+  readonly #rank: number;
   readonly #signal: AbortSignal | undefined;
   readonly #interrupt: (reason: unknown) => void;
   #outcome: 'open' | 'done' | Error = 'open';
   #waiting: Waiting | undefined;
 
   /** `interrupt` is called with the signal's reason, at once if it has been given already. */
-  constructor(limits: Limits, interrupt: (reason: unknown) => void) {
+  constructor(
+    { call, sequence, rank }: IssuedPlace<Call>,
+    limits: Limits,
+    interrupt: (reason: unknown) => void,
+    state: State,
+  ) {
+    this.call = call;
+    this.sequence = sequence;
+    this.#rank = rank;
     this.timeoutMs = limits.timeoutMs;
     this.#signal = limits.signal;
     this.#interrupt = interrupt;
+    this.state = state;
+  }
+
+  get isOpen(): boolean {
+    return this.#outcome === 'open';
+  }
+
+  get site(): CallSite {
+    return siteOf({ call: this.call, sequence: this.sequence, rank: this.#rank });
+  }
+
+  /** `allReduce(sum, f32 [10])` */
+  get description(): string {
+    const { call } = this;
+    return 'record' in call ? describeCall(call.record) : describeTransfer(call);
   }
 
   /** To be asked for once, when the call has been issued: its time begins. */
@@ -54,6 +93,18 @@ export class Settlement {
     if (signal.aborted) queueMicrotask(onSignal);
     return () => signal.removeEventListener('abort', onSignal);
   }
+}
+
+/** Which call of which rank of the group. */
+export interface IssuedPlace<Call> {
+  readonly call: Call;
+  readonly sequence: number;
+  readonly rank: number;
+}
+
+export function siteOf({ call, sequence, rank }: IssuedPlace<GroupCall | Transfer>): CallSite {
+  const { operation } = 'record' in call ? call.record : call;
+  return { operation, sequence, rank };
 }
 
 interface Waiting {

@@ -1,18 +1,11 @@
 import { dtypeNames, dtypes } from '@shardwise/core/spec';
-import type { Limits } from '../call/call-options.ts';
-import type { Transfer } from '../call/checked-group.ts';
-import {
-  abortedError,
-  callsDifferError,
-  reasonText,
-  timeoutError,
-  type AbortCause,
-  type CallSite,
-} from '../call/failure.ts';
-import type { QueueOwner } from './collective-queue.ts';
+import { CallQueue, type Movement } from '../call/call-queue.ts';
+import { callsDifferError, reasonText, type LateRanks } from '../call/failure.ts';
+import type { IssuedCall } from '../call/issued-call.ts';
+import type { Transfer } from '../call/transfer.ts';
+import type { MovementOwner } from './shared-collectives.ts';
 import type { Lanes } from './lanes.ts';
 import { Message, MessageBytes, MESSAGES } from './layout.ts';
-import { Settlement } from '../call/settlement.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -21,113 +14,100 @@ import type { SharedMemory } from './shared-memory.ts';
  */
 const State = { free: 0, posted: 1, pieceWanted: 2, pieceReady: 3, taken: 4, refused: 5 } as const;
 
-interface PendingTransfer {
-  readonly transfer: Transfer;
-  /** Whether a mismatch is one of the group's ranks, not of this message alone. */
-  readonly endsGroup: boolean;
-  readonly sequence: number;
-  readonly settlement: Settlement;
+export interface SharedTransfer extends Transfer {
+  /** Where its ranks differ, they fail but the group does not. */
+  readonly failsAlone?: boolean;
+}
+
+interface TransferProgress {
   /** First word of the message: the sender's own, or the one that a receive has met. */
   message: number | undefined;
   piece: number;
 }
 
-/** One rank's sends and receives of one group. */
-export class MessageQueue {
+type PendingTransfer = IssuedCall<SharedTransfer, TransferProgress>;
+
+/** Moves one rank's sends and receives of one group. */
+export class SharedMessages implements Movement<SharedTransfer, TransferProgress> {
+  readonly queue: CallQueue<SharedTransfer, TransferProgress>;
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
-  readonly #owner: QueueOwner;
-  readonly #interrupt: (reason: unknown) => void;
+  readonly #owner: MovementOwner;
   /** By rank: the first words of its messages. */
   readonly #messages: readonly (readonly number[])[];
-  readonly #sends = new Set<PendingTransfer>();
-  readonly #receives = new Set<PendingTransfer>();
   /** The send that has the staging area. */
   #staging: PendingTransfer | undefined;
-  #issued = 0;
   #order = 0;
 
-  constructor(lanes: Lanes, memory: SharedMemory, owner: QueueOwner) {
+  constructor(lanes: Lanes, memory: SharedMemory, owner: MovementOwner) {
     this.#lanes = lanes;
     this.#memory = memory;
     this.#owner = owner;
-    this.#interrupt = (reason) => owner.abort(reason);
     this.#messages = lanes.members.map((member) => {
       const { layout } = lanes.control;
       const word = (index: number): number => layout.message(lanes.channel, member, index) / 4;
       return Array.from({ length: MESSAGES }, (_, index) => word(index));
     });
+    this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
   }
 
-  /** `sequence` of the next transfer. */
-  get next(): number {
-    return this.#issued;
+  begin(): TransferProgress {
+    return { message: undefined, piece: 0 };
   }
 
-  /** The transfer moves with the next `advance`. A mismatch ends the group, or fails the message alone. */
-  issue(transfer: Transfer, limits: Limits, endsGroup: boolean): Settlement {
-    const settlement = new Settlement(limits, this.#interrupt);
-    const sequence = this.#issued++;
-    const pending = { transfer, endsGroup, sequence, settlement, message: undefined, piece: 0 };
-    (transfer.operation === 'send' ? this.#sends : this.#receives).add(pending);
-    return settlement;
+  move(): void {
+    this.#owner.poke();
   }
 
-  isPending(): boolean {
-    return this.#sends.size > 0 || this.#receives.size > 0;
+  /** This rank itself writes what it receives. */
+  isMoving(): boolean {
+    return false;
   }
 
-  deadline(): number {
-    return Math.min(...this.#all().map((pending) => pending.settlement.deadline));
+  abort(reason: unknown): void {
+    this.#owner.abort(reason);
   }
 
+  late({ call: { operation, peer }, state }: PendingTransfer): LateRanks {
+    const hasMet = operation === 'recv' && state.message !== undefined;
+    return { missing: hasMet ? [] : [peer], slow: [peer] };
+  }
+
+  /** Does what has become possible; whether that was anything. */
   advance(): boolean {
-    if (!this.isPending()) return false;
     let moved = false;
-    for (const pending of this.#sends) moved = this.#send(pending) || moved;
     /** Receives of one sender and tag take messages in the order in which they were issued. */
-    const blocked = new Set<string>();
-    for (const pending of this.#receives) {
-      const { peer, tag } = pending.transfer;
-      const key = `${peer}:${tag}`;
-      if (pending.message === undefined && blocked.has(key)) continue;
-      moved = this.#receive(pending) || moved;
-      if (this.#receives.has(pending) && pending.message === undefined) blocked.add(key);
+    let blocked: Set<string> | undefined;
+    let next: PendingTransfer | undefined;
+    for (let pending = this.queue.oldest; pending !== undefined; pending = next) {
+      next = pending.next;
+      const { operation, peer, tag } = pending.call;
+      if (operation === 'send') {
+        moved = this.#send(pending) || moved;
+      } else {
+        const key = `${peer}:${tag}`;
+        if (pending.state.message === undefined && blocked?.has(key) === true) continue;
+        moved = this.#receive(pending) || moved;
+        if (pending.isOpen && pending.state.message === undefined) {
+          blocked ??= new Set();
+          blocked.add(key);
+        }
+      }
+      if (this.queue.ended !== undefined) return true;
     }
     return moved;
   }
 
-  expire(now: number): void {
-    const late = this.#all().find((pending) => pending.settlement.deadline <= now);
-    if (late === undefined) return;
-    const { transfer, settlement, message } = late;
-    const error = timeoutError(this.#site(late), describe(transfer), settlement.timeoutMs, {
-      missing: transfer.operation === 'recv' && message !== undefined ? [] : [transfer.peer],
-      slow: [transfer.peer],
-    });
-    this.#drop(late);
-    settlement.reject(error);
-    this.#owner.abort(error);
-  }
-
-  fail(cause: AbortCause): void {
-    for (const pending of this.#all()) {
-      this.#drop(pending);
-      pending.settlement.reject(abortedError(this.#site(pending), cause));
-    }
-  }
-
   /** Whether anything moved. */
   #send(pending: PendingTransfer): boolean {
-    const { message } = pending;
+    const { message } = pending.state;
     if (message === undefined) return this.#post(pending);
     switch (this.#state(message)) {
       case State.pieceWanted:
         return this.#stage(pending, message);
       case State.taken:
         this.#setState(message, State.free);
-        this.#drop(pending);
-        pending.settlement.resolve();
+        this.#settle(pending);
         return true;
       case State.refused:
         this.#setState(message, State.free);
@@ -145,7 +125,7 @@ export class MessageQueue {
       (word) => this.#state(word) === State.free,
     );
     if (message === undefined) return false;
-    const { buffer, peer, tag } = pending.transfer;
+    const { buffer, peer, tag } = pending.call;
     const { words, numbers } = this.#lanes.control;
     const address = this.#memory.addressOf(buffer.bytes, undefined);
     words[message + Message.to] = peer;
@@ -156,7 +136,7 @@ export class MessageQueue {
     words[message + Message.staged] = address === undefined ? 1 : 0;
     words[message + Message.address] = address ?? this.#stagingAddress(this.#lanes.rank);
     numbers[message / 2 + MessageBytes.sent] = buffer.bytes.byteLength;
-    pending.message = message;
+    pending.state.message = message;
     this.#setState(message, State.posted);
     this.#lanes.ring(peer);
     return true;
@@ -167,40 +147,41 @@ export class MessageQueue {
     this.#staging = pending;
     const { words } = this.#lanes.control;
     const piece = words[message + Message.piece] ?? 0;
-    const { bytes } = pending.transfer.buffer;
+    const { bytes } = pending.call.buffer;
     const start = piece * this.#pieceBytes();
     this.#memory.copyIn(
       bytes.subarray(start, start + this.#pieceBytes()),
       this.#stagingAddress(this.#lanes.rank),
     );
     this.#setState(message, State.pieceReady);
-    this.#lanes.ring(pending.transfer.peer);
+    this.#lanes.ring(pending.call.peer);
     return true;
   }
 
   #receive(pending: PendingTransfer): boolean {
-    if (pending.message === undefined) {
-      pending.message = this.#find(pending.transfer);
-      if (pending.message === undefined) return this.#checkClosed(pending);
-      return this.#meet(pending, pending.message);
+    const { state } = pending;
+    if (state.message === undefined) {
+      state.message = this.#find(pending.call);
+      if (state.message === undefined) return this.#checkClosed(pending);
+      return this.#meet(pending, state.message);
     }
-    if (this.#state(pending.message) !== State.pieceReady) return this.#checkClosed(pending);
-    const { bytes } = pending.transfer.buffer;
-    const start = pending.piece * this.#pieceBytes();
+    if (this.#state(state.message) !== State.pieceReady) return this.#checkClosed(pending);
+    const { bytes } = pending.call.buffer;
+    const start = state.piece * this.#pieceBytes();
     const piece = bytes.subarray(start, start + this.#pieceBytes());
-    this.#memory.copyOut(this.#address(pending.message), piece);
-    pending.piece += 1;
-    if (pending.piece * this.#pieceBytes() >= bytes.byteLength) {
-      this.#taken(pending, pending.message);
+    this.#memory.copyOut(this.#address(state.message), piece);
+    state.piece += 1;
+    if (state.piece * this.#pieceBytes() >= bytes.byteLength) {
+      this.#taken(pending, state.message);
     } else {
-      this.#wantPiece(pending, pending.message);
+      this.#wantPiece(pending, state.message);
     }
     return true;
   }
 
   #meet(pending: PendingTransfer, message: number): boolean {
     const { words, numbers } = this.#lanes.control;
-    const { buffer, peer } = pending.transfer;
+    const { buffer, peer } = pending.call;
     const dtype = dtypeNames.indexOf(buffer.dtype);
     const sentBytes = numbers[message / 2 + MessageBytes.sent];
     if (words[message + Message.dtype] !== dtype || sentBytes !== buffer.bytes.byteLength) {
@@ -221,16 +202,15 @@ export class MessageQueue {
   }
 
   #wantPiece(pending: PendingTransfer, message: number): void {
-    this.#lanes.control.words[message + Message.piece] = pending.piece;
+    this.#lanes.control.words[message + Message.piece] = pending.state.piece;
     this.#setState(message, State.pieceWanted);
-    this.#lanes.ring(pending.transfer.peer);
+    this.#lanes.ring(pending.call.peer);
   }
 
   #taken(pending: PendingTransfer, message: number): void {
     this.#setState(message, State.taken);
-    this.#lanes.ring(pending.transfer.peer);
-    this.#drop(pending);
-    pending.settlement.resolve();
+    this.#lanes.ring(pending.call.peer);
+    this.#settle(pending);
   }
 
   /** The first message that was posted for this rank with this tag. */
@@ -260,16 +240,13 @@ export class MessageQueue {
   }
 
   #checkClosed(pending: PendingTransfer): boolean {
-    const { peer } = pending.transfer;
+    const { operation, peer } = pending.call;
+    const { message } = pending.state;
     if (!this.#lanes.closed(peer)) return false;
     // It may have posted or taken the message just before it closed.
-    if (pending.transfer.operation === 'recv' && this.#find(pending.transfer) !== undefined) {
-      return false;
-    }
-    if (pending.message !== undefined && this.#state(pending.message) !== State.posted) {
-      return false;
-    }
-    const reason = `it closed the group before ${describe(pending.transfer)} was done`;
+    if (operation === 'recv' && this.#find(pending.call) !== undefined) return false;
+    if (message !== undefined && this.#state(message) !== State.posted) return false;
+    const reason = `it closed the group before ${pending.description} was done`;
     this.#owner.end({ rank: this.#lanes.members[peer], reason });
     return true;
   }
@@ -285,27 +262,27 @@ export class MessageQueue {
       words[message + Message.wantedDType] ?? -1,
       numbers[message / 2 + MessageBytes.wanted] ?? 0,
     );
-    const { operation, peer, tag } = pending.transfer;
+    const { operation, peer, tag } = pending.call;
     const isSend = operation === 'send';
     const [from, to] = isSend ? [this.#lanes.rank, peer] : [peer, this.#lanes.rank];
-    const error = callsDifferError(this.#site(pending), [
+    const error = callsDifferError(pending.site, [
       { ranks: [from], call: `send(to ${to}, tag ${tag}, ${sent})` },
       { ranks: [to], call: `recv(from ${from}, tag ${tag}, ${wanted})` },
     ]);
-    this.#drop(pending);
-    pending.settlement.reject(error);
-    if (!pending.endsGroup) return;
+    this.#release(pending);
+    this.queue.reject(pending, error);
+    if (pending.call.failsAlone === true) return;
     this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
   }
 
-  #drop(pending: PendingTransfer): void {
-    this.#sends.delete(pending);
-    this.#receives.delete(pending);
-    if (this.#staging === pending) this.#staging = undefined;
+  #settle(pending: PendingTransfer): void {
+    this.#release(pending);
+    this.queue.settle(pending);
   }
 
-  #all(): readonly PendingTransfer[] {
-    return [...this.#sends, ...this.#receives];
+  /** Others may have the staging area. */
+  #release(pending: PendingTransfer): void {
+    if (this.#staging === pending) this.#staging = undefined;
   }
 
   #state(message: number): number {
@@ -328,20 +305,10 @@ export class MessageQueue {
   #pieceBytes(): number {
     return this.#lanes.control.layout.stagingBytes;
   }
-
-  #site({ transfer, sequence }: PendingTransfer): CallSite {
-    return { operation: transfer.operation, sequence, rank: this.#lanes.rank };
-  }
 }
 
 function highWord(tag: number): number {
   return Math.floor(tag / 2 ** 32);
-}
-
-function describe({ operation, buffer, peer, tag }: Transfer): string {
-  const dtype = dtypeNames.indexOf(buffer.dtype);
-  const where = operation === 'send' ? `to ${peer}` : `from ${peer}`;
-  return `${operation}(${where}, tag ${tag}, ${describeBytes(dtype, buffer.bytes.byteLength)})`;
 }
 
 function describeBytes(dtype: number, byteLength: number): string {

@@ -1,0 +1,19 @@
+import type { CollectiveError } from '@shardwise/core/spec';
+import { mismatchError } from './failure.ts';
+import type { GroupCall } from './group-call.ts';
+import type { IssuedCall } from './issued-call.ts';
+import { decodeRecord, findMismatch } from './record-codec.ts';
+
+/**
+ * Compares what the ranks say of a call, `records` being their encoded records by rank. Where they differ, this is
+ * the error; else the call is told of all records.
+ */
+export function agree(
+  issued: IssuedCall<GroupCall, unknown>,
+  records: readonly Float64Array[],
+): CollectiveError | undefined {
+  const pair = findMismatch(records);
+  if (pair !== undefined) return mismatchError(issued.site, records, pair);
+  issued.call.onMet?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
+  return undefined;
+}

@@ -1,0 +1,134 @@
+import type { Limits } from './call-options.ts';
+import type { Transfer } from './transfer.ts';
+import { abortedError, timeoutError, type AbortCause, type LateRanks } from './failure.ts';
+import type { GroupCall } from './group-call.ts';
+import { IssuedCall, siteOf } from './issued-call.ts';
+
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** How the bytes of a group's calls move: what differs between shared memory and messages. */
+export interface Movement<Call extends GroupCall | Transfer, State> {
+  /** What it is to remember of a call, of which nothing moves yet. */
+  begin(call: Call, sequence: number): State;
+  /** Moves what can move, now that a call was issued; it ends calls with `settle` and `reject`. */
+  move(issued: IssuedCall<Call, State>): void;
+  /** Whether bytes of the call move, so that its buffers are not the caller's before its messages have ended. */
+  isMoving(issued: IssuedCall<Call, State>): boolean;
+  /** Ranks that a call has waited for in vain. */
+  late(issued: IssuedCall<Call, State>): LateRanks;
+  /** Has the group end on all ranks, since this one has failed. */
+  abort(reason: unknown): void;
+}
+
+/**
+ * One rank's collectives of one group, or its messages: numbers them, keeps those that have not ended, oldest
+ * first, and ends them: with a result, by time or signal, or together with the group.
+ */
+export class CallQueue<Call extends GroupCall | Transfer, State> {
+  readonly #rank: number;
+  readonly #movement: Movement<Call, State>;
+  readonly #interrupt: (reason: unknown) => void;
+  #oldest: IssuedCall<Call, State> | undefined;
+  #newest: IssuedCall<Call, State> | undefined;
+  #issued = 0;
+  #ended: AbortCause | undefined;
+  readonly #isTimed: boolean;
+
+  /** `rank` is that of the group. Who does not call `expire` by itself has calls timed. */
+  constructor(rank: number, movement: Movement<Call, State>, { isTimed }: { isTimed: boolean }) {
+    this.#rank = rank;
+    this.#movement = movement;
+    this.#interrupt = (reason) => movement.abort(reason);
+    this.#isTimed = isTimed;
+  }
+
+  get oldest(): IssuedCall<Call, State> | undefined {
+    return this.#oldest;
+  }
+
+  /** Why there are no more calls. */
+  get ended(): AbortCause | undefined {
+    return this.#ended;
+  }
+
+  /** Begins a call, unless the group has ended. */
+  issue(call: Call, limits: Limits): Promise<void> {
+    const place = { call, sequence: this.#issued, rank: this.#rank };
+    this.#issued += 1;
+    if (this.#ended !== undefined) return Promise.reject(abortedError(siteOf(place), this.#ended));
+    const issued = new IssuedCall(
+      place,
+      limits,
+      this.#interrupt,
+      this.#movement.begin(call, place.sequence),
+    );
+    issued.previous = this.#newest;
+    if (this.#newest === undefined) this.#oldest = issued;
+    else this.#newest.next = issued;
+    this.#newest = issued;
+    this.#movement.move(issued);
+    const { promise } = issued;
+    if (this.#isTimed && issued.isOpen) {
+      const timeoutMs = Math.min(issued.timeoutMs, MAX_TIMER_MS);
+      issued.timer = setTimeout(() => this.#expire(issued), timeoutMs);
+    }
+    return promise;
+  }
+
+  settle(issued: IssuedCall<Call, State>): void {
+    this.#remove(issued);
+    issued.resolve();
+  }
+
+  reject(issued: IssuedCall<Call, State>, error: Error): void {
+    this.#remove(issued);
+    issued.reject(error);
+  }
+
+  /** The first moment, on the clock of performance.now(), when `expire` has something to do. */
+  deadline(): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (let issued = this.#oldest; issued !== undefined; issued = issued.next) {
+      first = Math.min(first, issued.deadline);
+    }
+    return first;
+  }
+
+  /** Ends the group where a call is too late. */
+  expire(now: number): void {
+    for (let issued = this.#oldest; issued !== undefined; issued = issued.next) {
+      if (issued.deadline > now) continue;
+      this.#expire(issued);
+      return;
+    }
+  }
+
+  /** Rejects later calls, and those whose bytes do not move; the first cause stays. */
+  end(cause: AbortCause): void {
+    this.#ended ??= cause;
+    let next: IssuedCall<Call, State> | undefined;
+    for (let issued = this.#oldest; issued !== undefined; issued = next) {
+      next = issued.next;
+      if (this.#movement.isMoving(issued)) continue;
+      this.reject(issued, abortedError(issued.site, this.#ended));
+    }
+  }
+
+  #expire(issued: IssuedCall<Call, State>): void {
+    const ranks = this.#movement.late(issued);
+    const error = timeoutError(issued.site, issued.description, issued.timeoutMs, ranks);
+    this.reject(issued, error);
+    this.#movement.abort(error);
+  }
+
+  #remove(issued: IssuedCall<Call, State>): void {
+    if (!issued.isOpen) return;
+    const { previous, next } = issued;
+    issued.previous = issued.next = undefined;
+    if (previous === undefined) this.#oldest = next;
+    else previous.next = next;
+    if (next === undefined) this.#newest = previous;
+    else next.previous = previous;
+    if (this.#isTimed) clearTimeout(issued.timer);
+  }
+}

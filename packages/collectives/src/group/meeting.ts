@@ -1,0 +1,94 @@
+import { peersOf } from '../algorithms/peers.ts';
+import { encodeRecord, recordFields } from '../call/record-codec.ts';
+import type { CallRecord } from '../call/record.ts';
+import type { WireEnds } from './call-wire.ts';
+
+/** Which of a rank's calls its record is of, and how it is carried out. */
+export interface Told {
+  readonly record: CallRecord;
+  readonly sequence: number;
+  /** Number among the algorithms of the operation. */
+  readonly algorithm: number;
+}
+
+interface MeetingEvents {
+  readonly onMet: () => void;
+  readonly onFailed: (error: unknown) => void;
+}
+
+/**
+ * Everyone tells everyone which call it makes, and how. When all have come and the call has no more use for what
+ * they have told, the meeting can serve a later call.
+ */
+export class Meeting {
+  /** What every rank has told, encoded, by rank: its record, its algorithm, the number of its call. */
+  readonly records: readonly Float64Array[];
+  readonly #ends: WireEnds;
+  readonly #fields: number;
+  readonly #bytes: readonly Uint8Array[];
+  readonly #hasCome: boolean[];
+  readonly #onArrival: readonly (() => void)[];
+  readonly #onStep = (): void => this.#step();
+  readonly #onFailure = (error: unknown): void => this.#events?.onFailed(error);
+  readonly #peers: readonly number[];
+  #events: MeetingEvents | undefined;
+  /** Messages that are on their way. */
+  #left = 0;
+
+  constructor(ends: WireEnds) {
+    this.#ends = ends;
+    this.#peers = peersOf(ends);
+    this.#fields = recordFields(ends.size);
+    const length = this.#fields + 2;
+    const all = new Float64Array(ends.size * length);
+    this.records = ends.members.map((_, rank) => all.subarray(rank * length, (rank + 1) * length));
+    this.#bytes = this.records.map(
+      ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
+    );
+    this.#hasCome = ends.members.map(() => false);
+    this.#onArrival = ends.members.map((_, rank) => () => {
+      this.#hasCome[rank] = true;
+      this.#step();
+    });
+  }
+
+  begin({ record, sequence, algorithm }: Told, events: MeetingEvents): void {
+    const { rank, size, transport, members, recordTag } = this.#ends;
+    const own = this.records[rank]!;
+    encodeRecord(record, size, own);
+    own[this.#fields] = algorithm;
+    own[this.#fields + 1] = sequence;
+    this.#events = events;
+    this.#hasCome.fill(false);
+    this.#left = 2 * this.#peers.length;
+    for (const peer of this.#peers) {
+      const sent = transport.send(members[peer]!, recordTag, this.#bytes[rank]!);
+      sent.then(this.#onStep, this.#onFailure);
+    }
+    for (const peer of this.#peers) {
+      const received = transport.recv(members[peer]!, recordTag, this.#bytes[peer]!);
+      received.then(this.#onArrival[peer], this.#onFailure);
+    }
+    if (this.#left === 0) events.onMet();
+  }
+
+  /** By rank. */
+  algorithms(): readonly number[] {
+    return this.records.map((told) => told[this.#fields] ?? -1);
+  }
+
+  /** By rank. */
+  sequences(): readonly number[] {
+    return this.records.map((told) => told[this.#fields + 1] ?? -1);
+  }
+
+  /** Ranks whose record has not come, ascending. */
+  missing(): readonly number[] {
+    return this.#peers.filter((rank) => this.#hasCome[rank] !== true).sort((a, b) => a - b);
+  }
+
+  #step(): void {
+    this.#left -= 1;
+    if (this.#left === 0) this.#events?.onMet();
+  }
+}

@@ -1,0 +1,164 @@
+import { CollectiveMismatchError, ConfigError, type CollectiveError } from '@shardwise/core/spec';
+import type { NativeCollectives } from '../group/native-groups.ts';
+import { peerClosedError } from '../call/failure.ts';
+import type { Handle } from './mpi-abi.ts';
+import type { MpiCalls } from './mpi-calls.ts';
+import type { NewRequest, RequestKind, Requests } from './requests.ts';
+
+/** MPI counts in C ints. */
+const MAX_MESSAGE_BYTES = 1 << 30;
+/** What a rank sent before it left may come a little later than the word that it has left. */
+const GRACE_MS = 50;
+
+/** The ranks of one group as MPI sees them, and what they send each other. */
+export class Communicator implements NativeCollectives {
+  readonly handle: Handle;
+  readonly #calls: MpiCalls;
+  readonly #requests: Requests;
+  /** By rank of the world, that of the communicator. */
+  readonly #ranks: ReadonlyMap<number, number>;
+  readonly #worldRank: number;
+  #isSpoilt = false;
+
+  /** `members`: by rank of the communicator, that of the world. */
+  constructor(calls: MpiCalls, requests: Requests, handle: Handle, members: readonly number[]) {
+    this.#calls = calls;
+    this.#requests = requests;
+    this.handle = handle;
+    this.#ranks = new Map(members.map((member, rank) => [member, rank]));
+    this.#worldRank = members[calls.rank(handle)] ?? 0;
+  }
+
+  send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
+    return inPieces(bytes, (piece) =>
+      this.#requests.start({
+        kind: 'send',
+        owner: this,
+        peer: to,
+        memory: [piece],
+        start: (request) => this.#calls.send(piece, this.#rankOf(to), tag, this.handle, request),
+      }),
+    );
+  }
+
+  /** Rejects with CollectiveMismatchError where a message of another length comes. */
+  receive(from: number, tag: number, bytes: Uint8Array): Promise<void> {
+    return inPieces(bytes, (piece) =>
+      this.#requests.start({
+        kind: 'receive',
+        owner: this,
+        peer: from,
+        memory: [piece],
+        start: (request) =>
+          this.#calls.receive(piece, this.#rankOf(from), tag, this.handle, request),
+        mismatch: (receivedBytes) => this.#lengthError(from, tag, piece, receivedBytes),
+      }),
+    );
+  }
+
+  allGather(input: Uint8Array, output: Uint8Array): Promise<void> {
+    if (input.byteLength > MAX_MESSAGE_BYTES) return Promise.reject(tooLongError(input));
+    return this.#collective([input, output], (request) =>
+      this.#calls.allGather(input, output, this.handle, request),
+    );
+  }
+
+  broadcast(buffer: Uint8Array, root: number): Promise<void> {
+    return inPieces(buffer, (piece) =>
+      this.#collective([piece], (request) =>
+        this.#calls.broadcast(piece, root, this.handle, request),
+      ),
+    );
+  }
+
+  /** Rejects what waits for `peer`, which has left, as it was heard at `leftAt`. */
+  failAbsent(peer: number, leftAt: number, now: number): void {
+    const isMeant: Parameters<Requests['withdraw']>[1] = (request) =>
+      request.peer === peer && now > Math.max(leftAt, request.issuedAt) + GRACE_MS;
+    if (this.#requests.withdraw(this, isMeant, peerClosedError(peer, undefined)).found) {
+      this.spoil();
+    }
+  }
+
+  /** Whether all other members are among these ranks of the world. */
+  hasNoOthersThan(worldRanks: readonly number[]): boolean {
+    return [...this.#ranks.keys()].every(
+      (member) => member === this.#worldRank || worldRanks.includes(member),
+    );
+  }
+
+  /** Messages may be left over that nobody receives. */
+  spoil(): void {
+    this.#isSpoilt = true;
+  }
+
+  /** Rejects everything; with what is returned MPI goes on. */
+  abandon(error: CollectiveError): readonly RequestKind[] {
+    const { found, left } = this.#requests.withdraw(this, () => true, error);
+    if (found) this.spoil();
+    return left;
+  }
+
+  /** Gives it back, if nothing is left over: else MPICH would end the process. */
+  free(): void {
+    if (this.#isSpoilt || this.#calls.probe(this.handle) !== undefined) return;
+    this.#calls.free(this.handle);
+  }
+
+  #collective(memory: readonly Uint8Array[], start: NewRequest['start']): Promise<void> {
+    return this.#requests.start({
+      kind: 'collective',
+      owner: this,
+      peer: undefined,
+      memory,
+      start,
+    });
+  }
+
+  #rankOf(worldRank: number): number {
+    const rank = this.#ranks.get(worldRank);
+    if (rank !== undefined) return rank;
+    throw new RangeError(`Rank ${worldRank} of the world is not in the group`);
+  }
+
+  #lengthError(
+    from: number,
+    tag: number,
+    { byteLength }: Uint8Array,
+    receivedBytes: number | undefined,
+  ): CollectiveError {
+    return new CollectiveMismatchError(
+      {
+        asked: `A message of ${byteLength} bytes on rank ${this.#worldRank} from rank ${from}`,
+        found: receivedBytes === undefined ? 'it has more' : `it has ${receivedBytes} bytes`,
+        todo: 'Make both ranks pass buffers of one size',
+      },
+      { rank: this.#worldRank, from, tag },
+    );
+  }
+}
+
+function tooLongError({ byteLength }: Uint8Array): ConfigError {
+  return new ConfigError(
+    {
+      asked: `A native allGather of ${byteLength} bytes of each rank`,
+      found: `MPI counts no more than ${MAX_MESSAGE_BYTES}`,
+      todo: 'Choose no algorithm for allGather',
+    },
+    { byteLength, maxBytes: MAX_MESSAGE_BYTES },
+  );
+}
+
+/** Messages of one tag come in order, also those that are too long for one. */
+function inPieces(bytes: Uint8Array, move: (piece: Uint8Array) => Promise<void>): Promise<void> {
+  if (bytes.byteLength <= MAX_MESSAGE_BYTES) return move(bytes);
+  const count = Math.ceil(bytes.byteLength / MAX_MESSAGE_BYTES);
+  const pieces = Array.from({ length: count }, (_, index) =>
+    bytes.subarray(index * MAX_MESSAGE_BYTES, (index + 1) * MAX_MESSAGE_BYTES),
+  );
+  return allOf(pieces.map(move));
+}
+
+async function allOf(moves: readonly Promise<void>[]): Promise<void> {
+  await Promise.all(moves);
+}

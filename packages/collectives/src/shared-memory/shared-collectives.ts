@@ -1,0 +1,263 @@
+import { agree } from '../call/agree.ts';
+import { CallQueue, type Movement } from '../call/call-queue.ts';
+import { reasonText, type AbortCause, type LateRanks } from '../call/failure.ts';
+import type { GroupCall } from '../call/group-call.ts';
+import type { IssuedCall } from '../call/issued-call.ts';
+import type { Exposure, Lanes } from './lanes.ts';
+import { doPart } from './parts.ts';
+import type { SharedMemory } from './shared-memory.ts';
+
+/**
+ * A call passes: published → all have arrived → per round: own piece staged → own part done →
+ * own piece taken back → all are done. Calls whose buffers all lie in the shared memory have one
+ * round and nothing staged.
+ */
+interface CallProgress {
+  readonly exposure: Exposure;
+  phase: 'meeting' | 'filling' | 'working' | 'emptying';
+  round: number;
+  /** Known when all have arrived. */
+  plan: Plan;
+}
+
+type PendingCall = IssuedCall<GroupCall, CallProgress>;
+
+/**
+ * Pieces that a call goes in (none where nothing is exposed, as in a barrier), whether any rank
+ * stages them, the exposures by rank and the length of the longest.
+ */
+interface Plan {
+  readonly rounds: number;
+  readonly staged: boolean;
+  readonly exposures: readonly Exposure[];
+  readonly longestBytes: number;
+}
+
+const NOTHING: Plan = { rounds: 0, staged: false, exposures: [], longestBytes: 0 };
+const UNKNOWN: Plan = { rounds: 1, staged: false, exposures: [], longestBytes: 0 };
+const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
+
+/** The group as its movements see it. */
+export interface MovementOwner {
+  /** New calls were issued. */
+  poke(): void;
+  /** The group has ended, as this rank finds out. */
+  end(cause: AbortCause): void;
+  /** Ends the world. */
+  abort(reason: unknown): void;
+}
+
+/**
+ * Moves one rank's collectives of one group, in the order of issue. A call is published before the
+ * earlier ones are done, and its part is done as soon as all have arrived and this rank's earlier
+ * parts are done, so that no rank waits for a slower one before it must.
+ */
+export class SharedCollectives implements Movement<GroupCall, CallProgress> {
+  readonly queue: CallQueue<GroupCall, CallProgress>;
+  readonly #lanes: Lanes;
+  readonly #memory: SharedMemory;
+  readonly #owner: MovementOwner;
+  /** The first call that is not published, and the first whose part is not done. */
+  #toPublish: PendingCall | undefined;
+  #toWork: PendingCall | undefined;
+  #completed = 0;
+
+  constructor(lanes: Lanes, memory: SharedMemory, owner: MovementOwner) {
+    this.#lanes = lanes;
+    this.#memory = memory;
+    this.#owner = owner;
+    this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
+  }
+
+  begin(call: GroupCall): CallProgress {
+    return { exposure: this.#expose(call), phase: 'meeting', round: 0, plan: UNKNOWN };
+  }
+
+  move(issued: PendingCall): void {
+    this.#toPublish ??= issued;
+    this.#toWork ??= issued;
+    this.#owner.poke();
+  }
+
+  /** Peers read and write only what lies in the shared memory, and in no call of a group that has ended. */
+  isMoving(): boolean {
+    return false;
+  }
+
+  abort(reason: unknown): void {
+    this.#owner.abort(reason);
+  }
+
+  late(issued: PendingCall): LateRanks {
+    const { sequence } = issued;
+    const ranks = [...this.#lanes.members.keys()];
+    const missing = ranks.filter((rank) => !this.#lanes.arrived(rank, sequence));
+    const slow = ranks.filter(
+      (rank) => !missing.includes(rank) && rank !== this.#lanes.rank && !this.#isDone(issued, rank),
+    );
+    return { missing, slow };
+  }
+
+  /** Does what has become possible; whether that was anything. */
+  advance(): boolean {
+    if (this.queue.oldest === undefined) return false;
+    let moved = false;
+    for (let issued = this.#toPublish; issued !== undefined; issued = this.#toPublish) {
+      if (!this.#lanes.slotIsFree(issued.sequence)) break;
+      this.#lanes.publish(issued.sequence, issued.call.record, issued.state.exposure);
+      this.#toPublish = issued.next;
+      moved = true;
+    }
+    for (let issued = this.#toWork; issued !== this.#toPublish; issued = this.#toWork) {
+      if (issued === undefined) break;
+      const { state } = issued;
+      const { phase, round } = state;
+      const partDone = this.#work(issued);
+      moved ||= partDone || state.phase !== phase || state.round !== round;
+      if (!partDone) break;
+      this.#toWork = issued.next;
+    }
+    for (let issued = this.queue.oldest; issued !== this.#toWork; issued = this.queue.oldest) {
+      if (issued === undefined || !this.#allReached(issued, 2 * issued.state.plan.rounds)) break;
+      this.#takeBack(issued);
+      this.#completed += 1;
+      this.#lanes.setCompleted(this.#completed);
+      this.queue.settle(issued);
+      moved = true;
+    }
+    return moved;
+  }
+
+  /** Whether this rank's last part is done. */
+  #work(issued: PendingCall): boolean {
+    const { state, sequence } = issued;
+    if (state.phase === 'meeting') {
+      if (!this.#allArrived(issued) || !this.#agree(issued)) return false;
+      state.plan = this.#plan(sequence);
+      issued.call.onStarted?.();
+      state.phase = 'filling';
+    }
+    const { rounds, staged } = state.plan;
+    if (rounds === 0) return true;
+    for (;;) {
+      if (state.phase === 'filling') {
+        // The staging area is still that of the call before.
+        if (state.exposure.staged && this.#completed < sequence) return false;
+        this.#fill(issued);
+        if (staged) this.#lanes.setStep(sequence, 2 * state.round + 1);
+        state.phase = 'working';
+      }
+      if (state.phase === 'working') {
+        if (staged && !this.#allReached(issued, 2 * state.round + 1)) return false;
+        this.#doPart(issued);
+        this.#lanes.setStep(sequence, 2 * state.round + 2);
+        if (state.round + 1 === rounds) return true;
+        state.phase = 'emptying';
+      }
+      if (!this.#allReached(issued, 2 * state.round + 2)) return false;
+      this.#takeBack(issued);
+      state.round += 1;
+      state.phase = 'filling';
+    }
+  }
+
+  #expose(call: GroupCall): Exposure {
+    const { input, record } = call;
+    if (input.byteLength === 0) return NO_EXPOSURE;
+    const address = this.#memory.addressOf(input, record.dtype);
+    if (address !== undefined) return { address, byteLength: input.byteLength, staged: false };
+    const { control, channel, members, rank } = this.#lanes;
+    return {
+      address: control.layout.staging(channel, members[rank] ?? 0, 'collective'),
+      byteLength: input.byteLength,
+      staged: true,
+    };
+  }
+
+  #plan(sequence: number): Plan {
+    if (this.#lanes.nothingExposed(sequence)) return NOTHING;
+    const exposures: Exposure[] = [];
+    let staged = false;
+    let longestBytes = 0;
+    for (let rank = 0; rank < this.#lanes.size; rank++) {
+      const exposure = this.#lanes.exposure(rank, sequence);
+      exposures.push(exposure);
+      staged ||= exposure.staged;
+      longestBytes = Math.max(longestBytes, exposure.byteLength);
+    }
+    const rounds = staged ? Math.ceil(longestBytes / this.#pieceBytes()) : 1;
+    return { rounds, staged, exposures, longestBytes };
+  }
+
+  #doPart({ call, state: { plan, round }, sequence }: PendingCall): void {
+    const { staged, exposures, longestBytes } = plan;
+    const start = staged ? round * this.#pieceBytes() : 0;
+    const stop = staged ? Math.min(start + this.#pieceBytes(), longestBytes) : longestBytes;
+    doPart(call, {
+      memory: this.#memory,
+      rank: this.#lanes.rank,
+      start,
+      stop,
+      addresses: exposures.map((one) => (one.staged ? one.address : one.address + start)),
+      records: this.#lanes.records(sequence),
+    });
+  }
+
+  #fill({ call, state: { exposure, round } }: PendingCall): void {
+    if (exposure.staged) this.#memory.copyIn(this.#piece(call.input, round), exposure.address);
+  }
+
+  /** What peers have written to the staged piece of a call in place. */
+  #takeBack({ call, state: { exposure, round } }: PendingCall): void {
+    if (!exposure.staged || call.input.byteLength === 0 || call.input !== call.output) return;
+    this.#memory.copyOut(exposure.address, this.#piece(call.output, round));
+  }
+
+  #piece(bytes: Uint8Array, round: number): Uint8Array {
+    return bytes.subarray(round * this.#pieceBytes(), (round + 1) * this.#pieceBytes());
+  }
+
+  #pieceBytes(): number {
+    return this.#lanes.control.layout.stagingBytes;
+  }
+
+  #allArrived(issued: PendingCall): boolean {
+    const lanes = this.#lanes;
+    const { sequence } = issued;
+    for (let rank = 0; rank < lanes.size; rank++) {
+      if (lanes.arrived(rank, sequence)) continue;
+      // In this order: a rank closes after its last step.
+      if (lanes.closed(rank) && !lanes.arrived(rank, sequence)) this.#endAt(rank, issued);
+      return false;
+    }
+    return true;
+  }
+
+  #allReached(issued: PendingCall, step: number): boolean {
+    const lanes = this.#lanes;
+    const { sequence } = issued;
+    for (let rank = 0; rank < lanes.size; rank++) {
+      if (lanes.step(rank, sequence) >= step) continue;
+      if (lanes.closed(rank) && lanes.step(rank, sequence) < step) this.#endAt(rank, issued);
+      return false;
+    }
+    return true;
+  }
+
+  #endAt(rank: number, { description, sequence }: PendingCall): void {
+    const reason = `it closed the group before ${description} #${sequence} was done`;
+    this.#owner.end({ rank: this.#lanes.members[rank], reason });
+  }
+
+  #isDone({ sequence, state }: PendingCall, rank: number): boolean {
+    return this.#lanes.step(rank, sequence) >= 2 * state.plan.rounds;
+  }
+
+  #agree(issued: PendingCall): boolean {
+    const error = agree(issued, this.#lanes.records(issued.sequence));
+    if (error === undefined) return true;
+    this.queue.reject(issued, error);
+    this.#owner.end({ rank: this.#lanes.members[this.#lanes.rank], reason: reasonText(error) });
+    return false;
+  }
+}

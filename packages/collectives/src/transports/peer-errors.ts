@@ -1,0 +1,30 @@
+import { CollectiveAbortedError, type CollectiveError } from '@shardwise/core/spec';
+import type { AbortCause } from '../call/failure.ts';
+
+/** A rank is gone, or was ended by its own fault; `cause.rank` is that rank. */
+export function peerLostError(cause: {
+  readonly rank: number;
+  readonly reason: string;
+}): CollectiveError {
+  return new CollectiveAbortedError(
+    {
+      asked: 'A message',
+      found: `rank ${cause.rank} of the world is lost (${cause.reason})`,
+      todo: `Look for the first failure on rank ${cause.rank}`,
+    },
+    { abortedBy: cause.rank, reason: cause.reason },
+  );
+}
+
+/** What a transport fails with that a peer, or whoever started the ranks, has ended and told why. */
+export function abortedByError({ rank, reason }: AbortCause): CollectiveError {
+  const by = rank === undefined ? 'whoever started the ranks' : `rank ${rank} of the world`;
+  return new CollectiveAbortedError(
+    {
+      asked: 'A message',
+      found: `${by} closed the transport (${reason})`,
+      todo: `Look for the first failure ${rank === undefined ? 'there' : `on rank ${rank}`}`,
+    },
+    { abortedBy: rank, reason },
+  );
+}

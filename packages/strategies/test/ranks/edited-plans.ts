@@ -1,0 +1,236 @@
+import { LineMesh, manualSeed, optim, setRank, subscribe } from '@shardwise/core';
+import { replicated } from '@shardwise/core/extend';
+import {
+  applyPlan,
+  collectivesOf,
+  colwiseParallel,
+  ddp,
+  fsdp,
+  layoutOf,
+  type ModelPlan,
+  planFor,
+  rowwiseParallel,
+  Step,
+  steps,
+  stepsOf,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import type { Strategy } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { failure, failureOf } from './failure.ts';
+import { globalBatch, tasks } from './models.ts';
+
+interface Edit {
+  readonly strategy: Strategy;
+  readonly edit: (plan: ModelPlan) => ModelPlan;
+  /** Whether all ranks of the axis have the same batch. */
+  readonly sharesBatch?: boolean;
+}
+
+const { 'a GPT': task } = tasks;
+const weight = 'blocks.1.up.weight';
+
+/** With other layouts of one parameter. */
+function laidOut(plan: ModelPlan, name: string, dims: readonly (string | null)[]): ModelPlan {
+  const layout = layoutOf(dims);
+  const parameters = plan.parameters.map((each) =>
+    each.name === name ? { ...each, parameter: layout, gradient: layout, optimizer: layout } : each,
+  );
+  return { ...plan, parameters };
+}
+
+function mapSteps(
+  plan: ModelPlan,
+  map: (step: ModelPlan['steps'][number]) => readonly ModelPlan['steps'][number][],
+): ModelPlan {
+  return { ...plan, steps: plan.steps.flatMap(map) };
+}
+
+export const edits: Readonly<Record<string, Edit>> = {
+  'ddp, two buckets joined': {
+    strategy: ddp({ bucketBytes: 2048 }),
+    edit: (plan) => {
+      const [first, second] = stepsOf(plan, steps.reduce);
+      if (first === undefined || second === undefined) throw new RangeError('two buckets');
+      const parameters = [...first.data.parameters, ...second.data.parameters];
+      return mapSteps(plan, (step) => {
+        if (step === first) return [first.with({ parameters })];
+        return step === second ? [] : [step];
+      });
+    },
+  },
+  'ddp, all gradients in one bucket': {
+    strategy: ddp({ bucketBytes: 1024 }),
+    edit: (plan) => {
+      const all = stepsOf(plan, steps.reduce);
+      const parameters = all.flatMap(({ data }) => data.parameters);
+      return mapSteps(plan, (step) => {
+        if (step === all[0]) return [all[0].with({ parameters })];
+        return Step.is(step, steps.reduce) ? [] : [step];
+      });
+    },
+  },
+  'ddp, one parameter shared out': {
+    strategy: ddp(),
+    edit: (plan) => {
+      const gather = new Step(steps.gather, {
+        axis: 'dp',
+        unit: 'blocks.1',
+        parameters: [weight],
+        reshardAfterForward: true,
+        prefetch: 1,
+      });
+      return { ...laidOut(plan, weight, ['dp', null]), steps: [...plan.steps, gather] };
+    },
+  },
+  'fsdp, one unit not resharded': {
+    strategy: fsdp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, steps.gather) && step.data.unit === 'blocks.1'
+          ? [step.with({ reshardAfterForward: false })]
+          : [step],
+      ),
+  },
+  'fsdp, two units reduced together': {
+    strategy: fsdp(),
+    edit: (plan) => {
+      const reduces = stepsOf(plan, steps.reduce);
+      const [first, second] = reduces;
+      if (first === undefined || second === undefined) throw new RangeError('two units');
+      const parameters = [...first.data.parameters, ...second.data.parameters];
+      return mapSteps(plan, (step) => {
+        if (step === first) return [first.with({ parameters })];
+        return step === second ? [] : [step];
+      });
+    },
+  },
+  'fsdp, one parameter replicated': {
+    strategy: fsdp(),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'zero-2, one parameter replicated': {
+    strategy: zero({ stage: 2 }),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'tensor parallelism, one block replicated': {
+    strategy: tensorParallel(
+      { 'blocks.*.up': colwiseParallel(), 'blocks.*.down': rowwiseParallel() },
+      { axis: 'dp', tokens: globalBatch * 6 },
+    ),
+    sharesBatch: true,
+    edit: (plan) => {
+      const names = ['up.weight', 'up.bias', 'down.weight'].map((name) => `blocks.1.${name}`);
+      const whole = plan.parameters.map((each) => {
+        const layout = replicated(each.shape);
+        return names.includes(each.name)
+          ? { ...each, parameter: layout, gradient: layout, optimizer: layout }
+          : each;
+      });
+      return mapSteps({ ...plan, parameters: whole }, (step) =>
+        Step.is(step, steps.runLayer) && step.data.module.startsWith('blocks.1.') ? [] : [step],
+      );
+    },
+  },
+};
+
+/** Edits that no rank may train by. */
+export const refused: Readonly<Record<string, Edit>> = {
+  'a parameter that nothing reduces': {
+    strategy: ddp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, steps.reduce)
+          ? [step.with({ parameters: step.data.parameters.filter((name) => name !== weight) })]
+          : [step],
+      ),
+  },
+  'a parameter in two buckets': {
+    strategy: ddp(),
+    edit: (plan) => ({
+      ...plan,
+      steps: [...plan.steps, new Step(steps.reduce, { axis: 'dp', parameters: [weight] })],
+    }),
+  },
+  'a layer whose parameters are not laid out for it': {
+    strategy: tensorParallel({ 'blocks.*.up': colwiseParallel() }, { axis: 'dp' }),
+    edit: (plan) => laidOut(plan, weight, [null, null]),
+  },
+  'a part that nothing gathers': {
+    strategy: fsdp(),
+    edit: (plan) =>
+      mapSteps(plan, (step) =>
+        Step.is(step, steps.gather) && step.data.unit === 'blocks.1'
+          ? [step.with({ unit: 'blocks.9' })]
+          : [step],
+      ),
+  },
+};
+
+export const trained = z.object({
+  losses: z.array(z.number()),
+  /** Collectives of the last step, as `operation bytes`: as they ended by the timeline, and as the plan lists them. */
+  ran: z.array(z.string()),
+  planned: z.array(z.string()),
+});
+export const observations = z.object({
+  plain: z.record(z.string(), trained),
+  edited: z.record(z.string(), trained),
+  refusals: z.record(z.string(), failure),
+});
+export type Observations = z.infer<typeof observations>;
+
+export async function main(context: RankContext): Promise<Observations> {
+  const { group } = await join(context);
+  const { backend: device } = currentSession();
+  setRank({ device, mesh: new LineMesh('dp', group) });
+  const found: Observations = { plain: {}, edited: {}, refusals: {} };
+  for (const [name, { strategy, edit, sharesBatch = false }] of Object.entries(edits)) {
+    found.plain[name] = await train(strategy, (plan) => plan, context, sharesBatch);
+    found.edited[name] = await train(strategy, edit, context, sharesBatch);
+  }
+  for (const [name, { strategy, edit }] of Object.entries(refused)) {
+    manualSeed(0);
+    const model = task.build();
+    found.refusals[name] = await failureOf(applyPlan(edit(planFor(model, strategy)), model));
+  }
+  return found;
+}
+
+async function train(
+  strategy: Strategy,
+  edit: Edit['edit'],
+  { rank, size }: RankContext,
+  sharesBatch: boolean,
+): Promise<z.infer<typeof trained>> {
+  manualSeed(0);
+  const model = task.build();
+  const parallel = await applyPlan(edit(planFor(model, strategy)), model);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  const ran: string[] = [];
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category === 'collective') ran.push(`${name} ${Number.parseInt(detail, 10)}`);
+  });
+  const share = globalBatch / size;
+  for (let step = 0; step < 4; step++) {
+    const { x, y } = sharesBatch
+      ? task.batch(step, 0, globalBatch)
+      : task.batch(step, rank * share, (rank + 1) * share);
+    optimizer.zeroGrad();
+    ran.length = 0;
+    const loss = task.loss(parallel.forward(x), y);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  unsubscribe();
+  const planned = collectivesOf(parallel.plan)
+    .filter(({ when }) => when !== 'start')
+    .map(({ operation, bytes }) => `${operation} ${bytes}`);
+  return { losses, ran, planned };
+}
