@@ -8,7 +8,7 @@ import { joinShmWorld, type ShmWorld } from '@shardwise/collectives/node';
 import { fromData, LineMesh, manualSeed, nn, optim, setRank } from '@shardwise/core';
 import { ddp, parallelize } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
-import { Layout } from '../src/shared-memory/layout.ts';
+import { MemoryMap } from '../src/shared-memory/memory-map.ts';
 
 export interface Training {
   readonly losses: readonly number[];
@@ -60,11 +60,11 @@ async function train(
 }
 
 function stagedBytes(memory: WebAssembly.Memory, rank: number, size: number): number {
-  const layout = new Layout(size);
+  const map = new MemoryMap(size);
   const staging = new Uint8Array(
     memory.buffer,
-    layout.staging(0, rank, 'collective'),
-    layout.stagingBytes,
+    map.staging(0, rank, 'collective'),
+    map.stagingBytes,
   );
   return staging.reduce((count, byte) => count + (byte === 0 ? 0 : 1), 0);
 }

@@ -1,7 +1,7 @@
 import { ConfigError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
 import type { Alarm } from './alarm.ts';
-import { CAUSE_BYTES, CHANNELS, MAGIC, World, type Layout } from './layout.ts';
+import { CAUSE_BYTES, CHANNELS, MAGIC, World, type MemoryMap } from './memory-map.ts';
 
 const CLAIMED = 1;
 const ABORTED = 2;
@@ -9,47 +9,47 @@ const HOLDERS_LOCK = -1;
 
 /** The control block of a world: typed views, and what concerns all groups of it. */
 export class Control {
-  readonly layout: Layout;
+  readonly map: MemoryMap;
   readonly words: Int32Array;
   readonly numbers: Float64Array;
   readonly bytes: Uint8Array;
 
   readonly #alarm: Alarm;
 
-  /** Throws ConfigError for memory that was not made for this layout. */
-  constructor(memory: WebAssembly.Memory, layout: Layout, alarm: Alarm) {
-    this.layout = layout;
+  /** Throws ConfigError for memory that was not made for this number of ranks. */
+  constructor(memory: WebAssembly.Memory, map: MemoryMap, alarm: Alarm) {
+    this.map = map;
     this.words = new Int32Array(memory.buffer);
     this.numbers = new Float64Array(memory.buffer);
     this.bytes = new Uint8Array(memory.buffer);
     this.#alarm = alarm;
-    if (this.words[World.magic] === MAGIC && this.words[World.size] === layout.size) return;
+    if (this.words[World.magic] === MAGIC && this.words[World.size] === map.size) return;
     throw new ConfigError(
       {
-        asked: `A world of ${layout.size} ranks`,
+        asked: `A world of ${map.size} ranks`,
         found: 'its memory was not made for that size',
         todo: 'Give the ranks the world as createThreadsWorld or createShmWorld returned it',
       },
-      { size: layout.size },
+      { size: map.size },
     );
   }
 
   /** The first abort stays; later ones change nothing. */
   abort(cause: AbortCause): void {
-    const { words, layout } = this;
+    const { words, map } = this;
     if (Atomics.compareExchange(words, World.abortState, 0, CLAIMED) !== 0) return;
     const text = new Uint8Array(CAUSE_BYTES);
     const { written } = new TextEncoder().encodeInto(cause.reason, text);
-    this.bytes.set(text.subarray(0, written), layout.cause());
+    this.bytes.set(text.subarray(0, written), map.cause());
     words[World.causeLength] = written;
     words[World.abortRank] = cause.rank ?? -1;
     Atomics.store(words, World.abortState, ABORTED);
-    for (let rank = 0; rank < layout.size; rank++) this.ring(rank);
+    for (let rank = 0; rank < map.size; rank++) this.ring(rank);
   }
 
   abortCause(): AbortCause | undefined {
     if (Atomics.load(this.words, World.abortState) !== ABORTED) return undefined;
-    const start = this.layout.cause();
+    const start = this.map.cause();
     const text = this.bytes.slice(start, start + (this.words[World.causeLength] ?? 0));
     const rank = this.words[World.abortRank] ?? -1;
     return { rank: rank < 0 ? undefined : rank, reason: new TextDecoder().decode(text) };
@@ -57,7 +57,7 @@ export class Control {
 
   /** Wakes a rank that sleeps. */
   ring(rank: number): void {
-    const bell = this.layout.bell(rank) / 4;
+    const bell = this.map.bell(rank) / 4;
     if (Atomics.load(this.words, bell) === 0) return;
     Atomics.store(this.words, bell, 0);
     this.#alarm.wake(rank);
@@ -66,10 +66,10 @@ export class Control {
   /** Takes a free channel for `holders` ranks and clears what its last users left. */
   takeChannel(holders: number): number {
     for (let channel = 0; channel < CHANNELS; channel++) {
-      const word = this.layout.channelHolders(channel) / 4;
+      const word = this.map.channelHolders(channel) / 4;
       if (Atomics.compareExchange(this.words, word, 0, HOLDERS_LOCK) !== 0) continue;
-      const start = this.layout.lane(channel, 0);
-      this.bytes.fill(0, start, start + this.layout.size * this.layout.laneBytes());
+      const start = this.map.lane(channel, 0);
+      this.bytes.fill(0, start, start + this.map.size * this.map.laneBytes());
       Atomics.store(this.words, word, holders);
       return channel;
     }
@@ -78,6 +78,6 @@ export class Control {
 
   /** One rank fewer holds the channel; the last one frees it. */
   releaseChannel(channel: number): void {
-    Atomics.sub(this.words, this.layout.channelHolders(channel) / 4, 1);
+    Atomics.sub(this.words, this.map.channelHolders(channel) / 4, 1);
   }
 }

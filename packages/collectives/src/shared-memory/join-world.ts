@@ -1,7 +1,7 @@
 import type { Presence } from './alarm.ts';
 import type { Control } from './control.ts';
 import { Lanes } from './lanes.ts';
-import { BOUNCE_BYTES } from './layout.ts';
+import { BOUNCE_BYTES } from './memory-map.ts';
 import { Progress } from './progress.ts';
 import { SharedMemory } from './shared-memory.ts';
 import { SharedMemoryGroup } from './shared-memory-group.ts';
@@ -13,13 +13,13 @@ export function joinWorld(
   presence: Presence,
   rank: number,
 ): SharedMemoryGroup {
-  const { layout } = control;
-  const shared = new SharedMemory(memory, layout.table(rank), {
-    byteOffset: layout.bounce(rank),
+  const { map } = control;
+  const shared = new SharedMemory(memory, map.table(rank), {
+    byteOffset: map.bounce(rank),
     byteLength: BOUNCE_BYTES,
   });
   const progress = new Progress(control, rank, presence);
-  const members = Array.from({ length: layout.size }, (_, member) => member);
+  const members = Array.from({ length: map.size }, (_, member) => member);
   const lanes = new Lanes(control, 0, members, rank);
   return new SharedMemoryGroup({ worldRank: rank, memory: shared, progress }, lanes);
 }

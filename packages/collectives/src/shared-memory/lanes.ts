@@ -1,7 +1,7 @@
 import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
-import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './layout.ts';
+import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './memory-map.ts';
 
 /** Divides SLOTS, so that nobody waits for a slot of calls that everyone has left. */
 const COMPLETED_STEP = 16;
@@ -36,22 +36,22 @@ export class Lanes {
   #leftByAll = 0;
 
   constructor(control: Control, channel: number, members: readonly number[], rank: number) {
-    const { layout, numbers } = control;
+    const { map, numbers } = control;
     this.control = control;
     this.channel = channel;
     this.members = members;
     this.rank = rank;
     this.size = members.length;
-    this.#laneWords = members.map((member) => layout.lane(channel, member) / 4);
+    this.#laneWords = members.map((member) => map.lane(channel, member) / 4);
     this.#slots = Int32Array.from(
       members.flatMap((member) =>
-        Array.from({ length: SLOTS }, (_, index) => layout.slot(channel, member, index) / 4),
+        Array.from({ length: SLOTS }, (_, index) => map.slot(channel, member, index) / 4),
       ),
     );
     const fields = recordFields(this.size);
     this.#records = Array.from({ length: SLOTS }, (_, index) =>
       members.map((member) => {
-        const start = (layout.slot(channel, member, index) + layout.recordInSlot()) / 8;
+        const start = (map.slot(channel, member, index) + map.recordInSlot()) / 8;
         return numbers.subarray(start, start + fields);
       }),
     );

@@ -52,8 +52,8 @@ export class Progress {
     this.#control = control;
     this.#presence = presence;
     this.#nextLook = performance.now() + presence.lookEveryMs;
-    this.#bell = control.layout.bell(worldRank) / 4;
-    this.#oversubscribed = control.layout.size > navigator.hardwareConcurrency;
+    this.#bell = control.map.bell(worldRank) / 4;
+    this.#oversubscribed = control.map.size > navigator.hardwareConcurrency;
   }
 
   add(group: Waiting): void {

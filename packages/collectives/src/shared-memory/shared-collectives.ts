@@ -168,7 +168,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     if (address !== undefined) return { address, byteLength: input.byteLength, staged: false };
     const { control, channel, members, rank } = this.#lanes;
     return {
-      address: control.layout.staging(channel, members[rank] ?? 0, 'collective'),
+      address: control.map.staging(channel, members[rank] ?? 0, 'collective'),
       byteLength: input.byteLength,
       staged: true,
     };
@@ -218,7 +218,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #pieceBytes(): number {
-    return this.#lanes.control.layout.stagingBytes;
+    return this.#lanes.control.map.stagingBytes;
   }
 
   #allArrived(issued: PendingCall): boolean {

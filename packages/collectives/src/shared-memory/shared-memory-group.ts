@@ -5,7 +5,7 @@ import { causeOf, type AbortCause } from '../call/failure.ts';
 import { membersOf } from '../call/members.ts';
 import { SharedCollectives } from './shared-collectives.ts';
 import { Lanes } from './lanes.ts';
-import { CHANNELS } from './layout.ts';
+import { CHANNELS } from './memory-map.ts';
 import { SharedMessages } from './shared-messages.ts';
 import type { Progress, Waiting } from './progress.ts';
 import type { SharedMemory } from './shared-memory.ts';

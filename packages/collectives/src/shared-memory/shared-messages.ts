@@ -5,7 +5,7 @@ import type { IssuedCall } from '../call/issued-call.ts';
 import type { Transfer } from '../call/transfer.ts';
 import type { MovementOwner } from './shared-collectives.ts';
 import type { Lanes } from './lanes.ts';
-import { Message, MessageBytes, MESSAGES } from './layout.ts';
+import { Message, MessageBytes, MESSAGES } from './memory-map.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -44,8 +44,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     this.#memory = memory;
     this.#owner = owner;
     this.#messages = lanes.members.map((member) => {
-      const { layout } = lanes.control;
-      const word = (index: number): number => layout.message(lanes.channel, member, index) / 4;
+      const { map } = lanes.control;
+      const word = (index: number): number => map.message(lanes.channel, member, index) / 4;
       return Array.from({ length: MESSAGES }, (_, index) => word(index));
     });
     this.queue = new CallQueue(lanes.rank, this, { isTimed: false });
@@ -299,11 +299,11 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   #stagingAddress(rank: number): number {
     const { control, channel, members } = this.#lanes;
-    return control.layout.staging(channel, members[rank] ?? 0, 'message');
+    return control.map.staging(channel, members[rank] ?? 0, 'message');
   }
 
   #pieceBytes(): number {
-    return this.#lanes.control.layout.stagingBytes;
+    return this.#lanes.control.map.stagingBytes;
   }
 }
 

@@ -1,5 +1,5 @@
 import { ConfigError, option, type OptionRules } from '@shardwise/core/spec';
-import { Layout, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './layout.ts';
+import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './memory-map.ts';
 
 /** Part of a world's memory. */
 export interface MemoryRegion {
@@ -9,7 +9,7 @@ export interface MemoryRegion {
 
 /** How much memory a world takes: the control block, then an arena for each rank. */
 export interface WorldSize {
-  readonly layout: Layout;
+  readonly map: MemoryMap;
   /** Of each rank; a multiple of PAGE_BYTES. */
   readonly arenaBytes: number;
   /** Of everything. */
@@ -44,15 +44,15 @@ export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
       { size, maxRanks: MAX_RANKS },
     );
   }
-  const layout = new Layout(size);
-  const controlPages = layout.byteLength / PAGE_BYTES;
+  const map = new MemoryMap(size);
+  const controlPages = map.byteLength / PAGE_BYTES;
   const maxArenaPages = Math.floor((MAX_PAGES - controlPages) / size);
   const arenaPages = arenaBytes === undefined ? maxArenaPages : Math.ceil(arenaBytes / PAGE_BYTES);
-  if (arenaPages >= 1 && arenaPages <= maxArenaPages) return sizeOf(layout, arenaPages);
+  if (arenaPages >= 1 && arenaPages <= maxArenaPages) return sizeOf(map, arenaPages);
   throw new ConfigError(
     {
       asked: `${size} arenas of ${arenaBytes ?? 0} bytes`,
-      found: `a world has 4 GiB, of which its control block takes ${layout.byteLength} bytes`,
+      found: `a world has 4 GiB, of which its control block takes ${map.byteLength} bytes`,
       todo: `Pass arenaBytes of 1 to ${maxArenaPages * PAGE_BYTES}`,
     },
     { size, arenaBytes },
@@ -60,15 +60,15 @@ export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
 }
 
 /** The same with arenas of half the size; undefined where they cannot be smaller. */
-export function halfWorldSize({ layout, arenaBytes }: WorldSize): WorldSize | undefined {
+export function halfWorldSize({ map, arenaBytes }: WorldSize): WorldSize | undefined {
   const pages = Math.floor(arenaBytes / PAGE_BYTES / 2);
-  return pages >= 1 ? sizeOf(layout, pages) : undefined;
+  return pages >= 1 ? sizeOf(map, pages) : undefined;
 }
 
 /** The arena of each rank. */
-export function regionsOf({ layout, arenaBytes }: WorldSize): readonly MemoryRegion[] {
-  return Array.from({ length: layout.size }, (_, rank) => ({
-    byteOffset: layout.byteLength + rank * arenaBytes,
+export function regionsOf({ map, arenaBytes }: WorldSize): readonly MemoryRegion[] {
+  return Array.from({ length: map.size }, (_, rank) => ({
+    byteOffset: map.byteLength + rank * arenaBytes,
     byteLength: arenaBytes,
   }));
 }
@@ -92,14 +92,14 @@ export function allocateMemory(byteLength: number): WebAssembly.Memory {
 }
 
 /** Makes zeroed memory a world that ranks can join. */
-export function initializeWorld(memory: WebAssembly.Memory, layout: Layout): void {
+export function initializeWorld(memory: WebAssembly.Memory, map: MemoryMap): void {
   const words = new Int32Array(memory.buffer);
-  words[World.size] = layout.size;
-  Atomics.store(words, layout.channelHolders(0) / 4, layout.size);
+  words[World.size] = map.size;
+  Atomics.store(words, map.channelHolders(0) / 4, map.size);
   Atomics.store(words, World.magic, MAGIC);
 }
 
-function sizeOf(layout: Layout, arenaPages: number): WorldSize {
+function sizeOf(map: MemoryMap, arenaPages: number): WorldSize {
   const arenaBytes = arenaPages * PAGE_BYTES;
-  return { layout, arenaBytes, byteLength: layout.byteLength + layout.size * arenaBytes };
+  return { map, arenaBytes, byteLength: map.byteLength + map.size * arenaBytes };
 }

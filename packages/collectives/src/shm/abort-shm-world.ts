@@ -14,8 +14,8 @@ export function abortShmWorld(
   cause: { readonly rank: number | undefined; readonly reason: unknown },
 ): void {
   const { memory, size } = openWorld(world, 'control');
-  const alarm = new ProcessAlarm(memory, size.layout);
-  new Control(memory, size.layout, alarm).abort({
+  const alarm = new ProcessAlarm(memory, size.map);
+  new Control(memory, size.map, alarm).abort({
     rank: cause.rank,
     reason: reasonText(cause.reason),
   });

@@ -22,7 +22,7 @@ export function joinShmWorld(world: ShmWorld, rank: number): ShmRank {
   checkRank('joinShmWorld', 'rank', rank, world.size);
   const { memory, size } = openWorld(world, 'all');
   const region = regionsOf(size)[rank] ?? { byteOffset: 0, byteLength: 0 };
-  const presence = new ProcessPresence(memory, size.layout, rank, world);
-  const control = new Control(memory, size.layout, presence);
+  const presence = new ProcessPresence(memory, size.map, rank, world);
+  const control = new Control(memory, size.map, presence);
   return { group: joinWorld(memory, control, presence, rank), memory, region };
 }

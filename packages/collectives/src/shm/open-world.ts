@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readlinkSync } from 'node:fs';
 import { ConfigError } from '@shardwise/core/spec';
 import { z } from 'zod';
-import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/layout.ts';
+import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/memory-map.ts';
 import { allocateMemory, worldSize, type WorldSize } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
 import { memoryFileName, type ShmWorld } from './world.ts';
@@ -27,7 +27,7 @@ export function openWorld(
   const size = worldSize(world);
   const file = openMemoryFile(world, size.byteLength);
   try {
-    const memory = allocateMemory(part === 'all' ? size.byteLength : size.layout.byteLength);
+    const memory = allocateMemory(part === 'all' ? size.byteLength : size.map.byteLength);
     linuxCalls().mapOver(memory, file);
     return { memory, size };
   } finally {

@@ -1,6 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, writeSync } from 'node:fs';
 import type { Alarm } from '../shared-memory/alarm.ts';
-import { Bell, BellNumbers, type Layout } from '../shared-memory/layout.ts';
+import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.ts';
 
 const BYTE = new Uint8Array(1);
 
@@ -11,13 +11,13 @@ const BYTE = new Uint8Array(1);
 export class ProcessAlarm implements Alarm {
   protected readonly words: Int32Array;
   protected readonly numbers: Float64Array;
-  readonly #layout: Layout;
+  readonly #map: MemoryMap;
   readonly #pipes = new Map<number, number>();
 
-  constructor(memory: WebAssembly.Memory, layout: Layout) {
+  constructor(memory: WebAssembly.Memory, map: MemoryMap) {
     this.words = new Int32Array(memory.buffer);
     this.numbers = new Float64Array(memory.buffer);
-    this.#layout = layout;
+    this.#map = map;
   }
 
   wake(rank: number): void {
@@ -36,7 +36,7 @@ export class ProcessAlarm implements Alarm {
   }
 
   protected bell(rank: number): { readonly word: number; readonly number: number } {
-    const byte = this.#layout.bell(rank);
+    const byte = this.#map.bell(rank);
     return { word: byte / 4, number: byte / 8 };
   }
 

@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { ConfigError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
 import type { Presence } from '../shared-memory/alarm.ts';
-import { Bell, BellNumbers, type Layout } from '../shared-memory/layout.ts';
+import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.ts';
 import { linuxCalls, type LinuxCalls } from './linux-calls.ts';
 import { ProcessAlarm } from './process-alarm.ts';
 import { identityOf, isAlive, type ProcessIdentity } from './process-identity.ts';
@@ -24,10 +24,10 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
   #onWake: (() => void) | undefined;
 
   /** Throws ConfigError where another process is this rank. */
-  constructor(memory: WebAssembly.Memory, layout: Layout, rank: number, launcher: ProcessIdentity) {
-    super(memory, layout);
+  constructor(memory: WebAssembly.Memory, map: MemoryMap, rank: number, launcher: ProcessIdentity) {
+    super(memory, map);
     this.#rank = rank;
-    this.#size = layout.size;
+    this.#size = map.size;
     this.#launcher = launcher;
     this.#claim();
     this.#calls = linuxCalls();

@@ -36,16 +36,16 @@ export interface ShmWorld {
  */
 export function createShmWorld(options: WorldOptions): ShmWorld {
   checkOptions('createShmWorld', options, worldRules);
-  const { layout, arenaBytes, byteLength } = worldSize(options);
+  const { map, arenaBytes, byteLength } = worldSize(options);
   const { size } = options;
   const id = randomBytes(16).toString('hex');
   const calls = linuxCalls();
   const fd = calls.createMemoryFile(memoryFileName(id), byteLength);
   try {
     // Of the memory no more than the control block is needed here.
-    const memory = allocateMemory(layout.byteLength);
+    const memory = allocateMemory(map.byteLength);
     calls.mapOver(memory, fd);
-    initializeWorld(memory, layout);
+    initializeWorld(memory, map);
   } catch (error) {
     closeSync(fd);
     throw error;

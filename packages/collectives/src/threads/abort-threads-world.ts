@@ -1,6 +1,6 @@
 import { reasonText } from '../call/failure.ts';
 import { Control } from '../shared-memory/control.ts';
-import { Layout } from '../shared-memory/layout.ts';
+import { MemoryMap } from '../shared-memory/memory-map.ts';
 import { ThreadAlarm } from './thread-alarm.ts';
 import type { ThreadsWorld } from './world.ts';
 
@@ -14,7 +14,7 @@ export function abortThreadsWorld(
   cause: { readonly rank: number | undefined; readonly reason: unknown },
 ): void {
   const { memory, size } = world;
-  const layout = new Layout(size);
-  const control = new Control(memory, layout, new ThreadAlarm(memory, layout));
+  const map = new MemoryMap(size);
+  const control = new Control(memory, map, new ThreadAlarm(memory, map));
   control.abort({ rank: cause.rank, reason: reasonText(cause.reason) });
 }

@@ -2,7 +2,7 @@ import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
 import { checkRank } from '../call/checks.ts';
 import { Control } from '../shared-memory/control.ts';
 import { joinWorld } from '../shared-memory/join-world.ts';
-import { Layout } from '../shared-memory/layout.ts';
+import { MemoryMap } from '../shared-memory/memory-map.ts';
 import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts';
 import { ThreadPresence } from './thread-presence.ts';
 import type { ThreadsWorld } from './world.ts';
@@ -26,7 +26,7 @@ export function joinThreadsWorld(
   checkOptions('joinThreadsWorld', options, joinRules);
   const { memory, size } = world;
   checkRank('joinThreadsWorld', 'rank', rank, size);
-  const layout = new Layout(size);
-  const presence = new ThreadPresence(memory, layout, rank, options.yieldCore);
-  return joinWorld(memory, new Control(memory, layout, presence), presence, rank);
+  const map = new MemoryMap(size);
+  const presence = new ThreadPresence(memory, map, rank, options.yieldCore);
+  return joinWorld(memory, new Control(memory, map, presence), presence, rank);
 }

@@ -1,14 +1,14 @@
 import type { Alarm } from '../shared-memory/alarm.ts';
-import type { Layout } from '../shared-memory/layout.ts';
+import type { MemoryMap } from '../shared-memory/memory-map.ts';
 
 /** Wakes threads of this process, which sleep on the word of their bell. */
 export class ThreadAlarm implements Alarm {
   protected readonly words: Int32Array;
-  readonly #layout: Layout;
+  readonly #map: MemoryMap;
 
-  constructor(memory: WebAssembly.Memory, layout: Layout) {
+  constructor(memory: WebAssembly.Memory, map: MemoryMap) {
     this.words = new Int32Array(memory.buffer);
-    this.#layout = layout;
+    this.#map = map;
   }
 
   wake(rank: number): void {
@@ -16,6 +16,6 @@ export class ThreadAlarm implements Alarm {
   }
 
   protected bell(rank: number): number {
-    return this.#layout.bell(rank) / 4;
+    return this.#map.bell(rank) / 4;
   }
 }

@@ -1,7 +1,7 @@
 import type { AbortCause } from '../call/failure.ts';
 import { nextTurn } from '../call/next-turn.ts';
 import type { Presence } from '../shared-memory/alarm.ts';
-import type { Layout } from '../shared-memory/layout.ts';
+import type { MemoryMap } from '../shared-memory/memory-map.ts';
 import { ThreadAlarm } from './thread-alarm.ts';
 
 /** A rank that is a thread. Who started the threads of a process hears of their ends. */
@@ -12,11 +12,11 @@ export class ThreadPresence extends ThreadAlarm implements Presence {
 
   constructor(
     memory: WebAssembly.Memory,
-    layout: Layout,
+    map: MemoryMap,
     rank: number,
     yieldCore: (() => void) | undefined,
   ) {
-    super(memory, layout);
+    super(memory, map);
     this.#rank = rank;
     this.#yieldCore = yieldCore;
   }

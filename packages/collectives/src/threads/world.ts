@@ -34,7 +34,7 @@ export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   const asked = worldSize(options);
   const { size, arenaBytes } = options;
   const { memory, granted } = allocate(asked, arenaBytes === undefined);
-  initializeWorld(memory, granted.layout);
+  initializeWorld(memory, granted.map);
   return { memory, size, controlByteOffset: 0, regions: regionsOf(granted) };
 }
 

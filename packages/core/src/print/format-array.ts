@@ -43,7 +43,7 @@ export function formatEdges({ dtype, shape, bytes }: PrintedArray): string {
 const gap = '...';
 type Shown = readonly (number | typeof gap)[];
 
-interface Layout {
+interface Printout {
   readonly shape: Shape;
   /** The indices of each dim that are printed. */
   readonly rows: readonly Shown[];
@@ -73,8 +73,8 @@ function* offsets(shape: Shape, rows: readonly Shown[], dim = 0, start = 0): Gen
   }
 }
 
-function nested(layout: Layout, dim: number, start: number): string {
-  const { shape, rows, read, format } = layout;
+function nested(printout: Printout, dim: number, start: number): string {
+  const { shape, rows, read, format } = printout;
   const left = shape.length - dim;
   if (left === 0) return format.format(read(start)).trim();
   const at = (index: number): number => start * (shape[dim] ?? 1) + index;
@@ -90,6 +90,6 @@ function nested(layout: Layout, dim: number, start: number): string {
     );
     return `[${lines.join(`,\n${indent}`)}]`;
   }
-  const items = shown.map((index) => (index === gap ? gap : nested(layout, dim + 1, at(index))));
+  const items = shown.map((index) => (index === gap ? gap : nested(printout, dim + 1, at(index))));
   return `[${items.join(`,${'\n'.repeat(left - 1)}${indent}`)}]`;
 }

@@ -19,28 +19,28 @@ export function piecesOf(
   roots: readonly Node[],
 ): readonly (readonly Node[])[] {
   if (computed.length <= 2 * pieceOps) return [roots];
-  const cuts = cutsOf(computed, new Set(roots));
-  const pieces: Node[][] = cuts.map(({ crossing }) => [...crossing]);
+  const boundaries = boundariesOf(computed, new Set(roots));
+  const pieces: Node[][] = boundaries.map(({ crossing }) => [...crossing]);
   pieces.push([]);
   let piece = 0;
   for (const root of roots.toSorted((a, b) => a.id - b.id)) {
-    while (piece < cuts.length && root.id >= (cuts[piece]?.id ?? 0)) piece++;
+    while (piece < boundaries.length && root.id >= (boundaries[piece]?.id ?? 0)) piece++;
     pieces[piece]?.push(root);
   }
   return pieces.filter((each) => each.length > 0);
 }
 
-interface Cut {
+interface Boundary {
   /** Nodes from this id on come after it. */
   readonly id: number;
   /** Computed before it and read after it. */
   readonly crossing: readonly Node[];
 }
 
-function cutsOf(computed: readonly Node[], roots: ReadonlySet<Node>): readonly Cut[] {
+function boundariesOf(computed: readonly Node[], roots: ReadonlySet<Node>): readonly Boundary[] {
   const lastReads = lastReadsOf(computed);
   const bytesAt = crossingBytesAt(computed, lastReads, roots);
-  const cuts: Cut[] = [];
+  const boundaries: Boundary[] = [];
   let start = 0;
   while (computed.length - start > 2 * pieceOps) {
     const at = lowest(bytesAt, start + pieceOps);
@@ -49,10 +49,10 @@ function cutsOf(computed: readonly Node[], roots: ReadonlySet<Node>): readonly C
     const crossing = computed.slice(start, at).filter((node, offset) => {
       return (lastReads[start + offset] ?? 0) >= at && !roots.has(node) && !isConstant(node);
     });
-    cuts.push({ id: first.id, crossing });
+    boundaries.push({ id: first.id, crossing });
     start = at;
   }
-  return cuts;
+  return boundaries;
 }
 
 function lastReadsOf(computed: readonly Node[]): Int32Array {

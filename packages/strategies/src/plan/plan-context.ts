@@ -10,7 +10,6 @@ import type { Reducer } from '../distributed-data-parallel/reducer.ts';
 import type { GradientReducer } from '../sharding/gradient-reducer.ts';
 import type { ShardedParameter } from '../sharding/sharded-parameter.ts';
 import type { ShardedPart } from '../sharding/sharded-part.ts';
-import type { ModelPlan } from './step.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
@@ -22,7 +21,7 @@ export interface PassHooks {
     inputs: Inputs,
   ): Output;
   /** The plan as it is carried out now, where that depends on what passes have done. */
-  planned?(plan: ModelPlan): ModelPlan;
+  planned?(plan: Plan<PlanContext>): Plan<PlanContext>;
   /** Gives ranks that do not update anything themselves what others have updated. */
   replicate?(): void;
   /** Takes back what the step has done to the model, so that it is an ordinary one again. */

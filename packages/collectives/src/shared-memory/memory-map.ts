@@ -49,7 +49,7 @@ const MESSAGE_BYTES = 64;
 export const MessageBytes = { sent: 5, wanted: 6 } as const;
 
 /** Byte offsets of everything in the memory of a world; a pure function of the number of ranks. */
-export class Layout {
+export class MemoryMap {
   readonly size: number;
   /** Buffers outside the shared memory pass through it in pieces of this size. */
   readonly stagingBytes: number;
