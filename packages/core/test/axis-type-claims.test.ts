@@ -177,6 +177,8 @@ describe('an update', () => {
   test('of a leaf of which nobody has said anything has the type of the value', () => {
     expect(stored(null, 'varying')).toBe('varying');
     expect(stored(null, null)).toBeNull();
+    const leaf = new Tensor(operand(x, null)).assign(new Tensor(operand(x, 'replicate')));
+    expect(typeOf(leaf.assign(new Tensor(operand(x, 'varying'))).node)).toBe('varying');
   });
 });
 

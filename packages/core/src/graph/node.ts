@@ -3,9 +3,9 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { CallSite, tracesCallSites } from './call-site.ts';
-import type { AxisTypes } from './axis-types.ts';
-import { inferAxisTypes } from './infer-axis-types.ts';
+import { type AxisTypes, uniform } from './axis-types.ts';
 import { infer } from './infer.ts';
+import { joinAxisTypes } from './join-axis-types.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
 
@@ -157,14 +157,19 @@ export function createNode<K extends Op>(
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
   let ofGradient = false;
-  if (inGradient) {
-    for (const input of inputs) {
+  // Most values have no types, or all are made of numbers: then nothing is joined.
+  let types: AxisTypes | null = uniform;
+  let isTyped = false;
+  for (const input of inputs) {
+    if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
     }
+    if (input.axisTypes === null) types = null;
+    else if (input.axisTypes !== uniform) isTyped = true;
   }
-  const types =
-    axisTypes === undefined ? inferAxisTypes(op, params, inputs, dtype, inGradient) : axisTypes;
+  if (axisTypes !== undefined) types = axisTypes;
+  else if (isTyped) types = joinAxisTypes({ op, params, inputs, dtype, inGradient });
   const node = new Node(op, params, inputs, shape, dtype, requiresGrad);
   node.ofGradient = ofGradient;
   node.axisTypes = types;

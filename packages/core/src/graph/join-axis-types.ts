@@ -1,32 +1,16 @@
 import { kindOf } from '../dtype.ts';
-import type { DType } from '../spec/dtype.ts';
-import type { AxisType, Op, OpParams } from '../spec/op.ts';
+import type { AxisType } from '../spec/op.ts';
 import { type NewNode, partialFault, storedFault, tornFault } from './axis-faults.ts';
 import { type AxisMix, AxisTypes, type KnownAxisType, uniform, unset } from './axis-types.ts';
 import type { Node } from './node.ts';
 import { opFacts } from './op-facts.ts';
 
 /**
- * How the result of an op lies on the axes of the mesh; null where nothing is known. Collectives have a table of
- * their own (collective-axis-types.ts). Throws LayoutError where the result would mean something else than the same
- * op on one rank, or a gradient would: see docs/decisions/0013-axis-types.md.
+ * How the result of an op lies on the axes of the mesh, where its inputs have types; null where nothing is known.
+ * Collectives have a table of their own (collective-axis-types.ts). Throws LayoutError where the result, or a
+ * gradient, would mean something else than that of the same op on one rank: see docs/decisions/0013-axis-types.md.
  */
-export function inferAxisTypes<K extends Op>(
-  op: K,
-  params: OpParams[K],
-  inputs: readonly Node[],
-  dtype: DType,
-  inGradient: boolean,
-): AxisTypes | null {
-  let types: AxisTypes | null = uniform;
-  for (const { axisTypes } of inputs) {
-    if (axisTypes === null) types = null;
-    else if (axisTypes !== uniform) return join({ op, params, inputs, dtype, inGradient });
-  }
-  return types;
-}
-
-function join(node: NewNode): AxisTypes | null {
+export function joinAxisTypes(node: NewNode): AxisTypes | null {
   if (node.op === 'assign') return stored(node);
   const mix = mixOf(node);
   const types = mix.result ?? joinByAxis(node, mix);
@@ -100,12 +84,18 @@ function isZero({ op, params, inputs: [input] }: Node): boolean {
 function stored({ inputs: [target, value] }: NewNode): AxisTypes | null {
   if (target === undefined || value === undefined) throw new RangeError('assign without value');
   let types = value.axisTypes;
-  for (const [axis, type] of (target.axisTypes ?? unset).byAxis) {
+  for (const [axis, type] of (leafOf(target).axisTypes ?? unset).byAxis) {
     const given = (value.axisTypes ?? unset).on(axis);
     if (!mayStand(given, type)) throw storedFault(target, value, axis);
     types = (types ?? unset).with(axis, type);
   }
   return types;
+}
+
+/** What earlier updates stored, which are not made yet, is no declaration. */
+function leafOf(target: Node): Node {
+  const [earlier] = target.inputs;
+  return target.op === 'assign' && earlier !== undefined ? leafOf(earlier) : target;
 }
 
 /** Whether contents that are `given` may lie in a leaf that is `declared`. */
