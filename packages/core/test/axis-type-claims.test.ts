@@ -174,10 +174,20 @@ describe('an update', () => {
     expect(() => stored(target, value)).toThrow(LayoutError);
   });
 
-  test('of a leaf of which nobody has said anything has the type of the value', () => {
-    expect(stored(null, 'varying')).toBe('varying');
-    expect(stored(null, null)).toBeNull();
-    const leaf = new Tensor(operand(x, null)).assign(new Tensor(operand(x, 'replicate')));
+  test('of a leaf of which nobody has said anything has the type of the value, where it does not train', () => {
+    const update = (type: AxisType | null, trains: boolean): string | null => {
+      const leaf = new Tensor(operand(x, null, { trains }));
+      return typeOf(leaf.assign(new Tensor(operand(x, type))).node);
+    };
+    expect(update('varying', false)).toBe('varying');
+    expect(update(null, false)).toBeNull();
+    // Of the same on all ranks a strategy may make an invariant parameter as well as a replicate one.
+    expect(update('replicate', true)).toBeNull();
+  });
+
+  test('is no declaration for the next one', () => {
+    const leaf = new Tensor(operand(x, null, { trains: false }));
+    leaf.assign(new Tensor(operand(x, 'replicate')));
     expect(typeOf(leaf.assign(new Tensor(operand(x, 'varying'))).node)).toBe('varying');
   });
 });

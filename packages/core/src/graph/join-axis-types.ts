@@ -80,10 +80,13 @@ function isZero({ op, params, inputs: [input] }: Node): boolean {
   return isMoved && input !== undefined && isZero(input);
 }
 
-/** What a leaf is declared to be stays true; elsewhere an update is what is stored. */
+/**
+ * What a leaf is declared to be stays true; elsewhere an update is what is stored. What gradient is owed to a leaf that
+ * trains only a declaration says, as none goes on to what was stored.
+ */
 function stored({ inputs: [target, value] }: NewNode): AxisTypes | null {
   if (target === undefined || value === undefined) throw new RangeError('assign without value');
-  let types = value.axisTypes;
+  let types = target.requiresGrad ? null : value.axisTypes;
   for (const [axis, type] of (leafOf(target).axisTypes ?? unset).byAxis) {
     const given = (value.axisTypes ?? unset).on(axis);
     if (!mayStand(given, type)) throw storedFault(target, value, axis);
