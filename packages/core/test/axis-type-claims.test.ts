@@ -206,6 +206,14 @@ describe('a declaration', () => {
     expect(() => declareAxisTypes(weight.mul(2), { tp: 'varying' })).toThrow(LayoutError);
   });
 
+  test('is withdrawn by null, and another one made', () => {
+    const weight = declareAxisTypes(new Parameter(new Float32Array(4), [2, 2]), {
+      tp: 'replicate',
+    });
+    expect(declareAxisTypes(weight, { tp: null }).node.axisTypes).toBeNull();
+    expect(typeOf(declareAxisTypes(weight, { tp: 'varying' }).node)).toBe('varying');
+  });
+
   test('says that numbers of the program depend on the rank', () => {
     const offsets = declareAxisTypes(full([2], 7), { tp: 'varying' });
     expect(typeOf(ones([2]).add(offsets).node)).toBe('varying');

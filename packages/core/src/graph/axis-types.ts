@@ -43,6 +43,14 @@ export class AxisTypes {
     return made;
   }
 
+  /** The same, without a type on one axis. */
+  without(axis: string): AxisTypes {
+    return AxisTypes.of(
+      new Map([...this.byAxis].filter(([name]) => name !== axis)),
+      this.elsewhere,
+    );
+  }
+
   /** As an input of an op through which a gradient comes to it, or none does. */
   mixed(needsGradient: boolean): AxisMix {
     if (needsGradient) return (this.#mix ??= AxisMix.of(this, true));

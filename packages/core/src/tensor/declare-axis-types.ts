@@ -11,8 +11,8 @@ import * as option from '../spec/option-rules.ts';
 import type { AxisType } from '../spec/op.ts';
 import type { TensorHandle } from './handle.ts';
 
-/** Per mesh axis, how a value lies there. */
-export type DeclaredAxisTypes = Readonly<Record<string, AxisType>>;
+/** Per mesh axis, how a value lies there; null withdraws what was declared. */
+export type DeclaredAxisTypes = Readonly<Record<string, AxisType | null>>;
 
 const axisType = option.oneOf<AxisType>('replicate', 'invariant', 'varying', 'partial');
 
@@ -46,6 +46,11 @@ function declare(node: Node, types: DeclaredAxisTypes, name = 'a tensor'): void 
   for (const [axis, type] of Object.entries(types)) {
     const known = (node.axisTypes ?? unset).on(axis);
     if (known === type) continue;
+    if (type === null) {
+      const left = node.axisTypes?.without(axis) ?? unset;
+      node.axisTypes = left === unset ? null : left;
+      continue;
+    }
     if (known !== 'unset' && known !== 'uniform') {
       throw axisFault({
         op: 'declareAxisTypes',
@@ -62,7 +67,7 @@ function declare(node: Node, types: DeclaredAxisTypes, name = 'a tensor'): void 
 
 function requireType(axis: string, type: unknown): void {
   axisOf(currentSession().mesh, axis);
-  if (axisType.fits(type)) return;
+  if (type === null || axisType.fits(type)) return;
   throw new ConfigError(
     {
       asked: `a tensor that is ${describeValue(type)} on the axis '${axis}'`,
