@@ -1,4 +1,5 @@
 import type { RecomputeRegion } from './autograd/recompute.ts';
+import type { AxisMix, AxisTypes } from './graph/axis-types.ts';
 import type { Node, Region } from './graph/node.ts';
 import type { KeepPart } from './nn/parameter.ts';
 import type { RandomStreams } from './random/keys.ts';
@@ -69,6 +70,11 @@ export interface RankState {
   nextWalk: number;
   /** Of nodes that are made now: backward passes that make something again begin another one. */
   era: number;
+  /** Those that nodes have or had, and how those of inputs are mixed, by what they say. */
+  readonly axisTypes: Map<string, AxisTypes>;
+  readonly axisMixes: Map<string, AxisMix>;
+  /** Names of values whose axis types were declared, for errors. */
+  readonly axisClaims: WeakMap<Node, string>;
   /** Whether nodes keep the line that asked for them. */
   tracesCallSites: boolean;
   /** Of small results, which the garbage collector has not been told of. */
@@ -95,6 +101,9 @@ export const rankState: RankState = {
   nextNodeId: 1,
   nextWalk: 1,
   era: 0,
+  axisTypes: new Map(),
+  axisMixes: new Map(),
+  axisClaims: new WeakMap(),
   tracesCallSites: true,
   unweighedBytes: 0,
   pending: new Map(),

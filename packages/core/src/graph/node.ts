@@ -3,7 +3,9 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { currentScope, rankState, within } from '../ambient.ts';
 import { CallSite, tracesCallSites } from './call-site.ts';
+import { type AxisTypes, uniform } from './axis-types.ts';
 import { infer } from './infer.ts';
+import { joinAxisTypes } from './join-axis-types.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
 
@@ -87,6 +89,8 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether a gradient stands in it that has no gradient itself, and that nobody detached. */
   ofGradient = false;
+  /** How it lies on the axes of the mesh; null where nobody has said anything. */
+  axisTypes: AxisTypes | null = null;
   /** What lets the garbage collector see the size of its memory on the device. */
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */
@@ -139,23 +143,36 @@ export function noGrad<T>(body: () => T): T {
 /** Shared by all nodes without parameters, so that signatures recognise them at once. */
 export const none: OpParams['add'] = Object.freeze({});
 
-/** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
+/**
+ * A node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError where the op does not take its
+ * inputs. What inference does not know of `axisTypes`, such as what a collective gives, its maker says.
+ */
 export function createNode<K extends Op>(
   op: K,
   params: OpParams[K],
   inputs: readonly Node[],
+  axisTypes?: AxisTypes | null,
 ): Node<K> {
-  const type = infer[op](params, inputs);
+  const { shape, dtype } = infer[op](params, inputs);
+  const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
   let ofGradient = false;
-  if (isGradEnabled() && kindOf(type.dtype) === 'float') {
-    for (const input of inputs) {
+  // Most values have no types, or all are made of numbers: then nothing is joined.
+  let types: AxisTypes | null = uniform;
+  let isTyped = false;
+  for (const input of inputs) {
+    if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
     }
+    if (input.axisTypes === null) types = null;
+    else if (input.axisTypes !== uniform) isTyped = true;
   }
-  const node = new Node(op, params, inputs, type.shape, type.dtype, requiresGrad);
+  if (axisTypes !== undefined) types = axisTypes;
+  else if (isTyped) types = joinAxisTypes({ op, params, inputs, dtype, inGradient });
+  const node = new Node(op, params, inputs, shape, dtype, requiresGrad);
   node.ofGradient = ofGradient;
+  node.axisTypes = types;
   return node;
 }
 

@@ -1,3 +1,4 @@
+import { addParts } from '../autograd/sum-parts.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, noGrad, none, type Node } from '../graph/node.ts';
 import { freeNode } from '../graph/ownership.ts';
@@ -36,7 +37,7 @@ export class GradientSum {
   /** `taken` is what the gradient is made of. */
   add(gradient: Node, taken?: HandedOver): void {
     const { node } = this;
-    const sum = node === null ? gradient : noGrad(() => createNode('add', none, [node, gradient]));
+    const sum = node === null ? gradient : addParts(node, gradient);
     this.replace(sum, taken);
   }
 
