@@ -71,6 +71,8 @@ export interface RankState {
   nextWalk: number;
   /** The era of nodes that are made now. A backward pass that makes something again begins another one. */
   era: number;
+  /** Names of values whose axis types were declared, for errors. */
+  readonly axisClaims: WeakMap<Node, string>;
   /** Whether nodes keep the line that asked for them. */
   tracesCallSites: boolean;
   /** Bytes of small results that the garbage collector has not been told of. */
@@ -97,6 +99,7 @@ export const rankState: RankState = {
   nextNodeId: 1,
   nextWalk: 1,
   era: 0,
+  axisClaims: new WeakMap(),
   tracesCallSites: true,
   unweighedBytes: 0,
   pending: new Map(),

@@ -17,6 +17,7 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
+export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
 export { elementCount, formatShape, sameShape } from './shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';

@@ -104,6 +104,7 @@ function copyOf(node: Node): Node {
   if (updated !== undefined) throw updatedBeforeBackward(node, updated);
   const copy = makeNode(op, params, inputs.map(substituted), shape, dtype, false);
   copy.site = node.site;
+  copy.axisTypes = node.axisTypes;
   return copy;
 }
 

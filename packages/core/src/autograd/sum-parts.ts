@@ -1,6 +1,6 @@
-import { add } from '../graph/build/elementwise.ts';
-import { concat } from '../graph/build/movement.ts';
-import { isOp, type Node } from '../graph/node.ts';
+import { type AxisTypes, uniform, unset } from '../graph/axis-types.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { isOp, none, type Node } from '../graph/node.ts';
 
 /** Where a piece lies in the whole: from `start` of `dim`, and zeros elsewhere. */
 interface Piece {
@@ -16,7 +16,21 @@ interface Piece {
  */
 export function sumParts(parts: readonly [Node, ...Node[]]): Node {
   const [first, ...rest] = parts;
-  return rest.length === 0 ? first : (tile(first, parts) ?? rest.reduce(add, first));
+  return rest.length === 0 ? first : (tile(first, parts) ?? rest.reduce(addParts, first));
+}
+
+/** The sum of two gradients of one value. Shape: N, N -> N. */
+export function addParts(a: Node, b: Node): Node {
+  return noGrad(() => createNode('add', none, [a, b], typesOfSum([a, b])));
+}
+
+/** Whatever the types of the parts, each is a term of what is owed to the value. */
+function typesOfSum(parts: readonly Node[]): AxisTypes | null {
+  const [like = null] = parts.map(({ axisTypes }) => axisTypes);
+  if (parts.every(({ axisTypes }) => axisTypes === like)) return like;
+  const mixes = parts.map(({ axisTypes }) => (axisTypes ?? unset).mixed(false));
+  const { sum } = mixes.reduce((all, mix) => all.with(mix), uniform.mixed(false));
+  return sum === unset ? null : sum;
 }
 
 function tile(like: Node, parts: readonly Node[]): Node | undefined {
@@ -30,7 +44,8 @@ function tile(like: Node, parts: readonly Node[]): Node | undefined {
     contents.push(piece.content);
     end += piece.content.shape[dim] ?? 0;
   }
-  return end === like.shape[dim] ? concat(contents, dim) : undefined;
+  if (end !== like.shape[dim]) return undefined;
+  return createNode('concat', { dim }, contents, typesOfSum(contents));
 }
 
 /** Undefined where the node is not a piece between zeros along one dim. */

@@ -2,27 +2,42 @@ import { currentScope, rankState, within } from '../ambient.ts';
 import { kindOf } from '../dtype.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
+import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import { infer } from './infer.ts';
+import { joinAxisTypes } from './join-axis-types.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 
-/** A node of inferred shape and dtype. Throws ShapeError or DTypeError where the op does not take its inputs. */
+/**
+ * A node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError where the op does not take its
+ * inputs. What inference does not know of `axisTypes`, such as what a collective gives, its maker says.
+ */
 export function createNode<K extends Op>(
   op: K,
   params: OpParams[K],
   inputs: readonly Node[],
+  axisTypes?: AxisTypes | null,
 ): Node<K> {
-  const type = infer[op](params, inputs);
+  const { shape, dtype } = infer[op](params, inputs);
+  const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
   let ofGradient = false;
-  if (isGradEnabled() && kindOf(type.dtype) === 'float') {
-    for (const input of inputs) {
+  // Most values have no types, or all are made of numbers: then nothing is joined.
+  let types: AxisTypes | null = uniform;
+  let isTyped = false;
+  for (const input of inputs) {
+    if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
     }
+    if (input.axisTypes === null) types = null;
+    else if (input.axisTypes !== uniform) isTyped = true;
   }
-  const node = makeNode(op, params, inputs, type.shape, type.dtype, requiresGrad);
+  if (axisTypes !== undefined) types = axisTypes;
+  else if (isTyped) types = joinAxisTypes({ op, params, inputs, dtype, inGradient });
+  const node = makeNode(op, params, inputs, shape, dtype, requiresGrad);
   node.ofGradient = ofGradient;
+  node.axisTypes = types;
   return node;
 }
 

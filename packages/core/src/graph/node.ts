@@ -1,5 +1,6 @@
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
+import type { AxisTypes } from './axis-types.ts';
 import type { CallSite } from './call-site.ts';
 import type { Page } from '../paging/page.ts';
 import type { Storage } from './storage.ts';
@@ -58,6 +59,8 @@ export class Node<K extends Op = Op> {
   hasOwner = false;
   /** Whether a gradient stands in it that has no gradient itself, and that nobody detached. */
   ofGradient = false;
+  /** How it lies on the axes of the mesh; null where nobody has said anything. */
+  axisTypes: AxisTypes | null = null;
   /** What lets the garbage collector see the size of its memory on the device. */
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */

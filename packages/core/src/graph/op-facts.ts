@@ -16,6 +16,11 @@ export interface OpFacts {
   readonly isIdentityAlone: boolean;
   /** Whether its result may lie where its input lay. */
   readonly worksInPlace: boolean;
+  /**
+   * In which inputs it is linear: groups of inputs, of which those of one group may be partial sums together, where
+   * the other inputs are the same on all ranks. The result is a partial sum, too. `all`: one group of all inputs.
+   */
+  readonly linearIn: 'all' | readonly (readonly number[])[];
 }
 
 const local = {
@@ -23,28 +28,38 @@ const local = {
   travels: false,
   isIdentityAlone: false,
   worksInPlace: false,
+  linearIn: [],
 } as const;
 const compute = { ...local, by: 'device', dtypes: 'computed', memory: 'own' } as const;
-const product = { ...compute, isDear: true } as const;
+const linear = { ...compute, linearIn: 'all' } as const;
+/** Of each factor alone. */
+const bilinear = { ...compute, linearIn: [[0], [1]] } as const;
+const product = { ...bilinear, isDear: true } as const;
 /** Carries elements as they are to another place. */
-const movement = { ...compute, dtypes: 'any' } as const;
+const movement = { ...linear, dtypes: 'any' } as const;
 const composite = { ...compute, by: 'composite' } as const;
-const collective = { ...local, by: 'group', dtypes: 'any', memory: 'own' } as const;
+const collective = {
+  ...local,
+  by: 'group',
+  dtypes: 'any',
+  memory: 'own',
+  linearIn: 'all',
+} as const;
 const travelling = {
   ...collective,
   isDear: true,
   travels: true,
   isIdentityAlone: true,
 } as const;
-const transfer = { ...local, by: 'store', dtypes: 'any', memory: 'own' } as const;
+const transfer = { ...local, by: 'store', dtypes: 'any', memory: 'own', linearIn: 'all' } as const;
 const graph = { ...local, by: 'graph', dtypes: 'computed', memory: 'own' } as const;
 
 export const opFacts: Readonly<Record<Op, OpFacts>> = {
-  constant: { ...movement, memory: 'none' },
+  constant: { ...movement, memory: 'none', linearIn: [] },
   iota: { ...compute, memory: 'none' },
   random: compute,
 
-  neg: compute,
+  neg: linear,
   abs: compute,
   sign: compute,
   exp: compute,
@@ -59,10 +74,10 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   logicalNot: compute,
   cast: movement,
 
-  add: compute,
-  sub: compute,
-  mul: compute,
-  div: compute,
+  add: linear,
+  sub: linear,
+  mul: bilinear,
+  div: { ...compute, linearIn: [[0]] },
   pow: compute,
   maximum: compute,
   minimum: compute,
@@ -71,12 +86,12 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   lessEqual: compute,
   logicalAnd: compute,
   logicalOr: compute,
-  where: movement,
+  where: { ...movement, linearIn: [[1, 2]] },
 
-  sum: compute,
+  sum: linear,
   max: compute,
   argMax: compute,
-  cumsum: compute,
+  cumsum: linear,
 
   reshape: { ...movement, memory: 'input' },
   permute: movement,
@@ -87,30 +102,30 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
 
   matmul: product,
   conv2d: product,
-  conv2dInput: compute,
-  conv2dWeight: compute,
+  conv2dInput: bilinear,
+  conv2dWeight: bilinear,
 
-  gather: movement,
-  scatterAdd: compute,
-  indexSelect: movement,
-  indexAdd: compute,
+  gather: { ...movement, linearIn: [[0]] },
+  scatterAdd: { ...compute, linearIn: [[0, 2]] },
+  indexSelect: { ...movement, linearIn: [[0]] },
+  indexAdd: { ...compute, linearIn: [[0, 2]] },
 
   sigmoid: composite,
   relu: composite,
   silu: composite,
   softplus: composite,
   gelu: composite,
-  geluGrad: composite,
+  geluGrad: { ...composite, linearIn: [[1]] },
   softmax: composite,
-  softmaxGrad: composite,
+  softmaxGrad: { ...composite, linearIn: [[1]] },
   logSoftmax: composite,
-  logSoftmaxGrad: composite,
+  logSoftmaxGrad: { ...composite, linearIn: [[1]] },
   layerNorm: composite,
-  layerNormInputGrad: composite,
-  layerNormWeightGrad: composite,
+  layerNormInputGrad: { ...composite, linearIn: [[2]] },
+  layerNormWeightGrad: { ...composite, linearIn: [[1]] },
   rmsNorm: composite,
-  rmsNormInputGrad: composite,
-  rmsNormWeightGrad: composite,
+  rmsNormInputGrad: { ...composite, linearIn: [[2]] },
+  rmsNormWeightGrad: { ...composite, linearIn: [[1]] },
 
   allReduce: { ...travelling, worksInPlace: true },
   allGather: travelling,
@@ -127,7 +142,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   pageIn: transfer,
 
   input: { ...graph, memory: 'none' },
-  detach: { ...graph, memory: 'input' },
+  detach: { ...graph, memory: 'input', linearIn: 'all' },
   assign: graph,
 };
 

@@ -11,7 +11,10 @@ export interface Conv2dParams {
   readonly groups: number;
 }
 
-/** How a value lies on one mesh axis (codified by spmd_types; the gradient's type is fixed by it). */
+/**
+ * How a value lies on one mesh axis (codified by spmd_types; the gradient's type is fixed by it). What nobody has said
+ * anything of has none, and is trusted to be what an op needs.
+ */
 export type AxisType =
   /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
   | 'replicate'

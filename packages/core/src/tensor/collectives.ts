@@ -1,3 +1,5 @@
+import { axisFault, describe } from '../graph/axis-faults.ts';
+import { unset } from '../graph/axis-types.ts';
 import * as build from '../graph/build/collective.ts';
 import { axisOf } from '../mesh.ts';
 import { currentSession } from '../rank.ts';
@@ -11,11 +13,29 @@ import type { OptionRules } from '../spec/option-rules.ts';
 /**
  * Collectives of the graph, over an axis of the rank's mesh. They are differentiable, and run when
  * the graph does; all ranks must build the same ones in the same order. What a value is on the axis
- * (replicate, invariant, varying, partial) is said in each signature, and fixes the gradient.
+ * (replicate, invariant, varying, partial) is said in each signature, and fixes the gradient. Where a value
+ * is known to be of a type that a collective does not take, it throws LayoutError.
  */
 function axisParams(axis: string): AxisParams {
   return axisOf(currentSession().mesh, axis);
 }
+
+/** Throws LayoutError for a value that is known to be the same on all ranks, of which `result` would be made. */
+function requireOwn(op: string, x: Tensor, axis: string, result: string): void {
+  const { node } = x;
+  const type = (node.axisTypes ?? unset).on(axis);
+  if (type !== 'replicate' && type !== 'invariant') return;
+  throw axisFault({
+    op,
+    axis,
+    inputs: [node],
+    of: `of ${describe(node, axis)}`,
+    found: `all ranks of '${axis}' have the same value, so the result would be ${result}`,
+    todo: `Use the value as it is; where that is meant, say so: ${op}(reinterpret(x, '${axis}', 'replicate', 'varying'), …)`,
+  });
+}
+
+const multiple = 'the value times the number of ranks';
 
 export interface AllReduceOptions {
   readonly reduce?: 'sum' | 'avg';
@@ -34,9 +54,10 @@ const allReduceRules: OptionRules<AllReduceOptions> = {
   pass: option.count,
 };
 
-/** partial -> replicate (or invariant). Shape: N -> N. */
+/** partial -> replicate (or invariant); of varying values their sum. Shape: N -> N. */
 export function allReduce(x: Tensor, axis: string, options: AllReduceOptions = {}): Tensor {
   checkOptions('allReduce', options, allReduceRules);
+  if (options.reduce !== 'avg') requireOwn('allReduce', x, axis, multiple);
   return new Tensor(build.allReduce(x.node, axisParams(axis), options));
 }
 
@@ -52,12 +73,13 @@ export function allGather(
   dim: number,
   to: 'replicate' | 'invariant' = 'replicate',
 ): Tensor {
+  requireOwn('allGather', x, axis, 'copies of it');
   return new Tensor(
     build.allGather(x.node, axisParams(axis), normalizeDim('allGather', dim, x.ndim), to),
   );
 }
 
-/** partial -> varying; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
+/** partial -> varying, of varying values of their sum; `pass` as of allReduce. Shape: [.., size*D, ..] -> [.., D, ..]. */
 export function reduceScatter(
   x: Tensor,
   axis: string,
@@ -65,6 +87,7 @@ export function reduceScatter(
   reduction: 'sum' | 'avg' = 'sum',
   pass = 0,
 ): Tensor {
+  if (reduction === 'sum') requireOwn('reduceScatter', x, axis, multiple);
   return new Tensor(
     build.reduceScatter(
       x.node,
@@ -89,6 +112,7 @@ export function broadcast(x: Tensor, axis: string, root = 0): Tensor {
 
 /** partial -> varying: the sum on root, zeros on the others. Shape: N -> N. */
 export function reduce(x: Tensor, axis: string, root = 0): Tensor {
+  requireOwn('reduce', x, axis, multiple);
   return new Tensor(build.reduceToRoot(x.node, axisParams(axis), root));
 }
 
@@ -107,7 +131,10 @@ export function localChunk(x: Tensor, axis: string, dim: number): Tensor {
   );
 }
 
-/** Says how a value lies without moving data; invariant -> replicate is Megatron's f. Shape: N -> N. */
+/**
+ * Has a value lie otherwise without moving data: invariant -> replicate (Megatron's f), replicate -> varying or
+ * partial, varying -> partial. Throws ConfigError for another change, which needs a collective. Shape: N -> N.
+ */
 export function reinterpret(x: Tensor, axis: string, from: AxisType, to: AxisType): Tensor {
   return new Tensor(build.reinterpret(x.node, axisParams(axis), from, to));
 }

@@ -1,3 +1,4 @@
+import { uniform } from '../graph/axis-types.ts';
 import { inputNode } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import { elementCount } from '../shape.ts';
@@ -8,12 +9,15 @@ import { fromBytes } from './host-data.ts';
  * A leaf with the contents of a constant, as `zeros` makes it, so that it can be trained and updated in place.
  * Null for 16-bit floats, which only a device rounds to. Shape: -> that of the constant.
  */
-export function leafOfConstant({ params }: Node<'constant'>): Node | null {
+export function leafOfConstant({ params, axisTypes }: Node<'constant'>): Node | null {
   const { value, shape, dtype } = params;
   if (dtype === 'f16' || dtype === 'bf16') return null;
   const bytes = new Uint8Array(elementCount(shape) * dtypes[dtype].bytes);
   const data = fromBytes(bytes, dtype);
   if (data instanceof BigInt64Array) data.fill(BigInt(value));
   else data.fill(value);
-  return inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
+  const leaf = inputNode(shape, dtype, { kind: 'host', bytes, owned: true });
+  // What it will contain is not known by what it contains now.
+  leaf.axisTypes = axisTypes === uniform ? null : axisTypes;
+  return leaf;
 }

@@ -1,3 +1,4 @@
+import { addParts } from '../autograd/sum-parts.ts';
 import { pageIn, pageOut } from '../graph/build/transfer.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
@@ -38,7 +39,7 @@ export class GradientSum {
   /** `taken` is what the gradient is made of. */
   add(gradient: Node, taken?: HandedOver): void {
     const { node } = this;
-    const sum = node === null ? gradient : noGrad(() => createNode('add', none, [node, gradient]));
+    const sum = node === null ? gradient : addParts(node, gradient);
     this.replace(sum, taken);
   }
 

@@ -1,5 +1,5 @@
-import { createNode, noGrad } from '../graph/create-node.ts';
-import { type GradientSink, none, type Node } from '../graph/node.ts';
+import { addParts } from '../autograd/sum-parts.ts';
+import type { GradientSink, Node } from '../graph/node.ts';
 import type { TransferParams } from '../spec/op.ts';
 import { GradientSum } from './gradient-sum.ts';
 
@@ -51,8 +51,7 @@ export class Gradient implements GradientSink {
   get node(): Node | null {
     const { node: total } = this.#total;
     const { node: local } = this.local;
-    if (total === null || local === null) return total ?? local;
-    return noGrad(() => createNode('add', none, [total, local]));
+    return total === null || local === null ? (total ?? local) : addParts(total, local);
   }
 
   /** What is kept of it in memory. */

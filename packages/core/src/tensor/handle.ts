@@ -1,3 +1,4 @@
+import { checkGradientTypes } from '../autograd/check-gradient-types.ts';
 import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
@@ -269,7 +270,7 @@ export class TensorHandle {
    * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
    * together. Throws ShapeError for a tensor that is not a scalar, TensorStateError where nothing
    * requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated
-   * since the forward pass.
+   * since the forward pass, LayoutError for a gradient that a leaf of declared axis types is not owed.
    */
   backward(): void {
     const root = this.node;
@@ -312,7 +313,9 @@ export class TensorHandle {
             },
             gradientsOf: recomputing(gradientsOfNode),
             onLeaf: (leaf, gradient) => {
-              if (gradient !== null) leaf.sink?.accumulate(gradient);
+              if (gradient === null) return;
+              checkGradientTypes(leaf, gradient);
+              leaf.sink?.accumulate(gradient);
             },
           }),
         );

@@ -1,6 +1,11 @@
-import type { AxisParams, AxisType } from '../../spec/op.ts';
-import { createNode } from '../create-node.ts';
+import type { AxisParams, AxisType, CollectiveOp, OpParams } from '../../spec/op.ts';
+import { collectiveAxisTypes } from '../collective-axis-types.ts';
+import { createNode, isGradEnabled } from '../create-node.ts';
 import type { Node } from '../node.ts';
+
+function collective<K extends CollectiveOp>(op: K, params: OpParams[K], x: Node): Node {
+  return createNode(op, params, [x], collectiveAxisTypes(op, params, x, isGradEnabled()));
+}
 
 /** partial -> replicate or invariant: the sum (or mean) over the axis. */
 export function allReduce(
@@ -14,10 +19,10 @@ export function allReduce(
   } = {},
 ): Node {
   const { reduce = 'sum', to = 'replicate', bucket = -1, pass = 0 } = options;
-  return createNode(
+  return collective(
     'allReduce',
     { axis: axis.axis, size: axis.size, rank: axis.rank, reduce, to, bucket, pass },
-    [x],
+    x,
   );
 }
 
@@ -28,9 +33,7 @@ export function allGather(
   dim: number,
   to: 'replicate' | 'invariant' = 'replicate',
 ): Node {
-  return createNode('allGather', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to }, [
-    x,
-  ]);
+  return collective('allGather', { axis: axis.axis, size: axis.size, rank: axis.rank, dim, to }, x);
 }
 
 /** partial -> varying: this rank's part, along `dim`, of the sum (or mean). */
@@ -41,51 +44,51 @@ export function reduceScatter(
   reduce: 'sum' | 'avg' = 'sum',
   pass = 0,
 ): Node {
-  return createNode(
+  return collective(
     'reduceScatter',
     { axis: axis.axis, size: axis.size, rank: axis.rank, dim, reduce, pass },
-    [x],
+    x,
   );
 }
 
 /** varying -> varying. */
 export function allToAll(x: Node, axis: AxisParams, splitDim: number, concatDim: number): Node {
-  return createNode(
+  return collective(
     'allToAll',
     { axis: axis.axis, size: axis.size, rank: axis.rank, splitDim, concatDim },
-    [x],
+    x,
   );
 }
 
 /** varying -> replicate: root's value on every rank. */
 export function broadcast(x: Node, axis: AxisParams, root: number): Node {
-  return createNode('broadcast', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, [x]);
+  return collective('broadcast', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, x);
 }
 
 /** partial -> varying: the sum on root, zeros elsewhere. */
 export function reduceToRoot(x: Node, axis: AxisParams, root: number): Node {
-  return createNode('reduce', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, [x]);
+  return collective('reduce', { axis: axis.axis, size: axis.size, rank: axis.rank, root }, x);
 }
 
 /** varying -> varying: to rank destination[rank], zeros where nothing arrives. */
 export function sendRecv(x: Node, axis: AxisParams, destination: readonly number[]): Node {
-  return createNode(
+  return collective(
     'sendRecv',
     { axis: axis.axis, size: axis.size, rank: axis.rank, destination },
-    [x],
+    x,
   );
 }
 
 /** invariant -> varying: this rank's part along `dim`. Moves no data; its gradient is gathered. */
 export function localChunk(x: Node, axis: AxisParams, dim: number): Node {
-  return createNode('localChunk', { axis: axis.axis, size: axis.size, rank: axis.rank, dim }, [x]);
+  return collective('localChunk', { axis: axis.axis, size: axis.size, rank: axis.rank, dim }, x);
 }
 
 /** Moves no data; what changes is how the gradient comes back. */
 export function reinterpret(x: Node, axis: AxisParams, from: AxisType, to: AxisType): Node {
-  return createNode(
+  return collective(
     'reinterpret',
     { axis: axis.axis, size: axis.size, rank: axis.rank, from, to },
-    [x],
+    x,
   );
 }

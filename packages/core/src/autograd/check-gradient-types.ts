@@ -1,0 +1,30 @@
+import { axisFault, describe } from '../graph/axis-faults.ts';
+import { type KnownAxisType, unset } from '../graph/axis-types.ts';
+import type { Node } from '../graph/node.ts';
+import type { AxisType } from '../spec/op.ts';
+import { gradientType } from './collective-rules.ts';
+
+/**
+ * Throws LayoutError where the gradient of a leaf does not lie as the leaf's axis types say. Every value may stand for
+ * terms of a sum over ranks, and what is the same on all of them for what varies.
+ */
+export function checkGradientTypes(leaf: Node, gradient: Node): void {
+  if (leaf.axisTypes === null || gradient.axisTypes === leaf.axisTypes) return;
+  for (const [axis, type] of leaf.axisTypes.byAxis) {
+    const given = (gradient.axisTypes ?? unset).on(axis);
+    if (fits(given, gradientType[type])) continue;
+    throw axisFault({
+      op: 'backward()',
+      axis,
+      inputs: [leaf],
+      of: `with a gradient of ${describe(leaf, axis)}`,
+      found: `the gradient is ${given} there, and not ${gradientType[type]}: ranks would update the value in different ways`,
+      todo: `Check what was made of it without a type, such as data of which each rank of '${axis}' has its own: declare that as varying`,
+    });
+  }
+}
+
+function fits(given: KnownAxisType, owed: AxisType): boolean {
+  if (given === 'varying') return owed === 'varying' || owed === 'partial';
+  return given !== 'partial' || owed === 'partial';
+}

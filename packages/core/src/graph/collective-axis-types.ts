@@ -1,0 +1,113 @@
+import { ConfigError } from '../spec/errors.ts';
+import type { AxisType, CollectiveOp, CollectiveParams } from '../spec/op.ts';
+import { axisFault, describe } from './axis-faults.ts';
+import { type AxisTypes, type KnownAxisType, unset } from './axis-types.ts';
+import type { Node } from './node.ts';
+
+/** What a collective takes and gives on its axis. */
+interface Signature {
+  readonly takes: AxisType;
+  readonly gives: AxisType;
+}
+
+/** The signatures that spec/op.ts says in words. */
+const signatures: {
+  readonly [K in CollectiveOp]: (params: CollectiveParams[K]) => Signature;
+} = {
+  allReduce: ({ to }) => ({ takes: 'partial', gives: to }),
+  allGather: ({ to }) => ({ takes: 'varying', gives: to }),
+  reduceScatter: () => ({ takes: 'partial', gives: 'varying' }),
+  allToAll: () => ({ takes: 'varying', gives: 'varying' }),
+  broadcast: () => ({ takes: 'varying', gives: 'replicate' }),
+  reduce: () => ({ takes: 'partial', gives: 'varying' }),
+  sendRecv: () => ({ takes: 'varying', gives: 'varying' }),
+  localChunk: () => ({ takes: 'invariant', gives: 'varying' }),
+  reinterpret: ({ from, to }) => ({ takes: from, gives: to }),
+};
+
+/**
+ * A replicate value may stand for a varying one whose ranks happen to be equal, and a varying one for the terms of a
+ * sum: their gradients fit (varying is a partial gradient of the first, replicate a varying one of the second).
+ * Only what is invariant may not stand for anything else.
+ */
+const width: { readonly [T in Exclude<AxisType, 'invariant'>]: number } = {
+  replicate: 0,
+  varying: 1,
+  partial: 2,
+};
+
+/** Changes of type for which a gradient rule is right; of any other, values or gradients would not be what they claim. */
+const reinterpretations: { readonly [T in AxisType]: readonly AxisType[] } = {
+  invariant: ['replicate'],
+  replicate: ['varying', 'partial'],
+  varying: ['partial'],
+  partial: [],
+};
+
+/**
+ * How the result of a collective lies on the axes of the mesh; on others than its own as its input does. Throws
+ * LayoutError where the input is not what the collective takes, ConfigError for a reinterpretation that there is not.
+ */
+export function collectiveAxisTypes<K extends CollectiveOp>(
+  op: K,
+  params: CollectiveParams[K],
+  x: Node,
+  inGradient: boolean,
+): AxisTypes | null {
+  const { takes, gives } = signatures[op](params);
+  const { axis } = params;
+  const types = x.axisTypes ?? unset;
+  if (op === 'reinterpret') requireReinterpretation(takes, gives);
+  const found = types.on(axis);
+  if (!fits(found, takes, inGradient && x.requiresGrad)) {
+    throw axisFault({
+      op,
+      axis,
+      inputs: [x],
+      of: `of ${describe(x, axis)}`,
+      found: `it takes what is ${takes} there`,
+      todo: remedy(found, takes, axis),
+    });
+  }
+  // What nobody knows to be the same on all ranks is not known to be so by being called another name.
+  if (op === 'reinterpret' && found === 'unset' && gives === 'replicate') return x.axisTypes;
+  return types.with(axis, gives);
+}
+
+function fits(found: KnownAxisType, takes: AxisType, needsGradient: boolean): boolean {
+  if (found === 'unset' || found === 'uniform') return true;
+  if (found === 'invariant' || takes === 'invariant') {
+    if (needsGradient || found === takes) return found === takes;
+  }
+  const same = found === 'invariant' ? 'replicate' : found;
+  return width[same] <= width[takes === 'invariant' ? 'replicate' : takes];
+}
+
+function remedy(found: KnownAxisType, takes: AxisType, axis: string): string {
+  if (found === 'partial')
+    return `Sum it first: allReduce(x, '${axis}') or reduceScatter(x, '${axis}', dim)`;
+  if (found === 'invariant') {
+    return `Use reinterpret(x, '${axis}', 'invariant', 'replicate') in its place, which sums its gradient over the ranks`;
+  }
+  if (found === 'replicate') {
+    return `Have what made it give an invariant value, as allReduce(x, '${axis}', { to: 'invariant' })`;
+  }
+  return takes === 'invariant' || takes === 'replicate'
+    ? `Make it the same on all ranks first, as by allGather(x, '${axis}', dim)`
+    : `Say what it is: its type comes from what it was made of`;
+}
+
+function requireReinterpretation(from: AxisType, to: AxisType): void {
+  if (reinterpretations[from].includes(to)) return;
+  const known = Object.entries(reinterpretations).flatMap(([source, targets]) =>
+    targets.map((target) => `${source} to ${target}`),
+  );
+  throw new ConfigError(
+    {
+      asked: `reinterpret from ${from} to ${to}`,
+      found: `values or gradients would not be what they are said to be; there are ${known.join(', ')}`,
+      todo: 'Use a collective that makes it so: allReduce, allGather, reduceScatter or localChunk',
+    },
+    { from, to },
+  );
+}

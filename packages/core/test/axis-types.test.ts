@@ -1,0 +1,363 @@
+import { singleGroup } from '@shardwise/collectives';
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { unset } from '../src/graph/axis-types.ts';
+import * as build from '../src/graph/build/collective.ts';
+import { createNode, noGrad } from '../src/graph/create-node.ts';
+import { none, type Node } from '../src/graph/node.ts';
+import { opFacts } from '../src/graph/op-facts.ts';
+import { LineMesh } from '../src/mesh.ts';
+import { setRank } from '../src/rank.ts';
+import { LayoutError } from '../src/spec/errors.ts';
+import type { AxisType, CollectiveOp, Op, OpParams } from '../src/spec/op.ts';
+import { fromData, full, ones } from '../src/tensor/create.ts';
+import type { HostData } from '../src/tensor/host-data.ts';
+import { Tensor } from '../src/tensor/tensor.ts';
+import {
+  axis,
+  bools,
+  floats,
+  integers,
+  isLetter,
+  letters,
+  type Operand,
+  operand,
+  typeOf,
+} from './axis-type-operands.ts';
+
+beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('tp', singleGroup()) }));
+
+interface Row<K extends Op> {
+  readonly params: OpParams[K];
+  readonly inputs: readonly Operand[];
+  /**
+   * Which inputs may be partial sums, the others being replicate: `pr` is the first of two. Others are refused.
+   */
+  readonly partial: readonly string[];
+}
+
+const x = floats(2, 2);
+const pointwise = { params: none, inputs: [x], partial: [] } as const;
+const logical = { params: none, inputs: [bools(2), bools(2)], partial: [] } as const;
+const linear = { ...pointwise, partial: ['p'] } as const;
+const pair = { params: none, inputs: [x, x], partial: [] } as const;
+const window = { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 } as const;
+const image = floats(1, 1, 3, 3);
+const kernel = floats(1, 1, 2, 2);
+const response = floats(1, 1, 2, 2);
+
+/** Ops that compute: what each does to partial sums. All treat the other types alike. */
+const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Row<K> } = {
+  constant: { params: { value: 1, shape: [2], dtype: 'f32' }, inputs: [], partial: [] },
+  iota: { params: { dim: 0, shape: [2] }, inputs: [], partial: [] },
+  random: { params: { shape: [2] }, inputs: [integers(2)], partial: [] },
+
+  neg: linear,
+  abs: pointwise,
+  sign: pointwise,
+  exp: pointwise,
+  log: pointwise,
+  sqrt: pointwise,
+  sin: pointwise,
+  cos: pointwise,
+  tanh: pointwise,
+  erf: pointwise,
+  floor: pointwise,
+  ceil: pointwise,
+  logicalNot: { params: none, inputs: [bools(2)], partial: [] },
+  cast: { params: { dtype: 'f64' }, inputs: [x], partial: ['p'] },
+
+  add: { ...pair, partial: ['pp'] },
+  sub: { ...pair, partial: ['pp'] },
+  mul: { ...pair, partial: ['pr', 'rp'] },
+  div: { ...pair, partial: ['pr'] },
+  pow: pair,
+  maximum: pair,
+  minimum: pair,
+  equal: pair,
+  less: pair,
+  lessEqual: pair,
+  logicalAnd: logical,
+  logicalOr: logical,
+  where: { params: none, inputs: [bools(2, 2), x, x], partial: ['rpp'] },
+
+  sum: { params: { dims: [0] }, inputs: [x], partial: ['p'] },
+  max: { params: { dims: [0] }, inputs: [x], partial: [] },
+  argMax: { params: { dim: 0 }, inputs: [x], partial: [] },
+  cumsum: { params: { dim: 0, reverse: false }, inputs: [x], partial: ['p'] },
+
+  reshape: { params: { shape: [4] }, inputs: [x], partial: ['p'] },
+  permute: { params: { order: [1, 0] }, inputs: [x], partial: ['p'] },
+  expand: { params: { shape: [2, 2] }, inputs: [floats(1, 2)], partial: ['p'] },
+  slice: { params: { starts: [0, 0], stops: [1, 2], steps: [1, 1] }, inputs: [x], partial: ['p'] },
+  pad: { params: { before: [1, 0], after: [0, 0], value: 0 }, inputs: [x], partial: ['p'] },
+  concat: { params: { dim: 0 }, inputs: [x, x, x], partial: ['ppp'] },
+
+  matmul: {
+    params: { transposeA: false, transposeB: false },
+    inputs: [x, x],
+    partial: ['pr', 'rp'],
+  },
+  conv2d: { params: window, inputs: [image, kernel], partial: ['pr', 'rp'] },
+  conv2dInput: {
+    params: { ...window, inputShape: image.shape },
+    inputs: [response, kernel],
+    partial: ['pr', 'rp'],
+  },
+  conv2dWeight: {
+    params: { ...window, weightShape: kernel.shape },
+    inputs: [image, response],
+    partial: ['pr', 'rp'],
+  },
+
+  gather: { params: { dim: 0 }, inputs: [x, integers(2, 2)], partial: ['pr'] },
+  scatterAdd: { params: { dim: 0 }, inputs: [x, integers(2, 2), x], partial: ['prp'] },
+  indexSelect: { params: { dim: 0 }, inputs: [x, integers(2)], partial: ['pr'] },
+  indexAdd: { params: { dim: 0 }, inputs: [x, integers(2), x], partial: ['prp'] },
+
+  sigmoid: pointwise,
+  relu: pointwise,
+  silu: pointwise,
+  softplus: pointwise,
+  gelu: { ...pointwise, params: { approximate: 'none' } },
+  geluGrad: { params: { approximate: 'none' }, inputs: [x, x], partial: ['rp'] },
+  softmax: pointwise,
+  softmaxGrad: { ...pair, partial: ['rp'] },
+  logSoftmax: pointwise,
+  logSoftmaxGrad: { ...pair, partial: ['rp'] },
+  layerNorm: { params: { eps: 1e-5 }, inputs: [x, floats(2), floats(2)], partial: [] },
+  layerNormInputGrad: { params: { eps: 1e-5 }, inputs: [x, floats(2), x], partial: ['rrp'] },
+  layerNormWeightGrad: { params: { eps: 1e-5 }, inputs: [x, x], partial: ['rp'] },
+  rmsNorm: { params: { eps: 1e-5 }, inputs: [x, floats(2)], partial: [] },
+  rmsNormInputGrad: { params: { eps: 1e-5 }, inputs: [x, floats(2), x], partial: ['rrp'] },
+  rmsNormWeightGrad: { params: { eps: 1e-5 }, inputs: [x, x], partial: ['rp'] },
+
+  pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
+  pageIn: linear,
+  detach: linear,
+};
+
+/** All texts of `length` letters of these. */
+function patterns(alphabet: string, length: number): string[] {
+  if (length === 0) return [''];
+  return patterns(alphabet, length - 1).flatMap((rest) =>
+    Array.from(alphabet, (each) => rest + each),
+  );
+}
+
+function isOpOfRow(op: string): op is keyof typeof rows {
+  return op in rows;
+}
+
+/** Deterministic elements, different for each seed. */
+function elements({ shape, dtype }: Operand, seed: number): HostData {
+  const length = shape.reduce((count, size) => count * size, 1);
+  if (dtype === 'f32') {
+    return Float32Array.from({ length }, (_, index) => Math.sin(1 + index * 1.7 + seed * 2.3) + 2);
+  }
+  const bits = Array.from({ length }, (_, index) => (index + seed) % 2);
+  return dtype === 'bool' ? Uint8Array.from(bits) : Int32Array.from(bits);
+}
+
+describe.each(Object.entries(rows))('%s', (op, row: Row<Op>) => {
+  const count = row.inputs.length;
+  if (!isOpOfRow(op)) throw new TypeError(op);
+  const make = (pattern: string, trains = true): Node => {
+    const inputs = row.inputs.map((each, index) => {
+      const letter = pattern[index] ?? '';
+      return operand(each, isLetter(letter) ? letters[letter] : null, { trains });
+    });
+    return createNode(op, row.params, inputs);
+  };
+
+  if (count === 0) {
+    test('gives numbers of the program, which are the same on all ranks', () => {
+      expect(typeOf(make(''))).toBe('uniform');
+    });
+    return;
+  }
+
+  test('of inputs of which nobody has said anything gives such a value', () => {
+    expect(make('-'.repeat(count)).axisTypes).toBeNull();
+  });
+
+  test.each(['r', 'i', 'v'] as const)(
+    'keeps the type of inputs that all are of one: %s',
+    (letter) => {
+      expect(typeOf(make(letter.repeat(count)))).toBe(letters[letter]);
+    },
+  );
+
+  test('gives a varying value as soon as one input varies', () => {
+    for (const pattern of patterns('rv-', count)) {
+      if (pattern.includes('v')) expect(typeOf(make(pattern)), pattern).toBe('varying');
+    }
+  });
+
+  test('does not know what it gives of an input of which nobody has said anything', () => {
+    for (const letter of ['r', 'i']) {
+      for (const pattern of patterns(`${letter}-`, count)) {
+        if (pattern.includes('-')) expect(make(pattern).axisTypes, pattern).toBeNull();
+      }
+    }
+  });
+
+  const hasGradient = (index: number): boolean =>
+    row.inputs[index]?.dtype === 'f32' && make('-'.repeat(count)).dtype.startsWith('f');
+
+  test('refuses an invariant value that is owed a gradient, beside others that vary or are owed one', () => {
+    for (const pattern of patterns('irv', count)) {
+      const at = (letter: string, index: number): boolean => pattern[index] === letter;
+      const indexes = Array.from(pattern, (_, index) => index);
+      const invariant = indexes.some((index) => at('i', index) && hasGradient(index));
+      const others = indexes.some(
+        (index) => at('v', index) || (at('r', index) && hasGradient(index)),
+      );
+      if (invariant && others) expect(() => make(pattern), pattern).toThrow(LayoutError);
+      else expect(() => make(pattern), pattern).not.toThrow();
+    }
+  });
+
+  test('takes invariant values as replicate ones where no gradient comes to them', () => {
+    for (const pattern of patterns('irv', count)) {
+      const type = pattern.includes('v')
+        ? 'varying'
+        : pattern.includes('r')
+          ? 'replicate'
+          : 'invariant';
+      expect(typeOf(make(pattern, false)), pattern).toBe(type);
+      expect(typeOf(noGrad(() => make(pattern))), pattern).toBe(type);
+    }
+  });
+
+  test(`of partial sums takes ${row.partial.join(' and ') || 'none'}`, () => {
+    for (const pattern of patterns('rvp', count).filter((each) => each.includes('p'))) {
+      if (row.partial.includes(pattern)) expect(typeOf(make(pattern)), pattern).toBe('partial');
+      else expect(() => make(pattern), pattern).toThrow(LayoutError);
+    }
+  });
+
+  if (opFacts[op].by === 'store') return;
+
+  test.each(row.partial)(
+    'of the sum is the sum of what it gives of the terms: %s',
+    async (pattern) => {
+      /** The first or second term of what is partial, or the sum of both. */
+      const result = async (which: 'first' | 'second' | 'sum'): Promise<number[]> => {
+        const inputs = row.inputs.map((each, index) => {
+          const [first, second] = [elements(each, index), elements(each, index + 10)];
+          if (pattern[index] !== 'p' || which === 'first')
+            return operand(each, null, { data: first });
+          if (which === 'second') return operand(each, null, { data: second });
+          const [a, b] = [Array.from(first, Number), Array.from(second, Number)];
+          const sum = a.map((value, at) => value + (b[at] ?? Number.NaN));
+          return operand(each, null, { data: Float32Array.from(sum) });
+        });
+        return Array.from(await new Tensor(createNode(op, row.params, inputs)).data(), Number);
+      };
+      const [first, second, sum] = [
+        await result('first'),
+        await result('second'),
+        await result('sum'),
+      ];
+      first.forEach((value, at) =>
+        expect(value + (second[at] ?? Number.NaN)).toBeCloseTo(sum[at] ?? Number.NaN, 4),
+      );
+      expect(first.length).toBeGreaterThan(0);
+    },
+  );
+});
+
+describe('a partial sum', () => {
+  const partial = (): Tensor => new Tensor(operand(x, 'partial'));
+
+  test('is refused beside an invariant value that is owed a gradient, also in a product', () => {
+    const weight = new Tensor(operand(x, 'invariant'));
+    expect(() => partial().mul(weight)).toThrow(/invariant on the axis 'tp'.*Sum it first/u);
+    expect(typeOf(partial().mul(weight.detach()).node)).toBe('partial');
+  });
+
+  test('may be scaled and divided by numbers, but not added to them', () => {
+    expect(typeOf(partial().mul(3).div(2).neg().node)).toBe('partial');
+    expect(() => partial().add(1)).toThrow(LayoutError);
+    expect(() => partial().sub(ones([2, 2]))).toThrow(LayoutError);
+  });
+
+  test('may be added to zeros, and be chosen or nothing', () => {
+    expect(typeOf(partial().add(0).node)).toBe('partial');
+    expect(typeOf(partial().add(full([1, 2], 0)).node)).toBe('partial');
+    const condition = fromData(Uint8Array.of(1, 0, 0, 1), [2, 2], 'bool');
+    expect(typeOf(condition.where(partial(), 0).node)).toBe('partial');
+    expect(() => condition.where(partial(), 1)).toThrow(LayoutError);
+  });
+
+  test('may be padded with zeros only', () => {
+    const pad = (value: number): Node =>
+      createNode('pad', { before: [1, 0], after: [0, 0], value }, [partial().node]);
+    expect(typeOf(pad(0))).toBe('partial');
+    expect(() => pad(1)).toThrow(LayoutError);
+  });
+
+  test('is not rounded: neither converted to integers nor divided as integers', () => {
+    expect(() => partial().to('i32')).toThrow(LayoutError);
+    const count = new Tensor(operand(integers(2), 'partial'));
+    expect(() => createNode('div', none, [count.node, operand(integers(2), 'replicate')])).toThrow(
+      LayoutError,
+    );
+    expect(typeOf(count.to('f32').node)).toBe('partial');
+  });
+});
+
+describe('types of several axes', () => {
+  const two = (types: Readonly<Record<string, AxisType>>): Node => {
+    const node = operand(x, null);
+    for (const [name, type] of Object.entries(types))
+      node.axisTypes = (node.axisTypes ?? unset).with(name, type);
+    return node;
+  };
+
+  test('are inferred each for itself', () => {
+    const sum = createNode('add', none, [
+      two({ dp: 'replicate', tp: 'varying' }),
+      two({ dp: 'varying', tp: 'varying' }),
+    ]);
+    expect(sum.axisTypes?.byAxis).toEqual(
+      new Map([
+        ['dp', 'varying'],
+        ['tp', 'varying'],
+      ]),
+    );
+  });
+
+  test('are known on an axis where all inputs are, and varying where one is', () => {
+    const product = createNode('mul', none, [
+      two({ dp: 'replicate', tp: 'varying' }),
+      two({ dp: 'replicate' }),
+    ]);
+    expect(product.axisTypes?.byAxis).toEqual(
+      new Map([
+        ['dp', 'replicate'],
+        ['tp', 'varying'],
+      ]),
+    );
+  });
+
+  test('are one object for values that lie alike', () => {
+    const [a, c] = [
+      two({ dp: 'replicate', tp: 'varying' }),
+      two({ tp: 'varying', dp: 'replicate' }),
+    ];
+    expect(a.axisTypes).toBe(c.axisTypes);
+    expect(createNode('add', none, [a, c]).axisTypes).toBe(a.axisTypes);
+  });
+
+  test('on others than its own pass through a collective', () => {
+    const gathered = build.allGather(two({ dp: 'partial', tp: 'varying' }), axis, 0, 'invariant');
+    expect(gathered.axisTypes?.byAxis).toEqual(
+      new Map([
+        ['dp', 'partial'],
+        ['tp', 'invariant'],
+      ]),
+    );
+  });
+});
