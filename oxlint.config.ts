@@ -8,7 +8,13 @@ const ARROWS: Record<string, readonly string[]> = {
   strategies: ['@shardwise/core/extend'],
   'backend-cpu': ['@shardwise/core/spec', '@shardwise/wasm-assembler'],
   'backend-webgpu': ['@shardwise/core/spec'],
-  testing: ['@shardwise/core/spec', '@shardwise/core/node'],
+  testing: [
+    '@shardwise/core',
+    '@shardwise/core/extend',
+    '@shardwise/core/spec',
+    '@shardwise/core/node',
+    '@shardwise/strategies',
+  ],
   'create-shardwise': [],
   shardwise: [
     '@shardwise/core',
@@ -35,6 +41,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/spec',
       '!@shardwise/testing/hosts',
       '!@shardwise/testing/ranks',
+      '!@shardwise/testing/vitest',
       '!@shardwise/core/node',
       '!@shardwise/collectives/node',
       '!@shardwise/*/package.json',

@@ -11,6 +11,15 @@ export function mapTensors(value: unknown, map: (tensor: Tensor) => Tensor): unk
   );
 }
 
+/** Visits each tensor in arrays and plain objects. */
+export function forEachTensor(value: unknown, visit: (tensor: Tensor) => void): void {
+  if (value instanceof Tensor) visit(value);
+  else if (Array.isArray(value)) for (const each of value) forEachTensor(each, visit);
+  else if (isPlainObject(value)) {
+    for (const each of Object.values(value)) forEachTensor(each, visit);
+  }
+}
+
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -30,7 +30,7 @@ beforeEach(async () => {
   setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
 });
 
-const styles = { '0': colwiseParallel() };
+const styles = { '0': colwiseParallel({ output: 'invariant' }) };
 
 /** Those that put other parameters into a model. */
 const replacing: Readonly<Record<string, () => Strategy>> = {

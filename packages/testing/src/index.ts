@@ -2,7 +2,6 @@ export { interpreter } from './interpreter/interpreter.ts';
 export type { Interpreter, InterpreterOptions } from './interpreter/interpreter.ts';
 export { NdArray } from './interpreter/nd-array.ts';
 export { assertAllclose, describeDifference } from './compare/allclose.ts';
-export { toBeAllclose } from './compare/to-be-allclose.ts';
 export type { Comparable, Tolerance } from './compare/allclose.ts';
 export { checkGradients, finiteDifference } from './compare/gradient-check.ts';
 export type { FloatArray, GradientCheckOptions, ScalarFunction } from './compare/gradient-check.ts';
@@ -24,4 +23,5 @@ export {
   processGroupRandomCalls,
 } from './contracts/process-group.ts';
 export type { ProcessGroupContract } from './contracts/process-group.ts';
+export { strategySuite, type StrategyContract } from './contracts/strategy.ts';
 export * from './ranks.ts';

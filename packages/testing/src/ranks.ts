@@ -9,7 +9,20 @@ export { typed, valuesOf, zeros } from './contracts/process-group/typed-values.t
 export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { RankFailure, reportOf } from './ranks/rank-failure.ts';
-export type { ErrorReport } from './ranks/rank-failure.ts';
+export type { ErrorReport, RankOutcome } from './ranks/rank-failure.ts';
 export type { RankContext, RankMessage, RankTask } from './ranks/rank-task.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
-export type { RankOutcome, SpawnRanksOptions } from './ranks/spawn-ranks.ts';
+export type { SpawnRanksOptions } from './ranks/spawn-ranks.ts';
+export { contractModels } from './contracts/strategy/models.ts';
+export {
+  type PlayedTraining,
+  runStrategyScenario,
+  type StrategyRank,
+  type StrategyScenario,
+} from './contracts/strategy/scenario.ts';
+export type {
+  StrategyBatch,
+  StrategyCase,
+  StrategyCases,
+  StrategyModel,
+} from './contracts/strategy/strategy-case.ts';

@@ -1,4 +1,5 @@
-import { assertAllclose, describeDifference, f32, toBeAllclose } from '@shardwise/testing';
+import { assertAllclose, describeDifference, f32 } from '@shardwise/testing';
+import { toBeAllclose } from '@shardwise/testing/vitest';
 import { describe, expect, test } from 'vitest';
 
 describe('two arrays are all close', () => {

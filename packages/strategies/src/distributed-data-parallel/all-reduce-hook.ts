@@ -1,5 +1,6 @@
-import { allReduce } from '@shardwise/core/extend';
+import { allReduce, type Tensor } from '@shardwise/core/extend';
 import type { CommHook } from './comm-hook.ts';
+import type { GradBucket } from './grad-bucket.ts';
 import { reduceBucket } from './reduce-bucket.ts';
 
 /**
@@ -8,7 +9,7 @@ import { reduceBucket } from './reduce-bucket.ts';
  * (DeepSpeed's gradient_predivide_factor). `replicas` is a second axis to average over.
  */
 export function allReduceHook(predivideFactor = 1, replicas?: string): CommHook {
-  return (bucket) => {
+  const hook = (bucket: GradBucket): readonly Tensor[] => {
     if (predivideFactor !== 1) {
       const divided = bucket.gradients.map((gradient) => gradient.div(predivideFactor));
       const sums = reduceBucket(bucket, divided, 'sum');
@@ -19,4 +20,5 @@ export function allReduceHook(predivideFactor = 1, replicas?: string): CommHook 
     if (replicas === undefined) return means;
     return means.map((mean) => allReduce(mean, replicas, { reduce: 'avg', bucket: index, pass }));
   };
+  return Object.assign(hook, { sentAs: 'own' as const });
 }

@@ -14,8 +14,8 @@ import type { GradBucket } from './grad-bucket.ts';
  */
 export interface CommHook {
   (bucket: GradBucket): readonly Tensor[];
-  /** Where it all-reduces each bucket as one message of this dtype; a plan then tells its bytes. */
-  readonly sentAs?: DType;
+  /** Where it all-reduces each bucket as one message, of this dtype or of the gradients' own; a plan then tells its bytes. */
+  readonly sentAs?: DType | 'own';
 }
 
 /** Throws ShapeError or DTypeError where a hook's gradients are not those of the bucket's parameters. */

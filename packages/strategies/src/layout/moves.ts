@@ -143,7 +143,7 @@ export function applyMove(
       if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
       const part =
         from === 'replicate'
-          ? partOf(x, sharding, place)
+          ? partOf(reinterpret(x, axis, 'replicate', 'varying'), sharding, place)
           : localChunk(padded, axis, partDim(sharding));
       return withoutPadding(part, sharding, place, whole);
     }

@@ -6,7 +6,9 @@ import {
   type OptionRules,
   type ParameterPlan,
   type Plan,
+  shardedAxes,
 } from '@shardwise/core/extend';
+import { collectedShape, type State } from '../plan/planned-bytes.ts';
 import { localElements } from './local-bytes.ts';
 import { type ElementBytes, statesFormula, type StatesFormula } from './states-formula.ts';
 
@@ -43,8 +45,7 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
   for (const parameter of plan.parameters) {
     const element = elementBytes(parameter, plan, options);
     for (const state of ['parameter', 'gradient', 'optimizer'] as const) {
-      const elements = localElements(parameter.shape, parameter[state], plan.axes);
-      bytes[state] += elements * element[state];
+      bytes[state] += keptElements(plan, parameter, state) * element[state];
     }
   }
   const statesBytes = bytes.parameter + bytes.gradient + bytes.optimizer;
@@ -57,6 +58,17 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
     statesBytes,
     formula: statesFormula(plan, (parameter) => elementBytes(parameter, plan, options)),
   };
+}
+
+/** Of a parameter that ranks keep whole and update in parts, as their equal parts leave it: with padding. */
+function keptElements(plan: Plan, parameter: ParameterPlan, state: State): number {
+  const { shape, optimizer, [state]: layout } = parameter;
+  if (state === 'parameter') {
+    const kept = shardedAxes(layout);
+    const [axis] = shardedAxes(optimizer).filter((each) => !kept.includes(each));
+    if (axis !== undefined) return elementCount(collectedShape(plan, parameter, axis));
+  }
+  return localElements(shape, layout, plan.axes);
 }
 
 function bufferBytesOf({ buffers }: Plan): number | null {

@@ -1,5 +1,6 @@
 import { currentSession, type Model, type Module } from '@shardwise/core/extend';
 import { checkApplied, checkPlan } from './check-plan.ts';
+import { declareTypes } from './declare-types.ts';
 import { PlanContext } from './plan-context.ts';
 import { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
@@ -19,6 +20,7 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
   await currentSession().realize([]);
   checkApplied(plan, model);
   markVarying(plan, model);
+  context.hooks.push(declareTypes(context));
   return new PlannedModel<M, Inputs, Output>(model, context);
 }
 

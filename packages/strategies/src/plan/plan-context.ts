@@ -15,6 +15,8 @@ import type { ShardedPart } from '../sharding/sharded-part.ts';
 export interface PassHooks {
   /** Before each forward pass. */
   beforeForward?(): void;
+  /** Before each forward pass, with its inputs. */
+  declareInputs?(inputs: readonly unknown[]): void;
   /** In the place of the model's forward pass, which `run` is. */
   forward?<Inputs extends readonly unknown[], Output>(
     run: (...inputs: Inputs) => Output,

@@ -29,10 +29,14 @@ export function shapeWithout(plan: Plan, planned: ParameterPlan, axis: string): 
 
 /** Bytes of all parts of the ranks of `axis`, with their padding; of the whole where it does not shard the updates. */
 export function bytesOver(plan: Plan, planned: ParameterPlan, axis: string, dtype: DType): number {
+  return elementCount(collectedShape(plan, planned, axis)) * dtypes[dtype].bytes;
+}
+
+/** The shape of all parts of the ranks of `axis` together. */
+export function collectedShape(plan: Plan, planned: ParameterPlan, axis: string): Shape {
   const whole = shapeWithout(plan, planned, axis);
   const sharding = shardingOf(planned, 'optimizer', axis);
-  const shape = sharding === null ? whole : paddedShape(whole, sharding, axisSize(plan.axes, axis));
-  return elementCount(shape) * dtypes[dtype].bytes;
+  return sharding === null ? whole : paddedShape(whole, sharding, axisSize(plan.axes, axis));
 }
 
 /** Those of a plan, by their names. */

@@ -61,7 +61,10 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
         join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
       );
     });
-    for (const hook of hooks) hook.beforeForward?.();
+    for (const hook of hooks) {
+      hook.beforeForward?.();
+      hook.declareInputs?.(inputs);
+    }
     const { module } = this;
     const around = hooks.find((hook) => hook.forward !== undefined);
     if (around?.forward === undefined) return module.forward(...inputs);

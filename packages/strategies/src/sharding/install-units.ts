@@ -35,6 +35,7 @@ export function installUnits(
   // As in the latest forward pass; before the first one, as they were declared.
   let order: ShardedUnit[] = [];
   let running: ShardedUnit[] = [];
+  let isRunning = false;
   const neighbours = (unit: ShardedUnit, step: 1 | -1): ShardedUnit[] => {
     const at = order.indexOf(unit);
     if (at < 0) return [];
@@ -58,7 +59,8 @@ export function installUnits(
   }
   for (const unit of order) {
     interceptForward(moduleOf(modules, unit.name), (forward, inputs) => {
-      running.push(unit);
+      if (isRunning) running.push(unit);
+      else unit.begin();
       return unit.whole(() => {
         for (const next of neighbours(unit, 1)) next.collect();
         return forward(castFloats(inputs, inputDtype));
@@ -67,13 +69,21 @@ export function installUnits(
   }
   const root = units.get('');
   interceptForward(model, (forward, inputs) => {
-    for (const unit of units.values()) unit.release();
+    for (const unit of units.values()) {
+      unit.release();
+      unit.begin();
+    }
     running = [];
     for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
     const run = (): unknown => forward(castFloats(inputs, inputDtype));
-    const result = root === undefined ? run() : root.whole(run);
-    if (running.length > 0) order = [...new Set(running)];
-    return castFloats(result, outputDtype);
+    isRunning = true;
+    try {
+      const result = root === undefined ? run() : root.whole(run);
+      if (running.length > 0) order = [...new Set(running)];
+      return castFloats(result, outputDtype);
+    } finally {
+      isRunning = false;
+    }
   });
   return units;
 }

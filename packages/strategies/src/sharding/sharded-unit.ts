@@ -29,6 +29,8 @@ export class ShardedUnit {
   readonly #region: RecomputeRegion | null;
   #collected: readonly Collected[] = [];
   #lastCollected: readonly Node[] = [];
+  /** What the latest forward pass has collected of each parameter, more than once where it came here again. */
+  readonly #uses: readonly Set<Node>[];
   /** What backward has collected again, by what forward had collected. */
   readonly #again = new Map<Node, Node>();
 
@@ -36,6 +38,7 @@ export class ShardedUnit {
     this.name = options.name;
     this.parameters = options.parameters;
     this.#afterForward = options.afterForward;
+    this.#uses = this.parameters.map(() => new Set());
     this.#region =
       options.afterForward.kind === 'keep'
         ? null
@@ -43,7 +46,7 @@ export class ShardedUnit {
             keeps: () => false,
             onBackward: options.onBackward,
             onRemade: (node, remade) => {
-              if (this.#lastCollected.includes(node)) this.#again.set(node, remade);
+              if (this.#uses.some((nodes) => nodes.has(node))) this.#again.set(node, remade);
             },
           });
   }
@@ -72,13 +75,22 @@ export class ShardedUnit {
     this.#collected = [];
   }
 
-  /** Of which parameters the latest passes have computed the whole: nothing gathers those that nothing reads. */
-  used(pass: 'forward' | 'backward'): readonly ShardedParameter[] {
-    return this.parameters.filter((_, index) => {
-      const forward = this.#lastCollected[index];
-      const node = pass === 'forward' || forward === undefined ? forward : this.#again.get(forward);
-      return node !== undefined && wasVisited(node);
-    });
+  /** A forward pass of the model begins, or of this unit alone. */
+  begin(): void {
+    for (const nodes of this.#uses) nodes.clear();
+    this.#again.clear();
+  }
+
+  /** How often the latest pass has gathered each parameter: nothing gathers those that nothing reads. */
+  gathers(pass: 'forward' | 'backward'): ReadonlyMap<ShardedParameter, number> {
+    return new Map(
+      this.parameters.map((parameter, index) => {
+        const forward = [...(this.#uses[index] ?? [])];
+        const nodes =
+          pass === 'forward' ? forward : forward.flatMap((node) => this.#again.get(node) ?? []);
+        return [parameter, nodes.filter(wasVisited).length];
+      }),
+    );
   }
 
   /** Whether there has been a forward pass. */
@@ -90,8 +102,10 @@ export class ShardedUnit {
   whole<T>(body: () => T): T {
     const collected = this.collect();
     this.#lastCollected = collected;
-    this.#again.clear();
-    for (const padded of collected) this.#share(padded);
+    for (const [index, padded] of collected.entries()) {
+      this.#uses[index]?.add(padded);
+      this.#share(padded);
+    }
     this.#inRegion(() => {
       for (const [index, parameter] of this.parameters.entries()) {
         const padded = collected[index];

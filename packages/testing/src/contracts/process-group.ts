@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { RankOutcome } from '../ranks/spawn-ranks.ts';
+import type { RankOutcome } from '../ranks/rank-failure.ts';
 import type { ConformanceCases } from './process-group/conformance-case.ts';
 import { contractCases } from './process-group/contract-cases.ts';
 import { mismatches, refusals, type CallOutcome } from './process-group/faults.ts';

@@ -22,6 +22,11 @@ export class RankFailure extends Error {
   }
 }
 
+/** How a rank ended. */
+export type RankOutcome =
+  | { readonly status: 'fulfilled'; readonly value: unknown }
+  | { readonly status: 'rejected'; readonly error: RankFailure };
+
 /** What a thrown value says. */
 export function reportOf(error: unknown): ErrorReport {
   if (!(error instanceof Error)) {

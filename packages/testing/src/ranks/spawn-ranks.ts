@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { RankFailure, reportOf } from './rank-failure.ts';
+import { RankFailure, type RankOutcome, reportOf } from './rank-failure.ts';
 import type { RankMessage, RankTask } from './rank-task.ts';
 
 export interface SpawnRanksOptions {
@@ -14,10 +14,6 @@ export interface SpawnRanksOptions {
   /** The ranks are ended after this. Default: 60 s. */
   readonly timeoutMs?: number;
 }
-
-export type RankOutcome =
-  | { readonly status: 'fulfilled'; readonly value: unknown }
-  | { readonly status: 'rejected'; readonly error: RankFailure };
 
 const DEFAULT_TIMEOUT_MS = 60_000;
 

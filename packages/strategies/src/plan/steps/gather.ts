@@ -24,8 +24,11 @@ export interface Gather {
   readonly reshardAfterForward: boolean | number;
   /** How many units ahead of their use are gathered. The same in all units. */
   readonly prefetch: number;
-  /** Those that the latest passes read. Default: not known, and all are listed. */
-  readonly latest?: Readonly<Record<'forward' | 'backward', ReadonlySet<string>>>;
+  /**
+   * How often the latest passes have gathered each: never what they do not read, more than once what a module
+   * reads that runs again. Default: not known, and all are listed once.
+   */
+  readonly latest?: Readonly<Record<'forward' | 'backward', Readonly<Record<string, number>>>>;
 }
 
 /** Has a module compute with whole parameters that the ranks of an axis have in parts. */
@@ -39,9 +42,12 @@ export const gather: StepKind<Gather> = {
     if (size === 1) return [];
     const gathers = (when: 'forward' | 'backward', over: string): CollectivePlan[] =>
       scattered.flatMap((planned) => {
-        if (latest?.[when].has(planned.name) === false) return [];
         const bytes = bytesOver(plan, planned, axis, collectedDtypeOf(plan, planned));
-        return { operation: 'allGather', axis: over, when, parameters: [planned.name], bytes };
+        const parameters = [planned.name];
+        const times = latest === undefined ? 1 : (latest[when][planned.name] ?? 0);
+        return Array.from({ length: times }, (): CollectivePlan => {
+          return { operation: 'allGather', axis: over, when, parameters, bytes };
+        });
       });
     const after = afterForwardOf(reshardAfterForward, axis, size);
     return [
@@ -91,9 +97,11 @@ function withLatest(
     if (!Step.is(step, gather) || step.data.axis !== axis) return step;
     const unit = units.get(step.data.unit);
     if (unit?.hasRun !== true) return step;
-    const used = (pass: 'forward' | 'backward'): ReadonlySet<string> =>
-      new Set(unit.used(pass).flatMap((parameter) => names.get(parameter) ?? []));
-    return step.with({ latest: { forward: used('forward'), backward: used('backward') } });
+    const timesIn = (pass: 'forward' | 'backward'): Readonly<Record<string, number>> =>
+      Object.fromEntries(
+        [...unit.gathers(pass)].map(([each, times]) => [names.get(each) ?? '', times]),
+      );
+    return step.with({ latest: { forward: timesIn('forward'), backward: timesIn('backward') } });
   });
   return { ...plan, steps };
 }

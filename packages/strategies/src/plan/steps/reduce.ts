@@ -52,8 +52,9 @@ export const reduce: StepKind<Reduce> = {
     if (whole.length === 0) return found;
     const bytes = whole.reduce((sum, planned) => {
       const dtype = gradientDtypeOf(plan, planned);
+      const { sentAs = 'own' } = hook ?? {};
       const own = bytesOver(plan, planned, axis, dtype);
-      return sum + (own / dtypes[dtype].bytes) * dtypes[hook?.sentAs ?? dtype].bytes;
+      return sum + (own / dtypes[dtype].bytes) * dtypes[sentAs === 'own' ? dtype : sentAs].bytes;
     }, 0);
     const names = whole.map(({ name }) => name);
     const operation = hook === undefined || hook.sentAs !== undefined ? 'allReduce' : 'commHook';

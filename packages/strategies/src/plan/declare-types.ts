@@ -1,0 +1,72 @@
+import {
+  type AxisType,
+  declareAxisTypes,
+  type DeclaredAxisTypes,
+  type ParameterPlan,
+  type Plan,
+} from '@shardwise/core/extend';
+import { forEachTensor } from '../map-tensors.ts';
+import type { PassHooks, PlanContext } from './plan-context.ts';
+import { shardingOf } from './planned-bytes.ts';
+import { stepsOf } from './step.ts';
+import { distribute } from './steps/distribute.ts';
+import { shardLayers } from './steps/shard-layers.ts';
+
+/**
+ * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
+ * when they are built, on one rank as on many: ranks that have other batches use whole parameters each in their own way, ranks that share
+ * layers use alike what is not cut.
+ */
+export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
+  const batchAxes = stepsOf(plan, distribute).flatMap(({ data: { axis, replicas } }) =>
+    replicas === undefined ? [axis] : [axis, replicas],
+  );
+  const layerAxes = stepsOf(plan, shardLayers).map(({ data }) => data.axis);
+  const planned = new Map(plan.parameters.map((each) => [each.name, each]));
+  const declared = parameters.flatMap(([name, { part }]) => {
+    const own = planned.get(name);
+    if (own === undefined) return [];
+    const types = {
+      ...typesOn(batchAxes, (axis) => (isStoredInParts(plan, own, axis) ? 'varying' : 'replicate')),
+      ...typesOn(layerAxes, (axis) =>
+        shardingOf(own, 'parameter', axis) === null ? 'invariant' : 'varying',
+      ),
+    };
+    declareAxisTypes(part, types, name);
+    return [{ part, types }];
+  });
+  const inputTypes = {
+    ...typesOn(batchAxes, () => 'varying'),
+    ...typesOn(layerAxes, () => 'invariant'),
+  };
+  return {
+    declareInputs(inputs) {
+      forEachTensor(inputs, (tensor) => {
+        const known = tensor.node.axisTypes?.byAxis;
+        const unknown = Object.entries(inputTypes).filter(([axis]) => known?.has(axis) !== true);
+        if (unknown.length > 0) declareAxisTypes(tensor, Object.fromEntries(unknown));
+      });
+    },
+    detach() {
+      for (const { part, types } of declared) {
+        declareAxisTypes(
+          part,
+          typesOn(Object.keys(types), () => null),
+        );
+      }
+    },
+  };
+}
+
+/** Whether what a rank updates in place is its part alone. */
+function isStoredInParts({ lowPrecision }: Plan, planned: ParameterPlan, axis: string): boolean {
+  const state = lowPrecision === undefined ? 'parameter' : 'optimizer';
+  return shardingOf(planned, state, axis) !== null;
+}
+
+function typesOn(
+  axes: readonly string[],
+  typeOf: (axis: string) => AxisType | null,
+): DeclaredAxisTypes {
+  return Object.fromEntries(axes.map((axis) => [axis, typeOf(axis)]));
+}

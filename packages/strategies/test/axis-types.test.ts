@@ -1,0 +1,88 @@
+import { createMesh, singleGroup } from '@shardwise/collectives';
+import { LayoutError, nn, optim, setRank, tensor, type Tensor } from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+} from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+
+// What is refused does not depend on the number of ranks.
+beforeEach(async () => {
+  const axes = ['dp', 'tp'].map((name) => ({ name, size: 1 }));
+  setRank({ device: interpreter(), mesh: await createMesh(singleGroup(), axes) });
+});
+
+const data = (): Tensor => tensor([[1, 2, 3, 4]]);
+
+/** A norm between the halves of a perceptron. */
+class NormInside extends nn.Module {
+  readonly up = new nn.Linear(4, 4);
+  readonly norm = new nn.LayerNorm(4);
+  readonly down = new nn.Linear(4, 4);
+
+  forward(x: Tensor): Tensor {
+    return this.down.forward(this.norm.forward(this.up.forward(x)));
+  }
+}
+
+class NormBefore extends NormInside {
+  override forward(x: Tensor): Tensor {
+    return this.down.forward(this.up.forward(this.norm.forward(x)).relu());
+  }
+}
+
+const styles = { up: colwiseParallel(), down: rowwiseParallel() };
+
+describe('tensor parallelism', () => {
+  test('refuses a layer whose parameters all ranks have on a part of the features, by its name', async () => {
+    const model = await parallelize(new NormInside(), tensorParallel(styles));
+    const forward = (): Tensor => model.forward(data());
+    expect(forward).toThrow(LayoutError);
+    expect(forward).toThrow(/^layerNorm at .*'norm\.weight' that is invariant on the axis 'tp'/u);
+  });
+
+  test('gives what all ranks have alike, and gradients that are so', async () => {
+    const model = await parallelize(new NormBefore(), tensorParallel(styles));
+    const output = model.forward(data());
+    expect(output.node.axisTypes?.on('tp')).toBe('invariant');
+    output.square().sum().backward();
+    const { norm, up } = model.module;
+    expect(norm.weight.grad?.node.axisTypes?.on('tp')).toBe('invariant');
+    expect(up.weight.part.grad?.node.axisTypes?.on('tp')).toBe('varying');
+    await new optim.SGD(model.module.parameters(), { lr: 0.1 }).step();
+  });
+
+  test('beside data parallelism has types on both axes', async () => {
+    const model = await parallelize(new NormBefore(), compose(tensorParallel(styles), ddp()));
+    const output = model.forward(data());
+    expect(output.node.axisTypes?.on('dp')).toBe('varying');
+    expect(output.node.axisTypes?.on('tp')).toBe('invariant');
+    output.square().sum().backward();
+    const { weight } = model.module.up;
+    expect(weight.part.grad?.node.axisTypes?.on('dp')).toBe('replicate');
+    expect(weight.part.grad?.node.axisTypes?.on('tp')).toBe('varying');
+  });
+});
+
+describe('data parallelism', () => {
+  test('refuses an update by a gradient of this rank alone, by the parameter’s name', async () => {
+    const model = await parallelize(new NormBefore(), ddp());
+    model.noSync(() => model.forward(data()).sum().backward());
+    const { weight } = model.module.up;
+    const update = (): Tensor => weight.assign(weight.sub(weight.grad?.mul(0.1) ?? 0));
+    expect(update).toThrow(/^assign at .*'up\.weight' that is replicate on the axis 'dp'/u);
+  });
+
+  test('leaves parameters to their rank once it is detached', async () => {
+    const model = await parallelize(new NormBefore(), ddp());
+    const module = model.detach();
+    module.forward(data()).sum().backward();
+    await new optim.SGD(module.parameters(), { lr: 0.1 }).step();
+    expect(module.up.weight.node.axisTypes).toBeNull();
+  });
+});

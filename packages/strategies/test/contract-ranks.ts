@@ -1,0 +1,14 @@
+import { createThreadsWorld } from '@shardwise/collectives';
+import { type RankOutcome, settleRanks, type StrategyScenario } from '@shardwise/testing/ranks';
+
+/** Plays a scenario of the contract of strategies on threads of their own. */
+export function runRanks(
+  size: number,
+  scenario: StrategyScenario,
+): Promise<readonly RankOutcome[]> {
+  return settleRanks(size, new URL('./ranks/contract.ts', import.meta.url), {
+    world: createThreadsWorld({ size, arenaBytes: 16 * 1024 * 1024 }),
+    data: scenario,
+    timeoutMs: 540_000,
+  });
+}

@@ -1,0 +1,21 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import {
+  type RankContext,
+  runStrategyScenario,
+  type StrategyScenario,
+} from '@shardwise/testing/ranks';
+import { strategyCases } from './contract-cases.ts';
+
+/** Plays a scenario of the contract of strategies as a thread. */
+export async function main({
+  rank,
+  world,
+  data,
+}: RankContext<ThreadsWorld, StrategyScenario>): Promise<unknown> {
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  const group = joinThreadsWorld(world, rank);
+  const device = await cpu({ memory: world.memory, ...region });
+  return runStrategyScenario({ group, device, createMesh }, data, strategyCases);
+}

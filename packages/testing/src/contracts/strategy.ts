@@ -1,0 +1,185 @@
+import type { RankOutcome } from '../ranks/rank-failure.ts';
+import { equal, holds } from '../suite/assertions.ts';
+import type { Suite, SuiteTest } from '../suite/suite.ts';
+import { contractModels } from './strategy/models.ts';
+import {
+  type LoneTraining,
+  meshOf,
+  type PlayedTraining,
+  type StrategyScenario,
+} from './strategy/scenario.ts';
+import type { StrategyCases } from './strategy/strategy-case.ts';
+import type { StateBytes, StrategyReport } from './strategy/train.ts';
+import type { PhasedMessage } from './strategy/planned-messages.ts';
+
+export interface StrategyContract {
+  readonly name: string;
+  /** The strategies; what the ranks give runStrategyScenario. */
+  readonly cases: StrategyCases;
+  /**
+   * Makes a new world of `size` ranks, has each call runStrategyScenario with its group, and tells how each rank
+   * ended. A thread or a process each: a scenario is plain data.
+   */
+  readonly run: (size: number, scenario: StrategyScenario) => Promise<readonly RankOutcome[]>;
+  /** Default: 1, 2 and 4. */
+  readonly sizes?: readonly number[];
+  /** Of losses, as sums in another order differ by rounding. Default: 1e-5. */
+  readonly relativeTolerance?: number;
+}
+
+/** Of all trainings of a world. */
+const worldTimeoutMs = 540_000;
+
+/** How a strategy trained a model in a world. */
+interface Played {
+  /** By rank: twice the same. */
+  readonly ranks: readonly PlayedTraining['reports'][];
+  /** Of each step. */
+  readonly expectedLosses: readonly number[];
+}
+
+/**
+ * What a Strategy must keep: it trains as one rank does, on all ranks the same and every time the same, and its
+ * plan is what happens: message by message, byte by byte.
+ */
+export function strategySuite(contract: StrategyContract): Suite {
+  const { name, sizes = [1, 2, 4] } = contract;
+  return {
+    name: `${name} keeps the contract of strategies`,
+    tests: sizes.flatMap((size) => testsOf(contract, size)),
+  };
+}
+
+function testsOf(contract: StrategyContract, size: number): readonly SuiteTest[] {
+  const { cases, relativeTolerance = 1e-5 } = contract;
+  const names = Object.keys(cases).filter((name) => {
+    const each = cases[name];
+    return each !== undefined && meshOf(each, size) !== null;
+  });
+  let playing: Promise<ReadonlyMap<string, Played>> | undefined;
+  return names.flatMap((name) =>
+    Object.keys(cases[name]?.models ?? contractModels).flatMap((model) =>
+      Object.entries(checks).map(([promise, check]) => ({
+        groups: [`on ${size} ${size === 1 ? 'rank' : 'ranks'}`, name, model],
+        name: promise,
+        timeoutMs: worldTimeoutMs,
+        run: async () => {
+          playing ??= play(contract, size, names);
+          const played = (await playing).get(keyOf(name, model));
+          holds(played !== undefined, `the ranks have not trained ${model} by ${name}`);
+          check(played, { relativeTolerance, apart: cases[name]?.apart ?? [] });
+        },
+      })),
+    ),
+  );
+}
+
+interface CheckOptions {
+  readonly relativeTolerance: number;
+  readonly apart: readonly string[];
+}
+
+const checks: Readonly<Record<string, (played: Played, options: CheckOptions) => void>> = {
+  'all ranks make the same plan': ({ ranks }) => {
+    for (const [{ plan }] of ranks) equal(plan, ranks[0]?.[0].plan);
+  },
+  'the losses are those of one rank': ({ ranks, expectedLosses }, { relativeTolerance }) => {
+    for (const [step, expected] of expectedLosses.entries()) {
+      const found = ranks.flatMap(([{ losses }]) => losses[step] ?? []);
+      const mean = found.reduce((sum, loss) => sum + loss, 0) / found.length;
+      const differs = Math.abs(mean - expected) / Math.abs(expected);
+      holds(
+        differs <= relativeTolerance,
+        `step ${step}: a loss of ${mean}, and one rank has ${expected}`,
+      );
+    }
+  },
+  'all ranks have the same bits, and have them again': ({ ranks }) => {
+    for (const [rank, [first, second]] of ranks.entries()) {
+      const about = `rank ${rank}, the second time`;
+      equal(second.losses, first.losses, about);
+      equal(second.parameters, first.parameters, about);
+      equal(second.buffers, first.buffers, about);
+      const [root] = ranks[0] ?? [];
+      if (first.hasOneModel) equal(first.parameters, root?.parameters, `rank ${rank} and rank 0`);
+    }
+  },
+  'a step communicates what the plan says, message by message': ({ ranks }, { apart }) => {
+    for (const [rank, [{ ran, planned }]] of ranks.entries()) {
+      const counted = ran.filter(({ operation }) => !apart.includes(operation));
+      equal(listed(counted), listed(planned), `rank ${rank}`);
+    }
+  },
+  'the states take the memory that the plan says': ({ ranks }) => {
+    const reports = ranks.map(([first]) => first);
+    for (const state of [
+      'parameterBytes',
+      'gradientBytes',
+      'optimizerBytes',
+      'bufferBytes',
+    ] as const) {
+      const [most, planned] = [
+        mostOf(reports, 'kept', state),
+        mostOf(reports, 'plannedKept', state),
+      ];
+      const isPaged = state === 'parameterBytes' && reports.some(({ hasPages }) => hasPages);
+      if (isPaged) holds(most <= planned, `${state}: ${most} on the device, of ${planned} planned`);
+      else equal(most, planned, state);
+    }
+  },
+};
+
+function mostOf(
+  reports: readonly StrategyReport[],
+  what: 'kept' | 'plannedKept',
+  state: keyof StateBytes,
+): number {
+  return Math.max(...reports.map((report) => report[what][state]));
+}
+
+/** In an order of their own: which message goes first within a phase is the program's affair. */
+function listed(messages: readonly PhasedMessage[]): readonly string[] {
+  return messages
+    .map(({ when, operation, axis, bytes }) => `${when} ${operation} ${axis} ${bytes}`)
+    .sort();
+}
+
+async function play(
+  { run }: StrategyContract,
+  size: number,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, Played>> {
+  const outcomes = await run(size, { kind: 'parallel', names });
+  const ranks = outcomes.map((outcome) => listOf(outcome).filter(isPlayedTraining));
+  const [first = []] = ranks;
+  const trainings = first.map(({ name, model, reports: [{ losses, shares }] }): LoneTraining => {
+    return { name, model, steps: losses.length, shares };
+  });
+  const [alone] = await run(1, { kind: 'alone', trainings });
+  holds(alone !== undefined, 'one rank gives one outcome');
+  const expected = listOf(alone).map((losses) => (Array.isArray(losses) ? losses.map(Number) : []));
+  return new Map(
+    first.map(({ name, model }, index) => {
+      const reports = ranks.flatMap((each) => {
+        const played = each[index];
+        return played === undefined ? [] : [played.reports];
+      });
+      holds(reports.length === size, `${reports.length} of ${size} ranks have trained ${model}`);
+      return [keyOf(name, model), { ranks: reports, expectedLosses: expected[index] ?? [] }];
+    }),
+  );
+}
+
+function keyOf(name: string, model: string): string {
+  return JSON.stringify([name, model]);
+}
+
+function listOf(outcome: RankOutcome): readonly unknown[] {
+  if (outcome.status === 'rejected') throw outcome.error;
+  return Array.isArray(outcome.value) ? outcome.value : [];
+}
+
+/** What a rank returns is what runStrategyScenario has given it. */
+function isPlayedTraining(value: unknown): value is PlayedTraining {
+  return typeof value === 'object' && value !== null && 'reports' in value;
+}

@@ -1,0 +1,38 @@
+import { type CollectivePlan, elementCount, localShape, type Plan } from '@shardwise/core/extend';
+import { collectivesOf } from '@shardwise/strategies';
+import type { Message } from './recording-mesh.ts';
+
+export type Phase = Exclude<CollectivePlan['when'], 'start'>;
+
+export interface PhasedMessage extends Message {
+  readonly when: Phase;
+}
+
+/** What a plan says of a step, on a device that lays each tensor of a message at a multiple of `alignment` bytes. */
+export function plannedMessages(plan: Plan, alignment: number): readonly PhasedMessage[] {
+  return collectivesOf(plan).flatMap((collective) => {
+    const { operation, axis, when } = collective;
+    if (when === 'start') return [];
+    return { operation, axis, when, bytes: alignedBytes(plan, collective, alignment) };
+  });
+}
+
+/** Whole gradients that leave together lie in one row, each at its place. */
+function alignedBytes(plan: Plan, collective: CollectivePlan, alignment: number): number {
+  const { bytes, parameters, redistribution } = collective;
+  if (parameters.length < 2 || redistribution !== undefined) return bytes;
+  const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));
+  const elements = parameters.map((name) => {
+    const planned = plan.parameters.find((each) => each.name === name);
+    if (planned === undefined) throw new RangeError(`a plan without '${name}'`);
+    const place = (axis: string): { size: number; rank: number } => {
+      return { size: sizes.get(axis) ?? 1, rank: 0 };
+    };
+    return elementCount(localShape(planned.shape, planned.gradient, place));
+  });
+  const elementBytes = bytes / elements.reduce((sum, each) => sum + each, 0);
+  return elements.reduce(
+    (end, each) => Math.ceil(end / alignment) * alignment + each * elementBytes,
+    0,
+  );
+}

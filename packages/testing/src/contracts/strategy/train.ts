@@ -1,0 +1,230 @@
+import { manualSeed, optim, type Tensor } from '@shardwise/core';
+import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardwise/core/extend';
+import { applyPlan, memory, planFor, planMemory, steps } from '@shardwise/strategies';
+import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
+import type { Message } from './recording-mesh.ts';
+import type { StrategyBatch, StrategyCase, StrategyModel } from './strategy-case.ts';
+
+/** Steps before the one whose messages are compared with the plan's. */
+const warmUpSteps = 4;
+
+const phases: readonly Phase[] = ['forward', 'backward', 'optimizer'];
+
+/** How a training went on one rank. */
+export interface StrategyReport {
+  /** Of each step; null on ranks that have no loss. */
+  readonly losses: readonly (number | null)[];
+  /** All whole parameters at the end, and all buffers. */
+  readonly parameters: Uint8Array;
+  readonly buffers: Uint8Array;
+  /** What ran in the last steps, and what the plan says of them. */
+  readonly ran: readonly PhasedMessage[];
+  readonly planned: readonly PhasedMessage[];
+  /** Bytes on this rank after the last step, by what they are of. */
+  readonly kept: StateBytes;
+  readonly plannedKept: StateBytes;
+  /** Whether parts of parameters may lie in pages outside the device. */
+  readonly hasPages: boolean;
+  /** Of how many ranks each has a part of the batch. */
+  readonly shares: number;
+  /** Whether parameters are alike on all ranks. */
+  readonly hasOneModel: boolean;
+  /** The plan that was made, as text. */
+  readonly plan: string;
+}
+
+export interface StateBytes {
+  readonly parameterBytes: number;
+  readonly gradientBytes: number;
+  readonly optimizerBytes: number;
+  readonly bufferBytes: number;
+}
+
+export interface Recording {
+  /** What has been communicated since the last call. */
+  readonly take: () => readonly Message[];
+}
+
+export async function trainParallel(
+  { strategy, period = 1 }: StrategyCase,
+  model: StrategyModel,
+  { rank, size }: Pick<ProcessGroup, 'rank' | 'size'>,
+  recording: Recording,
+): Promise<StrategyReport> {
+  // Rank 0's values must win.
+  manualSeed(rank);
+  const module = model.build();
+  const made = planFor(module, strategy(size));
+  const parallel = await applyPlan(made, module);
+  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const { mesh } = currentSession();
+  const share = shareOf(parallel.plan, mesh, model.rows);
+  const losses: (number | null)[] = [];
+  let step = 0;
+  const forward = (): Tensor => {
+    optimizer.zeroGrad();
+    const { x, y } = batchOf(model, step++, share);
+    return model.loss(parallel.forward(x), y);
+  };
+  const note = async (loss: Tensor): Promise<void> => {
+    const value = await loss.item();
+    losses.push(share.hasLoss ? value : null);
+  };
+  for (let count = 0; count < warmUpSteps; count++) {
+    const loss = forward();
+    loss.backward();
+    await optimizer.step();
+    await note(loss);
+  }
+  const kept = memory({ model: module, optimizer });
+  const messages: Record<Phase, Message[]> = { forward: [], backward: [], optimizer: [] };
+  recording.take();
+  for (let count = 0; count < period; count++) {
+    const loss = forward();
+    await note(loss);
+    messages.forward.push(...recording.take());
+    loss.backward();
+    await optimizer.step();
+    recording.take();
+  }
+  for (let count = 0; count < period; count++) {
+    const loss = forward();
+    loss.backward();
+    const gradients = module.parameters().map(({ part }) => part.gradientNode);
+    await currentSession().realize(gradients.filter((node) => node !== null));
+    // Forward and backward are one program, as in any step: what forward computes for backward is there.
+    messages.backward.push(...recording.take());
+    await optimizer.step();
+    messages.optimizer.push(...recording.take());
+    await note(loss);
+  }
+  recording.take();
+  messages.backward = without(messages.backward, messages.forward);
+  const plan = parallel.plan;
+  const planned = plannedMessages(plan, currentSession().backend.limits.alignment);
+  parallel.replicate();
+  const arrays = Object.entries(await module.stateDict());
+  const names = new Set(plan.parameters.flatMap(({ name, names = [name] }) => names));
+  const bytesOf = (isParameter: boolean): Uint8Array =>
+    joined(arrays.flatMap(([name, { bytes }]) => (names.has(name) === isParameter ? [bytes] : [])));
+  return {
+    losses,
+    parameters: bytesOf(true),
+    buffers: bytesOf(false),
+    ran: phases.flatMap((when) => messages[when].map((message) => ({ ...message, when }))),
+    planned,
+    kept: stateBytes(kept),
+    plannedKept: stateBytes(planMemory(plan)),
+    hasPages: plan.steps.some(({ kind }) => kind === steps.page.name),
+    shares: share.count,
+    hasOneModel: plan.parameters.every(({ parameter }) => (parameter.varying ?? []).length === 0),
+    plan: JSON.stringify(made),
+  };
+}
+
+/** Losses of the same training on one rank, which computes with as many parts of the batch. */
+export async function trainAlone(
+  model: StrategyModel,
+  stepCount: number,
+  shares: number,
+): Promise<readonly number[]> {
+  manualSeed(0);
+  const module = model.build();
+  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  const rows = model.rows / shares;
+  for (let step = 0; step < stepCount; step++) {
+    optimizer.zeroGrad();
+    const parts = Array.from({ length: shares }, (_, part) => {
+      const { x, y } = batchOf(model, step, {
+        first: part * rows,
+        stop: (part + 1) * rows,
+        takesGradient: true,
+      });
+      return (model.lossAlone ?? model.loss)(module.forward(x), y);
+    });
+    const loss = parts.reduce((sum, each) => sum.add(each)).div(shares);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}
+
+/** The rows of the batch that a rank gives its model. */
+interface Rows {
+  readonly first: number;
+  readonly stop: number;
+  readonly takesGradient: boolean;
+}
+
+interface Share extends Rows {
+  /** In how many parts all ranks together have the batch. */
+  readonly count: number;
+  readonly hasLoss: boolean;
+}
+
+function batchOf(
+  model: StrategyModel,
+  step: number,
+  { first, stop, takesGradient }: Rows,
+): StrategyBatch {
+  const { x, y } = model.batch(step, first, stop);
+  // Else backward would not read the weights of the first layer.
+  return { x: takesGradient && x.dtype === 'f32' ? x.requiresGrad_() : x, y };
+}
+
+function shareOf(plan: Plan, mesh: Mesh, rows: number): Share {
+  const axes = plan.batch.dims[0] ?? [];
+  let [count, place] = [1, 0];
+  for (const axis of axes) {
+    const size = mesh.axes.find(({ name }) => name === axis)?.size ?? 1;
+    [count, place] = [count * size, place * size + mesh.coordinate(axis)];
+  }
+  const owner = plan.parameters.find(({ optimizer }) => optimizer.only !== undefined);
+  const only = owner?.optimizer.only;
+  if (only !== undefined) {
+    const hasLoss = mesh.coordinate(only.axis) === only.rank;
+    return { first: 0, stop: rows, count, hasLoss, takesGradient: false };
+  }
+  const part = rows / count;
+  return {
+    first: place * part,
+    stop: (place + 1) * part,
+    count,
+    hasLoss: true,
+    takesGradient: true,
+  };
+}
+
+function stateBytes(bytes: {
+  readonly [K in keyof StateBytes]: number | null;
+}): StateBytes {
+  const { parameterBytes, gradientBytes, optimizerBytes, bufferBytes } = bytes;
+  return {
+    parameterBytes: parameterBytes ?? 0,
+    gradientBytes: gradientBytes ?? 0,
+    optimizerBytes: optimizerBytes ?? 0,
+    bufferBytes: bufferBytes ?? 0,
+  };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const all = new Uint8Array(parts.reduce((sum, { byteLength }) => sum + byteLength, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.byteLength;
+  }
+  return all;
+}
+
+/** What is left of `all` when each of `some` is taken out of it once. */
+function without(all: readonly Message[], some: readonly Message[]): Message[] {
+  const rest = some.map((message) => JSON.stringify(message));
+  return all.filter((message) => {
+    const at = rest.indexOf(JSON.stringify(message));
+    if (at >= 0) rest.splice(at, 1);
+    return at < 0;
+  });
+}

@@ -1,0 +1,50 @@
+/** One promise of an interface, and how to find out whether an implementation keeps it. */
+export interface SuiteTest {
+  /** What it is among, outermost first, such as `['2 ranks', 'fsdp']`. */
+  readonly groups: readonly string[];
+  readonly name: string;
+  /** Rejects where the implementation does not keep it. */
+  readonly run: () => Promise<void | NotConcerned>;
+  /** Default: that of whoever runs it. */
+  readonly timeoutMs?: number;
+}
+
+/** A promise does not concern an implementation. */
+export interface NotConcerned {
+  readonly reason: string;
+}
+
+/** What an implementation of an interface must keep, as data: whoever has a suite can run it, a web page too. */
+export interface Suite {
+  readonly name: string;
+  readonly tests: readonly SuiteTest[];
+}
+
+/** How a test ended. */
+export type TestOutcome =
+  | { readonly status: 'passed' }
+  | { readonly status: 'skipped'; readonly reason: string }
+  | { readonly status: 'failed'; readonly error: unknown };
+
+/** Runs the tests of a suite, one after another; `onEnd` hears of each. Resolves to whether none has failed. */
+export async function runSuite(
+  { tests }: Suite,
+  onEnd: (test: SuiteTest, outcome: TestOutcome) => void,
+): Promise<boolean> {
+  let passes = true;
+  for (const test of tests) {
+    const outcome = await outcomeOf(test);
+    passes &&= outcome.status !== 'failed';
+    onEnd(test, outcome);
+  }
+  return passes;
+}
+
+async function outcomeOf({ run }: SuiteTest): Promise<TestOutcome> {
+  try {
+    const skipped = await run();
+    return skipped === undefined ? { status: 'passed' } : { status: 'skipped', ...skipped };
+  } catch (error) {
+    return { status: 'failed', error };
+  }
+}

@@ -1,0 +1,29 @@
+import { describe, test } from 'vitest';
+import type { Suite, SuiteTest } from './suite/suite.ts';
+
+export { toBeAllclose } from './compare/to-be-allclose.ts';
+
+/** Makes the tests of a suite tests of vitest. Call it at the top level of a test file. */
+export function testSuite({ name, tests }: Suite): void {
+  describe(name, () => testGroup(tests, 0));
+}
+
+/** Tests that share their first `depth` groups. */
+function testGroup(tests: readonly SuiteTest[], depth: number): void {
+  for (const [group, members] of Map.groupBy(tests, ({ groups }) => groups[depth])) {
+    if (group !== undefined) {
+      describe(group, () => testGroup(members, depth + 1));
+      continue;
+    }
+    for (const { name, run, timeoutMs } of members) {
+      test(
+        name,
+        async (context) => {
+          const skipped = await run();
+          if (skipped !== undefined) context.skip(skipped.reason);
+        },
+        timeoutMs,
+      );
+    }
+  }
+}
