@@ -486,11 +486,11 @@ describe('a checkpoint that cannot be loaded', () => {
   });
 
   it.each([
-    ['of an older version', /"version": 4/, '"version": 2', /"version" is not what version 4/],
+    ['of an older version', /"version": 5/, '"version": 2', /"version" is not what version 5/],
     ['with a hole in a tensor', /"start": 0/, '"start": 1', /the chunks of "head.weight" do not/],
     ['with a chunk too long', /"stop": 3/, '"stop": 4', /the chunks of "head.weight" do not/],
     ['with a chunk in no file', /"file": 0/, '"file": 1', /the chunks of "head.weight" do not/],
-    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 4/],
+    ['with a dtype of its own', /"f32"/, '"f33"', /"model.tensors.0.dtype" is not what version 5/],
     [
       'with a box that the tensor has not',
       /"start": 0,\n\s+"stop": 3/,
