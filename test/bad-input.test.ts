@@ -22,7 +22,6 @@ import {
   nn,
   ones,
   optim,
-  parallelize,
   planFor,
   saveCheckpoint,
   setRandomState,
@@ -262,13 +261,6 @@ describe('a tensor', () => {
       code: 'LAYOUT',
       fields: { axis: 'tp' },
       says: ["ddp over the mesh axis 'tp'", 'the axes dp', 'Name an axis of the mesh'],
-    },
-    'DistributedDataParallel over such an axis': {
-      does: () => parallelize(new nn.Linear(2, 2), ddp({ axis: 'tp' })),
-      error: ConfigError,
-      code: 'CONFIG',
-      fields: { axis: 'tp' },
-      says: ["the group of axis 'tp'", 'a mesh with the axes dp', 'Use one of these axes'],
     },
     'a sampler of a rank out of range': {
       does: () => new data.DistributedSampler({ dataset: 10, numReplicas: 2, rank: 2 }),

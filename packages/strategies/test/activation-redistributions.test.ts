@@ -17,7 +17,7 @@ describe.each([2, 4])('redistributions of an activation on %i ranks', (size) => 
         timeoutMs: 300_000,
       },
     );
-    ranks = z.array(outcomes.length(15)).length(size).parse(found);
+    ranks = z.array(outcomes.length(16)).length(size).parse(found);
   }, 320_000);
 
   it('have the derivatives of what they compute as gradients', () => {

@@ -41,7 +41,7 @@ describe('a model that is constructed in parts, for tensor parallelism too', () 
     ['whole parameters', /the strategy keeps whole parameters/],
     [
       'whole parameters, ddp',
-      /ConfigError: ddp of a model: parameter .* was constructed in parts.* Build the model without constructSharded/,
+      /ConfigError: tensor-parallel × ddp of a model: parameter .* was constructed in parts.* Build the model without constructSharded/,
     ],
   ])('is refused by a strategy that cuts otherwise: %s', (name, message) => {
     for (const { refusals } of ranks) expect(refusals[name]).toMatch(message);

@@ -118,14 +118,14 @@ describe('what explain says of memory', () => {
     );
     expect(text.slice(text.indexOf('per rank'))).toMatchInlineSnapshot(`
       "per rank          bytes
-      parameters        140
+      parameters        156
       gradients         40
       optimizer states  80
       buffers           12
       activations       1000
-      sum               1272
+      sum               1288
 
-      states: 4Ψ + 12Ψ/N = 4 × 28 + 12 × 28 / 3 = 224 bytes, Ψ = 28 trained elements, N = 3; 36 bytes are frozen or padding"
+      states: 4Ψ + 12Ψ/N = 4 × 28 + 12 × 28 / 3 = 224 bytes, Ψ = 28 trained elements, N = 3; 52 bytes are frozen or padding"
     `);
   });
 });

@@ -30,12 +30,7 @@ describe('shards of a dim', () => {
 
   it('over two axes are chunks of chunks, in the order of the axes', () => {
     const rangeAt = (dp: number, tp: number, order: readonly string[]): unknown => {
-      const [{ start, stop } = { start: -1, stop: -1 }] = dimRanges(
-        9,
-        order,
-        undefined,
-        at(dp, tp),
-      );
+      const [{ start, stop } = { start: -1, stop: -1 }] = dimRanges(9, order, {}, at(dp, tp));
       return [start, stop];
     };
     expect([
@@ -67,7 +62,7 @@ describe('shards of a dim', () => {
           const seen = new Set<number>();
           for (const dp of [0, 1]) {
             for (const tp of [0, 1, 2]) {
-              for (const range of dimRanges(size, order, undefined, at(dp, tp))) {
+              for (const range of dimRanges(size, order, {}, at(dp, tp))) {
                 for (let index = range.start; index < range.stop; index++) seen.add(index);
               }
             }

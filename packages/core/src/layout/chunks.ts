@@ -39,23 +39,21 @@ export function sameBox(a: readonly DimRange[], b: readonly DimRange[]): boolean
   );
 }
 
-/** torch.chunk's rule: ceil(size / parts) elements each; the last parts may have fewer, or none. */
-export function chunkRange(size: number, parts: number, index: number): DimRange {
-  const chunk = Math.ceil(size / parts);
+/** torch.chunk's rule: ceil(size / parts) elements each, or `chunk`; the last parts may have fewer, or none. */
+export function chunkRange(
+  size: number,
+  parts: number,
+  index: number,
+  chunk: number = Math.ceil(size / parts),
+): DimRange {
   return { start: Math.min(size, index * chunk), stop: Math.min(size, (index + 1) * chunk) };
-}
-
-/** The same without those that are missing in the last parts. */
-function equalRange(size: number, parts: number, index: number): DimRange {
-  const chunk = Math.ceil(size / parts);
-  return { start: index * chunk, stop: (index + 1) * chunk };
 }
 
 /** What a place has of a dim, in the order in which it has it; one empty range where it has nothing. */
 export function dimRanges(
   size: number,
   axes: readonly string[],
-  sections: Layout['sections'],
+  { sections, chunkSizes }: Pick<Layout, 'sections' | 'chunkSizes'>,
   placeOf: PlaceOf,
 ): readonly DimRange[] {
   return axes.reduce<readonly DimRange[]>(
@@ -64,7 +62,7 @@ export function dimRanges(
       const total = ranges.reduce((sum, { start, stop }) => sum + stop - start, 0);
       let offset = 0;
       const own = (sections?.[axis] ?? [total]).flatMap((section) => {
-        const { start, stop } = chunkRange(section, parts, rank);
+        const { start, stop } = chunkRange(section, parts, rank, chunkSizes?.[axis]);
         const taken = takeRanges(ranges, offset + start, offset + stop);
         offset += section;
         return taken;
@@ -88,30 +86,34 @@ function takeRanges(ranges: readonly DimRange[], start: number, stop: number): D
 
 /** The shape of what a place has, without padding; in a row along dim 0 where elements are shared out row by row. */
 export function localShape(shape: Shape, layout: Layout, placeOf: PlaceOf): Shape {
-  const { dims, flat = [], sections } = layout;
+  const { dims } = layout;
   const local = shape.map((size, dim) =>
-    dimRanges(size, dims[dim] ?? [], sections, placeOf).reduce(
+    dimRanges(size, dims[dim] ?? [], layout, placeOf).reduce(
       (sum, { start, stop }) => sum + stop - start,
       0,
     ),
   );
-  if (flat.length === 0) return local;
-  const { start, stop } = flatRange(elementCount(local), flat, placeOf);
+  if ((layout.flat ?? []).length === 0) return local;
+  const { start, stop } = flatRange(elementCount(local), layout, placeOf);
   return [stop - start, ...local.slice(1).map(() => 1)];
 }
 
-function flatRange(elements: number, flat: readonly string[], placeOf: PlaceOf): DimRange {
+function flatRange(
+  elements: number,
+  { flat = [], chunkSizes }: Layout,
+  placeOf: PlaceOf,
+): DimRange {
   let own: DimRange = { start: 0, stop: elements };
   let padded = elements;
   for (const axis of flat) {
     const { size, rank } = placeOf(axis);
-    const part = equalRange(padded, size, rank);
+    const chunk = chunkSizes?.[axis] ?? Math.ceil(padded / size);
     const { start, stop } = own;
     own = {
-      start: Math.min(stop, start + part.start),
-      stop: Math.min(stop, start + part.stop),
+      start: Math.min(stop, start + rank * chunk),
+      stop: Math.min(stop, start + (rank + 1) * chunk),
     };
-    padded = part.stop - part.start;
+    padded = chunk;
   }
   return own;
 }
@@ -122,11 +124,11 @@ function flatRange(elements: number, flat: readonly string[], placeOf: PlaceOf):
  */
 export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readonly Chunk[] {
   if (elementCount(shape) === 0) return [wholeChunk(shape)];
-  const { dims, flat = [], sections } = layout;
-  const ranges = shape.map((size, dim) => dimRanges(size, dims[dim] ?? [], sections, placeOf));
+  const { dims } = layout;
+  const ranges = shape.map((size, dim) => dimRanges(size, dims[dim] ?? [], layout, placeOf));
   const chunks = boxesOf(ranges).map(chunkOfBox);
   const elements = chunks.reduce((sum, { stop }) => sum + stop, 0);
-  const { start, stop } = flatRange(elements, flat, placeOf);
+  const { start, stop } = flatRange(elements, layout, placeOf);
   return takeChunks(chunks, start, stop).map((chunk) => asRow(shape, chunk));
 }
 

@@ -36,6 +36,7 @@ export function joinLayouts(outer: Layout, inner: Layout): Layout {
   ];
   const [flat, replicate, varying] = [joined('flat'), joined('replicate'), joined('varying')];
   const sections = { ...outer.sections, ...inner.sections };
+  const chunkSizes = { ...outer.chunkSizes, ...inner.chunkSizes };
   const only = outer.only ?? inner.only;
   return {
     dims: Array.from({ length: count }, (_, dim) => [
@@ -44,6 +45,7 @@ export function joinLayouts(outer: Layout, inner: Layout): Layout {
     ]),
     partial: [...outer.partial, ...inner.partial],
     ...(Object.keys(sections).length === 0 ? {} : { sections }),
+    ...(Object.keys(chunkSizes).length === 0 ? {} : { chunkSizes }),
     ...(flat.length === 0 ? {} : { flat }),
     ...(replicate.length === 0 ? {} : { replicate }),
     ...(varying.length === 0 ? {} : { varying }),

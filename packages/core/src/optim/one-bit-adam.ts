@@ -106,7 +106,7 @@ export class OneBitAdam extends Optimizer<OneBitAdamSettings> {
     }
     if (name !== 'server_error') return type;
     const elements = this.#averagedElements(part);
-    const layout = { ...part.layout, flat: [axis] };
+    const layout = { ...part.layout, flat: [axis], chunkSizes: { [axis]: elements } };
     return { shape: [elements], dtype: 'f32', layout };
   }
 

@@ -15,6 +15,8 @@ export interface Layout {
    * of queries, keys and values in one weight. They sum to what the axes before it leave of the dim.
    */
   readonly sections?: Readonly<Record<string, readonly number[]>>;
+  /** By axis: how many indices, or elements, each rank has at most, where that is not ceil(size / ranks). */
+  readonly chunkSizes?: Readonly<Record<string, number>>;
   /** Axes that shard, after the dims, the elements row by row; outermost first. */
   readonly flat?: readonly string[];
   /** Axes whose ranks have the same value, and each use it in their own way: its gradient is partial. */

@@ -27,11 +27,8 @@ export function runOp(call: OpCall, inputs: readonly Placed[], mesh: Mesh): Plac
   });
   const last = plans.at(-1);
   const size = last?.shape[0] ?? 0;
-  const [rows = { start: 0, stop: 0 }] = dimRanges(
-    size,
-    last?.to.dims[0] ?? [],
-    undefined,
-    (axis) => mesh.group(axis),
+  const [rows = { start: 0, stop: 0 }] = dimRanges(size, last?.to.dims[0] ?? [], {}, (axis) =>
+    mesh.group(axis),
   );
   return { ...output, local: localOp(call, parts, { ...rows, size }) };
 }

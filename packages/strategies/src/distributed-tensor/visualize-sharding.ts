@@ -46,7 +46,7 @@ export function visualizeSharding(
   const rangesOf = (dim: number | undefined, rank: number): readonly DimRange[] => {
     if (dim === undefined) return [{ start: 0, stop: 1 }];
     const place = coordinates(rank, axes);
-    return dimRanges(shape[dim] ?? 1, layout.dims[dim] ?? [], layout.sections, (axis) => ({
+    return dimRanges(shape[dim] ?? 1, layout.dims[dim] ?? [], layout, (axis) => ({
       size: axisSize(axes, axis),
       rank: place.get(axis) ?? 0,
     }));

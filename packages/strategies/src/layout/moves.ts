@@ -117,10 +117,7 @@ export function applyMove(
     case 'reinterpret':
       return reinterpret(x, axis, 'invariant', 'replicate');
     case 'keepOnFirst':
-      return full([], place.rank === 0 ? 1 : 0, 'bool').where(
-        reinterpret(x, axis, 'invariant', 'replicate'),
-        0,
-      );
+      return keepOnFirst(x, axis, place);
     case 'allReduce':
       return x.numel === 0 ? x : allReduce(x, axis, { to: type });
     case 'allGather': {
@@ -166,6 +163,14 @@ export function applyMove(
 function shardingOf(layout: AxisLayout): Sharding {
   if (isSharding(layout)) return layout;
   throw new RangeError(`${layout} is no sharding`);
+}
+
+/** The first rank keeps its values, the others have zeros. Shape: N -> N. */
+function keepOnFirst(x: Tensor, axis: string, { rank }: Place): Tensor {
+  const used = reinterpret(x, axis, 'invariant', 'replicate');
+  const own = reinterpret(used, axis, 'replicate', 'varying');
+  const terms = full([], rank === 0 ? 1 : 0, 'bool').where(own, 0);
+  return reinterpret(terms, axis, 'varying', 'partial');
 }
 
 /** Of what the axis shares out: rows of a dim, or elements. */

@@ -126,7 +126,7 @@ function partOf(whole: Tensor, layout: Layout, mesh: Mesh): Tensor {
     const [{ start, stop } = { start: 0, stop: 0 }] = dimRanges(
       size,
       layout.dims[dim] ?? [],
-      undefined,
+      {},
       (axis) => mesh.group(axis),
     );
     return part.slice(dim, start, stop);

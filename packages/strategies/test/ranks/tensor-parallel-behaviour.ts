@@ -207,5 +207,5 @@ async function rangesOfQkv(): Promise<Observations['ranges']> {
     .find(([name]) => name === 'blocks.0.attention.qkv.weight')?.[1];
   if (!(weight instanceof LayerParameter)) throw new TypeError('a part is expected');
   const { wholeShape, layout } = weight.part;
-  return [...dimRanges(wholeShape[0] ?? 0, ['tp'], layout.sections, ownPlace)];
+  return [...dimRanges(wholeShape[0] ?? 0, ['tp'], layout, ownPlace)];
 }
