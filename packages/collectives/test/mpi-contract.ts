@@ -1,9 +1,10 @@
 import {
   findMpis,
-  processGroupContract,
+  processGroupSuite,
   type MpiLauncher,
   type ProcessGroupContract,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
 import { MpiPool } from './mpi-pool.ts';
 
@@ -29,10 +30,12 @@ function conforms(
 ): void {
   const pool = new MpiPool(launcher);
   afterAll(() => pool.end());
-  processGroupContract({
-    name: `processes under ${launcher.name}`,
-    run: (size, scenario) => pool.run(size, scenarioUrl, { name: 'main', data: scenario }),
-    ...options,
-  });
+  testSuite(
+    processGroupSuite({
+      name: `processes under ${launcher.name}`,
+      run: (size, scenario) => pool.run(size, scenarioUrl, { name: 'main', data: scenario }),
+      ...options,
+    }),
+  );
   more?.(pool);
 }

@@ -79,13 +79,18 @@ async function playParallel(
   const found: PlayedTraining[] = [];
   const messages: Message[] = [];
   const recording = { take: () => messages.splice(0) };
+  // Groups are few: a mesh is made once.
+  const meshes = new Map<string, Mesh>();
   for (const name of names) {
     const each = cases[name];
     if (each === undefined) throw new RangeError(`no strategy '${name}' among the cases of a rank`);
     const axes = meshOf(each, group.size);
     if (axes === null) continue;
-    const made = await createMesh(group, axes);
-    const mesh = new RecordingMesh(made, (message) => messages.push(message));
+    const key = JSON.stringify(axes);
+    const mesh =
+      meshes.get(key) ??
+      new RecordingMesh(await createMesh(group, axes), (message) => messages.push(message));
+    meshes.set(key, mesh);
     for (const [modelName, model] of Object.entries(each.models ?? contractModels)) {
       const play = (): Promise<StrategyReport> => {
         setRank({ device, mesh });
