@@ -23,6 +23,10 @@ export {
   randomWorldsSuite,
 } from './contracts/process-group.ts';
 export type { ProcessGroupContract } from './contracts/process-group.ts';
+export { meshSuite, type MeshContract } from './contracts/mesh.ts';
+export { samplerSuite, type SamplerContract } from './contracts/sampler.ts';
+export { storeSuite, type StoreContract } from './contracts/store.ts';
+export { transportSuite, type TransportContract } from './contracts/transport.ts';
 export { strategySuite, type StrategyContract } from './contracts/strategy.ts';
 export * from './ranks.ts';
 export {
