@@ -3,6 +3,7 @@ import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardw
 import { applyPlan, memory, planFor, planMemory, steps } from '@shardwise/strategies';
 import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
 import type { Message } from './recording-mesh.ts';
+import { without } from './without.ts';
 import type { StrategyBatch, StrategyCase, StrategyModel } from './strategy-case.ts';
 
 /** Steps before the one whose messages are compared with the plan's. */
@@ -61,34 +62,39 @@ export async function trainParallel(
   const share = shareOf(parallel.plan, mesh, model.rows);
   const losses: (number | null)[] = [];
   let step = 0;
-  const forward = (): Tensor => {
+  const forward = (): { output: Tensor; loss: Tensor } => {
     optimizer.zeroGrad();
     const { x, y } = batchOf(model, step++, share);
-    return model.loss(parallel.forward(x), y);
+    const output = parallel.forward(x);
+    return { output, loss: model.loss(output, y) };
   };
   const note = async (loss: Tensor): Promise<void> => {
     const value = await loss.item();
     losses.push(share.hasLoss ? value : null);
   };
   for (let count = 0; count < warmUpSteps; count++) {
-    const loss = forward();
+    const { loss } = forward();
     loss.backward();
     await optimizer.step();
     await note(loss);
   }
   const kept = memory({ model: module, optimizer });
   const messages: Record<Phase, Message[]> = { forward: [], backward: [], optimizer: [] };
+  // What the loss communicates, as that of logits in parts, is its own affair.
+  const ofLoss: Message[] = [];
   recording.take();
   for (let count = 0; count < period; count++) {
-    const loss = forward();
-    await note(loss);
+    const { output, loss } = forward();
+    await currentSession().realize([output.node]);
     messages.forward.push(...recording.take());
+    await note(loss);
+    ofLoss.push(...recording.take());
     loss.backward();
     await optimizer.step();
     recording.take();
   }
   for (let count = 0; count < period; count++) {
-    const loss = forward();
+    const { loss } = forward();
     loss.backward();
     const gradients = module.parameters().map(({ part }) => part.gradientNode);
     await currentSession().realize(gradients.filter((node) => node !== null));
@@ -99,7 +105,7 @@ export async function trainParallel(
     await note(loss);
   }
   recording.take();
-  messages.backward = without(messages.backward, messages.forward);
+  messages.backward = without(messages.backward, [...messages.forward, ...ofLoss]);
   const plan = parallel.plan;
   const planned = plannedMessages(plan, currentSession().backend.limits.alignment);
   parallel.replicate();
@@ -217,14 +223,4 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
     at += part.byteLength;
   }
   return all;
-}
-
-/** What is left of `all` when each of `some` is taken out of it once. */
-function without(all: readonly Message[], some: readonly Message[]): Message[] {
-  const rest = some.map((message) => JSON.stringify(message));
-  return all.filter((message) => {
-    const at = rest.indexOf(JSON.stringify(message));
-    if (at >= 0) rest.splice(at, 1);
-    return at < 0;
-  });
 }
