@@ -21,6 +21,7 @@ export {
   type StrategyScenario,
 } from './contracts/strategy/scenario.ts';
 export type {
+  ExpectedTraining,
   StrategyBatch,
   StrategyCase,
   StrategyCases,

@@ -3,7 +3,7 @@ import type { Backend, Mesh, MeshAxis, ProcessGroup } from '@shardwise/core/spec
 import { contractModels } from './models.ts';
 import { type Message, RecordingMesh } from './recording-mesh.ts';
 import type { StrategyCases, StrategyModel } from './strategy-case.ts';
-import { type StrategyReport, trainAlone, trainParallel } from './train.ts';
+import { expectedTraining, type StrategyReport, trainAlone, trainParallel } from './train.ts';
 
 /** What all ranks of a group are to do, as data that threads and processes can be sent. */
 export type StrategyScenario =
@@ -60,11 +60,11 @@ async function playAlone(
     const { models = contractModels, expectedLosses } = cases[name] ?? {};
     const model = modelOf(models, modelName);
     if (expectedLosses !== undefined) {
-      found.push(await expectedLosses(model, steps, shares));
+      found.push(await expectedLosses(expectedTraining(model, steps, shares)));
       continue;
     }
     const key = JSON.stringify([models === contractModels ? '' : name, modelName, steps, shares]);
-    const losses = known.get(key) ?? (await trainAlone(model, steps, shares));
+    const losses = known.get(key) ?? (await trainAlone(expectedTraining(model, steps, shares)));
     known.set(key, losses);
     found.push(losses);
   }

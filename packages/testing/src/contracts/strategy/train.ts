@@ -1,10 +1,15 @@
-import { manualSeed, optim, type Tensor } from '@shardwise/core';
+import { manualSeed, type nn, optim, type Tensor } from '@shardwise/core';
 import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardwise/core/extend';
 import { applyPlan, memory, planFor, planMemory, steps } from '@shardwise/strategies';
 import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
 import type { Message } from './recording-mesh.ts';
 import { without } from './without.ts';
-import type { StrategyBatch, StrategyCase, StrategyModel } from './strategy-case.ts';
+import type {
+  ExpectedTraining,
+  StrategyBatch,
+  StrategyCase,
+  StrategyModel,
+} from './strategy-case.ts';
 
 /** Steps before the one whose messages are compared with the plan's. */
 const warmUpSteps = 4;
@@ -57,7 +62,7 @@ export async function trainParallel(
   const module = model.build();
   const made = planFor(module, strategy(size));
   const parallel = await applyPlan(made, module);
-  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const optimizer = makeOptimizer(module);
   const { mesh } = currentSession();
   const share = shareOf(parallel.plan, mesh, model.rows);
   const losses: (number | null)[] = [];
@@ -128,25 +133,36 @@ export async function trainParallel(
   };
 }
 
-/** Losses of the same training on one rank, which computes with as many parts of the batch. */
-export async function trainAlone(
+/** The same training, to be done on one rank, where its batch has as many parts. */
+export function expectedTraining(
   model: StrategyModel,
   stepCount: number,
   shares: number,
-): Promise<readonly number[]> {
+): ExpectedTraining {
+  const rows = model.rows / shares;
+  return {
+    model,
+    stepCount,
+    shares,
+    makeOptimizer,
+    batchOf: (step, share) => {
+      const first = share * rows;
+      return batchOf(model, step, { first, stop: first + rows, takesGradient: true });
+    },
+  };
+}
+
+/** Losses of one rank that has the whole batch, in parts. */
+export async function trainAlone(training: ExpectedTraining): Promise<readonly number[]> {
+  const { model, stepCount, shares } = training;
   manualSeed(0);
   const module = model.build();
-  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const optimizer = makeOptimizer(module);
   const losses: number[] = [];
-  const rows = model.rows / shares;
   for (let step = 0; step < stepCount; step++) {
     optimizer.zeroGrad();
-    const parts = Array.from({ length: shares }, (_, part) => {
-      const { x, y } = batchOf(model, step, {
-        first: part * rows,
-        stop: (part + 1) * rows,
-        takesGradient: true,
-      });
+    const parts = Array.from({ length: shares }, (_, share) => {
+      const { x, y } = training.batchOf(step, share);
       return (model.lossAlone ?? model.loss)(module.forward(x), y);
     });
     const loss = parts.reduce((sum, each) => sum.add(each)).div(shares);
@@ -155,6 +171,10 @@ export async function trainAlone(
     losses.push(await loss.item());
   }
   return losses;
+}
+
+function makeOptimizer(module: nn.Module): optim.AdamW {
+  return new optim.AdamW(module.parameters(), { lr: 0.01 });
 }
 
 /** The rows of the batch that a rank gives its model. */
