@@ -1,9 +1,5 @@
-import {
-  findMpis,
-  processGroupSuite,
-  type MpiLauncher,
-  type ProcessGroupContract,
-} from '@shardwise/testing';
+import { processGroupSuite, type ProcessGroupContract } from '@shardwise/testing';
+import { findMpis, type MpiLauncher } from '@shardwise/testing/node';
 import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
 import { MpiPool } from './mpi-pool.ts';

@@ -28,6 +28,20 @@ export { samplerSuite, type SamplerContract } from './contracts/sampler.ts';
 export { storeSuite, type StoreContract } from './contracts/store.ts';
 export { transportSuite, type TransportContract } from './contracts/transport.ts';
 export { strategySuite, type StrategyContract } from './contracts/strategy.ts';
+export { contractModels } from './contracts/strategy/models.ts';
+export {
+  type PlayedTraining,
+  runStrategyScenario,
+  type StrategyRank,
+  type StrategyScenario,
+} from './contracts/strategy/scenario.ts';
+export type {
+  ExpectedTraining,
+  StrategyBatch,
+  StrategyCase,
+  StrategyCases,
+  StrategyModel,
+} from './contracts/strategy/strategy-case.ts';
 export * from './ranks.ts';
 export {
   runSuite,

@@ -1,5 +1,5 @@
 import { manualSeed, noGrad, type Tensor } from '@shardwise/core';
-import type { ExpectedTraining, StrategyCases } from '@shardwise/testing/ranks';
+import type { ExpectedTraining, StrategyCases } from '@shardwise/testing';
 import { localSgd } from './local-sgd.ts';
 
 const every = 2;

@@ -1,9 +1,6 @@
 import type { ThreadsWorld } from '@shardwise/collectives';
-import {
-  type RankContext,
-  runStrategyScenario,
-  type StrategyScenario,
-} from '@shardwise/testing/ranks';
+import { runStrategyScenario, type StrategyScenario } from '@shardwise/testing';
+import { type RankContext } from '@shardwise/testing/ranks';
 import { cases } from './cases.ts';
 import { join } from './join.ts';
 

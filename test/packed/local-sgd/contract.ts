@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { runSuite, settleRanks, spawnRanks, strategySuite, type Suite } from '@shardwise/testing';
+import { runSuite, strategySuite, type Suite } from '@shardwise/testing';
+import { settleRanks, spawnRanks } from '@shardwise/testing/node';
 import { cases } from './cases.ts';
 import type { Part } from './checkpoint-rank.ts';
 
