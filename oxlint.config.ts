@@ -40,6 +40,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/extend',
       '!@shardwise/core/spec',
       '!@shardwise/testing/hosts',
+      '!@shardwise/testing/node',
       '!@shardwise/testing/ranks',
       '!@shardwise/testing/vitest',
       '!@shardwise/core/node',

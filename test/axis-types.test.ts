@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { expect, test } from 'vitest';
 import { collectives, local } from './ranks/axis-type-programs.ts';
 import type { AxisTypesTask, Findings } from './ranks/axis-types.ts';

@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readTextFiles } from '@shardwise/core/node';
-import { settleRanks } from '@shardwise/testing';
+import { settleRanks } from '@shardwise/testing/node';
 import { currentSession } from '@shardwise/core/extend';
 import {
   arange,

@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { cases, type Outcome } from './ranks/collective-gradients.ts';
 

@@ -9,7 +9,9 @@ const folder = join(repository, '.vitest', 'contracts');
 /** Tests that documents show to be copied, which need vitest: those that are complete. */
 const contracts = documents
   .flatMap(blocksOf)
-  .filter(({ code }) => /^processGroupContract\(/m.test(code) && !/^declare /m.test(code));
+  .filter(
+    ({ code }) => /^testSuite\(\s*processGroupSuite\(/m.test(code) && !/^declare /m.test(code),
+  );
 
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });

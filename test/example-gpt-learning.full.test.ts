@@ -1,5 +1,5 @@
 import { createThreadsWorld } from 'shardwise';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { learned, likely, prefixLength, vocabularySize } from './ranks/learn-language.ts';

@@ -1,5 +1,5 @@
 import { cpu, createThreadsWorld, manualSeed, setRank } from 'shardwise';
-import { spawnRanks } from '@shardwise/testing/ranks';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { floats, readGolden, withPrefix } from './golden/golden-file.ts';

@@ -1,6 +1,14 @@
-import { globSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  globSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
@@ -40,6 +48,11 @@ const packageNames = folders.map((name) =>
 const runtimes = globSync('runtimes/*/package.json', { cwd: repository }).map((path) => {
   const manifest = runtimeSchema.parse(JSON.parse(readFileSync(join(repository, path), 'utf8')));
   return { folder: dirname(path), ...manifest };
+});
+/** Written as other authors would: from the doors and READMEs of the packages alone. */
+const authored = globSync('test/packed/*/package.json', { cwd: repository }).map((path) => {
+  const folder = dirname(join(repository, path));
+  return { name: basename(folder), folder, manifest: manifestOf(folder) };
 });
 const programs = documents.flatMap(blocksOf).filter(({ kind }) => kind === 'program');
 
@@ -195,6 +208,22 @@ describe('in a project that has installed the tarballs', () => {
     expect(output.trim()).toBe('');
     expect(exitCode).toBe(0);
   });
+});
+
+describe.each(authored)('the package $name of another author', ({ name, folder, manifest }) => {
+  test('depends on the packed packages and on nothing else', () => {
+    const needed = { ...manifest.dependencies, ...manifest.devDependencies };
+    expect(packageNames).toEqual(expect.arrayContaining(Object.keys(needed)));
+  });
+
+  test('keeps the contract of what it implements', async () => {
+    const copy = join(project, 'authored', name);
+    cpSync(folder, copy, { recursive: true });
+    const run = await runCommand('node', ['contract.ts'], { cwd: copy, fromSource: false });
+    expect(run.exitCode, run.output).toBe(0);
+    expect(run.stdout).toMatch(/^passed /m);
+    expect(run.stdout).not.toMatch(/^failed /m);
+  }, 240_000);
 });
 
 describe('a project that create-shardwise has made', () => {

@@ -18,7 +18,8 @@ import {
   vocabParallelCrossEntropy,
   zero,
 } from '@shardwise/strategies';
-import { interpreter, spawnRanks } from '@shardwise/testing';
+import { interpreter } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
 import type { Node, UpdateRule } from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';

@@ -1,4 +1,5 @@
-import { processGroupContract, processGroupRandomCalls } from '@shardwise/testing';
+import { processGroupSuite, randomCallsSuite } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { createHosts, type TestHosts } from '@shardwise/testing/hosts';
 import { afterAll, beforeAll, describe } from 'vitest';
 import { slowly, titled, unavailable } from './availability.ts';
@@ -18,18 +19,25 @@ describe.skipIf(unavailable !== undefined)(titled('2 hosts x 2 ranks'), slowly, 
     await made[Symbol.asyncDispose]();
   });
 
-  processGroupContract({
-    name: 'shared memory inside the hosts, tcp between them',
-    sizes: [4],
-    run: async (_, scenario) => (await ranks.run({ kind: 'scenario', scenario })).outcomes,
-  });
+  testSuite(
+    processGroupSuite({
+      name: 'shared memory inside the hosts, tcp between them',
+      sizes: [4],
+      run: async (_, scenario) => (await ranks.run({ kind: 'scenario', scenario })).outcomes,
+    }),
+  );
 
-  processGroupRandomCalls({
-    name: 'tcp between all ranks',
-    sizes: [4],
-    run: async (_, scenario) => {
-      const { outcomes } = await ranks.run({ kind: 'scenario', scenario }, { sharedMemory: false });
-      return outcomes;
-    },
-  });
+  testSuite(
+    randomCallsSuite({
+      name: 'tcp between all ranks',
+      sizes: [4],
+      run: async (_, scenario) => {
+        const { outcomes } = await ranks.run(
+          { kind: 'scenario', scenario },
+          { sharedMemory: false },
+        );
+        return outcomes;
+      },
+    }),
+  );
 });

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { findMpis, spawnRanks, type MpiLauncher } from '@shardwise/testing';
+import { findMpis, spawnRanks, type MpiLauncher } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import { runCommand } from '../support/run-command.ts';

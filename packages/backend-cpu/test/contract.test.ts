@@ -1,8 +1,11 @@
-import { backendContract } from '@shardwise/testing';
+import { backendSuite } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { cpu } from '@shardwise/backend-cpu';
 
-backendContract({
-  name: 'cpu',
-  create: () => cpu(),
-  bytesInUse: (backend) => backend.usage().bytesInUse,
-});
+testSuite(
+  backendSuite({
+    name: 'cpu',
+    create: () => cpu(),
+    bytesInUse: (backend) => backend.usage().bytesInUse,
+  }),
+);

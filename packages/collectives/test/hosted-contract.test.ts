@@ -6,11 +6,12 @@ import {
   joinThreadsWorld,
 } from '@shardwise/collectives';
 import {
-  processGroupContract,
-  processGroupRandomCalls,
+  processGroupSuite,
+  randomCallsSuite,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { playScenario } from './play-scenario.ts';
 
 /** Ranks of one thread, on hosts that are each a world of shared memory. */
@@ -35,24 +36,30 @@ function runOn(hostsOf: (size: number) => readonly number[], algorithm = '') {
 const twoHosts = (size: number): readonly number[] =>
   Array.from({ length: size }, (_, rank) => (2 * rank < size ? 0 : 1));
 
-processGroupContract({
-  name: 'ranks on two hosts',
-  run: runOn(twoHosts),
-  sizes: [2, 4],
-});
+testSuite(
+  processGroupSuite({
+    name: 'ranks on two hosts',
+    run: runOn(twoHosts),
+    sizes: [2, 4],
+  }),
+);
 
-processGroupRandomCalls({
-  name: 'through the hosts',
-  run: runOn(
-    (size) => Array.from({ length: size }, (_, rank) => Math.floor(rank / 2)),
-    'allReduce=hierarchical,reduceScatter=hierarchical,reduce=hierarchical,' +
-      'allGather=hierarchical,broadcast=hierarchical,barrier=hierarchical',
-  ),
-  sizes: [3, 4, 5],
-});
+testSuite(
+  randomCallsSuite({
+    name: 'through the hosts',
+    run: runOn(
+      (size) => Array.from({ length: size }, (_, rank) => Math.floor(rank / 2)),
+      'allReduce=hierarchical,reduceScatter=hierarchical,reduce=hierarchical,' +
+        'allGather=hierarchical,broadcast=hierarchical,barrier=hierarchical',
+    ),
+    sizes: [3, 4, 5],
+  }),
+);
 
-processGroupRandomCalls({
-  name: 'hosts whose ranks take turns',
-  run: runOn((size) => Array.from({ length: size }, (_, rank) => rank % 2)),
-  sizes: [4],
-});
+testSuite(
+  randomCallsSuite({
+    name: 'hosts whose ranks take turns',
+    run: runOn((size) => Array.from({ length: size }, (_, rank) => rank % 2)),
+    sizes: [4],
+  }),
+);

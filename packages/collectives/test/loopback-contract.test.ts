@@ -1,11 +1,12 @@
 import { createGroup, createLoopbackTransports, singleGroup } from '@shardwise/collectives';
 import {
-  processGroupCases,
-  processGroupContract,
-  processGroupProperties,
+  groupCasesSuite,
+  processGroupSuite,
+  randomWorldsSuite,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { playScenario } from './play-scenario.ts';
 import { operationCases } from './operation-cases.ts';
 
@@ -18,9 +19,9 @@ function runOnLoopback(
 }
 
 const loopback = { name: 'messages on a loopback transport', run: runOnLoopback };
-processGroupContract({ ...loopback, sizes: [1, 2, 3, 5, 8] });
-processGroupProperties(loopback);
-processGroupCases({ ...loopback, sizes: [2, 3, 4, 8] }, operationCases);
+testSuite(processGroupSuite({ ...loopback, sizes: [1, 2, 3, 5, 8] }));
+testSuite(randomWorldsSuite(loopback));
+testSuite(groupCasesSuite({ ...loopback, sizes: [2, 3, 4, 8] }, operationCases));
 
 const single = {
   name: 'a single rank',
@@ -29,5 +30,5 @@ const single = {
     await playScenario(singleGroup(), scenario),
   ],
 };
-processGroupContract(single);
-processGroupCases(single, operationCases);
+testSuite(processGroupSuite(single));
+testSuite(groupCasesSuite(single, operationCases));

@@ -1,6 +1,9 @@
 import { createGroup, createLoopbackTransports, createMesh } from '@shardwise/collectives';
 import type { DeviceMesh } from '@shardwise/collectives';
+import { LineMesh } from '@shardwise/core';
 import type { MeshAxis, ProcessGroup } from '@shardwise/core/spec';
+import { meshSuite } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { describe, expect, it } from 'vitest';
 
 async function meshes(...axes: readonly MeshAxis[]): Promise<readonly DeviceMesh[]> {
@@ -8,6 +11,29 @@ async function meshes(...axes: readonly MeshAxis[]): Promise<readonly DeviceMesh
   const groups = createLoopbackTransports(size).map((transport) => createGroup(transport));
   return Promise.all(groups.map((group) => createMesh(group, axes)));
 }
+
+testSuite(meshSuite({ name: 'createMesh', create: (axes) => meshes(...axes) }));
+
+testSuite(
+  meshSuite({
+    name: 'LineMesh',
+    create: async ([axis = { name: 'dp', size: 1 }]) =>
+      createLoopbackTransports(axis.size).map(
+        (transport) => new LineMesh(axis.name, createGroup(transport)),
+      ),
+    grids: [[{ name: 'dp', size: 3 }], [{ name: 'tp', size: 1 }]],
+  }),
+);
+
+testSuite(
+  meshSuite({
+    name: 'a part of a mesh',
+    create: async (axes) => {
+      const whole = await meshes({ name: 'rest', size: 1 }, ...axes);
+      return whole.map((mesh) => mesh.select(...axes.map(({ name }) => name)));
+    },
+  }),
+);
 
 /** Of each rank's group, the ranks of the world. */
 async function members(groups: readonly ProcessGroup[]): Promise<readonly (readonly number[])[]> {

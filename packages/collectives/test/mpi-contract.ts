@@ -1,9 +1,6 @@
-import {
-  findMpis,
-  processGroupContract,
-  type MpiLauncher,
-  type ProcessGroupContract,
-} from '@shardwise/testing';
+import { processGroupSuite, type ProcessGroupContract } from '@shardwise/testing';
+import { findMpis, type MpiLauncher } from '@shardwise/testing/node';
+import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
 import { MpiPool } from './mpi-pool.ts';
 
@@ -29,10 +26,12 @@ function conforms(
 ): void {
   const pool = new MpiPool(launcher);
   afterAll(() => pool.end());
-  processGroupContract({
-    name: `processes under ${launcher.name}`,
-    run: (size, scenario) => pool.run(size, scenarioUrl, { name: 'main', data: scenario }),
-    ...options,
-  });
+  testSuite(
+    processGroupSuite({
+      name: `processes under ${launcher.name}`,
+      run: (size, scenario) => pool.run(size, scenarioUrl, { name: 'main', data: scenario }),
+      ...options,
+    }),
+  );
   more?.(pool);
 }

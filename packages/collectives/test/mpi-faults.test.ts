@@ -1,7 +1,7 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
-import { findMpis, type MpiLauncher } from '@shardwise/testing';
+import { findMpis, type MpiLauncher } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 
 interface Ended {

@@ -4,12 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  RankFailure,
-  type MpiLauncher,
-  type RankMessage,
-  type RankOutcome,
-} from '@shardwise/testing/ranks';
+import { RankFailure, type RankMessage, type RankOutcome } from '@shardwise/testing/ranks';
+import { type MpiLauncher } from '@shardwise/testing/node';
 import { FrameReader, sendFrame } from './mpi-frames.ts';
 
 const START_MS = 50_000;

@@ -5,7 +5,8 @@ import {
   shmAvailability,
   startStoreServer,
 } from '@shardwise/collectives/node';
-import { findMpis, settleRanks, type RankOutcome } from '@shardwise/testing';
+import { type RankOutcome } from '@shardwise/testing';
+import { findMpis, settleRanks } from '@shardwise/testing/node';
 import { afterAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { MpiPool } from './mpi-pool.ts';

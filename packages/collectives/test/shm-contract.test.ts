@@ -5,11 +5,12 @@ import {
   shmAvailability,
 } from '@shardwise/collectives/node';
 import {
-  processGroupCases,
-  processGroupContract,
-  processGroupRandomCalls,
+  groupCasesSuite,
+  processGroupSuite,
+  randomCallsSuite,
   type ProcessGroupContract,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
 import { operationCases } from './operation-cases.ts';
 import { ProcessPool } from './process-pool.ts';
@@ -39,16 +40,20 @@ const title = availability.available ? 'shared memory' : `not here: ${availabili
 describe.skipIf(!availability.available)(title, () => {
   afterAll(() => pool.end());
 
-  processGroupContract({ name: 'processes', run: runOnProcesses('main') });
-  processGroupCases(
-    { name: 'operations of processes', run: runOnProcesses('main'), sizes: [3] },
-    operationCases,
+  testSuite(processGroupSuite({ name: 'processes', run: runOnProcesses('main') }));
+  testSuite(
+    groupCasesSuite(
+      { name: 'operations of processes', run: runOnProcesses('main'), sizes: [3] },
+      operationCases,
+    ),
   );
 
-  processGroupRandomCalls({
-    name: 'processes, all buffers in the shared memory',
-    run: runOnProcesses('inSharedMemory'),
-    sizes: [1, 2, 3],
-    randomCalls: 80,
-  });
+  testSuite(
+    randomCallsSuite({
+      name: 'processes, all buffers in the shared memory',
+      run: runOnProcesses('inSharedMemory'),
+      sizes: [1, 2, 3],
+      randomCalls: 80,
+    }),
+  );
 });

@@ -1,6 +1,6 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { closeShmWorld, createShmWorld, shmAvailability } from '@shardwise/collectives/node';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { ProcessPool } from './process-pool.ts';

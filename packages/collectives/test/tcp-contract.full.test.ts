@@ -1,12 +1,13 @@
 import { createGroup } from '@shardwise/collectives';
 import { MemoryStore, tcpTransport } from '@shardwise/collectives/node';
 import {
-  processGroupCases,
-  processGroupContract,
-  processGroupRandomCalls,
+  groupCasesSuite,
+  processGroupSuite,
+  randomCallsSuite,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { playScenario } from './play-scenario.ts';
 import { operationCases } from './operation-cases.ts';
 import { startTcpJob } from './tcp-job.ts';
@@ -25,22 +26,28 @@ function runInProcess(encrypt: boolean) {
   };
 }
 
-processGroupContract({
-  name: 'tcp on loopback sockets',
-  run: runInProcess(false),
-  sizes: [1, 2, 3, 5],
-});
-processGroupCases(
-  { name: 'operations on tcp', run: runInProcess(false), sizes: [2, 4] },
-  operationCases,
+testSuite(
+  processGroupSuite({
+    name: 'tcp on loopback sockets',
+    run: runInProcess(false),
+    sizes: [1, 2, 3, 5],
+  }),
 );
-processGroupRandomCalls({ name: 'encrypted tcp', run: runInProcess(true), sizes: [3] });
+testSuite(
+  groupCasesSuite(
+    { name: 'operations on tcp', run: runInProcess(false), sizes: [2, 4] },
+    operationCases,
+  ),
+);
+testSuite(randomCallsSuite({ name: 'encrypted tcp', run: runInProcess(true), sizes: [3] }));
 
-processGroupContract({
-  name: 'tcp between processes',
-  sizes: [2],
-  run: async (size, scenario) => {
-    await using job = await startTcpJob(size, { mode: 'scenario', scenario });
-    return await Promise.all(job.ranks.map(({ outcome }) => outcome));
-  },
-});
+testSuite(
+  processGroupSuite({
+    name: 'tcp between processes',
+    sizes: [2],
+    run: async (size, scenario) => {
+      await using job = await startTcpJob(size, { mode: 'scenario', scenario });
+      return await Promise.all(job.ranks.map(({ outcome }) => outcome));
+    },
+  }),
+);

@@ -1,10 +1,11 @@
 import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
 import {
-  processGroupCases,
-  processGroupContract,
-  processGroupRandomCalls,
+  groupCasesSuite,
+  processGroupSuite,
+  randomCallsSuite,
   type ProcessGroupContract,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll } from 'vitest';
 import { operationCases } from './operation-cases.ts';
 import { ThreadPool } from './thread-pool.ts';
@@ -26,23 +27,29 @@ function runOnThreads(name: string): ProcessGroupContract['run'] {
   };
 }
 
-processGroupContract({ name: 'worker threads', run: runOnThreads('main') });
-processGroupCases(
-  { name: 'operations on worker threads', run: runOnThreads('main'), sizes: [3, 4] },
-  operationCases,
+testSuite(processGroupSuite({ name: 'worker threads', run: runOnThreads('main') }));
+testSuite(
+  groupCasesSuite(
+    { name: 'operations on worker threads', run: runOnThreads('main'), sizes: [3, 4] },
+    operationCases,
+  ),
 );
 
-processGroupRandomCalls({
-  name: 'worker threads, all buffers in the shared memory',
-  run: runOnThreads('inSharedMemory'),
-  sizes: [1, 2, 3],
-  randomCalls: 80,
-});
+testSuite(
+  randomCallsSuite({
+    name: 'worker threads, all buffers in the shared memory',
+    run: runOnThreads('inSharedMemory'),
+    sizes: [1, 2, 3],
+    randomCalls: 80,
+  }),
+);
 
-processGroupRandomCalls({
-  name: 'worker threads, buffers here and there',
-  run: runOnThreads('inBothMemories'),
-  sizes: [2, 4],
-  randomCalls: 40,
-  seed: 2,
-});
+testSuite(
+  randomCallsSuite({
+    name: 'worker threads, buffers here and there',
+    run: runOnThreads('inBothMemories'),
+    sizes: [2, 4],
+    randomCalls: 40,
+    seed: 2,
+  }),
+);

@@ -1,6 +1,6 @@
 import { abortThreadsWorld, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core/spec';
-import { settleRanks, spawnRanks } from '@shardwise/testing';
+import { settleRanks, spawnRanks } from '@shardwise/testing/node';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Control } from '../src/shared-memory/control.ts';

@@ -1,5 +1,6 @@
 import { abortThreadsWorld, createThreadsWorld } from '@shardwise/collectives';
-import { settleRanks, spawnRanks, type RankFailure, type RankOutcome } from '@shardwise/testing';
+import { type RankFailure, type RankOutcome } from '@shardwise/testing';
+import { settleRanks, spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, type Observations } from './ranks/behaviour.ts';

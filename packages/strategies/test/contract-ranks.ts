@@ -1,5 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { type RankOutcome, settleRanks, type StrategyScenario } from '@shardwise/testing/ranks';
+import { type StrategyScenario } from '@shardwise/testing';
+import { type RankOutcome } from '@shardwise/testing/ranks';
+import { settleRanks } from '@shardwise/testing/node';
 
 /** Plays a scenario of the contract of strategies on threads of their own. */
 export function runRanks(

@@ -1,7 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { LayoutError, type ParameterSpec } from '@shardwise/core';
 import { dataParallel, explain } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, type Observations } from './ranks/data-parallel.ts';

@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { gradients, type cases, type Gradients } from './ranks/gradients.ts';

@@ -1,7 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { matrix } from './ranks/grid-traffic.ts';

@@ -1,7 +1,8 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { nn, setRank } from '@shardwise/core';
 import { memory } from '@shardwise/strategies';
-import { interpreter, spawnRanks } from '@shardwise/testing';
+import { interpreter } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { observations, strategies } from './ranks/memory.ts';

@@ -1,5 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { elements, layers, measurements } from './ranks/mixed-precision-memory.ts';

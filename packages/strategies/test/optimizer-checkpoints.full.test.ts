@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { cases, keyOf, otherVariant, results } from './ranks/optimizer-checkpoints.ts';

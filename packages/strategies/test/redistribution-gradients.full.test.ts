@@ -1,6 +1,6 @@
 import type { MeshAxis } from '@shardwise/core';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 

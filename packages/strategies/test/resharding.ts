@@ -2,7 +2,7 @@ import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { z } from 'zod';
 import { half, lossesSchema } from './ranks/reshard.ts';
 

@@ -1,7 +1,8 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { describeDifference, spawnRanks } from '@shardwise/testing';
+import { describeDifference } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { oneBigBatch, outcome, strategies } from './ranks/scaled-losses.ts';

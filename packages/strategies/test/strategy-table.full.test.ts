@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { taskNames } from './ranks/models.ts';

@@ -16,7 +16,7 @@ import {
   vocabParallelEmbedding,
   zero,
 } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import {

@@ -1,6 +1,7 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { setRank } from '@shardwise/core';
-import { interpreter, spawnRanks } from '@shardwise/testing';
+import { interpreter } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';

@@ -1,6 +1,6 @@
 import { createThreadsWorld } from '@shardwise/collectives';
 import { partitionParameters } from '@shardwise/strategies';
-import { spawnRanks } from '@shardwise/testing';
+import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 
 const loadsOf = (groups: readonly (readonly number[])[], ranks: number): number[] => {

@@ -1,7 +1,10 @@
-import { backendContract, interpreter } from '@shardwise/testing';
+import { backendSuite, interpreter } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 
-backendContract({
-  name: 'interpreter',
-  create: async () => interpreter(),
-  bytesInUse: (backend) => backend.bytesInUse(),
-});
+testSuite(
+  backendSuite({
+    name: 'interpreter',
+    create: async () => interpreter(),
+    bytesInUse: (backend) => backend.bytesInUse(),
+  }),
+);

@@ -1,4 +1,5 @@
-import { RankFailure, settleRanks, spawnRanks } from '@shardwise/testing/ranks';
+import { RankFailure } from '@shardwise/testing/ranks';
+import { settleRanks, spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
 
 const moduleUrl = new URL('./ranks-module.ts', import.meta.url);

@@ -103,6 +103,7 @@ class LoopbackEnd implements LoopbackTransport {
 
   /** What was sent before stays receivable. */
   close(reason?: Error): void {
+    if (this.#closed !== undefined) return;
     const error = peerClosedError(this.rank, reason);
     for (const end of this.#ends) {
       if (end === this || reason !== undefined) {

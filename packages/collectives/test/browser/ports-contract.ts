@@ -5,11 +5,12 @@ import {
   type PortTransportOptions,
 } from '@shardwise/collectives';
 import {
-  processGroupContract,
-  processGroupRandomCalls,
+  processGroupSuite,
+  randomCallsSuite,
   type ProcessGroupScenario,
   type RankOutcome,
 } from '@shardwise/testing';
+import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll } from 'vitest';
 import { playScenario } from '../play-scenario.ts';
 import { PageWorkers } from './page-workers.ts';
@@ -25,18 +26,22 @@ export interface PortsContract {
 export function portsContract({ workers: sizes, oneThread, randomCalls }: PortsContract): void {
   const workers = new PageWorkers();
   afterAll(() => workers.end());
-  processGroupContract({
-    name: 'ports between workers',
-    sizes,
-    run: (size, scenario) => workers.run(size, scenario),
-  });
-  processGroupContract({ name: 'ports on one thread', sizes: oneThread, run: runHere() });
-  processGroupRandomCalls({
-    name: 'ports with room for few messages',
-    run: runHere({ maxUnexpectedBytes: 4096 }),
-    sizes: [3],
-    randomCalls,
-  });
+  testSuite(
+    processGroupSuite({
+      name: 'ports between workers',
+      sizes,
+      run: (size, scenario) => workers.run(size, scenario),
+    }),
+  );
+  testSuite(processGroupSuite({ name: 'ports on one thread', sizes: oneThread, run: runHere() }));
+  testSuite(
+    randomCallsSuite({
+      name: 'ports with room for few messages',
+      run: runHere({ maxUnexpectedBytes: 4096 }),
+      sizes: [3],
+      randomCalls,
+    }),
+  );
 }
 
 /** All ranks on one thread. */

@@ -1,6 +1,6 @@
 import { hostPages, type MeshAxis, type Strategy } from '@shardwise/core';
 import { compose, dataParallel, ddp, fsdp, tensorParallel, zero } from '@shardwise/strategies';
-import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing/ranks';
+import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
 import {
   batchOf,
   sequences,

@@ -1,10 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import {
-  type RankContext,
-  runStrategyScenario,
-  type StrategyScenario,
-} from '@shardwise/testing/ranks';
+import { runStrategyScenario, type StrategyScenario } from '@shardwise/testing';
+import { type RankContext } from '@shardwise/testing/ranks';
 import { strategyCases } from './contract-cases.ts';
 
 /** Plays a scenario of the contract of strategies as a thread. */

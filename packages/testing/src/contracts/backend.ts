@@ -1,10 +1,11 @@
 import type { Backend } from '@shardwise/core/spec';
-import { beforeAll, describe, test } from 'vitest';
+import type { Suite, SuiteTest } from '../suite/suite.ts';
 import { listTests } from './backend/list-tests.ts';
 import type { Skip } from './backend/list-tests.ts';
 
-export interface BackendContractOptions<B extends Backend> {
+export interface BackendContract<B extends Backend> {
   readonly name: string;
+  /** Called once, by the first test that runs. */
   readonly create: () => Promise<B>;
   /** Bytes that are allocated and not freed, where the backend can tell; adds the test of leaks. */
   readonly bytesInUse?: (backend: B) => number;
@@ -12,27 +13,27 @@ export interface BackendContractOptions<B extends Backend> {
 }
 
 /**
- * The tests that a backend must pass: every primitive op, the composites that it lists in
- * limits.native, whole programs, memory and order. Call it at the top level of a vitest file.
+ * What a Backend must keep: every primitive op, the composites that it lists in limits.native, whole programs,
+ * memory and order.
  */
-export function backendContract<B extends Backend>(options: BackendContractOptions<B>): void {
-  const { name, create, bytesInUse, skip = [] } = options;
-  const groups = Map.groupBy(listTests({ bytesInUse, skip }), ({ group }) => group);
-  describe(`${name} keeps the backend contract`, () => {
-    let backend: B;
-    beforeAll(async () => {
-      backend = await create();
-    });
-    for (const [group, tests] of groups) {
-      describe(group, () => {
-        for (const { title, check, reasonToSkip } of tests) {
-          test(title, async (context) => {
-            const reason = reasonToSkip?.(backend);
-            if (reason !== undefined) context.skip(reason);
-            await check(backend);
-          });
-        }
-      });
-    }
-  });
+export function backendSuite<B extends Backend>(contract: BackendContract<B>): Suite {
+  const { name, create, bytesInUse, skip = [] } = contract;
+  let made: Promise<B> | undefined;
+  const backendOf = (): Promise<B> => (made ??= create());
+  return {
+    name: `${name} keeps the contract of backends`,
+    tests: listTests({ bytesInUse, skip }).map(
+      ({ group, title, check, reasonToSkip }): SuiteTest => ({
+        groups: [group],
+        name: title,
+        run: async () => {
+          const backend = await backendOf();
+          const reason = reasonToSkip?.(backend);
+          if (reason !== undefined) return { reason };
+          await check(backend);
+          return undefined;
+        },
+      }),
+    ),
+  };
 }

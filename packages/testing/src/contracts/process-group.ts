@@ -1,11 +1,11 @@
-import * as fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
 import type { RankOutcome } from '../ranks/rank-failure.ts';
+import { equal, holds, matches } from '../suite/assertions.ts';
+import type { Suite, SuiteTest } from '../suite/suite.ts';
 import type { ConformanceCases } from './process-group/conformance-case.ts';
 import { contractCases } from './process-group/contract-cases.ts';
 import { mismatches, refusals, type CallOutcome } from './process-group/faults.ts';
 import { expectedOf, type RandomCall } from './process-group/random-call.ts';
-import { everyCall, randomCall, randomCalls } from './process-group/random-calls.ts';
+import { everyCall, randomCalls, randomWorlds } from './process-group/random-calls.ts';
 import type { ProcessGroupScenario } from './process-group/scenario.ts';
 
 export interface ProcessGroupContract {
@@ -23,63 +23,77 @@ export interface ProcessGroupContract {
   readonly seed?: number;
 }
 
-/** The tests that a ProcessGroup must pass, for vitest. */
-export function processGroupContract(contract: ProcessGroupContract): void {
+/** What a ProcessGroup must keep. */
+export function processGroupSuite(contract: ProcessGroupContract): Suite {
   const sizes = contract.sizes ?? [1, 2, 3, 5];
-  describe(`process group contract: ${contract.name}`, () => {
-    describe.each(sizes)('%i ranks', (size) => {
-      conforms(contract, size, contractCases(size), { kind: 'conformance' });
-      agreesWithSpecification(contract, size);
-    });
-    const size = sizes.find((count) => count >= 3) ?? Math.max(...sizes);
-    if (size > 1) {
-      agreesInAPart(contract, size);
-      refusesWhatRanksDoNotAgreeOn(contract, size);
-      endsByOnePath(contract, size);
-    }
-  });
+  const size = sizes.find((count) => count >= 3) ?? Math.max(...sizes);
+  return {
+    name: `${contract.name} keeps the contract of process groups`,
+    tests: [
+      ...sizes.flatMap((each) => [
+        ...conforms(contract, each, contractCases(each), { kind: 'conformance' }),
+        ...agreesWithSpecification(contract, each),
+      ]),
+      ...(size > 1
+        ? [
+            agreesInAPart(contract, size),
+            ...refusesWhatRanksDoNotAgreeOn(contract, size),
+            ...endsByOnePath(contract, size),
+          ]
+        : []),
+    ],
+  };
 }
 
 /** Only the random calls of the contract: for groups that treat some memory in their own way. */
-export function processGroupRandomCalls(contract: ProcessGroupContract): void {
-  describe(`process group, random calls: ${contract.name}`, () => {
-    for (const size of contract.sizes ?? [1, 2, 3, 5]) agreesWithSpecification(contract, size);
-  });
+export function randomCallsSuite(contract: ProcessGroupContract): Suite {
+  return {
+    name: `${contract.name} gives random calls of a process group the bits of the specification`,
+    tests: (contract.sizes ?? [1, 2, 3, 5]).flatMap((size) =>
+      agreesWithSpecification(contract, size),
+    ),
+  };
 }
 
 /**
  * Cases of one's own, for functions over a ProcessGroup. The ranks must pass the same cases to
  * runProcessGroupScenario.
  */
-export function processGroupCases(contract: ProcessGroupContract, cases: ConformanceCases): void {
-  describe(`process group: ${contract.name}`, () => {
-    describe.each(contract.sizes ?? [1, 2, 3])('%i ranks', (size) => {
-      conforms(contract, size, cases, { kind: 'cases' });
-    });
-  });
+export function groupCasesSuite(contract: ProcessGroupContract, cases: ConformanceCases): Suite {
+  return {
+    name: `${contract.name} conforms`,
+    tests: (contract.sizes ?? [1, 2, 3]).flatMap((size) =>
+      conforms(contract, size, cases, { kind: 'cases' }),
+    ),
+  };
 }
 
 /**
  * Random calls on worlds of random size, 1 to 8; what fails is shrunk to the fewest ranks and calls.
  * For groups of which many are made in a second.
  */
-export function processGroupProperties(
+export function randomWorldsSuite(
   contract: Pick<ProcessGroupContract, 'name' | 'run' | 'seed'> & { readonly numRuns?: number },
-): void {
-  it(`process group properties: ${contract.name}`, async () => {
-    const world = fc
-      .integer({ min: 1, max: 8 })
-      .chain((size) =>
-        fc
-          .array(randomCall(size), { minLength: 1, maxLength: 4 })
-          .map((calls) => ({ size, calls })),
-      );
-    const property = fc.asyncProperty(world, async ({ size, calls }) => {
-      const results = valuesOf(await contract.run(size, { kind: 'random', calls }));
-      agree(calls, results.map(arrayOf));
-    });
-    await fc.assert(property, { numRuns: contract.numRuns ?? 25, seed: contract.seed ?? 1 });
-  });
+): Suite {
+  const { run, numRuns = 25, seed = 1 } = contract;
+  return {
+    name: `${contract.name} gives the bits of the specification`,
+    tests: [
+      {
+        groups: [],
+        name: 'for random calls on worlds of random size',
+        run: () =>
+          randomWorlds({ numRuns, seed }, async ({ size, calls }) => {
+            const results = valuesOf(await run(size, { kind: 'random', calls }));
+            agree(calls, results.map(arrayOf));
+          }),
+      },
+    ],
+  };
+}
+
+function onRanks(size: number): readonly string[] {
+  return [`${size} ranks`];
 }
 
 function conforms(
@@ -87,55 +101,72 @@ function conforms(
   size: number,
   cases: ConformanceCases,
   scenario: ProcessGroupScenario,
-): void {
+): readonly SuiteTest[] {
   let played: Promise<readonly unknown[]> | undefined;
-  it.each(Object.keys(cases))('%s', async (name) => {
-    played ??= run(size, scenario).then(valuesOf);
-    const answers = await played;
-    expect(answers).toHaveLength(size);
-    for (const [rank, answer] of answers.entries()) {
-      expect(answer).toHaveProperty([name], cases[name]?.expected(rank, size));
-    }
-  });
+  return Object.entries(cases).map(([name, { expected }]) => ({
+    groups: onRanks(size),
+    name,
+    run: async () => {
+      played ??= run(size, scenario).then(valuesOf);
+      const answers = await played;
+      equal(answers.length, size, 'ranks that answer');
+      for (const [rank, answer] of answers.entries()) {
+        const about = `the answer of rank ${rank}`;
+        holds(isRecord(answer) && Object.hasOwn(answer, name), `${about} is not there`);
+        equal(answer[name], expected(rank, size), about);
+      }
+    },
+  }));
 }
 
-function agreesWithSpecification(contract: ProcessGroupContract, size: number): void {
+function agreesWithSpecification(
+  contract: ProcessGroupContract,
+  size: number,
+): readonly SuiteTest[] {
   const parts = {
-    [`gives the bits of the specification for random calls on ${size} ranks`]: randomCalls(
+    'gives the bits of the specification for random calls': randomCalls(
       size,
       contract.randomCalls ?? Math.min(40, Math.ceil(120 / size)),
       contract.seed ?? 1,
     ),
-    [`takes every dtype in every operation and reduction on ${size} ranks`]: everyCall(size),
+    'takes every dtype in every operation and reduction': everyCall(size),
   };
   let played: Promise<readonly unknown[]> | undefined;
   let start = 0;
-  for (const [name, calls] of Object.entries(parts)) {
+  return Object.entries(parts).map(([name, calls]) => {
     const first = start;
     start += calls.length;
-    it(name, async () => {
-      const scenario = { kind: 'random', calls: Object.values(parts).flat() } as const;
-      played ??= contract.run(size, scenario).then(valuesOf);
-      const results = (await played).map(arrayOf);
-      expect(results).toHaveLength(size);
-      agree(
-        calls,
-        results.map((outputs) => outputs.slice(first)),
-      );
-    });
-  }
+    return {
+      groups: onRanks(size),
+      name,
+      run: async () => {
+        const scenario = { kind: 'random', calls: Object.values(parts).flat() } as const;
+        played ??= contract.run(size, scenario).then(valuesOf);
+        const results = (await played).map(arrayOf);
+        equal(results.length, size, 'ranks that answer');
+        agree(
+          calls,
+          results.map((outputs) => outputs.slice(first)),
+        );
+      },
+    };
+  });
 }
 
-function agreesInAPart({ run, seed = 1 }: ProcessGroupContract, size: number): void {
-  it('a part of the ranks in reverse order gives the bits of the specification', async () => {
-    const members = [size - 1, 0];
-    const calls = randomCalls(members.length, 30, seed + 1);
-    const results = valuesOf(await run(size, { kind: 'random', calls, members }));
-    agree(
-      calls,
-      members.map((rank) => arrayOf(results[rank])),
-    );
-  });
+function agreesInAPart({ run, seed = 1 }: ProcessGroupContract, size: number): SuiteTest {
+  return {
+    groups: onRanks(size),
+    name: 'a part of the ranks in reverse order gives the bits of the specification',
+    run: async () => {
+      const members = [size - 1, 0];
+      const calls = randomCalls(members.length, 30, seed + 1);
+      const results = valuesOf(await run(size, { kind: 'random', calls, members }));
+      agree(
+        calls,
+        members.map((rank) => arrayOf(results[rank])),
+      );
+    },
+  };
 }
 
 /** `results`: of each rank of the group, of each call. */
@@ -143,10 +174,8 @@ function agree(calls: readonly RandomCall[], results: readonly (readonly unknown
   for (const [index, call] of calls.entries()) {
     const expected = expectedOf(call, results.length);
     for (const [rank, outputs] of results.entries()) {
-      const output = outputs[index];
       const about = `rank ${rank} of ${results.length}: ${JSON.stringify(call)}`;
-      // Comparing bytes one by one takes long where there are many.
-      if (!isSame(output, expected[rank])) expect(output, about).toEqual(expected[rank]);
+      equal(outputs[index], expected[rank], about);
     }
   }
 }
@@ -155,95 +184,121 @@ function arrayOf(value: unknown): readonly unknown[] {
   return Array.isArray(value) ? value : [];
 }
 
-function refusesWhatRanksDoNotAgreeOn({ run }: ProcessGroupContract, size: number): void {
-  it.each(Object.keys(mismatches))(
-    'ranks that differ in %s all reject, naming both ranks',
-    async (name) => {
-      for (const outcomes of outcomesOf(await run(size, { kind: 'mismatch', name }))) {
-        const [differing, next] = outcomes;
-        expect(differing?.code).toBe('COLLECTIVE_MISMATCH');
-        expect(differing?.message).toMatch(/ranks? \d.*ranks? \d/);
-        expect(next?.code).toMatch(/^COLLECTIVE_(ABORTED|MISMATCH)$/);
-        // A rank that finds a difference is not its cause.
-        expect(next?.message).not.toMatch(/first failure on rank/);
-      }
-    },
-  );
-
-  it('wrong arguments are refused before anything is communicated', async () => {
-    const codes = [...Object.values(refusals).map(({ code }) => code), 'fulfilled'];
-    for (const outcomes of outcomesOf(await run(size, { kind: 'refusals' }))) {
-      expect(outcomes.map(({ code }) => code)).toEqual(codes);
-    }
-  });
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
 }
 
-function endsByOnePath({ run }: ProcessGroupContract, size: number): void {
+function refusesWhatRanksDoNotAgreeOn(
+  { run }: ProcessGroupContract,
+  size: number,
+): readonly SuiteTest[] {
+  const groups = onRanks(size);
+  return [
+    ...Object.keys(mismatches).map((name) => ({
+      groups,
+      name: `ranks that differ in ${name} all reject, naming both ranks`,
+      run: async () => {
+        for (const outcomes of outcomesOf(await run(size, { kind: 'mismatch', name }))) {
+          const [differing, next] = outcomes;
+          equal(differing?.code, 'COLLECTIVE_MISMATCH');
+          matches(differing?.message, /ranks? \d.*ranks? \d/);
+          matches(next?.code, /^COLLECTIVE_(ABORTED|MISMATCH)$/);
+          // A rank that finds a difference is not its cause.
+          matches(next?.message, /^(?!.*first failure on rank)/s);
+        }
+      },
+    })),
+    {
+      groups,
+      name: 'wrong arguments are refused before anything is communicated',
+      run: async () => {
+        const codes = [...Object.values(refusals).map(({ code }) => code), 'fulfilled'];
+        for (const outcomes of outcomesOf(await run(size, { kind: 'refusals' }))) {
+          equal(
+            outcomes.map(({ code }) => code),
+            codes,
+          );
+        }
+      },
+    },
+  ];
+}
+
+function endsByOnePath({ run }: ProcessGroupContract, size: number): readonly SuiteTest[] {
   const fault = async (name: string): Promise<readonly (readonly CallOutcome[])[]> =>
     outcomesOf(await run(size, { kind: 'fault', name }));
+  const requireTimeout = (outcomes: readonly CallOutcome[]): void =>
+    holds(
+      outcomes.some(({ code }) => code === 'COLLECTIVE_TIMEOUT'),
+      'a rank has a CollectiveTimeoutError',
+    );
 
-  it('a timeout names the rank that has not come, to all that waited for it', async () => {
-    const [, ...waiting] = await fault('a rank that does not come');
-    const outcomes = waiting.flat();
-    expect(outcomes).toHaveLength(size - 1);
-    expect(outcomes.map(({ code }) => code)).toContain('COLLECTIVE_TIMEOUT');
-    for (const { code, message } of outcomes) {
-      expect(code).toMatch(/^COLLECTIVE_(TIMEOUT|ABORTED)$/);
-      // A rank whose thread is slow may be late as well.
-      expect(message).toMatch(/ranks? 0\b.* not arrived/);
-    }
-  });
-
-  it('a receive that times out names its peer', async () => {
-    const [, ...waiting] = await fault('a message that does not come');
-    for (const { message } of waiting.flat()) expect(message).toContain('rank 0');
-    expect(waiting.flat().map(({ code }) => code)).toContain('COLLECTIVE_TIMEOUT');
-  });
-
-  it('closing with a reason fails what is pending and what comes, on every rank', async () => {
-    for (const outcomes of await fault('a rank that closes the group with a reason')) {
-      expect(outcomes.length).toBeGreaterThan(0);
+  const promises: Readonly<Record<string, () => Promise<void>>> = {
+    'a timeout names the rank that has not come, to all that waited for it': async () => {
+      const [, ...waiting] = await fault('a rank that does not come');
+      const outcomes = waiting.flat();
+      equal(outcomes.length, size - 1, 'ranks that waited');
+      requireTimeout(outcomes);
       for (const { code, message } of outcomes) {
-        expect(code).toBe('COLLECTIVE_ABORTED');
-        expect(message).toMatch(/rank 1 .*the disk is full/);
+        matches(code, /^COLLECTIVE_(TIMEOUT|ABORTED)$/);
+        // A rank whose thread is slow may be late as well.
+        matches(message, /ranks? 0\b.* not arrived/);
       }
-    }
-  });
-
-  it('a signal ends the group, and says so everywhere', async () => {
-    for (const { code, message } of (await fault('a rank whose signal aborts')).flat()) {
-      expect(code).toBe('COLLECTIVE_ABORTED');
-      expect(message).toMatch(/rank 1 .*timeout/i);
-    }
-  });
-
-  it('a receive from a rank that has left rejects at once', async () => {
-    const outcomes = (await fault('a rank that leaves without the others')).flat();
-    expect(outcomes).toHaveLength(size - 1);
-    for (const { code, message } of outcomes) {
-      expect(code).toBe('COLLECTIVE_ABORTED');
-      expect(message).toContain('rank 1');
-      // Not the one that found it, in whose message it is quoted.
-      expect(message).not.toMatch(/first failure on (?!rank 1\b)/);
-    }
-  });
-
-  it('a message of another size than its receiver expects is a mismatch', async () => {
-    const [, receiver] = await fault('a message of another size');
-    expect(receiver?.map(({ code }) => code)).toEqual(['COLLECTIVE_MISMATCH']);
-  });
-
-  it('an error on one rank ends the calls of the others with its text', async () => {
-    const outcomes = await run(size, { kind: 'fault', name: 'a rank that throws' });
-    const thrown = outcomes[1];
-    expect(thrown?.status === 'rejected' ? thrown.error.message : '').toContain('out of coffee');
-    for (const outcome of outcomes.toSpliced(1, 1)) {
-      for (const { code, message } of callOutcomes(outcome)) {
-        expect(code).toBe('COLLECTIVE_ABORTED');
-        expect(message).toMatch(/rank 1 .*out of coffee/);
+    },
+    'a receive that times out names its peer': async () => {
+      const [, ...waiting] = await fault('a message that does not come');
+      for (const { message } of waiting.flat()) matches(message, /rank 0/);
+      requireTimeout(waiting.flat());
+    },
+    'closing with a reason fails what is pending and what comes, on every rank': async () => {
+      for (const outcomes of await fault('a rank that closes the group with a reason')) {
+        holds(outcomes.length > 0, 'every rank has calls that end');
+        for (const { code, message } of outcomes) {
+          equal(code, 'COLLECTIVE_ABORTED');
+          matches(message, /rank 1 .*the disk is full/);
+        }
       }
-    }
-  });
+    },
+    'a signal ends the group, and says so everywhere': async () => {
+      for (const { code, message } of (await fault('a rank whose signal aborts')).flat()) {
+        equal(code, 'COLLECTIVE_ABORTED');
+        matches(message, /rank 1 .*timeout/i);
+      }
+    },
+    'a receive from a rank that has left rejects at once': async () => {
+      const outcomes = (await fault('a rank that leaves without the others')).flat();
+      equal(outcomes.length, size - 1, 'ranks that waited');
+      for (const { code, message } of outcomes) {
+        equal(code, 'COLLECTIVE_ABORTED');
+        matches(message, /rank 1/);
+        // Not the one that found it, in whose message it is quoted.
+        matches(message, /^(?!.*first failure on (?!rank 1\b))/s);
+      }
+    },
+    'a message of another size than its receiver expects is a mismatch': async () => {
+      const [, receiver] = await fault('a message of another size');
+      equal(
+        receiver?.map(({ code }) => code),
+        ['COLLECTIVE_MISMATCH'],
+      );
+    },
+    'an error on one rank ends the calls of the others with its text': async () => {
+      const outcomes = await run(size, { kind: 'fault', name: 'a rank that throws' });
+      const thrown = outcomes[1];
+      matches(thrown?.status === 'rejected' ? thrown.error.message : '', /out of coffee/);
+      for (const outcome of outcomes.toSpliced(1, 1)) {
+        for (const { code, message } of callOutcomes(outcome)) {
+          equal(code, 'COLLECTIVE_ABORTED');
+          matches(message, /rank 1 .*out of coffee/);
+        }
+      }
+    },
+  };
+  return Object.entries(promises).map(([name, check]) => ({
+    groups: onRanks(size),
+    name,
+    run: check,
+  }));
 }
 
 function valuesOf(outcomes: readonly RankOutcome[]): readonly unknown[] {
@@ -255,11 +310,6 @@ function valuesOf(outcomes: readonly RankOutcome[]): readonly unknown[] {
 
 function outcomesOf(outcomes: readonly RankOutcome[]): readonly (readonly CallOutcome[])[] {
   return outcomes.map(callOutcomes);
-}
-
-function isSame(output: unknown, expected: Uint8Array | undefined): boolean {
-  if (expected === undefined) return output === undefined;
-  return output instanceof Uint8Array && Buffer.compare(output, expected) === 0;
 }
 
 function callOutcomes(outcome: RankOutcome): readonly CallOutcome[] {

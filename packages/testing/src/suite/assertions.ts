@@ -17,36 +17,44 @@ export function matches(text: string | undefined, pattern: RegExp, about = ''): 
     fail(`${show(text)} does not match ${pattern}`, about);
 }
 
-/** What a thrown error must be: of a class, or with a message that matches. */
-export type Thrown = RegExp | (abstract new (...args: never[]) => Error);
+type ErrorClass<E extends Error> = abstract new (...args: never[]) => E;
 
-/** Throws where `body` throws nothing, or another error. */
-export function throws(body: () => unknown, expected?: Thrown): void {
+/** Throws where `body` throws nothing, or an error of another class. Returns the error. */
+export function throws(body: () => unknown): Error;
+export function throws<E extends Error>(body: () => unknown, type: ErrorClass<E>): E;
+export function throws(body: () => unknown, type: ErrorClass<Error> = Error): Error {
   let error: unknown;
   try {
     body();
   } catch (thrown) {
     error = thrown;
   }
-  requireError(error, expected);
+  return requireError(error, type);
 }
 
-/** Rejects where `promise` does not reject, or does with another error. */
-export async function rejects(promise: Promise<unknown>, expected?: Thrown): Promise<void> {
-  const error: unknown = await promise.then(
-    () => undefined,
-    (reason: unknown) => reason,
-  );
-  requireError(error, expected);
-}
-
-function requireError(error: unknown, expected: Thrown | undefined): void {
-  if (!(error instanceof Error)) fail('no error where one is expected', show(expected));
-  if (expected === undefined) return;
-  if (expected instanceof RegExp) matches(error.message, expected);
-  else if (!(error instanceof expected)) {
-    throw new Error(`${String(error)} where ${expected.name} is expected`, { cause: error });
+/** Rejects where `promise` does not reject, or does with an error of another class. Resolves to the error. */
+export function rejects(promise: Promise<unknown>): Promise<Error>;
+export function rejects<E extends Error>(
+  promise: Promise<unknown>,
+  type: ErrorClass<E>,
+): Promise<E>;
+export async function rejects(
+  promise: Promise<unknown>,
+  type: ErrorClass<Error> = Error,
+): Promise<Error> {
+  let error: unknown;
+  try {
+    await promise;
+  } catch (thrown) {
+    error = thrown;
   }
+  return requireError(error, type);
+}
+
+function requireError(error: unknown, type: ErrorClass<Error>): Error {
+  if (error instanceof type) return error;
+  const found = error instanceof Error ? `${error.name}: ${error.message}` : show(error);
+  throw new Error(`${found} where ${type.name} is expected`, { cause: error });
 }
 
 function fail(what: string, about: string): never {
@@ -56,7 +64,9 @@ function fail(what: string, about: string): never {
 function isEqual(a: unknown, b: unknown): boolean {
   if (Object.is(a, b)) return true;
   if (ArrayBuffer.isView(a) && ArrayBuffer.isView(b)) {
-    return a.constructor === b.constructor && sameItems(itemsOf(a), itemsOf(b));
+    return (
+      a.constructor === b.constructor && (sameBytes(a, b) || sameItems(itemsOf(a), itemsOf(b)))
+    );
   }
   if (Array.isArray(a) && Array.isArray(b)) return sameItems(a, b);
   if (!isRecord(a) || !isRecord(b)) return false;
@@ -65,6 +75,14 @@ function isEqual(a: unknown, b: unknown): boolean {
     keys.length === others.length &&
     keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]))
   );
+}
+
+function sameBytes(a: ArrayBufferView, b: ArrayBufferView): boolean {
+  if (a.byteLength !== b.byteLength) return false;
+  const [left, right] = [a, b].map(
+    ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
+  );
+  return left?.every((byte, index) => byte === right?.[index]) ?? false;
 }
 
 function sameItems(a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean {
@@ -92,8 +110,6 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 const shownCharacters = 400;
 
 function show(value: unknown): string {
-  if (typeof value === 'function') return value.name;
-  if (value instanceof Error || value instanceof RegExp) return String(value);
   const text =
     JSON.stringify(value, (_, item: unknown) =>
       typeof item === 'bigint' || (typeof item === 'number' && !Number.isFinite(item))

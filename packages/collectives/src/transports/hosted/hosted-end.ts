@@ -51,6 +51,7 @@ export class HostedEnd implements WatchedTransport {
   }
 
   close(reason?: Error): void {
+    if (this.#hasLeft) return;
     if (reason === undefined) {
       this.#hasLeft = true;
       this.#local.close();

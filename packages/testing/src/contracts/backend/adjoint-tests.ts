@@ -1,4 +1,4 @@
-import { deepStrictEqual } from 'node:assert/strict';
+import { equal } from '../../suite/assertions.ts';
 import type { Backend } from '@shardwise/core/spec';
 import { at } from '../../interpreter/nd-array.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
@@ -24,7 +24,7 @@ export const adjointTests: readonly ContractTest[] = convolutions.map(
         dot(await apply(backend, byInput, [gradient, weight], x), image),
         dot(await apply(backend, byWeight, [image, gradient], w), weight),
       ];
-      deepStrictEqual(
+      equal(
         products,
         products.map(() => products[0]),
       );

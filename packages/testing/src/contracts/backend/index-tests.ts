@@ -1,4 +1,4 @@
-import { deepStrictEqual, rejects } from 'node:assert/strict';
+import { equal, rejects } from '../../suite/assertions.ts';
 import { IndexError } from '@shardwise/core/spec';
 import type { Backend, Program } from '@shardwise/core/spec';
 import type { NdArray } from '../../interpreter/nd-array.ts';
@@ -114,19 +114,14 @@ export const indexTests: readonly ContractTest[] = [
       const executable = await backend.compile(b.build());
       const start = f32([1, 2], [5, 6]);
       const buffers = [TABLE, i32([1], 3), start].map((value) => upload(backend, value));
-      let updated: unknown = true;
-      await rejects(executable.run(buffers, []), (error: unknown) => {
-        if (!(error instanceof IndexError)) return false;
-        ({ updated } = error.fields);
-        return true;
-      });
+      const { fields } = await rejects(executable.run(buffers, []), IndexError);
       const after = await download(backend, pick(buffers, 2), start);
-      if (updated === false) deepStrictEqual([...after.values], [5, 6]);
+      if (fields['updated'] === false) equal([...after.values], [5, 6]);
       backend.write(pick(buffers, 1), new Uint8Array(Int32Array.of(2).buffer));
       backend.write(pick(buffers, 2), new Uint8Array(Float32Array.of(5, 6).buffer));
       await executable.run(buffers, []);
       const again = await download(backend, pick(buffers, 2), start);
-      deepStrictEqual([...again.values], [25, 27]);
+      equal([...again.values], [25, 27]);
       for (const buffer of buffers) backend.free(buffer);
       executable.dispose();
     },
@@ -147,11 +142,8 @@ async function checkFault(
   const type = typeOf(program, pick(program.outputs, 0));
   const result = upload(backend, f32(type.shape, 0));
   const { op } = pick(program.instructions, instruction);
-  await rejects(executable.run(sources, [result]), (error: unknown) => {
-    if (!(error instanceof IndexError)) return false;
-    deepStrictEqual(error.fields, { op, instruction, index, element, size, updated: false });
-    return true;
-  });
+  const { fields } = await rejects(executable.run(sources, [result]), IndexError);
+  equal(fields, { op, instruction, index, element, size, updated: false });
   // The backend goes on, and the program runs with good indices.
   backend.write(pick(sources, 1), new Uint8Array(Int32Array.of(0, 1, 1, 0).buffer));
   await executable.run(sources, [result]);

@@ -1,4 +1,4 @@
-import { deepStrictEqual } from 'node:assert/strict';
+import { equal } from '../../suite/assertions.ts';
 import type { Backend, Executable } from '@shardwise/core/spec';
 import type { ContractTest } from './contract-test.ts';
 import { download, toBytes, upload } from './device.ts';
@@ -15,7 +15,7 @@ export const orderTests: readonly ContractTest[] = [
       const increment = await plusOne(backend);
       const [x, y] = [upload(backend, f32([2], [1, 2])), backend.alloc(8)];
       const run = increment.run([x], [y]);
-      deepStrictEqual(await values(backend, y), [2, 3]);
+      equal(await values(backend, y), [2, 3]);
       await run;
       release(backend, [x, y], increment);
     },
@@ -28,8 +28,8 @@ export const orderTests: readonly ContractTest[] = [
       const run = increment.run([x], [y]);
       backend.write(x, toBytes(f32([2], [100, 200])));
       await run;
-      deepStrictEqual(await values(backend, y), [2, 3]);
-      deepStrictEqual(await values(backend, x), [100, 200]);
+      equal(await values(backend, y), [2, 3]);
+      equal(await values(backend, x), [100, 200]);
       release(backend, [x, y], increment);
     },
   },
@@ -42,7 +42,7 @@ export const orderTests: readonly ContractTest[] = [
       backend.write(y, toBytes(f32([2], [7, 8])));
       await run;
       await backend.sync();
-      deepStrictEqual(await values(backend, y), [7, 8]);
+      equal(await values(backend, y), [7, 8]);
       release(backend, [x, y], increment);
     },
   },
@@ -60,7 +60,7 @@ export const orderTests: readonly ContractTest[] = [
       }
       await Promise.all(runs);
       const seen = await Promise.all(buffers.map((buffer) => values(backend, buffer)));
-      deepStrictEqual(
+      equal(
         seen,
         buffers.map((_, i) => [i, 10 + i]),
       );
@@ -79,7 +79,7 @@ export const orderTests: readonly ContractTest[] = [
         reads.push(values(backend, x));
       }
       await Promise.all(runs);
-      deepStrictEqual(
+      equal(
         await Promise.all(reads),
         [0, 1, 2, 3, 4, 5].map((i) => [i, 10 + i]),
       );
@@ -95,8 +95,8 @@ export const orderTests: readonly ContractTest[] = [
       backend.free(x);
       const other = upload(backend, f32([2], [100, 200]));
       await run;
-      deepStrictEqual(await values(backend, y), [2, 3]);
-      deepStrictEqual(await values(backend, other), [100, 200]);
+      equal(await values(backend, y), [2, 3]);
+      equal(await values(backend, other), [100, 200]);
       release(backend, [y, other], increment);
     },
   },
@@ -111,9 +111,9 @@ export const orderTests: readonly ContractTest[] = [
         settled++;
       });
       await backend.sync();
-      deepStrictEqual(await values(backend, x), [3, 3]);
+      equal(await values(backend, x), [3, 3]);
       await Promise.all(runs);
-      deepStrictEqual(settled, 3);
+      equal(settled, 3);
       release(backend, [x], increment);
     },
   },
@@ -135,7 +135,7 @@ export const orderTests: readonly ContractTest[] = [
           third.run([result], [z]),
         ]);
         const seen = await Promise.all([x, y, z, result].map((buffer) => values(backend, buffer)));
-        deepStrictEqual(seen, [
+        equal(seen, [
           [0, 0],
           [11, 11],
           [2, 2],
@@ -152,7 +152,7 @@ export const orderTests: readonly ContractTest[] = [
       for (let i = 0; i < 10; i++) {
         const [x, y] = [upload(backend, f32([2], [i, -i])), backend.alloc(8)];
         await increment.run([x], [y]);
-        deepStrictEqual(await values(backend, y), [i + 1, 1 - i]);
+        equal(await values(backend, y), [i + 1, 1 - i]);
         release(backend, [x, y]);
       }
       increment.dispose();
@@ -164,7 +164,7 @@ export const orderTests: readonly ContractTest[] = [
       const increment = await plusOne(backend, true);
       const x = upload(backend, f32([2], [0, -300]));
       for (let i = 0; i < 300; i++) await increment.run([x], []);
-      deepStrictEqual(await values(backend, x), [300, 0]);
+      equal(await values(backend, x), [300, 0]);
       release(backend, [x], increment);
     },
   },
@@ -187,10 +187,10 @@ export function flatMemoryTest<B extends Backend>(
         await increment.run([x], [y]);
         await backend.read(y);
       }
-      deepStrictEqual(bytesInUse(backend), after);
+      equal(bytesInUse(backend), after);
       release(backend, [x, y], increment);
       await backend.sync();
-      deepStrictEqual(bytesInUse(backend), before);
+      equal(bytesInUse(backend), before);
     },
   };
 }

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { dtypeNames } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
 import { range } from './range.ts';
@@ -129,3 +128,9 @@ export const pointToPointCases: ConformanceCases = {
     expected: () => true,
   },
 };
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

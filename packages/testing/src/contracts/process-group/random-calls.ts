@@ -7,6 +7,19 @@ export function randomCalls(size: number, count: number, seed: number): readonly
   return fc.sample(randomCall(size), { numRuns: count, seed });
 }
 
+/** Random calls on worlds of 1 to 8 ranks; what `check` rejects is shrunk to the fewest ranks and calls. */
+export async function randomWorlds(
+  options: { readonly numRuns: number; readonly seed: number },
+  check: (world: { readonly size: number; readonly calls: readonly RandomCall[] }) => Promise<void>,
+): Promise<void> {
+  const world = fc
+    .integer({ min: 1, max: 8 })
+    .chain((size) =>
+      fc.array(randomCall(size), { minLength: 1, maxLength: 4 }).map((calls) => ({ size, calls })),
+    );
+  await fc.assert(fc.asyncProperty(world, check), options);
+}
+
 /**
  * Each reduction that a dtype takes, in each operation that reduces, and each dtype in those that
  * only move values; every other one in place.
@@ -40,7 +53,7 @@ const moving: readonly RandomOperation[] = [
   'scatter',
 ];
 
-export function randomCall(size: number): fc.Arbitrary<RandomCall> {
+function randomCall(size: number): fc.Arbitrary<RandomCall> {
   const operation = fc.constantFrom(...reducing, ...moving);
   const elements = fc.oneof(
     { weight: 8, arbitrary: fc.integer({ min: 0, max: 40 }) },

@@ -1,5 +1,5 @@
 import { type CollectivePlan, elementCount, localShape, type Plan } from '@shardwise/core/extend';
-import { collectivesOf } from '@shardwise/strategies';
+import { steps } from '@shardwise/strategies';
 import type { Message } from './recording-mesh.ts';
 
 export type Phase = Exclude<CollectivePlan['when'], 'start'>;
@@ -10,17 +10,20 @@ export interface PhasedMessage extends Message {
 
 /** What a plan says of a step, on a device that lays each tensor of a message at a multiple of `alignment` bytes. */
 export function plannedMessages(plan: Plan, alignment: number): readonly PhasedMessage[] {
-  return collectivesOf(plan).flatMap((collective) => {
-    const { operation, axis, when } = collective;
-    if (when === 'start') return [];
-    return { operation, axis, when, bytes: alignedBytes(plan, collective, alignment) };
-  });
+  return plan.steps.flatMap((step) =>
+    step.collectives(plan).flatMap((collective) => {
+      const { operation, axis, when } = collective;
+      if (when === 'start') return [];
+      const isBucket = step.kind === steps.reduce.name && collective.parameters.length > 1;
+      const bytes = isBucket ? alignedBytes(plan, collective, alignment) : collective.bytes;
+      return { operation, axis, when, bytes };
+    }),
+  );
 }
 
 /** Whole gradients that leave together lie in one row, each at its place. */
 function alignedBytes(plan: Plan, collective: CollectivePlan, alignment: number): number {
-  const { bytes, parameters, redistribution } = collective;
-  if (parameters.length < 2 || redistribution !== undefined) return bytes;
+  const { bytes, parameters } = collective;
   const sizes = new Map(plan.axes.map(({ name, size }) => [name, size]));
   const elements = parameters.map((name) => {
     const planned = plan.parameters.find((each) => each.name === name);

@@ -3,7 +3,7 @@ import type { Backend, Mesh, MeshAxis, ProcessGroup } from '@shardwise/core/spec
 import { contractModels } from './models.ts';
 import { type Message, RecordingMesh } from './recording-mesh.ts';
 import type { StrategyCases, StrategyModel } from './strategy-case.ts';
-import { type StrategyReport, trainAlone, trainParallel } from './train.ts';
+import { expectedTraining, type StrategyReport, trainAlone, trainParallel } from './train.ts';
 
 /** What all ranks of a group are to do, as data that threads and processes can be sent. */
 export type StrategyScenario =
@@ -60,11 +60,11 @@ async function playAlone(
     const { models = contractModels, expectedLosses } = cases[name] ?? {};
     const model = modelOf(models, modelName);
     if (expectedLosses !== undefined) {
-      found.push(await expectedLosses(model, steps, shares));
+      found.push(await expectedLosses(expectedTraining(model, steps, shares)));
       continue;
     }
     const key = JSON.stringify([models === contractModels ? '' : name, modelName, steps, shares]);
-    const losses = known.get(key) ?? (await trainAlone(model, steps, shares));
+    const losses = known.get(key) ?? (await trainAlone(expectedTraining(model, steps, shares)));
     known.set(key, losses);
     found.push(losses);
   }
@@ -79,13 +79,18 @@ async function playParallel(
   const found: PlayedTraining[] = [];
   const messages: Message[] = [];
   const recording = { take: () => messages.splice(0) };
+  // Groups are few: a mesh is made once.
+  const meshes = new Map<string, Mesh>();
   for (const name of names) {
     const each = cases[name];
     if (each === undefined) throw new RangeError(`no strategy '${name}' among the cases of a rank`);
     const axes = meshOf(each, group.size);
     if (axes === null) continue;
-    const made = await createMesh(group, axes);
-    const mesh = new RecordingMesh(made, (message) => messages.push(message));
+    const key = JSON.stringify(axes);
+    const mesh =
+      meshes.get(key) ??
+      new RecordingMesh(await createMesh(group, axes), (message) => messages.push(message));
+    meshes.set(key, mesh);
     for (const [modelName, model] of Object.entries(each.models ?? contractModels)) {
       const play = (): Promise<StrategyReport> => {
         setRank({ device, mesh });

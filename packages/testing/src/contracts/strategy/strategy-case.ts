@@ -1,4 +1,4 @@
-import type { nn, Tensor } from '@shardwise/core';
+import type { nn, optim, Tensor } from '@shardwise/core';
 import type { MeshAxis, Strategy } from '@shardwise/core/spec';
 
 /** A small model and what it is trained on. */
@@ -34,15 +34,20 @@ export interface StrategyCase {
   readonly period?: number;
   /** Operations by which ranks share out batch and outputs, of which a plan does not tell. Default: none. */
   readonly apart?: readonly string[];
-  /**
-   * Losses that the ranks' mean must be, of a number of steps; `shares` is of how many ranks each has a part
-   * of the batch. Default: those of one rank that has the whole batch.
-   */
-  readonly expectedLosses?: (
-    model: StrategyModel,
-    steps: number,
-    shares: number,
-  ) => Promise<readonly number[]>;
+  /** Losses that the ranks' mean must be. Default: those of one rank that has the whole batch. */
+  readonly expectedLosses?: (training: ExpectedTraining) => Promise<readonly number[]>;
+}
+
+/** A training as a strategy is tried on, to be done on one rank. */
+export interface ExpectedTraining {
+  readonly model: StrategyModel;
+  readonly stepCount: number;
+  /** Of how many ranks each has a part of the batch. */
+  readonly shares: number;
+  /** A rank's part of a step's batch. */
+  readonly batchOf: (step: number, share: number) => StrategyBatch;
+  /** The one that each rank has. Begin models with `manualSeed(0)`. */
+  readonly makeOptimizer: (module: nn.Module) => optim.AdamW;
 }
 
 export type StrategyCases = Readonly<Record<string, StrategyCase>>;

@@ -1,9 +1,15 @@
-import { manualSeed, optim, type Tensor } from '@shardwise/core';
+import { manualSeed, type nn, optim, type Tensor } from '@shardwise/core';
 import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardwise/core/extend';
 import { applyPlan, memory, planFor, planMemory, steps } from '@shardwise/strategies';
 import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
 import type { Message } from './recording-mesh.ts';
-import type { StrategyBatch, StrategyCase, StrategyModel } from './strategy-case.ts';
+import { without } from './without.ts';
+import type {
+  ExpectedTraining,
+  StrategyBatch,
+  StrategyCase,
+  StrategyModel,
+} from './strategy-case.ts';
 
 /** Steps before the one whose messages are compared with the plan's. */
 const warmUpSteps = 4;
@@ -56,39 +62,44 @@ export async function trainParallel(
   const module = model.build();
   const made = planFor(module, strategy(size));
   const parallel = await applyPlan(made, module);
-  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const optimizer = makeOptimizer(module);
   const { mesh } = currentSession();
   const share = shareOf(parallel.plan, mesh, model.rows);
   const losses: (number | null)[] = [];
   let step = 0;
-  const forward = (): Tensor => {
+  const forward = (): { output: Tensor; loss: Tensor } => {
     optimizer.zeroGrad();
     const { x, y } = batchOf(model, step++, share);
-    return model.loss(parallel.forward(x), y);
+    const output = parallel.forward(x);
+    return { output, loss: model.loss(output, y) };
   };
   const note = async (loss: Tensor): Promise<void> => {
     const value = await loss.item();
     losses.push(share.hasLoss ? value : null);
   };
   for (let count = 0; count < warmUpSteps; count++) {
-    const loss = forward();
+    const { loss } = forward();
     loss.backward();
     await optimizer.step();
     await note(loss);
   }
   const kept = memory({ model: module, optimizer });
   const messages: Record<Phase, Message[]> = { forward: [], backward: [], optimizer: [] };
+  // What the loss communicates, as that of logits in parts, is its own affair.
+  const ofLoss: Message[] = [];
   recording.take();
   for (let count = 0; count < period; count++) {
-    const loss = forward();
-    await note(loss);
+    const { output, loss } = forward();
+    await currentSession().realize([output.node]);
     messages.forward.push(...recording.take());
+    await note(loss);
+    ofLoss.push(...recording.take());
     loss.backward();
     await optimizer.step();
     recording.take();
   }
   for (let count = 0; count < period; count++) {
-    const loss = forward();
+    const { loss } = forward();
     loss.backward();
     const gradients = module.parameters().map(({ part }) => part.gradientNode);
     await currentSession().realize(gradients.filter((node) => node !== null));
@@ -99,7 +110,7 @@ export async function trainParallel(
     await note(loss);
   }
   recording.take();
-  messages.backward = without(messages.backward, messages.forward);
+  messages.backward = without(messages.backward, [...messages.forward, ...ofLoss]);
   const plan = parallel.plan;
   const planned = plannedMessages(plan, currentSession().backend.limits.alignment);
   parallel.replicate();
@@ -122,25 +133,36 @@ export async function trainParallel(
   };
 }
 
-/** Losses of the same training on one rank, which computes with as many parts of the batch. */
-export async function trainAlone(
+/** The same training, to be done on one rank, where its batch has as many parts. */
+export function expectedTraining(
   model: StrategyModel,
   stepCount: number,
   shares: number,
-): Promise<readonly number[]> {
+): ExpectedTraining {
+  const rows = model.rows / shares;
+  return {
+    model,
+    stepCount,
+    shares,
+    makeOptimizer,
+    batchOf: (step, share) => {
+      const first = share * rows;
+      return batchOf(model, step, { first, stop: first + rows, takesGradient: true });
+    },
+  };
+}
+
+/** Losses of one rank that has the whole batch, in parts. */
+export async function trainAlone(training: ExpectedTraining): Promise<readonly number[]> {
+  const { model, stepCount, shares } = training;
   manualSeed(0);
   const module = model.build();
-  const optimizer = new optim.AdamW(module.parameters(), { lr: 0.01 });
+  const optimizer = makeOptimizer(module);
   const losses: number[] = [];
-  const rows = model.rows / shares;
   for (let step = 0; step < stepCount; step++) {
     optimizer.zeroGrad();
-    const parts = Array.from({ length: shares }, (_, part) => {
-      const { x, y } = batchOf(model, step, {
-        first: part * rows,
-        stop: (part + 1) * rows,
-        takesGradient: true,
-      });
+    const parts = Array.from({ length: shares }, (_, share) => {
+      const { x, y } = training.batchOf(step, share);
       return (model.lossAlone ?? model.loss)(module.forward(x), y);
     });
     const loss = parts.reduce((sum, each) => sum.add(each)).div(shares);
@@ -149,6 +171,10 @@ export async function trainAlone(
     losses.push(await loss.item());
   }
   return losses;
+}
+
+function makeOptimizer(module: nn.Module): optim.AdamW {
+  return new optim.AdamW(module.parameters(), { lr: 0.01 });
 }
 
 /** The rows of the batch that a rank gives its model. */
@@ -217,14 +243,4 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
     at += part.byteLength;
   }
   return all;
-}
-
-/** What is left of `all` when each of `some` is taken out of it once. */
-function without(all: readonly Message[], some: readonly Message[]): Message[] {
-  const rest = some.map((message) => JSON.stringify(message));
-  return all.filter((message) => {
-    const at = rest.indexOf(JSON.stringify(message));
-    if (at >= 0) rest.splice(at, 1);
-    return at < 0;
-  });
 }

@@ -1,0 +1,5 @@
+// What starts ranks, which needs Node.
+export { findMpis } from './ranks/mpi-launcher.ts';
+export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
+export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
+export type { SpawnRanksOptions } from './ranks/spawn-ranks.ts';

@@ -1,0 +1,147 @@
+import {
+  CollectiveAbortedError,
+  CollectiveMismatchError,
+  ConfigError,
+  ShardwiseError,
+  type Transport,
+} from '@shardwise/core/spec';
+
+/** Ends of a world whose ranks share one thread: index r is rank r's. */
+export function connectInProcess(size: number): readonly Transport[] {
+  const posts = Array.from({ length: size }, (_, rank) => new Post(rank));
+  return posts.map(({ rank }) => endOf(rank, posts));
+}
+
+interface Receiver {
+  readonly from: number;
+  readonly settle: (message: Uint8Array) => void;
+  readonly fail: (error: Error) => void;
+}
+
+/** What has come for a rank, and what it waits for. */
+class Post {
+  readonly rank: number;
+  /** Why it is closed. */
+  closed: Error | null = null;
+  readonly #messages = new Map<string, Uint8Array[]>();
+  readonly #receivers = new Map<string, Receiver[]>();
+
+  constructor(rank: number) {
+    this.rank = rank;
+  }
+
+  put(from: number, tag: number, bytes: Uint8Array): void {
+    const key = `${from}/${tag}`;
+    const receiver = this.#receivers.get(key)?.shift();
+    if (receiver === undefined)
+      this.#messages.set(key, [...(this.#messages.get(key) ?? []), bytes]);
+    else receiver.settle(bytes);
+  }
+
+  take(sender: Post, tag: number): Promise<Uint8Array> {
+    const key = `${sender.rank}/${tag}`;
+    const message = this.#messages.get(key)?.shift();
+    if (message !== undefined) return Promise.resolve(message);
+    const closed = this.closed ?? sender.closed;
+    if (closed !== null) return Promise.reject(closed);
+    return new Promise((settle, fail) => {
+      const receiver = { from: sender.rank, settle, fail };
+      this.#receivers.set(key, [...(this.#receivers.get(key) ?? []), receiver]);
+    });
+  }
+
+  close(error: Error): void {
+    this.closed ??= error;
+    for (const receivers of this.#receivers.values()) {
+      for (const { fail } of receivers.splice(0)) fail(error);
+    }
+  }
+
+  /** A peer has left: what waits for it fails. */
+  lose(rank: number, error: Error): void {
+    for (const [key, receivers] of this.#receivers) {
+      const lost = receivers.filter(({ from }) => from === rank);
+      const rest = receivers.filter(({ from }) => from !== rank);
+      this.#receivers.set(key, rest);
+      for (const { fail } of lost) fail(error);
+    }
+  }
+}
+
+function endOf(rank: number, posts: readonly Post[]): Transport {
+  const own = postOf(posts, rank);
+  return {
+    rank,
+    size: posts.length,
+    send: async (to, tag, bytes) => {
+      if (own.closed !== null) throw own.closed;
+      postOf(posts, to).put(rank, tag, bytes.slice());
+    },
+    recv: async (from, tag, bytes) => {
+      const message = await own.take(postOf(posts, from), tag);
+      if (message.byteLength !== bytes.byteLength) throw mismatch(rank, from, bytes, message);
+      bytes.set(message);
+    },
+    close: (reason) => {
+      if (own.closed !== null) return;
+      const error = closedBy(rank, reason);
+      own.close(error);
+      for (const post of posts) {
+        if (reason === undefined) post.lose(rank, error);
+        else post.close(error);
+      }
+    },
+  };
+}
+
+function postOf(posts: readonly Post[], rank: number): Post {
+  const post = posts[rank];
+  if (post !== undefined) return post;
+  throw new ConfigError(
+    {
+      asked: `a message of rank ${rank}`,
+      found: `${posts.length} ranks`,
+      todo: 'Name a rank of the world',
+    },
+    { rank },
+  );
+}
+
+function mismatch(
+  rank: number,
+  from: number,
+  asked: Uint8Array,
+  found: Uint8Array,
+): CollectiveMismatchError {
+  return new CollectiveMismatchError(
+    {
+      asked: `a message of ${asked.byteLength} bytes on rank ${rank} from rank ${from}`,
+      found: `one of ${found.byteLength} bytes`,
+      todo: 'Have both ranks pass buffers of one length',
+    },
+    { rank, from },
+  );
+}
+
+/** As core/spec says of errors of transports: whoever ended it, and why, in fields. */
+function closedBy(rank: number, error: Error | undefined): CollectiveAbortedError {
+  const { abortedBy, reason } = causeOf(error) ?? {
+    abortedBy: rank,
+    reason: error === undefined ? 'it left' : `${error.name}: ${error.message}`,
+  };
+  return new CollectiveAbortedError(
+    {
+      asked: 'a message',
+      found: `rank ${abortedBy} closed the transport (${reason})`,
+      todo: `Look for the first failure on rank ${abortedBy}`,
+    },
+    { abortedBy, reason },
+  );
+}
+
+/** An error that tells of another rank's is passed on. */
+function causeOf(error: Error | undefined): { abortedBy: number; reason: string } | null {
+  if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_ABORTED') return null;
+  const { abortedBy, reason } = error.fields;
+  return typeof abortedBy === 'number' && typeof reason === 'string' ? { abortedBy, reason } : null;
+}

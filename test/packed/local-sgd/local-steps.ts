@@ -1,0 +1,30 @@
+/** How many updates a rank has made since parameters were averaged; goes into checkpoints among `states`. */
+export class LocalSteps {
+  count = 0;
+  #latest: object | null = null;
+
+  /** The same update comes once for each parameter. */
+  note(update: object): void {
+    if (update === this.#latest) return;
+    this.#latest = update;
+    this.count++;
+  }
+
+  stateDict(): { readonly count: number } {
+    return { count: this.count };
+  }
+
+  loadStateDict(state: unknown): void {
+    const count: unknown =
+      typeof state === 'object' && state !== null && Reflect.get(state, 'count');
+    if (typeof count !== 'number' || !Number.isInteger(count) || count < 0) {
+      throw new TypeError('a state of local SGD has the number of updates since the last average');
+    }
+    this.count = count;
+  }
+
+  /** A plan prints as JSON. */
+  toJSON(): object {
+    return {};
+  }
+}
