@@ -4,6 +4,8 @@ import {
   type PlaceOf,
   type Shape,
   type Tensor,
+  noGrad,
+  reinterpret,
 } from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
 
@@ -75,6 +77,19 @@ export function partOf(whole: Tensor, sharding: Sharding, place: Place): Tensor 
   const padded = toParts(whole, sharding, place.size);
   const size = (padded.shape[dim] ?? 0) / place.size;
   return padded.slice(dim, place.rank * size, (place.rank + 1) * size);
+}
+
+/**
+ * The same value, from which ranks go on to take parts of their own: the graph cannot know that from the bounds
+ * of a slice. Outside of the gradient. Shape: N -> N.
+ */
+export function asVarying(x: Tensor, axis: string): Tensor {
+  const type = x.node.axisTypes?.on(axis);
+  if (type !== 'replicate' && type !== 'invariant') return x;
+  return noGrad(() => {
+    const used = type === 'invariant' ? reinterpret(x, axis, 'invariant', 'replicate') : x;
+    return reinterpret(used, axis, 'replicate', 'varying');
+  });
 }
 
 /** Pads the end of a dim with zeros. */

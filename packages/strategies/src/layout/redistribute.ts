@@ -18,7 +18,7 @@ import {
   layoutOver,
   type Sharding,
 } from './axis-layout.ts';
-import { partOf } from './equal-parts.ts';
+import { asVarying, partOf } from './equal-parts.ts';
 import { applyMove, moveOver } from './moves.ts';
 import type { RedistributionPlan } from './redistribution.ts';
 
@@ -59,11 +59,11 @@ export function redistributeOver(
   return applyMove(x, move, whole, place);
 }
 
-/** The part of this rank. Shape: whole -> part, with its padding. */
+/** The part of this rank, outside of the gradient. Shape: whole -> part, with its padding. */
 export function shardOf(whole: Tensor, layout: Layout): Tensor {
   return shardedAxes(layout).reduce((x, axis) => {
     const sharding = shardingOver(layout, axis);
-    return partOf(x, sharding, ownPlace(axis));
+    return partOf(asVarying(x, axis), sharding, ownPlace(axis));
   }, whole);
 }
 

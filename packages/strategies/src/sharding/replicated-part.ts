@@ -1,5 +1,5 @@
 import { allGather, type Node, noGrad, Tensor, withoutValues } from '@shardwise/core/extend';
-import type { Place } from '../layout/equal-parts.ts';
+import { asVarying, type Place } from '../layout/equal-parts.ts';
 import { ShardedPart } from './sharded-part.ts';
 
 /** One of the parts that stand behind each other. Shape: padded -> part. */
@@ -23,7 +23,9 @@ abstract class ReplicatedPart extends ShardedPart {
       this.#part.value === null &&
       this.#part.id > contents.updatedAt;
     if (isCurrent && this.#part !== null) return this.#part;
-    const slice = withoutValues(() => noGrad(() => sliceOf(new Tensor(contents), this.place)));
+    const slice = withoutValues(() =>
+      noGrad(() => sliceOf(asVarying(new Tensor(contents), this.axis), this.place)),
+    );
     this.#part = slice.node;
     this.#partOf = contents;
     return slice.node;

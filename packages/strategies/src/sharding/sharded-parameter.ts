@@ -1,5 +1,5 @@
 import { allGather, type Node, noGrad, type Parameter, Tensor } from '@shardwise/core/extend';
-import { partOf } from '../layout/equal-parts.ts';
+import { asVarying, partOf } from '../layout/equal-parts.ts';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
@@ -37,8 +37,9 @@ export class ShardedParameter extends StandInParameter {
   }
 
   override partOf(whole: Tensor): Tensor {
-    const { sharding, place } = this.#part;
-    return partOf(this.layerParameter?.partOf(whole) ?? whole, sharding, place);
+    const { axis, sharding, place } = this.#part;
+    const own = this.layerParameter?.partOf(whole) ?? whole;
+    return partOf(asVarying(own, axis), sharding, place);
   }
 
   protected override elsewhere(): Node {
