@@ -1,4 +1,5 @@
 import {
+  type ConnectedPorts,
   connectPorts,
   createLoopbackTransports,
   createThreadsWorld,
@@ -14,11 +15,18 @@ testSuite(
   transportSuite({ name: 'loopback', open: async (size) => createLoopbackTransports(size) }),
 );
 
+let ports: ConnectedPorts['ranks'] = [];
 testSuite(
   transportSuite({
     name: 'ports',
-    open: async (size) =>
-      connectPorts(size).ranks.map((ports, rank) => portTransport({ rank, size, ports })),
+    open: async (size) => {
+      ({ ranks: ports } = connectPorts(size));
+      return ports.map((own, rank) => portTransport({ rank, size, ports: own }));
+    },
+    // As where the thread of a rank ends.
+    lose: async (_, rank) => {
+      for (const port of ports[rank] ?? []) port?.close();
+    },
   }),
 );
 

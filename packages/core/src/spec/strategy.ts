@@ -39,7 +39,10 @@ export interface CollectivePlan {
   readonly axis: string;
   readonly when: 'start' | 'forward' | 'backward' | 'optimizer';
   readonly parameters: readonly string[];
-  /** Of what it takes or gives, whichever is larger: the whole, for gathers and reductions to parts. */
+  /**
+   * Of what it takes or gives, whichever is larger: the whole, for gathers and reductions to parts. Without what a
+   * device leaves free between the tensors of one message.
+   */
   readonly bytes: number;
   /** For an activation that lies otherwise after it; absent for what concerns parameters. */
   readonly redistribution?: RedistributionSpec;

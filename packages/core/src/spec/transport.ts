@@ -9,8 +9,11 @@ import type { CallOptions } from './process-group.ts';
  * wait for it reject.
  *
  * Its errors are of these kinds, so that a group can tell who is the cause:
- * - a peer that is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer;
- * - a peer that has closed it: `peerClosedError(rank, reason)` of @shardwise/collectives, also without reason;
+ * - a peer that is lost: `new CollectiveError({ asked, found, todo }, { rank })` with the rank of that peer,
+ *   or as of one that has closed it;
+ * - a peer that has closed it: a CollectiveAbortedError whose fields are `abortedBy`, the rank of that peer, and
+ *   `reason`, a text; where its reason is such an error itself, they are those of the reason.
+ *   `peerClosedError(rank, reason)` of @shardwise/collectives makes it, also without reason;
  * - a message of another length than its receiver expects: CollectiveMismatchError.
  *
  * It need not tell the group of messages that it loses, but a group can do no more than fail at its time limit

@@ -30,7 +30,8 @@ export function transportSuite({ name, open, lose }: TransportContract): Suite {
             const [one, , three] = ends;
             const pending = rejects(one.recv(2, 0, new Uint8Array(1)), CollectiveError);
             await lose(ends, three.rank);
-            equal((await pending).fields['rank'], three.rank, 'the field rank');
+            const { rank, abortedBy = rank } = (await pending).fields;
+            equal(abortedBy, three.rank, 'the rank in the fields');
           },
         };
   return {
