@@ -95,7 +95,7 @@ describe('the plan of dataParallel', () => {
   ];
 
   it('shows what rank 0 alone has', () => {
-    const plan = dataParallel().plan({ parameters: parameters }, [{ name: 'dp', size: 4 }]);
+    const plan = dataParallel().plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "dataParallel on dp=4; batch: shard(0: dp)
 
@@ -121,8 +121,7 @@ describe('the plan of dataParallel', () => {
   });
 
   it('is refused a mesh without the axis', () => {
-    const plan = (): unknown =>
-      dataParallel().plan({ parameters: parameters }, [{ name: 'tp', size: 4 }]);
+    const plan = (): unknown => dataParallel().plan({ parameters }, [{ name: 'tp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow(
       "dataParallel over the mesh axis 'dp': the axes tp. Name an axis of the mesh",

@@ -22,7 +22,7 @@ const parameters: readonly ParameterSpec[] = [
 
 describe('explain', () => {
   it('says by what the ranks communicate, and why so, where it is told', () => {
-    const plan = ddp().plan({ parameters: parameters }, [{ name: 'dp', size: 4 }]);
+    const plan = ddp().plan({ parameters }, [{ name: 'dp', size: 4 }]);
     const transport = { kind: 'shm', reason: '4 processes of one host' };
     const text = explain(plan, { transport });
     const line = '\ntransport: shm (4 processes of one host)';
@@ -30,10 +30,17 @@ describe('explain', () => {
     expect(text.replace(line, '')).toBe(explain(plan));
   });
 
-  it('prints how a model lies on the ranks and what a step communicates', () => {
-    const plan = ddp({ bucketBytes: 32 }).plan({ parameters: parameters }, [
-      { name: 'dp', size: 4 },
+  it('has the steps of a plan print as JSON, by the names of their kinds', () => {
+    const { steps } = ddp().plan({ parameters }, [{ name: 'dp', size: 4 }]);
+    expect(JSON.parse(JSON.stringify(steps))).toEqual([
+      { kind: 'distribute', axis: 'dp' },
+      expect.objectContaining({ kind: 'reduce', parameters: ['scale', 'up.bias', 'up.weight'] }),
+      { kind: 'shareBuffers', axes: ['dp'] },
     ]);
+  });
+
+  it('prints how a model lies on the ranks and what a step communicates', () => {
+    const plan = ddp({ bucketBytes: 32 }).plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=4; batch: shard(0: dp)
 
@@ -61,7 +68,7 @@ describe('explain', () => {
   });
 
   it('says that one rank communicates nothing', () => {
-    const plan = ddp().plan({ parameters: parameters }, [{ name: 'dp', size: 1 }]);
+    const plan = ddp().plan({ parameters }, [{ name: 'dp', size: 1 }]);
     expect(explain(plan)).toMatchInlineSnapshot(`
       "ddp on dp=1; batch: shard(0: dp)
 
@@ -132,8 +139,7 @@ describe('explain', () => {
   });
 
   it('is refused a mesh without the axis', () => {
-    const plan = (): unknown =>
-      ddp({ axis: 'tp' }).plan({ parameters: parameters }, [{ name: 'dp', size: 4 }]);
+    const plan = (): unknown => ddp({ axis: 'tp' }).plan({ parameters }, [{ name: 'dp', size: 4 }]);
     expect(plan).toThrow(LayoutError);
     expect(plan).toThrow("ddp over the mesh axis 'tp': the axes dp. Name an axis of the mesh");
   });

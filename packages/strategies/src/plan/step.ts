@@ -53,7 +53,10 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   toJSON(): object {
-    return { kind: this.kind, ...this.data };
+    const printed = Object.entries(this.data).map(([key, value]: [string, unknown]) => {
+      return [key, value instanceof Set ? [...value] : value];
+    });
+    return { kind: this.kind, ...Object.fromEntries(printed) };
   }
 }
 
