@@ -46,6 +46,12 @@ export function normalizeDim(operation: string, dim: number, ndim: number): numb
   return normalized;
 }
 
+/** Whether a tensor of `shape` broadcasts to `target`, and would not make it larger. */
+export function broadcastsTo(shape: Shape, target: Shape): boolean {
+  const first = target.length - shape.length;
+  return first >= 0 && shape.every((size, dim) => size === 1 || size === target[first + dim]);
+}
+
 /** NumPy's rule: dims align at the end, and sizes are equal or one of them is 1. Throws ShapeError. */
 export function broadcastShapes(operation: string, a: Shape, b: Shape): Shape {
   if (sameShape(a, b)) return a;

@@ -1,6 +1,6 @@
 import { kindOf } from '../../dtype.ts';
 import { iota } from '../../graph/build/leaf.ts';
-import { formatShape, sizeAt } from '../../shape.ts';
+import { broadcastsTo, formatShape, sizeAt } from '../../shape.ts';
 import type { DType, Shape } from '../../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
@@ -117,10 +117,7 @@ function requireMask(mask: Tensor, scores: Shape): void {
       { dtype: mask.dtype },
     );
   }
-  const first = scores.length - mask.ndim;
-  const fits =
-    first >= 0 && mask.shape.every((size, dim) => size === 1 || size === scores[first + dim]);
-  if (fits) return;
+  if (broadcastsTo(mask.shape, scores)) return;
   throw new ShapeError(
     {
       asked: `${operation} with a mask of shape ${formatShape(mask.shape)}`,

@@ -1,22 +1,27 @@
-import { computeDType } from '../../dtype.ts';
+import { computeDType, kindOf } from '../../dtype.ts';
 import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
+import { composed } from '../../realize/small-values.ts';
 import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
-import { ShapeError } from '../../spec/errors.ts';
-import { full } from '../../tensor/create.ts';
-import { Tensor } from '../../tensor/tensor.ts';
-import { type Reduction, reductionRule } from './reduction.ts';
 import { checkOptions } from '../../spec/check-options.ts';
+import type { Shape } from '../../spec/dtype.ts';
+import { ConfigError, ShapeError } from '../../spec/errors.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
-import { composed } from '../../realize/small-values.ts';
+import { requireTensors } from '../../tensor/check-arguments.ts';
+import { full } from '../../tensor/create.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+import { type Reduction, reductionRule } from './reduction.ts';
 
 export interface NllLossOptions {
-  /** Default mean, over the targets that are not ignored. */
+  /** Default mean, over the targets that are not ignored; where classes have weights, over the weights of these. */
   readonly reduction?: Reduction;
   /** Targets of this value count nothing; default -100. */
   readonly ignoreIndex?: number;
+  /** Factor of the losses of each class; default 1. Shape: [V]. */
+  readonly weight?: Tensor;
 }
 
 export interface CrossEntropyOptions extends NllLossOptions {
@@ -27,6 +32,7 @@ export interface CrossEntropyOptions extends NllLossOptions {
 const nllLossRules: OptionRules<NllLossOptions> = {
   reduction: reductionRule,
   ignoreIndex: option.integer(-(2 ** 31)),
+  weight: option.instanceOf(Tensor),
 };
 
 const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
@@ -35,20 +41,28 @@ const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
 };
 
 /**
- * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last).
- * Shape: logits [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
- * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1]; a target that is
- * no class is an IndexError of the run.
+ * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last). Targets are classes,
+ * or floats of the shape of the logits: the probability of each class. The mean of the latter is over the rows.
+ * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'.
+ * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1] and an ignoreIndex beside
+ * probabilities; a target that is no class is an IndexError of the run.
  */
 export function crossEntropy(
   logits: Tensor,
   targets: Tensor,
   options: CrossEntropyOptions = {},
 ): Tensor {
-  checkOptions('crossEntropy', options, crossEntropyRules);
-  const { labelSmoothing = 0 } = options;
+  const operation = 'crossEntropy';
+  checkOptions(operation, options, crossEntropyRules);
+  requireTensors(operation, { logits, targets });
+  const { labelSmoothing = 0, ignoreIndex } = options;
+  const isSoft = kindOf(targets.dtype) === 'float' && sameShape(targets.shape, logits.shape);
+  requireWeight(operation, options.weight, logits.shape);
+  if (isSoft && ignoreIndex !== undefined) throw ignoredProbabilities(ignoreIndex);
   return composed(() =>
-    logLoss('crossEntropy', logits.logSoftmax(), targets, options, labelSmoothing),
+    isSoft
+      ? softLoss(logits.logSoftmax(), targets, options, labelSmoothing)
+      : logLoss(operation, logits.logSoftmax(), targets, options, labelSmoothing),
   );
 }
 
@@ -62,20 +76,38 @@ export function nllLoss(
   options: NllLossOptions = {},
 ): Tensor {
   checkOptions('nllLoss', options, nllLossRules);
+  requireTensors('nllLoss', { logProbabilities, targets });
+  requireWeight('nllLoss', options.weight, logProbabilities.shape);
   return composed(() => logLoss('nllLoss', logProbabilities, targets, options, 0));
+}
+
+/** Targets are probabilities. Shape: [N.., V], [N.., V] -> [], or [N..]. */
+function softLoss(
+  logProbabilities: Tensor,
+  targets: Tensor,
+  { reduction = 'mean', weight }: NllLossOptions,
+  smoothing: number,
+): Tensor {
+  const classes = sizeAt(targets.shape, targets.ndim - 1);
+  const smooth =
+    smoothing === 0 ? targets : targets.mul(1 - smoothing).add(smoothing / Math.max(1, classes));
+  const each = logProbabilities.mul(smooth).neg();
+  const losses = (weight === undefined ? each : each.mul(weight)).sum(-1);
+  if (reduction === 'none') return losses;
+  return reduction === 'sum' ? losses.sum() : losses.mean();
 }
 
 function logLoss(
   operation: 'crossEntropy' | 'nllLoss',
   logProbabilities: Tensor,
   targets: Tensor,
-  options: NllLossOptions,
+  { reduction = 'mean', ignoreIndex = -100, weight }: NllLossOptions,
   smoothing: number,
 ): Tensor {
-  const { reduction = 'mean', ignoreIndex = -100 } = options;
   checkShapes(logProbabilities, targets);
   requireIndexDType(operation, targets);
-  const classes = sizeAt(logProbabilities.shape, logProbabilities.ndim - 1);
+  const { dtype, shape } = logProbabilities;
+  const classes = sizeAt(shape, shape.length - 1);
   const rows = elementCount(targets.shape);
   const table = logProbabilities.reshape([rows, classes]);
   const flat = targets.reshape([rows]);
@@ -83,14 +115,20 @@ function logLoss(
   const target = ignored.where(0, flat);
   const chosen = gather(table.node, 1, target.unsqueeze(1).node, new CallSite(operation));
   const likelihood = new Tensor(chosen).reshape([rows]);
-  const mixed =
-    smoothing === 0 ? likelihood : likelihood.mul(1 - smoothing).add(table.mean(1).mul(smoothing));
-  const losses = ignored.where(full([], 0, mixed.dtype), mixed.neg());
+  // The weight of each row's class.
+  const rowWeights = weight?.to(dtype).indexSelect(0, target);
+  const own = rowWeights === undefined ? likelihood : likelihood.mul(rowWeights);
+  const spread = weight === undefined ? table : table.mul(weight.to(dtype));
+  const mixed = smoothing === 0 ? own : own.mul(1 - smoothing).add(spread.mean(1).mul(smoothing));
+  const zero = full([], 0, mixed.dtype);
+  const losses = ignored.where(zero, mixed.neg());
   if (reduction === 'none') return losses.reshape(targets.shape);
   if (reduction === 'sum') return losses.sum();
   // In f32 where losses have fewer bits: their sum may be beyond what the mean is.
-  const wide = losses.to(computeDType(losses.dtype));
-  return wide.sum().div(ignored.logicalNot().sum()).to(losses.dtype);
+  const wide = computeDType(losses.dtype);
+  const counted =
+    rowWeights === undefined ? ignored.logicalNot() : ignored.where(zero, rowWeights).to(wide);
+  return losses.to(wide).sum().div(counted.sum()).to(losses.dtype);
 }
 
 function checkShapes(table: Tensor, targets: Tensor): void {
@@ -102,5 +140,22 @@ function checkShapes(table: Tensor, targets: Tensor): void {
       todo: `Use targets of shape ${formatShape(table.shape.slice(0, -1))}; classes are the last dim`,
     },
     { classes: table.shape, targets: targets.shape },
+  );
+}
+
+function requireWeight(operation: string, weight: Tensor | undefined, table: Shape): void {
+  if (weight === undefined) return;
+  const classes = table.at(-1) ?? 1;
+  requireShape({ operation, name: 'weight', value: weight }, [['classes', classes]]);
+}
+
+function ignoredProbabilities(ignoreIndex: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `crossEntropy with ignoreIndex ${ignoreIndex}`,
+      found: 'targets that are probabilities of classes, and no indices',
+      todo: 'Leave ignoreIndex out, and give rows that are to count nothing probabilities of 0',
+    },
+    { ignoreIndex },
   );
 }

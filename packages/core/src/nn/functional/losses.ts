@@ -1,59 +1,71 @@
-import { formatShape, sameShape } from '../../shape.ts';
-import { ShapeError } from '../../spec/errors.ts';
+import { composed } from '../../realize/small-values.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
-import { checkOptions } from '../../spec/check-options.ts';
-import type { OptionRules } from '../../spec/option-rules.ts';
-import { composed } from '../../realize/small-values.ts';
+import { requireSameShape } from './same-shape.ts';
 
 export interface LossOptions {
   /** Default mean. */
   readonly reduction?: Reduction;
 }
 
-const lossRules: OptionRules<LossOptions> = { reduction: reductionRule };
+export interface SmoothL1Options extends LossOptions {
+  /** Differences below it count their square; default 1. With 0 it is l1Loss. */
+  readonly beta?: number;
+}
+
+export interface HuberOptions extends LossOptions {
+  /** Differences up to it count their square; default 1. */
+  readonly delta?: number;
+}
+
+export const lossRules: OptionRules<LossOptions> = { reduction: reductionRule };
+const smoothL1Rules: OptionRules<SmoothL1Options> = { ...lossRules, beta: option.nonNegative };
+const huberRules: OptionRules<HuberOptions> = { ...lossRules, delta: option.positive };
 
 /** (input - target)². Shape: input N, target N -> [], or N for reduction 'none'. */
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('mseLoss', options, lossRules);
-  checkShapes('mseLoss', input, target);
-  return composed(() => reduceLosses(input.sub(target).square(), options.reduction ?? 'mean'));
+  requireSameShape('mseLoss', input, target);
+  return composed(() => reduceLosses(input.sub(target).square(), options.reduction));
 }
 
 /** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
 export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('l1Loss', options, lossRules);
-  checkShapes('l1Loss', input, target);
-  return composed(() => reduceLosses(input.sub(target).abs(), options.reduction ?? 'mean'));
+  requireSameShape('l1Loss', input, target);
+  return composed(() => reduceLosses(input.sub(target).abs(), options.reduction));
 }
 
 /**
- * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits: (1 - t) x +
- * log(1 + exp(-x)). Shape: logits N, targets N -> [], or N for reduction 'none'.
+ * With d = |input - target|: d² / (2 beta) below beta, else d - beta / 2 (Girshick 2015).
+ * Shape: input N, target N -> [], or N for reduction 'none'.
  */
-export function binaryCrossEntropyWithLogits(
-  logits: Tensor,
-  targets: Tensor,
-  options: LossOptions = {},
-): Tensor {
-  checkOptions('binaryCrossEntropyWithLogits', options, lossRules);
-  checkShapes('binaryCrossEntropyWithLogits', logits, targets);
+export function smoothL1Loss(input: Tensor, target: Tensor, options: SmoothL1Options = {}): Tensor {
+  checkOptions('smoothL1Loss', options, smoothL1Rules);
+  requireSameShape('smoothL1Loss', input, target);
+  const { beta = 1, reduction } = options;
+  if (beta === 0) return l1Loss(input, target, reduction === undefined ? {} : { reduction });
   return composed(() => {
-    const missing = targets.neg().add(1);
-    const losses = missing.mul(logits).add(logits.neg().softplus());
-    return reduceLosses(losses, options.reduction ?? 'mean');
+    const distance = input.sub(target).abs();
+    const near = distance.square().mul(0.5 / beta);
+    return reduceLosses(distance.lt(beta).where(near, distance.sub(beta / 2)), reduction);
   });
 }
 
-/** A loss that broadcasts hides a mistake in most programs. */
-function checkShapes(operation: string, input: Tensor, target: Tensor): void {
-  if (sameShape(input.shape, target.shape)) return;
-  throw new ShapeError(
-    {
-      asked: `${operation} of shapes ${formatShape(input.shape)} and ${formatShape(target.shape)}`,
-      found: 'shapes that differ',
-      todo: 'Give input and target one shape (reshape or expand)',
-    },
-    { input: input.shape, target: target.shape },
-  );
+/**
+ * With d = |input - target|: d² / 2 up to delta, else delta (d - delta / 2) (Huber 1964).
+ * Shape: input N, target N -> [], or N for reduction 'none'.
+ */
+export function huberLoss(input: Tensor, target: Tensor, options: HuberOptions = {}): Tensor {
+  checkOptions('huberLoss', options, huberRules);
+  requireSameShape('huberLoss', input, target);
+  const { delta = 1, reduction } = options;
+  return composed(() => {
+    const distance = input.sub(target).abs();
+    const far = distance.sub(delta / 2).mul(delta);
+    return reduceLosses(distance.lt(delta).where(distance.square().mul(0.5), far), reduction);
+  });
 }

@@ -1,0 +1,150 @@
+import { composed } from '../../realize/small-values.ts';
+import { broadcastsTo, formatShape } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+import { lossRules, type LossOptions } from './losses.ts';
+import { reduceLosses } from './reduction.ts';
+import { requireSameShape } from './same-shape.ts';
+
+export interface BinaryCrossEntropyOptions extends LossOptions {
+  /** Factor of each loss, broadcast to the losses. */
+  readonly weight?: Tensor;
+}
+
+export interface BinaryCrossEntropyWithLogitsOptions extends BinaryCrossEntropyOptions {
+  /** Factor of the losses of positive targets, broadcast to the losses: as [C] for C classes. */
+  readonly posWeight?: Tensor;
+}
+
+export interface SigmoidFocalLossOptions extends LossOptions {
+  /** Weight of positive targets, that of negative ones being 1 - alpha; -1 for no weights. Default 0.25. */
+  readonly alpha?: number;
+  /** Exponent of what a prediction is off by: the larger, the less easy targets count. Default 2. */
+  readonly gamma?: number;
+}
+
+const entropyRules: OptionRules<BinaryCrossEntropyOptions> = {
+  ...lossRules,
+  weight: option.instanceOf(Tensor),
+};
+const logitsRules: OptionRules<BinaryCrossEntropyWithLogitsOptions> = {
+  ...entropyRules,
+  posWeight: option.instanceOf(Tensor),
+};
+const focalRules: OptionRules<SigmoidFocalLossOptions> = {
+  ...lossRules,
+  alpha: option.either(option.share, option.oneOf(-1)),
+  gamma: option.nonNegative,
+};
+
+/**
+ * -(t log p + (1 - t) log(1 - p)) of probabilities p and targets t in [0, 1]. A logarithm is at least -100, and
+ * its slope at most 1e12, as in PyTorch; a p outside [0, 1] gives NaN. From logits,
+ * binaryCrossEntropyWithLogits is more exact. Shape: probabilities N, targets N -> [], or N for reduction 'none'.
+ */
+export function binaryCrossEntropy(
+  probabilities: Tensor,
+  targets: Tensor,
+  options: BinaryCrossEntropyOptions = {},
+): Tensor {
+  const operation = 'binaryCrossEntropy';
+  checkOptions(operation, options, entropyRules);
+  requireSameShape(operation, probabilities, targets);
+  const { weight, reduction } = options;
+  requireBroadcast(operation, { weight }, probabilities);
+  return composed(() => {
+    const present = targets.mul(boundedLog(probabilities));
+    const missing = targets
+      .neg()
+      .add(1)
+      .mul(boundedLog(probabilities.neg().add(1)));
+    return reduceLosses(weighted(present.add(missing).neg(), weight), reduction);
+  });
+}
+
+/**
+ * Cross-entropy of sigmoid(logits) and targets in [0, 1], exact for large logits: (1 - t) x +
+ * log(1 + exp(-x)). Shape: logits N, targets N -> [], or N for reduction 'none'.
+ */
+export function binaryCrossEntropyWithLogits(
+  logits: Tensor,
+  targets: Tensor,
+  options: BinaryCrossEntropyWithLogitsOptions = {},
+): Tensor {
+  const operation = 'binaryCrossEntropyWithLogits';
+  checkOptions(operation, options, logitsRules);
+  requireSameShape(operation, logits, targets);
+  const { weight, posWeight, reduction } = options;
+  requireBroadcast(operation, { weight, posWeight }, logits);
+  return composed(() =>
+    reduceLosses(weighted(logitsLoss(logits, targets, posWeight), weight), reduction),
+  );
+}
+
+/**
+ * Binary cross-entropy of sigmoid(logits), times (1 - p)^gamma for the probability p that is given to the
+ * target (Lin et al. 2017): torchvision's sigmoid_focal_loss, but for the mean by default.
+ * Shape: logits N, targets N -> [], or N for reduction 'none'.
+ */
+export function sigmoidFocalLoss(
+  logits: Tensor,
+  targets: Tensor,
+  options: SigmoidFocalLossOptions = {},
+): Tensor {
+  const operation = 'sigmoidFocalLoss';
+  checkOptions(operation, options, focalRules);
+  requireSameShape(operation, logits, targets);
+  const { alpha = 0.25, gamma = 2, reduction } = options;
+  return composed(() => {
+    const probability = logits.sigmoid();
+    const missing = targets.neg().add(1);
+    const off = probability.mul(missing).add(probability.neg().add(1).mul(targets));
+    const losses = logitsLoss(logits, targets).mul(off.pow(gamma));
+    if (alpha === -1) return reduceLosses(losses, reduction);
+    const weights = targets.mul(alpha).add(missing.mul(1 - alpha));
+    return reduceLosses(losses.mul(weights), reduction);
+  });
+}
+
+function logitsLoss(logits: Tensor, targets: Tensor, posWeight?: Tensor): Tensor {
+  const missing = targets.neg().add(1);
+  const softplus = logits.neg().softplus();
+  const positive =
+    posWeight === undefined ? softplus : softplus.mul(posWeight.sub(1).mul(targets).add(1));
+  return missing.mul(logits).add(positive);
+}
+
+function weighted(losses: Tensor, weight: Tensor | undefined): Tensor {
+  return weight === undefined ? losses : losses.mul(weight);
+}
+
+/** A straight line below 1e-12, so that it has a slope at 0. */
+function boundedLog(x: Tensor): Tensor {
+  const [least, steepest] = [-100, 1e12];
+  const isSmall = x.lt(1 / steepest);
+  const fixed = x.detach();
+  const line = fixed.log().maximum(least).add(x.sub(fixed).mul(steepest));
+  return isSmall.where(line, isSmall.where(1, x).log());
+}
+
+/** Throws ShapeError for factors that would make more losses than there are. */
+function requireBroadcast(
+  operation: string,
+  factors: Readonly<Record<string, Tensor | undefined>>,
+  { shape }: Tensor,
+): void {
+  for (const [name, factor] of Object.entries(factors)) {
+    if (factor === undefined || broadcastsTo(factor.shape, shape)) continue;
+    throw new ShapeError(
+      {
+        asked: `${operation} with ${name} of shape ${formatShape(factor.shape)}`,
+        found: `losses of shape ${formatShape(shape)}, to which it does not broadcast`,
+        todo: 'Use sizes of 1 or those of the losses',
+      },
+      { [name]: factor.shape, losses: shape },
+    );
+  }
+}

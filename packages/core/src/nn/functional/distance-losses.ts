@@ -1,0 +1,127 @@
+import { composed } from '../../realize/small-values.ts';
+import { formatShape, sameShape } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { requireTensors } from '../../tensor/check-arguments.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+import { lossRules, type LossOptions } from './losses.ts';
+import { reduceLosses } from './reduction.ts';
+import { requireSameShape } from './same-shape.ts';
+
+export interface CosineEmbeddingLossOptions extends LossOptions {
+  /** Vectors that are to differ cost nothing below this cosine; default 0. */
+  readonly margin?: number;
+}
+
+export interface TripletMarginLossOptions extends LossOptions {
+  /** By how much the negative is to be farther away than the positive; default 1. */
+  readonly margin?: number;
+  /** Exponent of the norm, Infinity for the largest difference; default 2. */
+  readonly p?: number;
+  /** Added to each difference; default 1e-6. */
+  readonly eps?: number;
+  /** Whether the negative may as well be too near to the positive (Balntas et al. 2016); default false. */
+  readonly swap?: boolean;
+}
+
+const cosineRules: OptionRules<CosineEmbeddingLossOptions> = {
+  ...lossRules,
+  margin: option.number,
+};
+const tripletRules: OptionRules<TripletMarginLossOptions> = {
+  ...lossRules,
+  margin: option.positive,
+  p: option.positive,
+  eps: option.number,
+  swap: option.flag,
+};
+
+/** Added to squared lengths, as in PyTorch. */
+const smallestSquare = 1e-12;
+
+/**
+ * Of two vectors: 1 - cos where the target is 1, max(0, cos - margin) where it is -1, and 0 for any other target.
+ * Shape: a [N, D], b [N, D], target [N] -> [], or [N] for reduction 'none'; also [D], [D], [].
+ */
+export function cosineEmbeddingLoss(
+  a: Tensor,
+  b: Tensor,
+  target: Tensor,
+  options: CosineEmbeddingLossOptions = {},
+): Tensor {
+  const operation = 'cosineEmbeddingLoss';
+  checkOptions(operation, options, cosineRules);
+  requireSameShape(operation, a, b);
+  requireVectors(operation, a);
+  const { margin = 0, reduction } = options;
+  const batch = a.shape.slice(0, -1).map((size) => ['items', size] as const);
+  requireShape({ operation, name: 'target', value: target }, batch);
+  return composed(() => {
+    const squares = [a, b].map((x) => x.square().sum(-1).add(smallestSquare));
+    const length = squares.reduce((product, square) => product.mul(square)).sqrt();
+    const cosine = a.mul(b).sum(-1).div(length);
+    const alike = target.eq(1).where(cosine.neg().add(1), 0);
+    const different = target.eq(-1).where(cosine.sub(margin).relu(), 0);
+    return reduceLosses(alike.add(different), reduction);
+  });
+}
+
+/**
+ * max(0, margin + |anchor - positive| - |anchor - negative|) (Balntas et al. 2016), with pairwiseDistance.
+ * Shape: each [N, D] (or [D]) -> [], or [N] for reduction 'none'.
+ */
+export function tripletMarginLoss(
+  anchor: Tensor,
+  positive: Tensor,
+  negative: Tensor,
+  options: TripletMarginLossOptions = {},
+): Tensor {
+  const operation = 'tripletMarginLoss';
+  checkOptions(operation, options, tripletRules);
+  requireTensors(operation, { anchor, positive, negative });
+  const other = [positive, negative].find(({ shape }) => !sameShape(shape, anchor.shape));
+  if (other !== undefined) requireSameShape(operation, anchor, other);
+  requireVectors(operation, anchor);
+  const { margin = 1, p = 2, eps = 1e-6, swap = false, reduction } = options;
+  return composed(() => {
+    const near = distance(anchor, positive, p, eps);
+    const away = distance(anchor, negative, p, eps);
+    const far = swap ? away.minimum(distance(positive, negative, p, eps)) : away;
+    return reduceLosses(near.sub(far).add(margin).relu(), reduction);
+  });
+}
+
+/** The p-norm of a - b + eps over the last dim, as torch.nn.functional.pairwise_distance. Shape: N, N -> N without the last dim. */
+function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
+  const difference = a.sub(b).add(eps);
+  if (p === 2) return safeRoot(difference.square().sum(-1));
+  const sizes = difference.abs();
+  if (p === Number.POSITIVE_INFINITY) return sizes.max(-1);
+  return p === 1
+    ? sizes.sum(-1)
+    : sizes
+        .pow(p)
+        .sum(-1)
+        .pow(1 / p);
+}
+
+/** The root, whose gradient at 0 is 0, as that of PyTorch's norm. Shape: N -> N. */
+function safeRoot(squares: Tensor): Tensor {
+  const isZero = squares.eq(0);
+  return isZero.where(0, isZero.where(1, squares).sqrt());
+}
+
+function requireVectors(operation: string, { shape }: Tensor): void {
+  if (shape.length === 1 || shape.length === 2) return;
+  throw new ShapeError(
+    {
+      asked: `${operation} of shape ${formatShape(shape)}`,
+      found: `${shape.length} dims`,
+      todo: 'Use vectors of shape [N, D], or one of shape [D]',
+    },
+    { shape },
+  );
+}

@@ -1,0 +1,55 @@
+import { composed } from '../../realize/small-values.ts';
+import { sizeAt } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { reduceLosses, type Reduction } from './reduction.ts';
+import { requireSameShape } from './same-shape.ts';
+
+export interface KlDivOptions {
+  /**
+   * `mean` (the default, as in PyTorch) is over all elements; `batchMean`, over the first dim alone, is the divergence
+   * as it is defined, where each item of the first dim is one distribution.
+   */
+  readonly reduction?: Reduction | 'batchMean';
+  /** Whether the target has log-probabilities, too; default false: probabilities. */
+  readonly logTarget?: boolean;
+}
+
+const klDivRules: OptionRules<KlDivOptions> = {
+  reduction: option.oneOf('mean', 'sum', 'none', 'batchMean'),
+  logTarget: option.flag,
+};
+
+/**
+ * Kullback-Leibler divergence of the target from log-probabilities: target (log target - input), as
+ * torch.nn.functional.kl_div. Shape: input N, target N -> [], or N for reduction 'none'.
+ */
+export function klDiv(input: Tensor, target: Tensor, options: KlDivOptions = {}): Tensor {
+  checkOptions('klDiv', options, klDivRules);
+  requireSameShape('klDiv', input, target);
+  const { reduction = 'mean', logTarget = false } = options;
+  if (reduction === 'batchMean' && input.ndim === 0) throw noBatch();
+  return composed(() => {
+    const losses = logTarget
+      ? target.exp().mul(target.sub(input))
+      : xLogX(target).sub(target.mul(input));
+    if (reduction !== 'batchMean') return reduceLosses(losses, reduction);
+    return losses.sum().div(sizeAt(input.shape, 0));
+  });
+}
+
+/** x log x, and 0 at 0. Shape: N -> N. */
+function xLogX(x: Tensor): Tensor {
+  return x.mul(x.eq(0).where(1, x).log());
+}
+
+function noBatch(): ShapeError {
+  return new ShapeError({
+    asked: "klDiv with reduction 'batchMean' of a scalar",
+    found: 'no dim of a batch',
+    todo: "Use reduction 'sum'",
+  });
+}

@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { elementCount } from '../../src/shape.ts';
+import type { Shape } from '../../src/spec/dtype.ts';
+import { fromData } from '../../src/tensor/create.ts';
+import type { Tensor } from '../../src/tensor/tensor.ts';
+
+const recorded = z.string();
+const given = z.object({
+  dtype: z.enum(['f32', 'i32']),
+  shape: z.array(z.int()),
+  values: z.string(),
+});
+export type Given = z.infer<typeof given>;
+
+const schema = z.object({
+  torch: z.string(),
+  losses: z.array(
+    z.object({
+      loss: z.string(),
+      inputs: z.array(z.union([given, z.array(z.int())])),
+      options: z.record(z.string(), z.union([given, z.string(), z.number(), z.boolean()])),
+      value: recorded,
+      gradients: z.array(recorded.nullable()),
+    }),
+  ),
+});
+
+/** What tools/golden-library.py recorded. */
+export const golden: z.infer<typeof schema> = schema.parse(
+  JSON.parse(readFileSync(new URL('./library.json', import.meta.url), 'utf8')),
+);
+
+export function givenTensor({ dtype, shape, values }: Given): Tensor {
+  const numbers = values === '' ? [] : values.split(' ').map(Number);
+  const data = dtype === 'f32' ? Float32Array.from(numbers) : Int32Array.from(numbers);
+  return fromData(data, shape, dtype);
+}
+
+/** As `waves` of tools/library/record.py. */
+export function waves(shape: Shape, offset = 0): Tensor {
+  const values = Float32Array.from({ length: elementCount(shape) }, (_, at) => {
+    const i = at + offset;
+    return ((((i * i * 29 + i * 53) % 4099) % 128) - 64) / 64;
+  });
+  return fromData(values, shape, 'f32');
+}
+
+/** The sum that gradients are of: each element has another factor. Shape: each any -> []. */
+export function weightedSum(outputs: readonly Tensor[]): Tensor {
+  const sums = outputs.map((output) => {
+    const weights = Float32Array.from({ length: output.numel }, (_, i) => (((i * 7) % 11) - 5) / 4);
+    return output.mul(fromData(weights, output.shape, 'f32')).sum();
+  });
+  return sums.reduce((sum, each) => sum.add(each));
+}
+
+/** How far elements are from what was recorded, over what is allowed: a difference where it is above 1. */
+export function worstDifference(
+  found: ArrayLike<number>,
+  text: string,
+  { rtol = 1e-5, atol = 1e-6 }: { readonly rtol?: number; readonly atol?: number } = {},
+): number {
+  const [first = '', rest] = text.split(' ... ');
+  const expected = first === '' ? [] : first.split(' ').map(toNumber);
+  if (rest === undefined && found.length !== expected.length) return Number.POSITIVE_INFINITY;
+  const list = Array.from(found);
+  const largest = Math.max(0, ...expected.map(Math.abs).filter(Number.isFinite));
+  const ratios = expected.map((value, i) => {
+    const other = list[i] ?? Number.NaN;
+    if (Object.is(value, other) || (Number.isNaN(value) && Number.isNaN(other))) return 0;
+    return Math.abs(other - value) / (atol + rtol * Math.max(Math.abs(value), largest / 10));
+  });
+  if (rest !== undefined) {
+    const sums = rest.split(' ').map(Number);
+    const own = sumsOf(list);
+    const limit = rtol * (sums[2] ?? 0) + atol;
+    ratios.push(...own.map((sum, i) => Math.abs(sum - (sums[i] ?? Number.NaN)) / limit));
+  }
+  const worst = ratios.map((ratio) => (Number.isNaN(ratio) ? Number.POSITIVE_INFINITY : ratio));
+  return Math.max(0, ...worst);
+}
+
+/** As `record` of tools/library/record.py. */
+function sumsOf(values: readonly number[]): number[] {
+  const total = (weight: (value: number, i: number) => number): number =>
+    values.reduce((sum, value, i) => sum + weight(value, i), 0);
+  return [
+    total((value, i) => (value * (((i * 7) % 13) - 6)) / 6),
+    total((value, i) => (value * (((i * i) % 17) - 8)) / 8),
+    total(Math.abs),
+  ];
+}
+
+function toNumber(word: string): number {
+  const infinities: Readonly<Record<string, number>> = { inf: Infinity, '-inf': -Infinity };
+  return infinities[word] ?? Number(word);
+}

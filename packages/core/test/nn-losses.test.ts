@@ -1,0 +1,108 @@
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import * as functional from '../src/nn/functional.ts';
+import { setRank } from '../src/rank.ts';
+import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
+import { ones, tensor } from '../src/tensor/create.ts';
+import { Tensor } from '../src/tensor/tensor.ts';
+import { golden, givenTensor, weightedSum, worstDifference } from './golden/library.ts';
+
+beforeEach(() => setRank({ device: interpreter() }));
+
+type Loss = (...inputs: never[]) => Tensor;
+
+const losses: Readonly<Record<string, Loss>> = {
+  ...functional,
+  ctcLoss: (
+    logits: Tensor,
+    targets: Tensor,
+    inputs: number[],
+    lengths: number[],
+    options: functional.CtcLossOptions,
+  ) => functional.ctcLoss(logits.logSoftmax(), targets, inputs, lengths, options),
+};
+
+describe('losses and their gradients are PyTorch’s', () => {
+  test.each(golden.losses.map((each, i) => [i, each.loss, each] as const))(
+    '%i: %s',
+    async (_, name, { inputs, options, value, gradients }) => {
+      const given = inputs.map((input) => (Array.isArray(input) ? input : givenTensor(input)));
+      const leaves = given.filter((each) => each instanceof Tensor);
+      leaves.forEach((leaf, i) => {
+        if (gradients[i] !== null) leaf.requiresGrad_();
+      });
+      const settings = Object.fromEntries(
+        Object.entries(options).map(([key, each]) => {
+          if (typeof each === 'object') return [key, givenTensor(each)];
+          return [key, each === 'Infinity' ? Infinity : each];
+        }),
+      );
+      const loss = losses[name]?.(...([...given, settings] as never[]));
+      if (loss === undefined) throw new RangeError(name);
+      weightedSum([loss]).backward();
+      expect(worstDifference(Array.from(await loss.data(), Number), value)).toBeLessThan(1);
+      for (const [i, leaf] of leaves.entries()) {
+        const expected = gradients[i];
+        if (expected === null || expected === undefined) continue;
+        const found = Array.from((await leaf.grad?.data()) ?? [], Number);
+        expect(worstDifference(found, expected, { rtol: 3e-5 })).toBeLessThan(1);
+      }
+    },
+  );
+});
+
+describe('losses refuse', () => {
+  const rows = (): Tensor => ones([2, 3]);
+
+  test('floats as classes, which are neither classes nor their probabilities', () => {
+    expect(() => functional.crossEntropy(rows(), tensor([0, 1]))).toThrow(DTypeError);
+  });
+
+  test('an ignored class beside probabilities of classes', () => {
+    const call = (): Tensor => functional.crossEntropy(rows(), rows(), { ignoreIndex: 0 });
+    expect(call).toThrow('targets that are probabilities of classes, and no indices');
+  });
+
+  test('weights of another number of classes', () => {
+    const targets = tensor([0, 1], 'i32');
+    expect(() => functional.crossEntropy(rows(), targets, { weight: ones([2]) })).toThrow(
+      'weight of shape [2]: 2 classes (dim 0) instead of 3',
+    );
+  });
+
+  test('factors that would make more losses than there are', () => {
+    const call = (): Tensor =>
+      functional.binaryCrossEntropyWithLogits(rows(), rows(), { posWeight: ones([4, 1, 3]) });
+    expect(call).toThrow('to which it does not broadcast');
+  });
+
+  test('targets of other shapes, which would broadcast', () => {
+    const column = ones([2, 1]);
+    const { huberLoss, smoothL1Loss, klDiv, sigmoidFocalLoss, tripletMarginLoss } = functional;
+    for (const loss of [huberLoss, smoothL1Loss, klDiv, sigmoidFocalLoss]) {
+      expect(() => loss(rows(), column)).toThrow(ShapeError);
+    }
+    expect(() => tripletMarginLoss(rows(), rows(), column)).toThrow(ShapeError);
+    expect(() => functional.cosineEmbeddingLoss(rows(), rows(), column)).toThrow(ShapeError);
+  });
+
+  test('sequences of ctcLoss that are longer than there are steps or labels', () => {
+    const labels = tensor([[1, 2]], 'i32');
+    const call = (inputs: number[], lengths: number[], blank = 0): Tensor =>
+      functional.ctcLoss(ones([4, 1, 3]), labels, inputs, lengths, { blank });
+    expect(() => call([5], [2])).toThrow('a length of 5, of at most 4');
+    expect(() => call([4], [3])).toThrow('a length of 3, of at most 2');
+    expect(() => call([4, 4], [2])).toThrow('inputLengths of 2 sequences');
+    expect(() => call([4], [2], 3)).toThrow(ConfigError);
+  });
+});
+
+test('ctcLoss of a sequence that is too short for its labels is infinite, and has no gradient', async () => {
+  const logits = ones([2, 1, 4]).mul(1).detach();
+  const leaf = tensor([[[1, 2, 3, 4]], [[1, 2, 3, 4]]]).requiresGrad_();
+  const labels = tensor([[1, 1]], 'i32');
+  const loss = functional.ctcLoss(leaf.add(logits).logSoftmax(), labels, [2], [2]);
+  loss.backward();
+  expect(await loss.item()).toBe(Infinity);
+  expect([...((await leaf.grad?.data()) ?? [])]).toEqual([0, 0, 0, 0, 0, 0, 0, 0]);
+});
