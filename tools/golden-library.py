@@ -15,6 +15,7 @@ import warnings
 import torch
 
 from library.losses import losses
+from library.optimizers import averages, one_cycles, optimizers, plateaus
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "packages/core/test/golden/library.json"
 
@@ -23,5 +24,9 @@ torch.set_num_threads(1)
 golden = {
     "torch": torch.__version__.split("+")[0],
     "losses": list(losses()),
+    "optimizers": list(optimizers()),
+    "averages": list(averages()),
+    "plateaus": list(plateaus()),
+    "oneCycles": list(one_cycles()),
 }
 OUTPUT.write_text(json.dumps(golden) + "\n")

@@ -1,14 +1,19 @@
 // The names of torch.optim, as one group for users.
+export { Adafactor, type AdafactorSettings } from './optim/adafactor.ts';
+export { Adagrad, type AdagradSettings } from './optim/adagrad.ts';
 export { Adam } from './optim/adam.ts';
 export { AdamW } from './optim/adam-w.ts';
 export { AdamW8bit, type AdamW8bitOptions } from './optim/adam-w-8bit.ts';
 export type { AdamSettings } from './optim/adam-rule.ts';
 export { Lamb } from './optim/lamb.ts';
+export { Lion, type LionSettings } from './optim/lion.ts';
+export { Muon, type MuonAdjustment, type MuonSettings } from './optim/muon.ts';
 export {
   OneBitAdam,
   type OneBitAdamOptions,
   type OneBitAdamSettings,
 } from './optim/one-bit-adam.ts';
+export { RMSprop, type RMSpropSettings } from './optim/rmsprop.ts';
 export { SGD, type SGDSettings } from './optim/sgd.ts';
 export { Optimizer, type OptimizerStateDict, type StepOptions } from './optim/optimizer.ts';
 export type {
@@ -17,12 +22,28 @@ export type {
   ParamGroup,
   ParamGroupInput,
 } from './optim/param-group.ts';
+export {
+  AveragedWeights,
+  type AveragedWeightsOptions,
+  type AveragedWeightsState,
+} from './optim/averaged-weights.ts';
 export { clipGradNorm, totalGradNorm, type GradNormOptions } from './optim/clip-grad-norm.ts';
+export { clipGradValue } from './optim/clip-grad-value.ts';
 export {
   LearningRateScheduler,
   type LearningRateSchedulerState,
   type ScheduledOptimizer,
 } from './optim/learning-rate-scheduler.ts';
+export {
+  OneCycleScheduler,
+  type OneCycleOptimizer,
+  type OneCycleOptions,
+} from './optim/one-cycle-scheduler.ts';
+export {
+  ReduceLROnPlateau,
+  type ReduceLROnPlateauOptions,
+  type ReduceLROnPlateauState,
+} from './optim/reduce-lr-on-plateau.ts';
 export {
   DynamicLossScaler,
   type DynamicLossScalerOptions,

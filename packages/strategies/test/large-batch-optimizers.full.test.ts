@@ -5,13 +5,20 @@ import { describeDifference } from '@shardwise/testing';
 import { spawnRanks } from '@shardwise/testing/node';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { alone, freezeStep, lambStrategies, outcome } from './ranks/large-batch-optimizers.ts';
+import {
+  alone,
+  freezeStep,
+  outcome,
+  wholeKey,
+  wholeNames,
+  wholeStrategies,
+} from './ranks/large-batch-optimizers.ts';
 
-const expected = { lamb: new Array<number>(), adam: new Array<number>() };
+const expected = { whole: new Map<string, number[]>(), adam: new Array<number>() };
 
 beforeAll(async () => {
   setRank({ device: await cpu() });
-  expected.lamb = await alone('lamb');
+  for (const name of wholeNames) expected.whole.set(name, await alone(name));
   expected.adam = await alone('adam');
 }, 60_000);
 
@@ -31,14 +38,15 @@ describe.each([2, 3])('on %i ranks', (size) => {
     );
   };
 
-  it.each(Object.keys(lambStrategies))(
-    'Lamb takes the norms of whole parameters under %s',
-    (name) => {
-      const found = meanLosses(({ lamb }) => lamb[name]?.losses ?? []);
-      expect(describeDifference(found, expected.lamb, { rtol: 1e-4 })).toBeUndefined();
-      expect(new Set(ranks.map(({ lamb }) => lamb[name]?.hash)).size).toBe(1);
-    },
-  );
+  describe.each(wholeNames)('%s', (optimizer) => {
+    it.each(Object.keys(wholeStrategies))('updates whole parameters under %s', (strategy) => {
+      const key = wholeKey(optimizer, strategy);
+      const found = meanLosses(({ whole }) => whole[key]?.losses ?? []);
+      const wanted = expected.whole.get(optimizer) ?? [];
+      expect(describeDifference(found, wanted, { rtol: 1e-4 })).toBeUndefined();
+      expect(new Set(ranks.map(({ whole }) => whole[key]?.hash)).size).toBe(1);
+    });
+  });
 
   it('OneBitAdam is Adam before its freeze step', () => {
     const found = meanLosses(({ oneBit }) => oneBit.losses).slice(0, freezeStep);

@@ -25,7 +25,7 @@ export abstract class DividedParameter extends Parameter {
   abstract override wholeOf(part: Tensor): Tensor;
 
   /** Shape: whole -> part. */
-  abstract partOf(whole: Tensor): Tensor;
+  abstract override partOf(whole: Tensor): Tensor;
 
   constructor(shape: Shape, { dtype }: Pick<ParameterPart, 'dtype'>) {
     super(null, shape, { dtype });

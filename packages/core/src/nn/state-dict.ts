@@ -3,7 +3,7 @@ import { currentSession } from '../rank.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
 import { stateMismatch } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
-import { dtypes } from '../spec/dtype.ts';
+import { dtypes, type ValueType } from '../spec/dtype.ts';
 import { toBytes } from '../tensor/host-data.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { convertArray } from './convert-array.ts';
@@ -43,13 +43,16 @@ export async function readStateDict(
   return dict;
 }
 
+/** What a name of a state dict is loaded into. */
+type Target = ValueType & { assign(value: Tensor): unknown };
+
 /**
  * Overwrites tensors with the arrays of their names, converted where convertArray can. Throws CheckpointError, before anything
  * changes, that lists all missing and unexpected names and all arrays that do not fit.
  */
 export async function writeStateDict(
   owner: string,
-  entries: readonly (readonly [string, Tensor])[],
+  entries: readonly (readonly [string, Target])[],
   dict: StateDict,
   options: LoadOptions,
 ): Promise<LoadReport> {
@@ -58,7 +61,7 @@ export async function writeStateDict(
   const missing = [...names].filter((name) => !Object.hasOwn(dict, name));
   const unexpected = Object.keys(dict).filter((name) => !names.has(name));
   const different: string[] = [];
-  const values = new Map<Tensor, HostArray>();
+  const values = new Map<Target, HostArray>();
   for (const [name, tensor] of entries) {
     const array = Object.hasOwn(dict, name) ? dict[name] : undefined;
     if (array === undefined) continue;
@@ -82,7 +85,7 @@ export async function writeStateDict(
   return { missing, unexpected };
 }
 
-function describeDifference(tensor: Tensor, array: HostArray): string | undefined {
+function describeDifference(tensor: ValueType, array: HostArray): string | undefined {
   const bytes = elementCount(array.shape) * dtypes[array.dtype].bytes;
   if (!sameShape(tensor.shape, array.shape)) {
     return `shape ${formatShape(array.shape)}, not ${formatShape(tensor.shape)}`;

@@ -52,13 +52,13 @@ export class AdamW8bit extends Optimizer<AdamSettings> {
 
   protected override rule(settings: AdamSettings, steps: number): UpdateRule {
     const { lr, betas, weightDecay } = settings;
-    const whole = adamRule(settings, steps, true);
+    const plain = adamRule(settings, steps, true);
     const moments = adamMoments(settings, steps);
     const stepSize = new Scalar(lr / (1 - betas[0] ** steps));
     const decay = new Scalar(1 - lr * weightDecay);
-    return (parameter, gradient, state) => {
+    return (parameter, gradient, state, whole) => {
       if (parameter.numel < this.#minElements) {
-        whole(parameter, gradient, state);
+        plain(parameter, gradient, state, whole);
         return;
       }
       const { shape } = parameter;

@@ -26,7 +26,7 @@ export class LearningRateScheduler {
 
   /** One schedule for all groups, or one for each. Throws ConfigError for another number of them, and for what is none. */
   constructor(optimizer: ScheduledOptimizer, schedule: Schedule | readonly Schedule[]) {
-    requireOptimizer(optimizer);
+    requireOptimizer('LearningRateScheduler', optimizer);
     requireSchedules(schedule);
     const { paramGroups } = optimizer;
     this.#schedules = typeof schedule === 'function' ? paramGroups.map(() => schedule) : schedule;
@@ -98,13 +98,14 @@ export class LearningRateScheduler {
   }
 }
 
-function requireOptimizer(optimizer: unknown): void {
+/** Throws ConfigError where `scheduler` was given something else. */
+export function requireOptimizer(scheduler: string, optimizer: unknown): void {
   const isObject = typeof optimizer === 'object' && optimizer !== null;
   if (isObject && 'paramGroups' in optimizer && Array.isArray(optimizer.paramGroups)) return;
   throw new ConfigError({
-    asked: `a LearningRateScheduler of ${describeValue(optimizer)}`,
+    asked: `a ${scheduler} of ${describeValue(optimizer)}`,
     found: 'no optimizer, whose parameter groups have learning rates',
-    todo: 'Pass the optimizer: new optim.LearningRateScheduler(optimizer, schedule)',
+    todo: `Pass the optimizer: new optim.${scheduler}(optimizer, …)`,
   });
 }
 

@@ -28,10 +28,16 @@ import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
 import { decodeStepCount, encodeStepCount } from './step-count.ts';
 
 /**
- * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part.
- * Shapes: all that of the parameter.
+ * Assigns new contents to a parameter and its state; of one that ranks share out, to this rank's part. `whole` is the
+ * parameter as the model has it: `whole.wholeOf(part)` and `whole.partOf(whole)` are for rules that need all of a
+ * matrix. Shapes: all that of the parameter, or of its part; `whole` that of the whole.
  */
-export type UpdateRule = (parameter: Tensor, gradient: Tensor, state: ParameterState) => void;
+export type UpdateRule = (
+  parameter: Tensor,
+  gradient: Tensor,
+  state: ParameterState,
+  whole: Tensor,
+) => void;
 
 export interface StepOptions {
   /** A step changes nothing where this is true, which the run of the step computes. Shape: bool []. */
@@ -273,19 +279,20 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       counted.push(state);
       const rule = rules.get(state.steps) ?? this.rule(group, state.steps);
       rules.set(state.steps, rule);
-      this.#apply(rule, part, gradient, state);
+      this.#apply(rule, parameter, gradient, state);
     }
   }
 
   /** Throws ConfigError for a rule that is no function, or leaves the parameter as it is. */
-  #apply(rule: UpdateRule, part: Tensor, gradient: Tensor, state: ParameterState): void {
+  #apply(rule: UpdateRule, parameter: Tensor, gradient: Tensor, state: ParameterState): void {
     const { name } = this.constructor;
+    const { part } = parameter;
     const given: unknown = rule;
     if (typeof given !== 'function') {
       throw ruleError(name, part, `rule() returned ${describeValue(given)}`, 'Return a function');
     }
     const { contents } = part;
-    synchronously(`the update rule of ${name}`, () => rule(part, gradient, state));
+    synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter));
     if (part.contents !== contents) return;
     const todo = 'Write parameter.assign(…) in the function that rule() returns';
     throw ruleError(name, part, 'it has assigned nothing to the parameter', todo);

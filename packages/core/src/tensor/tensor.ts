@@ -76,6 +76,11 @@ export class Tensor extends TensorHandle {
     return part;
   }
 
+  /** What this rank keeps of something as large as the whole: all of it, where ranks do not share it out. */
+  partOf(whole: Tensor): Tensor {
+    return whole;
+  }
+
   /** The gradient after backward(); null before and after zeroGrad(). */
   get grad(): Tensor | null {
     const node = this.gradientNode;

@@ -24,6 +24,30 @@ const schema = z.object({
       gradients: z.array(recorded.nullable()),
     }),
   ),
+  optimizers: z.array(
+    z.object({
+      optimizer: z.string(),
+      settings: z.record(z.string(), z.unknown()),
+      losses: recorded,
+      parameters: z.record(z.string(), recorded),
+    }),
+  ),
+  averages: z.array(z.object({ average: z.string(), parameters: z.record(z.string(), recorded) })),
+  plateaus: z.array(
+    z.object({
+      settings: z.record(z.string(), z.unknown()),
+      metrics: z.array(z.number()),
+      rates: z.array(z.array(z.number())),
+    }),
+  ),
+  oneCycles: z.array(
+    z.object({
+      optimizer: z.enum(['SGD', 'Adam', 'Adagrad']),
+      settings: z.record(z.string(), z.unknown()),
+      rates: z.array(z.array(z.number())),
+      momenta: z.array(z.array(z.number())),
+    }),
+  ),
 });
 
 /** What tools/golden-library.py recorded. */

@@ -5,12 +5,28 @@ import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
 
-export const lambStrategies: Readonly<Record<string, () => Strategy>> = {
+export const wholeStrategies: Readonly<Record<string, () => Strategy>> = {
   DDP: () => ddp(),
   'ZeRO-1': () => zero({ stage: 1 }),
   'ZeRO-3': () => zero({ stage: 3 }),
   FSDP: () => fsdp(),
 };
+
+/** Whose updates depend on the whole of a parameter. */
+export const wholeOptimizers = {
+  Lamb: (model: nn.Module) => new optim.Lamb(model.parameters(), { lr: 0.02 }),
+  Adafactor: (model: nn.Module) => new optim.Adafactor(model.parameters(), { lr: 0.05 }),
+  Muon: (model: nn.Module) =>
+    new optim.Muon(
+      model.parameters().filter(({ shape }) => shape.length === 2),
+      { lr: 0.02 },
+    ),
+} satisfies Record<string, (model: nn.Module) => optim.Optimizer>;
+export type WholeOptimizer = keyof typeof wholeOptimizers;
+export const wholeNames = ['Lamb', 'Adafactor', 'Muon'] as const satisfies WholeOptimizer[];
+
+export const wholeKey = (optimizer: string, strategy: string): string =>
+  `${optimizer} under ${strategy}`;
 
 export const freezeStep = 20;
 export const oneBitSteps = 120;
@@ -22,7 +38,7 @@ const training = z.object({
   /** Of the collectives of each step, as the process group's messages are counted. */
   bytes: z.array(z.number()),
 });
-export const outcome = z.object({ lamb: z.record(z.string(), training), oneBit: training });
+export const outcome = z.object({ whole: z.record(z.string(), training), oneBit: training });
 export type Training = z.infer<typeof training>;
 
 function build(): nn.Sequential {
@@ -54,22 +70,24 @@ async function hashOf(model: nn.Module): Promise<string> {
 
 export async function main(context: RankContext): Promise<z.infer<typeof outcome>> {
   await join(context);
-  const lamb: Record<string, Training> = {};
-  for (const [name, strategy] of Object.entries(lambStrategies)) {
-    const model = build();
-    const parallel = await parallelize(model, strategy());
-    const optimizer = new optim.Lamb(model.parameters(), { lr: 0.02 });
-    const losses: number[] = [];
-    for (let step = 0; step < 10; step++) {
-      optimizer.zeroGrad();
-      const loss = lossOn((x) => parallel.forward(x), context, step);
-      loss.backward();
-      await optimizer.step();
-      losses.push(await loss.item());
+  const whole: Record<string, Training> = {};
+  for (const [name, strategy] of Object.entries(wholeStrategies)) {
+    for (const kind of wholeNames) {
+      const model = build();
+      const parallel = await parallelize(model, strategy());
+      const optimizer = wholeOptimizers[kind](model);
+      const losses: number[] = [];
+      for (let step = 0; step < 10; step++) {
+        model.zeroGrad();
+        const loss = lossOn((x) => parallel.forward(x), context, step);
+        loss.backward();
+        await optimizer.step();
+        losses.push(await loss.item());
+      }
+      whole[wholeKey(kind, name)] = { losses, hash: await hashOf(model), bytes: [] };
     }
-    lamb[name] = { losses, hash: await hashOf(model), bytes: [] };
   }
-  return { lamb, oneBit: await trainOneBit(context) };
+  return { whole, oneBit: await trainOneBit(context) };
 }
 
 async function trainOneBit(context: RankContext): Promise<Training> {
@@ -94,15 +112,15 @@ async function trainOneBit(context: RankContext): Promise<Training> {
 }
 
 /** The same on one rank, on whole batches. */
-export async function alone(of: 'lamb' | 'adam'): Promise<number[]> {
+export async function alone(of: WholeOptimizer | 'adam'): Promise<number[]> {
   const model = build();
   const optimizer =
-    of === 'lamb'
-      ? new optim.Lamb(model.parameters(), { lr: 0.02 })
-      : new optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 });
+    of === 'adam'
+      ? new optim.AdamW(model.parameters(), { lr: 3e-3, weightDecay: 0 })
+      : wholeOptimizers[of](model);
   const losses: number[] = [];
-  for (let step = 0; step < (of === 'lamb' ? 10 : oneBitSteps); step++) {
-    optimizer.zeroGrad();
+  for (let step = 0; step < (of === 'adam' ? oneBitSteps : 10); step++) {
+    model.zeroGrad();
     const loss = lossOn((x) => model.forward(x), { rank: 0, size: 1 }, step);
     loss.backward();
     await optimizer.step();

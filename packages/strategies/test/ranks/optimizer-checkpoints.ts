@@ -36,6 +36,20 @@ class Small8bit extends optim.AdamW8bit {
   }
 }
 
+/** Leaves vectors as they are. */
+class MatricesByMuon extends optim.Muon {
+  constructor(
+    params: optim.OptimizerInput<optim.MuonSettings>,
+    settings: Partial<optim.MuonSettings> = {},
+  ) {
+    const tensors = [...params].filter((each) => 'shape' in each);
+    super(
+      tensors.filter(({ shape }) => shape.length === 2),
+      settings,
+    );
+  }
+}
+
 type Made<Settings extends optim.OptimizerSettings> =
   | optim.Optimizer<Settings>
   | OffloadedOptimizer<optim.Optimizer<Settings>>
@@ -62,6 +76,11 @@ export const optimizers = {
   Adam: made(optim.Adam, { lr: 0.01 }),
   AdamW: made(optim.AdamW, { lr: 0.01 }),
   LAMB: made(optim.Lamb, { lr: 0.01 }),
+  RMSprop: made(optim.RMSprop, { lr: 0.01, momentum: 0.9, centered: true }),
+  Adagrad: made(optim.Adagrad, { lr: 0.05, initialAccumulatorValue: 0.1 }),
+  Adafactor: made(optim.Adafactor, { lr: 0.05 }),
+  Lion: made(optim.Lion, { lr: 0.003 }),
+  Muon: made(MatricesByMuon, { lr: 0.02 }),
   AdamW8bit: made(Small8bit, { lr: 0.01 }),
   '1-bit Adam': made(optim.OneBitAdam, { lr: 0.01, freezeStep: 2 }),
 } as const;

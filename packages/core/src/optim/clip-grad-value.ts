@@ -1,0 +1,33 @@
+import { noGrad } from '../graph/create-node.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { tensorsOf } from './param-group.ts';
+import { Scalar } from './scalar.ts';
+
+const limitRules: OptionRules<{ clipValue: number }> = {
+  clipValue: option.required(option.nonNegative),
+};
+
+/**
+ * Brings each element of the gradients into [-clipValue, clipValue] (torch.nn.utils.clip_grad_value_). Builds graph
+ * only: call it between backward() and step(). Throws ConfigError for a clipValue that is no number from 0, and for
+ * what is no list of tensors.
+ */
+export function clipGradValue(parameters: Iterable<Tensor>, clipValue: number): void {
+  const list = tensorsOf('clipGradValue', parameters);
+  checkOptions('clipGradValue', { clipValue }, limitRules);
+  const [low, high] = [new Scalar(-clipValue), new Scalar(clipValue)];
+  const clip = (): void => {
+    for (const { part } of list) {
+      const { grad } = part;
+      if (grad === null) continue;
+      const { shape, dtype } = grad;
+      const clipped = grad.maximum(low.of(shape).to(dtype)).minimum(high.of(shape).to(dtype));
+      part.setGradientNode(clipped.node);
+    }
+  };
+  withoutValues(() => noGrad(clip));
+}

@@ -1,0 +1,44 @@
+import { Optimizer, type UpdateRule } from './optimizer.ts';
+import { checkSetting, type OptimizerInput, type OptimizerSettings } from './param-group.ts';
+import { Scalar } from './scalar.ts';
+
+export interface LionSettings extends OptimizerSettings {
+  /** Shares that the momentum has in the direction of a step, and that it keeps in a step. */
+  betas: readonly [number, number];
+  /** Decoupled: shrinks the parameters directly. */
+  weightDecay: number;
+}
+
+/** Lion (Chen et al. 2023, algorithm 2): the sign of the momentum, with a learning rate a third to a tenth of AdamW's. */
+export class Lion extends Optimizer<LionSettings> {
+  /** Defaults: lr 1e-4, betas [0.9, 0.99], weightDecay 0. Throws ConfigError. */
+  constructor(params: OptimizerInput<LionSettings>, settings: Partial<LionSettings> = {}) {
+    super(params, settings, { lr: 1e-4, betas: [0.9, 0.99], weightDecay: 0 });
+  }
+
+  protected override rule({ lr, betas, weightDecay }: LionSettings): UpdateRule {
+    const rate = new Scalar(lr);
+    const decay = new Scalar(1 - lr * weightDecay);
+    const [keep1, take1] = [new Scalar(betas[0]), new Scalar(1 - betas[0])];
+    const [keep2, take2] = [new Scalar(betas[1]), new Scalar(1 - betas[1])];
+    return (parameter, gradient, state) => {
+      const { shape } = parameter;
+      const mean = state.tensor('exp_avg');
+      const mixed = mean.mul(keep1.of(shape)).add(gradient.mul(take1.of(shape)));
+      const kept = weightDecay === 0 ? parameter : parameter.mul(decay.of(shape));
+      parameter.assign(kept.sub(mixed.sign().mul(rate.of(shape))));
+      mean.assign(mean.mul(keep2.of(shape)).add(gradient.mul(take2.of(shape))));
+    };
+  }
+
+  protected override get savedNames(): readonly string[] {
+    return ['exp_avg'];
+  }
+
+  protected override checkSettings({ lr, betas, weightDecay }: LionSettings): void {
+    checkSetting('lr', lr, 0);
+    checkSetting('beta1', betas[0], 0, 1);
+    checkSetting('beta2', betas[1], 0, 1);
+    checkSetting('weightDecay', weightDecay, 0);
+  }
+}

@@ -1,0 +1,173 @@
+import { checkOptions } from '../spec/check-options.ts';
+import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { Tensor } from '../tensor/tensor.ts';
+import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
+import { requireSameOnRanks } from './same-on-ranks.ts';
+
+export interface ReduceLROnPlateauOptions {
+  /** Whether the metric is to become smaller or larger; default min. */
+  readonly mode?: 'min' | 'max';
+  /** By what learning rates are multiplied; default 0.1. */
+  readonly factor?: number;
+  /** How many steps without progress are waited for; default 10. */
+  readonly patience?: number;
+  /** The least change that is progress; default 1e-4. */
+  readonly threshold?: number;
+  /** Whether the threshold is a share of the best metric, or a difference; default rel. */
+  readonly thresholdMode?: 'rel' | 'abs';
+  /** Steps after a reduction in which none counts as one without progress; default 0. */
+  readonly cooldown?: number;
+  /** Least learning rate, of all groups or of each; default 0. */
+  readonly minLr?: number | readonly number[];
+  /** Changes of a learning rate up to this are left out; default 1e-8. */
+  readonly eps?: number;
+}
+
+/** Plain data. */
+export interface ReduceLROnPlateauState {
+  /** Null before the first step. */
+  readonly best: number | null;
+  readonly badSteps: number;
+  readonly cooldownLeft: number;
+}
+
+const plateauRules: OptionRules<ReduceLROnPlateauOptions> = {
+  mode: option.oneOf('min', 'max'),
+  factor: {
+    fits: (value): value is number => option.share.fits(value) && value < 1,
+    is: 'a number from 0 to below 1',
+  },
+  patience: option.count,
+  threshold: option.nonNegative,
+  thresholdMode: option.oneOf('rel', 'abs'),
+  cooldown: option.count,
+  minLr: option.either(option.nonNegative, option.listOf(option.nonNegative)),
+  eps: option.nonNegative,
+};
+
+/**
+ * Makes learning rates smaller where a metric makes no progress (torch ReduceLROnPlateau). Its state has no learning
+ * rates: those are the optimizer's.
+ */
+export class ReduceLROnPlateau {
+  readonly #optimizer: ScheduledOptimizer;
+  readonly #options: Required<ReduceLROnPlateauOptions>;
+  #best: number | null = null;
+  #badSteps = 0;
+  #cooldownLeft = 0;
+
+  /** Throws ConfigError. */
+  constructor(optimizer: ScheduledOptimizer, options: ReduceLROnPlateauOptions = {}) {
+    requireOptimizer('ReduceLROnPlateau', optimizer);
+    checkOptions('ReduceLROnPlateau', options, plateauRules);
+    const {
+      mode = 'min',
+      factor = 0.1,
+      patience = 10,
+      threshold = 1e-4,
+      thresholdMode = 'rel',
+      cooldown = 0,
+      minLr = 0,
+      eps = 1e-8,
+    } = options;
+    this.#optimizer = optimizer;
+    this.#options = { mode, factor, patience, threshold, thresholdMode, cooldown, minLr, eps };
+    this.#leastRates();
+  }
+
+  /**
+   * Takes a metric of an epoch, as the loss of validation: a collective, which throws ConfigError where ranks have
+   * different ones, as their learning rates would become different.
+   */
+  async step(metric: number | Tensor): Promise<void> {
+    const value = metric instanceof Tensor ? await metric.item() : metric;
+    if (typeof value !== 'number') throw noMetric();
+    await requireSameOnRanks('a step of ReduceLROnPlateau', value);
+    if (this.#isBetter(value)) {
+      this.#best = value;
+      this.#badSteps = 0;
+    } else this.#badSteps++;
+    if (this.#cooldownLeft > 0) {
+      this.#cooldownLeft--;
+      this.#badSteps = 0;
+    }
+    if (this.#badSteps <= this.#options.patience) return;
+    this.#reduce();
+    this.#cooldownLeft = this.#options.cooldown;
+    this.#badSteps = 0;
+  }
+
+  /** The learning rate of each group now. */
+  get learningRates(): readonly number[] {
+    return this.#optimizer.paramGroups.map(({ lr }) => lr);
+  }
+
+  stateDict(): ReduceLROnPlateauState {
+    return { best: this.#best, badSteps: this.#badSteps, cooldownLeft: this.#cooldownLeft };
+  }
+
+  /** Throws CheckpointError, before anything changes, for what is no such state. */
+  loadStateDict(state: ReduceLROnPlateauState): void {
+    const { best, badSteps, cooldownLeft } = state;
+    const fits = option.count.fits(badSteps) && option.count.fits(cooldownLeft);
+    if (!fits || !(best === null || option.number.fits(best))) {
+      throw new CheckpointError(
+        {
+          asked: 'to load the state of a ReduceLROnPlateau',
+          found: JSON.stringify(state),
+          todo: 'Load what stateDict() of a ReduceLROnPlateau gave',
+        },
+        { state },
+      );
+    }
+    this.#best = best;
+    this.#badSteps = badSteps;
+    this.#cooldownLeft = cooldownLeft;
+  }
+
+  #isBetter(value: number): boolean {
+    const { mode, threshold, thresholdMode } = this.#options;
+    const isRelative = thresholdMode === 'rel';
+    if (mode === 'min') {
+      const best = this.#best ?? Number.POSITIVE_INFINITY;
+      return value < (isRelative ? best * (1 - threshold) : best - threshold);
+    }
+    const best = this.#best ?? Number.NEGATIVE_INFINITY;
+    return value > (isRelative ? best * (1 + threshold) : best + threshold);
+  }
+
+  #reduce(): void {
+    const { factor, eps } = this.#options;
+    const least = this.#leastRates();
+    for (const [index, group] of this.#optimizer.paramGroups.entries()) {
+      const reduced = Math.max(group.lr * factor, least[index] ?? 0);
+      if (group.lr - reduced > eps) group.lr = reduced;
+    }
+  }
+
+  /** Of each group. Throws ConfigError for another number of them. */
+  #leastRates(): readonly number[] {
+    const { minLr } = this.#options;
+    const { length } = this.#optimizer.paramGroups;
+    if (typeof minLr === 'number') return this.#optimizer.paramGroups.map(() => minLr);
+    if (minLr.length === length) return minLr;
+    throw new ConfigError(
+      {
+        asked: `a ReduceLROnPlateau with ${minLr.length} least learning rates`,
+        found: `${length} parameter groups`,
+        todo: 'Give one minLr, or one for each group',
+      },
+      { minLr, groups: length },
+    );
+  }
+}
+
+function noMetric(): ConfigError {
+  return new ConfigError({
+    asked: 'a step of ReduceLROnPlateau',
+    found: 'no metric',
+    todo: 'Pass a number, or a tensor of one element: await plateau.step(loss)',
+  });
+}
