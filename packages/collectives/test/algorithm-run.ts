@@ -1,7 +1,8 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import type { GroupCall } from '../src/call/group-call.ts';
 import type { Operation } from '../src/call/record.ts';
-import { CallWire, wireEnds } from '../src/group/call-wire.ts';
+import { CallCommunicator } from '../src/group/call-communicator.ts';
+import { groupEnd } from '../src/group/group-end.ts';
 import type { Algorithm } from '../src/group/selection/algorithm.ts';
 import { reduceElements } from '../src/reduce/reduce-elements.ts';
 import type { Reducer } from '../src/reduce/reducer.ts';
@@ -95,8 +96,8 @@ export async function play(run: Run, reducer: Reducer): Promise<Outcome> {
         input: buffers[rank]!,
         output: outputs[rank]!,
       };
-      const wire = new CallWire(wireEnds({ transport, members, hosts, id: 0 }), 0);
-      return algorithm.run(wire, call, { reducer, agreed: Promise.resolve() });
+      const communicator = new CallCommunicator(groupEnd({ transport, members, hosts, id: 0 }), 0);
+      return algorithm.run(communicator, call, { reducer, agreed: Promise.resolve() });
     }),
   );
   return { inputs, outputs, traffic: transports.map(({ traffic }) => traffic) };

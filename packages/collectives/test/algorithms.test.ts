@@ -1,15 +1,17 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { allReduceSpecification } from '../src/algorithms/direct-all-reduce.ts';
-import { gatherSpecification } from '../src/algorithms/direct-gather.ts';
-import { reduceScatterSpecification } from '../src/algorithms/direct-reduce-scatter.ts';
-import { reduceSpecification } from '../src/algorithms/direct-reduce.ts';
-import { scatterSpecification } from '../src/algorithms/direct-scatter.ts';
-import { allToAllSpecification } from '../src/algorithms/pairwise-all-to-all.ts';
-import { allGatherSpecification } from '../src/algorithms/ring-all-gather.ts';
-import { broadcastSpecification } from '../src/algorithms/tree-broadcast.ts';
-import type { PerRank } from '../src/algorithms/wire.ts';
+import {
+  allGatherSpecification,
+  allReduceSpecification,
+  allToAllSpecification,
+  broadcastSpecification,
+  gatherSpecification,
+  reduceScatterSpecification,
+  reduceSpecification,
+  scatterSpecification,
+  type PerRank,
+} from '../src/algorithms/specifications.ts';
 import type { Operation } from '../src/call/record.ts';
 import type { Algorithm } from '../src/group/selection/algorithm.ts';
 import { algorithms } from '../src/group/selection/algorithms.ts';
@@ -72,7 +74,7 @@ describe.each(all)('$operation $name', (algorithm) => {
   const supported = worlds.filter(({ hosts }) => algorithm.supports(ranksByHost(hosts), false));
 
   it.each(supported)(
-    'takes the steps and bytes of its cost: $size ranks on $count hosts',
+    'takes the rounds and bytes of its cost: $size ranks on $count hosts',
     async ({ size, count, hosts }) => {
       // From the first rank on, as costs are those of the rank that sends most.
       const { traffic } = await play(runOf(algorithm, hosts, 0), plainReducer);
@@ -83,7 +85,7 @@ describe.each(all)('$operation $name', (algorithm) => {
           .flatMap((rank) => traffic[rank]!.bytesTo.filter((_, to) => hosts[to] !== hosts[rank]))
           .reduce((a, b) => a + b, 0),
       );
-      expect(Math.max(...traffic.map(({ steps }) => steps))).toBe(cost.steps(size, count));
+      expect(Math.max(...traffic.map(({ rounds }) => rounds))).toBe(cost.rounds(size, count));
       expect(Math.max(...traffic.map((sent) => sent.bytes))).toBe(
         cost.bytesPerRank(size, bytes, count),
       );
@@ -201,7 +203,7 @@ describe.each(all.filter(({ operation }) => operation !== 'split'))(
   },
 );
 
-const inSegments: readonly Operation[] = [
+const inFragments: readonly Operation[] = [
   'allReduce',
   'reduceScatter',
   'reduce',
@@ -209,11 +211,11 @@ const inSegments: readonly Operation[] = [
   'broadcast',
 ];
 
-describe.each(all.filter(({ operation }) => inSegments.includes(operation)))(
+describe.each(all.filter(({ operation }) => inFragments.includes(operation)))(
   'a long call of $operation $name',
   (algorithm) => {
-    it('gives every rank its result, in pieces', async () => {
-      // 2.4 MB, or 1.2: more than one segment of 1 MiB, and pieces of all kinds that are not full.
+    it('gives every rank its result, in fragments', async () => {
+      // 2.4 MB, or 1.2: more than one fragment of 1 MiB, and fragments of all kinds that are not full.
       const elements = 600_001;
       const hosts = [0, 0, 1];
       const valueAt = (rank: number, index: number): number => (rank + 1) * (index % 32);

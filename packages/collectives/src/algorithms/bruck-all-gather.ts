@@ -1,4 +1,5 @@
-import type { Cost, Wire } from './wire.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 
 /**
  * In step k everyone gets from the rank 2^k further all that this one has, as often as it takes:
@@ -11,19 +12,19 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  c . .        c a .        c a b        a b c
  */
 export async function bruckAllGather(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
 ): Promise<void> {
-  const { rank, size } = wire;
+  const { rank, size } = communicator;
   const partBytes = input.byteLength;
   const turned = new Uint8Array(size * partBytes);
   turned.set(input);
   for (let held = 1; held < size; held *= 2) {
     const count = Math.min(held, size - held);
     await Promise.all([
-      wire.send((rank - held + size) % size, turned.subarray(0, count * partBytes)),
-      wire.recv(
+      communicator.send((rank - held + size) % size, turned.subarray(0, count * partBytes)),
+      communicator.recv(
         (rank + held) % size,
         turned.subarray(held * partBytes, (held + count) * partBytes),
       ),
@@ -35,6 +36,6 @@ export async function bruckAllGather(
 }
 
 export const bruckAllGatherCost: Cost = {
-  steps: (size) => Math.ceil(Math.log2(size)),
+  rounds: (size) => Math.ceil(Math.log2(size)),
   bytesPerRank: (size, bytes) => (size - 1) * bytes,
 };

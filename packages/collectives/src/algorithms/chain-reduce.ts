@@ -1,10 +1,10 @@
+import { subCommunicator, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 import { hierarchicalReduce, hierarchicalReduceCost } from './hierarchical-reduce.ts';
-import { partOfWire } from './part-of-wire.ts';
 import type { Reduction } from './reduction.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
- * Each rank adds its values to what comes from the rank before and passes that on, piece by piece;
+ * Each rank adds its values to what comes from the rank before and passes that on, fragment by fragment;
  * the last one sends the result to root. Root receives the values once, not once from each rank.
  * Specification: reduceSpecification.
  *
@@ -13,15 +13,15 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  c           └─► a+b+c = Σ          c
  */
 export function chainReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   root: number,
   reduction: Reduction,
 ): Promise<void> {
-  const ranks = Array.from({ length: wire.size }, (_, rank) => rank);
+  const ranks = Array.from({ length: communicator.size }, (_, rank) => rank);
   // As if each rank were a host.
-  const chain = partOfWire(
-    wire,
+  const chain = subCommunicator(
+    communicator,
     ranks,
     ranks.map((rank) => [rank]),
   );
@@ -29,6 +29,6 @@ export function chainReduce(
 }
 
 export const chainReduceCost: Cost = {
-  steps: (size) => (size > 1 ? hierarchicalReduceCost.steps(size, size) : 0),
+  rounds: (size) => (size > 1 ? hierarchicalReduceCost.rounds(size, size) : 0),
   bytesPerRank: (size, bytes) => hierarchicalReduceCost.bytesPerRank(size, bytes, size),
 };

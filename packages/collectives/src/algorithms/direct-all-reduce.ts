@@ -1,12 +1,6 @@
-import { agreedBefore, type Agreement } from './agreement.ts';
-import { peersOf } from './peers.ts';
+import { agreedBefore, peersOf, type Agreement, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
-import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
-
-export function allReduceSpecification(inputs: PerRank, reduce: Reduce): PerRank {
-  const total = inputs.reduce((sum, row) => sum.map((value, i) => reduce(value, row[i]!)));
-  return inputs.map(() => total);
-}
 
 /**
  * Everyone sends everything to everyone, and reduces in rank order: for short messages.
@@ -16,19 +10,19 @@ export function allReduceSpecification(inputs: PerRank, reduce: Reduce): PerRank
  *   rank 2  c          rank 2  a+b+c
  */
 export async function directAllReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   reduction: Reduction,
   { agreed }: Agreement = agreedBefore,
 ): Promise<void> {
   const { reducer } = reduction;
-  const sources = Array.from({ length: wire.size }, (_, rank) =>
-    rank === wire.rank ? buffer : reducer.borrow(buffer.byteLength),
+  const sources = Array.from({ length: communicator.size }, (_, rank) =>
+    rank === communicator.rank ? buffer : reducer.borrow(buffer.byteLength),
   );
-  const peers = peersOf(wire);
+  const peers = peersOf(communicator);
   await Promise.all([
-    ...peers.map((peer) => wire.send(peer, buffer)),
-    ...peers.map((peer) => wire.recv(peer, sources[peer]!)),
+    ...peers.map((peer) => communicator.send(peer, buffer)),
+    ...peers.map((peer) => communicator.recv(peer, sources[peer]!)),
   ]);
   await agreed;
   reduceAll(reduction, sources, buffer);
@@ -36,6 +30,6 @@ export async function directAllReduce(
 }
 
 export const directAllReduceCost: Cost = {
-  steps: (size) => (size > 1 ? 1 : 0),
+  rounds: (size) => (size > 1 ? 1 : 0),
   bytesPerRank: (size, bytes) => (size - 1) * bytes,
 };

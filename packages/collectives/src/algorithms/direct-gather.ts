@@ -1,10 +1,5 @@
-import { peersOf } from './peers.ts';
-import type { Cost, PerRank, Wire } from './wire.ts';
-
-export function gatherSpecification(inputs: PerRank, root: number): PerRank {
-  const all = inputs.flat();
-  return inputs.map((_, rank) => (rank === root ? all : []));
-}
+import { peersOf, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 
 /**
  * Everyone sends to root. `output` counts on root only.
@@ -14,23 +9,23 @@ export function gatherSpecification(inputs: PerRank, root: number): PerRank {
  *   rank 2  c          rank 2  .
  */
 export async function directGather(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
   root: number,
 ): Promise<void> {
-  if (wire.rank !== root) {
-    await wire.send(root, input);
+  if (communicator.rank !== root) {
+    await communicator.send(root, input);
     return;
   }
   const partBytes = input.byteLength;
   const partOf = (rank: number): Uint8Array =>
     output.subarray(rank * partBytes, (rank + 1) * partBytes);
   partOf(root).set(input);
-  await Promise.all(peersOf(wire).map((peer) => wire.recv(peer, partOf(peer))));
+  await Promise.all(peersOf(communicator).map((peer) => communicator.recv(peer, partOf(peer))));
 }
 
 export const directGatherCost: Cost = {
-  steps: (size) => (size > 1 ? 1 : 0),
+  rounds: (size) => (size > 1 ? 1 : 0),
   bytesPerRank: (size, bytes) => (size > 1 ? bytes : 0),
 };

@@ -1,13 +1,8 @@
-import { peersOf } from './peers.ts';
+import { peersOf, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { fragmentsOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
-import { segmentsOf } from './segments.ts';
-import type { Cost, PerRank, Reduce, Wire } from './wire.ts';
-
-export function reduceSpecification(inputs: PerRank, root: number, reduce: Reduce): PerRank {
-  const total = inputs.reduce((sum, row) => sum.map((value, i) => reduce(value, row[i]!)));
-  return inputs.map((own, rank) => (rank === root ? total : own));
-}
 
 /**
  * Everyone sends to root, which reduces in rank order.
@@ -17,28 +12,31 @@ export function reduceSpecification(inputs: PerRank, root: number, reduce: Reduc
  *   rank 2  c          rank 2  c
  */
 export async function directReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   root: number,
   reduction: Reduction,
 ): Promise<void> {
-  const pieces = segmentsOf(buffer);
-  if (wire.rank !== root) {
-    await Promise.all(pieces.map((piece) => wire.send(root, piece)));
+  const fragments = fragmentsOf(buffer);
+  if (communicator.rank !== root) {
+    await Promise.all(fragments.map((fragment) => communicator.send(root, fragment)));
     return;
   }
-  const peers = peersOf(wire);
-  const turns = pieces.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
+  const peers = peersOf(communicator);
+  const turns = fragments.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
   let index = 0;
-  for await (const buffers of receiveAhead(wire, turns, reduction.reducer)) {
-    const own = pieces[index]!;
-    const sources = Array.from({ length: wire.size }, (_, r) => buffers[peers.indexOf(r)] ?? own);
+  for await (const buffers of receiveAhead(communicator, turns, reduction.reducer)) {
+    const own = fragments[index]!;
+    const sources = Array.from(
+      { length: communicator.size },
+      (_, r) => buffers[peers.indexOf(r)] ?? own,
+    );
     reduceAll(reduction, sources, own);
     index += 1;
   }
 }
 
 export const directReduceCost: Cost = {
-  steps: (size) => (size > 1 ? 1 : 0),
+  rounds: (size) => (size > 1 ? 1 : 0),
   bytesPerRank: (size, bytes) => (size > 1 ? bytes : 0),
 };

@@ -1,4 +1,5 @@
-import type { Cost, Wire } from './wire.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 
 /**
  * In step k everyone tells the rank 2^k further that it, and all it has heard of, are there
@@ -8,17 +9,17 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 1  1    =>    rank 1  0,1    =>    rank 1  0,1,2
  *   rank 2  2          rank 2  1,2          rank 2  0,1,2
  */
-export async function disseminationBarrier(wire: Wire): Promise<void> {
-  const { rank, size } = wire;
+export async function disseminationBarrier(communicator: Communicator): Promise<void> {
+  const { rank, size } = communicator;
   for (let distance = 1; distance < size; distance *= 2) {
     await Promise.all([
-      wire.send((rank + distance) % size, new Uint8Array(0)),
-      wire.recv((rank - distance + size) % size, new Uint8Array(0)),
+      communicator.send((rank + distance) % size, new Uint8Array(0)),
+      communicator.recv((rank - distance + size) % size, new Uint8Array(0)),
     ]);
   }
 }
 
 export const disseminationBarrierCost: Cost = {
-  steps: (size) => Math.ceil(Math.log2(size)),
+  rounds: (size) => Math.ceil(Math.log2(size)),
   bytesPerRank: () => 0,
 };

@@ -1,6 +1,7 @@
 import { dtypes } from '@shardwise/core/spec';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 import { addPartials, asPartial, partialBytes, type Reduction } from './reduction.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * Pairs exchange halves of what they add, then quarters, … and then give back the sums the same
@@ -13,24 +14,24 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 3  d0 d1 d2 d3   .  .  b2+d2 b3+d3      .  .  .  Σ3       Σ0 Σ1 Σ2 Σ3
  */
 export async function halvingDoublingAllReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   reduction: Reduction,
 ): Promise<void> {
-  const { rank, size } = wire;
+  const { rank, size } = communicator;
   const { dtype, op, reducer } = reduction;
   const core = 2 ** Math.floor(Math.log2(size));
   const excess = size - core;
   const isPaired = rank < 2 * excess;
   const own = asPartial(reduction, buffer);
   if (isPaired && rank % 2 === 0) {
-    await Promise.all([wire.send(rank + 1, own), wire.recv(rank + 1, buffer, 1)]);
+    await Promise.all([communicator.send(rank + 1, own), communicator.recv(rank + 1, buffer, 1)]);
     if (own !== buffer) reducer.giveBack(own);
     return;
   }
   const receiveAndAdd = async (from: number, into: Uint8Array): Promise<void> => {
     const received = reducer.borrow(into.byteLength);
-    await wire.recv(from, received);
+    await communicator.recv(from, received);
     addPartials(reduction, into, received);
     reducer.giveBack(received);
   };
@@ -54,7 +55,7 @@ export async function halvingDoublingAllReduce(
   for (let width = core / 2; width >= 1; width /= 2) {
     const partner = place ^ width;
     const kept = partialOf(place, width);
-    const sending = wire.send(rankAt(partner), partialOf(partner, width));
+    const sending = communicator.send(rankAt(partner), partialOf(partner, width));
     await Promise.all([sending, receiveAndAdd(rankAt(partner), kept)]);
   }
   const mine = { partial: partialOf(place, 1), sources: [], dtype, op, total: size };
@@ -62,16 +63,16 @@ export async function halvingDoublingAllReduce(
   for (let width = 1; width < core; width *= 2) {
     const partner = place ^ width;
     await Promise.all([
-      wire.send(rankAt(partner), blockOf(place, width), 1),
-      wire.recv(rankAt(partner), blockOf(partner, width), 1),
+      communicator.send(rankAt(partner), blockOf(place, width), 1),
+      communicator.recv(rankAt(partner), blockOf(partner, width), 1),
     ]);
   }
-  if (isPaired) await wire.send(rank - 1, buffer, 1);
+  if (isPaired) await communicator.send(rank - 1, buffer, 1);
   if (own !== buffer) reducer.giveBack(own);
 }
 
 export const halvingDoublingAllReduceCost: Cost = {
-  steps: (size) => {
+  rounds: (size) => {
     const core = 2 ** Math.floor(Math.log2(size));
     return 2 * Math.log2(core) + (size > core ? 2 : 0);
   },

@@ -1,5 +1,6 @@
-import { rankPieces, type RankPiece } from './host-pieces.ts';
-import type { Cost, Wire } from './wire.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { rankFragments, type RankFragment } from './host-fragments.ts';
 
 /**
  * Each rank's values go round the hosts, and on each host the rank that received them gives them to
@@ -12,11 +13,11 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 3  . . . d        . b c d        a b c d
  */
 export async function hierarchicalAllGather(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
 ): Promise<void> {
-  const { hosts, rank, size } = wire;
+  const { hosts, rank, size } = communicator;
   const partBytes = input.byteLength;
   const parts = Array.from({ length: size }, (_, part) =>
     output.subarray(part * partBytes, (part + 1) * partBytes),
@@ -25,39 +26,40 @@ export async function hierarchicalAllGather(
   const hostOf = (r: number): number => hosts.findIndex((ranks) => ranks.includes(r));
   const host = hostOf(rank);
   const neighbours = (hosts[host] ?? []).filter((resident) => resident !== rank);
-  const pieces: readonly Gathered[] = rankPieces(parts, hosts)
-    .map((piece) => ({
-      ...piece,
-      distance: (host - hostOf(piece.rank) + hosts.length) % hosts.length,
+  const fragments: readonly Gathered[] = rankFragments(parts, hosts)
+    .map((fragment) => ({
+      ...fragment,
+      distance: (host - hostOf(fragment.rank) + hosts.length) % hosts.length,
     }))
     .sort((a, b) => a.distance - b.distance);
-  const around = (step: number): number => (host + step + hosts.length) % hosts.length;
+  const hostAt = (offset: number): number => (host + offset + hosts.length) % hosts.length;
   const moving: Promise<void>[] = [];
   /** What this rank gives to the others of its host, and to the next host if that has yet to get it. */
-  const passing: { readonly piece: Gathered; readonly arrived: Promise<void> | undefined }[] = [];
-  for (const piece of pieces) {
-    const { owners, bytes } = piece;
+  const passing: { readonly fragment: Gathered; readonly arrived: Promise<void> | undefined }[] =
+    [];
+  for (const fragment of fragments) {
+    const { owners, bytes } = fragment;
     const owner = owners[host] ?? rank;
-    if (owner !== rank) moving.push(wire.recv(owner, bytes));
-    else if (piece.rank === rank) passing.push({ piece, arrived: undefined });
-    else passing.push({ piece, arrived: wire.recv(owners[around(-1)] ?? rank, bytes) });
+    if (owner !== rank) moving.push(communicator.recv(owner, bytes));
+    else if (fragment.rank === rank) passing.push({ fragment, arrived: undefined });
+    else passing.push({ fragment, arrived: communicator.recv(owners[hostAt(-1)] ?? rank, bytes) });
   }
-  for (const { piece, arrived } of passing) {
+  for (const { fragment, arrived } of passing) {
     await arrived;
-    const { owners, bytes, distance } = piece;
-    const next = distance + 1 < hosts.length ? [owners[around(1)] ?? rank] : [];
-    moving.push(...[...next, ...neighbours].map((to) => wire.send(to, bytes)));
+    const { owners, bytes, distance } = fragment;
+    const next = distance + 1 < hosts.length ? [owners[hostAt(1)] ?? rank] : [];
+    moving.push(...[...next, ...neighbours].map((to) => communicator.send(to, bytes)));
   }
   await Promise.all(moving);
 }
 
 /** How many hosts it has passed when it comes here, which is the order in which it comes. */
-interface Gathered extends RankPiece {
+interface Gathered extends RankFragment {
   readonly distance: number;
 }
 
 export const hierarchicalAllGatherCost: Cost = {
-  steps: (size, hosts) => hosts - 1 + (size > hosts ? 1 : 0),
+  rounds: (size, hosts) => hosts - 1 + (size > hosts ? 1 : 0),
   bytesPerRank: (size, bytes, hosts) => (hosts - 1 + (size / hosts - 1) * hosts) * bytes,
   bytesPerHost: (size, bytes, hosts) => (hosts - 1) * (size / hosts) * bytes,
 };

@@ -1,7 +1,8 @@
-import { sharedPieces } from './host-pieces.ts';
-import { reduceThroughHosts, type HostPiece } from './reduce-through-hosts.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { sharedFragments } from './host-fragments.ts';
+import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts';
 import type { Reduction } from './reduction.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * The ranks of a host share the values: each slice goes through the hosts in order, which add their
@@ -15,38 +16,39 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 3  d0 d1   .  …+c1+d1      .  Σ1       Σ0 Σ1
  */
 export async function hierarchicalAllReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   reduction: Reduction,
 ): Promise<void> {
-  const { hosts, rank } = wire;
+  const { hosts, rank } = communicator;
   const host = hosts.findIndex((ranks) => ranks.includes(rank));
   const neighbours = (hosts[host] ?? []).filter((resident) => resident !== rank);
-  const pieces = sharedPieces(buffer, reduction.dtype, hosts);
+  const fragments = sharedFragments(buffer, reduction.dtype, hosts);
   const moving: Promise<void>[] = [];
-  /** Pieces of this rank, whose results come from the next host. */
-  const returning: { readonly piece: HostPiece; readonly arrived: Promise<void> }[] = [];
-  for (const piece of pieces) {
-    const { bytes, owners } = piece;
+  /** Fragments of this rank, whose results come from the next host. */
+  const returning: { readonly fragment: HostFragment; readonly arrived: Promise<void> }[] = [];
+  for (const fragment of fragments) {
+    const { bytes, owners } = fragment;
     const owner = owners[host] ?? rank;
     const next = owners[host + 1];
-    if (owner !== rank) moving.push(wire.recv(owner, bytes, 1));
-    else if (next !== undefined) returning.push({ piece, arrived: wire.recv(next, bytes, 1) });
+    if (owner !== rank) moving.push(communicator.recv(owner, bytes, 1));
+    else if (next !== undefined)
+      returning.push({ fragment, arrived: communicator.recv(next, bytes, 1) });
   }
-  const pass = ({ bytes, owners }: HostPiece): void => {
+  const pass = ({ bytes, owners }: HostFragment): void => {
     const before = owners[host - 1];
     const receivers = before === undefined ? neighbours : [before, ...neighbours];
-    moving.push(...receivers.map((to) => wire.send(to, bytes, 1)));
+    moving.push(...receivers.map((to) => communicator.send(to, bytes, 1)));
   };
   const passReturning = async (): Promise<void> => {
-    for (const { piece, arrived } of returning) {
+    for (const { fragment, arrived } of returning) {
       await arrived;
-      pass(piece);
+      pass(fragment);
     }
   };
   await Promise.all([
     passReturning(),
-    reduceThroughHosts(wire, pieces, reduction, {
+    reduceThroughHosts(communicator, fragments, reduction, {
       destination: ({ bytes }) => bytes,
       done: pass,
     }),
@@ -55,7 +57,7 @@ export async function hierarchicalAllReduce(
 }
 
 export const hierarchicalAllReduceCost: Cost = {
-  steps: (size, hosts) => 2 * (hosts - 1) + (size > hosts ? 2 : 0),
+  rounds: (size, hosts) => 2 * (hosts - 1) + (size > hosts ? 2 : 0),
   bytesPerRank: (size, bytes, hosts) => {
     const ranks = size / hosts;
     return (2 * (ranks - 1) * bytes) / ranks + (passesOf(hosts) * bytes) / ranks;

@@ -1,6 +1,6 @@
+import { subCommunicator, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 import { disseminationBarrier, disseminationBarrierCost } from './dissemination-barrier.ts';
-import { partOfWire } from './part-of-wire.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * The first rank of each host hears from the others there, meets those of the other hosts, and lets
@@ -12,22 +12,22 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  2        2,3          0,1,2,3        0,1,2,3
  *   rank 3  3        3            3              0,1,2,3
  */
-export async function hierarchicalBarrier(wire: Wire): Promise<void> {
-  const { hosts, rank } = wire;
+export async function hierarchicalBarrier(communicator: Communicator): Promise<void> {
+  const { hosts, rank } = communicator;
   const nothing = new Uint8Array(0);
   const [leader = rank, ...others] = hosts.find((ranks) => ranks.includes(rank)) ?? [];
   if (rank !== leader) {
-    await Promise.all([wire.send(leader, nothing), wire.recv(leader, nothing)]);
+    await Promise.all([communicator.send(leader, nothing), communicator.recv(leader, nothing)]);
     return;
   }
-  await Promise.all(others.map((other) => wire.recv(other, nothing)));
+  await Promise.all(others.map((other) => communicator.recv(other, nothing)));
   const leaders = hosts.map(([first = rank]) => first);
-  await disseminationBarrier(partOfWire(wire, leaders));
-  await Promise.all(others.map((other) => wire.send(other, nothing)));
+  await disseminationBarrier(subCommunicator(communicator, leaders));
+  await Promise.all(others.map((other) => communicator.send(other, nothing)));
 }
 
 export const hierarchicalBarrierCost: Cost = {
-  steps: (size, hosts) => disseminationBarrierCost.steps(hosts, hosts) + (size > hosts ? 2 : 0),
+  rounds: (size, hosts) => disseminationBarrierCost.rounds(hosts, hosts) + (size > hosts ? 2 : 0),
   bytesPerRank: () => 0,
   bytesPerHost: () => 0,
 };

@@ -1,6 +1,7 @@
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { PIPELINE_BYTES } from './fragments.ts';
 import { binomialPlace, passOn } from './pass-on.ts';
-import { PIPELINE_BYTES } from './segments.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * A tree over one rank of each host, and from it one over each host's ranks. Specification:
@@ -12,8 +13,12 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  .        a        a
  *   rank 3  .        .        a
  */
-export function hierarchicalBroadcast(wire: Wire, buffer: Uint8Array, root: number): Promise<void> {
-  const { hosts, rank } = wire;
+export function hierarchicalBroadcast(
+  communicator: Communicator,
+  buffer: Uint8Array,
+  root: number,
+): Promise<void> {
+  const { hosts, rank } = communicator;
   const rootHost = hosts.findIndex((ranks) => ranks.includes(root));
   // Each host with its leader first, the host of root first.
   const ordered = [...hosts.slice(rootHost), ...hosts.slice(0, rootHost)].map((ranks) =>
@@ -28,7 +33,7 @@ export function hierarchicalBroadcast(wire: Wire, buffer: Uint8Array, root: numb
   const leaderParent = among.parent === undefined ? undefined : leaderOf(among.parent);
   const neighbours = inside.children.map((child) => residents[child] ?? root);
   return passOn(
-    wire,
+    communicator,
     buffer,
     {
       parent: inside.parent === undefined ? leaderParent : residents[inside.parent],
@@ -39,7 +44,7 @@ export function hierarchicalBroadcast(wire: Wire, buffer: Uint8Array, root: numb
 }
 
 export const hierarchicalBroadcastCost: Cost = {
-  steps: (size, hosts) => Math.floor(Math.log2(hosts)) + Math.floor(Math.log2(size / hosts)),
+  rounds: (size, hosts) => Math.floor(Math.log2(hosts)) + Math.floor(Math.log2(size / hosts)),
   bytesPerRank: (size, bytes, hosts) =>
     (Math.ceil(Math.log2(hosts)) + Math.ceil(Math.log2(size / hosts))) * bytes,
   bytesPerHost: (_, bytes, hosts) => Math.ceil(Math.log2(hosts)) * bytes,

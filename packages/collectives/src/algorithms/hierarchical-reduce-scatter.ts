@@ -1,8 +1,9 @@
-import { rankPieces } from './host-pieces.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { PIPELINE_BYTES, fragmentsOf } from './fragments.ts';
+import { rankFragments } from './host-fragments.ts';
 import { reduceThroughHosts } from './reduce-through-hosts.ts';
 import type { Reduction } from './reduction.ts';
-import { PIPELINE_BYTES, segmentsOf } from './segments.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * Each part goes through the hosts in order, which add their ranks, and from the last one to the
@@ -15,37 +16,38 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 3  d0 d1 d2 d3                             .  Σ1 .  Σ3        Σ3
  */
 export async function hierarchicalReduceScatter(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
   reduction: Reduction,
 ): Promise<void> {
-  const { hosts, rank, size } = wire;
+  const { hosts, rank, size } = communicator;
   const { reducer } = reduction;
   const partBytes = output.byteLength;
   const parts = Array.from({ length: size }, (_, part) =>
     input.subarray(part * partBytes, (part + 1) * partBytes),
   );
-  const pieces = rankPieces(parts, hosts);
-  const results = segmentsOf(output, PIPELINE_BYTES);
-  const lastOwner = pieces.find((piece) => piece.rank === rank)?.owners.at(-1);
+  const fragments = rankFragments(parts, hosts);
+  const results = fragmentsOf(output, PIPELINE_BYTES);
+  const lastOwner = fragments.find((fragment) => fragment.rank === rank)?.owners.at(-1);
   const received =
     lastOwner === undefined || lastOwner === rank
       ? []
-      : results.map((bytes) => wire.recv(lastOwner, bytes, 1));
+      : results.map((bytes) => communicator.recv(lastOwner, bytes, 1));
   const sent: Promise<void>[] = [];
-  await reduceThroughHosts(wire, pieces, reduction, {
-    destination: ({ rank: to, segment, bytes }) =>
-      (to === rank ? results[segment] : undefined) ?? reducer.borrow(bytes.byteLength),
+  await reduceThroughHosts(communicator, fragments, reduction, {
+    destination: ({ rank: to, index, bytes }) =>
+      (to === rank ? results[index] : undefined) ?? reducer.borrow(bytes.byteLength),
     done: ({ rank: to }, result) => {
-      if (to !== rank) sent.push(wire.send(to, result, 1).then(() => reducer.giveBack(result)));
+      if (to !== rank)
+        sent.push(communicator.send(to, result, 1).then(() => reducer.giveBack(result)));
     },
   });
   await Promise.all([...received, ...sent]);
 }
 
 export const hierarchicalReduceScatterCost: Cost = {
-  steps: (size, hosts) => (size > hosts ? 1 : 0) + (hosts > 1 ? hosts : 0),
+  rounds: (size, hosts) => (size > hosts ? 1 : 0) + (hosts > 1 ? hosts : 0),
   bytesPerRank: (size, bytes, hosts) =>
     (size / hosts - 1) * hosts * bytes + (hosts > 1 ? hosts * bytes : 0),
   bytesPerHost: (size, bytes, hosts) => (hosts > 1 ? size * bytes : 0),

@@ -1,7 +1,8 @@
-import { sharedPieces } from './host-pieces.ts';
-import { reduceThroughHosts, type HostPiece } from './reduce-through-hosts.ts';
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { sharedFragments } from './host-fragments.ts';
+import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts';
 import type { Reduction } from './reduction.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * As hierarchicalAllReduce, but the results go from the last host to root alone. Specification:
@@ -14,23 +15,24 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 3  d0 d1                    .  Σ1       d0 d1
  */
 export async function hierarchicalReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   root: number,
   reduction: Reduction,
 ): Promise<void> {
-  const { hosts, rank } = wire;
+  const { hosts, rank } = communicator;
   const { reducer } = reduction;
-  const pieces = sharedPieces(buffer, reduction.dtype, hosts);
-  const ownerOf = ({ owners }: HostPiece): number => owners.at(-1) ?? root;
-  const received = pieces
-    .filter((piece) => rank === root && ownerOf(piece) !== root)
-    .map((piece) => wire.recv(ownerOf(piece), piece.bytes, 1));
+  const fragments = sharedFragments(buffer, reduction.dtype, hosts);
+  const ownerOf = ({ owners }: HostFragment): number => owners.at(-1) ?? root;
+  const received = fragments
+    .filter((fragment) => rank === root && ownerOf(fragment) !== root)
+    .map((fragment) => communicator.recv(ownerOf(fragment), fragment.bytes, 1));
   const sent: Promise<void>[] = [];
-  await reduceThroughHosts(wire, pieces, reduction, {
+  await reduceThroughHosts(communicator, fragments, reduction, {
     destination: ({ bytes }) => (rank === root ? bytes : reducer.borrow(bytes.byteLength)),
     done: (_, result) => {
-      if (rank !== root) sent.push(wire.send(root, result, 1).then(() => reducer.giveBack(result)));
+      if (rank !== root)
+        sent.push(communicator.send(root, result, 1).then(() => reducer.giveBack(result)));
     },
   });
   await Promise.all([...received, ...sent]);
@@ -38,7 +40,7 @@ export async function hierarchicalReduce(
 
 /** Of root on the first host, which is the one that is furthest from the last. */
 export const hierarchicalReduceCost: Cost = {
-  steps: (size, hosts) => (size > hosts ? 1 : 0) + hosts,
+  rounds: (size, hosts) => (size > hosts ? 1 : 0) + hosts,
   bytesPerRank: (size, bytes, hosts) => {
     const ranks = size / hosts;
     return ((ranks - 1) * bytes) / ranks + (size > 1 ? bytes / ranks : 0);

@@ -1,13 +1,5 @@
-import type { Cost, PerRank, Wire } from './wire.ts';
-
-/** `splits[i][j]`: how many values rank i sends to rank j. */
-export function allToAllSpecification(inputs: PerRank, splits: PerRank): PerRank {
-  const before = (i: number, j: number): number =>
-    splits[i]!.slice(0, j).reduce((a, b) => a + b, 0);
-  return inputs.map((_, to) =>
-    inputs.flatMap((row, from) => row.slice(before(from, to), before(from, to + 1))),
-  );
-}
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
 
 /** Where each rank's part lies, in bytes. */
 export interface ByteSplits {
@@ -23,19 +15,22 @@ export interface ByteSplits {
  *   rank 2  c0 c1 c2          rank 2  a2 b2 c2
  */
 export async function pairwiseAllToAll(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
   splits: ByteSplits,
 ): Promise<void> {
-  const { rank, size } = wire;
+  const { rank, size } = communicator;
   const outgoing = partsOf(input, splits.input);
   const incoming = partsOf(output, splits.output);
   incoming[rank]!.set(outgoing[rank]!);
-  for (let step = 1; step < size; step++) {
-    const to = (rank + step) % size;
-    const from = (rank - step + size) % size;
-    await Promise.all([wire.send(to, outgoing[to]!), wire.recv(from, incoming[from]!)]);
+  for (let round = 1; round < size; round++) {
+    const to = (rank + round) % size;
+    const from = (rank - round + size) % size;
+    await Promise.all([
+      communicator.send(to, outgoing[to]!),
+      communicator.recv(from, incoming[from]!),
+    ]);
   }
 }
 
@@ -50,6 +45,6 @@ function partsOf(bytes: Uint8Array, splits: readonly number[]): readonly Uint8Ar
 
 /** Of equal parts; `bytes` is the whole input. */
 export const pairwiseAllToAllCost: Cost = {
-  steps: (size) => size - 1,
+  rounds: (size) => size - 1,
   bytesPerRank: (size, bytes) => ((size - 1) * bytes) / size,
 };

@@ -1,5 +1,5 @@
-import { segmentsOf } from './segments.ts';
-import type { Wire } from './wire.ts';
+import type { Communicator } from './communicator.ts';
+import { fragmentsOf } from './fragments.ts';
 
 /** A rank's place in a tree over which values go from root to all. */
 export interface TreePlace {
@@ -18,21 +18,21 @@ export function binomialPlace(place: number, size: number): TreePlace {
   return { parent: place === 0 ? undefined : place - parentStep, children };
 }
 
-/** Receives from the parent and sends to the children, in segments that are passed on at once. */
+/** Receives from the parent and sends to the children, in fragments that are passed on at once. */
 export async function passOn(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   { parent, children }: TreePlace,
-  segmentBytes?: number,
+  fragmentBytes?: number,
 ): Promise<void> {
-  const segments = segmentsOf(buffer, segmentBytes);
-  const arriving = segments.map((segment) =>
-    parent === undefined ? undefined : wire.recv(parent, segment),
+  const fragments = fragmentsOf(buffer, fragmentBytes);
+  const arriving = fragments.map((fragment) =>
+    parent === undefined ? undefined : communicator.recv(parent, fragment),
   );
   const sent: Promise<void>[] = [];
-  for (const [index, segment] of segments.entries()) {
+  for (const [index, fragment] of fragments.entries()) {
     await arriving[index];
-    sent.push(...children.map((child) => wire.send(child, segment)));
+    sent.push(...children.map((child) => communicator.send(child, fragment)));
   }
   await Promise.all(sent);
 }

@@ -1,7 +1,7 @@
 import type { Reducer } from '../reduce/reducer.ts';
-import type { Wire } from './wire.ts';
+import type { Communicator } from './communicator.ts';
 
-/** Pieces that may come before their turn: few, so that they stay in the caches. */
+/** Fragments that may come before their turn: few, so that they stay in the caches. */
 const AHEAD = 4;
 
 export interface Expected {
@@ -14,13 +14,13 @@ export interface Expected {
  * turn yields is taken back when the next one is asked for.
  */
 export async function* receiveAhead(
-  wire: Wire,
+  communicator: Communicator,
   turns: readonly (readonly Expected[])[],
   reducer: Reducer,
 ): AsyncGenerator<readonly Uint8Array[], void> {
   const begin = (expected: readonly Expected[]): Arriving => {
     const buffers = expected.map(({ byteLength }) => reducer.borrow(byteLength));
-    const done = Promise.all(expected.map(({ from }, i) => wire.recv(from, buffers[i]!)));
+    const done = Promise.all(expected.map(({ from }, i) => communicator.recv(from, buffers[i]!)));
     // Where an earlier turn fails, nobody awaits this one.
     done.catch(() => {});
     return { buffers, done };

@@ -1,74 +1,74 @@
+import type { Communicator } from './communicator.ts';
 import { receiveAhead } from './receive-ahead.ts';
 import { partialBytes, type Reduction } from './reduction.ts';
-import type { Wire } from './wire.ts';
 
 /** A part of the values, and where it is added. */
-export interface HostPiece {
+export interface HostFragment {
   /** This rank's values. */
   readonly bytes: Uint8Array;
   /** By host, the rank that adds its host's values. */
   readonly owners: readonly number[];
 }
 
-/** What becomes of a piece when all ranks have been added, on its owner on the last host. */
-export interface Whole<Piece extends HostPiece> {
+/** What becomes of a fragment when all ranks have been added, on its owner on the last host. */
+export interface Whole<Part extends HostFragment> {
   /** Where the result goes; `done` is called when it is there. */
-  readonly destination: (piece: Piece) => Uint8Array;
-  readonly done: (piece: Piece, result: Uint8Array) => void;
+  readonly destination: (fragment: Part) => Uint8Array;
+  readonly done: (fragment: Part, result: Uint8Array) => void;
 }
 
-/** Pieces that may wait to be sent on. */
+/** Fragments that may wait to be sent on. */
 const MAX_WAITING = 4;
 
 /**
- * Adds pieces in the order of the ranks: on each host, the piece's owner adds the values of its
+ * Adds fragments in the order of the ranks: on each host, the fragment's owner adds the values of its
  * host's ranks to what the hosts before have come to, and passes that on. The ranks of each host
- * must follow each other. While one piece is on its way to the next host, the next one is added.
+ * must follow each other. While one fragment is on its way to the next host, the next one is added.
  *
  *   host 0  a ─┐               host 1  c ─┐
  *           b ─┴─► (a+b) ──────────────► (a+b)+c ─┐
  *                                      d ────────┴─► ((a+b)+c)+d
  */
-export async function reduceThroughHosts<Piece extends HostPiece>(
-  wire: Wire,
-  pieces: readonly Piece[],
+export async function reduceThroughHosts<Part extends HostFragment>(
+  communicator: Communicator,
+  fragments: readonly Part[],
   { dtype, op, reducer }: Reduction,
-  whole: Whole<Piece>,
+  whole: Whole<Part>,
 ): Promise<void> {
-  const { hosts, rank, size } = wire;
+  const { hosts, rank, size } = communicator;
   const host = hosts.findIndex((ranks) => ranks.includes(rank));
   const residents = hosts[host] ?? [];
   const neighbours = residents.filter((resident) => resident !== rank);
-  const mine = pieces.filter(({ owners }) => owners[host] === rank);
+  const mine = fragments.filter(({ owners }) => owners[host] === rank);
   const turns = mine.map(({ bytes: { byteLength }, owners }) => [
     ...owners
       .slice(host - 1, host)
       .map((from) => ({ from, byteLength: partialBytes(dtype, byteLength) })),
     ...neighbours.map((from) => ({ from, byteLength })),
   ]);
-  const arrivals = receiveAhead(wire, turns, reducer);
+  const arrivals = receiveAhead(communicator, turns, reducer);
   const first = arrivals.next();
-  const sent = pieces.flatMap(({ bytes, owners }) => {
+  const sent = fragments.flatMap(({ bytes, owners }) => {
     const owner = owners[host] ?? rank;
-    return owner === rank ? [] : [wire.send(owner, bytes)];
+    return owner === rank ? [] : [communicator.send(owner, bytes)];
   });
   const passed: Promise<void>[] = [];
   let turn = await first;
-  for (const piece of mine) {
+  for (const fragment of mine) {
     if (turn.done === true) break;
     const buffers = turn.value;
     const [partial, ...others] = host > 0 ? buffers : [undefined, ...buffers];
-    const sources = residents.map((r) => others[neighbours.indexOf(r)] ?? piece.bytes);
-    const next = piece.owners[host + 1];
+    const sources = residents.map((r) => others[neighbours.indexOf(r)] ?? fragment.bytes);
+    const next = fragment.owners[host + 1];
     if (next === undefined) {
-      const result = whole.destination(piece);
+      const result = whole.destination(fragment);
       reducer.fold({ partial, sources, dtype, op, total: size }, result);
-      whole.done(piece, result);
+      whole.done(fragment, result);
     } else {
       await passed[passed.length - MAX_WAITING];
-      const sum = reducer.borrow(partialBytes(dtype, piece.bytes.byteLength));
+      const sum = reducer.borrow(partialBytes(dtype, fragment.bytes.byteLength));
       reducer.fold({ partial, sources, dtype, op, total: undefined }, sum);
-      passed.push(wire.send(next, sum).then(() => reducer.giveBack(sum)));
+      passed.push(communicator.send(next, sum).then(() => reducer.giveBack(sum)));
     }
     turn = await arrivals.next();
   }

@@ -1,7 +1,8 @@
+import type { Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { fragmentsOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
 import { asPartial, partialBytes, reduceAll, type Reduction } from './reduction.ts';
-import { segmentsOf } from './segments.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * Each part goes round the ring, from the rank after its owner to its owner, and everyone adds to
@@ -13,58 +14,60 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  c0 c1 c2        .     b1+c1 .            Σ2
  */
 export function ringReduceScatter(
-  wire: Wire,
+  communicator: Communicator,
   input: Uint8Array,
   output: Uint8Array,
   reduction: Reduction,
 ): Promise<void> {
   const partBytes = output.byteLength;
-  const parts = Array.from({ length: wire.size }, (_, part) =>
+  const parts = Array.from({ length: communicator.size }, (_, part) =>
     input.subarray(part * partBytes, (part + 1) * partBytes),
   );
-  return reduceRoundRing(wire, parts, output, reduction, () => {});
+  return reduceRoundRing(communicator, parts, output, reduction, () => {});
 }
 
-/** This rank's part of `parts` is reduced into `output`; `done` is called as pieces of it are. */
+/** This rank's part of `parts` is reduced into `output`; `done` is called as fragments of it are. */
 export async function reduceRoundRing(
-  wire: Wire,
+  communicator: Communicator,
   parts: readonly Uint8Array[],
   output: Uint8Array,
   reduction: Reduction,
-  done: (piece: Uint8Array) => void,
+  done: (fragment: Uint8Array) => void,
 ): Promise<void> {
-  const { rank, size } = wire;
+  const { rank, size } = communicator;
   const { dtype, op, reducer } = reduction;
   const next = (rank + 1) % size;
   const from = (rank - 1 + size) % size;
-  const piecesOf = (stepsBack: number): readonly Uint8Array[] =>
-    segmentsOf(parts[(rank - stepsBack + size) % size]!);
-  const results = segmentsOf(output);
+  const partFragments = (ranksBack: number): readonly Uint8Array[] =>
+    fragmentsOf(parts[(rank - ranksBack + size) % size]!);
+  const results = fragmentsOf(output);
   if (size === 1) {
     for (const [index, result] of results.entries()) {
-      reduceAll(reduction, [piecesOf(0)[index]!], result);
+      reduceAll(reduction, [partFragments(0)[index]!], result);
     }
     return;
   }
   // In the order in which they come: of the parts that go on to other ranks, then of the own.
-  const pieces = Array.from({ length: size - 1 }, (_, step) => piecesOf((step + 2) % size)).flat();
-  const passing = pieces.length - results.length;
-  const turns = pieces.map(({ byteLength }) => [
+  const fragments = Array.from({ length: size - 1 }, (_, round) =>
+    partFragments((round + 2) % size),
+  ).flat();
+  const passing = fragments.length - results.length;
+  const turns = fragments.map(({ byteLength }) => [
     { from, byteLength: partialBytes(dtype, byteLength) },
   ]);
-  const arrivals = receiveAhead(wire, turns, reducer);
+  const arrivals = receiveAhead(communicator, turns, reducer);
   const first = arrivals.next();
   // Nobody waits until a sum is sent: round a ring, all would wait for each other.
-  const sent = piecesOf(1).map((own) => wire.send(next, asPartial(reduction, own)));
+  const sent = partFragments(1).map((own) => communicator.send(next, asPartial(reduction, own)));
   let turn = await first;
-  for (const [index, own] of pieces.entries()) {
+  for (const [index, own] of fragments.entries()) {
     if (turn.done === true) break;
     const [partial] = turn.value;
     const result = results[index - passing];
     if (result === undefined) {
       const sum = reducer.borrow(partialBytes(dtype, own.byteLength));
       reducer.fold({ partial, sources: [own], dtype, op, total: undefined }, sum);
-      sent.push(wire.send(next, sum).then(() => reducer.giveBack(sum)));
+      sent.push(communicator.send(next, sum).then(() => reducer.giveBack(sum)));
     } else {
       reducer.fold({ partial, sources: [own], dtype, op, total: size }, result);
       done(result);
@@ -75,6 +78,6 @@ export async function reduceRoundRing(
 }
 
 export const ringReduceScatterCost: Cost = {
-  steps: (size) => size - 1,
+  rounds: (size) => size - 1,
   bytesPerRank: (size, bytes) => (size - 1) * bytes,
 };

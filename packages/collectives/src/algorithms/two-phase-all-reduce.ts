@@ -1,10 +1,9 @@
 import { dtypes } from '@shardwise/core/spec';
-import { agreedBefore, type Agreement } from './agreement.ts';
-import { peersOf } from './peers.ts';
+import { agreedBefore, peersOf, type Agreement, type Communicator } from './communicator.ts';
+import type { Cost } from './cost.ts';
+import { fragmentsOf, slicesOf } from './fragments.ts';
 import { receiveAhead } from './receive-ahead.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
-import { segmentsOf, slicesOf } from './segments.ts';
-import type { Cost, Wire } from './wire.ts';
 
 /**
  * Rank r reduces slice r of all ranks, then gives it to all. It moves as many bytes as a ring, but
@@ -16,22 +15,25 @@ import type { Cost, Wire } from './wire.ts';
  *   rank 2  c0 c1 c2          rank 2  .  .  Σ2          rank 2  Σ0 Σ1 Σ2
  */
 export async function twoPhaseAllReduce(
-  wire: Wire,
+  communicator: Communicator,
   buffer: Uint8Array,
   reduction: Reduction,
   { agreed }: Agreement = agreedBefore,
 ): Promise<void> {
-  const { rank, size } = wire;
-  const peers = peersOf(wire);
+  const { rank, size } = communicator;
+  const peers = peersOf(communicator);
   const slices = slicesOf(buffer, size, dtypes[reduction.dtype].bytes).map((slice) =>
-    segmentsOf(slice),
+    fragmentsOf(slice),
   );
   const mine = slices[rank]!;
   const turns = mine.map(({ byteLength }) => peers.map((from) => ({ from, byteLength })));
-  const contributions = receiveAhead(wire, turns, reduction.reducer);
+  const contributions = receiveAhead(communicator, turns, reduction.reducer);
   const first = contributions.next();
-  const moving = peers.flatMap((peer) => slices[peer]!.map((piece) => wire.send(peer, piece)));
-  for (const peer of peers) moving.push(...slices[peer]!.map((piece) => wire.recv(peer, piece, 1)));
+  const moving = peers.flatMap((peer) =>
+    slices[peer]!.map((fragment) => communicator.send(peer, fragment)),
+  );
+  for (const peer of peers)
+    moving.push(...slices[peer]!.map((fragment) => communicator.recv(peer, fragment, 1)));
   let turn = await first;
   for (const own of mine) {
     if (turn.done === true) break;
@@ -39,13 +41,13 @@ export async function twoPhaseAllReduce(
     const buffers = turn.value;
     const sources = Array.from({ length: size }, (_, r) => buffers[peers.indexOf(r)] ?? own);
     reduceAll(reduction, sources, own);
-    moving.push(...peers.map((peer) => wire.send(peer, own, 1)));
+    moving.push(...peers.map((peer) => communicator.send(peer, own, 1)));
     turn = await contributions.next();
   }
   await Promise.all(moving);
 }
 
 export const twoPhaseAllReduceCost: Cost = {
-  steps: (size) => (size > 1 ? 2 : 0),
+  rounds: (size) => (size > 1 ? 2 : 0),
   bytesPerRank: (size, bytes) => (2 * (size - 1) * bytes) / size,
 };

@@ -1,7 +1,7 @@
-import { peersOf } from '../algorithms/peers.ts';
+import { peersOf } from '../algorithms/communicator.ts';
 import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
-import type { WireEnds } from './call-wire.ts';
+import type { GroupEnd } from './group-end.ts';
 
 /** Which of a rank's calls its record is of, and how it is carried out. */
 export interface Told {
@@ -23,7 +23,7 @@ interface MeetingEvents {
 export class Meeting {
   /** What every rank has told, encoded, by rank: its record, its algorithm, the number of its call. */
   readonly records: readonly Float64Array[];
-  readonly #ends: WireEnds;
+  readonly #group: GroupEnd;
   readonly #fields: number;
   readonly #bytes: readonly Uint8Array[];
   readonly #hasCome: boolean[];
@@ -35,25 +35,25 @@ export class Meeting {
   /** Messages that are on their way. */
   #left = 0;
 
-  constructor(ends: WireEnds) {
-    this.#ends = ends;
-    this.#peers = peersOf(ends);
-    this.#fields = recordFields(ends.size);
+  constructor(group: GroupEnd) {
+    this.#group = group;
+    this.#peers = peersOf(group);
+    this.#fields = recordFields(group.size);
     const length = this.#fields + 2;
-    const all = new Float64Array(ends.size * length);
-    this.records = ends.members.map((_, rank) => all.subarray(rank * length, (rank + 1) * length));
+    const all = new Float64Array(group.size * length);
+    this.records = group.members.map((_, rank) => all.subarray(rank * length, (rank + 1) * length));
     this.#bytes = this.records.map(
       ({ buffer, byteOffset, byteLength }) => new Uint8Array(buffer, byteOffset, byteLength),
     );
-    this.#hasCome = ends.members.map(() => false);
-    this.#onArrival = ends.members.map((_, rank) => () => {
+    this.#hasCome = group.members.map(() => false);
+    this.#onArrival = group.members.map((_, rank) => () => {
       this.#hasCome[rank] = true;
       this.#step();
     });
   }
 
   begin({ record, sequence, algorithm }: Told, events: MeetingEvents): void {
-    const { rank, size, transport, members, recordTag } = this.#ends;
+    const { rank, size, transport, members, recordTag } = this.#group;
     const own = this.records[rank]!;
     encodeRecord(record, size, own);
     own[this.#fields] = algorithm;

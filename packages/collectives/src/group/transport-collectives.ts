@@ -7,7 +7,8 @@ import type { IssuedCall } from '../call/issued-call.ts';
 import type { Operation } from '../call/record.ts';
 import type { Transfer } from '../call/transfer.ts';
 import type { Reducer } from '../reduce/reducer.ts';
-import { CALL_TAGS, CallWire, type WireEnds } from './call-wire.ts';
+import { CallCommunicator } from './call-communicator.ts';
+import { CALL_TAGS, type GroupEnd } from './group-end.ts';
 import type { NativeCollectives, NativeGroups } from './native-groups.ts';
 import { Meeting } from './meeting.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
@@ -43,7 +44,7 @@ interface CallProgress {
   readonly algorithm: Algorithm;
   /** Of the algorithm, among those of its operation. */
   readonly algorithmNumber: number;
-  readonly wire: CallWire;
+  readonly communicator: CallCommunicator;
   /** Undefined before it begins, and where ranks do not compare the call. */
   meeting: Meeting | undefined;
   hasMet: boolean;
@@ -66,7 +67,7 @@ const AGREED: Promise<void> = Promise.resolve();
 /** Moves one rank's collectives of one group, whose data moves in the order of issue. */
 export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   readonly queue: CallQueue<GroupCall, CallProgress>;
-  readonly #ends: WireEnds;
+  readonly #group: GroupEnd;
   readonly #settings: GroupSettings;
   readonly #choice: AlgorithmChoice;
   readonly #owner: MovementOwner;
@@ -76,17 +77,17 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   #toMeet: PendingCall | undefined;
 
   constructor(
-    ends: WireEnds,
+    group: GroupEnd,
     settings: GroupSettings,
     choice: AlgorithmChoice,
     owner: MovementOwner,
   ) {
-    this.#ends = ends;
+    this.#group = group;
     this.#settings = settings;
     this.#choice = choice;
     this.#owner = owner;
-    this.#native = settings.native?.collectives(ends.id);
-    this.queue = new CallQueue(ends.rank, this, { isTimed: true });
+    this.#native = settings.native?.collectives(group.id);
+    this.queue = new CallQueue(group.rank, this, { isTimed: true });
   }
 
   begin(call: GroupCall, sequence: number): CallProgress {
@@ -94,7 +95,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     return {
       algorithm,
       algorithmNumber: numberOf(algorithm),
-      wire: new CallWire(this.#ends, sequence),
+      communicator: new CallCommunicator(this.#group, sequence),
       meeting: undefined,
       hasMet: false,
       hasAgreed: false,
@@ -113,8 +114,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     return state.data === 'moving';
   }
 
-  late({ state: { meeting, wire } }: PendingCall): LateRanks {
-    return { missing: meeting?.missing() ?? [], slow: [], awaited: wire.awaited() };
+  late({ state: { meeting, communicator } }: PendingCall): LateRanks {
+    return { missing: meeting?.missing() ?? [], slow: [], awaited: communicator.awaited() };
   }
 
   abort(reason: unknown): void {
@@ -144,7 +145,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
       state.hasAgreed = true;
       return;
     }
-    state.meeting = this.#unusedMeetings.pop() ?? new Meeting(this.#ends);
+    state.meeting = this.#unusedMeetings.pop() ?? new Meeting(this.#group);
     state.meeting.begin(
       { record: call.record, sequence, algorithm: state.algorithmNumber },
       {
@@ -186,7 +187,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     };
     const { reducer } = this.#settings;
     const options = { reducer, agreed, native: this.#native };
-    state.algorithm.run(state.wire, call, options).then(onMoved, onFailed);
+    state.algorithm.run(state.communicator, call, options).then(onMoved, onFailed);
   }
 
   #finish(issued: PendingCall): void {

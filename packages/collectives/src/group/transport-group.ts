@@ -7,7 +7,7 @@ import type { GroupCall } from '../call/group-call.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import { membersOf } from '../call/members.ts';
 import type { Transfer } from '../call/transfer.ts';
-import { MAX_ID, MAX_SPLITS, wireEnds, type Membership } from './call-wire.ts';
+import { groupEnd, MAX_ID, MAX_SPLITS, type Membership } from './group-end.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { ranksByHost } from './topology.ts';
 import {
@@ -36,9 +36,9 @@ export class TransportGroup extends CheckedGroup {
       fail: (queue, issued, error) => this.#fail(queue, issued, error),
       abort: (reason) => this.close(reason instanceof Error ? reason : new Error(String(reason))),
     };
-    const ends = wireEnds(membership);
-    this.#collectives = new TransportCollectives(ends, settings, choice, owner);
-    this.#messages = new TransportMessages(ends, owner);
+    const end = groupEnd(membership);
+    this.#collectives = new TransportCollectives(end, settings, choice, owner);
+    this.#messages = new TransportMessages(end, owner);
   }
 
   /** The transport is the world's; a part of it only ends it where it fails. */

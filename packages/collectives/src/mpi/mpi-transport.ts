@@ -1,10 +1,10 @@
 import type { CollectiveError, Transport } from '@shardwise/core/spec';
 import { MAX_TAG } from '../call/checks.ts';
 import { causeOf, peerClosedError, type AbortCause } from '../call/failure.ts';
-import { TAGS_PER_GROUP } from '../group/call-wire.ts';
+import { TAGS_PER_GROUP } from '../group/group-end.ts';
 import type { NativeCollectives, NativeGroups } from '../group/native-groups.ts';
 import { abortedByError } from '../transports/peer-errors.ts';
-import { Communicator } from './communicator.ts';
+import { MpiCommunicator } from './mpi-communicator.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiJob, World } from './mpi-job.ts';
 import type { Left } from './notice-board.ts';
@@ -18,9 +18,9 @@ export class MpiTransport implements Transport, NativeGroups, World {
   readonly rank: number;
   readonly size: number;
   readonly #job: MpiJob;
-  readonly #communicators = new Map<number, Communicator>();
+  readonly #communicators = new Map<number, MpiCommunicator>();
   /** Those of groups that this rank has left, and others have not. */
-  readonly #closing = new Map<number, Communicator>();
+  readonly #closing = new Map<number, MpiCommunicator>();
   /** Who has left which group, and when this was heard. */
   readonly #left: (Left & { readonly from: number; readonly heardAt: number })[] = [];
   #ended: CollectiveError | undefined;
@@ -135,11 +135,11 @@ export class MpiTransport implements Transport, NativeGroups, World {
 
   #add(id: number, handle: Handle, members: readonly number[]): void {
     const { calls, requests } = this.#job;
-    this.#communicators.set(id, new Communicator(calls, requests, handle, members));
+    this.#communicators.set(id, new MpiCommunicator(calls, requests, handle, members));
   }
 
   /** That of the group whose tag this is, or why there is none. */
-  #of(tag: number): Communicator | Error {
+  #of(tag: number): MpiCommunicator | Error {
     if (this.#ended !== undefined) return this.#ended;
     const communicator = this.#communicators.get(Math.floor(tag / TAGS_PER_GROUP));
     return communicator ?? peerClosedError(this.rank, undefined);

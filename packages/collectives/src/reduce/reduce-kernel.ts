@@ -124,9 +124,9 @@ function pairKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
   const kernel = new FunctionBuilder(3);
   const [first, second] = [kernel.parameter(0), kernel.parameter(1)];
   const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
-  forPieces(kernel, lanes, kernel.parameter(2), (offset, piece) => {
+  forBlocks(kernel, lanes, kernel.parameter(2), (offset, places) => {
     const [x, y] = [i32.add(first, offset), i32.add(second, offset)];
-    const results = piece.map((place) => ({
+    const results = places.map((place) => ({
       ...place,
       value: kernel.let(divided(combine(scaled(place.load(x)), scaled(place.load(y))))),
     }));
@@ -146,7 +146,7 @@ function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
   const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
   const cursor = kernel.let(table);
   const address = kernel.let(table);
-  forPieces(kernel, lanes, kernel.parameter(3), (offset, piece) => {
+  forBlocks(kernel, lanes, kernel.parameter(3), (offset, places) => {
     const nextAddress = (): void => {
       kernel.set(address, i32.add(i32.load(cursor), offset));
       kernel.set(cursor, i32.add(cursor, i32.const(4)));
@@ -158,7 +158,7 @@ function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
       });
     kernel.set(cursor, table);
     nextAddress();
-    const results = piece.map((place) => ({
+    const results = places.map((place) => ({
       ...place,
       value: kernel.let(scaled(place.load(address))),
     }));
@@ -204,11 +204,11 @@ const VECTOR_BYTES = 16;
 const BLOCK_VECTORS = 8;
 
 /** `body` for each block of eight whole vectors, then for each element that is left, with its offset in bytes. */
-function forPieces(
+function forBlocks(
   kernel: FunctionBuilder,
   lanes: Lanes,
   byteLength: Code<'i32'>,
-  body: (offset: Local<'i32'>, piece: readonly Place[]) => void,
+  body: (offset: Local<'i32'>, places: readonly Place[]) => void,
 ): void {
   const block = Array.from({ length: BLOCK_VECTORS }, (_, index): Place => {
     const byteOffset = index * VECTOR_BYTES;

@@ -3,23 +3,23 @@ import { kernelOpOf, isKernelDType, reduceKernelModule, tableKernelName } from '
 import { foldElements, type Fold } from './reduce-elements.ts';
 import type { Reducer } from './reducer.ts';
 
-/** What is lent at most in one piece: a segment of a long message. */
-const SEGMENT_BYTES = 1 << 20;
-const SEGMENTS = 32;
+/** What is lent at most in one fragment: a fragment of a long message. */
+const FRAGMENT_BYTES = 1 << 20;
+const FRAGMENTS = 32;
 const TABLE_BYTES = 64 * 1024;
-/** Sources from elsewhere pass through here in pieces that stay in the nearest cache. */
+/** Sources from elsewhere pass through here in fragments that stay in the nearest cache. */
 const BLOCK_BYTES = 32 * 1024;
 const BLOCKS = 64;
 const PAGE_BYTES = 64 * 1024;
 
 const STAGING = TABLE_BYTES;
 const LENT = STAGING + BLOCKS * BLOCK_BYTES;
-const MEMORY_BYTES = LENT + SEGMENTS * SEGMENT_BYTES;
+const MEMORY_BYTES = LENT + FRAGMENTS * FRAGMENT_BYTES;
 
 /**
  * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only what is used:
  *
- *   addresses | blocks of sources and results that lie elsewhere | segments that are lent
+ *   addresses | blocks of sources and results that lie elsewhere | fragments that are lent
  */
 export class SimdReducer implements Reducer {
   readonly #free: number[] = [];
@@ -29,16 +29,16 @@ export class SimdReducer implements Reducer {
   #exports: WebAssembly.Exports = {};
 
   borrow(byteLength: number): Uint8Array {
-    if (byteLength > SEGMENT_BYTES) return new Uint8Array(byteLength);
-    const segment = this.#free.pop() ?? (this.#unused < SEGMENTS ? this.#unused++ : undefined);
-    if (segment === undefined) return new Uint8Array(byteLength);
-    const start = LENT + segment * SEGMENT_BYTES;
+    if (byteLength > FRAGMENT_BYTES) return new Uint8Array(byteLength);
+    const fragment = this.#free.pop() ?? (this.#unused < FRAGMENTS ? this.#unused++ : undefined);
+    if (fragment === undefined) return new Uint8Array(byteLength);
+    const start = LENT + fragment * FRAGMENT_BYTES;
     return this.#memory().subarray(start, start + byteLength);
   }
 
   giveBack(bytes: Uint8Array): void {
     if (!this.isLent(bytes)) return;
-    this.#free.push((bytes.byteOffset - LENT) / SEGMENT_BYTES);
+    this.#free.push((bytes.byteOffset - LENT) / FRAGMENT_BYTES);
   }
 
   /** Whether it is of the memory that `borrow` lends. */

@@ -8,7 +8,7 @@ const COMPLETED_STEP = 16;
 
 /** What a rank lets its peers read during a call. */
 export interface Exposure {
-  /** In shared memory, or where its pieces will be staged. */
+  /** In shared memory, or where its fragments will be staged. */
   readonly address: number;
   readonly byteLength: number;
   readonly staged: boolean;

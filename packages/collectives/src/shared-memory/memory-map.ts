@@ -39,7 +39,7 @@ export const Message = {
   dtype: 4,
   staged: 5,
   address: 6,
-  piece: 7,
+  fragment: 7,
   wantedDType: 8,
   /** Tags of up to 53 bits: what is above the lower 32. */
   tagHigh: 9,
@@ -51,7 +51,7 @@ export const MessageBytes = { sent: 5, wanted: 6 } as const;
 /** Byte offsets of everything in the memory of a world; a pure function of the number of ranks. */
 export class MemoryMap {
   readonly size: number;
-  /** Buffers outside the shared memory pass through it in pieces of this size. */
+  /** Buffers outside the shared memory pass through it in fragments of this size. */
   readonly stagingBytes: number;
   readonly #slotBytes: number;
   readonly #laneBytes: number;

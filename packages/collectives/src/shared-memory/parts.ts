@@ -4,7 +4,7 @@ import { elementsBefore } from '../call/record-codec.ts';
 import type { Operation } from '../call/record.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
-/** A piece of every rank's exposed bytes, from `start` to `stop`. */
+/** A fragment of every rank's exposed bytes, from `start` to `stop`. */
 export interface Window {
   readonly memory: SharedMemory;
   readonly rank: number;
@@ -106,6 +106,6 @@ function pull(window: Window, from: number, sourceStart: number, output: Uint8Ar
   const stop = Math.min(window.stop, sourceStart + output.byteLength);
   const address = window.addresses[from];
   if (start >= stop || address === undefined) return;
-  const piece = output.subarray(start - sourceStart, stop - sourceStart);
-  window.memory.copyOut(address + start - window.start, piece);
+  const fragment = output.subarray(start - sourceStart, stop - sourceStart);
+  window.memory.copyOut(address + start - window.start, fragment);
 }

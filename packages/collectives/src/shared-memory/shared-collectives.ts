@@ -8,8 +8,8 @@ import { doPart } from './parts.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
- * A call passes: published → all have arrived → per round: own piece staged → own part done →
- * own piece taken back → all are done. Calls whose buffers all lie in the shared memory have one
+ * A call passes: published → all have arrived → per round: own fragment staged → own part done →
+ * own fragment taken back → all are done. Calls whose buffers all lie in the shared memory have one
  * round and nothing staged.
  */
 interface CallProgress {
@@ -17,24 +17,24 @@ interface CallProgress {
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
   /** Known when all have arrived. */
-  plan: Plan;
+  rounds: Rounds;
 }
 
 type PendingCall = IssuedCall<GroupCall, CallProgress>;
 
 /**
- * Pieces that a call goes in (none where nothing is exposed, as in a barrier), whether any rank
+ * Fragments that a call goes in (none where nothing is exposed, as in a barrier), whether any rank
  * stages them, the exposures by rank and the length of the longest.
  */
-interface Plan {
-  readonly rounds: number;
+interface Rounds {
+  readonly count: number;
   readonly staged: boolean;
   readonly exposures: readonly Exposure[];
   readonly longestBytes: number;
 }
 
-const NOTHING: Plan = { rounds: 0, staged: false, exposures: [], longestBytes: 0 };
-const UNKNOWN: Plan = { rounds: 1, staged: false, exposures: [], longestBytes: 0 };
+const NOTHING: Rounds = { count: 0, staged: false, exposures: [], longestBytes: 0 };
+const UNKNOWN: Rounds = { count: 1, staged: false, exposures: [], longestBytes: 0 };
 const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
 
 /** The group as its movements see it. */
@@ -70,7 +70,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   begin(call: GroupCall): CallProgress {
-    return { exposure: this.#expose(call), phase: 'meeting', round: 0, plan: UNKNOWN };
+    return { exposure: this.#expose(call), phase: 'meeting', round: 0, rounds: UNKNOWN };
   }
 
   move(issued: PendingCall): void {
@@ -118,7 +118,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
       this.#toWork = issued.next;
     }
     for (let issued = this.queue.oldest; issued !== this.#toWork; issued = this.queue.oldest) {
-      if (issued === undefined || !this.#allReached(issued, 2 * issued.state.plan.rounds)) break;
+      if (issued === undefined || !this.#allReached(issued, 2 * issued.state.rounds.count)) break;
       this.#takeBack(issued);
       this.#completed += 1;
       this.#lanes.setCompleted(this.#completed);
@@ -133,12 +133,12 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const { state, sequence } = issued;
     if (state.phase === 'meeting') {
       if (!this.#allArrived(issued) || !this.#agree(issued)) return false;
-      state.plan = this.#plan(sequence);
+      state.rounds = this.#roundsOf(sequence);
       issued.call.onStarted?.();
       state.phase = 'filling';
     }
-    const { rounds, staged } = state.plan;
-    if (rounds === 0) return true;
+    const { count, staged } = state.rounds;
+    if (count === 0) return true;
     for (;;) {
       if (state.phase === 'filling') {
         // The staging area is still that of the call before.
@@ -151,7 +151,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
         if (staged && !this.#allReached(issued, 2 * state.round + 1)) return false;
         this.#doPart(issued);
         this.#lanes.setStep(sequence, 2 * state.round + 2);
-        if (state.round + 1 === rounds) return true;
+        if (state.round + 1 === count) return true;
         state.phase = 'emptying';
       }
       if (!this.#allReached(issued, 2 * state.round + 2)) return false;
@@ -174,7 +174,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     };
   }
 
-  #plan(sequence: number): Plan {
+  #roundsOf(sequence: number): Rounds {
     if (this.#lanes.nothingExposed(sequence)) return NOTHING;
     const exposures: Exposure[] = [];
     let staged = false;
@@ -185,14 +185,14 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
       staged ||= exposure.staged;
       longestBytes = Math.max(longestBytes, exposure.byteLength);
     }
-    const rounds = staged ? Math.ceil(longestBytes / this.#pieceBytes()) : 1;
-    return { rounds, staged, exposures, longestBytes };
+    const count = staged ? Math.ceil(longestBytes / this.#fragmentBytes()) : 1;
+    return { count, staged, exposures, longestBytes };
   }
 
-  #doPart({ call, state: { plan, round }, sequence }: PendingCall): void {
-    const { staged, exposures, longestBytes } = plan;
-    const start = staged ? round * this.#pieceBytes() : 0;
-    const stop = staged ? Math.min(start + this.#pieceBytes(), longestBytes) : longestBytes;
+  #doPart({ call, state: { rounds, round }, sequence }: PendingCall): void {
+    const { staged, exposures, longestBytes } = rounds;
+    const start = staged ? round * this.#fragmentBytes() : 0;
+    const stop = staged ? Math.min(start + this.#fragmentBytes(), longestBytes) : longestBytes;
     doPart(call, {
       memory: this.#memory,
       rank: this.#lanes.rank,
@@ -204,20 +204,20 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #fill({ call, state: { exposure, round } }: PendingCall): void {
-    if (exposure.staged) this.#memory.copyIn(this.#piece(call.input, round), exposure.address);
+    if (exposure.staged) this.#memory.copyIn(this.#fragment(call.input, round), exposure.address);
   }
 
-  /** What peers have written to the staged piece of a call in place. */
+  /** What peers have written to the staged fragment of a call in place. */
   #takeBack({ call, state: { exposure, round } }: PendingCall): void {
     if (!exposure.staged || call.input.byteLength === 0 || call.input !== call.output) return;
-    this.#memory.copyOut(exposure.address, this.#piece(call.output, round));
+    this.#memory.copyOut(exposure.address, this.#fragment(call.output, round));
   }
 
-  #piece(bytes: Uint8Array, round: number): Uint8Array {
-    return bytes.subarray(round * this.#pieceBytes(), (round + 1) * this.#pieceBytes());
+  #fragment(bytes: Uint8Array, round: number): Uint8Array {
+    return bytes.subarray(round * this.#fragmentBytes(), (round + 1) * this.#fragmentBytes());
   }
 
-  #pieceBytes(): number {
+  #fragmentBytes(): number {
     return this.#lanes.control.map.stagingBytes;
   }
 
@@ -250,7 +250,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #isDone({ sequence, state }: PendingCall, rank: number): boolean {
-    return this.#lanes.step(rank, sequence) >= 2 * state.plan.rounds;
+    return this.#lanes.step(rank, sequence) >= 2 * state.rounds.count;
   }
 
   #agree(issued: PendingCall): boolean {

@@ -100,10 +100,10 @@ export class SharedMemory {
     }
     const { byteOffset, byteLength } = this.#bounce;
     for (let start = 0; start < to.byteLength; start += byteLength) {
-      const piece = to.subarray(start, start + byteLength);
+      const fragment = to.subarray(start, start + byteLength);
       const from = sources.map((source) => source + start);
-      this.reduce(from, [byteOffset], piece.byteLength, dtype, op);
-      this.copyOut(byteOffset, piece);
+      this.reduce(from, [byteOffset], fragment.byteLength, dtype, op);
+      this.copyOut(byteOffset, fragment);
     }
   }
 

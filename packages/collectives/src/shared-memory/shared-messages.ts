@@ -10,9 +10,16 @@ import type { SharedMemory } from './shared-memory.ts';
 
 /**
  * What a message waits for. Its sender writes it, its receiver takes the bytes from the sender's
- * memory; bytes outside the shared memory are staged in pieces, when the receiver asks for one.
+ * memory; bytes outside the shared memory are staged in fragments, when the receiver asks for one.
  */
-const State = { free: 0, posted: 1, pieceWanted: 2, pieceReady: 3, taken: 4, refused: 5 } as const;
+const State = {
+  free: 0,
+  posted: 1,
+  fragmentWanted: 2,
+  fragmentReady: 3,
+  taken: 4,
+  refused: 5,
+} as const;
 
 export interface SharedTransfer extends Transfer {
   /** Where its ranks differ, they fail but the group does not. */
@@ -22,7 +29,7 @@ export interface SharedTransfer extends Transfer {
 interface TransferProgress {
   /** First word of the message: the sender's own, or the one that a receive has met. */
   message: number | undefined;
-  piece: number;
+  fragment: number;
 }
 
 type PendingTransfer = IssuedCall<SharedTransfer, TransferProgress>;
@@ -52,7 +59,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   begin(): TransferProgress {
-    return { message: undefined, piece: 0 };
+    return { message: undefined, fragment: 0 };
   }
 
   move(): void {
@@ -103,7 +110,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { message } = pending.state;
     if (message === undefined) return this.#post(pending);
     switch (this.#state(message)) {
-      case State.pieceWanted:
+      case State.fragmentWanted:
         return this.#stage(pending, message);
       case State.taken:
         this.#setState(message, State.free);
@@ -146,14 +153,14 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     if (this.#staging !== undefined && this.#staging !== pending) return false;
     this.#staging = pending;
     const { words } = this.#lanes.control;
-    const piece = words[message + Message.piece] ?? 0;
+    const fragment = words[message + Message.fragment] ?? 0;
     const { bytes } = pending.call.buffer;
-    const start = piece * this.#pieceBytes();
+    const start = fragment * this.#fragmentBytes();
     this.#memory.copyIn(
-      bytes.subarray(start, start + this.#pieceBytes()),
+      bytes.subarray(start, start + this.#fragmentBytes()),
       this.#stagingAddress(this.#lanes.rank),
     );
-    this.#setState(message, State.pieceReady);
+    this.#setState(message, State.fragmentReady);
     this.#lanes.ring(pending.call.peer);
     return true;
   }
@@ -165,16 +172,16 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
       if (state.message === undefined) return this.#checkClosed(pending);
       return this.#meet(pending, state.message);
     }
-    if (this.#state(state.message) !== State.pieceReady) return this.#checkClosed(pending);
+    if (this.#state(state.message) !== State.fragmentReady) return this.#checkClosed(pending);
     const { bytes } = pending.call.buffer;
-    const start = state.piece * this.#pieceBytes();
-    const piece = bytes.subarray(start, start + this.#pieceBytes());
-    this.#memory.copyOut(this.#address(state.message), piece);
-    state.piece += 1;
-    if (state.piece * this.#pieceBytes() >= bytes.byteLength) {
+    const start = state.fragment * this.#fragmentBytes();
+    const fragment = bytes.subarray(start, start + this.#fragmentBytes());
+    this.#memory.copyOut(this.#address(state.message), fragment);
+    state.fragment += 1;
+    if (state.fragment * this.#fragmentBytes() >= bytes.byteLength) {
       this.#taken(pending, state.message);
     } else {
-      this.#wantPiece(pending, state.message);
+      this.#wantFragment(pending, state.message);
     }
     return true;
   }
@@ -193,7 +200,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
       return true;
     }
     if (words[message + Message.staged] === 1 && sentBytes > 0) {
-      this.#wantPiece(pending, message);
+      this.#wantFragment(pending, message);
     } else {
       this.#memory.copyOut(this.#address(message), buffer.bytes);
       this.#taken(pending, message);
@@ -201,9 +208,9 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return true;
   }
 
-  #wantPiece(pending: PendingTransfer, message: number): void {
-    this.#lanes.control.words[message + Message.piece] = pending.state.piece;
-    this.#setState(message, State.pieceWanted);
+  #wantFragment(pending: PendingTransfer, message: number): void {
+    this.#lanes.control.words[message + Message.fragment] = pending.state.fragment;
+    this.#setState(message, State.fragmentWanted);
     this.#lanes.ring(pending.call.peer);
   }
 
@@ -302,7 +309,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return control.map.staging(channel, members[rank] ?? 0, 'message');
   }
 
-  #pieceBytes(): number {
+  #fragmentBytes(): number {
     return this.#lanes.control.map.stagingBytes;
   }
 }

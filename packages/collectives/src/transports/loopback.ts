@@ -2,15 +2,16 @@ import { CollectiveMismatchError, ConfigError } from '@shardwise/core/spec';
 import { peerClosedError } from '../call/failure.ts';
 import type { WatchedTransport } from './watched-transport.ts';
 
-/**
- * What one rank has sent. In `steps` a message counts one more than the longest chain of messages
- * before it that have its tag or a lower one: what comes with higher tags does not lead to it.
- */
+/** What one rank has sent. */
 export interface Traffic {
   readonly messages: number;
   readonly bytes: number;
-  readonly steps: number;
-  /** Of `bytes`, by rank that they were sent to. */
+  /**
+   * The length of the longest chain of messages that ends in one of this rank's, each sent after the one before was
+   * received. A message waits only for messages with its tag or a lower one.
+   */
+  readonly rounds: number;
+  /** By rank, how many of `bytes` were sent to it. */
   readonly bytesTo: readonly number[];
 }
 
@@ -27,7 +28,7 @@ export function createLoopbackTransports(size: number): readonly LoopbackTranspo
 
 interface Delivery {
   readonly bytes: Uint8Array;
-  readonly step: number;
+  readonly round: number;
 }
 
 interface Receiver {
@@ -51,7 +52,7 @@ class LoopbackEnd implements LoopbackTransport {
   readonly #bytesTo: number[];
   #closed: Error | undefined;
   #messages = 0;
-  #steps = 0;
+  #rounds = 0;
   /** By tag, the longest chain of what has been received. */
   readonly #chains = new Map<number, number>();
 
@@ -69,25 +70,25 @@ class LoopbackEnd implements LoopbackTransport {
   get traffic(): Traffic {
     const bytesTo = [...this.#bytesTo];
     const bytes = bytesTo.reduce((sum, sent) => sum + sent, 0);
-    return { messages: this.#messages, bytes, steps: this.#steps, bytesTo };
+    return { messages: this.#messages, bytes, rounds: this.#rounds, bytesTo };
   }
 
   async send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
     if (this.#closed !== undefined) throw this.#closed;
-    let step = 1;
-    for (const [lower, chain] of this.#chains) if (lower <= tag) step = Math.max(step, chain + 1);
+    let round = 1;
+    for (const [lower, chain] of this.#chains) if (lower <= tag) round = Math.max(round, chain + 1);
     const peer = this.#peer(to);
     this.#messages += 1;
-    this.#steps = Math.max(this.#steps, step);
+    this.#rounds = Math.max(this.#rounds, round);
     this.#bytesTo[to] = (this.#bytesTo[to] ?? 0) + bytes.byteLength;
-    peer.#take(`${this.rank}:${tag}`, { bytes: bytes.slice(), step });
+    peer.#take(`${this.rank}:${tag}`, { bytes: bytes.slice(), round });
   }
 
   async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
     const mailbox = this.#mailbox(`${from}:${tag}`);
     // Also what is there already comes after what the rank does now.
     const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
-    this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.step));
+    this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.round));
     if (delivery.bytes.byteLength !== bytes.byteLength) {
       throw new CollectiveMismatchError(
         {

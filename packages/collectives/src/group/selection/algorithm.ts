@@ -1,4 +1,5 @@
-import type { Cost, Wire } from '../../algorithms/wire.ts';
+import type { Communicator } from '../../algorithms/communicator.ts';
+import type { Cost } from '../../algorithms/cost.ts';
 import type { GroupCall } from '../../call/group-call.ts';
 import type { Operation } from '../../call/record.ts';
 import type { NativeCollectives } from '../native-groups.ts';
@@ -22,8 +23,8 @@ export interface Algorithm {
   /** Whether it may run before the ranks have agreed, and then awaits that before it writes. */
   readonly beginsEarly: boolean;
   readonly cost: Cost;
-  /** `hosts` as in a Wire; `isNative`: whether there are native collectives. */
+  /** `hosts` as in a Communicator; `isNative`: whether there are native collectives. */
   readonly supports: (hosts: readonly (readonly number[])[], isNative: boolean) => boolean;
   /** Carries out a call that all ranks have made. */
-  readonly run: (wire: Wire, call: GroupCall, options: RunOptions) => Promise<void>;
+  readonly run: (communicator: Communicator, call: GroupCall, options: RunOptions) => Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { bruckAllGather, bruckAllGatherCost } from '../../algorithms/bruck-all-gather.ts';
 import { chainBroadcast, chainBroadcastCost } from '../../algorithms/chain-broadcast.ts';
 import { chainReduce, chainReduceCost } from '../../algorithms/chain-reduce.ts';
+import { noCost } from '../../algorithms/cost.ts';
 import { directAllReduce, directAllReduceCost } from '../../algorithms/direct-all-reduce.ts';
 import { directGather, directGatherCost } from '../../algorithms/direct-gather.ts';
 import {
@@ -47,7 +48,6 @@ import { ringAllReduce, ringAllReduceCost } from '../../algorithms/ring-all-redu
 import { ringReduceScatter, ringReduceScatterCost } from '../../algorithms/ring-reduce-scatter.ts';
 import { treeBroadcast, treeBroadcastCost } from '../../algorithms/tree-broadcast.ts';
 import { twoPhaseAllReduce, twoPhaseAllReduceCost } from '../../algorithms/two-phase-all-reduce.ts';
-import type { Cost } from '../../algorithms/wire.ts';
 import type { Operation } from '../../call/record.ts';
 import type { Algorithm } from './algorithm.ts';
 import { byteSplitsOf, nativeOf, reductionOf, rootBufferOf, rootOf } from './call-parts.ts';
@@ -63,8 +63,6 @@ const hostsInOrder = (hosts: Hosts): boolean =>
 /** Of MPI, say. */
 const native = (_hosts: Hosts, isNative: boolean): boolean => isNative;
 
-const nothing: Cost = { steps: () => 0, bytesPerRank: () => 0 };
-
 const usual = { rankOrder: true, beginsEarly: false, supports: everywhere };
 
 /** Every algorithm, by operation; the first of each works everywhere and keeps the order. */
@@ -78,8 +76,8 @@ export const algorithms: Readonly<
       name: 'two-phase',
       beginsEarly: true,
       cost: twoPhaseAllReduceCost,
-      run: (wire, call, options) =>
-        twoPhaseAllReduce(wire, call.input, reductionOf(call, options), options),
+      run: (communicator, call, options) =>
+        twoPhaseAllReduce(communicator, call.input, reductionOf(call, options), options),
     },
     {
       ...usual,
@@ -87,8 +85,8 @@ export const algorithms: Readonly<
       name: 'direct',
       beginsEarly: true,
       cost: directAllReduceCost,
-      run: (wire, call, options) =>
-        directAllReduce(wire, call.input, reductionOf(call, options), options),
+      run: (communicator, call, options) =>
+        directAllReduce(communicator, call.input, reductionOf(call, options), options),
     },
     {
       ...usual,
@@ -96,7 +94,8 @@ export const algorithms: Readonly<
       name: 'ring',
       rankOrder: false,
       cost: ringAllReduceCost,
-      run: (wire, call, options) => ringAllReduce(wire, call.input, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        ringAllReduce(communicator, call.input, reductionOf(call, options)),
     },
     {
       ...usual,
@@ -104,8 +103,8 @@ export const algorithms: Readonly<
       name: 'halving-doubling',
       rankOrder: false,
       cost: halvingDoublingAllReduceCost,
-      run: (wire, call, options) =>
-        halvingDoublingAllReduce(wire, call.input, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        halvingDoublingAllReduce(communicator, call.input, reductionOf(call, options)),
     },
     {
       ...usual,
@@ -113,8 +112,8 @@ export const algorithms: Readonly<
       name: 'hierarchical',
       supports: hostsInOrder,
       cost: hierarchicalAllReduceCost,
-      run: (wire, call, options) =>
-        hierarchicalAllReduce(wire, call.input, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        hierarchicalAllReduce(communicator, call.input, reductionOf(call, options)),
     },
   ],
   reduceScatter: [
@@ -123,8 +122,8 @@ export const algorithms: Readonly<
       operation: 'reduceScatter',
       name: 'direct',
       cost: directReduceScatterCost,
-      run: (wire, call, options) =>
-        directReduceScatter(wire, call.input, call.output, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        directReduceScatter(communicator, call.input, call.output, reductionOf(call, options)),
     },
     {
       ...usual,
@@ -132,8 +131,8 @@ export const algorithms: Readonly<
       name: 'ring',
       rankOrder: false,
       cost: ringReduceScatterCost,
-      run: (wire, call, options) =>
-        ringReduceScatter(wire, call.input, call.output, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        ringReduceScatter(communicator, call.input, call.output, reductionOf(call, options)),
     },
     {
       ...usual,
@@ -141,8 +140,13 @@ export const algorithms: Readonly<
       name: 'hierarchical',
       supports: hostsInOrder,
       cost: hierarchicalReduceScatterCost,
-      run: (wire, call, options) =>
-        hierarchicalReduceScatter(wire, call.input, call.output, reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        hierarchicalReduceScatter(
+          communicator,
+          call.input,
+          call.output,
+          reductionOf(call, options),
+        ),
     },
   ],
   reduce: [
@@ -151,16 +155,16 @@ export const algorithms: Readonly<
       operation: 'reduce',
       name: 'direct',
       cost: directReduceCost,
-      run: (wire, call, options) =>
-        directReduce(wire, call.input, rootOf(call), reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        directReduce(communicator, call.input, rootOf(call), reductionOf(call, options)),
     },
     {
       ...usual,
       operation: 'reduce',
       name: 'chain',
       cost: chainReduceCost,
-      run: (wire, call, options) =>
-        chainReduce(wire, call.input, rootOf(call), reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        chainReduce(communicator, call.input, rootOf(call), reductionOf(call, options)),
     },
     {
       ...usual,
@@ -168,8 +172,8 @@ export const algorithms: Readonly<
       name: 'hierarchical',
       supports: hostsInOrder,
       cost: hierarchicalReduceCost,
-      run: (wire, call, options) =>
-        hierarchicalReduce(wire, call.input, rootOf(call), reductionOf(call, options)),
+      run: (communicator, call, options) =>
+        hierarchicalReduce(communicator, call.input, rootOf(call), reductionOf(call, options)),
     },
   ],
   allGather: [
@@ -178,14 +182,14 @@ export const algorithms: Readonly<
       operation: 'allGather',
       name: 'ring',
       cost: ringAllGatherCost,
-      run: (wire, { input, output }) => ringAllGather(wire, input, output),
+      run: (communicator, { input, output }) => ringAllGather(communicator, input, output),
     },
     {
       ...usual,
       operation: 'allGather',
       name: 'bruck',
       cost: bruckAllGatherCost,
-      run: (wire, { input, output }) => bruckAllGather(wire, input, output),
+      run: (communicator, { input, output }) => bruckAllGather(communicator, input, output),
     },
     {
       ...usual,
@@ -193,7 +197,7 @@ export const algorithms: Readonly<
       name: 'hierarchical',
       supports: severalHosts,
       cost: hierarchicalAllGatherCost,
-      run: (wire, { input, output }) => hierarchicalAllGather(wire, input, output),
+      run: (communicator, { input, output }) => hierarchicalAllGather(communicator, input, output),
     },
     {
       ...usual,
@@ -210,14 +214,16 @@ export const algorithms: Readonly<
       operation: 'broadcast',
       name: 'tree',
       cost: treeBroadcastCost,
-      run: (wire, call) => treeBroadcast(wire, rootBufferOf(wire, call), rootOf(call)),
+      run: (communicator, call) =>
+        treeBroadcast(communicator, rootBufferOf(communicator, call), rootOf(call)),
     },
     {
       ...usual,
       operation: 'broadcast',
       name: 'chain',
       cost: chainBroadcastCost,
-      run: (wire, call) => chainBroadcast(wire, rootBufferOf(wire, call), rootOf(call)),
+      run: (communicator, call) =>
+        chainBroadcast(communicator, rootBufferOf(communicator, call), rootOf(call)),
     },
     {
       ...usual,
@@ -225,7 +231,8 @@ export const algorithms: Readonly<
       name: 'hierarchical',
       supports: severalHosts,
       cost: hierarchicalBroadcastCost,
-      run: (wire, call) => hierarchicalBroadcast(wire, rootBufferOf(wire, call), rootOf(call)),
+      run: (communicator, call) =>
+        hierarchicalBroadcast(communicator, rootBufferOf(communicator, call), rootOf(call)),
     },
     {
       ...usual,
@@ -233,8 +240,8 @@ export const algorithms: Readonly<
       name: 'native',
       supports: native,
       cost: treeBroadcastCost,
-      run: (wire, call, options) =>
-        nativeOf(options).broadcast(rootBufferOf(wire, call), rootOf(call)),
+      run: (communicator, call, options) =>
+        nativeOf(options).broadcast(rootBufferOf(communicator, call), rootOf(call)),
     },
   ],
   barrier: [
@@ -244,7 +251,7 @@ export const algorithms: Readonly<
       name: 'dissemination',
       beginsEarly: true,
       cost: disseminationBarrierCost,
-      run: (wire) => disseminationBarrier(wire),
+      run: (communicator) => disseminationBarrier(communicator),
     },
     {
       ...usual,
@@ -253,7 +260,7 @@ export const algorithms: Readonly<
       beginsEarly: true,
       supports: severalHosts,
       cost: hierarchicalBarrierCost,
-      run: (wire) => hierarchicalBarrier(wire),
+      run: (communicator) => hierarchicalBarrier(communicator),
     },
     {
       ...usual,
@@ -261,7 +268,7 @@ export const algorithms: Readonly<
       name: 'meeting',
       // Ranks of native groups always meet.
       supports: native,
-      cost: nothing,
+      cost: noCost,
       run: () => Promise.resolve(),
     },
   ],
@@ -271,7 +278,8 @@ export const algorithms: Readonly<
       operation: 'gather',
       name: 'direct',
       cost: directGatherCost,
-      run: (wire, call) => directGather(wire, call.input, call.output, rootOf(call)),
+      run: (communicator, call) =>
+        directGather(communicator, call.input, call.output, rootOf(call)),
     },
   ],
   scatter: [
@@ -280,7 +288,8 @@ export const algorithms: Readonly<
       operation: 'scatter',
       name: 'direct',
       cost: directScatterCost,
-      run: (wire, call) => directScatter(wire, call.input, call.output, rootOf(call)),
+      run: (communicator, call) =>
+        directScatter(communicator, call.input, call.output, rootOf(call)),
     },
   ],
   allToAll: [
@@ -289,7 +298,8 @@ export const algorithms: Readonly<
       operation: 'allToAll',
       name: 'pairwise',
       cost: pairwiseAllToAllCost,
-      run: (wire, call) => pairwiseAllToAll(wire, call.input, call.output, byteSplitsOf(call)),
+      run: (communicator, call) =>
+        pairwiseAllToAll(communicator, call.input, call.output, byteSplitsOf(call)),
     },
   ],
   split: [
@@ -297,7 +307,7 @@ export const algorithms: Readonly<
       ...usual,
       operation: 'split',
       name: 'meeting',
-      cost: nothing,
+      cost: noCost,
       // What a split needs to know, the ranks have told each other when they met.
       run: () => Promise.resolve(),
     },

@@ -1,16 +1,17 @@
-/** A piece of a long message can be used while the next is on its way. */
-const SEGMENT_BYTES = 1 << 20;
+/** Algorithms send long messages in fragments: one can be used while the next one is on its way. */
+export const FRAGMENT_BYTES: number = 1 << 20;
 
-/** Where messages pass through many ranks, shorter pieces keep more of them busy. */
+/** The length of fragments that pass through many ranks: shorter ones keep more of the ranks busy. */
 export const PIPELINE_BYTES: number = 256 * 1024;
 
-export function segmentsOf(
+/** Views of the bytes, in order; the last one may be shorter. */
+export function fragmentsOf(
   bytes: Uint8Array,
-  segmentBytes: number = SEGMENT_BYTES,
+  fragmentBytes: number = FRAGMENT_BYTES,
 ): readonly Uint8Array[] {
-  const count = Math.ceil(bytes.byteLength / segmentBytes);
+  const count = Math.ceil(bytes.byteLength / fragmentBytes);
   return Array.from({ length: count }, (_, index) =>
-    bytes.subarray(index * segmentBytes, (index + 1) * segmentBytes),
+    bytes.subarray(index * fragmentBytes, (index + 1) * fragmentBytes),
   );
 }
 

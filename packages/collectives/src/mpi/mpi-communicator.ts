@@ -11,7 +11,7 @@ const MAX_MESSAGE_BYTES = 1 << 30;
 const GRACE_MS = 50;
 
 /** The ranks of one group as MPI sees them, and what they send each other. */
-export class Communicator implements NativeCollectives {
+export class MpiCommunicator implements NativeCollectives {
   readonly handle: Handle;
   readonly #calls: MpiCalls;
   readonly #requests: Requests;
@@ -30,28 +30,28 @@ export class Communicator implements NativeCollectives {
   }
 
   send(to: number, tag: number, bytes: Uint8Array): Promise<void> {
-    return inPieces(bytes, (piece) =>
+    return inFragments(bytes, (fragment) =>
       this.#requests.start({
         kind: 'send',
         owner: this,
         peer: to,
-        memory: [piece],
-        start: (request) => this.#calls.send(piece, this.#rankOf(to), tag, this.handle, request),
+        memory: [fragment],
+        start: (request) => this.#calls.send(fragment, this.#rankOf(to), tag, this.handle, request),
       }),
     );
   }
 
   /** Rejects with CollectiveMismatchError where a message of another length comes. */
   receive(from: number, tag: number, bytes: Uint8Array): Promise<void> {
-    return inPieces(bytes, (piece) =>
+    return inFragments(bytes, (fragment) =>
       this.#requests.start({
         kind: 'receive',
         owner: this,
         peer: from,
-        memory: [piece],
+        memory: [fragment],
         start: (request) =>
-          this.#calls.receive(piece, this.#rankOf(from), tag, this.handle, request),
-        mismatch: (receivedBytes) => this.#lengthError(from, tag, piece, receivedBytes),
+          this.#calls.receive(fragment, this.#rankOf(from), tag, this.handle, request),
+        mismatch: (receivedBytes) => this.#lengthError(from, tag, fragment, receivedBytes),
       }),
     );
   }
@@ -64,9 +64,9 @@ export class Communicator implements NativeCollectives {
   }
 
   broadcast(buffer: Uint8Array, root: number): Promise<void> {
-    return inPieces(buffer, (piece) =>
-      this.#collective([piece], (request) =>
-        this.#calls.broadcast(piece, root, this.handle, request),
+    return inFragments(buffer, (fragment) =>
+      this.#collective([fragment], (request) =>
+        this.#calls.broadcast(fragment, root, this.handle, request),
       ),
     );
   }
@@ -150,13 +150,16 @@ function tooLongError({ byteLength }: Uint8Array): ConfigError {
 }
 
 /** Messages of one tag come in order, also those that are too long for one. */
-function inPieces(bytes: Uint8Array, move: (piece: Uint8Array) => Promise<void>): Promise<void> {
+function inFragments(
+  bytes: Uint8Array,
+  move: (fragment: Uint8Array) => Promise<void>,
+): Promise<void> {
   if (bytes.byteLength <= MAX_MESSAGE_BYTES) return move(bytes);
   const count = Math.ceil(bytes.byteLength / MAX_MESSAGE_BYTES);
-  const pieces = Array.from({ length: count }, (_, index) =>
+  const fragments = Array.from({ length: count }, (_, index) =>
     bytes.subarray(index * MAX_MESSAGE_BYTES, (index + 1) * MAX_MESSAGE_BYTES),
   );
-  return allOf(pieces.map(move));
+  return allOf(fragments.map(move));
 }
 
 async function allOf(moves: readonly Promise<void>[]): Promise<void> {
