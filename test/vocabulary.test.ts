@@ -27,6 +27,9 @@ const gone = [
   'ShardedStates',
 ] as const;
 
+/** What carries an algorithm's messages is a Communicator, what a long message is cut into are fragments. */
+const goneFromCollectives = ['Wire', 'CallWire', 'WireEnds', 'segmentsOf', 'HostPiece'] as const;
+
 const sources = globSync('packages/*/src/**/*.ts', { cwd: repository }).map((file) => ({
   file,
   text: readFileSync(join(repository, file), 'utf8'),
@@ -42,6 +45,23 @@ function declaring(name: string): string[] {
 describe('who holds what has one language', () => {
   it.each(gone)('nothing declares %s', (name) => {
     expect(declaring(name)).toEqual([]);
+  });
+
+  it.each(goneFromCollectives)('nothing declares %s', (name) => {
+    expect(declaring(name)).toEqual([]);
+  });
+
+  it('segments are of execution plans, and only messages over sockets are on a wire', () => {
+    const collectives = sources.filter(({ file }) => file.startsWith('packages/collectives/'));
+    const using = (word: RegExp): string[] =>
+      collectives.filter(({ text }) => word.test(text)).map(({ file }) => file);
+    expect(using(/segment/i)).toEqual([]);
+    const isOfSockets = (file: string): boolean => /\/(wire|stores|tcp)\//.test(file);
+    expect(using(/\bwires?\b/i).filter((file) => !isOfSockets(file))).toEqual([]);
+  });
+
+  it('a call site is a line of user code', () => {
+    expect(declaring('CallSite')).toHaveLength(1);
   });
 
   it('one interface is called Layout, and one type Chunk', () => {

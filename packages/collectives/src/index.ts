@@ -1,7 +1,11 @@
-export { createThreadsWorld, type ThreadsWorld } from './threads/world.ts';
+export {
+  abortThreadsWorld,
+  createThreadsWorld,
+  joinThreadsWorld,
+  type JoinThreadsOptions,
+  type ThreadsWorld,
+} from './threads/threads-world.ts';
 export type { MemoryRegion, WorldOptions } from './shared-memory/world-size.ts';
-export { joinThreadsWorld, type JoinThreadsOptions } from './threads/join-threads-world.ts';
-export { abortThreadsWorld } from './threads/abort-threads-world.ts';
 export type { SharedMemoryGroup } from './shared-memory/shared-memory-group.ts';
 export type { CountedOperation, Counters, OperationCount } from './call/counters.ts';
 export { singleGroup } from './single-group.ts';
@@ -19,8 +23,12 @@ export {
 export type { WatchedTransport } from './transports/watched-transport.ts';
 export { portTransport, type PortTransportOptions } from './browser/port-transport.ts';
 export { connectPorts, type ConnectedPorts } from './browser/connect-ports.ts';
-export { createPageWorld, type PageRank, type PageWorld } from './browser/create-page-world.ts';
-export { joinPageWorld } from './browser/join-page-world.ts';
+export {
+  createPageWorld,
+  joinPageWorld,
+  type PageRank,
+  type PageWorld,
+} from './browser/page-world.ts';
 export { limitCalls } from './call/limit-calls.ts';
 export { peerClosedError } from './call/failure.ts';
 export { canRecordCalls, recordCalls } from './recorder/record-calls.ts';
@@ -51,8 +59,7 @@ export { allGatherCoalesced } from './operations/all-gather-coalesced.ts';
 export { reduceScatterCoalesced } from './operations/reduce-scatter-coalesced.ts';
 export { broadcastCoalesced } from './operations/broadcast-coalesced.ts';
 export { batchSendRecv, type SendOrRecv } from './operations/batch-send-recv.ts';
-export { newGroup } from './operations/new-group.ts';
-export { newGroups } from './operations/new-groups.ts';
+export { newGroup, newGroups } from './operations/new-groups.ts';
 export { createMesh } from './mesh/create-mesh.ts';
 export { meshFromHosts, type HostMeshOptions } from './mesh/mesh-from-hosts.ts';
 export { megatronOrder, meshOrder } from './mesh/mesh-order.ts';

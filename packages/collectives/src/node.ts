@@ -6,12 +6,16 @@ export {
 } from './stores/store-server.ts';
 export { connectStore, type ConnectStoreOptions } from './stores/tcp-store.ts';
 export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-transport.ts';
-export { closeShmWorld, createShmWorld, type ShmWorld } from './shm/world.ts';
+export {
+  closeShmWorld,
+  createShmWorld,
+  shmAvailability,
+  type ShmAvailability,
+  type ShmWorld,
+} from './shm/shm-world.ts';
 export { joinShmWorld, type ShmRank } from './shm/join-shm-world.ts';
 export { abortShmWorld } from './shm/abort-shm-world.ts';
-export { coreYielder } from './shm/core-yielder.ts';
-export { endWithParent } from './shm/end-with-parent.ts';
-export { shmAvailability, type ShmAvailability } from './shm/shm-availability.ts';
+export { coreYielder, endWithParent } from './shm/linux-calls.ts';
 export { mpiGroup } from './mpi/mpi-group.ts';
 export { mpiAvailability, type MpiAvailability } from './mpi/mpi-availability.ts';
 export { parseAlgorithmTable } from './group/selection/parse-algorithm-table.ts';

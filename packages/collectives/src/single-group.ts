@@ -2,10 +2,9 @@ import type { ProcessGroup } from '@shardwise/core/spec';
 import type { Limits } from './call/call-options.ts';
 import { CallQueue, type Movement } from './call/call-queue.ts';
 import { CheckedGroup } from './call/checked-group.ts';
-import { reasonText, type LateRanks } from './call/failure.ts';
-import type { GroupCall } from './call/group-call.ts';
+import { type LateRanks, reasonText } from './call/failure.ts';
+import type { GroupCall, Transfer } from './call/calls.ts';
 import type { IssuedCall } from './call/issued-call.ts';
-import type { Transfer } from './call/transfer.ts';
 import { reduceElements } from './reduce/reduce-elements.ts';
 
 /** The world of one rank: every call is checked as in any group, and nothing is communicated. */

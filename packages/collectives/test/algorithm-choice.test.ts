@@ -16,7 +16,7 @@ import type { CallRecord } from '../src/call/record.ts';
 import { AlgorithmChoice } from '../src/group/selection/algorithm-choice.ts';
 import { parseAlgorithmSetting } from '../src/group/selection/algorithm-setting.ts';
 import { algorithms } from '../src/group/selection/algorithms.ts';
-import { mpiAlgorithmTable } from '../src/mpi/mpi-algorithm-table.ts';
+import { mpiAlgorithmTable } from '../src/mpi/mpi-group.ts';
 import { defaultAlgorithmTable } from '../src/group/selection/default-algorithm-table.ts';
 
 const table: AlgorithmTable = {

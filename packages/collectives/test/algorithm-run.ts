@@ -1,5 +1,5 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
-import type { GroupCall } from '../src/call/group-call.ts';
+import type { GroupCall } from '../src/call/calls.ts';
 import type { Operation } from '../src/call/record.ts';
 import { CallCommunicator } from '../src/group/call-communicator.ts';
 import { groupEnd } from '../src/group/group-end.ts';

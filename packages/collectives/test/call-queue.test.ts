@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { CallQueue, type Movement } from '../src/call/call-queue.ts';
 import type { IssuedCall } from '../src/call/issued-call.ts';
-import type { Transfer } from '../src/call/transfer.ts';
+import type { Transfer } from '../src/call/calls.ts';
 
 type Message = IssuedCall<Transfer, undefined>;
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { GroupCall } from '../src/call/group-call.ts';
+import type { GroupCall } from '../src/call/calls.ts';
 import {
   decodeRecord,
   encodeRecord,

@@ -1,7 +1,7 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { fromBfloat16, toBfloat16 } from '../src/reduce/bfloat16.ts';
+import { fromBfloat16, toBfloat16 } from '../src/reduce/element-blocks.ts';
 import {
   foldElements,
   partialDTypes,

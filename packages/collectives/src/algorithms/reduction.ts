@@ -27,8 +27,8 @@ export function partialBytes(dtype: DType, byteLength: number): number {
 export function asPartial({ dtype, op, reducer }: Reduction, bytes: Uint8Array): Uint8Array {
   if (partialDTypes[dtype] === dtype && typeof op === 'string') return bytes;
   const partial = reducer.borrow(partialBytes(dtype, bytes.byteLength));
-  const step = { partial: undefined, sources: [bytes], dtype, op, total: undefined };
-  reducer.fold(step, partial);
+  const fold = { partial: undefined, sources: [bytes], dtype, op, total: undefined };
+  reducer.fold(fold, partial);
   return partial;
 }
 
@@ -41,6 +41,6 @@ export function addPartials(
   // What is multiplied has been, and what is divided will be.
   const combine = typeof op === 'object' ? 'sum' : op;
   const partialDType = partialDTypes[dtype];
-  const step = { dtype: partialDType, op: combine, total: undefined };
-  reducer.fold({ ...step, partial: into, sources: [other] }, into);
+  const fold = { dtype: partialDType, op: combine, total: undefined };
+  reducer.fold({ ...fold, partial: into, sources: [other] }, into);
 }

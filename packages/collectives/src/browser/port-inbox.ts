@@ -1,10 +1,10 @@
 import type { CallOptions } from '@shardwise/core/spec';
-import { limitMessage } from '../transports/tcp/limit-message.ts';
-import { messageLengthError, type MessageSite } from '../transports/tcp/peer-errors.ts';
+import { limitMessage } from '../transports/limit-message.ts';
+import { messageLengthError, type MessageLabel } from '../transports/message-errors.ts';
 import { costOf } from './port-message.ts';
 
 interface Receiver {
-  readonly site: MessageSite;
+  readonly label: MessageLabel;
   readonly bytes: Uint8Array;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -42,9 +42,15 @@ export class PortInbox {
   /** Fills `bytes` with the next message of the tag. */
   receive(tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     const { rank, peer } = this.#options;
-    const site: MessageSite = { operation: 'recv', rank, peer, tag, byteLength: bytes.byteLength };
+    const label: MessageLabel = {
+      operation: 'recv',
+      rank,
+      peer,
+      tag,
+      byteLength: bytes.byteLength,
+    };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const receiver: Receiver = { site, bytes, resolve, reject };
+    const receiver: Receiver = { label, bytes, resolve, reject };
     const mailbox = this.#mailbox(tag);
     const message = mailbox.messages.shift();
     if (message !== undefined) {
@@ -54,7 +60,7 @@ export class PortInbox {
     else mailbox.receivers.push(receiver);
     this.#tidy(tag);
     if (options === undefined) return promise;
-    return limitMessage(promise, site, options, (error) => {
+    return limitMessage(promise, label, options, (error) => {
       const index = mailbox.receivers.indexOf(receiver);
       if (index >= 0) mailbox.receivers.splice(index, 1);
       this.#tidy(tag);
@@ -90,12 +96,12 @@ export class PortInbox {
     this.#waitingCost = 0;
   }
 
-  #hand(message: Uint8Array, { site, bytes, resolve, reject }: Receiver): void {
+  #hand(message: Uint8Array, { label, bytes, resolve, reject }: Receiver): void {
     this.#options.onTaken(costOf(message.byteLength));
     if (message.byteLength === bytes.byteLength) {
       bytes.set(message);
       resolve();
-    } else reject(messageLengthError(site, message.byteLength));
+    } else reject(messageLengthError(label, message.byteLength));
   }
 
   #mailbox(tag: number): Mailbox {

@@ -1,6 +1,6 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
-import { limitMessage } from '../transports/tcp/limit-message.ts';
+import { limitMessage } from '../transports/limit-message.ts';
 import { abortedByError, peerLostError } from '../transports/peer-errors.ts';
 import { PortInbox } from './port-inbox.ts';
 import { costOf, hasRoom, parsePortMessage, type PortMessage } from './port-message.ts';

@@ -7,7 +7,7 @@ import {
   type OptionRules,
 } from '@shardwise/core/spec';
 import { causeOf, peerClosedError } from '../call/failure.ts';
-import { peerRangeError } from '../transports/tcp/peer-errors.ts';
+import { peerRangeError } from '../transports/message-errors.ts';
 import type { WatchedTransport } from '../transports/watched-transport.ts';
 import { PortLink } from './port-link.ts';
 import { StarterPort } from './starter-port.ts';

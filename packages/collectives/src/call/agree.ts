@@ -1,6 +1,6 @@
 import type { CollectiveError } from '@shardwise/core/spec';
 import { mismatchError } from './failure.ts';
-import type { GroupCall } from './group-call.ts';
+import type { GroupCall } from './calls.ts';
 import type { IssuedCall } from './issued-call.ts';
 import { decodeRecord, findMismatch } from './record-codec.ts';
 
@@ -13,7 +13,7 @@ export function agree(
   records: readonly Float64Array[],
 ): CollectiveError | undefined {
   const pair = findMismatch(records);
-  if (pair !== undefined) return mismatchError(issued.site, records, pair);
+  if (pair !== undefined) return mismatchError(issued.label, records, pair);
   issued.call.onMet?.(records.flatMap((fields) => decodeRecord(fields, records.length) ?? []));
   return undefined;
 }

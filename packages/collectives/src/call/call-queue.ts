@@ -1,8 +1,7 @@
 import type { Limits } from './call-options.ts';
-import type { Transfer } from './transfer.ts';
-import { abortedError, timeoutError, type AbortCause, type LateRanks } from './failure.ts';
-import type { GroupCall } from './group-call.ts';
-import { IssuedCall, siteOf } from './issued-call.ts';
+import type { GroupCall, Transfer } from './calls.ts';
+import { type AbortCause, abortedError, type LateRanks, timeoutError } from './failure.ts';
+import { IssuedCall, labelOf } from './issued-call.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -55,7 +54,7 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
   issue(call: Call, limits: Limits): Promise<void> {
     const place = { call, sequence: this.#issued, rank: this.#rank };
     this.#issued += 1;
-    if (this.#ended !== undefined) return Promise.reject(abortedError(siteOf(place), this.#ended));
+    if (this.#ended !== undefined) return Promise.reject(abortedError(labelOf(place), this.#ended));
     const issued = new IssuedCall(
       place,
       limits,
@@ -110,13 +109,13 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     for (let issued = this.#oldest; issued !== undefined; issued = next) {
       next = issued.next;
       if (this.#movement.isMoving(issued)) continue;
-      this.reject(issued, abortedError(issued.site, this.#ended));
+      this.reject(issued, abortedError(issued.label, this.#ended));
     }
   }
 
   #expire(issued: IssuedCall<Call, State>): void {
     const ranks = this.#movement.late(issued);
-    const error = timeoutError(issued.site, issued.description, issued.timeoutMs, ranks);
+    const error = timeoutError(issued.label, issued.description, issued.timeoutMs, ranks);
     this.reject(issued, error);
     this.#movement.abort(error);
   }

@@ -1,7 +1,7 @@
 import {
+  type CallOptions,
   ConfigError,
   dtypes,
-  type CallOptions,
   type InputOptions,
   type ProcessGroup,
   type ReduceOp,
@@ -20,17 +20,16 @@ import {
   checkTag,
 } from './checks.ts';
 import {
-  DEFAULT_LIMITS,
-  limitsOf,
   type AllToAllOptions,
+  DEFAULT_LIMITS,
   type Limits,
+  limitsOf,
   type TransferOptions,
 } from './call-options.ts';
 import { Counters } from './counters.ts';
 import type { GroupRecording } from '../recorder/group-recording.ts';
-import type { GroupCall } from './group-call.ts';
+import type { GroupCall, Transfer } from './calls.ts';
 import type { CallRecord, Member, Operation } from './record.ts';
-import type { Transfer } from './transfer.ts';
 
 const EMPTY = new Uint8Array(0);
 

@@ -9,7 +9,7 @@ import { decodeRecord } from './record-codec.ts';
 import { describeCall } from './record.ts';
 
 /** Which call failed, and where. */
-export interface CallSite {
+export interface CallLabel {
   /** Name of the method. */
   readonly operation: string;
   /** Counts the collectives of the group, or the transfers between two ranks. */
@@ -25,14 +25,14 @@ export interface AbortCause {
 }
 
 export function abortedError(
-  site: CallSite,
+  label: CallLabel,
   cause: AbortCause,
   options?: ErrorOptions,
 ): CollectiveError {
   const by = cause.rank === undefined ? 'the launcher' : `rank ${cause.rank} of the world`;
   return new CollectiveAbortedError(
     {
-      asked: `${site.operation} #${site.sequence} on rank ${site.rank}`,
+      asked: `${label.operation} #${label.sequence} on rank ${label.rank}`,
       ...(isBetweenRanks(cause.reason)
         ? { found: `the group has ended (${cause.reason})`, todo: BETWEEN_RANKS }
         : {
@@ -40,7 +40,7 @@ export function abortedError(
             todo: `Look for the first failure on ${by}`,
           }),
     },
-    { ...site, abortedBy: cause.rank, reason: cause.reason },
+    { ...label, abortedBy: cause.rank, reason: cause.reason },
     options,
   );
 }
@@ -56,11 +56,11 @@ const LOST = 'messages between them were lost';
 
 /** A transport has lost the record of a call of rank `from`, or brought one twice: that of call `found` came instead. */
 export function lostRecordError(
-  site: CallSite,
+  label: CallLabel,
   from: number,
   found: number | undefined,
 ): CollectiveError {
-  const { operation, sequence, rank } = site;
+  const { operation, sequence, rank } = label;
   return new CollectiveError(
     {
       asked: `${operation} #${sequence} of rank ${rank} with rank ${from}`,
@@ -83,7 +83,7 @@ export interface LateRanks {
 
 /** `call` is the description of what was called. */
 export function timeoutError(
-  site: CallSite,
+  label: CallLabel,
   call: string,
   timeoutMs: number,
   ranks: LateRanks,
@@ -96,17 +96,17 @@ export function timeoutError(
       : slow.length > 0
         ? `${nameRanks(slow)} arrived but not finished`
         : isAwaiting
-          ? `all ranks have arrived, but not the messages to rank ${site.rank} from ${listRanks(awaited)}`
+          ? `all ranks have arrived, but not the messages to rank ${label.rank} from ${listRanks(awaited)}`
           : 'all ranks have arrived but the data has not';
   return new CollectiveTimeoutError(
     {
-      asked: `${site.operation} #${site.sequence} on rank ${site.rank}, ${call}`,
+      asked: `${label.operation} #${label.sequence} on rank ${label.rank}, ${call}`,
       found: `after ${timeoutMs} ms ${who}`,
       todo: isAwaiting
         ? `Where ${listRanks(awaited)} went on to the next call, messages were lost on the way: look at the transport; else raise timeoutMs`
         : 'Check that they run and make the same calls, or raise timeoutMs',
     },
-    { ...site, timeoutMs, ...ranks },
+    { ...label, timeoutMs, ...ranks },
   );
 }
 
@@ -115,7 +115,7 @@ export function timeoutError(
  * found, of which alone is told where calls of all ranks differ by right (splits), or there are too many.
  */
 export function mismatchError(
-  site: CallSite,
+  label: CallLabel,
   records: readonly Float64Array[],
   pair: readonly [number, number],
 ): CollectiveError {
@@ -125,9 +125,9 @@ export function mismatchError(
   );
   const sides = sidesOf(described);
   const isTold = sides.length <= MAX_SIDES && calls.every((call) => call?.splits === undefined);
-  if (isTold) return callsDifferError(site, sides);
+  if (isTold) return callsDifferError(label, sides);
   return callsDifferError(
-    site,
+    label,
     pair.map((rank) => ({ ranks: [rank], call: described[rank] ?? 'an unknown call' })),
   );
 }
@@ -147,15 +147,15 @@ export function sidesOf(calls: readonly string[]): readonly Side[] {
 
 const MAX_SIDES = 4;
 
-export function callsDifferError(site: CallSite, sides: readonly Side[]): CollectiveError {
+export function callsDifferError(label: CallLabel, sides: readonly Side[]): CollectiveError {
   const [first = { ranks: [], call: '' }, ...others] = sides;
   return new CollectiveMismatchError(
     {
-      asked: `Call #${site.sequence} on ${listRanks(first.ranks)} is ${first.call}`,
+      asked: `Call #${label.sequence} on ${listRanks(first.ranks)} is ${first.call}`,
       found: others.map(({ ranks, call }) => `on ${listRanks(ranks)} it is ${call}`).join(', '),
       todo: 'Make every rank call the same operations in the same order, with the same sizes and dtypes',
     },
-    { ...site, ranks: sides.map(({ ranks }) => ranks[0]), calls: sides.map(({ call }) => call) },
+    { ...label, ranks: sides.map(({ ranks }) => ranks[0]), calls: sides.map(({ call }) => call) },
   );
 }
 

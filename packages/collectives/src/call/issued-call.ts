@@ -1,9 +1,7 @@
 import type { Limits } from './call-options.ts';
-import type { Transfer } from './transfer.ts';
-import type { CallSite } from './failure.ts';
-import type { GroupCall } from './group-call.ts';
+import { describeTransfer, type GroupCall, type Transfer } from './calls.ts';
+import type { CallLabel } from './failure.ts';
 import { describeCall } from './record.ts';
-import { describeTransfer } from './transfer.ts';
 
 const DONE: Promise<void> = Promise.resolve();
 
@@ -51,8 +49,8 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     return this.#outcome === 'open';
   }
 
-  get site(): CallSite {
-    return siteOf({ call: this.call, sequence: this.sequence, rank: this.#rank });
+  get label(): CallLabel {
+    return labelOf({ call: this.call, sequence: this.sequence, rank: this.#rank });
   }
 
   /** `allReduce(sum, f32 [10])` */
@@ -102,7 +100,7 @@ export interface IssuedPlace<Call> {
   readonly rank: number;
 }
 
-export function siteOf({ call, sequence, rank }: IssuedPlace<GroupCall | Transfer>): CallSite {
+export function labelOf({ call, sequence, rank }: IssuedPlace<GroupCall | Transfer>): CallLabel {
   const { operation } = 'record' in call ? call.record : call;
   return { operation, sequence, rank };
 }

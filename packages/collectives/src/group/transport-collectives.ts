@@ -1,11 +1,10 @@
 import type { CollectiveError } from '@shardwise/core/spec';
 import { agree } from '../call/agree.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
-import { callsDifferError, lostRecordError, sidesOf, type LateRanks } from '../call/failure.ts';
-import type { GroupCall } from '../call/group-call.ts';
+import { callsDifferError, type LateRanks, lostRecordError, sidesOf } from '../call/failure.ts';
+import type { GroupCall, Transfer } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import type { Operation } from '../call/record.ts';
-import type { Transfer } from '../call/transfer.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 import { CallCommunicator } from './call-communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
@@ -226,7 +225,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     if (!this.#settings.verify) return undefined;
     const lost = meeting.sequences().findIndex((sequence) => sequence !== issued.sequence);
     if (lost < 0) return undefined;
-    return lostRecordError(issued.site, lost, meeting.sequences()[lost]);
+    return lostRecordError(issued.label, lost, meeting.sequences()[lost]);
   }
 
   #otherAlgorithm(issued: PendingCall, meeting: Meeting): CollectiveError | undefined {
@@ -235,7 +234,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     const how = meeting
       .algorithms()
       .map((number) => `${issued.description} by ${nameOf(algorithm.operation, number)}`);
-    return callsDifferError(issued.site, sidesOf(how));
+    return callsDifferError(issued.label, sidesOf(how));
   }
 }
 

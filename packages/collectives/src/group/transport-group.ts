@@ -1,19 +1,18 @@
-import { ConfigError, ShardwiseError, type ProcessGroup } from '@shardwise/core/spec';
+import { ConfigError, type ProcessGroup, ShardwiseError } from '@shardwise/core/spec';
 import type { Limits } from '../call/call-options.ts';
 import type { CallQueue } from '../call/call-queue.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
-import { abortedError, causeOf, type AbortCause } from '../call/failure.ts';
-import type { GroupCall } from '../call/group-call.ts';
+import { type AbortCause, abortedError, causeOf } from '../call/failure.ts';
+import type { GroupCall, Transfer } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import { membersOf } from '../call/members.ts';
-import type { Transfer } from '../call/transfer.ts';
+import { membersOf } from '../call/record.ts';
 import { groupEnd, MAX_ID, MAX_SPLITS, type Membership } from './group-end.ts';
 import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import { ranksByHost } from './topology.ts';
 import {
-  TransportCollectives,
   type GroupSettings,
   type MovementOwner,
+  TransportCollectives,
 } from './transport-collectives.ts';
 import { TransportMessages } from './transport-messages.ts';
 
@@ -85,18 +84,18 @@ export class TransportGroup extends CheckedGroup {
     error: unknown,
   ): void {
     const { transport, id } = this.#membership;
-    const { site } = issued;
+    const { label } = issued;
     const cause = queue.ended ?? causeOf(error, transport.rank);
     const isMismatch = ShardwiseError.isInstance(error) && error.code === 'COLLECTIVE_MISMATCH';
     const isLoss = ShardwiseError.isInstance(error) && 'lostBetween' in error.fields;
     queue.reject(
       issued,
-      isMismatch || isLoss ? error : abortedError(site, cause, { cause: error }),
+      isMismatch || isLoss ? error : abortedError(label, cause, { cause: error }),
     );
     this.#end(cause);
     this.#settings.native?.spoil(id);
     // Of a mismatch in a collective every rank learns by itself, of one in a message the sender does not.
-    if (isLoss || (isMismatch && site.operation === 'recv')) transport.close(error);
+    if (isLoss || (isMismatch && label.operation === 'recv')) transport.close(error);
   }
 
   #end(cause: AbortCause): void {

@@ -1,7 +1,7 @@
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import type { LateRanks } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import type { Transfer } from '../call/transfer.ts';
+import type { Transfer } from '../call/calls.ts';
 import { messageTag, type GroupEnd } from './group-end.ts';
 import type { MovementOwner } from './transport-collectives.ts';
 

@@ -1,7 +1,10 @@
-import { ConfigError } from '@shardwise/core/spec';
-import type { CallOptions, MeshAxis, ProcessGroup } from '@shardwise/core/spec';
-import type { DeviceMesh } from './device-mesh.ts';
-import { GridMesh } from './grid-mesh.ts';
+import {
+  type CallOptions,
+  ConfigError,
+  type MeshAxis,
+  type ProcessGroup,
+} from '@shardwise/core/spec';
+import { type DeviceMesh, GridMesh } from './device-mesh.ts';
 import { groupAlong } from './grid.ts';
 import { formatGrid, MeshRanks } from './mesh-ranks.ts';
 

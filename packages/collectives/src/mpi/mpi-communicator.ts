@@ -1,6 +1,7 @@
-import { CollectiveMismatchError, ConfigError, type CollectiveError } from '@shardwise/core/spec';
+import { ConfigError, type CollectiveError } from '@shardwise/core/spec';
 import type { NativeCollectives } from '../group/native-groups.ts';
 import { peerClosedError } from '../call/failure.ts';
+import { messageLengthError } from '../transports/message-errors.ts';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 import type { NewRequest, RequestKind, Requests } from './requests.ts';
@@ -51,7 +52,14 @@ export class MpiCommunicator implements NativeCollectives {
         memory: [fragment],
         start: (request) =>
           this.#calls.receive(fragment, this.#rankOf(from), tag, this.handle, request),
-        mismatch: (receivedBytes) => this.#lengthError(from, tag, fragment, receivedBytes),
+        mismatch: (receivedBytes) => {
+          const { byteLength } = fragment;
+          const rank = this.#worldRank;
+          return messageLengthError(
+            { operation: 'recv', rank, peer: from, tag, byteLength },
+            receivedBytes,
+          );
+        },
       }),
     );
   }
@@ -119,22 +127,6 @@ export class MpiCommunicator implements NativeCollectives {
     const rank = this.#ranks.get(worldRank);
     if (rank !== undefined) return rank;
     throw new RangeError(`Rank ${worldRank} of the world is not in the group`);
-  }
-
-  #lengthError(
-    from: number,
-    tag: number,
-    { byteLength }: Uint8Array,
-    receivedBytes: number | undefined,
-  ): CollectiveError {
-    return new CollectiveMismatchError(
-      {
-        asked: `A message of ${byteLength} bytes on rank ${this.#worldRank} from rank ${from}`,
-        found: receivedBytes === undefined ? 'it has more' : `it has ${receivedBytes} bytes`,
-        todo: 'Make both ranks pass buffers of one size',
-      },
-      { rank: this.#worldRank, from, tag },
-    );
   }
 }
 

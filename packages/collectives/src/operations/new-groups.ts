@@ -1,7 +1,7 @@
 import {
+  type CallOptions,
   CollectiveMismatchError,
   ConfigError,
-  type CallOptions,
   type ProcessGroup,
 } from '@shardwise/core/spec';
 
@@ -84,4 +84,16 @@ function colorOf(lists: readonly (readonly number[])[]): number {
     }
   }
   return hash >>> 1;
+}
+
+/**
+ * The group of some ranks of `group`, in the order of their ranks; undefined on those that are not
+ * among them. All ranks of `group` call it, with the same ranks, as in PyTorch's new_group.
+ */
+export function newGroup(
+  group: ProcessGroup,
+  ranks: readonly number[],
+  options?: CallOptions,
+): Promise<ProcessGroup | undefined> {
+  return newGroups(group, [ranks], options);
 }

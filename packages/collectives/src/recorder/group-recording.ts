@@ -1,5 +1,5 @@
 import { dtypes, type DType, type TypedBytes } from '@shardwise/core/spec';
-import type { GroupCall } from '../call/group-call.ts';
+import type { GroupCall } from '../call/calls.ts';
 import type { FlightGroup, FlightStatus } from './flight-dump.ts';
 import type { NewCall, RecordedCall, RecordedSize } from './recorded-call.ts';
 

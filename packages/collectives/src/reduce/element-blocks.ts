@@ -1,5 +1,4 @@
 import type { DType } from '@shardwise/core/spec';
-import { fromBfloat16, toBfloat16 } from './bfloat16.ts';
 
 /** What a block of elements is reduced in: 16-bit floats in f32, the others in themselves. */
 export type Accumulator = Float32Array | Float64Array | Int32Array | Uint8Array | BigInt64Array;
@@ -86,4 +85,21 @@ function bfloat16View(memory: Uint16Array): ElementView {
       for (let i = 0; i < count; i++) memory[start + i] = toBfloat16(Number(from[i]));
     },
   };
+}
+
+const float = new Float32Array(1);
+const bits = new Uint32Array(float.buffer);
+
+/** The f32 with these upper 16 bits. */
+export function fromBfloat16(value: number): number {
+  bits[0] = value << 16;
+  return float[0] ?? Number.NaN;
+}
+
+/** Upper 16 bits of the nearest bf16, ties to even; NaN stays a quiet NaN. */
+export function toBfloat16(value: number): number {
+  float[0] = value;
+  const word = bits[0] ?? 0;
+  if (value !== value) return (word >>> 16) | 0x40;
+  return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
 }

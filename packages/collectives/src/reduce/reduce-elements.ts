@@ -130,7 +130,7 @@ function combineNumbers(total: Numbers, next: Numbers, count: number, op: Combin
   }
 }
 
-const bigIntSteps: Record<Combine, (a: bigint, b: bigint) => bigint> = {
+const bigIntCombines: Record<Combine, (a: bigint, b: bigint) => bigint> = {
   sum: (a, b) => a + b,
   avg: (a, b) => a + b,
   product: (a, b) => a * b,
@@ -147,8 +147,8 @@ function combineBigInts(
   count: number,
   op: Combine,
 ): void {
-  const step = bigIntSteps[op];
-  for (let i = 0; i < count; i++) total[i] = step(total[i]!, next[i]!);
+  const combineTwo = bigIntCombines[op];
+  for (let i = 0; i < count; i++) total[i] = combineTwo(total[i]!, next[i]!);
 }
 
 function scale(values: Accumulator, factor: number, count: number): void {

@@ -12,7 +12,7 @@ export interface Reducer {
    */
   reduce(sources: readonly Uint8Array[], destination: Uint8Array, dtype: DType, op: ReduceOp): void;
   /** Into a destination that may be the step's partial or one of its sources, as foldElements does. */
-  fold(step: Fold, destination: Uint8Array): void;
+  fold(fold: Fold, destination: Uint8Array): void;
 }
 
 /** On the heap, for all dtypes alike. */
@@ -20,5 +20,5 @@ export const plainReducer: Reducer = {
   borrow: (byteLength) => new Uint8Array(byteLength),
   giveBack: () => {},
   reduce: (sources, destination, dtype, op) => reduceElements(sources, [destination], dtype, op),
-  fold: (step, destination) => foldElements(step, [destination]),
+  fold: (fold, destination) => foldElements(fold, [destination]),
 };

@@ -55,10 +55,10 @@ export class SimdReducer implements Reducer {
     this.fold({ partial: undefined, sources, dtype, op, total: sources.length }, destination);
   }
 
-  fold(step: Fold, destination: Uint8Array): void {
-    const { partial, sources: own, dtype, total } = step;
+  fold(fold: Fold, destination: Uint8Array): void {
+    const { partial, sources: own, dtype, total } = fold;
     // A partial has been scaled before, and is divided when it is whole.
-    const op = step.op === 'avg' && total === undefined ? 'sum' : step.op;
+    const op = fold.op === 'avg' && total === undefined ? 'sum' : fold.op;
     const kernelOp = kernelOpOf(op);
     const sources = partial === undefined ? own : [partial, ...own];
     const scalesPartial = partial !== undefined && kernelOp === 'premultipliedSum';
@@ -68,7 +68,7 @@ export class SimdReducer implements Reducer {
       scalesPartial ||
       sources.length >= BLOCKS
     ) {
-      foldElements(step, [destination]);
+      foldElements(fold, [destination]);
       return;
     }
     const memory = this.#memory();

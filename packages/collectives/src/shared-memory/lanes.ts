@@ -4,7 +4,7 @@ import type { Control } from './control.ts';
 import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './memory-map.ts';
 
 /** Divides SLOTS, so that nobody waits for a slot of calls that everyone has left. */
-const COMPLETED_STEP = 16;
+const COMPLETED_INTERVAL = 16;
 
 /** What a rank lets its peers read during a call. */
 export interface Exposure {
@@ -75,7 +75,7 @@ export class Lanes {
     words[slot + Slot.address] = exposure.address;
     numbers[slot / 2 + SLOT_BYTE_LENGTH] = exposure.byteLength;
     this.#writeRecord(sequence, record);
-    words[slot + Slot.step] = 0;
+    words[slot + Slot.reached] = 0;
     Atomics.store(words, slot + Slot.arrived, sequence + 1);
     this.ringPeers();
   }
@@ -95,14 +95,14 @@ export class Lanes {
   }
 
   /** Valid once the rank has arrived. */
-  step(rank: number, sequence: number): number {
+  reached(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
-    return Atomics.load(this.control.words, slot + Slot.step);
+    return Atomics.load(this.control.words, slot + Slot.reached);
   }
 
-  setStep(sequence: number, step: number): void {
+  setReached(sequence: number, progress: number): void {
     const slot = this.#slots[this.#index(this.rank, sequence)] ?? 0;
-    Atomics.store(this.control.words, slot + Slot.step, step);
+    Atomics.store(this.control.words, slot + Slot.reached, progress);
     this.ringPeers();
   }
 
@@ -133,7 +133,7 @@ export class Lanes {
 
   /** This rank has left all calls before `sequence`, which it tells the others now and then. */
   setCompleted(sequence: number): void {
-    if (sequence % COMPLETED_STEP !== 0) return;
+    if (sequence % COMPLETED_INTERVAL !== 0) return;
     Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);
     if (sequence % SLOTS === 0) this.ringPeers();
   }

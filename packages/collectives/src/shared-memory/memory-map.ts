@@ -26,7 +26,7 @@ export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
 /** i32 words at the start of a lane: what one rank says to the others of one group. */
 export const Lane = { closed: 0, completed: 1 } as const;
 /** i32 words of a slot: one rank's part in one call. The encoded record follows. */
-export const Slot = { arrived: 0, step: 1, staged: 2, address: 3 } as const;
+export const Slot = { arrived: 0, reached: 1, staged: 2, address: 3 } as const;
 /** f64 index within a slot. */
 export const SLOT_BYTE_LENGTH = 3;
 const SLOT_RECORD_BYTE = 32;

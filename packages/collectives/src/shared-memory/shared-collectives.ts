@@ -1,10 +1,10 @@
 import { agree } from '../call/agree.ts';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import { reasonText, type AbortCause, type LateRanks } from '../call/failure.ts';
-import type { GroupCall } from '../call/group-call.ts';
+import type { GroupCall } from '../call/calls.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
 import type { Exposure, Lanes } from './lanes.ts';
-import { doPart } from './parts.ts';
+import { doShare } from './shares.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -112,9 +112,9 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
       if (issued === undefined) break;
       const { state } = issued;
       const { phase, round } = state;
-      const partDone = this.#work(issued);
-      moved ||= partDone || state.phase !== phase || state.round !== round;
-      if (!partDone) break;
+      const shareDone = this.#work(issued);
+      moved ||= shareDone || state.phase !== phase || state.round !== round;
+      if (!shareDone) break;
       this.#toWork = issued.next;
     }
     for (let issued = this.queue.oldest; issued !== this.#toWork; issued = this.queue.oldest) {
@@ -144,13 +144,13 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
         // The staging area is still that of the call before.
         if (state.exposure.staged && this.#completed < sequence) return false;
         this.#fill(issued);
-        if (staged) this.#lanes.setStep(sequence, 2 * state.round + 1);
+        if (staged) this.#lanes.setReached(sequence, 2 * state.round + 1);
         state.phase = 'working';
       }
       if (state.phase === 'working') {
         if (staged && !this.#allReached(issued, 2 * state.round + 1)) return false;
-        this.#doPart(issued);
-        this.#lanes.setStep(sequence, 2 * state.round + 2);
+        this.#doShare(issued);
+        this.#lanes.setReached(sequence, 2 * state.round + 2);
         if (state.round + 1 === count) return true;
         state.phase = 'emptying';
       }
@@ -189,11 +189,11 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     return { count, staged, exposures, longestBytes };
   }
 
-  #doPart({ call, state: { rounds, round }, sequence }: PendingCall): void {
+  #doShare({ call, state: { rounds, round }, sequence }: PendingCall): void {
     const { staged, exposures, longestBytes } = rounds;
     const start = staged ? round * this.#fragmentBytes() : 0;
     const stop = staged ? Math.min(start + this.#fragmentBytes(), longestBytes) : longestBytes;
-    doPart(call, {
+    doShare(call, {
       memory: this.#memory,
       rank: this.#lanes.rank,
       start,
@@ -233,12 +233,12 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     return true;
   }
 
-  #allReached(issued: PendingCall, step: number): boolean {
+  #allReached(issued: PendingCall, target: number): boolean {
     const lanes = this.#lanes;
     const { sequence } = issued;
     for (let rank = 0; rank < lanes.size; rank++) {
-      if (lanes.step(rank, sequence) >= step) continue;
-      if (lanes.closed(rank) && lanes.step(rank, sequence) < step) this.#endAt(rank, issued);
+      if (lanes.reached(rank, sequence) >= target) continue;
+      if (lanes.closed(rank) && lanes.reached(rank, sequence) < target) this.#endAt(rank, issued);
       return false;
     }
     return true;
@@ -250,7 +250,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   #isDone({ sequence, state }: PendingCall, rank: number): boolean {
-    return this.#lanes.step(rank, sequence) >= 2 * state.rounds.count;
+    return this.#lanes.reached(rank, sequence) >= 2 * state.rounds.count;
   }
 
   #agree(issued: PendingCall): boolean {

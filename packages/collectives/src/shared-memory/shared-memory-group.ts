@@ -2,7 +2,7 @@ import { ConfigError, type CallOptions, type ProcessGroup } from '@shardwise/cor
 import type { Limits } from '../call/call-options.ts';
 import { CheckedGroup } from '../call/checked-group.ts';
 import { causeOf, type AbortCause } from '../call/failure.ts';
-import { membersOf } from '../call/members.ts';
+import { membersOf } from '../call/record.ts';
 import { SharedCollectives } from './shared-collectives.ts';
 import { Lanes } from './lanes.ts';
 import { CHANNELS } from './memory-map.ts';

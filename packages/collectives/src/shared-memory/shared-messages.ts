@@ -2,7 +2,7 @@ import { dtypeNames, dtypes } from '@shardwise/core/spec';
 import { CallQueue, type Movement } from '../call/call-queue.ts';
 import { callsDifferError, reasonText, type LateRanks } from '../call/failure.ts';
 import type { IssuedCall } from '../call/issued-call.ts';
-import type { Transfer } from '../call/transfer.ts';
+import type { Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';
 import type { Lanes } from './lanes.ts';
 import { Message, MessageBytes, MESSAGES } from './memory-map.ts';
@@ -272,7 +272,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { operation, peer, tag } = pending.call;
     const isSend = operation === 'send';
     const [from, to] = isSend ? [this.#lanes.rank, peer] : [peer, this.#lanes.rank];
-    const error = callsDifferError(pending.site, [
+    const error = callsDifferError(pending.label, [
       { ranks: [from], call: `send(to ${to}, tag ${tag}, ${sent})` },
       { ranks: [to], call: `recv(from ${from}, tag ${tag}, ${wanted})` },
     ]);

@@ -2,7 +2,7 @@ import { reasonText } from '../call/failure.ts';
 import { Control } from '../shared-memory/control.ts';
 import { openWorld } from './open-world.ts';
 import { ProcessAlarm } from './process-alarm.ts';
-import type { ShmWorld } from './world.ts';
+import type { ShmWorld } from './shm-world.ts';
 
 /**
  * Ends every group of a world: each pending and future call, on every rank, rejects with

@@ -5,7 +5,7 @@ import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts'
 import { regionsOf, type MemoryRegion } from '../shared-memory/world-size.ts';
 import { openWorld } from './open-world.ts';
 import { ProcessPresence } from './process-presence.ts';
-import type { ShmWorld } from './world.ts';
+import type { ShmWorld } from './shm-world.ts';
 
 /** What a process is in its world. */
 export interface ShmRank {

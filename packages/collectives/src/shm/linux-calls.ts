@@ -103,3 +103,29 @@ function refusedError(call: string, errno: number): ConfigError {
     { call, errno },
   );
 }
+
+/** A function that lets other threads run on this core; undefined but on Linux with the optional package koffi. */
+export function coreYielder(): (() => void) | undefined {
+  try {
+    const calls = linuxCalls();
+    return () => calls.yieldCore();
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * From now on the kernel ends this process when its parent ends, also while it computes or is
+ * blocked. False where that is not to be had: without Linux or the optional package koffi.
+ */
+export function endWithParent(): boolean {
+  const parent = process.ppid;
+  try {
+    linuxCalls().dieWithParent();
+  } catch {
+    return false;
+  }
+  // It may have ended before the kernel was told.
+  if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
+  return true;
+}

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { MAX_RANKS, PAGE_BYTES } from '../shared-memory/memory-map.ts';
 import { allocateMemory, worldSize, type WorldSize } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
-import { memoryFileName, type ShmWorld } from './world.ts';
+import { memoryFileName, type ShmWorld } from './shm-world.ts';
 
 const worldSchema: z.ZodType<ShmWorld> = z.strictObject({
   id: z.string().regex(/^[0-9a-f]{32}$/),

@@ -1,8 +1,26 @@
 import type { AbortCause } from '../call/failure.ts';
 import { nextTurn } from '../call/next-turn.ts';
-import type { Presence } from '../shared-memory/alarm.ts';
+import type { Alarm, Presence } from '../shared-memory/alarm.ts';
 import type { MemoryMap } from '../shared-memory/memory-map.ts';
-import { ThreadAlarm } from './thread-alarm.ts';
+
+/** Wakes threads of this process, which sleep on the word of their bell. */
+export class ThreadAlarm implements Alarm {
+  protected readonly words: Int32Array;
+  readonly #map: MemoryMap;
+
+  constructor(memory: WebAssembly.Memory, map: MemoryMap) {
+    this.words = new Int32Array(memory.buffer);
+    this.#map = map;
+  }
+
+  wake(rank: number): void {
+    Atomics.notify(this.words, this.bell(rank));
+  }
+
+  protected bell(rank: number): number {
+    return this.#map.bell(rank) / 4;
+  }
+}
 
 /** A rank that is a thread. Who started the threads of a process hears of their ends. */
 export class ThreadPresence extends ThreadAlarm implements Presence {

@@ -1,5 +1,6 @@
-import { CollectiveMismatchError, ConfigError } from '@shardwise/core/spec';
+import { ConfigError } from '@shardwise/core/spec';
 import { peerClosedError } from '../call/failure.ts';
+import { messageLengthError } from './message-errors.ts';
 import type { WatchedTransport } from './watched-transport.ts';
 
 /** What one rank has sent. */
@@ -90,14 +91,9 @@ class LoopbackEnd implements LoopbackTransport {
     const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
     this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.round));
     if (delivery.bytes.byteLength !== bytes.byteLength) {
-      throw new CollectiveMismatchError(
-        {
-          asked: `A message of ${bytes.byteLength} bytes on rank ${this.rank} from rank ${from}`,
-          found: `it has ${delivery.bytes.byteLength} bytes`,
-          todo: 'Make both ranks pass buffers of one size',
-        },
-        { rank: this.rank, from, tag },
-      );
+      const { byteLength } = bytes;
+      const label = { operation: 'recv', rank: this.rank, peer: from, tag, byteLength } as const;
+      throw messageLengthError(label, delivery.bytes.byteLength);
     }
     bytes.set(delivery.bytes);
   }

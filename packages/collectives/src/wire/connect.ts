@@ -2,8 +2,7 @@ import { connect as connectTcp, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
 import { ConnectorHandshake, wrongSecretError } from './handshake.ts';
 import type { Hello } from './hello.ts';
-import { pskOf } from './proof.ts';
-import { PSK_TLS } from './tls-options.ts';
+import { PSK_TLS, pskOf } from './secret.ts';
 import { protocolError } from './wire-error.ts';
 
 /** Takes what a connection receives, in memory of its choice. */

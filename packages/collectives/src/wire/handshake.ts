@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { CollectiveError } from '@shardwise/core/spec';
 import { decodeHello, encodeHello, HELLO_BYTES, type Hello } from './hello.ts';
-import { isSameProof, NONCE_BYTES, PROOF_BYTES, proofOf } from './proof.ts';
+import { isSameProof, NONCE_BYTES, PROOF_BYTES, proofOf } from './secret.ts';
 import { handshakeError } from './wire-error.ts';
 
 /*
@@ -24,7 +24,7 @@ const ANSWER_BYTES = PROOF_BYTES + VERDICT_BYTES;
 const statuses = { welcome: 0, wrongSecret: 1, refused: 2 } as const;
 
 /** What follows from the bytes that have come. */
-export interface HandshakeStep {
+export interface HandshakeReply {
   readonly send?: Uint8Array;
   /** The handshake is over; these bytes came behind it. */
   readonly rest?: Uint8Array;
@@ -47,7 +47,7 @@ export class ConnectorHandshake {
     this.opening = Buffer.concat([MARK, this.#nonce]);
   }
 
-  push(chunk: Uint8Array): HandshakeStep {
+  push(chunk: Uint8Array): HandshakeReply {
     this.#received = append(this.#received, chunk);
     if (this.#acceptorNonce === undefined) {
       checkMark(this.#received);
@@ -97,7 +97,7 @@ export class AcceptorHandshake {
   }
 
   /** Throws CollectiveError for what is no handshake, which gets no answer. */
-  push(chunk: Uint8Array): HandshakeStep {
+  push(chunk: Uint8Array): HandshakeReply {
     this.#received = append(this.#received, chunk);
     if (this.#connectorNonce === undefined) {
       checkMark(this.#received);

@@ -4,8 +4,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { ConfigError } from '@shardwise/core/spec';
 import { AcceptorHandshake } from './handshake.ts';
 import type { Hello } from './hello.ts';
-import { pskOf } from './proof.ts';
-import { PSK_TLS } from './tls-options.ts';
+import { PSK_TLS, pskOf } from './secret.ts';
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 

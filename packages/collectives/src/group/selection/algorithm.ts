@@ -1,6 +1,6 @@
 import type { Communicator } from '../../algorithms/communicator.ts';
 import type { Cost } from '../../algorithms/cost.ts';
-import type { GroupCall } from '../../call/group-call.ts';
+import type { GroupCall } from '../../call/calls.ts';
 import type { Operation } from '../../call/record.ts';
 import type { NativeCollectives } from '../native-groups.ts';
 import type { Reducer } from '../../reduce/reducer.ts';

@@ -1,7 +1,7 @@
 import { dtypes } from '@shardwise/core/spec';
 import type { ByteSplits } from '../../algorithms/pairwise-all-to-all.ts';
 import type { Reduction } from '../../algorithms/reduction.ts';
-import type { GroupCall } from '../../call/group-call.ts';
+import type { GroupCall } from '../../call/calls.ts';
 import type { Reducer } from '../../reduce/reducer.ts';
 import type { NativeCollectives } from '../native-groups.ts';
 import type { RunOptions } from './algorithm.ts';

@@ -1,6 +1,6 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import { limitMessage } from './limit-message.ts';
-import { messageLengthError, type MessageSite } from './peer-errors.ts';
+import { limitMessage } from '../limit-message.ts';
+import { messageLengthError, type MessageLabel } from '../message-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
 /** What a message that nobody awaits yet counts besides its bytes. */
@@ -15,7 +15,7 @@ export interface Sink {
 }
 
 interface Receiver {
-  readonly site: MessageSite;
+  readonly label: MessageLabel;
   readonly bytes: Uint8Array;
   readonly resolve: () => void;
   readonly reject: (error: Error) => void;
@@ -55,7 +55,13 @@ export class Inbox {
   /** Fills `bytes` with the next message of the tag. */
   receive(tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     const { rank, peer } = this.#options;
-    const site: MessageSite = { operation: 'recv', rank, peer, tag, byteLength: bytes.byteLength };
+    const label: MessageLabel = {
+      operation: 'recv',
+      rank,
+      peer,
+      tag,
+      byteLength: bytes.byteLength,
+    };
     const mailbox = this.#mailboxes.get(tag);
     const message = mailbox?.messages.shift();
     if (message !== undefined) {
@@ -63,19 +69,19 @@ export class Inbox {
       this.#tidy(tag);
       this.onRoom();
       if (message.byteLength !== bytes.byteLength) {
-        return Promise.reject(messageLengthError(site, message.byteLength));
+        return Promise.reject(messageLengthError(label, message.byteLength));
       }
       bytes.set(message);
       return Promise.resolve();
     }
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const receiver: Receiver = { site, bytes, resolve, reject };
+    const receiver: Receiver = { label, bytes, resolve, reject };
     this.#mailbox(tag).receivers.push(receiver);
     this.onRoom();
     this.#options.wakefulness.wait();
     if (options === undefined) return promise;
-    return limitMessage(promise, site, options, (error) => this.#giveUp(tag, receiver, error));
+    return limitMessage(promise, label, options, (error) => this.#giveUp(tag, receiver, error));
   }
 
   /** For a message that begins; undefined where nobody awaits it. */
@@ -85,7 +91,7 @@ export class Inbox {
     if (receiver === undefined) return undefined;
     this.#tidy(tag);
     if (receiver.bytes.byteLength !== length) {
-      receiver.reject(messageLengthError(receiver.site, length));
+      receiver.reject(messageLengthError(receiver.label, length));
       return { bytes: undefined, done: () => {} };
     }
     this.#filling = receiver;

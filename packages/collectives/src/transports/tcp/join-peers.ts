@@ -6,7 +6,7 @@ import { listenForPeers } from '../../wire/listen.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import type { HeartbeatTimes } from './heartbeat-monitor.ts';
 import { startHeartbeats } from './heartbeat-sender.ts';
-import { alreadyJoinedError, joinTimeoutError } from './peer-errors.ts';
+import { alreadyJoinedError, joinTimeoutError } from './join-errors.ts';
 import {
   addressKey,
   decodeAddress,

@@ -5,7 +5,7 @@ import { encodeFrame } from '../../wire/frame-header.ts';
 import { FrameParser } from '../../wire/frame-parser.ts';
 import { protocolError } from '../../wire/wire-error.ts';
 import { Inbox } from './inbox.ts';
-import { limitMessage } from './limit-message.ts';
+import { limitMessage } from '../limit-message.ts';
 import { controlLimits, encodeCause, messageKinds } from './message-frame.ts';
 import { MessageReader } from './message-reader.ts';
 import { Outbox } from './outbox.ts';
@@ -97,9 +97,9 @@ export class PeerLink {
     if (options === undefined) return written;
     const { rank, fail } = this.#options;
     const { byteLength } = bytes;
-    const site = { operation: 'send', rank, peer: this.peer, tag, byteLength } as const;
+    const label = { operation: 'send', rank, peer: this.peer, tag, byteLength } as const;
     // The bytes are the system's until they are written or the connection is gone.
-    return limitMessage(written, site, options, fail);
+    return limitMessage(written, label, options, fail);
   }
 
   /** This rank leaves; what it has sent still arrives. */

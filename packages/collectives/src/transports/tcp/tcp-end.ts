@@ -5,7 +5,7 @@ import type { Hello } from '../../wire/hello.ts';
 import type { WatchedTransport } from '../watched-transport.ts';
 import { HeartbeatMonitor, type HeartbeatTimes } from './heartbeat-monitor.ts';
 import { peerLostError } from '../peer-errors.ts';
-import { peerRangeError } from './peer-errors.ts';
+import { peerRangeError } from '../message-errors.ts';
 import { PeerLink } from './peer-link.ts';
 import { Wakefulness } from './wakefulness.ts';
 

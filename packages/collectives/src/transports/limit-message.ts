@@ -1,21 +1,21 @@
 import type { CallOptions, CollectiveError } from '@shardwise/core/spec';
-import { reasonText } from '../../call/failure.ts';
-import { messageAbortedError, messageTimeoutError, type MessageSite } from './peer-errors.ts';
+import { reasonText } from '../call/failure.ts';
+import { messageAbortedError, messageTimeoutError, type MessageLabel } from './message-errors.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** Calls `giveUp` when the time is over, or the signal is given, before the message is done. */
 export async function limitMessage(
   done: Promise<void>,
-  site: MessageSite,
+  label: MessageLabel,
   { timeoutMs = Infinity, signal }: CallOptions,
   giveUp: (error: CollectiveError) => void,
 ): Promise<void> {
-  const abort = (): void => giveUp(messageAbortedError(site, reasonText(signal?.reason)));
+  const abort = (): void => giveUp(messageAbortedError(label, reasonText(signal?.reason)));
   const timer =
     timeoutMs > MAX_TIMER_MS
       ? undefined
-      : setTimeout(() => giveUp(messageTimeoutError(site, timeoutMs)), timeoutMs);
+      : setTimeout(() => giveUp(messageTimeoutError(label, timeoutMs)), timeoutMs);
   signal?.addEventListener('abort', abort, { once: true });
   if (signal?.aborted === true) abort();
   try {

@@ -1,10 +1,16 @@
-import { checkOptions } from '@shardwise/core/spec';
-import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
+import { checkOptions, type ProcessGroup } from '@shardwise/core/spec';
 import { reasonText } from '../call/failure.ts';
-import { abortThreadsWorld } from '../threads/abort-threads-world.ts';
-import { createThreadsWorld, type ThreadsWorld } from '../threads/world.ts';
+import { createGroup } from '../group/create-group.ts';
+import { type WorldOptions, worldRules } from '../shared-memory/world-size.ts';
+import {
+  abortThreadsWorld,
+  createThreadsWorld,
+  joinThreadsWorld,
+  type ThreadsWorld,
+} from '../threads/threads-world.ts';
 import { connectPorts } from './connect-ports.ts';
 import type { PortMessage } from './port-message.ts';
+import { portTransport } from './port-transport.ts';
 import { sharingAvailability } from './sharing-availability.ts';
 
 /** What one worker needs to join; to be posted to it, with `ports` as transfer list. */
@@ -66,4 +72,10 @@ function portsWorld(size: number, reason: string): PageWorld {
       for (const port of starter) port.postMessage(message);
     },
   };
+}
+
+/** The group of all ranks of a page's world; to be called once on each rank's worker. */
+export function joinPageWorld({ rank, size, world, ports }: PageRank): ProcessGroup {
+  if (world !== undefined) return joinThreadsWorld(world, rank);
+  return createGroup(portTransport({ rank, size, ports }));
 }

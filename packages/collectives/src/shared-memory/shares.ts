@@ -1,5 +1,5 @@
 import { dtypes } from '@shardwise/core/spec';
-import type { GroupCall } from '../call/group-call.ts';
+import type { GroupCall } from '../call/calls.ts';
 import { elementsBefore } from '../call/record-codec.ts';
 import type { Operation } from '../call/record.ts';
 import type { SharedMemory } from './shared-memory.ts';
@@ -17,15 +17,15 @@ export interface Window {
 }
 
 /** One rank's part of a call: reads what its peers expose, with everyone's writes disjoint. */
-export function doPart(call: GroupCall, window: Window): void {
-  parts[call.record.operation](call, window);
+export function doShare(call: GroupCall, window: Window): void {
+  shares[call.record.operation](call, window);
 }
 
-type Part = (call: GroupCall, window: Window) => void;
+type Share = (call: GroupCall, window: Window) => void;
 
 const SLICE_ALIGNMENT = 64;
 
-const parts: Record<Operation, Part> = {
+const shares: Record<Operation, Share> = {
   /** Slice r of the window is rank r's to reduce, into all buffers. */
   allReduce: ({ record }, { memory, rank, start, stop, addresses }) => {
     const { dtype, reduce } = record;
