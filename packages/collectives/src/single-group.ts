@@ -7,7 +7,7 @@ import type { GroupCall, Transfer } from './call/calls.ts';
 import type { IssuedCall } from './call/issued-call.ts';
 import { reduceElements } from './reduce/reduce-elements.ts';
 
-/** The world of one rank: every call is checked as in any group, and nothing is communicated. */
+/** The world of one rank. Every call is checked as in any group, and nothing is communicated. */
 export function singleGroup(): ProcessGroup {
   return new SingleGroup(0, 1);
 }
@@ -47,7 +47,7 @@ class SingleGroup extends CheckedGroup {
   }
 }
 
-/** Calls that are done when they are issued. */
+/** A queue whose calls are done when they are issued. */
 class CallsOfOne<Call extends GroupCall | Transfer> implements Movement<Call, undefined> {
   readonly queue: CallQueue<Call, undefined>;
   readonly #run: (call: Call) => void;

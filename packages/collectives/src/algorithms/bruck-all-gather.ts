@@ -2,9 +2,9 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
 /**
- * In step k everyone gets from the rank 2^k further all that this one has, as often as it takes:
- * log2(P) messages for short values (Bruck, Ho, Kipnis, Upfal and Weathersby, 1997). Each rank
- * lays them out from its own on, and turns them round at the end. Specification:
+ * In round k each rank sends all values that it has to the rank 2^k before it, until everyone has all of them:
+ * log2(P) rounds, for short values (Bruck, Ho, Kipnis, Upfal and Weathersby, 1997). A rank collects the values
+ * in an order that begins with its own, and at the end rotates them into rank order. Specification:
  * allGatherSpecification.
  *
  *   rank 0  a . .        a b .        a b c        a b c

@@ -4,8 +4,8 @@ import { PIPELINE_BYTES } from './fragments.ts';
 import { passOn } from './pass-on.ts';
 
 /**
- * Each rank passes every fragment to the next one as it comes: each sends the values once, where the
- * root of a tree sends them log2(P) times. Specification: broadcastSpecification.
+ * Each rank passes every fragment on to the next rank as soon as it comes. Each rank sends the values once,
+ * while the root of a tree sends them log2(P) times. Specification: broadcastSpecification.
  *
  *   rank 0  a b c        a b c        a b c        a b c        a b c
  *   rank 1  . . .   =>   a . .   =>   a b .   =>   a b c   =>   a b c

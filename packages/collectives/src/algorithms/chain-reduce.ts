@@ -4,9 +4,9 @@ import { hierarchicalReduce, hierarchicalReduceCost } from './hierarchical-reduc
 import type { Reduction } from './reduction.ts';
 
 /**
- * Each rank adds its values to what comes from the rank before and passes that on, fragment by fragment;
- * the last one sends the result to root. Root receives the values once, not once from each rank.
- * Specification: reduceSpecification.
+ * Each rank adds its values to what comes from the rank before, and passes the sum on, fragment by fragment.
+ * The last rank sends the result to root. Root receives the values once, while it receives them from every rank
+ * in directReduce. Specification: reduceSpecification.
  *
  *   rank 0  a       a                          Σ
  *   rank 1  b    => └─► a+b               =>   b
@@ -19,7 +19,7 @@ export function chainReduce(
   reduction: Reduction,
 ): Promise<void> {
   const ranks = Array.from({ length: communicator.size }, (_, rank) => rank);
-  // As if each rank were a host.
+  // The algorithm for several hosts is a chain where each rank is taken for a host.
   const chain = subCommunicator(
     communicator,
     ranks,

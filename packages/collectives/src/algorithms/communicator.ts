@@ -1,6 +1,6 @@
 /**
  * What an algorithm is given: the ranks that take part in one call, and messages between them that are not
- * mixed up with those of other calls (MPI's word for such a thing).
+ * taken for those of other calls. MPI has the word for it.
  */
 export interface Communicator {
   readonly rank: number;

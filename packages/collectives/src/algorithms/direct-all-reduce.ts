@@ -3,7 +3,8 @@ import type { Cost } from './cost.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
 
 /**
- * Everyone sends everything to everyone, and reduces in rank order: for short messages.
+ * Everyone sends everything to everyone, and reduces in rank order. This is for short messages. Specification:
+ * allReduceSpecification.
  *
  *   rank 0  a          rank 0  a+b+c
  *   rank 1  b    =>    rank 1  a+b+c

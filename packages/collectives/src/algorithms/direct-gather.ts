@@ -2,7 +2,7 @@ import { peersOf, type Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
 /**
- * Everyone sends to root. `output` counts on root only.
+ * Everyone sends its values to root. The other ranks' `output` is not used. Specification: gatherSpecification.
  *
  *   rank 0  a          rank 0  a b c
  *   rank 1  b    =>    rank 1  .

@@ -5,8 +5,8 @@ import { receiveAhead } from './receive-ahead.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
 
 /**
- * Everyone sends part r to rank r, which reduces in rank order; as many bytes as a ring, which
- * could not keep that order.
+ * Everyone sends part r to rank r, which reduces in rank order. This moves as many bytes as a ring, which
+ * cannot keep that order. Specification: reduceScatterSpecification.
  *
  *   rank 0  a0 a1 a2          rank 0  a0+b0+c0
  *   rank 1  b0 b1 b2    =>    rank 1  a1+b1+c1

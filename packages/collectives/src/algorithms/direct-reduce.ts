@@ -5,7 +5,7 @@ import { receiveAhead } from './receive-ahead.ts';
 import { reduceAll, type Reduction } from './reduction.ts';
 
 /**
- * Everyone sends to root, which reduces in rank order.
+ * Everyone sends its values to root, which reduces them in rank order. Specification: reduceSpecification.
  *
  *   rank 0  a          rank 0  a+b+c
  *   rank 1  b    =>    rank 1  b

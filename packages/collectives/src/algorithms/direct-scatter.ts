@@ -2,7 +2,7 @@ import { peersOf, type Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
 /**
- * Root sends each rank its part. `input` counts on root only.
+ * Root sends each rank its part. The other ranks' `input` is not used. Specification: scatterSpecification.
  *
  *   rank 0  a b c          rank 0  a
  *   rank 1  .        =>    rank 1  b

@@ -2,8 +2,8 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
 /**
- * In step k everyone tells the rank 2^k further that it, and all it has heard of, are there
- * (Hensgen, Finkel and Manber, 1988). What a rank has heard of:
+ * In round k each rank tells the rank 2^k after it that it is there, together with all ranks of which it has
+ * heard (Hensgen, Finkel and Manber, 1988). The picture shows of which ranks each has heard:
  *
  *   rank 0  0          rank 0  0,2          rank 0  0,1,2
  *   rank 1  1    =>    rank 1  0,1    =>    rank 1  0,1,2

@@ -1,7 +1,10 @@
-/** Algorithms send long messages in fragments: one can be used while the next one is on its way. */
+/**
+ * The usual length of a fragment in bytes. Algorithms send long messages in fragments, so that they can use one
+ * while the next one is on its way.
+ */
 export const FRAGMENT_BYTES: number = 1 << 20;
 
-/** The length of fragments that pass through many ranks: shorter ones keep more of the ranks busy. */
+/** The length in bytes of fragments that pass through many ranks: shorter ones keep more of the ranks busy. */
 export const PIPELINE_BYTES: number = 256 * 1024;
 
 /** Views of the bytes, in order; the last one may be shorter. */
@@ -15,7 +18,7 @@ export function fragmentsOf(
   );
 }
 
-/** `count` slices of whole elements; the last ones may be shorter, or empty. */
+/** Cuts a buffer into `count` slices of whole elements. The last ones may be shorter, or empty. */
 export function slicesOf(
   buffer: Uint8Array,
   count: number,

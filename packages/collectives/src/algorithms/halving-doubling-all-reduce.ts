@@ -4,9 +4,10 @@ import type { Cost } from './cost.ts';
 import { addPartials, asPartial, partialBytes, type Reduction } from './reduction.ts';
 
 /**
- * Pairs exchange halves of what they add, then quarters, … and then give back the sums the same
- * way: log2(P) steps each (Rabenseifner, 2004). Of P ranks that are no power of two, the first ones
- * join in pairs before and after. Not in rank order. Specification: allReduceSpecification.
+ * Pairs of ranks exchange and add halves of the values, then quarters, and so on, until each rank has the sum
+ * of one slice. Then they give the sums back the same way. Each half takes log2(P) rounds (Rabenseifner, 2004).
+ * If P is no power of two, the first ranks are joined in pairs, and one of each pair takes part for both.
+ * Values are not added in rank order. Specification: allReduceSpecification.
  *
  *   rank 0  a0 a1 a2 a3   a0+c0 a1+c1 .  .       Σ0 .  .  .        Σ0 Σ1 Σ2 Σ3
  *   rank 1  b0 b1 b2 b3   b0+d0 b1+d1 .  .   =>  .  Σ1 .  .   =>   Σ0 Σ1 Σ2 Σ3
@@ -41,7 +42,10 @@ export async function halvingDoublingAllReduce(
   const rankAt = (other: number): number => (other < excess ? 2 * other + 1 : other + excess);
   const elementBytes = dtypes[dtype].bytes;
   const sliceElements = Math.ceil(buffer.byteLength / elementBytes / core);
-  /** Of the result, the slices that a rank at `other` holds when groups of `width` are left. */
+  /**
+   * The slices of the result that the rank at place `other` works on while groups of `width` ranks share the
+   * values.
+   */
   const blockOf = (other: number, width: number): Uint8Array => {
     const first = Math.floor(other / width) * width;
     const sliceBytes = sliceElements * elementBytes;

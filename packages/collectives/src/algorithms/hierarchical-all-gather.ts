@@ -3,8 +3,8 @@ import type { Cost } from './cost.ts';
 import { rankFragments, type RankFragment } from './host-fragments.ts';
 
 /**
- * Each rank's values go round the hosts, and on each host the rank that received them gives them to
- * the others. Specification: allGatherSpecification.
+ * Each rank's values go round the hosts. On each host, the rank that receives them gives them to the other
+ * ranks. Specification: allGatherSpecification.
  *
  *   rank 0  a . . .        a b c .        a b c d
  *   rank 1  . b . .        a b . d        a b c d
@@ -34,7 +34,7 @@ export async function hierarchicalAllGather(
     .sort((a, b) => a.distance - b.distance);
   const hostAt = (offset: number): number => (host + offset + hosts.length) % hosts.length;
   const moving: Promise<void>[] = [];
-  /** What this rank gives to the others of its host, and to the next host if that has yet to get it. */
+  /** What this rank gives to the others of its host, and to the next host if that one has not had it yet. */
   const passing: { readonly fragment: Gathered; readonly arrived: Promise<void> | undefined }[] =
     [];
   for (const fragment of fragments) {
@@ -53,7 +53,7 @@ export async function hierarchicalAllGather(
   await Promise.all(moving);
 }
 
-/** How many hosts it has passed when it comes here, which is the order in which it comes. */
+/** A fragment, and how many hosts it passes on its way to this one: fragments arrive in that order. */
 interface Gathered extends RankFragment {
   readonly distance: number;
 }

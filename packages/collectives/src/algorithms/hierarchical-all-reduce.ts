@@ -5,9 +5,9 @@ import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts
 import type { Reduction } from './reduction.ts';
 
 /**
- * The ranks of a host share the values: each slice goes through the hosts in order, which add their
- * ranks, and its result goes back the same way. Rank order, at as few bytes between hosts as a ring
- * of hosts. Specification: allReduceSpecification.
+ * The ranks of each host share out the slices of the values. Each slice goes through the hosts in order, each
+ * of which adds the values of its ranks. Its result goes back the same way. Values are added in rank order, and
+ * no more bytes pass between hosts than in a ring of hosts. Specification: allReduceSpecification.
  *
  *   rank 0  a0 a1   a0+b0  .        Σ0 .        Σ0 Σ1
  *   rank 1  b0 b1   .  a1+b1        .  Σ1       Σ0 Σ1
@@ -25,7 +25,7 @@ export async function hierarchicalAllReduce(
   const neighbours = (hosts[host] ?? []).filter((resident) => resident !== rank);
   const fragments = sharedFragments(buffer, reduction.dtype, hosts);
   const moving: Promise<void>[] = [];
-  /** Fragments of this rank, whose results come from the next host. */
+  /** Fragments that this rank adds, and whose results come back from the next host. */
   const returning: { readonly fragment: HostFragment; readonly arrived: Promise<void> }[] = [];
   for (const fragment of fragments) {
     const { bytes, owners } = fragment;
@@ -65,7 +65,7 @@ export const hierarchicalAllReduceCost: Cost = {
   bytesPerHost: (_, bytes, hosts) => passesOf(hosts) * bytes,
 };
 
-/** How often the values leave a host: the ones in the middle pass on sums and results. */
+/** How often the values leave a host. Hosts in the middle of the chain send both sums and results. */
 function passesOf(hosts: number): number {
   return Math.min(hosts - 1, 2);
 }

@@ -3,8 +3,8 @@ import type { Cost } from './cost.ts';
 import { disseminationBarrier, disseminationBarrierCost } from './dissemination-barrier.ts';
 
 /**
- * The first rank of each host hears from the others there, meets those of the other hosts, and lets
- * its own go on. What a rank has heard of:
+ * The first rank of each host waits for the other ranks of the host, then for the first ranks of the other
+ * hosts, and then lets the ranks of its host go on. The picture shows of which ranks each has heard:
  *
  *   rank 0  0        0,1          0,1,2,3        0,1,2,3
  *   rank 1  1        1            1              0,1,2,3

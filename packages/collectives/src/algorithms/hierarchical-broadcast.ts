@@ -4,8 +4,8 @@ import { PIPELINE_BYTES } from './fragments.ts';
 import { binomialPlace, passOn } from './pass-on.ts';
 
 /**
- * A tree over one rank of each host, and from it one over each host's ranks. Specification:
- * broadcastSpecification.
+ * The values go over a tree of one rank of each host, and from each of these over a tree of its host's ranks.
+ * Specification: broadcastSpecification.
  *
  *   rank 0  a        a        a
  *   rank 1  .        .        a
@@ -20,7 +20,7 @@ export function hierarchicalBroadcast(
 ): Promise<void> {
   const { hosts, rank } = communicator;
   const rootHost = hosts.findIndex((ranks) => ranks.includes(root));
-  // Each host with its leader first, the host of root first.
+  // The host of root comes first, and each host's list begins with its leader.
   const ordered = [...hosts.slice(rootHost), ...hosts.slice(0, rootHost)].map((ranks) =>
     ranks.includes(root) ? [root, ...ranks.filter((other) => other !== root)] : ranks,
   );

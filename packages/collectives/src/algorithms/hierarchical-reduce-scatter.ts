@@ -6,8 +6,8 @@ import { reduceThroughHosts } from './reduce-through-hosts.ts';
 import type { Reduction } from './reduction.ts';
 
 /**
- * Each part goes through the hosts in order, which add their ranks, and from the last one to the
- * rank whose part it is. Specification: reduceScatterSpecification.
+ * Each part goes through the hosts in order, each of which adds the values of its ranks. The last host sends it
+ * to the rank whose part it is. Specification: reduceScatterSpecification.
  *
  *   rank 0  a0 a1 a2 a3    a0+b0  .  a2+b2  .       .  .  .  .         Σ0
  *   rank 1  b0 b1 b2 b3    .  a1+b1  .  a3+b3       .  .  .  .         Σ1

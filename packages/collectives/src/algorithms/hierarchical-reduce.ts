@@ -5,7 +5,7 @@ import { reduceThroughHosts, type HostFragment } from './reduce-through-hosts.ts
 import type { Reduction } from './reduction.ts';
 
 /**
- * As hierarchicalAllReduce, but the results go from the last host to root alone. Specification:
+ * Reduces as hierarchicalAllReduce does, but the last host sends the results to root alone. Specification:
  * reduceSpecification.
  *
  *   rank 0  a0 a1    a0+b0  .        .  .        Σ0 Σ1
@@ -38,7 +38,7 @@ export async function hierarchicalReduce(
   await Promise.all([...received, ...sent]);
 }
 
-/** Of root on the first host, which is the one that is furthest from the last. */
+/** The cost where root is on the first host, which is the farthest from the last. */
 export const hierarchicalReduceCost: Cost = {
   rounds: (size, hosts) => (size > hosts ? 1 : 0) + hosts,
   bytesPerRank: (size, bytes, hosts) => {

@@ -2,7 +2,7 @@ import { dtypes, type DType } from '@shardwise/core/spec';
 import { PIPELINE_BYTES, fragmentsOf, slicesOf } from './fragments.ts';
 import type { HostFragment } from './reduce-through-hosts.ts';
 
-/** Fragments of a buffer that all ranks reduce: the ranks of a host share them evenly. */
+/** The fragments of a buffer that all ranks reduce. The ranks of each host share out the fragments evenly. */
 export function sharedFragments(
   buffer: Uint8Array,
   dtype: DType,
@@ -18,15 +18,18 @@ export function sharedFragments(
   );
 }
 
-/** Of the values of one rank. */
+/** A fragment of the part of one rank. */
 export interface RankFragment extends HostFragment {
-  /** Whose values they are. */
+  /** The rank whose part it is. */
   readonly rank: number;
-  /** Within them, in fragments. */
+  /** The place of the fragment among those of the part. */
   readonly index: number;
 }
 
-/** Fragments of the parts of all ranks: on other hosts, part r belongs to the rank that has r's place. */
+/**
+ * The fragments of the parts of all ranks. Part r is added on each host by the rank that has the place there
+ * that r has on its own host.
+ */
 export function rankFragments(
   parts: readonly Uint8Array[],
   hosts: readonly (readonly number[])[],
@@ -45,7 +48,10 @@ export function rankFragments(
   );
 }
 
-/** The first of each list, then the second of each, … so that all owners have work. */
+/**
+ * Takes the first item of each list, then the second of each, and so on, so that all owners have work from the
+ * start.
+ */
 function inTurns<Item>(lists: readonly (readonly Item[])[]): readonly Item[] {
   const longest = Math.max(0, ...lists.map((list) => list.length));
   return Array.from({ length: longest }, (_, place) =>

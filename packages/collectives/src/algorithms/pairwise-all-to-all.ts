@@ -1,14 +1,15 @@
 import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
-/** Where each rank's part lies, in bytes. */
+/** The length in bytes of what goes to each rank, and of what comes from each rank. */
 export interface ByteSplits {
   readonly input: readonly number[];
   readonly output: readonly number[];
 }
 
 /**
- * In step k everyone sends to the rank k further and receives from the rank k before.
+ * In round k each rank sends to the rank k after it and receives from the rank k before it. Specification:
+ * allToAllSpecification.
  *
  *   rank 0  a0 a1 a2          rank 0  a0 b0 c0
  *   rank 1  b0 b1 b2    =>    rank 1  a1 b1 c1
@@ -43,7 +44,7 @@ function partsOf(bytes: Uint8Array, splits: readonly number[]): readonly Uint8Ar
   });
 }
 
-/** Of equal parts; `bytes` is the whole input. */
+/** The cost where all parts have one length; `bytes` is the length of the whole input. */
 export const pairwiseAllToAllCost: Cost = {
   rounds: (size) => size - 1,
   bytesPerRank: (size, bytes) => ((size - 1) * bytes) / size,

@@ -8,7 +8,7 @@ export interface TreePlace {
   readonly children: readonly number[];
 }
 
-/** The rank `place` after root, in a binomial tree over `size` ranks counted from root. */
+/** The neighbours of a place in a binomial tree over `size` places. Root has place 0. */
 export function binomialPlace(place: number, size: number): TreePlace {
   const parentStep = 2 ** Math.floor(Math.log2(Math.max(place, 1)));
   const children: number[] = [];
@@ -18,7 +18,7 @@ export function binomialPlace(place: number, size: number): TreePlace {
   return { parent: place === 0 ? undefined : place - parentStep, children };
 }
 
-/** Receives from the parent and sends to the children, in fragments that are passed on at once. */
+/** Receives from the parent and sends to the children. Each fragment is sent on as soon as it comes. */
 export async function passOn(
   communicator: Communicator,
   buffer: Uint8Array,

@@ -1,7 +1,7 @@
 import type { Reducer } from '../reduce/reducer.ts';
 import type { Communicator } from './communicator.ts';
 
-/** Fragments that may come before their turn: few, so that they stay in the caches. */
+/** How many turns are received ahead. They are few, so that their fragments stay in the caches. */
 const AHEAD = 4;
 
 export interface Expected {
@@ -10,8 +10,8 @@ export interface Expected {
 }
 
 /**
- * Receives the messages of each turn into memory lent by the reducer, a few turns ahead. What a
- * turn yields is taken back when the next one is asked for.
+ * Receives the messages of each turn into memory that the reducer lends, a few turns ahead. The memory of a
+ * turn goes back to the reducer when the next turn is asked for.
  */
 export async function* receiveAhead(
   communicator: Communicator,
@@ -21,7 +21,7 @@ export async function* receiveAhead(
   const begin = (expected: readonly Expected[]): Arriving => {
     const buffers = expected.map(({ byteLength }) => reducer.borrow(byteLength));
     const done = Promise.all(expected.map(({ from }, i) => communicator.recv(from, buffers[i]!)));
-    // Where an earlier turn fails, nobody awaits this one.
+    // If an earlier turn fails, nobody awaits this one.
     done.catch(() => {});
     return { buffers, done };
   };

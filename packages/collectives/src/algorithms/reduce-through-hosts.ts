@@ -2,7 +2,7 @@ import type { Communicator } from './communicator.ts';
 import { receiveAhead } from './receive-ahead.ts';
 import { partialBytes, type Reduction } from './reduction.ts';
 
-/** A part of the values, and where it is added. */
+/** A fragment of the values, and the ranks that add it. */
 export interface HostFragment {
   /** This rank's values. */
   readonly bytes: Uint8Array;
@@ -10,20 +10,22 @@ export interface HostFragment {
   readonly owners: readonly number[];
 }
 
-/** What becomes of a fragment when all ranks have been added, on its owner on the last host. */
+/**
+ * What to do with a fragment when all ranks' values have been added. Only its owner on the last host is asked.
+ */
 export interface Whole<Part extends HostFragment> {
-  /** Where the result goes; `done` is called when it is there. */
+  /** The memory for the result; `done` is called when the result is there. */
   readonly destination: (fragment: Part) => Uint8Array;
   readonly done: (fragment: Part, result: Uint8Array) => void;
 }
 
-/** Fragments that may wait to be sent on. */
+/** How many sums may wait to be sent on. */
 const MAX_WAITING = 4;
 
 /**
- * Adds fragments in the order of the ranks: on each host, the fragment's owner adds the values of its
- * host's ranks to what the hosts before have come to, and passes that on. The ranks of each host
- * must follow each other. While one fragment is on its way to the next host, the next one is added.
+ * Adds fragments in the order of the ranks: on each host, the fragment's owner adds the values of its host's
+ * ranks to the sum that comes from the host before, and sends the new sum to the next host. The ranks of each
+ * host must follow each other. While one fragment is on its way to the next host, the owner adds the next one.
  *
  *   host 0  a ─┐               host 1  c ─┐
  *           b ─┴─► (a+b) ──────────────► (a+b)+c ─┐

@@ -2,14 +2,14 @@ import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
 import { partialDTypes } from '../reduce/reduce-elements.ts';
 import type { Reducer } from '../reduce/reducer.ts';
 
-/** What a reducing algorithm does with the values that meet. */
+/** How values of several ranks are combined. */
 export interface Reduction {
   readonly dtype: DType;
   readonly op: ReduceOp;
   readonly reducer: Reducer;
 }
 
-/** Reduces the values of all ranks, in their order. */
+/** Reduces the values of all ranks, in rank order. */
 export function reduceAll(
   { dtype, op, reducer }: Reduction,
   sources: readonly Uint8Array[],
@@ -18,12 +18,15 @@ export function reduceAll(
   reducer.reduce(sources, destination, dtype, op);
 }
 
-/** Bytes that values take while only some of the ranks are added. */
+/** The length in bytes of a partial sum, which may have a wider dtype than the values. */
 export function partialBytes(dtype: DType, byteLength: number): number {
   return (byteLength / dtypes[dtype].bytes) * dtypes[partialDTypes[dtype]].bytes;
 }
 
-/** One rank's values as a partial sum: themselves, where that changes nothing, or memory of the reducer. */
+/**
+ * One rank's values as a partial sum. They are returned themselves where the partial sum would be equal to
+ * them; otherwise the partial sum is in memory of the reducer.
+ */
 export function asPartial({ dtype, op, reducer }: Reduction, bytes: Uint8Array): Uint8Array {
   if (partialDTypes[dtype] === dtype && typeof op === 'string') return bytes;
   const partial = reducer.borrow(partialBytes(dtype, bytes.byteLength));
@@ -32,13 +35,13 @@ export function asPartial({ dtype, op, reducer }: Reduction, bytes: Uint8Array):
   return partial;
 }
 
-/** Adds partial sums of different ranks into the first. */
+/** Adds the partial sum `other` to the partial sum `into`. They are of different ranks. */
 export function addPartials(
   { dtype, op, reducer }: Reduction,
   into: Uint8Array,
   other: Uint8Array,
 ): void {
-  // What is multiplied has been, and what is divided will be.
+  // Values have been multiplied when they became a partial sum, and an average is divided at the end.
   const combine = typeof op === 'object' ? 'sum' : op;
   const partialDType = partialDTypes[dtype];
   const fold = { dtype: partialDType, op: combine, total: undefined };

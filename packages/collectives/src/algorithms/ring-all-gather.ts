@@ -2,7 +2,8 @@ import type { Communicator } from './communicator.ts';
 import type { Cost } from './cost.ts';
 
 /**
- * Everyone passes to the next rank what it last got from the one before.
+ * In each round, every rank sends to the next rank what it received from the rank before. Specification:
+ * allGatherSpecification.
  *
  *   rank 0  a . .          rank 0  a . c          rank 0  a b c
  *   rank 1  . b .    =>    rank 1  a b .    =>    rank 1  a b c

@@ -6,9 +6,9 @@ import type { Reduction } from './reduction.ts';
 import { reduceRoundRing } from './ring-reduce-scatter.ts';
 
 /**
- * Each slice goes round the ring twice: everyone adds to it, then everyone gets its sum. Not in
- * rank order, but as few bytes as can be, to the next rank only (Patarasuk and Yuan, 2009).
- * Specification: allReduceSpecification.
+ * Each slice goes round the ring twice: first every rank adds its values to it, then every rank gets its sum.
+ * This moves as few bytes as possible, and only to the next rank (Patarasuk and Yuan, 2009). Values are not
+ * added in rank order. Specification: allReduceSpecification.
  *
  *   rank 0  a0 a1 a2        Σ0 .  .         Σ0 Σ1 Σ2
  *   rank 1  b0 b1 b2   =>   .  Σ1 .    =>   Σ0 Σ1 Σ2
@@ -23,7 +23,7 @@ export async function ringAllReduce(
   const next = (rank + 1) % size;
   const previous = (rank - 1 + size) % size;
   const slices = slicesOf(buffer, size, dtypes[reduction.dtype].bytes);
-  // Results come as they went: first that of the rank before, last that of the rank behind.
+  // The first result that comes is that of the rank before, the last one is that of the next rank.
   const results = Array.from({ length: size - 1 }, (_, round) =>
     fragmentsOf(slices[(rank - 1 - round + size) % size]!).map((fragment) => ({
       fragment,

@@ -5,9 +5,9 @@ import { receiveAhead } from './receive-ahead.ts';
 import { asPartial, partialBytes, reduceAll, type Reduction } from './reduction.ts';
 
 /**
- * Each part goes round the ring, from the rank after its owner to its owner, and everyone adds to
- * it: not in rank order, but each part in another one. Messages go to the next rank only
- * (Patarasuk and Yuan, 2009). Specification: reduceScatterSpecification.
+ * Each part goes round the ring, from the rank after its owner to its owner, and every rank adds its values to
+ * it. Messages go to the next rank only (Patarasuk and Yuan, 2009). The parts are added in different orders,
+ * none of which is rank order. Specification: reduceScatterSpecification.
  *
  *   rank 0  a0 a1 a2        .     .     c2+a2        Σ0
  *   rank 1  b0 b1 b2   =>   a0+b0 .     .       =>   Σ1
@@ -26,7 +26,9 @@ export function ringReduceScatter(
   return reduceRoundRing(communicator, parts, output, reduction, () => {});
 }
 
-/** This rank's part of `parts` is reduced into `output`; `done` is called as fragments of it are. */
+/**
+ * Reduces this rank's part of `parts` into `output`. `done` is called for each fragment of it that is reduced.
+ */
 export async function reduceRoundRing(
   communicator: Communicator,
   parts: readonly Uint8Array[],
@@ -47,7 +49,8 @@ export async function reduceRoundRing(
     }
     return;
   }
-  // In the order in which they come: of the parts that go on to other ranks, then of the own.
+  // Fragments in the order in which they come: first those of the parts that go on to other ranks, then this
+  // rank's.
   const fragments = Array.from({ length: size - 1 }, (_, round) =>
     partFragments((round + 2) % size),
   ).flat();
@@ -57,7 +60,7 @@ export async function reduceRoundRing(
   ]);
   const arrivals = receiveAhead(communicator, turns, reducer);
   const first = arrivals.next();
-  // Nobody waits until a sum is sent: round a ring, all would wait for each other.
+  // No rank waits until its sum is sent: in a ring, all ranks would wait for each other.
   const sent = partFragments(1).map((own) => communicator.send(next, asPartial(reduction, own)));
   let turn = await first;
   for (const [index, own] of fragments.entries()) {

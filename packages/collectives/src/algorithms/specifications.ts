@@ -51,7 +51,7 @@ export function broadcastSpecification(inputs: PerRank, root: number): PerRank {
   return inputs.map(() => inputs[root]!);
 }
 
-/** `splits[i][j]` says how many values rank i sends to rank j. */
+/** `splits[i][j]` is the number of values that rank i sends to rank j. */
 export function allToAllSpecification(inputs: PerRank, splits: PerRank): PerRank {
   const before = (i: number, j: number): number =>
     splits[i]!.slice(0, j).reduce((a, b) => a + b, 0);

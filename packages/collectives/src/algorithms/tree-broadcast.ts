@@ -3,8 +3,9 @@ import type { Cost } from './cost.ts';
 import { binomialPlace, passOn } from './pass-on.ts';
 
 /**
- * A binomial tree: in step k, the 2^k ranks that have the values, counted from root, each send
- * them to the rank that is 2^k further. Long messages go in fragments that are passed on at once.
+ * The values go over a binomial tree: in round k, the 2^k ranks that have them, counted from root, each send
+ * them to the rank that is 2^k after it. Long messages go in fragments, each of which is sent on as soon as it
+ * comes. Specification: broadcastSpecification.
  *
  *   rank 0  a          rank 0  a          rank 0  a
  *   rank 1  .    =>    rank 1  a    =>    rank 1  a
@@ -26,7 +27,7 @@ export function treeBroadcast(
 }
 
 export const treeBroadcastCost: Cost = {
-  // The chain to the rank whose place has the most bits.
+  // The place with the most bits set is at the end of the longest chain.
   rounds: (size) => Math.floor(Math.log2(size)),
   bytesPerRank: (size, bytes) => Math.ceil(Math.log2(size)) * bytes,
 };

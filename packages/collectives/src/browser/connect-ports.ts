@@ -1,12 +1,12 @@
 /** The ports of a world, to be posted to its workers. */
 export interface ConnectedPorts {
-  /** By rank, the ports that portTransport takes there. */
+  /** For each rank, the ports that portTransport takes there. */
   readonly ranks: readonly (readonly MessagePort[])[];
-  /** By rank, the other end of the port in the rank's own place. */
+  /** For each rank, the other end of the port that is in the rank's own place. */
   readonly starter: readonly MessagePort[];
 }
 
-/** A port between every two of `size` ranks, and one between each rank and whoever starts them. */
+/** Makes a port between every two of `size` ranks, and one between each rank and whoever starts the ranks. */
 export function connectPorts(size: number): ConnectedPorts {
   const ranks = Array.from({ length: size }, (): MessagePort[] => []);
   const starter: MessagePort[] = [];

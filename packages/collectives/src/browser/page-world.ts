@@ -13,13 +13,13 @@ import type { PortMessage } from './port-message.ts';
 import { portTransport } from './port-transport.ts';
 import { sharingAvailability } from './sharing-availability.ts';
 
-/** What one worker needs to join; to be posted to it, with `ports` as transfer list. */
+/** What one worker needs to join. Post it to the worker with `ports` as the transfer list. */
 export interface PageRank {
   readonly rank: number;
   readonly size: number;
   /** Undefined where the ranks share no memory. */
   readonly world: ThreadsWorld | undefined;
-  /** Empty where they do. */
+  /** Empty where the ranks share memory. */
   readonly ports: MessagePort[];
 }
 
@@ -27,17 +27,18 @@ export interface PageRank {
 export interface PageWorld {
   readonly size: number;
   readonly transport: 'shared memory' | 'ports';
-  /** Why that one. */
+  /** Why the ranks use this transport. */
   readonly reason: string;
-  /** By rank; each can be posted once. */
+  /** What each rank needs, by rank. Each can be posted once. */
   readonly ranks: readonly PageRank[];
-  /** Ends every call on every rank; `rank` is the one that failed, if one did. */
+  /** Ends every call on every rank. `rank` is the rank that failed, or undefined if none did. */
   abort(cause: { readonly rank: number | undefined; readonly reason: unknown }): void;
 }
 
 /**
- * A world for the workers of a page, who get in by joinPageWorld: over memory that they share where
- * the page is isolated, with an arena of `arenaBytes` for each rank's tensors; else over ports.
+ * Makes a world for the workers of a page, which join it by joinPageWorld. Where the page is isolated, the
+ * ranks share memory, with an arena of `arenaBytes` for each rank's tensors; elsewhere they communicate over
+ * ports. Throws ConfigError for options that do not fit.
  *
  *   worker.postMessage(world.ranks[rank], world.ranks[rank].ports)
  */
@@ -74,7 +75,7 @@ function portsWorld(size: number, reason: string): PageWorld {
   };
 }
 
-/** The group of all ranks of a page's world; to be called once on each rank's worker. */
+/** The group of all ranks of a page's world. Each rank's worker calls it once. */
 export function joinPageWorld({ rank, size, world, ports }: PageRank): ProcessGroup {
   if (world !== undefined) return joinThreadsWorld(world, rank);
   return createGroup(portTransport({ rank, size, ports }));

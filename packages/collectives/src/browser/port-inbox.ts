@@ -10,7 +10,7 @@ interface Receiver {
   readonly reject: (error: Error) => void;
 }
 
-/** Messages that have no receiver yet, or receivers that have no message yet. */
+/** The messages of one tag that have no receiver yet, or the receivers that have no message yet. */
 interface Mailbox {
   readonly messages: Uint8Array[];
   readonly receivers: Receiver[];
@@ -19,11 +19,11 @@ interface Mailbox {
 export interface PortInboxOptions {
   readonly rank: number;
   readonly peer: number;
-  /** Called when a message that costs so much has been received. */
+  /** Called when a message of this cost has been received. */
   readonly onTaken: (cost: number) => void;
 }
 
-/** What one peer sends this rank: each message to the receiver of its tag, in order. */
+/** Takes what one peer sends to this rank, and gives each message to the receiver of its tag, in order. */
 export class PortInbox {
   readonly #options: PortInboxOptions;
   readonly #mailboxes = new Map<number, Mailbox>();
@@ -34,7 +34,7 @@ export class PortInbox {
     this.#options = options;
   }
 
-  /** Of the messages that nobody has received. */
+  /** The cost of the messages that nobody has received. */
   get waitingCost(): number {
     return this.#waitingCost;
   }
@@ -80,7 +80,7 @@ export class PortInbox {
     this.#tidy(tag);
   }
 
-  /** No more messages come; those that lie here can still be received. */
+  /** Notes that no more messages will come. Those that are here can still be received. */
   end(error: Error): void {
     this.#ended ??= error;
     for (const [tag, { receivers }] of this.#mailboxes) {
@@ -89,7 +89,7 @@ export class PortInbox {
     }
   }
 
-  /** As `end`, and what lies here is dropped. */
+  /** Does what `end` does, and drops the messages that are here. */
   fail(error: Error): void {
     this.end(error);
     this.#mailboxes.clear();
@@ -112,7 +112,7 @@ export class PortInbox {
     return mailbox;
   }
 
-  /** Tags come and go. */
+  /** Forgets an empty mailbox, as programs use ever new tags. */
   #tidy(tag: number): void {
     const mailbox = this.#mailboxes.get(tag);
     if (mailbox?.messages.length === 0 && mailbox.receivers.length === 0) {

@@ -11,7 +11,7 @@ export interface PortLinkOptions {
   readonly peer: number;
   readonly port: MessagePort;
   readonly maxUnexpectedBytes: number;
-  /** Ends the transport. */
+  /** Ends the transport with this error. */
   readonly fail: (error: CollectiveError) => void;
 }
 
@@ -20,9 +20,9 @@ export class PortLink {
   readonly #options: PortLinkOptions;
   readonly #inbox: PortInbox;
   readonly #outbox: PortOutbox;
-  /** Received, and the peer has not been told. */
+  /** The cost of messages that have been received here, and of which the peer has not been told. */
   #takenCost = 0;
-  /** What sends reject with, once this rank or the peer has left or failed. */
+  /** The error with which sends reject, once this rank or the peer has left or failed. */
   #ended: CollectiveError | undefined;
 
   constructor(options: PortLinkOptions) {
@@ -32,7 +32,7 @@ export class PortLink {
     this.#outbox = new PortOutbox(port, maxUnexpectedBytes);
     port.addEventListener('message', ({ data }) => this.#read(parsePortMessage(data)));
     port.addEventListener('messageerror', () => this.#read(undefined));
-    // Where the platform tells: Node does, and browsers that have the event.
+    // Node and some browsers tell that a port was closed.
     port.addEventListener('close', () => this.#lose('its port was closed: its worker has ended'));
     port.start();
   }
@@ -50,7 +50,7 @@ export class PortLink {
     return this.#inbox.receive(tag, bytes, options);
   }
 
-  /** This rank leaves; what it has sent still arrives. */
+  /** Ends this rank's part of the link. What it has sent before still arrives. */
   leave(error: CollectiveError): void {
     this.#end(error, { kind: 'goodbye' });
     this.#inbox.fail(error);
@@ -108,7 +108,10 @@ export class PortLink {
     this.#options.fail(peerLostError({ rank: this.#options.peer, reason }));
   }
 
-  /** Told from time to time, and always before the peer would wait for it. */
+  /**
+   * Tells the peer from time to time what has been received, and always before the peer would have to wait for
+   * it.
+   */
   #take(cost: number): void {
     this.#takenCost += cost;
     if (this.#ended !== undefined || this.#takenCost < this.#options.maxUnexpectedBytes / 4) return;

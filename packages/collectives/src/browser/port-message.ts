@@ -3,25 +3,25 @@ import type { AbortCause } from '../call/failure.ts';
 /** What the two ends of a port say to each other. */
 export type PortMessage =
   | { readonly kind: 'message'; readonly tag: number; readonly bytes: ArrayBuffer }
-  /** Messages have been received that cost so much. */
+  /** Messages of this cost have been received. */
   | { readonly kind: 'taken'; readonly cost: number }
-  /** Its sender leaves; nothing comes after it. */
+  /** The sender leaves. Nothing comes after this. */
   | { readonly kind: 'goodbye' }
-  /** Its sender has ended the transport. */
+  /** The sender has ended the transport. */
   | ({ readonly kind: 'abort' } & AbortCause);
 
 const MAX_REASON_LENGTH = 4096;
-/** What a message that nobody has received counts besides its bytes. */
+/** What a message that nobody has received costs besides its bytes. */
 const MESSAGE_COST = 64;
 
-/** How much of what a peer may leave unreceived a message takes. */
+/** The cost of a message that nobody has received: the sum of these costs is limited for each peer. */
 export function costOf(byteLength: number): number {
   return byteLength + MESSAGE_COST;
 }
 
 /**
- * Whether one more message may be on its way. A message of any size goes where less than half of
- * what is allowed waits, so that no size is too large for ever.
+ * Whether one more message may be on its way. Where the waiting ones take less than half of what is allowed, a
+ * message of any size may go, so that no size is refused for ever.
  */
 export function hasRoom(waitingCost: number, cost: number, maxCost: number): boolean {
   return waitingCost + cost <= maxCost || waitingCost <= maxCost / 2;

@@ -7,20 +7,20 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** A message that is on its way, or waits for room. */
+/** A message that is on its way, or that waits until there is room. */
 export interface Sending {
   /** Settles when the bytes may be reused. */
   readonly done: Promise<void>;
-  /** Nobody waits for it any more: unless it has left, it never does. */
+  /** Ends the wait with an error. If the message has not left, it never does. */
   readonly giveUp: (error: Error) => void;
 }
 
-/** Posts messages to one peer, as long as the peer has not too many that nobody has received. */
+/** Posts messages to one peer. Messages wait here while the peer has too many that nobody has received. */
 export class PortOutbox {
   readonly #port: MessagePort;
   readonly #maxCost: number;
   readonly #waiting: Waiting[] = [];
-  /** Of the messages of which the peer has not said that they were received. */
+  /** The cost of the messages that the peer has not reported as received. */
   #cost = 0;
 
   constructor(port: MessagePort, maxCost: number) {
@@ -41,7 +41,7 @@ export class PortOutbox {
     return { done: promise, giveUp };
   }
 
-  /** False where the peer says that more was received than was sent. */
+  /** Notes that the peer has received messages of this cost. Returns false if they are more than were sent. */
   taken(cost: number): boolean {
     if (cost > this.#cost) return false;
     this.#cost -= cost;
@@ -53,7 +53,7 @@ export class PortOutbox {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
-  /** The peer gets copies: what is posted changes hands. */
+  /** Posts copies, because a buffer that is posted belongs to the peer afterwards. */
   #post(): void {
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       const cost = costOf(next.bytes.byteLength);

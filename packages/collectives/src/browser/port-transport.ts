@@ -16,13 +16,13 @@ export interface PortTransportOptions {
   readonly rank: number;
   readonly size: number;
   /**
-   * By rank, the port to that rank, and in this rank's own place one to whoever started the ranks,
-   * who may end the transport: a row of connectPorts.
+   * For each rank, the port to that rank. The port in this rank's own place leads to whoever started the ranks,
+   * who may end the transport. This is a row of connectPorts.
    */
   readonly ports: readonly MessagePort[];
   /**
-   * What a peer may send that this rank does not receive yet; then the peer waits. The same on
-   * every rank. Default: 64 MiB.
+   * How many bytes a peer may have sent that this rank has not received yet; beyond that the peer waits. It is
+   * the same on every rank. Default: 64 MiB.
    */
   readonly maxUnexpectedBytes?: number;
 }
@@ -35,9 +35,10 @@ const portRules: OptionRules<PortTransportOptions> = {
 };
 
 /**
- * Ranks that are workers of one page or process and share no memory: messages are copied once,
- * handed over, and copied to where they are received. A worker that ends is noticed where the
- * platform tells that its ports have closed; else by the time limits of calls. Throws ConfigError.
+ * A transport for ranks that are workers of one page or process and share no memory. A message is copied once,
+ * handed over, and copied to where it is received. Where the platform tells that ports have closed, the end of
+ * a worker is noticed at once, and elsewhere by the time limits of calls. Throws ConfigError for options that
+ * do not fit.
  */
 export function portTransport(options: PortTransportOptions): WatchedTransport {
   checkOptions('portTransport', options, portRules);
@@ -56,7 +57,7 @@ export function portTransport(options: PortTransportOptions): WatchedTransport {
   return new PortEnd(rank, ports, maxUnexpectedBytes);
 }
 
-/** One rank's end of all its links; whatever fails one of them fails it as a whole. */
+/** One rank's end of all its links. A failure of one link ends all of them. */
 class PortEnd implements WatchedTransport {
   readonly rank: number;
   readonly size: number;
@@ -71,7 +72,7 @@ class PortEnd implements WatchedTransport {
     this.rank = rank;
     this.size = ports.length;
     this.ended = promise;
-    // The pending calls tell it; this is for who awaits none.
+    // Pending calls report the failure; this is for a program that awaits none.
     promise.catch(() => {});
     this.#end = reject;
     const fail = (error: CollectiveError): void => this.#fail(error);
@@ -91,7 +92,10 @@ class PortEnd implements WatchedTransport {
     return this.#link(from).recv(tag, bytes, options);
   }
 
-  /** With a reason, the peers fail as well; without, what was sent before stays receivable. */
+  /**
+   * With a reason, the calls of the peers fail as well. Without one, peers can still receive what was sent
+   * before.
+   */
   close(reason?: Error): void {
     const error = peerClosedError(this.rank, reason);
     if (reason !== undefined) this.#fail(error);
@@ -104,7 +108,7 @@ class PortEnd implements WatchedTransport {
     for (const link of this.#links.values()) link.fail(error, cause);
   }
 
-  /** False where it was over already. */
+  /** Ends the transport once. Returns false if it had ended before. */
   #finish(error: CollectiveError): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;

@@ -4,9 +4,9 @@ export interface SharingAvailability {
   readonly reason: string;
 }
 
-/** In browsers, memory can be shared where the page is isolated from other sites. */
+/** Whether workers can share memory here. In a browser they can where the page is isolated from other sites. */
 export function sharingAvailability(): SharingAvailability {
-  // Outside of browsers nothing needs isolation.
+  // Only browsers have this property.
   if ('crossOriginIsolated' in globalThis && !globalThis.crossOriginIsolated) {
     return {
       available: false,

@@ -2,7 +2,7 @@ import type { CollectiveError } from '@shardwise/core/spec';
 import { abortedByError } from '../transports/peer-errors.ts';
 import { parsePortMessage } from './port-message.ts';
 
-/** The port to whoever started the ranks, who can do nothing but end the transport. */
+/** The port to whoever started the ranks. They can end the transport over it, and nothing else. */
 export class StarterPort {
   readonly #port: MessagePort;
 

@@ -8,16 +8,16 @@ import {
 } from '@shardwise/core/spec';
 import type { Operation } from './record.ts';
 
-/** What a call waits for at most. */
+/** How long a call may take. */
 export interface Limits {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
 }
 
 export interface AllToAllOptions extends CallOptions {
-  /** Elements to each rank. */
+  /** The number of elements for each rank. */
   readonly inputSplits?: readonly number[];
-  /** Elements from each rank. */
+  /** The number of elements from each rank. */
   readonly outputSplits?: readonly number[];
 }
 
@@ -25,7 +25,7 @@ export interface TransferOptions extends CallOptions {
   readonly tag?: number;
 }
 
-/** Of each kind of call. */
+/** The options of each kind of call. */
 interface CallKinds extends Record<Operation | 'send' | 'recv', CallOptions> {
   readonly allReduce: InputOptions;
   readonly broadcast: InputOptions;
@@ -48,7 +48,7 @@ export const callRules: OptionRules<CallOptions> = {
 };
 const inputRules: OptionRules<InputOptions> = { ...callRules, input: option.object('a buffer') };
 const splits = option.listOf(option.number);
-// Tags and splits are checked against the group's limits later.
+// Tags and splits are checked later, as that needs the group.
 const transferRules: OptionRules<TransferOptions> = { ...callRules, tag: option.number };
 
 const rules: { readonly [Call in keyof CallKinds]: OptionRules<CallKinds[Call]> } = {
@@ -66,10 +66,13 @@ const rules: { readonly [Call in keyof CallKinds]: OptionRules<CallKinds[Call]> 
   recv: transferRules,
 };
 
-/** Of calls that say nothing, in groups that say nothing. */
+/** The limits of calls and groups for which nobody has set others. */
 export const DEFAULT_LIMITS: Limits = { timeoutMs: 600_000, signal: undefined };
 
-/** What the options leave out is the group's. Throws ConfigError for options that the call does not have. */
+/**
+ * The limits of a call: what its options leave out, the group decides. Throws ConfigError for options that the
+ * call does not have.
+ */
 export function limitsOf<Call extends keyof CallKinds>(
   call: Call,
   options: CallKinds[Call] | undefined,

@@ -5,23 +5,30 @@ import { IssuedCall, labelOf } from './issued-call.ts';
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** How the bytes of a group's calls move: what differs between shared memory and messages. */
+/** How the bytes of a group's calls move. Groups over shared memory and groups over messages differ in this. */
 export interface Movement<Call extends GroupCall | Transfer, State> {
-  /** What it is to remember of a call, of which nothing moves yet. */
+  /** Makes what the movement remembers of a call, of which nothing moves yet. */
   begin(call: Call, sequence: number): State;
-  /** Moves what can move, now that a call was issued; it ends calls with `settle` and `reject`. */
+  /**
+   * Moves what can move, now that a call was issued. The movement ends calls with `settle` and `reject` of the
+   * queue.
+   */
   move(issued: IssuedCall<Call, State>): void;
-  /** Whether bytes of the call move, so that its buffers are not the caller's before its messages have ended. */
+  /**
+   * Whether bytes of the call are moving. Then its caller may not have the buffers back before its messages
+   * have ended.
+   */
   isMoving(issued: IssuedCall<Call, State>): boolean;
-  /** Ranks that a call has waited for in vain. */
+  /** The ranks that a call has waited for in vain. */
   late(issued: IssuedCall<Call, State>): LateRanks;
-  /** Has the group end on all ranks, since this one has failed. */
+  /** Ends the group on all ranks, because this rank has failed. */
   abort(reason: unknown): void;
 }
 
 /**
- * One rank's collectives of one group, or its messages: numbers them, keeps those that have not ended, oldest
- * first, and ends them: with a result, by time or signal, or together with the group.
+ * The collectives, or the messages, of one rank in one group. The queue numbers them and keeps those that have
+ * not ended, oldest first. A call ends with its result, by its time limit or signal, or together with the
+ * group.
  */
 export class CallQueue<Call extends GroupCall | Transfer, State> {
   readonly #rank: number;
@@ -33,7 +40,10 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
   #ended: AbortCause | undefined;
   readonly #isTimed: boolean;
 
-  /** `rank` is that of the group. Who does not call `expire` by itself has calls timed. */
+  /**
+   * `rank` is this rank's number in the group. With `isTimed` the queue sets a timer for each call; without it,
+   * its owner calls `expire`.
+   */
   constructor(rank: number, movement: Movement<Call, State>, { isTimed }: { isTimed: boolean }) {
     this.#rank = rank;
     this.#movement = movement;
@@ -45,12 +55,12 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     return this.#oldest;
   }
 
-  /** Why there are no more calls. */
+  /** Why the group has ended; undefined while it has not. */
   get ended(): AbortCause | undefined {
     return this.#ended;
   }
 
-  /** Begins a call, unless the group has ended. */
+  /** Begins a call and returns its result. The promise rejects at once if the group has ended. */
   issue(call: Call, limits: Limits): Promise<void> {
     const place = { call, sequence: this.#issued, rank: this.#rank };
     this.#issued += 1;
@@ -84,7 +94,9 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     issued.reject(error);
   }
 
-  /** The first moment, on the clock of performance.now(), when `expire` has something to do. */
+  /**
+   * The earliest time at which `expire` has something to do, in milliseconds on the clock of performance.now().
+   */
   deadline(): number {
     let first = Number.POSITIVE_INFINITY;
     for (let issued = this.#oldest; issued !== undefined; issued = issued.next) {
@@ -93,7 +105,7 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     return first;
   }
 
-  /** Ends the group where a call is too late. */
+  /** Fails a call whose time is over, and with it the group. `now` is on the clock of performance.now(). */
   expire(now: number): void {
     for (let issued = this.#oldest; issued !== undefined; issued = issued.next) {
       if (issued.deadline > now) continue;
@@ -102,7 +114,7 @@ export class CallQueue<Call extends GroupCall | Transfer, State> {
     }
   }
 
-  /** Rejects later calls, and those whose bytes do not move; the first cause stays. */
+  /** Rejects calls that are pending and do not move bytes, and all later calls. The first cause stays. */
   end(cause: AbortCause): void {
     this.#ended ??= cause;
     let next: IssuedCall<Call, State> | undefined;

@@ -1,20 +1,23 @@
 import { dtypes, type TypedBytes } from '@shardwise/core/spec';
 import type { CallRecord } from './record.ts';
 
-/** A checked call of one rank. */
+/** One rank's call of a collective, after its arguments were checked. */
 export interface GroupCall {
   readonly record: CallRecord;
-  /** What this rank contributes; empty where it contributes nothing. */
+  /** What this rank contributes; empty if it contributes nothing. */
   readonly input: Uint8Array;
-  /** Where this rank's result goes: `input` itself for calls in place, empty where it gets none. */
+  /**
+   * The memory for this rank's result. It is `input` itself for a call in place, and empty if the rank gets no
+   * result.
+   */
   readonly output: Uint8Array;
   /** Called when all ranks have arrived and the data begins to move. */
   readonly onStarted?: (() => void) | undefined;
-  /** Told every rank's record when all have arrived. */
+  /** Called with the records of all ranks, when all have arrived. */
   readonly onMet?: (records: readonly CallRecord[]) => void;
 }
 
-/** One message between two ranks. */
+/** One rank's call of `send` or `recv`. */
 export interface Transfer {
   readonly operation: 'send' | 'recv';
   readonly buffer: TypedBytes;
@@ -22,7 +25,7 @@ export interface Transfer {
   readonly tag: number;
 }
 
-/** `send(to 1, tag 0, f32 [10])` */
+/** Describes a call for messages: `send(to 1, tag 0, f32 [10])`. */
 export function describeTransfer({ operation, buffer, peer, tag }: Transfer): string {
   const elements = buffer.bytes.byteLength / dtypes[buffer.dtype].bytes;
   const where = operation === 'send' ? `to ${peer}` : `from ${peer}`;

@@ -33,19 +33,19 @@ import type { CallRecord, Member, Operation } from './record.ts';
 
 const EMPTY = new Uint8Array(0);
 
-/** Takes the calls of one kind, in program order; a call is issued before `issue` returns. */
+/** Takes the calls of one kind, in the order of the program. A call is issued before `issue` returns. */
 interface Issuer<Call> {
   issue(call: Call, limits: Limits): Promise<void>;
 }
 
 /**
- * The part that all process groups share: arguments are checked and become data, before anything
- * is communicated. Issuing is synchronous, so that the order of calls is the order of the program.
+ * What all process groups share: arguments are checked and become data before anything is communicated. Issuing
+ * is synchronous, so that calls have the order of the program.
  */
 export abstract class CheckedGroup implements ProcessGroup {
   readonly rank: number;
   readonly size: number;
-  /** By rank of this group, the rank of the world. */
+  /** For each rank of this group, its rank in the world. */
   readonly worldRanks: readonly number[];
   readonly counters: Counters = new Counters();
   #recording: GroupRecording | undefined;
@@ -58,12 +58,15 @@ export abstract class CheckedGroup implements ProcessGroup {
     this.worldRanks = worldRanks ?? Array.from({ length: size }, (_, member) => member);
   }
 
-  /** Has the calls of this group, and of groups split from it, taken down from now on. */
+  /** From now on the calls of this group, and of groups split from it, are recorded. */
   recordTo(recording: GroupRecording): void {
     this.#recording = recording;
   }
 
-  /** Calls of this group, and of groups split from it from now on, have this limit unless they say another. */
+  /**
+   * From now on the calls of this group, and of groups split from it later, have this limit in milliseconds,
+   * unless they give another.
+   */
   limitTo(timeoutMs: number): void {
     this.#limits = { timeoutMs, signal: undefined };
   }
@@ -257,7 +260,7 @@ export abstract class CheckedGroup implements ProcessGroup {
     });
   }
 
-  /** The common part of every `divide`: all ranks' colours and keys. */
+  /** Tells all ranks' colours and keys to every rank. Every `divide` begins with this. */
   protected async exchange(member: Member, limits: Limits): Promise<readonly Member[]> {
     const record = { ...recordOf('split', {}), member };
     const met: Member[] = [];
@@ -346,7 +349,7 @@ function recordOf(
   };
 }
 
-/** A call that is refused rejects, as one that fails later does. */
+/** Makes a promise that rejects of a call that is refused at once, as later failures do. */
 function issued(issue: () => Promise<void>): Promise<void> {
   try {
     return issue();
@@ -367,7 +370,10 @@ function checkNumber(name: string, value: number): void {
   );
 }
 
-/** Out of place is in place on a copy: one pass, which the loops of a group are then spared. */
+/**
+ * Copies the input into the buffer, so that groups have only calls in place to carry out. This costs one pass
+ * over the values.
+ */
 function fillFrom(operation: string, input: TypedBytes | undefined, buffer: TypedBytes): void {
   if (input === undefined) return;
   checkInput(operation, input, buffer);

@@ -12,7 +12,10 @@ import { describeReduce, type Splits } from './record.ts';
 /** Tags of send and recv are below this. */
 export const MAX_TAG: number = 1 << 20;
 
-/** Number of elements; throws where the memory is not a whole number of them. */
+/**
+ * The number of elements of a buffer. Throws DTypeError for an unknown dtype, and ShapeError where the memory
+ * does not hold a whole number of elements.
+ */
 export function checkBuffer(operation: string, name: string, buffer: TypedBytes): number {
   if (!Object.hasOwn(dtypes, buffer.dtype)) {
     throw new DTypeError(
@@ -34,7 +37,10 @@ export function checkBuffer(operation: string, name: string, buffer: TypedBytes)
   return elements;
 }
 
-/** Throws unless `many` is `size` parts of `one`, apart from it or with it as part `rank`. */
+/**
+ * Throws unless `many` is `size` times as long as `one`, and either shares no bytes with it or has it as part
+ * `rank`.
+ */
 export function checkParts(
   operation: string,
   one: { readonly name: string; readonly buffer: TypedBytes },
@@ -53,7 +59,10 @@ export function checkParts(
   checkPlace(operation, one, many, rank * one.buffer.bytes.byteLength);
 }
 
-/** Throws unless `input` can stand for `buffer`'s own values: of its size, and apart from it or just there. */
+/**
+ * Throws unless `input` can replace the values of `buffer`: it has the same dtype and length, and either shares
+ * no bytes with the buffer or is the same memory.
+ */
 export function checkInput(operation: string, input: TypedBytes, buffer: TypedBytes): void {
   const elements = checkBuffer(operation, 'input', input);
   checkSameDType(operation, input.dtype, buffer.dtype);
@@ -67,13 +76,13 @@ export function checkInput(operation: string, input: TypedBytes, buffer: TypedBy
   checkPlace(operation, { name: 'input', buffer: input }, { name: 'buffer', buffer }, 0);
 }
 
-/** Throws where they share bytes. */
+/** Throws ConfigError where the two share bytes. */
 export function checkDisjoint(operation: string, input: TypedBytes, output: TypedBytes): void {
   if (!overlaps(input.bytes, output.bytes)) return;
   throw overlapError(operation, 'input and output', 'Give the output its own memory');
 }
 
-/** `one` may share bytes with `many` only where it begins `byteOffset` bytes after it. */
+/** Throws ConfigError where `one` shares bytes with `many` and does not begin `byteOffset` bytes after it. */
 function checkPlace(
   operation: string,
   one: { readonly name: string; readonly buffer: TypedBytes },
@@ -154,7 +163,10 @@ export function checkTag(operation: string, tag: number): void {
   );
 }
 
-/** Averages and factors need fractions, bit operations need bits. */
+/**
+ * Throws DTypeError for a reduction that the dtype does not have: averages and factors need fractions, and bit
+ * operations need bits.
+ */
 export function checkReduce(operation: string, op: ReduceOp, dtype: DType): void {
   const kind = dtypes[dtype].kind;
   const allowed =
@@ -183,7 +195,10 @@ const kindsOf: Record<Exclude<ReduceOp, object>, readonly string[]> = {
   xor: ['int', 'bool'],
 };
 
-/** Splits as given, or equal parts. */
+/**
+ * Checks the splits of both sides. Without splits, the parts are equal. Throws ShapeError for splits that do
+ * not fit.
+ */
 export function checkSplits(
   input: { readonly elements: number; readonly splits: readonly number[] | undefined },
   output: { readonly elements: number; readonly splits: readonly number[] | undefined },

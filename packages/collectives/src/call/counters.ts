@@ -5,11 +5,11 @@ export type CountedOperation = Operation | 'send' | 'recv';
 
 export interface OperationCount {
   readonly calls: number;
-  /** n of the operation's shape line, in bytes. */
+  /** The sum over the calls of n of the operation's shape line, in bytes. */
   readonly bytes: number;
 }
 
-/** What one rank has issued on one group. */
+/** Counts the calls that one rank has issued on one group. */
 export class Counters {
   readonly #counts = new Map<CountedOperation, { calls: number; bytes: number }>();
 
@@ -32,7 +32,7 @@ export class Counters {
     return { calls: 0, bytes: 0, ...this.#counts.get(operation) };
   }
 
-  /** Only operations that were called. */
+  /** The counts of the operations that were called. */
   entries(): readonly (readonly [CountedOperation, OperationCount])[] {
     return Array.from(this.#counts, ([operation, count]) => [operation, { ...count }] as const);
   }

@@ -8,17 +8,20 @@ import {
 import { decodeRecord } from './record-codec.ts';
 import { describeCall } from './record.ts';
 
-/** Which call failed, and where. */
+/** How errors name a call. */
 export interface CallLabel {
-  /** Name of the method. */
+  /** The name of the method. */
   readonly operation: string;
-  /** Counts the collectives of the group, or the transfers between two ranks. */
+  /** The number of the call among the collectives of the group on this rank, or among its messages, from 0. */
   readonly sequence: number;
-  /** The rank that reports, of the group. */
+  /** The rank that reports the error, by its number in the group. */
   readonly rank: number;
 }
 
-/** Why a group ended; `rank` is that of the world; undefined: it was ended by whoever started the ranks. */
+/**
+ * Why a group ended. `rank` is the rank of the world that ended it, or undefined where whoever started the
+ * ranks did.
+ */
 export interface AbortCause {
   readonly rank: number | undefined;
   readonly reason: string;
@@ -45,7 +48,10 @@ export function abortedError(
   );
 }
 
-/** What two ranks find, or one of them, without knowing which of them is wrong: nobody is named. */
+/**
+ * Whether the reason is a disagreement of ranks that does not show which of them is wrong. Then the error names
+ * nobody.
+ */
 function isBetweenRanks(reason: string): boolean {
   return reason.startsWith('CollectiveMismatchError: ') || reason.includes(LOST);
 }
@@ -54,7 +60,10 @@ const BETWEEN_RANKS = 'Look at these ranks: which of them is the cause is not kn
 const MAX_NAMED = 16;
 const LOST = 'messages between them were lost';
 
-/** A transport has lost the record of a call of rank `from`, or brought one twice: that of call `found` came instead. */
+/**
+ * The transport has lost the record of rank `from` for this call, or has brought another record twice: the
+ * record of call `found` came instead.
+ */
 export function lostRecordError(
   label: CallLabel,
   from: number,
@@ -71,17 +80,17 @@ export function lostRecordError(
   );
 }
 
-/** Whom a call waits for that ends too late. */
+/** The ranks that a call has waited for when its time was over. */
 export interface LateRanks {
-  /** They have not come. */
+  /** Ranks that have not come to the call. */
   readonly missing: readonly number[];
-  /** They have come, and not finished. */
+  /** Ranks that have come to the call and have not finished it. */
   readonly slow: readonly number[];
-  /** Messages of theirs are to come. */
+  /** Ranks from which messages have not come. */
   readonly awaited?: readonly number[];
 }
 
-/** `call` is the description of what was called. */
+/** `call` describes the call with its arguments. */
 export function timeoutError(
   label: CallLabel,
   call: string,
@@ -111,8 +120,9 @@ export function timeoutError(
 }
 
 /**
- * Ranks called what does not fit, as their encoded records say: who called what. `pair` is the first that was
- * found, of which alone is told where calls of all ranks differ by right (splits), or there are too many.
+ * The error for ranks whose calls do not fit together; `records` are their encoded records, by rank. It says
+ * which ranks made which call. Where calls of all ranks differ by right, as splits do, or there are too many
+ * different ones, it names only `pair`, the first two ranks that were found to differ.
  */
 export function mismatchError(
   label: CallLabel,
@@ -132,14 +142,14 @@ export function mismatchError(
   );
 }
 
-/** What some ranks called. */
+/** Some ranks, and the call that they made. */
 export interface Side {
   readonly ranks: readonly number[];
   /** Description of the call. */
   readonly call: string;
 }
 
-/** `calls`: by rank. */
+/** Groups the ranks by their calls; `calls` has the description of each rank's call. */
 export function sidesOf(calls: readonly string[]): readonly Side[] {
   const ranksOf = Map.groupBy(calls.keys(), (rank) => calls[rank] ?? '');
   return [...ranksOf].map(([call, ranks]) => ({ ranks, call }));
@@ -159,7 +169,7 @@ export function callsDifferError(label: CallLabel, sides: readonly Side[]): Coll
   );
 }
 
-/** Text that another thread or host can be told. */
+/** The reason as a text that another thread or host can be told. */
 export function reasonText(reason: unknown): string {
   return reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
 }
@@ -174,7 +184,10 @@ function listRanks(ranks: readonly number[]): string {
   return `${ranks.length === 1 ? 'rank' : 'ranks'} ${named}${rest}`;
 }
 
-/** What a transport's pending calls reject with when `rank` has closed it, or has passed on why it must. */
+/**
+ * The error with which a transport's pending calls reject when `rank` has closed it, or has passed on why it
+ * must. The reason is that of `reason`, if this is itself the error of a closed transport or of a lost peer.
+ */
 export function peerClosedError(rank: number, reason: Error | undefined): CollectiveError {
   const cause =
     reason === undefined ? { rank, reason: 'it closed the group' } : causeOf(reason, rank);
@@ -194,8 +207,8 @@ export function peerClosedError(rank: number, reason: Error | undefined): Collec
 }
 
 /**
- * What made a transport fail, as far as its error says so: by `abortedBy`, or by the `rank` of a CollectiveError of
- * no other kind, which is that of the lost peer. Else `rank` did.
+ * What made a transport fail, as far as its error says. A CollectiveAbortedError names the rank in `abortedBy`,
+ * and a plain CollectiveError names the lost peer in `rank`. For any other error the cause is `rank`.
  */
 export function causeOf(error: unknown, rank: number): AbortCause {
   if (ShardwiseError.isInstance(error)) {

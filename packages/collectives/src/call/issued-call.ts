@@ -6,19 +6,22 @@ import { describeCall } from './record.ts';
 const DONE: Promise<void> = Promise.resolve();
 
 /**
- * A call that was issued, and how it ends: with its result, with an error, or by signal. A call that is done as
- * soon as it is issued has one promise with all others of its kind.
+ * A call that was issued, and how it ends: with its result, with an error, or by its signal. Calls that are
+ * done as soon as they are issued share one promise.
  */
 export class IssuedCall<Call extends GroupCall | Transfer, State> {
   readonly call: Call;
-  /** Counts the calls of its queue. */
+  /** The number of the call in its queue, from 0. */
   readonly sequence: number;
-  /** What the group's movement remembers of it. */
+  /** What the group's movement remembers of the call. */
   readonly state: State;
   readonly timeoutMs: number;
-  /** On the clock of performance.now(); of a call that somebody waits for. */
+  /**
+   * The time at which the call is too late, in milliseconds on the clock of performance.now(). It is infinite
+   * until somebody waits for the call.
+   */
   deadline: number = Number.POSITIVE_INFINITY;
-  /** Of a queue that times its calls. */
+  /** The timer of the call, if its queue times calls. */
   timer: ReturnType<typeof setTimeout> | undefined;
   /** The neighbours in the queue, in the order of issue. */
   previous: IssuedCall<Call, State> | undefined;
@@ -29,7 +32,10 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
   #outcome: 'open' | 'done' | Error = 'open';
   #waiting: Waiting | undefined;
 
-  /** `interrupt` is called with the signal's reason, at once if it has been given already. */
+  /**
+   * `interrupt` is called with the signal's reason when the signal is given, or soon if it has been given
+   * already.
+   */
   constructor(
     { call, sequence, rank }: IssuedPlace<Call>,
     limits: Limits,
@@ -53,13 +59,16 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
     return labelOf({ call: this.call, sequence: this.sequence, rank: this.#rank });
   }
 
-  /** `allReduce(sum, f32 [10])` */
+  /** The call with its arguments: `allReduce(sum, f32 [10])`. */
   get description(): string {
     const { call } = this;
     return 'record' in call ? describeCall(call.record) : describeTransfer(call);
   }
 
-  /** To be asked for once, when the call has been issued: its time begins. */
+  /**
+   * The result of the call. It is asked for once, when the call has been issued, and the call's time begins
+   * then.
+   */
   get promise(): Promise<void> {
     if (this.#outcome === 'done') return DONE;
     if (this.#outcome !== 'open') return Promise.reject(this.#outcome);
@@ -93,7 +102,7 @@ export class IssuedCall<Call extends GroupCall | Transfer, State> {
   }
 }
 
-/** Which call of which rank of the group. */
+/** A call with its number, and the rank of the group that made it. */
 export interface IssuedPlace<Call> {
   readonly call: Call;
   readonly sequence: number;

@@ -3,8 +3,10 @@ import { milliseconds } from './call-options.ts';
 import { CheckedGroup } from './checked-group.ts';
 
 /**
- * From now on the calls of this group, and of the groups that are split from it, have this time limit unless
- * they say another: of groups of every kind that are made here. Each rank may have its own. Throws ConfigError.
+ * From now on the calls of this group, and of the groups that are split from it, have this time limit in
+ * milliseconds, unless they give another. It works for groups of every kind that this package makes. Ranks may
+ * have different limits. Throws ConfigError for groups of other packages, and for what is not a number of
+ * milliseconds.
  */
 export function limitCalls(group: ProcessGroup, timeoutMs: number): void {
   if (!milliseconds.fits(timeoutMs)) {

@@ -1,8 +1,8 @@
-/** Calls back in the next turn of the event loop, after the events that wait already. */
+/** Calls `callback` in the next turn of the event loop, after the events that are waiting already. */
 export const nextTurn: (callback: () => void) => void =
   typeof setImmediate === 'function' ? (callback) => void setImmediate(callback) : messageTurns();
 
-/** Browsers hold back timers, but not messages. */
+/** Uses messages, because browsers delay timers. */
 function messageTurns(): (callback: () => void) => void {
   const { port1, port2 } = new MessageChannel();
   const callbacks: (() => void)[] = [];

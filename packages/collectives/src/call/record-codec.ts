@@ -2,8 +2,9 @@ import { dtypeNames, type ReduceOp } from '@shardwise/core/spec';
 import { operations, type CallRecord } from './record.ts';
 
 /**
- * f64 numbers of an encoded record. The first ones must be equal on all ranks; a peer that compares
- * them needs no more than one line of its cache. `call` is all small numbers in one.
+ * Where the parts of an encoded record are, in f64 numbers. The first parts must be equal on all ranks. They
+ * fit into one line of the cache, so that peers which compare them read no more. `call` is a number that is
+ * made of several small ones.
  */
 const Field = {
   call: 0,
@@ -20,15 +21,15 @@ const COMPARED: number = Field.color;
 const reduceNames = ['sum', 'avg', 'product', 'min', 'max', 'and', 'or', 'xor'] as const;
 const PREMULTIPLIED = reduceNames.length;
 
-/** Of the small numbers in `call`: how many values each has. 0: there is none. */
+/** The number of values that each small number in `call` may have. 0 means that there is none. */
 const RADIX = 16;
 
-/** Length of an encoded record, in f64 numbers. */
+/** The length of an encoded record, in f64 numbers. */
 export function recordFields(size: number): number {
   return Field.splits + 2 * size;
 }
 
-/** Writes only the fields that the operation has. */
+/** Writes the fields that the operation has, and leaves the others as they are. */
 export function encodeRecord(record: CallRecord, size: number, fields: Float64Array): void {
   const { operation, dtype, root = -1, reduce, member, splits } = record;
   const dtypeCode = dtype === undefined ? 0 : dtypeNames.indexOf(dtype) + 1;
@@ -49,7 +50,10 @@ export function encodeRecord(record: CallRecord, size: number, fields: Float64Ar
   }
 }
 
-/** Undefined for numbers that no call is encoded to: those of a foreign peer. */
+/**
+ * The call of an encoded record; undefined for numbers that no call is encoded to, which a foreign peer may
+ * send.
+ */
 export function decodeRecord(fields: Float64Array, size: number): CallRecord | undefined {
   const [call = -1, elements = 0, factor = 0, pass = 0, color = Number.NaN] = fields;
   const [key = 0, channel = -1] = fields.subarray(Field.key);
@@ -78,10 +82,7 @@ export function decodeRecord(fields: Float64Array, size: number): CallRecord | u
   };
 }
 
-/**
- * The first pair of ranks whose calls do not belong together, `records[rank]` being each rank's
- * encoded call.
- */
+/** The first pair of ranks whose calls do not belong together; `records` are the encoded records, by rank. */
 export function findMismatch(
   records: readonly Float64Array[],
 ): readonly [number, number] | undefined {
@@ -101,12 +102,12 @@ export function findMismatch(
 
 const ALL_TO_ALL = operations.indexOf('allToAll');
 
-/** Of an encoded allToAll: elements that its rank sends to the ranks before `to`. */
+/** The number of elements that the rank of an encoded allToAll sends to the ranks before `to`. */
 export function elementsBefore(fields: Float64Array, to: number): number {
   return fields.subarray(Field.splits, Field.splits + to).reduce((sum, part) => sum + part, 0);
 }
 
-/** What `from` sends to `to` must be what `to` expects of `from`. */
+/** Finds two ranks of which one sends another number of elements than the other expects of it. */
 function findSplitMismatch(
   records: readonly Float64Array[],
 ): readonly [number, number] | undefined {

@@ -16,7 +16,9 @@ export const operations = [
 
 export type Operation = (typeof operations)[number];
 
-/** What ranks must agree on in one call: compared when they meet, and printed when they differ. */
+/**
+ * What ranks must agree on in one call. They compare it when they meet, and errors print it where they differ.
+ */
 export interface CallRecord {
   readonly operation: Operation;
   /** Undefined where no data moves. */
@@ -25,11 +27,11 @@ export interface CallRecord {
   readonly elements: number;
   readonly root: number | undefined;
   readonly reduce: ReduceOp | undefined;
-  /** Which backward pass since the last update; undefined: of none. */
+  /** Which backward pass since the last update the call belongs to, from 1; undefined: it belongs to none. */
   readonly pass: number | undefined;
-  /** Elements to each rank and from each rank; allToAll only. */
+  /** How many elements go to each rank and come from each rank; only allToAll has them. */
   readonly splits: Splits | undefined;
-  /** Split only: this rank's colour (undefined: in no group) and key, which may differ. */
+  /** This rank's colour and key, which may differ between ranks; only a split has them. */
   readonly member: Member | undefined;
 }
 
@@ -41,11 +43,11 @@ export interface Splits {
 export interface Member {
   readonly color: number | undefined;
   readonly key: number;
-  /** Where the new groups will meet, as rank 0 proposes it; -1: nowhere is left. */
+  /** Where the new groups will meet in shared memory, as rank 0 proposes it; -1: there is no place left. */
   readonly channel: number;
 }
 
-/** `allReduce(sum, f32 [10])` */
+/** Describes a call for messages: `allReduce(sum, f32 [10])`. */
 export function describeCall(record: CallRecord): string {
   const parts: string[] = [];
   if (record.reduce !== undefined) parts.push(describeReduce(record.reduce));
@@ -65,8 +67,8 @@ export function describeReduce(op: ReduceOp): string {
 }
 
 /**
- * Ranks of the group that `rank` is put in by a split, ordered by key, then rank; undefined where
- * its colour is.
+ * The ranks of the new group that a split puts `rank` in, ordered by key and then by rank; undefined where
+ * `rank` has no colour.
  */
 export function membersOf(rank: number, members: readonly Member[]): readonly number[] | undefined {
   const color = members[rank]?.color;

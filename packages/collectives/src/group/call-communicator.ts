@@ -1,11 +1,11 @@
 import type { Communicator, Stream } from '../algorithms/communicator.ts';
 import { CALL_TAGS, type GroupEnd } from './group-end.ts';
 
-/** What the algorithm of one call is given; its messages have the tags of the call. */
+/** The communicator of one call of a group. Its messages have the call's own tags. */
 export class CallCommunicator implements Communicator {
   readonly #group: GroupEnd;
   readonly #firstTag: number;
-  /** By rank, how many messages are awaited from it. */
+  /** For each rank, the number of messages from it that have not come yet. */
   readonly #awaited: number[] = [];
 
   constructor(group: GroupEnd, sequence: number) {
@@ -28,7 +28,7 @@ export class CallCommunicator implements Communicator {
   send(to: number, bytes: Uint8Array, stream: Stream = 0): Promise<void> {
     const { transport, members } = this.#group;
     const sent = transport.send(members[to]!, this.#firstTag + stream * CALL_TAGS, bytes);
-    // An algorithm that fails awaits no more, but what it has begun may fail as well.
+    // An algorithm that fails awaits nothing any more, but messages that it has begun to send may fail as well.
     sent.catch(ignore);
     return sent;
   }
@@ -45,7 +45,7 @@ export class CallCommunicator implements Communicator {
     return received;
   }
 
-  /** Ranks from whom messages have not come that are awaited, ascending. */
+  /** The ranks whose messages have not come, ascending. */
   awaited(): readonly number[] {
     return [...this.#awaited.keys()].filter((rank) => (this.#awaited[rank] ?? 0) > 0);
   }

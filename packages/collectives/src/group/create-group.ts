@@ -18,25 +18,27 @@ import { TransportGroup } from './transport-group.ts';
 
 export interface CreateGroupOptions {
   /**
-   * Whether ranks compare each call before its data moves: one short message between every two
-   * ranks, for a CollectiveMismatchError instead of wrong results. Default: true.
+   * Whether ranks compare each call before its data moves. This takes one short message between every two
+   * ranks, and where calls differ it makes a CollectiveMismatchError of what would be wrong results. Default:
+   * true.
    */
   readonly verify?: boolean;
   /**
-   * Time limit of the calls of this group, and of groups split from it, that say no other. Default: 600,000.
+   * Milliseconds after which a call fails that has no limit of its own. It holds for groups split from this
+   * one, too. Default: 600,000.
    */
   readonly timeoutMs?: number;
   /**
-   * By rank, the number of its host: where there are several, what ranks of one host tell each
-   * other is cheap. Default: all on one host.
+   * For each rank, the number of its host. With several hosts, algorithms are chosen that send little between
+   * hosts. Default: all ranks are on one host.
    */
   readonly hosts?: readonly number[];
   /**
-   * Which algorithms to use: `'allReduce=ring,broadcast=tree'`, or one name for allReduce, the same
-   * on every rank. Default: the environment variable SHARDWISE_ALGORITHM, else the table's choice.
+   * Which algorithms to use: `'allReduce=ring,broadcast=tree'`, or one name for allReduce. It is the same on
+   * every rank. Default: the environment variable SHARDWISE_ALGORITHM, and without it the choice of the table.
    */
   readonly algorithm?: string;
-  /** Which algorithm was measured to be the fastest where. Default: the package's own. */
+  /** Which algorithm was measured to be the fastest in which case. Default: the package's own table. */
   readonly algorithmTable?: AlgorithmTable;
 }
 
@@ -49,15 +51,16 @@ const groupRules: OptionRules<CreateGroupOptions> = {
 };
 
 /**
- * The group of all ranks of a transport. Its tags are integers from 0 to 2^52. Closing it closes
- * the transport. Throws ConfigError for algorithms that there are not.
+ * The group of all ranks of a transport. It uses integers from 0 to 2^52 as tags. Closing the group closes the
+ * transport. Throws ConfigError for algorithms that do not exist, and for `hosts` that do not fit the
+ * transport.
  */
 export function createGroup(transport: Transport, options: CreateGroupOptions = {}): ProcessGroup {
   checkOptions('createGroup', options, groupRules);
   return groupOver(transport, options);
 }
 
-/** The same, where the transport is that of a library that does more for groups. */
+/** Does what createGroup does, for the transport of a library that has collectives and reductions of its own. */
 export function groupOver(
   transport: Transport,
   options: CreateGroupOptions,
@@ -80,7 +83,7 @@ export function groupOver(
   return group;
 }
 
-/** Browsers have no environment. */
+/** The environment's choice of algorithms; browsers have no environment. */
 function environmentSetting(): string {
   return typeof process === 'undefined' ? '' : (process.env.SHARDWISE_ALGORITHM ?? '');
 }

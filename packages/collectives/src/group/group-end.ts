@@ -21,8 +21,8 @@ export const MAX_SPLITS = 1023;
 export const MAX_ID: number = 2 ** 30;
 
 /**
- * The messages of this many calls in a row have different tags. When a transport loses a message, its call waits in
- * vain and does not take the message of the next call for its own.
+ * The messages of this many calls in a row have different tags. If a transport loses a message, its call waits
+ * in vain, and does not take the message of the next call for its own.
  */
 export const CALL_TAGS = 256;
 const STREAMS = 2;
@@ -34,12 +34,12 @@ const STREAMS = 2;
 export const TAGS_PER_GROUP: number = 2 * MAX_TAG;
 const RECORDS = STREAMS * CALL_TAGS;
 
-/** This rank's end of a group over a transport: what the messages of all its calls have in common. */
+/** This rank's end of a group over a transport: what the messages of all calls of the group have in common. */
 export interface GroupEnd {
   readonly transport: Transport;
   /** By rank of the group, the rank of the transport. */
   readonly members: readonly number[];
-  /** The rank of this end, of the group. */
+  /** This rank's number in the group. */
   readonly rank: number;
   readonly size: number;
   /** The ranks of each host, ascending; the hosts stand in the order of their first ranks. */

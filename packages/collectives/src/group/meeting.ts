@@ -3,11 +3,11 @@ import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { GroupEnd } from './group-end.ts';
 
-/** Which of a rank's calls its record is of, and how it is carried out. */
+/** What a rank tells the others of a call. */
 export interface Told {
   readonly record: CallRecord;
   readonly sequence: number;
-  /** Number among the algorithms of the operation. */
+  /** The number of the algorithm among those of the operation. */
   readonly algorithm: number;
 }
 
@@ -17,11 +17,14 @@ interface MeetingEvents {
 }
 
 /**
- * Everyone tells everyone which call it makes, and how. When all have come and the call has no more use for what
- * they have told, the meeting can serve a later call.
+ * Every rank tells every other rank which call it makes, and by which algorithm. A meeting can serve a later
+ * call when all ranks have told theirs and the call does not need them any more.
  */
 export class Meeting {
-  /** What every rank has told, encoded, by rank: its record, its algorithm, the number of its call. */
+  /**
+   * For each rank what it has told, as numbers: the encoded record, the algorithm, the sequence number of its
+   * call.
+   */
   readonly records: readonly Float64Array[];
   readonly #group: GroupEnd;
   readonly #fields: number;
@@ -32,7 +35,7 @@ export class Meeting {
   readonly #onFailure = (error: unknown): void => this.#events?.onFailed(error);
   readonly #peers: readonly number[];
   #events: MeetingEvents | undefined;
-  /** Messages that are on their way. */
+  /** The number of messages that are still on their way, in both directions. */
   #left = 0;
 
   constructor(group: GroupEnd) {
@@ -72,17 +75,17 @@ export class Meeting {
     if (this.#left === 0) events.onMet();
   }
 
-  /** By rank. */
+  /** The number of each rank's algorithm. */
   algorithms(): readonly number[] {
     return this.records.map((told) => told[this.#fields] ?? -1);
   }
 
-  /** By rank. */
+  /** The sequence number of each rank's call. */
   sequences(): readonly number[] {
     return this.records.map((told) => told[this.#fields + 1] ?? -1);
   }
 
-  /** Ranks whose record has not come, ascending. */
+  /** The ranks whose record has not come, ascending. */
   missing(): readonly number[] {
     return this.#peers.filter((rank) => this.#hasCome[rank] !== true).sort((a, b) => a - b);
   }

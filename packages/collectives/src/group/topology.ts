@@ -1,6 +1,9 @@
 import { ConfigError } from '@shardwise/core/spec';
 
-/** By rank of the transport, the number of its host, as given or all on one; throws ConfigError. */
+/**
+ * The number of each rank's host, by rank of the transport: as given, or one host for all. Throws ConfigError
+ * for a list that does not fit the transport.
+ */
 export function hostNumbers(hosts: readonly number[] | undefined, size: number): readonly number[] {
   if (hosts === undefined) return Array.from({ length: size }, () => 0);
   if (hosts.length === size && hosts.every((host) => Number.isSafeInteger(host))) return [...hosts];
@@ -14,7 +17,7 @@ export function hostNumbers(hosts: readonly number[] | undefined, size: number):
   );
 }
 
-/** Ranks of each host, ascending; the hosts in the order of their first ranks. */
+/** The ranks of each host, ascending; the hosts stand in the order of their first ranks. */
 export function ranksByHost(hosts: readonly number[]): readonly (readonly number[])[] {
   const ranks = new Map<number, number[]>();
   for (const [rank, host] of hosts.entries()) {

@@ -14,56 +14,66 @@ import type { AlgorithmChoice } from './selection/algorithm-choice.ts';
 import type { Algorithm } from './selection/algorithm.ts';
 import { algorithms } from './selection/algorithms.ts';
 
-/** What a group has in common with those split from it. */
+/** What a group has in common with the groups that are split from it. */
 export interface GroupSettings {
   /** Whether ranks compare their calls. */
   readonly verify: boolean;
   readonly reducer: Reducer;
-  /** Of a transport that is one of a library with groups of its own. */
+  /** Groups of the library to which the transport belongs, if it belongs to one. */
   readonly native?: NativeGroups;
 }
 
-/** The group as its movements see it. */
+/** The group, as its two movements see it. */
 export interface MovementOwner {
-  /** The call's messages have failed, or its ranks differ: it ends, and the group with it. */
+  /** Ends the call and with it the group, because the call's messages have failed or its ranks differ. */
   fail<Call extends GroupCall | Transfer, State>(
     queue: CallQueue<Call, State>,
     issued: IssuedCall<Call, State>,
     error: unknown,
   ): void;
-  /** This rank has failed: ends the transport. */
+  /** Ends the transport, because this rank has failed. */
   abort(reason: unknown): void;
 }
 
 /**
- * A call passes: issued → all ranks meet → it is the oldest, and they agree → its data has moved. Short data may
- * move while the ranks meet, by algorithms that write nothing before they have agreed.
+ * How far a call has come. It is issued; then all ranks meet; then, when it is the oldest call, they agree;
+ * then its data moves. Short data may move while the ranks meet, by algorithms that write nothing before the
+ * ranks have agreed.
  */
 interface CallProgress {
   readonly algorithm: Algorithm;
-  /** Of the algorithm, among those of its operation. */
+  /** The number of the algorithm among those of its operation. */
   readonly algorithmNumber: number;
   readonly communicator: CallCommunicator;
-  /** Undefined before it begins, and where ranks do not compare the call. */
+  /** Undefined before the meeting begins, and where ranks do not compare the call. */
   meeting: Meeting | undefined;
   hasMet: boolean;
   hasAgreed: boolean;
-  /** Of data that has begun to move before the ranks have agreed: tells it that they have. */
+  /** Tells data that began to move before the ranks had agreed that they have agreed now. */
   onAgreed: (() => void) | undefined;
   data: 'here' | 'moving' | 'moved';
-  /** Of data that has failed before the ranks have agreed, which then comes first. */
+  /**
+   * Why data failed before the ranks had agreed. It is reported after they have agreed, as a difference between
+   * their calls explains more.
+   */
   dataFailure: { readonly error: unknown } | undefined;
 }
 
 type PendingCall = IssuedCall<GroupCall, CallProgress>;
 
-/** The data of a call may go along with its records, which is one call more. */
+/**
+ * How many calls, from the oldest one on, may send their records. They are one fewer than the calls whose data
+ * has tags of its own, because a peer that has come further may already send the data of the next call.
+ */
 const AHEAD = CALL_TAGS - 1;
-/** What a peer that has not made the call yet can well keep. */
+/**
+ * The most bytes of data that are sent before the ranks have agreed, which a peer that has not made the call
+ * yet has to keep.
+ */
 const EAGER_BYTES = 1 << 20;
 const AGREED: Promise<void> = Promise.resolve();
 
-/** Moves one rank's collectives of one group, whose data moves in the order of issue. */
+/** Moves one rank's collectives of one group. Their data moves in the order of issue. */
 export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   readonly queue: CallQueue<GroupCall, CallProgress>;
   readonly #group: GroupEnd;
@@ -72,7 +82,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   readonly #owner: MovementOwner;
   readonly #native: NativeCollectives | undefined;
   readonly #unusedMeetings: Meeting[] = [];
-  /** The first call whose record is not sent. */
+  /** The first call whose record has not been sent. */
   #toMeet: PendingCall | undefined;
 
   constructor(
@@ -122,8 +132,8 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   }
 
   /**
-   * No rank is at a call while another one is AHEAD calls behind: the data of both would have one tag, and what
-   * is lost of the one be filled by the other.
+   * Keeps calls within AHEAD of the oldest one. Otherwise the data of two calls would have one tag, and data of
+   * the one could fill a gap that lost data of the other has left.
    */
   #advance(): void {
     const { oldest } = this.queue;
@@ -138,7 +148,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
 
   #meet(issued: PendingCall): void {
     const { call, sequence, state } = issued;
-    // A split lives by what the ranks tell each other.
+    // Ranks compare a split even without `verify`, as they learn its colours and keys that way.
     if (!this.#settings.verify && call.record.operation !== 'split') {
       state.hasMet = true;
       state.hasAgreed = true;
@@ -157,7 +167,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     );
   }
 
-  /** Of the oldest call. */
+  /** Moves the data of the oldest call as far as it can move now. */
   #moveData(issued: PendingCall): void {
     const { call, state } = issued;
     if (!issued.isOpen) return;
@@ -194,7 +204,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     this.#advance();
   }
 
-  /** Whether all ranks are known to make this call. */
+  /** Whether all ranks are known to make this call. Where they differ, the call fails. */
   #agree(issued: PendingCall): boolean {
     const { call, state } = issued;
     const { meeting } = state;
@@ -220,7 +230,10 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
     return true;
   }
 
-  /** Ranks that do not compare their calls may have made more or fewer of them. */
+  /**
+   * Finds a rank whose record is that of another call. Without `verify` this is no error, as the ranks do not
+   * compare all calls and may have made different numbers of them.
+   */
   #lostRecord(issued: PendingCall, meeting: Meeting): CollectiveError | undefined {
     if (!this.#settings.verify) return undefined;
     const lost = meeting.sequences().findIndex((sequence) => sequence !== issued.sequence);
@@ -238,7 +251,7 @@ export class TransportCollectives implements Movement<GroupCall, CallProgress> {
   }
 }
 
-/** Among those of its operation. */
+/** The number of an algorithm among those of its operation. */
 function numberOf({ operation, name }: Algorithm): number {
   return algorithms[operation].findIndex((known) => known.name === name);
 }

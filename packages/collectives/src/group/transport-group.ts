@@ -16,7 +16,7 @@ import {
 } from './transport-collectives.ts';
 import { TransportMessages } from './transport-messages.ts';
 
-/** A group whose ranks send each other messages. */
+/** A group whose ranks send each other messages over a transport. */
 export class TransportGroup extends CheckedGroup {
   readonly #membership: Membership;
   readonly #settings: GroupSettings;
@@ -40,7 +40,10 @@ export class TransportGroup extends CheckedGroup {
     this.#messages = new TransportMessages(end, owner);
   }
 
-  /** The transport is the world's; a part of it only ends it where it fails. */
+  /**
+   * Closes the transport if this group is the world, or if there is a reason. A group that was split from the
+   * world leaves the transport open for the other groups.
+   */
   override close(reason?: Error): void {
     const { transport, id } = this.#membership;
     this.#end(
@@ -77,7 +80,7 @@ export class TransportGroup extends CheckedGroup {
     return new TransportGroup({ transport, members, hosts, id }, this.#settings, choice);
   }
 
-  /** A failure of a call is one of the group: its ranks no longer agree on what comes next. */
+  /** Fails a call, and with it the group: its ranks no longer agree on which call comes next. */
   #fail<Call extends GroupCall | Transfer, State>(
     queue: CallQueue<Call, State>,
     issued: IssuedCall<Call, State>,
@@ -94,7 +97,8 @@ export class TransportGroup extends CheckedGroup {
     );
     this.#end(cause);
     this.#settings.native?.spoil(id);
-    // Of a mismatch in a collective every rank learns by itself, of one in a message the sender does not.
+    // Every rank learns by itself of a mismatch in a collective. The sender of a message learns of its mismatch
+    // only from the transport.
     if (isLoss || (isMismatch && label.operation === 'recv')) transport.close(error);
   }
 

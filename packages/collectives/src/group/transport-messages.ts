@@ -5,7 +5,7 @@ import type { Transfer } from '../call/calls.ts';
 import { messageTag, type GroupEnd } from './group-end.ts';
 import type { MovementOwner } from './transport-collectives.ts';
 
-/** Moves one rank's sends and receives of one group, which wait neither for each other nor for its collectives. */
+/** Moves one rank's sends and receives of one group. They wait neither for each other nor for collectives. */
 export class TransportMessages implements Movement<Transfer, undefined> {
   readonly queue: CallQueue<Transfer, undefined>;
   readonly #group: GroupEnd;

@@ -7,13 +7,17 @@ import {
 } from '@shardwise/core/spec';
 import { type Grid, groupAlong } from './grid.ts';
 
-/** A mesh that can be cut and merged, as PyTorch's DeviceMesh. */
+/** A mesh from which others can be made, as from PyTorch's DeviceMesh. */
 export interface DeviceMesh extends Mesh {
-  /** The same groups along some of the axes, in the order given; `mesh['dp', 'tp']` in PyTorch. */
+  /**
+   * The mesh of some of the axes, in the order given, with the same groups; `mesh['dp', 'tp']` in PyTorch.
+   * Throws ConfigError for axes that the mesh does not have.
+   */
   select(...axes: readonly string[]): DeviceMesh;
   /**
-   * This mesh with one more name, for several of its axes as if they were one, the last of them
-   * fastest; its `axes` stay. A collective: all ranks call it with the same names.
+   * This mesh with a further name, which stands for several of its axes as if they were one, the last of them
+   * fastest. `axes` stay as they are. It is a collective: all ranks call it with the same names. Throws
+   * ConfigError for axes that the mesh does not have, and for a name that it has already.
    */
   flatten(axes: readonly string[], name: string, options?: CallOptions): Promise<DeviceMesh>;
 }
@@ -23,7 +27,7 @@ export class GridMesh implements DeviceMesh {
   readonly #grid: Grid;
   readonly #groups: ReadonlyMap<string, ProcessGroup>;
 
-  /** `groups`: of all names that are known, of `axes` and of flattened ones. */
+  /** `groups` has the group of every name that is known, those of `axes` and those of flattened axes. */
   constructor(grid: Grid, axes: readonly MeshAxis[], groups: ReadonlyMap<string, ProcessGroup>) {
     this.axes = axes;
     this.#grid = grid;

@@ -1,13 +1,13 @@
 import type { CallOptions, ProcessGroup } from '@shardwise/core/spec';
 import type { MeshRanks } from './mesh-ranks.ts';
 
-/** The grid that all meshes of one world are cut from. */
+/** The ranks of a world as a grid, of which all its meshes are parts. */
 export interface Grid {
   readonly world: ProcessGroup;
   readonly ranks: MeshRanks;
 }
 
-/** The ranks that differ from this one along these axes of the grid only. */
+/** The group of the ranks that differ from this one along these axes of the grid only. */
 export async function groupAlong(
   { world, ranks }: Grid,
   names: readonly string[],

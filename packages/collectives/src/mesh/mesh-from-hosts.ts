@@ -7,11 +7,14 @@ import {
 } from '@shardwise/core/spec';
 
 export interface HostMeshOptions {
-  /** The axis inside a host; default 'tp'. */
+  /** The name of the axis inside a host. Default: 'tp'. */
   readonly inner?: string;
-  /** The axis that crosses hosts; default 'dp'. */
+  /** The name of the axis that crosses hosts. Default: 'dp'. */
   readonly outer?: string;
-  /** Ranks along the inner axis; default the most that no host divides: of hosts with 4 and 6 ranks, 2. */
+  /**
+   * The number of ranks along the inner axis. Default: the largest that divides the ranks of every host, which
+   * is 2 for hosts with 4 and 6 ranks.
+   */
   readonly innerSize?: number;
 }
 
@@ -22,9 +25,9 @@ const hostMeshRules: OptionRules<HostMeshOptions> = {
 };
 
 /**
- * The axes of a mesh whose inner axis never leaves a host, as tensor parallelism wants it. `hosts`
- * names the host of each rank, as the option of createGroup; the ranks of a host follow each other.
- * Throws ConfigError where a group of the inner axis would lie on two hosts.
+ * The axes of a mesh whose inner axis never leaves a host, as tensor parallelism needs it. `hosts` has the
+ * number of each rank's host, as in the options of createGroup; the ranks of a host follow each other. Throws
+ * ConfigError where a group of the inner axis would lie on two hosts.
  */
 export function meshFromHosts(
   hosts: readonly number[],
@@ -55,7 +58,7 @@ export function meshFromHosts(
   ];
 }
 
-/** In the order of the ranks. */
+/** The number of ranks of each host, in the order of the ranks. */
 function ranksPerHost(hosts: readonly number[]): readonly number[] {
   const counts = new Map<number, number>();
   hosts.forEach((host, rank) => {

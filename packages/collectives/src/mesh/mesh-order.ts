@@ -1,13 +1,16 @@
 import { ConfigError } from '@shardwise/core/spec';
 import type { MeshAxis } from '@shardwise/core/spec';
 
-/** Megatron's default: ranks of one tp group are neighbours, those of one pp group furthest apart. */
+/**
+ * The default order of Megatron-LM: ranks of one tp group are neighbours, and those of one pp group are the
+ * farthest apart.
+ */
 export const megatronOrder = 'tp-cp-ep-dp-pp';
 
 /**
- * The axes of a mesh from an order as Megatron-LM writes it, the first name fastest (createMesh has
- * the last axis fastest). Axes without a size have one rank. Throws ConfigError for a name twice,
- * and for a size of more than one of an axis that the order lacks.
+ * The axes of a mesh for createMesh, from an order as Megatron-LM writes it. The first name of the order is the
+ * fastest axis, which is the last one of createMesh. Axes without a size have one rank. Throws ConfigError for
+ * a name that is there twice, and for an axis with several ranks that the order lacks.
  */
 export function meshOrder(
   order: string,

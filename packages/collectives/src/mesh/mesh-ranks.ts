@@ -2,8 +2,8 @@ import { ConfigError } from '@shardwise/core/spec';
 import type { MeshAxis } from '@shardwise/core/spec';
 
 /**
- * Who is where on a mesh, from its sizes alone: no world is needed, so plans and launchers can ask.
- * Ranks are row-major, the last axis fastest, as createMesh lays them out.
+ * Which rank is where on a mesh. This follows from the sizes alone, so plans and launchers can ask without a
+ * world. Ranks are row-major with the last axis fastest, as in createMesh.
  */
 export class MeshRanks {
   readonly axes: readonly MeshAxis[];
@@ -27,12 +27,12 @@ export class MeshRanks {
     this.axes = axes.map(({ name, size }) => ({ name, size }));
   }
 
-  /** Number of ranks. */
+  /** The number of ranks. */
   get size(): number {
     return this.axes.reduce((product, { size }) => product * size, 1);
   }
 
-  /** A rank's place along each axis. */
+  /** A rank's coordinate along each axis. Throws ConfigError for a rank that the mesh does not have. */
   coordinatesOf(rank: number): ReadonlyMap<string, number> {
     if (!Number.isInteger(rank) || rank < 0 || rank >= this.size) {
       throw this.#refusal(
@@ -49,7 +49,10 @@ export class MeshRanks {
     return new Map(reversed.reverse());
   }
 
-  /** The ranks at these coordinates, in order; an axis that is not named may have any. */
+  /**
+   * The ranks with these coordinates, in order. An axis that is not named may have any coordinate. Throws
+   * ConfigError for coordinates that the mesh does not have.
+   */
   ranksAt(coordinates: Readonly<Record<string, number>>): readonly number[] {
     const wanted = Object.entries(coordinates);
     for (const [axis, coordinate] of wanted) this.#checkCoordinate(axis, coordinate);
@@ -60,8 +63,9 @@ export class MeshRanks {
   }
 
   /**
-   * The ranks that differ along these axes only, group by group in the order of their first ranks.
-   * Several axes count as one, the last named fastest.
+   * The groups of ranks that differ along these axes only, in the order of their first ranks. Several axes
+   * count as one, of which the last one named is the fastest. Throws ConfigError for axes that the mesh does
+   * not have.
    */
   groups(...names: readonly string[]): readonly (readonly number[])[] {
     if (new Set(names).size < names.length) {
@@ -107,7 +111,7 @@ function indexOf(coordinates: ReadonlyMap<string, number>, axes: readonly MeshAx
   return axes.reduce((index, { name, size }) => index * size + (coordinates.get(name) ?? 0), 0);
 }
 
-/** As in messages: `dp 2 x tp 3`. */
+/** The axes for messages: `dp 2 x tp 3`. */
 export function formatGrid(axes: readonly MeshAxis[]): string {
   return axes.map(({ name, size }) => `${name} ${size}`).join(' x ');
 }

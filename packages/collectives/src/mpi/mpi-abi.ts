@@ -1,16 +1,16 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
 
-/** What MPI calls a communicator, a type or an operation: an address, or a number. */
+/** How MPI refers to a communicator, a type or an operation: by an address or by a number. */
 export type Handle = bigint | number;
 
-/** Types and operations with which MPI reduces to the bits that every group gives. */
+/** The types that MPI reduces to the same bits as every group. */
 export type NativeType = 'f64' | 'f32' | 'i64' | 'i32' | 'u8';
 export type NativeOp = 'sum' | 'product' | 'min' | 'max' | 'and' | 'or' | 'xor';
 
-/** What a library's mpi.h defines, as far as it is used. */
+/** What a library's mpi.h defines, as far as this package uses it. */
 export interface MpiAbi {
   readonly name: 'Open MPI' | 'MPICH';
-  /** C type of a handle. */
+  /** The C type of a handle. */
   readonly handle: 'void *' | 'int';
   readonly world: Handle;
   readonly byte: Handle;
@@ -18,21 +18,21 @@ export interface MpiAbi {
   readonly ops: Readonly<Record<NativeOp, Handle>>;
   readonly errorsReturn: Handle;
   readonly nullInfo: Handle;
-  /** MPI_IN_PLACE, a pointer. */
+  /** The pointer MPI_IN_PLACE. */
   readonly inPlace: bigint;
-  /** MPI_STATUS_IGNORE, a pointer. */
+  /** The pointer MPI_STATUS_IGNORE. */
   readonly ignoredStatus: bigint | null;
-  /** Index of MPI_SOURCE in a status, in ints. */
+  /** The place of MPI_SOURCE in a status, counted in C ints. */
   readonly sourceIndex: number;
   readonly anySource: number;
   readonly undefinedColor: number;
   /** MPI_COMM_TYPE_SHARED. */
   readonly sharedHost: number;
-  /** MPI_ERR_TRUNCATE, a class of errors. */
+  /** The class of errors MPI_ERR_TRUNCATE. */
   readonly truncated: number;
 }
 
-/** Handles are addresses of the library's symbols; Open MPI 5 keeps the interface of 4. */
+/** The interface of Open MPI 4 and 5, whose handles are addresses of the library's symbols. */
 export function openMpiAbi(symbol: (name: string) => bigint): MpiAbi {
   return {
     name: 'Open MPI',
@@ -67,7 +67,10 @@ export function openMpiAbi(symbol: (name: string) => bigint): MpiAbi {
   };
 }
 
-/** Numbers that MPICH, Intel MPI, MVAPICH and Cray MPICH have agreed on (the MPICH ABI initiative). */
+/**
+ * The interface on which MPICH, Intel MPI, MVAPICH and Cray MPICH have agreed (the MPICH ABI initiative), whose
+ * handles are numbers.
+ */
 export const mpichAbi: MpiAbi = {
   name: 'MPICH',
   handle: 'int',
@@ -105,8 +108,9 @@ const intOps: readonly NativeOp[] = ['sum', 'product', 'min', 'max', 'and', 'or'
 const byteOps: readonly NativeOp[] = ['min', 'max', 'and', 'or', 'xor'];
 
 /**
- * Undefined where MPI has not the type, or other rules: its min and max of floats lose NaN, Open
- * MPI's sums of bytes saturate with AVX, and it knows neither averages nor factors.
+ * What to ask MPI for to reduce values with the bits that every group gives; undefined where MPI cannot do it.
+ * Its min and max of floats lose NaN, sums of bytes saturate in Open MPI with AVX, and it has no averages and
+ * no factors.
  */
 export function nativeReduction(
   dtype: DType,

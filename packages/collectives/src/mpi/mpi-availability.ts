@@ -3,16 +3,16 @@ import { loadMpiLibrary } from './mpi-library.ts';
 export type MpiAvailability =
   | {
       readonly available: true;
-      /** Name of the library that was loaded. */
+      /** The name of the library that was loaded. */
       readonly library: string;
-      /** `Open MPI v4.1.4, ...` */
+      /** What the library calls itself: `Open MPI v4.1.4, ...`. */
       readonly version: string;
     }
   | { readonly available: false; readonly reason: string };
 
 /**
- * Whether this process can load an MPI library; it does so, and stays with it. Whether a launcher of
- * MPI started the process, its environment tells.
+ * Whether this process can load an MPI library. It loads the library to find out, and keeps it. Whether a
+ * launcher of MPI has started the process, its environment tells.
  */
 export function mpiAvailability(): MpiAvailability {
   try {

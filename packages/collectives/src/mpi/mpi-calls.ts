@@ -2,21 +2,21 @@ import { CollectiveError } from '@shardwise/core/spec';
 import type { Handle, MpiAbi, NativeOp, NativeType } from './mpi-abi.ts';
 import type { MpiLibrary } from './mpi-library.ts';
 
-/** Enough for a status of every library. */
+/** The length of a status in C ints, which is enough for every library. */
 const STATUS_INTS = 16;
 const ERROR_TEXT_BYTES = 8192;
-/** MPI_THREAD_FUNNELED, in every library: other threads compute, and never call MPI. */
+/** MPI_THREAD_FUNNELED, which is the same in every library: other threads compute, and never call MPI. */
 const FUNNELED = 1;
-/** MPI_ANY_TAG, in every library. */
+/** MPI_ANY_TAG, which is the same in every library. */
 const ANY_TAG = -1;
 
-/** Memory of one handle that MPI writes. */
+/** The memory of one handle, which MPI writes. */
 export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
 
-/** A call that MPI refuses. */
+/** MPI has refused a call. */
 export class MpiError extends CollectiveError {
   override readonly code = 'COLLECTIVE';
-  /** More bytes came than there was room for. */
+  /** Whether more bytes came than there was room for. */
   readonly isTruncated: boolean;
 
   constructor(call: string, text: string, isTruncated: boolean) {
@@ -33,12 +33,12 @@ export class MpiError extends CollectiveError {
 }
 
 /**
- * The functions of MPI that a group uses. Memory that is passed to send, receive and collectives
- * belongs to MPI until `test` says that the request is done. All throw MpiError.
+ * The functions of MPI that a group uses. Memory that is passed to send, receive and collectives belongs to MPI
+ * until `test` says that the request is done. All functions throw MpiError.
  */
 export class MpiCalls {
   readonly abi: MpiAbi;
-  /** Rank that sent what the last `probe` or `test` found, and its bytes. */
+  /** The rank that sent what the last `probe` or `test` found, and the number of bytes. */
   readonly #status = ints(STATUS_INTS);
   readonly #flag = ints(1);
   readonly #number = ints(1);
@@ -49,7 +49,7 @@ export class MpiCalls {
     this.#functions = functionsOf(library);
   }
 
-  /** Not when it is already; whether it was this call that did it. */
+  /** Initializes MPI if nobody has done so yet. Returns whether this call did it. */
   initialize(): boolean {
     this.#check('MPI_Initialized', this.#functions.initialized(this.#flag));
     if (this.#flag[0] !== 0) return false;
@@ -57,12 +57,12 @@ export class MpiCalls {
     return true;
   }
 
-  /** Waits for the other ranks. */
+  /** Ends MPI in this process. It waits for the other ranks. */
   finalize(): void {
     this.#check('MPI_Finalize', this.#functions.finalize());
   }
 
-  /** Ends every process of the job; does not return. */
+  /** Ends every process of the job, and does not return. */
   abort(exitCode: number): void {
     this.#functions.abort(this.abi.world, exitCode);
   }
@@ -77,7 +77,10 @@ export class MpiCalls {
     return this.#number[0] ?? 0;
   }
 
-  /** Waits for the other ranks, as all that makes a communicator. Its errors are returned. */
+  /**
+   * A copy of the communicator whose errors are returned. It waits for the other ranks, as all calls do that
+   * make a communicator.
+   */
   duplicate(communicator: Handle): Handle {
     const made = this.handleMemory();
     this.#check('MPI_Comm_dup', this.#functions.commDup(communicator, made));
@@ -89,7 +92,7 @@ export class MpiCalls {
     return handle;
   }
 
-  /** Of the ranks with this colour, in the order of their keys; undefined for those without one. */
+  /** The communicator of the ranks with this colour, in the order of their keys; undefined without a colour. */
   split(communicator: Handle, color: number | undefined, key: number): Handle | undefined {
     const made = this.handleMemory();
     const code = this.#functions.commSplit(
@@ -102,7 +105,7 @@ export class MpiCalls {
     return color === undefined ? undefined : (made[0] ?? 0);
   }
 
-  /** Of the ranks that share memory with this one. */
+  /** The communicator of the ranks on this host. */
   splitHost(communicator: Handle): Handle {
     const made = this.handleMemory();
     const { sharedHost, nullInfo } = this.abi;
@@ -118,7 +121,7 @@ export class MpiCalls {
     this.#check('MPI_Comm_free', this.#functions.commFree(memory));
   }
 
-  /** `input` may be this rank's part of `output`. */
+  /** Begins to gather every rank's `input` into `output`. `input` may be this rank's part of `output`. */
   allGather(
     input: Uint8Array,
     output: Uint8Array,
@@ -139,7 +142,7 @@ export class MpiCalls {
     );
   }
 
-  /** Of `root`'s bytes, to all. */
+  /** Begins to send `root`'s bytes to all ranks. */
   broadcast(bytes: Uint8Array, root: number, communicator: Handle, request: HandleMemory): void {
     const { byte } = this.abi;
     this.#check(
@@ -175,24 +178,24 @@ export class MpiCalls {
     );
   }
 
-  /** Whether the request is done; lets all others progress as well. */
+  /** Whether the request is done. MPI works on all requests while it is asked. */
   test(request: HandleMemory): boolean {
     this.#check('MPI_Test', this.#functions.test(request, this.#flag, this.abi.ignoredStatus));
     return this.#flag[0] !== 0;
   }
 
-  /** As `test`, of a receive; the bytes that have come, once it is done. */
+  /** Does what `test` does for a receive. Returns the number of bytes that have come once the receive is done. */
   testReceive(request: HandleMemory): number | undefined {
     this.#check('MPI_Test', this.#functions.test(request, this.#flag, this.#status));
     return this.#flag[0] === 0 ? undefined : this.#receivedBytes();
   }
 
-  /** Withdraws a receive that has not begun; `test` must still say when it is done. */
+  /** Withdraws a receive that has not begun. `test` must still be asked until it is done. */
   cancel(request: HandleMemory): void {
     this.#check('MPI_Cancel', this.#functions.cancel(request));
   }
 
-  /** The next message of this tag (default: any), from anyone, that has come but was not received. */
+  /** The next message, from any rank, that has come and was not received. Without `tag` it may have any tag. */
   probe(
     communicator: Handle,
     tag: number = ANY_TAG,
@@ -204,7 +207,7 @@ export class MpiCalls {
     return { from: this.#status[sourceIndex] ?? 0, byteLength: this.#receivedBytes() };
   }
 
-  /** `into` becomes `from` op `into`, with the same bits whichever comes first. */
+  /** Makes `into` the values `from` op `into`. The bits do not depend on which comes first. */
   reduceLocal(
     from: Uint8Array,
     into: Uint8Array,
@@ -219,7 +222,7 @@ export class MpiCalls {
     );
   }
 
-  /** For a new request or communicator. */
+  /** The memory for the handle of a new request or communicator. */
   handleMemory(): HandleMemory {
     return this.abi.handle === 'int' ? ints(1) : new BigInt64Array(new ArrayBuffer(8));
   }
@@ -241,7 +244,7 @@ export class MpiCalls {
   }
 }
 
-/** Over memory of its own, which stays where it is. */
+/** An array in a buffer of its own, which the garbage collector does not move. */
 function ints(count: number): Int32Array<ArrayBuffer> {
   return new Int32Array(new ArrayBuffer(4 * count));
 }

@@ -6,22 +6,22 @@ import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 import type { NewRequest, RequestKind, Requests } from './requests.ts';
 
-/** MPI counts in C ints. */
+/** Longer messages go in fragments, because MPI counts in C ints. */
 const MAX_MESSAGE_BYTES = 1 << 30;
-/** What a rank sent before it left may come a little later than the word that it has left. */
+/** Milliseconds that a rank's last messages may take longer than the notice that it has left. */
 const GRACE_MS = 50;
 
-/** The ranks of one group as MPI sees them, and what they send each other. */
+/** MPI's communicator of one group, and what the ranks of the group send each other over it. */
 export class MpiCommunicator implements NativeCollectives {
   readonly handle: Handle;
   readonly #calls: MpiCalls;
   readonly #requests: Requests;
-  /** By rank of the world, that of the communicator. */
+  /** For each member, by its rank in the world, its rank in the communicator. */
   readonly #ranks: ReadonlyMap<number, number>;
   readonly #worldRank: number;
   #isSpoilt = false;
 
-  /** `members`: by rank of the communicator, that of the world. */
+  /** `members` has the rank in the world of each rank of the communicator. */
   constructor(calls: MpiCalls, requests: Requests, handle: Handle, members: readonly number[]) {
     this.#calls = calls;
     this.#requests = requests;
@@ -79,7 +79,10 @@ export class MpiCommunicator implements NativeCollectives {
     );
   }
 
-  /** Rejects what waits for `peer`, which has left, as it was heard at `leftAt`. */
+  /**
+   * Rejects requests that wait for `peer`, which has left. The notice of it was read at `leftAt`, in
+   * milliseconds on the clock of performance.now().
+   */
   failAbsent(peer: number, leftAt: number, now: number): void {
     const isMeant: Parameters<Requests['withdraw']>[1] = (request) =>
       request.peer === peer && now > Math.max(leftAt, request.issuedAt) + GRACE_MS;
@@ -95,19 +98,19 @@ export class MpiCommunicator implements NativeCollectives {
     );
   }
 
-  /** Messages may be left over that nobody receives. */
+  /** Notes that messages may be left over that nobody will receive. */
   spoil(): void {
     this.#isSpoilt = true;
   }
 
-  /** Rejects everything; with what is returned MPI goes on. */
+  /** Rejects all requests. Returns the kinds of those that MPI does not give back. */
   abandon(error: CollectiveError): readonly RequestKind[] {
     const { found, left } = this.#requests.withdraw(this, () => true, error);
     if (found) this.spoil();
     return left;
   }
 
-  /** Gives it back, if nothing is left over: else MPICH would end the process. */
+  /** Gives the communicator back to MPI, unless messages are left over: MPICH would end the process then. */
   free(): void {
     if (this.#isSpoilt || this.#calls.probe(this.handle) !== undefined) return;
     this.#calls.free(this.handle);
@@ -141,7 +144,10 @@ function tooLongError({ byteLength }: Uint8Array): ConfigError {
   );
 }
 
-/** Messages of one tag come in order, also those that are too long for one. */
+/**
+ * Moves a message in one piece of memory after the other, as MPI counts no more bytes at once. Messages of one
+ * tag arrive in order.
+ */
 function inFragments(
   bytes: Uint8Array,
   move: (fragment: Uint8Array) => Promise<void>,

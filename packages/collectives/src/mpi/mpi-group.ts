@@ -6,10 +6,9 @@ import { MpiReducer } from './mpi-reducer.ts';
 import { MpiTransport } from './mpi-transport.ts';
 
 /**
- * A group of all processes that mpirun, mpiexec or srun has started; of this one alone where none
- * has. Every rank must call it, as often as the others: it waits for them, blocking the thread.
- * MPI begins with the first call and ends with the process. Throws ConfigError where no library of
- * MPI can be loaded.
+ * The group of all processes that mpirun, mpiexec or srun has started, or of this process alone where none of
+ * them has. Every rank calls it as often as the others; it waits for them and blocks the thread. MPI begins
+ * with the first call and ends with the process. Throws ConfigError where no library of MPI can be loaded.
  */
 export async function mpiGroup(): Promise<ProcessGroup> {
   const job = mpiJob();
@@ -25,7 +24,10 @@ export async function mpiGroup(): Promise<ProcessGroup> {
 const KiB = 1024;
 const GiB = 1024 ** 3;
 
-/** Measured on one host, and set down by hand: runs on a busy machine disagreed on long messages. */
+/**
+ * Rules that were measured on one host, and set by hand where runs on a busy machine disagreed on long
+ * messages.
+ */
 export const mpiAlgorithmTable: AlgorithmTable = {
   madeBy: 'the loop of bench/peers/mpi-group.ts, Open MPI 5.0 and MPICH 5.0, 2 ranks',
   machine: '2 cores of an Intel Xeon, busy with other work, Node 24.21',

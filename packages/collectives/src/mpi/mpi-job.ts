@@ -5,25 +5,28 @@ import { Neighbours } from './neighbours.ts';
 import { NoticeBoard, type Left, type Notice } from './notice-board.ts';
 import { Requests } from './requests.ts';
 
-/** All groups of one call of mpiGroup. */
+/** All groups that come from one call of mpiGroup. */
 export interface World {
   readonly id: number;
   hear(from: number, left: Left): void;
-  /** Rejects what waits in vain for ranks that have left. */
+  /**
+   * Rejects requests that wait in vain for ranks that have left. `now` is in milliseconds on the clock of
+   * performance.now().
+   */
   look(now: number): void;
-  /** Ends it, without telling others. */
+  /** Ends all groups of the world on this rank. It does not tell the other ranks. */
   fail(cause: AbortCause): void;
-  /** Closes what is open. */
+  /** Closes all groups that are open. */
   leaveAll(): void;
 }
 
-/** How long a process that fails stays for others to learn why. */
+/** Milliseconds for which a failing process stays, so that others can learn why. */
 const FAREWELL_MS = 1000;
 const PAUSE_MS = 1;
 
 /**
- * What the job's ranks have in common in this process. A failed job can only end: MPI neither takes
- * back what it has begun nor goes on with fewer ranks.
+ * What all worlds of this process have in common: the MPI job. A job that has failed can only end, as MPI
+ * neither takes back what it has begun nor goes on with fewer ranks.
  */
 export class MpiJob {
   readonly calls: MpiCalls;
@@ -64,7 +67,7 @@ export class MpiJob {
     process.once('exit', (exitCode) => this.#exit(exitCode));
   }
 
-  /** The number of a new world, the same on all ranks. */
+  /** Makes a world with a new number, which is the same on all ranks. */
   open<Made extends World>(make: (id: number) => Made): Made {
     const world = make(this.#nextWorld++);
     this.#worlds.set(world.id, world);
@@ -77,17 +80,17 @@ export class MpiJob {
     if (this.#worlds.size === 0) this.requests.stopListening();
   }
 
-  /** Tells the other ranks. */
+  /** Tells all other ranks. */
   tell(notice: Notice): void {
     this.#notices.tell(notice);
   }
 
-  /** MPI works on something that it does not give back: the job can only end. */
+  /** Notes that MPI works on something that it does not give back, so that the job can only end. */
   spoil(): void {
     this.#hasFailed = true;
   }
 
-  /** A failure of a world. */
+  /** Ends a world because of a failure, and tells the other ranks. */
   abort(world: World, cause: AbortCause): void {
     this.#hasFailed = true;
     this.tell({ kind: 'abort', world: world.id, ...cause });
@@ -95,8 +98,8 @@ export class MpiJob {
   }
 
   /**
-   * Calls `make` when all are `ready` and what was asked before is made: ranks that make groups in
-   * different orders would wait for each other.
+   * Calls `make` when this rank is `ready` and everything that was asked for before has been made. Ranks that
+   * make groups in different orders would wait for each other.
    */
   async inTurn<Ready, Made>(ready: Promise<Ready>, make: (ready: Ready) => Made): Promise<Made> {
     const made = Promise.all([ready, this.#lastSplit]).then(([value]) => make(value));
@@ -156,7 +159,7 @@ export class MpiJob {
     for (const world of this.#worlds.values()) this.abort(world, cause);
   }
 
-  /** Until all end, or one fails; by then all notices have come. */
+  /** Waits until all processes end, or one fails. All notices have come by then. */
   #awaitOthers(): void {
     while (!this.#notices.haveMet() && !this.#hasFailed) this.#pause();
     this.#readNotices();
@@ -169,7 +172,7 @@ export class MpiJob {
 
 const started: { job?: MpiJob } = {};
 
-/** MPI begins once in a process, and ends with it. */
+/** The job of this process. MPI begins once in a process, and ends with it. */
 export function mpiJob(): MpiJob {
   started.job ??= new MpiJob();
   return started.job;

@@ -7,29 +7,32 @@ import { mpichAbi, openMpiAbi, type MpiAbi } from './mpi-abi.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Tried in turn: Debian calls MPICH by its own name, others as the standard's library. */
+/**
+ * Names of the library, which are tried in turn. Debian calls MPICH by its own name, others by that of the
+ * standard.
+ */
 const OPEN_MPI = ['libmpi.so.40'];
 const MPICH = ['libmpich.so.12', 'libmpi.so.12'];
 
 const VERSION_BYTES = 8192;
 const ASKED = 'A group over MPI';
 
-/** An MPI library in this process. */
+/** An MPI library that is loaded in this process. */
 export interface MpiLibrary {
-  /** What was loaded. */
+  /** The name of the file that was loaded. */
   readonly name: string;
-  /** As it says itself, in one line. */
+  /** What the library says of itself, in one line. */
   readonly version: string;
   readonly abi: MpiAbi;
-  /** By a C prototype, in which HANDLE stands for the type of handles. */
+  /** Returns the C function with this prototype, in which HANDLE stands for the type of handles. */
   readonly func: (prototype: string) => (...values: readonly unknown[]) => unknown;
-  /** Lets another thread have this core. */
+  /** Lets another thread run on this core. */
   readonly yieldCore: () => void;
 }
 
 /**
- * Loads the library that started this process, or SHARDWISE_MPI_LIBRARY. Throws ConfigError where
- * there is none, or not the optional package koffi.
+ * Loads the MPI library of the launcher that started this process, or the one in the environment variable
+ * SHARDWISE_MPI_LIBRARY. Throws ConfigError where it is not there, or the optional package koffi is missing.
  */
 export function loadMpiLibrary(environment: Environment = process.env): MpiLibrary {
   if (!isMainThread) {
@@ -40,7 +43,7 @@ export function loadMpiLibrary(environment: Environment = process.env): MpiLibra
   const reasons: string[] = [];
   for (const name of mpiLibraryNames(environment)) {
     try {
-      // Global, as the library loads parts of itself that look for its symbols.
+      // The library loads parts of itself, which look for its symbols, so these must be global.
       const library = koffi.load(name, { global: true });
       return identify(name, library, koffi.load(null).func('int sched_yield()'));
     } catch (error) {
@@ -54,7 +57,7 @@ export function loadMpiLibrary(environment: Environment = process.env): MpiLibra
   );
 }
 
-/** Names to try: of the launcher that started this process if one has, else all. */
+/** Names of libraries to try. Those of the launcher that started this process come first. */
 export function mpiLibraryNames(environment: Environment): readonly string[] {
   const named = environment['SHARDWISE_MPI_LIBRARY'];
   if (named !== undefined && named !== '') return [named];
@@ -64,10 +67,11 @@ export function mpiLibraryNames(environment: Environment): readonly string[] {
 }
 
 function prepareEnvironment(environment: Environment): void {
-  // Else UCX ends the process where a WebAssembly access out of bounds is but a RuntimeError.
+  // Without this, UCX ends the process at a WebAssembly access out of bounds, which otherwise is only a
+  // RuntimeError.
   process.env['UCX_ERROR_SIGNALS'] ??= '';
   const localRanks = Number(environment['OMPI_COMM_WORLD_LOCAL_SIZE'] ?? 1);
-  // A rank that spins would hold up the one that it waits for.
+  // A rank that spins would keep the rank that it waits for from running.
   if (localRanks > availableParallelism()) {
     process.env['OMPI_MCA_mpi_yield_when_idle'] ??= '1';
   }

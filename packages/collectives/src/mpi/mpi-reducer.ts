@@ -4,8 +4,8 @@ import { nativeReduction } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 
 /**
- * Has MPI reduce where it knows the type: in the memory where the values lie, while the SIMD kernels copy what is
- * not in theirs.
+ * Lets MPI reduce values where it knows their type. MPI works on the memory where they are, while the SIMD
+ * kernels first copy values that are not in theirs.
  */
 export class MpiReducer extends SimdReducer {
   readonly #calls: MpiCalls;
@@ -31,14 +31,14 @@ export class MpiReducer extends SimdReducer {
       native !== undefined &&
       others.length > 0 &&
       [...sources, destination].every(({ byteOffset }) => byteOffset % elementBytes === 0) &&
-      // Of each two values that meet, one is lost.
+      // MPI overwrites one of each two values that it combines.
       sources.filter((source) => !mayLose(source)).length <= 1;
     if (!isFit) {
       super.reduce(sources, destination, dtype, op);
       return;
     }
     const elements = destination.byteLength / elementBytes;
-    // As a op b has the bits of b op a, the total may move on into either.
+    // The bits of a op b are those of b op a, so the total may move into either memory.
     let total = first;
     for (const source of others) {
       const into = isDestination(source) || !mayLose(total) ? source : total;

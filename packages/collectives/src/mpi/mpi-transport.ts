@@ -10,8 +10,8 @@ import type { MpiJob, World } from './mpi-job.ts';
 import type { Left } from './notice-board.ts';
 
 /**
- * All processes of a job, with a communicator for each group: MPI has not as many tags as groups need, and its
- * collectives belong to communicators.
+ * A transport between all processes of a job, with one of MPI's communicators for each group: MPI does not have
+ * as many tags as groups need, and its collectives belong to communicators.
  */
 export class MpiTransport implements Transport, NativeGroups, World {
   readonly id: number;
@@ -19,13 +19,13 @@ export class MpiTransport implements Transport, NativeGroups, World {
   readonly size: number;
   readonly #job: MpiJob;
   readonly #communicators = new Map<number, MpiCommunicator>();
-  /** Those of groups that this rank has left, and others have not. */
+  /** The communicators of groups that this rank has left and other ranks have not. */
   readonly #closing = new Map<number, MpiCommunicator>();
-  /** Who has left which group, and when this was heard. */
+  /** Which rank has left which group, and when this rank read the notice of it. */
   readonly #left: (Left & { readonly from: number; readonly heardAt: number })[] = [];
   #ended: CollectiveError | undefined;
 
-  /** `id` is that of the world among those of the job. */
+  /** `id` is the number of this world in the job. */
   constructor(job: MpiJob, id: number, handle: Handle) {
     this.#job = job;
     this.id = id;
@@ -51,8 +51,8 @@ export class MpiTransport implements Transport, NativeGroups, World {
   }
 
   /**
-   * With a reason, ends the whole job: groups that share ranks with a failed one fail with it, and
-   * MPI can't go on without a rank.
+   * With a reason, ends the whole job: groups that share ranks with a failed group fail with it, and MPI cannot
+   * go on without a rank.
    */
   close(reason?: Error): void {
     if (reason === undefined) this.leave(0);
@@ -85,7 +85,7 @@ export class MpiTransport implements Transport, NativeGroups, World {
     if (this.#ended === undefined) this.#job.tell({ kind: 'left', world: this.id, group: id });
     const left = communicator.abandon(peerClosedError(this.rank, undefined));
     if (left.length > 0) this.#job.spoil();
-    // Its other ranks can't end it without this one.
+    // The other ranks cannot finish the collective without this one.
     if (left.includes('collective')) this.close(new Error('it closed the group inside a call'));
     if (this.#ended === undefined) this.#closing.set(id, communicator);
     this.#release(id);
@@ -122,7 +122,10 @@ export class MpiTransport implements Transport, NativeGroups, World {
     for (const id of this.#communicators.keys()) this.leave(id);
   }
 
-  /** Frees the communicator of a group that all ranks have left: until then they may send this one messages. */
+  /**
+   * Frees the communicator of a group when all its ranks have left it. Until then they may send this one
+   * messages.
+   */
   #release(id: number): void {
     const communicator = this.#closing.get(id);
     const gone = this.#left.flatMap(({ group, from }) => (group === id ? [from] : []));
@@ -138,7 +141,7 @@ export class MpiTransport implements Transport, NativeGroups, World {
     this.#communicators.set(id, new MpiCommunicator(calls, requests, handle, members));
   }
 
-  /** That of the group whose tag this is, or why there is none. */
+  /** The communicator of the group to which the tag belongs, or why there is none. */
   #of(tag: number): MpiCommunicator | Error {
     if (this.#ended !== undefined) return this.#ended;
     const communicator = this.#communicators.get(Math.floor(tag / TAGS_PER_GROUP));
@@ -146,7 +149,10 @@ export class MpiTransport implements Transport, NativeGroups, World {
   }
 }
 
-/** MPI need not have more tags than the user's and a few: these come first, then those of calls. */
+/**
+ * The tag within a communicator, the user's tags first: MPI need not have more tags than these and a few for
+ * calls.
+ */
 function shortTag(tag: number): number {
   return (tag + MAX_TAG) % TAGS_PER_GROUP;
 }

@@ -6,15 +6,15 @@ import type { MpiCalls } from './mpi-calls.ts';
 const FIELDS = 4;
 
 /**
- * The ranks on this host. MPI does not say that a process has ended; of its neighbours a rank sees
- * it by itself, and sooner than the launcher ends the job.
+ * The ranks on this host. MPI does not tell when a process has ended. A rank sees this by itself for its
+ * neighbours, and sooner than the launcher ends the job.
  */
 export class Neighbours {
-  /** Ranks on this host, this one included. */
+  /** The number of ranks on this host, this one included. */
   readonly count: number;
   readonly #others: readonly (ProcessIdentity & { readonly rank: number })[];
 
-  /** Waits for the ranks of `communicator`; `rank` is that of the world. */
+  /** Waits for the ranks of `communicator`. `rank` is this rank's number in the world. */
   constructor(calls: MpiCalls, communicator: Handle, rank: number) {
     this.count = calls.size(communicator);
     const { pid, startTicks } = identityOf(process.pid);
@@ -31,13 +31,16 @@ export class Neighbours {
     }).filter((other) => other.rank !== rank && other.space === space && space !== 0);
   }
 
-  /** One whose process has ended, if there is one. */
+  /** A neighbour whose process has ended; undefined if all are alive. */
   findDead(): { readonly rank: number; readonly pid: number } | undefined {
     return this.#others.find((other) => !isAlive(other));
   }
 }
 
-/** Process ids of another container mean other processes; 0 where it can't be told. */
+/**
+ * The number of the namespace in which process ids are valid, as another container may use the same ids for
+ * other processes; 0 where it is not known.
+ */
 function processSpace(): number {
   try {
     return statSync('/proc/self/ns/pid').ino;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Handle } from './mpi-abi.ts';
 import type { MpiCalls } from './mpi-calls.ts';
 
-/** What ranks tell each other beside their messages. `world` counts the groups of all ranks. */
+/** What ranks tell each other besides the messages of groups. `world` is the number of a world in the job. */
 export type Notice =
   /** The world has failed. */
   | {
@@ -12,14 +12,14 @@ export type Notice =
       readonly reason: string;
     }
   | Left
-  /** The sender's process ends because of a failure. */
+  /** The sender's process is ending because of a failure. */
   | { readonly kind: 'exiting' };
 
 /** The sender has closed a group. */
 export interface Left {
   readonly kind: 'left';
   readonly world: number;
-  /** Number of the group in its world. */
+  /** The number of the group in its world. */
   readonly group: number;
 }
 
@@ -40,13 +40,13 @@ export const MAX_NOTICE_BYTES = 16_384;
 const MAX_REASON_LENGTH = 2000;
 const TAG = 0;
 
-/** What MPI does, and the memory that it does it with. */
+/** A request that MPI works on, and the memory that it uses. */
 interface Request {
   readonly memory: readonly Uint8Array[];
   readonly handle: ReturnType<MpiCalls['handleMemory']>;
 }
 
-/** Notices between all ranks of a job, on a communicator that has nothing else. */
+/** Carries notices between all ranks of a job, on a communicator that nothing else uses. */
 export class NoticeBoard {
   readonly #calls: MpiCalls;
   readonly #communicator: Handle;
@@ -73,7 +73,7 @@ export class NoticeBoard {
     }
   }
 
-  /** Waits for all ranks to call it; to be asked until it is true. */
+  /** Whether all ranks have called this. It is asked again until it is true. */
   haveMet(): boolean {
     if (this.#meeting === undefined) {
       const own = new Uint8Array(new ArrayBuffer(1));
@@ -85,7 +85,7 @@ export class NoticeBoard {
     return this.#calls.test(this.#meeting.handle);
   }
 
-  /** What has come since it was last asked. */
+  /** The notices that have come since the last time. */
   read(): readonly { readonly from: number; readonly notice: Notice }[] {
     if (this.#sent.length > 0) {
       this.#sent = this.#sent.filter(({ handle }) => !this.#calls.test(handle));
@@ -98,7 +98,7 @@ export class NoticeBoard {
       const bytes = new Uint8Array(new ArrayBuffer(Math.min(byteLength, MAX_NOTICE_BYTES)));
       const handle = this.#calls.handleMemory();
       this.#calls.receive(bytes, from, TAG, this.#communicator, handle);
-      // It has come, so this is but a moment.
+      // The message has come already, so this takes a moment only.
       while (!this.#calls.test(handle));
       const notice = decodeNotice(bytes);
       if (notice !== undefined) read.push({ from, notice });
@@ -112,7 +112,7 @@ export function encodeNotice(told: Notice): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(JSON.stringify(short));
 }
 
-/** Undefined for bytes that are no notice. */
+/** The notice in these bytes; undefined for bytes that are no notice. */
 export function decodeNotice(bytes: Uint8Array): Notice | undefined {
   try {
     return schema.safeParse(JSON.parse(new TextDecoder().decode(bytes))).data;

@@ -8,22 +8,27 @@ const POLLS_PER_NOTICE = 64;
 const TESTS_PER_POLL = 16;
 const NOTICES_EVERY_MS = 20;
 const LOOK_EVERY_MS = 100;
-/** With nothing done for so long, the rank naps between its looks, and then sleeps. */
+/** Milliseconds without a finished request after which the rank naps between its polls. Later it sleeps. */
 const NAP_AFTER_MS = 2;
 const NAP_AFTER_MOVING_MS = 100;
 const SLEEP_AFTER_MS = 200;
 const NAP_MS = 0.05;
 const SLEEP_MS = 1;
-/** Of messages that are longer, MPI moves the bytes only while it is called. */
+/** MPI moves the bytes of longer messages only while it is called. */
 const SHORT_BYTES = 16 * 1024;
 
 export interface RequestsOptions {
-  /** Ranks on this host. Where they outnumber the cores, one that waits gives its core away. */
+  /**
+   * The number of ranks on this host. If they outnumber the cores, a rank that waits gives its core to others.
+   */
   readonly localRanks: number;
   readonly yieldCore: () => void;
-  /** Looks what other ranks have told; whether that was anything. */
+  /** Reads what other ranks have told. Returns whether there was anything. */
   readonly readNotices: () => boolean;
-  /** Looks whether other ranks live, and whom requests wait for. */
+  /**
+   * Checks whether other ranks are alive, and for whom requests wait. `now` is on the clock of
+   * performance.now().
+   */
   readonly look: (now: number) => void;
 }
 
@@ -33,7 +38,10 @@ export type NewRequest = RequestParts &
     | { readonly kind: 'send' | 'collective' }
     | {
         readonly kind: 'receive';
-        /** What it rejects with where other than its bytes come; undefined: more than these. */
+        /**
+         * Makes the error with which a receive rejects when another number of bytes comes; undefined: more
+         * bytes than these.
+         */
         readonly mismatch: (receivedBytes: number | undefined) => Error;
       }
   );
@@ -41,17 +49,17 @@ export type NewRequest = RequestParts &
 export type RequestKind = NewRequest['kind'];
 
 interface RequestParts {
-  /** Whose requests are withdrawn together. */
+  /** Requests with the same owner are withdrawn together. */
   readonly owner: object;
-  /** Rank of the world that it waits for; undefined: all. */
+  /** The rank of the world that the request waits for; undefined: it waits for all ranks. */
   readonly peer: number | undefined;
-  /** Not to be collected while MPI reads and writes it; of a receive, one. */
+  /** The memory that MPI reads and writes, which must not be collected before. A receive has one. */
   readonly memory: readonly Uint8Array[];
-  /** Hands it to MPI, which writes its handle there. */
+  /** Hands the request to MPI, which writes its handle to this memory. */
   readonly start: (handle: HandleMemory) => void;
 }
 
-/** Something that MPI does, until the request is done or withdrawn. */
+/** A request that MPI works on, until it is done or withdrawn. */
 type OpenRequest = NewRequest & {
   readonly handle: HandleMemory;
   readonly issuedAt: number;
@@ -59,15 +67,16 @@ type OpenRequest = NewRequest & {
   readonly reject: (error: unknown) => void;
 };
 
-/** What `withdraw` asks of. */
+/** What `withdraw` knows of a request. */
 type Waiting = Pick<OpenRequest, 'peer' | 'issuedAt'>;
 
 const DONE: Promise<void> = Promise.resolve();
 
 /**
- * What MPI works on for this process. MPI works only while it is called, and wakes nobody: requests are tested when
- * they are made; then microtasks ask again and again for a fifth of a millisecond; then each turn of the event loop
- * does for half a millisecond; with pauses, once nothing comes.
+ * The requests on which MPI works for this process. MPI works only while it is called, and wakes nobody. So a
+ * request is tested when it is made. Then microtasks test all requests for a fifth of a millisecond, and after
+ * that each turn of the event loop tests them for half a millisecond. If nothing comes, pauses are put in
+ * between.
  */
 export class Requests {
   readonly #calls: MpiCalls;
@@ -75,7 +84,7 @@ export class Requests {
   readonly #oversubscribed: boolean;
   readonly #open: OpenRequest[] = [];
   readonly #unused: HandleMemory[] = [];
-  /** What MPI could not be made to give back. */
+  /** Requests that were withdrawn and that MPI has not given back yet. */
   readonly #withdrawn: OpenRequest[] = [];
   readonly #onSpin = (): void => this.#spin();
   readonly #onTurn = (): void => this.#turn();
@@ -95,7 +104,10 @@ export class Requests {
     this.#oversubscribed = options.localRanks > availableParallelism();
   }
 
-  /** From now on a rank without calls learns as well that the others have failed; it does not stay for that. */
+  /**
+   * From now on a rank without calls learns as well that others have failed. This does not keep its process
+   * alive.
+   */
   listen(): void {
     this.#notices ??= setInterval(() => this.#readNotices(), NOTICES_EVERY_MS).unref();
   }
@@ -105,7 +117,7 @@ export class Requests {
     this.#notices = undefined;
   }
 
-  /** Settles when the request is done. */
+  /** Starts a request. The promise settles when the request is done. */
   start(what: NewRequest): Promise<void> {
     const handle = this.#unused.pop() ?? this.#calls.handleMemory();
     try {
@@ -125,8 +137,8 @@ export class Requests {
   }
 
   /**
-   * Rejects those requests of `owner` that `isMeant`. `found` says whether there were any; with those `left` MPI goes
-   * on, and has their memory.
+   * Rejects the requests of `owner` for which `isMeant` returns true. `found` says whether there were any. MPI
+   * goes on with those in `left`, and keeps their memory.
    */
   withdraw(
     owner: object,
@@ -152,7 +164,7 @@ export class Requests {
     queueMicrotask(this.#onSpin);
   }
 
-  /** Once for each microtask, so that what waits for a request goes on at once. */
+  /** Polls once in each microtask, so that code which awaits a request goes on at once. */
   #spin(): void {
     const hasMoved = this.#poll();
     if (this.#open.length === 0) {
@@ -196,7 +208,7 @@ export class Requests {
     this.#spin();
   }
 
-  /** Whether a request was done. */
+  /** Tests some of the requests. Returns whether one of them was done. */
   #poll(): boolean {
     this.#polls += 1;
     if (this.#polls % POLLS_PER_NOTICE === 0) this.#readNotices();
@@ -212,7 +224,7 @@ export class Requests {
         this.#next = index + 1;
         continue;
       }
-      // Those that are left have no order.
+      // The order of the open requests does not matter.
       const last = this.#open.pop();
       if (last !== undefined && last !== request) this.#open[index] = last;
       this.#next = index;
@@ -244,7 +256,7 @@ export class Requests {
     }
   }
 
-  /** A request that failed is as good as done. */
+  /** Whether MPI has finished with a request. One that failed is finished, too. */
   #isOver(request: OpenRequest): boolean {
     try {
       return this.#isDone(request, request.handle);

@@ -2,12 +2,15 @@ import { createRequire } from 'node:module';
 import { ConfigError } from '@shardwise/core/spec';
 import type koffi from 'koffi';
 
-/** What native code that other parts of this thread call needs on koffi's threads; koffi gives 128 KiB. */
+/**
+ * The stack of koffi's threads, in bytes. Native code that other packages call from this thread needs it;
+ * koffi's default is 128 KiB.
+ */
 const CALL_STACK_BYTES = 4 << 20;
 
 /**
- * The optional package koffi, to call native libraries of Linux; `asked` is what needs it. Throws
- * ConfigError where it can't be loaded.
+ * Loads the optional package koffi, which calls native libraries of Linux. `asked` says for messages what needs
+ * it. Throws ConfigError where koffi cannot be loaded.
  */
 export function loadKoffi(asked: string): typeof koffi {
   const { platform } = process;
@@ -28,13 +31,13 @@ export function loadKoffi(asked: string): typeof koffi {
 }
 
 /**
- * Whoever loads the first library of a thread decides for all: with small stacks a backend would have
- * to compute on the thread that moves messages.
+ * Sets the size of stacks, which is fixed once a library has been loaded, for all code of the thread. With
+ * small stacks a backend would have to compute on the thread that moves messages.
  */
 function growCallStacks({ config }: typeof koffi): void {
   try {
     config({ async_stack_size: CALL_STACK_BYTES });
   } catch {
-    // A library has been loaded before.
+    // A library has been loaded before, so the size cannot be changed any more.
   }
 }

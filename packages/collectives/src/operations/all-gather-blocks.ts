@@ -7,15 +7,18 @@ import {
   type ObjectCall,
 } from './object-message.ts';
 
-/** What every rank knows of all objects after their first bytes. */
+/** What every rank knows of all objects when their first bytes have been exchanged. */
 export interface GatheredBlocks {
   /** This rank's object, encoded. */
   readonly own: Uint8Array;
-  /** By rank, as long as its object; what does not fit a block is still to come. */
+  /** For each rank, memory as long as its object. Bytes that do not fit a block have not come yet. */
   readonly objects: readonly Uint8Array[];
 }
 
-/** Gives everyone the first bytes of everyone's object. Throws where one can't be sent, on all ranks alike. */
+/**
+ * Gives the first bytes of every rank's object to every rank. Throws on all ranks alike where an object cannot
+ * be sent.
+ */
 export async function allGatherBlocks(
   group: ProcessGroup,
   value: unknown,

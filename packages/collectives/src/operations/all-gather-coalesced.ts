@@ -3,7 +3,11 @@ import { checkParts } from '../call/checks.ts';
 import { concatenate, spread } from './flat.ts';
 import { packsOf, pairsOf } from './packs.ts';
 
-/** `allGather` of each input into the output at its place; short ones share a call. */
+/**
+ * Does an `allGather` of each input into the output at the same place of the list. Short ones share a call.
+ * Shape: inputs [n] -> outputs [W*n]. Throws what `allGather` throws, and ConfigError where the lists have
+ * different lengths.
+ */
 export async function allGatherCoalesced(
   group: ProcessGroup,
   inputs: readonly TypedBytes[],
@@ -27,7 +31,7 @@ export async function allGatherCoalesced(
     const flat = concatenate(items.map(({ input }) => input.bytes));
     const gathered = new Uint8Array(flat.byteLength * group.size);
     await group.allGather({ bytes: flat, dtype }, { bytes: gathered, dtype }, options);
-    // By rank, then by item.
+    // The parts have the order in which they were gathered: by rank, then by item.
     const parts = Array.from({ length: group.size }, (_, rank) =>
       items.map(({ input, output }) => {
         const { byteLength } = input.bytes;

@@ -5,8 +5,9 @@ import { hasRest, objectCall, restOf, type ObjectOptions } from './object-messag
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Every rank's plain data, in rank order, on every rank; `value` is checked at run time.
- * Await it before the next call on the group: objects of more than half a KiB take a second call.
+ * Gives every rank's plain data to every rank, in rank order. Await it before the next call on the group:
+ * objects of more than half a KiB take a second call. Rejects with ConfigError on the rank whose value is no
+ * plain data, with CollectiveError on the others.
  */
 export async function allGatherObject(
   group: ProcessGroup,
@@ -16,7 +17,7 @@ export async function allGatherObject(
   const object = objectCall('allGatherObject', options);
   const blocks = await allGatherBlocks(group, value, object);
   const objects = blocks.objects.with(group.rank, blocks.own);
-  // One broadcast for each, as padding all to the longest would take that many times the memory.
+  // Each object has a broadcast of its own, as padding all to the longest would take many times the memory.
   const rests = objects.map(async (bytes, root) => {
     if (!hasRest(bytes.byteLength)) return;
     await group.broadcast({ bytes: restOf(bytes), dtype: 'u8' }, root, object.call);

@@ -2,7 +2,7 @@ import type { CallOptions, ProcessGroup, ReduceOp, TypedBytes } from '@shardwise
 import { concatenate, spread } from './flat.ts';
 import { checkAll, packsOf } from './packs.ts';
 
-/** `allReduce` of many buffers, in place; short ones share a call. The bits are the same. */
+/** Does an `allReduce` of many buffers, in place. Short ones share a call. The bits are those of single calls. */
 export async function allReduceCoalesced(
   group: ProcessGroup,
   buffers: readonly TypedBytes[],

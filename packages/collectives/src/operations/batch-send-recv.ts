@@ -10,8 +10,8 @@ export interface SendOrRecv {
 }
 
 /**
- * Issues all of them before it awaits any, so that their order does not matter: PyTorch's
- * batch_isend_irecv. Each stays a message of its own, as its receiver may take it without a batch.
+ * Issues all messages before it awaits any, so that their order does not matter, as PyTorch's
+ * batch_isend_irecv. Each of them stays a message of its own, so its receiver need not use a batch.
  */
 export async function batchSendRecv(
   group: ProcessGroup,

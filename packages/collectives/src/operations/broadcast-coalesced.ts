@@ -2,7 +2,7 @@ import type { CallOptions, ProcessGroup, TypedBytes } from '@shardwise/core/spec
 import { concatenate, spread } from './flat.ts';
 import { checkAll, packsOf } from './packs.ts';
 
-/** `broadcast` of many buffers, in place; short ones share a call. */
+/** Does a `broadcast` of many buffers, in place. Short ones share a call. */
 export async function broadcastCoalesced(
   group: ProcessGroup,
   buffers: readonly TypedBytes[],

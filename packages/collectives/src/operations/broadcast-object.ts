@@ -13,8 +13,9 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Root's plain data on every rank, on root a copy of it; `value` counts on root only.
- * Await it before the next call on the group: objects of more than half a KiB take a second call.
+ * Gives root's plain data to every rank, and to root a copy of it. The other ranks' `value` is not used. Await
+ * it before the next call on the group: objects of more than half a KiB take a second call. Rejects with
+ * ConfigError on root where the value is no plain data, with CollectiveError on the others.
  */
 export async function broadcastObject(
   group: ProcessGroup,

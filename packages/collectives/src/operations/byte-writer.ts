@@ -1,6 +1,6 @@
 import { ConfigError } from '@shardwise/core/spec';
 
-/** Some browsers allow no longer array of bytes. */
+/** Some browsers do not allow longer arrays of bytes. */
 const MAX_BYTES = 2 ** 31 - 1;
 
 /** Writes little-endian numbers and bytes one after the other into memory that grows. */

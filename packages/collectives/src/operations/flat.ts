@@ -1,4 +1,4 @@
-/** One after the other, in new memory. */
+/** Copies all parts into new memory, one after the other. */
 export function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.byteLength, 0));
   let start = 0;
@@ -9,7 +9,7 @@ export function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-/** The inverse: fills the parts with what lies one after the other. */
+/** Fills the parts with what lies one after the other. It is the inverse of concatenate. */
 export function spread(whole: Uint8Array, parts: readonly Uint8Array[]): void {
   let start = 0;
   for (const part of parts) {

@@ -6,8 +6,9 @@ import { hasRest, objectCall, restOf, type ObjectOptions } from './object-messag
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Every rank's plain data, in rank order, on root; undefined on the other ranks.
- * Await it before the next call on the group: objects of more than half a KiB take a second call.
+ * Gives every rank's plain data to root, in rank order; the other ranks get undefined. Await it before the next
+ * call on the group: objects of more than half a KiB take a second call. Rejects with ConfigError on the rank
+ * whose value is no plain data, with CollectiveError on the others.
  */
 export async function gatherObject(
   group: ProcessGroup,
@@ -16,7 +17,7 @@ export async function gatherObject(
   options?: ObjectOptions,
 ): Promise<readonly PlainData[] | undefined> {
   const object = objectCall('gatherObject', options);
-  // To all, not to root only: everyone must know whether more follows.
+  // The blocks go to all ranks and not to root alone, because everyone must know whether a second call follows.
   const { own, objects } = await allGatherBlocks(group, value, object);
   const isRoot = group.rank === root;
   if (objects.some((bytes) => hasRest(bytes.byteLength))) {

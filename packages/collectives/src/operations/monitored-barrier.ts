@@ -10,9 +10,9 @@ import {
 import { MAX_TAG } from '../call/checks.ts';
 
 export interface MonitoredBarrierOptions {
-  /** After which rank 0 gives up. Default: 30 minutes, as gloo's. */
+  /** Milliseconds after which rank 0 gives up. Default: 30 minutes, as in gloo. */
   readonly timeoutMs?: number;
-  /** Whether the error names all ranks that have not come, or the first of them. Default: false. */
+  /** Whether the error names all ranks that have not come, or only the first of them. Default: false. */
   readonly waitAllRanks?: boolean;
 }
 
@@ -23,16 +23,17 @@ const barrierRules: OptionRules<MonitoredBarrierOptions> = {
 
 const DEFAULT_TIMEOUT_MS = 30 * 60_000;
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
-/** Its messages have the highest tag, which is then not the caller's. */
+/** The barrier's messages have the highest tag, which callers must not use at the same time. */
 const TAG = MAX_TAG - 1;
-/** For what rank 0 found out to reach the others. */
+/** Milliseconds in which the other ranks can learn what rank 0 has found. */
 const GRACE_MS = 2000;
 
 /**
- * A barrier in which rank 0 waits for the word of every other rank, as PyTorch's monitored_barrier:
- * slower than a barrier, but independent of the group's calls in flight, so that it finds who is
- * stuck in one. Where ranks do not come, rank 0 throws CollectiveTimeoutError with their names and
- * closes the group with it: all others that wait get CollectiveAbortedError with that text.
+ * A barrier in which rank 0 waits for a message of every other rank, as in PyTorch's monitored_barrier. It is
+ * slower than a barrier, but does not wait for the group's calls in flight, so it finds ranks that are stuck in
+ * one. Where ranks do not come, rank 0 throws CollectiveTimeoutError with their numbers and closes the group
+ * with it. Other ranks that wait get CollectiveAbortedError with that text. Throws ConfigError for a timeout
+ * out of range.
  */
 export async function monitoredBarrier(
   group: ProcessGroup,
@@ -45,7 +46,7 @@ export async function monitoredBarrier(
   else await meetRank0(group, timeoutMs);
 }
 
-/** Rank 0 says when it is there itself, hears everyone, and lets them go. */
+/** Rank 0 tells all others that it is there, waits for a message of each, and lets them go. */
 async function meetAll(
   group: ProcessGroup,
   timeoutMs: number,
@@ -54,7 +55,7 @@ async function meetAll(
   const peers = Array.from({ length: group.size - 1 }, (_, index) => index + 1);
   const missing = new Set(peers);
   const words = peers.map(async (peer) => {
-    // The time limit is the barrier's: a receive that ends too late would not name the others.
+    // The barrier itself keeps the time: a receive that ends at its own limit would not name the other ranks.
     await group.recv(word(), peer, { tag: TAG, timeoutMs: Infinity });
     missing.delete(peer);
   });
@@ -77,7 +78,7 @@ async function meetRank0(group: ProcessGroup, timeoutMs: number): Promise<void> 
   const told = group.send(word(), 0, { tag: TAG, timeoutMs: timeoutMs + GRACE_MS });
   const here = group.recv(word(), 0, { tag: TAG, timeoutMs });
   await Promise.all([told, here]);
-  // Its limit began before this one does.
+  // The time limit of rank 0 may have begun later than this rank's.
   await group.recv(word(), 0, { tag: TAG, timeoutMs: timeoutMs + GRACE_MS });
 }
 

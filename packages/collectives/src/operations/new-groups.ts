@@ -6,10 +6,11 @@ import {
 } from '@shardwise/core/spec';
 
 /**
- * Groups of ranks that have no rank in common, in one call that all ranks of `group` make with the
- * same lists; returns the one that this rank is in. As in PyTorch, a group's ranks are sorted,
- * whatever the order of its list, and who is in none gets no group: undefined, where PyTorch has
- * GroupMember.NON_GROUP_MEMBER, so that `part?.allReduce(...)` does nothing there.
+ * Makes groups that have no rank in common, in one call that all ranks of `group` make with the same lists.
+ * Returns the group that this rank is in. As in PyTorch, the ranks of a group are sorted, whatever the order of
+ * its list. A rank that is in none gets undefined, where PyTorch has GroupMember.NON_GROUP_MEMBER, so that
+ * `part?.allReduce(...)` does nothing there. Throws ConfigError for lists with a wrong rank, and
+ * CollectiveMismatchError where the ranks' lists differ.
  */
 export async function newGroups(
   group: ProcessGroup,
@@ -73,8 +74,9 @@ function listsDifferError(
 }
 
 /**
- * A colour that ranks share which were told the same ranks; others are most likely in another
- * group, whose size then tells them apart (FNV-1a of 31 bits, which every kind of group takes).
+ * A colour that follows from the lists. Ranks with other lists almost certainly have another colour, and are
+ * then missing from the group, which its size shows. It is the FNV-1a hash in 31 bits, which every kind of
+ * group takes as a colour.
  */
 function colorOf(lists: readonly (readonly number[])[]): number {
   let hash = 0x811c9dc5;
@@ -87,8 +89,8 @@ function colorOf(lists: readonly (readonly number[])[]): number {
 }
 
 /**
- * The group of some ranks of `group`, in the order of their ranks; undefined on those that are not
- * among them. All ranks of `group` call it, with the same ranks, as in PyTorch's new_group.
+ * The group of some ranks of `group`, in the order of their ranks; undefined on the other ranks. All ranks of
+ * `group` call it with the same ranks, as in PyTorch's new_group. Throws as newGroups does.
  */
 export function newGroup(
   group: ProcessGroup,

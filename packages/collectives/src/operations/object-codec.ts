@@ -23,7 +23,10 @@ const codes = {
   typedArray: 9,
 } as const;
 
-/** In the order of their codes. The constructors are looked up when they run, as some browsers lack Float16Array. */
+/**
+ * The typed arrays in the order of their codes. Constructors are looked up when they are needed, as some
+ * browsers lack Float16Array.
+ */
 const typedArrays: readonly (readonly [string, (buffer: ArrayBuffer) => TypedArray])[] = [
   ['Uint8Array', (buffer) => new Uint8Array(buffer)],
   ['Int8Array', (buffer) => new Int8Array(buffer)],

@@ -11,7 +11,7 @@ import { brokenObjectError } from './byte-reader.ts';
 import { encodeObject } from './object-codec.ts';
 
 export interface ObjectOptions extends CallOptions {
-  /** Longer objects are refused; the same on every rank. Default: 64 MiB. */
+  /** The length in bytes from which on objects are refused. It is the same on every rank. Default: 64 MiB. */
   readonly maxBytes?: number;
 }
 
@@ -19,7 +19,7 @@ export interface ObjectTransferOptions extends ObjectOptions {
   readonly tag?: number;
 }
 
-/** The options of the calls that an operation makes, and its own. */
+/** What an operation needs of its options: `call` are those of the calls that it makes. */
 export interface ObjectCall<Call extends CallOptions = CallOptions> {
   readonly operation: string;
   readonly call: Call;
@@ -36,7 +36,7 @@ export function objectCall(operation: string, options: ObjectOptions = {}): Obje
   return { operation, call, maxBytes };
 }
 
-/** As objectCall, of a message between two ranks. */
+/** Does what objectCall does, for a message between two ranks. */
 export function objectTransfer(
   operation: string,
   options: ObjectTransferOptions = {},
@@ -47,12 +47,12 @@ export function objectTransfer(
 }
 
 /**
- * What every rank sends first, of a length that all know:
+ * Every rank first sends a block of this length:
  *
  *   byteLength f64 | longest f64 | the first bytes of the object
  *
- * `longest` is that of all objects of the call that the sender knows of, so that the ranks agree on
- * whether more follows. A byteLength of FAILED says that the sender has nothing to send.
+ * `longest` is the length of the longest object of the call that the sender knows, so that all ranks agree on
+ * whether a second call follows. A byteLength of FAILED says that the sender has nothing to send.
  */
 export const BLOCK_BYTES = 512;
 const HEADER_BYTES = 16;
@@ -60,15 +60,18 @@ const INLINE_BYTES = BLOCK_BYTES - HEADER_BYTES;
 const FAILED = -1;
 const DEFAULT_MAX_BYTES = 64 * 2 ** 20;
 
-/** An object's bytes, or why there are none: its rank throws that, once the others know. */
+/**
+ * An object's bytes, or the error that made it fail to encode. Its rank throws the error when the others know
+ * of it.
+ */
 export interface Outgoing {
   readonly bytes: Uint8Array;
   readonly error: unknown;
 }
 
-/** What is known after the block. */
+/** What a rank knows of an object when it has the block. */
 export interface Incoming {
-  /** Of the whole object; behind the inline part they are still to come. */
+  /** Memory for the whole object. The bytes behind the inline part have not come yet. */
   readonly bytes: Uint8Array;
   readonly longest: number;
 }
@@ -97,7 +100,10 @@ export function blockOf(
   return block;
 }
 
-/** Throws for a sender that failed and for an object that is too long: on all ranks that have the block. */
+/**
+ * Reads a block. Throws for a sender that failed and for an object that is too long, on all ranks that have the
+ * block.
+ */
 export function openBlock(
   block: Uint8Array,
   from: number,
@@ -125,7 +131,7 @@ export function checkLength(
   if (bytes > maxBytes) throw tooLongError(operation, from, bytes, maxBytes);
 }
 
-/** What does not fit the block. */
+/** The bytes that do not fit the block. */
 export function restOf(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(INLINE_BYTES);
 }

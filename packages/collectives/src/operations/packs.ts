@@ -2,20 +2,23 @@ import { ConfigError, type DType, type TypedBytes } from '@shardwise/core/spec';
 import { checkBuffer } from '../call/checks.ts';
 
 /**
- * Up to here a buffer is copied into a message with others. Measured with 32 buffers on 2 ranks:
- * over TCP a call of its own costs 36 microseconds more than the copies at 16 KiB, and as much at
- * 128 KiB; between threads calls are cheaper from 16 KiB on (4 KiB where buffers are shared), by 4
- * microseconds there.
+ * The length in bytes up to which a buffer is copied into a message with others. It was measured with 32
+ * buffers on 2 ranks: over TCP a call of its own costs 36 microseconds more than the copies at 16 KiB, and as
+ * much at 128 KiB. Between threads single calls are cheaper from 16 KiB on (from 4 KiB where buffers are
+ * shared), by 4 microseconds there.
  */
 const PACKED_BYTES = 16 * 1024;
 
-/** The buffers of one call: short ones of one dtype together, each other one alone. */
+/** The buffers that share one call: either the short ones of a dtype, or a single longer one. */
 export interface Pack<Item> {
   readonly dtype: DType;
   readonly items: readonly Item[];
 }
 
-/** The same on every rank whose items have the same sizes and dtypes. */
+/**
+ * Packs items by their buffers. The packs are the same on every rank whose items have the same sizes and
+ * dtypes.
+ */
 export function packsOf<Item>(
   items: readonly Item[],
   bufferOf: (item: Item) => TypedBytes,
@@ -43,7 +46,7 @@ export interface Pair {
   readonly output: TypedBytes;
 }
 
-/** Inputs with their outputs. */
+/** Pairs inputs with their outputs. Throws ConfigError where the lists have different lengths. */
 export function pairsOf(
   operation: string,
   inputs: readonly TypedBytes[],
@@ -65,7 +68,7 @@ export function pairsOf(
   });
 }
 
-/** What a call of its own would check of each buffer. */
+/** Checks each buffer as a call of its own would. */
 export function checkAll(operation: string, buffers: readonly TypedBytes[]): void {
   for (const [index, buffer] of buffers.entries()) {
     checkBuffer(operation, `buffer ${index}`, buffer);

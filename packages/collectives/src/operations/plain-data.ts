@@ -1,10 +1,10 @@
-/** What object forms carry. Objects are plain: literals, or without a prototype. */
+/** The data that operations on objects can send. Objects are literals, or have no prototype. */
 export type PlainData =
   | undefined
   | null
   | boolean
   | number
-  /** Of 64 bits, signed. */
+  /** A signed number of 64 bits. */
   | bigint
   | string
   | TypedArray

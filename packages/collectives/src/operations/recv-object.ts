@@ -11,9 +11,9 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Plain data that rank `from` gives to `sendObject`. Await it before the next receive from that rank
- * with that tag. Throws ConfigError for an object of more than `maxBytes`, which is then lost with
- * the messages behind it.
+ * Receives plain data that rank `from` gives to `sendObject`. Await it before the next receive from that rank
+ * with that tag. Rejects with ConfigError for an object of more than `maxBytes`; the object is then lost, and
+ * so are later messages with that tag. Rejects with CollectiveError where the sender failed.
  */
 export async function recvObject(
   group: ProcessGroup,

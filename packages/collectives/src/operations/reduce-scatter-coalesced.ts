@@ -13,9 +13,10 @@ import { packsOf, pairsOf, type Pair } from './packs.ts';
 const OPERATION = 'reduceScatterCoalesced';
 
 /**
- * `reduceScatter` of each input into the output at its place; short ones share a call. Inputs need
- * not be multiples of the group's size: parts are those of torch.chunk, ceil(n / W) elements, the
- * last ones shorter or empty (DeepSpeed's reduce_scatter_coalesced).
+ * Does a `reduceScatter` of each input into the output at the same place of the list. Short ones share a call.
+ * An input need not be a multiple of the group's size: parts are those of torch.chunk, ceil(n / W) elements,
+ * and the last ones are shorter or empty (as in DeepSpeed's reduce_scatter_coalesced). Throws ShapeError for an
+ * output of another length.
  */
 export async function reduceScatterCoalesced(
   group: ProcessGroup,
@@ -56,7 +57,7 @@ function isEven({ input }: Pair, size: number): boolean {
   return chunkBytes(input, size) * size === input.bytes.byteLength;
 }
 
-/** Part `rank`, with zeros behind it where it is shorter than the others. */
+/** Part `rank` of the input, filled up with zeros where it is shorter than the others. */
 function paddedChunk(input: TypedBytes, rank: number, size: number): Uint8Array {
   const length = chunkBytes(input, size);
   const chunk = input.bytes.subarray(rank * length, (rank + 1) * length);

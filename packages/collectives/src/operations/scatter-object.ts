@@ -15,8 +15,9 @@ import {
 import type { PlainData } from './plain-data.ts';
 
 /**
- * Of root's plain data, one for each rank, this rank's; `values` counts on root only.
- * Await it before the next call on the group: objects of more than half a KiB take a second call.
+ * Gives each rank its one of root's plain data. `values` has one for each rank; the other ranks' `values` are
+ * not used. Await it before the next call on the group: objects of more than half a KiB take a second call.
+ * Rejects with ConfigError on root where a value is no plain data, with CollectiveError on the others.
  */
 export async function scatterObject(
   group: ProcessGroup,
@@ -52,7 +53,7 @@ export async function scatterObject(
   return decodeObject(bytes);
 }
 
-/** If one cannot be sent, none is. */
+/** If one of the values cannot be sent, none is. */
 function outgoingList(values: readonly unknown[], size: number): readonly Outgoing[] {
   const objects = Array.from({ length: size }, (_, rank) =>
     outgoingOf(() => {

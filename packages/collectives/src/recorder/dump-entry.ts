@@ -6,13 +6,16 @@ import type { RecordedCall, RecordedSize, RecordedTransfer } from './recorded-ca
 interface RecordedGroup {
   readonly id: number;
   readonly config: { readonly name: string; readonly desc: string };
-  /** World ranks; their number is that of the group's ranks. */
+  /** For each rank of the group, its rank in the world. */
   readonly worldRanks: readonly number[];
-  /** This rank's, of the group. */
+  /** This rank's number in the group. */
   readonly rank: number;
 }
 
-/** A call of the ring as a dump shows it. `toEpochNs` turns points of performance.now(). */
+/**
+ * A recorded call as a dump shows it. `toEpochNs` turns milliseconds of performance.now() into nanoseconds
+ * since the epoch.
+ */
 export function entryOf(
   call: RecordedCall,
   group: RecordedGroup,
@@ -54,7 +57,10 @@ function nameOf({ operation, peer }: RecordedTransfer, rank: number): string {
   return operation === 'send' ? `send ${rank}->${peer}` : `recv ${rank}<-${peer}`;
 }
 
-/** Calls in place have their buffer on both sides, whichever of them this rank's part moves. */
+/**
+ * The sizes of input and output. A call in place shows its buffer as both, whichever of them moves on this
+ * rank.
+ */
 function sizesOf(
   { what, input, output }: RecordedCall,
   { rank }: RecordedGroup,

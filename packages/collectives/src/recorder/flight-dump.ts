@@ -1,20 +1,20 @@
 /**
- * What one rank leaves when communication fails, in the layout of PyTorch's flight recorder, whose
- * field names these are. Sequence numbers count from 0, as in this package's errors. Fields that
- * PyTorch does not have say so.
+ * What one rank leaves when communication fails, in the format of PyTorch's flight recorder, whose field names
+ * these are. Sequence numbers count from 0, as in this package's errors. Fields that PyTorch does not have are
+ * marked "ours".
  */
 export interface FlightDump {
   readonly version: string;
-  /** Ours: of the world. */
+  /** Ours: the number of this rank in the world. */
   readonly rank: number;
-  /** Ours. */
+  /** Ours: the number of ranks of the world. */
   readonly world_size: number;
-  /** By the number of the group on this rank. */
+  /** Each group, by its number on this rank. */
   readonly pg_config: Readonly<Record<string, FlightGroup>>;
   readonly pg_status: Readonly<Record<string, FlightStatus>>;
   /** The latest calls, oldest first. */
   readonly entries: readonly FlightEntry[];
-  /** Ours: the first call of this rank that failed; null where none has. */
+  /** Ours: the first call of this rank that failed; null if none has. */
   readonly failure: FlightFailure | null;
 }
 
@@ -22,11 +22,11 @@ export interface FlightGroup {
   /** The same on all ranks of the group. */
   readonly name: string;
   readonly desc: string;
-  /** `[0, 2]`: ranks of the world, in the order of the group. */
+  /** The ranks of the world that are in the group, in its order: `[0, 2]`. */
   readonly ranks: string;
 }
 
-/** Sequence numbers; -1: none. */
+/** The sequence numbers of calls on a group; -1: there is none. */
 export interface FlightStatus {
   readonly last_enqueued_collective: number;
   readonly last_started_collective: number;
@@ -34,45 +34,51 @@ export interface FlightStatus {
 }
 
 export interface FlightEntry {
-  /** Counts all calls of the rank. */
+  /** The number of the call among all calls of the rank. */
   readonly record_id: number;
   readonly pg_id: number;
-  /** Name and description of the group. */
+  /** The name and the description of the group. */
   readonly process_group: readonly [string, string];
-  /** Of point-to-point messages: that of the next collective. */
+  /** The sequence number of a collective; for a point-to-point message that of the next collective. */
   readonly collective_seq_id: number;
-  /** Of collectives: that of the next message. */
+  /** The sequence number of a message; for a collective that of the next message. */
   readonly p2p_seq_id: number;
-  /** Counts all calls on the group. */
+  /** The number of the call among all calls on the group. */
   readonly op_id: number;
-  /** `shardwise:allReduce`, `shardwise:send 0->1`, `shardwise:recv 1<-0`, with ranks of the group. */
+  /**
+   * The call by its name, with ranks of the group: `shardwise:allReduce`, `shardwise:send 0->1`,
+   * `shardwise:recv 1<-0`.
+   */
   readonly profiling_name: string;
-  /** Nanoseconds since the epoch, as all points in time here. */
+  /** Nanoseconds since the epoch, as in all fields that end in `_ns`. */
   readonly time_created_ns: number;
-  /** From the start, where it is known, to the completion. */
+  /**
+   * Milliseconds from the start of the call to its end; from its issue where the start is not known; null
+   * before the end.
+   */
   readonly duration_ms: number | null;
   readonly input_sizes: readonly (readonly number[])[];
   readonly input_dtypes: readonly string[];
   readonly output_sizes: readonly (readonly number[])[];
   readonly output_dtypes: readonly string[];
-  /** A call is started when all ranks of its group have come to it and its data begins to move. */
+  /** A call has started when all ranks of its group have come to it and its data begins to move. */
   readonly state: FlightState;
   readonly time_discovered_started_ns: number | null;
   readonly time_discovered_completed_ns: number | null;
-  /** Whether the caller has been told of its end. */
+  /** Whether the caller has been told of the call's end. */
   readonly retired: boolean;
-  /** Null: without limit. */
+  /** The call's limit in milliseconds; null: it has none. */
   readonly timeout_ms: number | null;
   readonly is_p2p: boolean;
-  /** The call site, innermost first, without the frames of these packages; empty where not captured. */
+  /** The call site: the frames of user code, innermost first; empty where they were not captured. */
   readonly frames: readonly FlightFrame[];
-  /** Ours: `sum`, `premultipliedSum 2`; null where nothing is reduced. */
+  /** Ours: the reduction, such as `sum` or `premultipliedSum 2`; null where nothing is reduced. */
   readonly reduce_op: string | null;
-  /** Ours: of the group. */
+  /** Ours: the root, by its rank in the group; null where the call has none. */
   readonly root: number | null;
-  /** Ours: elements to each rank and from each rank of an all-to-all. */
+  /** Ours: how many elements of an all-to-all go to each rank and come from each rank. */
   readonly splits: FlightSplits | null;
-  /** Ours: of point-to-point messages. */
+  /** Ours: which message a point-to-point call is of. */
   readonly message: FlightMessage | null;
 }
 
@@ -90,20 +96,23 @@ export interface FlightSplits {
 }
 
 export interface FlightMessage {
-  /** Rank of the group. */
+  /** The other rank, by its number in the group. */
   readonly peer: number;
   readonly tag: number;
-  /** Counts the messages in this direction with this peer and tag. */
+  /** The number of the message among those in this direction with this peer and tag. */
   readonly number: number;
 }
 
 export interface FlightFailure {
-  /** Stable code of the error, as COLLECTIVE_TIMEOUT. */
+  /** The stable code of the error, such as COLLECTIVE_TIMEOUT. */
   readonly code: string;
   readonly message: string;
   readonly time_ns: number;
-  /** `record_id` of the call. */
+  /** The `record_id` of the call. */
   readonly record_id: number;
-  /** Of a timeout: ranks of the world that had not come, as far as this rank could see. */
+  /**
+   * The ranks of the world that had not come to a call that timed out, as far as this rank could see; null for
+   * other failures.
+   */
   readonly missing_ranks: readonly number[] | null;
 }

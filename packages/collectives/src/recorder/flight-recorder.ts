@@ -13,12 +13,12 @@ import type { NewCall, RecordedCall } from './recorded-call.ts';
 import { RingBuffer } from './ring-buffer.ts';
 
 export interface FlightRecorderOptions {
-  /** Of the world. */
+  /** This rank's number in the world. */
   readonly rank: number;
   readonly worldSize: number;
-  /** Calls that are kept. Default: 2000. */
+  /** The number of calls that are kept. Default: 2000. */
   readonly size?: number;
-  /** Called at the first call that fails, before its caller learns of it. */
+  /** Called when the first call fails, before its caller learns of it. */
   readonly onFailure?: (recorder: FlightRecorder) => void;
 }
 
@@ -32,10 +32,15 @@ const recorderRules: OptionRules<FlightRecorderOptions> = {
 const VERSION = '1.0';
 const DEFAULT_SIZE = 2000;
 const MAX_SIZE = 100_000;
-/** A stack keeps alive what its functions have closed over, so only the latest are kept. */
+/**
+ * The number of stacks that are kept. They are few, as a stack keeps alive what its functions have closed over.
+ */
 const KEPT_CALL_SITES = 64;
 
-/** The latest calls of one rank on all its groups, to be compared with those of the other ranks. */
+/**
+ * Records the latest calls of one rank on all its groups. A dump of it is compared with those of the other
+ * ranks.
+ */
 export class FlightRecorder implements RecordingOwner {
   readonly rank: number;
   readonly worldSize: number;
@@ -67,7 +72,10 @@ export class FlightRecorder implements RecordingOwner {
     this.#onFailure = options.onFailure ?? (() => {});
   }
 
-  /** `name` is the same on all ranks of the group, `rank` this one's of the group. */
+  /**
+   * A recording for one group. `name` is the same on all ranks of the group; `rank` is this rank's number in
+   * it.
+   */
   group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording {
     const group = new GroupRecording(this, { id: this.#groups.length, name, rank, worldRanks });
     this.#groups.push(group);
@@ -125,7 +133,7 @@ function toEpochNs(ms: number): number {
   return Math.round((performance.timeOrigin + ms) * 1e6);
 }
 
-/** The error names ranks of its group. */
+/** The ranks that a timeout's error names, which are numbers of the group, as ranks of the world. */
 function missingRanks(error: unknown, group: GroupRecording | undefined): readonly number[] | null {
   if (!ShardwiseError.isInstance(error) || error.code !== 'COLLECTIVE_TIMEOUT') return null;
   const { missing } = error.fields;

@@ -3,7 +3,7 @@ import type { GroupCall } from '../call/calls.ts';
 import type { FlightGroup, FlightStatus } from './flight-dump.ts';
 import type { NewCall, RecordedCall, RecordedSize } from './recorded-call.ts';
 
-/** What a group needs of the recorder that it belongs to. */
+/** What a group's recording needs of its recorder. */
 export interface RecordingOwner {
   group(name: string, rank: number, worldRanks: readonly number[]): GroupRecording;
   add(call: NewCall): RecordedCall;
@@ -17,12 +17,12 @@ interface RecordableTransfer {
   readonly tag: number;
 }
 
-/** One group's part of a flight recorder. */
+/** Records the calls of one group for a flight recorder. */
 export class GroupRecording {
   readonly id: number;
   readonly name: string;
   readonly rank: number;
-  /** By rank of the group. */
+  /** For each rank of the group, its rank in the world. */
   readonly worldRanks: readonly number[];
   readonly #owner: RecordingOwner;
   readonly #messages = new Map<string, number>();
@@ -64,7 +64,10 @@ export class GroupRecording {
     };
   }
 
-  /** Name of the group that a split makes, the same on all its ranks; asked when it is issued. */
+  /**
+   * The name of the group that a split makes, which is the same on all its ranks. It is asked for when the
+   * split is issued.
+   */
   partName(color: number | undefined): string {
     return `${this.name}/${this.#splits++}:${color ?? 'none'}`;
   }
@@ -105,7 +108,7 @@ export class GroupRecording {
     this.#lastStarted = call.collectiveSequence;
   }
 
-  /** Takes down how a call ends, before its caller learns of it; never rejects. */
+  /** Records how a call ends, before its caller learns of it. The promise never rejects. */
   async follow(call: RecordedCall, done: Promise<void>): Promise<void> {
     try {
       await done;

@@ -3,8 +3,9 @@ import { CheckedGroup } from '../call/checked-group.ts';
 import type { FlightRecorder } from './flight-recorder.ts';
 
 /**
- * Takes down every call of a world's group, and of the groups that are split from it. To be called
- * before the first call, on all ranks or none. Throws ConfigError.
+ * Records every call of a world's group, and of the groups that are split from it. Call it before the group's
+ * first call, on all ranks or on none. Throws ConfigError for a group of another package, and for one that has
+ * been used.
  */
 export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void {
   if (!(group instanceof CheckedGroup)) throw refusal('it is of another kind than those made here');
@@ -12,7 +13,7 @@ export function recordCalls(group: ProcessGroup, recorder: FlightRecorder): void
   group.recordTo(recorder.group('world', group.rank, group.worldRanks));
 }
 
-/** Whether recordCalls takes it. */
+/** Whether recordCalls accepts the group. */
 export function canRecordCalls(group: ProcessGroup): boolean {
   return group instanceof CheckedGroup && group.counters.entries().length === 0;
 }

@@ -11,13 +11,13 @@ export interface RecordedTransfer extends FlightMessage {
   readonly operation: 'send' | 'recv';
 }
 
-/** A call as its group sees it; nothing here refers to the caller's memory. */
+/** A call as its group knows it. Nothing in it refers to the caller's memory. */
 export interface NewCall {
-  /** Number of the group on this rank. */
+  /** The number of the group on this rank. */
   readonly group: number;
   readonly collectiveSequence: number;
   readonly transferSequence: number;
-  /** Counts both. */
+  /** The number of the call among the collectives and messages of the group. */
   readonly groupCall: number;
   readonly what: CallRecord | RecordedTransfer;
   /** Undefined where no data moves. */
@@ -26,10 +26,10 @@ export interface NewCall {
   readonly timeoutMs: number;
 }
 
-/** A call in the ring. */
+/** A call that the recorder keeps. */
 export interface RecordedCall extends NewCall {
   readonly id: number;
-  /** On the clock of performance.now(), as the others. */
+  /** The time of the issue, in milliseconds on the clock of performance.now(), as the other times. */
   readonly createdMs: number;
   startedMs: number | undefined;
   completedMs: number | undefined;

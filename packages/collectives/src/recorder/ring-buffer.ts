@@ -1,4 +1,4 @@
-/** The latest `capacity` values. */
+/** Keeps the latest `capacity` values. */
 export class RingBuffer<T> {
   readonly capacity: number;
   readonly #values: T[] = [];
@@ -8,7 +8,7 @@ export class RingBuffer<T> {
     this.capacity = capacity;
   }
 
-  /** Returns the value that had to go. */
+  /** Adds a value. Returns the one that it replaced, if it did. */
   push(value: T): T | undefined {
     const replaced = this.#values[this.#next];
     this.#values[this.#next] = value;
@@ -16,7 +16,7 @@ export class RingBuffer<T> {
     return replaced;
   }
 
-  /** Oldest first. */
+  /** The values, oldest first. */
   values(): readonly T[] {
     return [...this.#values.slice(this.#next), ...this.#values.slice(0, this.#next)];
   }

@@ -1,21 +1,30 @@
 import { type CapturedStack, captureStack, stackFrames } from '@shardwise/core/spec';
 import type { FlightFrame } from './flight-dump.ts';
 
-/** Frames of these packages lie between the caller and the group, most of all for calls of a graph. */
+/**
+ * The number of frames that are captured. Frames of these packages lie between the caller and the group, most
+ * of all for calls of a graph.
+ */
 const MAX_FRAMES = 20;
-/** Taking a stack takes 5 to 10 µs, so at this rate less than 2 % of the time. */
+/**
+ * The average time between two captures. Capturing a stack takes 5 to 10 µs, so this is less than 2 % of the
+ * time.
+ */
 const CAPTURE_INTERVAL_MS = 0.5;
 const CAPTURES_AT_ONCE = 64;
 
 /**
- * Takes the stacks of calls at a bounded cost: all of a training loop's, few of a loop that does nothing but
- * communicate.
+ * Captures the stacks of calls at a bounded cost: those of all calls of a training loop, and of a few calls of
+ * a loop that only communicates.
  */
 export class StackSampler {
   #credit = CAPTURES_AT_ONCE;
   #lastMs = 0;
 
-  /** `nowMs` on the clock of performance.now(). */
+  /**
+   * The stack of the caller, or undefined where there have been too many of late. `nowMs` is on the clock of
+   * performance.now().
+   */
   take(nowMs: number): CapturedStack | undefined {
     const earned = (nowMs - this.#lastMs) / CAPTURE_INTERVAL_MS;
     this.#lastMs = nowMs;
@@ -26,7 +35,7 @@ export class StackSampler {
   }
 }
 
-/** The frames outside these packages and Node, innermost first. */
+/** The frames outside of these packages and Node, innermost first. */
 export function userFrames({ stack = '' }: CapturedStack): readonly FlightFrame[] {
   return stackFrames(stack).flatMap(({ isOurs, name, path, line }) =>
     isOurs ? [] : [{ name: name === '' ? '<anonymous>' : name, filename: path, line }],

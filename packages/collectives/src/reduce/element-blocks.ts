@@ -1,9 +1,9 @@
 import type { DType } from '@shardwise/core/spec';
 
-/** What a block of elements is reduced in: 16-bit floats in f32, the others in themselves. */
+/** The memory in which a block of elements is reduced: f32 for 16-bit floats, the dtype itself for others. */
 export type Accumulator = Float32Array | Float64Array | Int32Array | Uint8Array | BigInt64Array;
 
-/** Moves elements between memory and accumulators; `start` and `count` are in elements. */
+/** Moves elements of a dtype between memory and accumulators. `start` and `count` are numbers of elements. */
 export interface ElementBlocks {
   readonly create: (count: number) => Accumulator;
   readonly view: (bytes: Uint8Array) => ElementView;
@@ -90,13 +90,13 @@ function bfloat16View(memory: Uint16Array): ElementView {
 const float = new Float32Array(1);
 const bits = new Uint32Array(float.buffer);
 
-/** The f32 with these upper 16 bits. */
+/** The number whose bf16 has these 16 bits. */
 export function fromBfloat16(value: number): number {
   bits[0] = value << 16;
   return float[0] ?? Number.NaN;
 }
 
-/** Upper 16 bits of the nearest bf16, ties to even; NaN stays a quiet NaN. */
+/** The 16 bits of the nearest bf16, ties to even. NaN stays a quiet NaN. */
 export function toBfloat16(value: number): number {
   float[0] = value;
   const word = bits[0] ?? 0;

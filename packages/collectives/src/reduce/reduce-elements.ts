@@ -3,7 +3,7 @@ import { elementBlocks, type Accumulator, type ElementView } from './element-blo
 
 const BLOCK_ELEMENTS = 4096;
 
-/** Sums of some of the ranks are kept in this dtype until all are added: 16-bit floats in f32. */
+/** The dtype of partial sums, until the values of all ranks are added: f32 for 16-bit floats. */
 export const partialDTypes: Readonly<Record<DType, DType>> = {
   f64: 'f64',
   f32: 'f32',
@@ -15,21 +15,21 @@ export const partialDTypes: Readonly<Record<DType, DType>> = {
   bool: 'bool',
 };
 
-/** One step of a reduction: adds the sources, in their order, to what has been added before. */
+/** A part of a reduction: it adds the sources, in their order, to what has been added before. */
 export interface Fold {
-  /** The reduction of what came before, in the partial dtype; undefined: nothing did. */
+  /** The result of the folds before, in the partial dtype; undefined: this is the first fold. */
   readonly partial: Uint8Array | undefined;
   readonly sources: readonly Uint8Array[];
   readonly dtype: DType;
   readonly op: ReduceOp;
-  /** How many sources there were in all, where these are the last; undefined: more are to come. */
+  /** The number of sources of the whole reduction if this is its last fold; undefined: more folds follow. */
   readonly total: number | undefined;
 }
 
 /**
- * Reduces the sources in the order given and writes the result to every destination, which may be
- * one of the sources. All have the same length. Each step is rounded to the
- * dtype, but f16 and bf16 are accumulated in f32 and rounded once.
+ * Reduces the sources in the order given and writes the result to every destination, which may be one of the
+ * sources. All have the same length. The result of each addition is rounded to the dtype; f16 and bf16 are
+ * accumulated in f32 and rounded once.
  */
 export function reduceElements(
   sources: readonly Uint8Array[],
@@ -41,9 +41,9 @@ export function reduceElements(
 }
 
 /**
- * Writes a step's result to every destination, which may be its partial or one of its sources:
- * in the dtype where it is the last one, else in the partial dtype. In whatever steps one order of
- * sources is reduced, the bits are those of reduceElements.
+ * Writes the result of a fold to every destination, which may be its partial or one of its sources. The last
+ * fold writes it in the dtype, others in the partial dtype. A reduction in several folds has the same bits as
+ * reduceElements of all sources in that order.
  */
 export function foldElements(fold: Fold, destinations: readonly Uint8Array[]): void {
   const { partial, sources, dtype, op, total: count } = fold;
@@ -96,7 +96,7 @@ function combine(total: Accumulator, next: Accumulator, count: number, op: Combi
 
 type Numbers = Exclude<Accumulator, BigInt64Array>;
 
-// One loop for each op, so that the compiled loop has no branch on it.
+// Each op has a loop of its own, so that the compiled loop does not branch on the op.
 function combineNumbers(total: Numbers, next: Numbers, count: number, op: Combine): void {
   switch (op) {
     case 'sum':

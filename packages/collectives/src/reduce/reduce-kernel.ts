@@ -15,13 +15,13 @@ import {
 type Vector = Code<'v128'>;
 type Combine = (a: Vector, b: Vector) => Vector;
 
-/** The vector instructions of a dtype; no division where averages are refused. */
+/** The vector instructions of a dtype. Dtypes that refuse averages have no division. */
 interface Lanes {
   readonly elementBytes: number;
-  /** One element in the lowest lane. */
+  /** Loads one element into the lowest lane. */
   readonly loadOne: (address: Code<'i32'>) => Vector;
   readonly storeOne: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
-  /** Adds a parameter of the dtype's kind, and has it in all lanes of a variable. */
+  /** Adds a parameter of the dtype's kind to the kernel, and returns a variable that has it in all lanes. */
   readonly splatParameter: (kernel: FunctionBuilder) => Local<'v128'>;
   readonly add: Combine;
   readonly mul: Combine;
@@ -37,7 +37,7 @@ export function isKernelDType(dtype: DType): dtype is KernelDType {
   return dtype === 'f32' || dtype === 'f64' || dtype === 'i32';
 }
 
-/** Undefined for what has no kernel. */
+/** The name of a reduction among kernels; undefined if it has no kernel. */
 export function kernelOpOf(op: ReduceOp): KernelOp | undefined {
   if (typeof op === 'object') return 'premultipliedSum';
   return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
@@ -70,7 +70,7 @@ const lanesOf: Readonly<Record<KernelDType, Lanes>> = {
   },
 };
 
-/** What is done to a value as it is loaded, to two values, and to the result. */
+/** What a kernel does with a value that it loads, with two values, and with the result. */
 interface Recipe {
   readonly scaleLoads: boolean;
   readonly combine: 'add' | 'mul' | 'min' | 'max';
@@ -87,24 +87,26 @@ const recipes: Readonly<Record<KernelOp, Recipe>> = {
 };
 
 /**
- * Reduces two buffers in place into both. Parameters: first, second, byteLength, scale. Addresses
- * are byte offsets; scale is the factor of premultipliedSum and the divisor of avg.
+ * The name of the kernel that reduces two buffers and writes the result to both. Its parameters are first,
+ * second, byteLength and scale. Addresses are byte offsets; scale is the factor of premultipliedSum and the
+ * divisor of avg.
  */
 export function pairKernelName(dtype: KernelDType, op: KernelOp): string {
   return `pair ${dtype} ${op}`;
 }
 
 /**
- * Reduces any number of sources into any number of destinations, whose addresses lie in memory, from
- * `table` to `sourcesEnd` and on to `tableEnd`. Parameters: table, sourcesEnd, tableEnd, byteLength,
- * scale.
+ * The name of the kernel that reduces any number of sources into any number of destinations. Their addresses
+ * lie in memory: those of the sources from `table` to `sourcesEnd`, those of the destinations from there to
+ * `tableEnd`. Its parameters are table, sourcesEnd, tableEnd, byteLength and scale.
  */
 export function tableKernelName(dtype: KernelDType, op: KernelOp): string {
   return `table ${dtype} ${op}`;
 }
 
 /**
- * A module with a `copy` (target, source, byteLength) and, for each dtype and op, a pair and a table kernel.
+ * A module with the function `copy` (target, source, byteLength), and with a pair kernel and a table kernel for
+ * each dtype and op.
  */
 export function reduceKernelModule(sharedMemory: boolean): Uint8Array<ArrayBuffer> {
   const copy = new FunctionBuilder(3);
@@ -175,7 +177,7 @@ function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
   return kernel;
 }
 
-/** What a recipe does with values of a dtype; its scale is the kernel's last parameter. */
+/** How a recipe computes with values of a dtype. The scale is the kernel's last parameter. */
 function arithmetic(
   kernel: FunctionBuilder,
   lanes: Lanes,
@@ -194,7 +196,7 @@ function arithmetic(
   };
 }
 
-/** Loads from and stores to a vector at or behind an address. */
+/** Loads and stores a vector at an address, or at a fixed distance behind it. */
 interface Place {
   readonly load: (address: Code<'i32'>) => Vector;
   readonly store: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
@@ -203,7 +205,10 @@ interface Place {
 const VECTOR_BYTES = 16;
 const BLOCK_VECTORS = 8;
 
-/** `body` for each block of eight whole vectors, then for each element that is left, with its offset in bytes. */
+/**
+ * Emits `body` for blocks of eight whole vectors, and again for the single elements that are left. `offset` is
+ * in bytes.
+ */
 function forBlocks(
   kernel: FunctionBuilder,
   lanes: Lanes,

@@ -1,21 +1,23 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
 import { foldElements, reduceElements, type Fold } from './reduce-elements.ts';
 
-/** Reduces for one rank, and lends it memory in which that is fast. */
+/** Reduces values for one rank, and lends it memory in which this is fast. */
 export interface Reducer {
-  /** Memory for what is received only to be reduced; its values are undefined. */
+  /** Lends memory for values that are received only to be reduced. What it contains is undefined. */
   borrow(byteLength: number): Uint8Array;
   giveBack(bytes: Uint8Array): void;
   /**
-   * In the order of `sources`, into a destination that may be one of them, as reduceElements does. Sources that
-   * were lent may lose their values.
+   * Reduces in the order of `sources`, as reduceElements does. The destination may be one of the sources.
+   * Sources in lent memory may lose their values.
    */
   reduce(sources: readonly Uint8Array[], destination: Uint8Array, dtype: DType, op: ReduceOp): void;
-  /** Into a destination that may be the step's partial or one of its sources, as foldElements does. */
+  /**
+   * Carries out a fold, as foldElements does. The destination may be the fold's partial or one of its sources.
+   */
   fold(fold: Fold, destination: Uint8Array): void;
 }
 
-/** On the heap, for all dtypes alike. */
+/** Reduces in JavaScript, and lends memory on the heap. */
 export const plainReducer: Reducer = {
   borrow: (byteLength) => new Uint8Array(byteLength),
   giveBack: () => {},

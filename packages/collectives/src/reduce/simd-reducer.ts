@@ -1,13 +1,13 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import { FRAGMENT_BYTES } from '../algorithms/fragments.ts';
 import { kernelOpOf, isKernelDType, reduceKernelModule, tableKernelName } from './reduce-kernel.ts';
 import { foldElements, type Fold } from './reduce-elements.ts';
 import type { Reducer } from './reducer.ts';
 
-/** What is lent at most in one fragment: a fragment of a long message. */
-const FRAGMENT_BYTES = 1 << 20;
+/** The number of fragments that can be lent at a time. */
 const FRAGMENTS = 32;
 const TABLE_BYTES = 64 * 1024;
-/** Sources from elsewhere pass through here in fragments that stay in the nearest cache. */
+/** Values in other memory are copied here block by block; a block stays in the nearest cache. */
 const BLOCK_BYTES = 32 * 1024;
 const BLOCKS = 64;
 const PAGE_BYTES = 64 * 1024;
@@ -17,9 +17,9 @@ const LENT = STAGING + BLOCKS * BLOCK_BYTES;
 const MEMORY_BYTES = LENT + FRAGMENTS * FRAGMENT_BYTES;
 
 /**
- * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only what is used:
+ * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only the pages that are used:
  *
- *   addresses | blocks of sources and results that lie elsewhere | fragments that are lent
+ *   addresses | blocks of sources and results that are in other memory | fragments that are lent
  */
 export class SimdReducer implements Reducer {
   readonly #free: number[] = [];
@@ -41,7 +41,7 @@ export class SimdReducer implements Reducer {
     this.#free.push((bytes.byteOffset - LENT) / FRAGMENT_BYTES);
   }
 
-  /** Whether it is of the memory that `borrow` lends. */
+  /** Whether the bytes are in the memory that `borrow` lends. */
   protected isLent(bytes: Uint8Array): boolean {
     return bytes.buffer === this.#bytes?.buffer;
   }
@@ -57,7 +57,8 @@ export class SimdReducer implements Reducer {
 
   fold(fold: Fold, destination: Uint8Array): void {
     const { partial, sources: own, dtype, total } = fold;
-    // A partial has been scaled before, and is divided when it is whole.
+    // Values were multiplied by the factor when they became a partial sum, and an average is divided at the
+    // end.
     const op = fold.op === 'avg' && total === undefined ? 'sum' : fold.op;
     const kernelOp = kernelOpOf(op);
     const sources = partial === undefined ? own : [partial, ...own];
@@ -102,7 +103,7 @@ export class SimdReducer implements Reducer {
   #memory(): Uint8Array {
     if (this.#bytes !== undefined) return this.#bytes;
     const pages = MEMORY_BYTES / PAGE_BYTES;
-    // Of a fixed size: growing would take the memory from under bytes that are on their way.
+    // The memory never grows, because growing would detach it from bytes that are under way.
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
     const module = new WebAssembly.Module(reduceKernelModule(false));
     this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;

@@ -1,26 +1,26 @@
 import type { AbortCause } from '../call/failure.ts';
 
-/** Wakes ranks whose event loops sleep; a rank that wants it has set its bell in the memory. */
+/** Wakes ranks whose event loops sleep. A rank that wants to be woken has set its bell in the memory. */
 export interface Alarm {
-  /** Called when the bell of `rank` has been cleared. */
+  /** Called when the bell of `rank` has been cleared, to wake the rank. */
   wake(rank: number): void;
 }
 
 /**
- * How one rank sleeps and what it sees of the others: what differs between ranks that are threads
- * and ranks that are processes.
+ * How one rank sleeps and what it sees of the other ranks. Ranks that are threads and ranks that are processes
+ * differ in this.
  */
 export interface Presence extends Alarm {
-  /** Gives this core to others for at most `limitMs`, or until a rank wakes this one. */
+  /** Gives this core to others for at most `limitMs` milliseconds, or until a rank wakes this one. */
   nap(limitMs: number): void;
-  /** From now on `onWake` is called when a rank wakes this one, or sometimes without cause. */
+  /** From now on `onWake` is called when a rank wakes this one. Sometimes it is called without a cause. */
   listen(onWake: () => void): void;
-  /** Ends listening; must be called before listening again. */
+  /** Ends listening. It must be called before the rank listens again. */
   stopListening(): void;
-  /** How often `findFailure` has something to look for while this rank waits. */
+  /** Milliseconds between two calls of `findFailure` while this rank waits. */
   readonly lookEveryMs: number;
-  /** Why the world cannot go on, such as the death of a rank. */
+  /** Why the world cannot go on, such as the death of a rank; undefined if it can. */
   findFailure(): AbortCause | undefined;
-  /** This rank has closed all its groups. */
+  /** Called when this rank has closed all its groups. */
   leave(): void;
 }

@@ -7,7 +7,7 @@ const CLAIMED = 1;
 const ABORTED = 2;
 const HOLDERS_LOCK = -1;
 
-/** The control block of a world: typed views, and what concerns all groups of it. */
+/** The control block of a world: typed views of the memory, and what concerns all groups of the world. */
 export class Control {
   readonly map: MemoryMap;
   readonly words: Int32Array;
@@ -34,7 +34,7 @@ export class Control {
     );
   }
 
-  /** The first abort stays; later ones change nothing. */
+  /** Ends the world on all ranks. The first cause stays, and later calls change nothing. */
   abort(cause: AbortCause): void {
     const { words, map } = this;
     if (Atomics.compareExchange(words, World.abortState, 0, CLAIMED) !== 0) return;
@@ -55,7 +55,7 @@ export class Control {
     return { rank: rank < 0 ? undefined : rank, reason: new TextDecoder().decode(text) };
   }
 
-  /** Wakes a rank that sleeps. */
+  /** Wakes a rank if it sleeps. */
   ring(rank: number): void {
     const bell = this.map.bell(rank) / 4;
     if (Atomics.load(this.words, bell) === 0) return;
@@ -63,7 +63,10 @@ export class Control {
     this.#alarm.wake(rank);
   }
 
-  /** Takes a free channel for `holders` ranks and clears what its last users left. */
+  /**
+   * Takes a free channel for `holders` ranks, and clears what its last users have left. Returns -1 if none is
+   * free.
+   */
   takeChannel(holders: number): number {
     for (let channel = 0; channel < CHANNELS; channel++) {
       const word = this.map.channelHolders(channel) / 4;
@@ -76,7 +79,7 @@ export class Control {
     return -1;
   }
 
-  /** One rank fewer holds the channel; the last one frees it. */
+  /** Notes that a rank no longer holds the channel. The last one frees it. */
   releaseChannel(channel: number): void {
     Atomics.sub(this.words, this.map.channelHolders(channel) / 4, 1);
   }

@@ -6,7 +6,7 @@ import { Progress } from './progress.ts';
 import { SharedMemory } from './shared-memory.ts';
 import { SharedMemoryGroup } from './shared-memory-group.ts';
 
-/** The group of all ranks of a world; to be called once on each rank. */
+/** The group of all ranks of a world. Each rank calls it once. */
 export function joinWorld(
   memory: WebAssembly.Memory,
   control: Control,

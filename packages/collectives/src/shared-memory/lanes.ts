@@ -3,36 +3,42 @@ import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
 import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './memory-map.ts';
 
-/** Divides SLOTS, so that nobody waits for a slot of calls that everyone has left. */
+/**
+ * How often a rank tells the others which calls it has left. It divides SLOTS, so that nobody waits for a slot
+ * of calls that everyone has left.
+ */
 const COMPLETED_INTERVAL = 16;
 
 /** What a rank lets its peers read during a call. */
 export interface Exposure {
-  /** In shared memory, or where its fragments will be staged. */
+  /**
+   * A place in the shared memory: that of the bytes, or that of the staging area through which they pass in
+   * fragments.
+   */
   readonly address: number;
   readonly byteLength: number;
   readonly staged: boolean;
 }
 
 /**
- * The slots in which the ranks of one group tell each other about their calls. Call n uses slot
- * n modulo SLOTS of each rank; only its owner writes to it. Ranks are those of the group.
+ * The slots in which the ranks of one group tell each other about their calls. Call n uses slot n modulo SLOTS
+ * of each rank, and only that rank writes to it. Ranks are numbers of the group.
  */
 export class Lanes {
   readonly rank: number;
   readonly size: number;
-  /** World rank of each rank. */
+  /** For each rank, its rank in the world. */
   readonly members: readonly number[];
   readonly channel: number;
   readonly control: Control;
-  /** First word of slot `index` of `rank`: [rank * SLOTS + index]. */
+  /** The first word of slot `index` of `rank` is at place `rank * SLOTS + index`. */
   readonly #slots: Int32Array;
-  /** Encoded records by slot, then rank. */
+  /** The encoded records, by slot and then by rank. */
   readonly #records: readonly (readonly Float64Array[])[];
-  /** What this rank has written to its slots. */
+  /** The records that this rank has written to its slots. */
   readonly #written: (CallRecord | undefined)[] = Array.from({ length: SLOTS });
   readonly #laneWords: readonly number[];
-  /** All ranks have left the calls before this one, and maybe more. */
+  /** All ranks have left the calls before this one, and may have left more. */
   #leftByAll = 0;
 
   constructor(control: Control, channel: number, members: readonly number[], rank: number) {
@@ -59,7 +65,7 @@ export class Lanes {
 
   /** Whether every rank has left the call that used this slot before. */
   slotIsFree(sequence: number): boolean {
-    // What other cores write is looked up only where it is needed.
+    // Memory that other cores write is slow to read, so it is read only if needed.
     if (sequence - SLOTS < this.#leftByAll) return true;
     const { words } = this.control;
     const completed = this.#laneWords.map((lane) => Atomics.load(words, lane + Lane.completed));
@@ -80,7 +86,9 @@ export class Lanes {
     this.ringPeers();
   }
 
-  /** A record that is the same object is there already: a barrier's. */
+  /**
+   * Writes a call's record. If the slot has the same object already, as that of a barrier, nothing is written.
+   */
   #writeRecord(sequence: number, record: CallRecord): void {
     const slot = sequence % SLOTS;
     const fields = this.#records[slot]?.[this.rank];
@@ -94,7 +102,7 @@ export class Lanes {
     return Atomics.load(this.control.words, slot + Slot.arrived) === sequence + 1;
   }
 
-  /** Valid once the rank has arrived. */
+  /** How far a rank is in a call, as it has set by setReached. It is valid once the rank has arrived. */
   reached(rank: number, sequence: number): number {
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return Atomics.load(this.control.words, slot + Slot.reached);
@@ -106,12 +114,12 @@ export class Lanes {
     this.ringPeers();
   }
 
-  /** Each rank's encoded record; valid once all have arrived. */
+  /** The encoded record of each rank. They are valid once all ranks have arrived. */
   records(sequence: number): readonly Float64Array[] {
     return this.#records[sequence % SLOTS] ?? [];
   }
 
-  /** Whether no rank lets the others read anything; valid once all have arrived. */
+  /** Whether no rank lets the others read anything. It is valid once all ranks have arrived. */
   nothingExposed(sequence: number): boolean {
     const { numbers } = this.control;
     for (let rank = 0; rank < this.size; rank++) {
@@ -131,7 +139,7 @@ export class Lanes {
     };
   }
 
-  /** This rank has left all calls before `sequence`, which it tells the others now and then. */
+  /** Notes that this rank has left all calls before `sequence`, and tells the others from time to time. */
   setCompleted(sequence: number): void {
     if (sequence % COMPLETED_INTERVAL !== 0) return;
     Atomics.store(this.control.words, (this.#laneWords[this.rank] ?? 0) + Lane.completed, sequence);

@@ -1,36 +1,41 @@
 import { recordFields } from '../call/record-codec.ts';
 
-/** Groups that can exist at a time: the world's own and those made by split. */
+/** The number of groups that can be open at a time, the world included. */
 export const CHANNELS = 64;
-/** Collectives of one group that a rank may be ahead by. */
+/** The number of collectives by which a rank may be ahead of the others of a group. */
 export const SLOTS = 64;
-/** Messages of one group that a rank may have on the way. */
+/** The number of messages of one group that a rank may have under way. */
 export const MESSAGES = 64;
-/** Result of a reduction on its way to a buffer outside the shared memory. */
+/**
+ * The length of the memory through which the result of a reduction goes to a buffer outside of the shared
+ * memory.
+ */
 export const BOUNCE_BYTES: number = 64 * 1024;
 export const CAUSE_BYTES = 1024;
 export const MAX_RANKS = 64;
 const LINE = 64;
 export const PAGE_BYTES = 65536;
 
-/** i32 words at the start of the control block. */
+/** The places of i32 words at the start of the control block. */
 export const World = { magic: 0, size: 1, abortState: 2, abortRank: 3, causeLength: 4 } as const;
 export const MAGIC = 0x53485731;
 /**
- * i32 words of a rank's bell: 1 in `rings` while the rank sleeps and wants to be woken. Of a rank
- * that is a process, its id and the descriptor of the pipe that wakes it.
+ * The places of a rank's i32 words. `rings` is 1 while the rank sleeps and wants to be woken. Ranks that are
+ * processes also have their id there, and the descriptor of the pipe that wakes them.
  */
 export const Bell = { rings: 0, pid: 1, pipe: 2 } as const;
-/** f64 indices within a bell. */
+/** The places of a rank's f64 numbers, behind its words. */
 export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
-/** i32 words at the start of a lane: what one rank says to the others of one group. */
+/**
+ * The places of i32 words at the start of a lane, in which one rank tells the others of one group about itself.
+ */
 export const Lane = { closed: 0, completed: 1 } as const;
-/** i32 words of a slot: one rank's part in one call. The encoded record follows. */
+/** The places of i32 words in a slot, in which one rank tells about one call. The encoded record follows. */
 export const Slot = { arrived: 0, reached: 1, staged: 2, address: 3 } as const;
-/** f64 index within a slot. */
+/** The place of an f64 number in a slot. */
 export const SLOT_BYTE_LENGTH = 3;
 const SLOT_RECORD_BYTE = 32;
-/** i32 words of a message, which its sender owns. f64 numbers `sent` and `wanted` follow. */
+/** The places of i32 words in a message, which belongs to its sender. The f64 numbers of MessageBytes follow. */
 export const Message = {
   state: 0,
   to: 1,
@@ -41,17 +46,17 @@ export const Message = {
   address: 6,
   fragment: 7,
   wantedDType: 8,
-  /** Tags of up to 53 bits: what is above the lower 32. */
+  /** The bits of the tag above the lower 32: tags have up to 53. */
   tagHigh: 9,
 } as const;
 const MESSAGE_BYTES = 64;
-/** f64 index within a message: bytes sent, bytes the receiver wants. */
+/** The places of f64 numbers in a message: the bytes that are sent, and those that the receiver wants. */
 export const MessageBytes = { sent: 5, wanted: 6 } as const;
 
-/** Byte offsets of everything in the memory of a world; a pure function of the number of ranks. */
+/** The byte offsets of everything in the memory of a world. They follow from the number of ranks alone. */
 export class MemoryMap {
   readonly size: number;
-  /** Buffers outside the shared memory pass through it in fragments of this size. */
+  /** The length of the fragments in which buffers pass that are outside of the shared memory. */
   readonly stagingBytes: number;
   readonly #slotBytes: number;
   readonly #laneBytes: number;
@@ -62,7 +67,7 @@ export class MemoryMap {
   readonly #lanesByte: number;
   readonly #bouncesByte: number;
   readonly #stagingByte: number;
-  /** Where the arenas begin. */
+  /** The length of the control block, behind which the arenas begin. */
   readonly byteLength: number;
 
   constructor(size: number) {
@@ -91,12 +96,12 @@ export class MemoryMap {
     return this.#bellsByte + rank * LINE;
   }
 
-  /** One word: how many ranks hold the channel. */
+  /** Where the word is that counts the ranks which hold the channel. */
   channelHolders(channel: number): number {
     return this.#channelsByte + channel * 4;
   }
 
-  /** Addresses for a reduction: sources, then destinations. */
+  /** Where the addresses for a reduction are: those of the sources, then those of the destinations. */
   table(rank: number): number {
     return this.#tablesByte + rank * this.#tableBytes;
   }
@@ -113,7 +118,7 @@ export class MemoryMap {
     return this.lane(channel, rank) + LINE + index * this.#slotBytes;
   }
 
-  /** Where in a slot the encoded record lies. */
+  /** Where the encoded record is in a slot. */
   recordInSlot(): number {
     return SLOT_RECORD_BYTE;
   }

@@ -5,16 +5,18 @@ import type { Control } from './control.ts';
 
 /** The calls of one group that wait for other ranks. */
 export interface Waiting {
-  /** Does what has become possible; whether that was anything. */
+  /** Does what has become possible. Returns whether there was anything. */
   advance(): boolean;
   isPending(): boolean;
-  /** Earliest moment, on the clock of performance.now(), when `expire` has something to do. */
+  /**
+   * The earliest time at which `expire` has something to do, in milliseconds on the clock of performance.now().
+   */
   deadline(): number;
   expire(now: number): void;
   fail(cause: AbortCause): void;
 }
 
-/** Less than a microsecond. */
+/** This many turns take less than a microsecond. */
 const BRIEF_TURNS = 48;
 const SPIN_MS = 0.005;
 const SPIN_TURNS_PER_CLOCK = 16;
@@ -25,11 +27,10 @@ const POLLS_OVERSUBSCRIBED = 4;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Moves the pending calls of one rank, whose thread is often busy computing: calls advance when one
- * is issued, which may spin for less than a microsecond; then a microtask spins for a few; then the
- * event loop is polled for a tenth of a millisecond; then the rank sleeps until a peer rings. Where
- * ranks outnumber cores a spinning rank would hold up the one it waits for, so it gives its core away
- * instead.
+ * Moves the pending calls of one rank, whose thread is often busy computing. When a call is issued, the thread
+ * spins for less than a microsecond. Then a microtask spins for a few microseconds. Then the event loop polls
+ * for a tenth of a millisecond. Then the rank sleeps until a peer rings. If ranks outnumber cores, a spinning
+ * rank would hold up the one that it waits for, so it gives its core away instead.
  */
 export class Progress {
   readonly #control: Control;
@@ -42,10 +43,10 @@ export class Progress {
   #state: 'idle' | 'spinning' | 'polling' | 'sleeping' = 'idle';
   #polls = 0;
   #pollingSince = 0;
-  /** Counts sleeps, so that a wake-up that comes late is known as such. */
+  /** The number of times that the rank has slept, by which a wake-up is recognised that comes too late. */
   #sleep = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** When to look next whether the others live. */
+  /** When to check next whether the others are alive, on the clock of performance.now(). */
   #nextLook: number;
 
   constructor(control: Control, worldRank: number, presence: Presence) {
@@ -65,7 +66,7 @@ export class Progress {
     if (this.#groups.length === 0) this.#presence.leave();
   }
 
-  /** To be called when calls were issued, or may have become possible. */
+  /** Called when calls were issued, or may have become possible. */
   poke(): void {
     this.#advance();
     if (!this.#isPending()) return;
@@ -80,12 +81,15 @@ export class Progress {
     }
   }
 
-  /** Advances once, without waiting. */
+  /** Advances the calls once, without waiting. */
   advance(): void {
     this.#advance();
   }
 
-  /** Ranks that go in step are at most this far apart. Whether nothing is pending any more. */
+  /**
+   * Spins for less than a microsecond, which is the most that ranks are apart that go in step. Returns whether
+   * nothing is pending any more.
+   */
   #spinBriefly(): boolean {
     for (let turn = 0; turn < BRIEF_TURNS; turn++) {
       this.#advance();
@@ -118,13 +122,13 @@ export class Progress {
     }
   }
 
-  /** Blocks the thread, which wakes sooner than its event loop does. */
+  /** Blocks the thread, because a blocked thread wakes sooner than its event loop does. */
   #nap(): void {
     const { words } = this.#control;
     const end = performance.now() + NAP_MS;
     for (let leftMs = NAP_MS; leftMs > 0 && this.#isPending(); leftMs = end - performance.now()) {
       Atomics.store(words, this.#bell, 1);
-      // A peer that came before it could see the bell has not rung.
+      // A peer has not rung that came before it could see the bell.
       if (!this.#advance()) this.#presence.nap(leftMs);
       Atomics.store(words, this.#bell, 0);
       this.#advance();
@@ -153,7 +157,7 @@ export class Progress {
   #fallAsleep(): void {
     const { words } = this.#control;
     Atomics.store(words, this.#bell, 1);
-    // A peer that came before it could see the bell has not rung; and what advances now may allow more.
+    // A peer has not rung that came before it could see the bell, and what advances now may make more possible.
     while (this.#isPending() && this.#advance());
     this.#expire();
     if (!this.#isPending()) {
@@ -211,7 +215,7 @@ export class Progress {
     const failure = this.#presence.findFailure();
     if (failure === undefined) return;
     this.#control.abort(failure);
-    // A rank that dies while it aborts leaves no cause.
+    // A rank that dies while it aborts the world leaves no cause.
     const cause = this.#control.abortCause() ?? failure;
     for (const group of this.#groups) group.fail(cause);
   }

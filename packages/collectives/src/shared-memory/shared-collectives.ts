@@ -8,23 +8,23 @@ import { doShare } from './shares.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
- * A call passes: published → all have arrived → per round: own fragment staged → own part done →
- * own fragment taken back → all are done. Calls whose buffers all lie in the shared memory have one
- * round and nothing staged.
+ * How far a call has come. It is published; then all ranks arrive. Then, in each round, this rank stages its
+ * fragment, does its share of the work and takes its fragment back. Then all ranks are done. A call whose
+ * buffers all are in the shared memory has one round, and nothing is staged.
  */
 interface CallProgress {
   readonly exposure: Exposure;
   phase: 'meeting' | 'filling' | 'working' | 'emptying';
   round: number;
-  /** Known when all have arrived. */
+  /** It is known when all ranks have arrived. */
   rounds: Rounds;
 }
 
 type PendingCall = IssuedCall<GroupCall, CallProgress>;
 
 /**
- * Fragments that a call goes in (none where nothing is exposed, as in a barrier), whether any rank
- * stages them, the exposures by rank and the length of the longest.
+ * The rounds of a call, one for each fragment. `count` is 0 where no rank exposes anything, as in a barrier.
+ * `staged` says whether any rank stages its fragments; `exposures` are those of all ranks, by rank.
  */
 interface Rounds {
   readonly count: number;
@@ -37,27 +37,27 @@ const NOTHING: Rounds = { count: 0, staged: false, exposures: [], longestBytes: 
 const UNKNOWN: Rounds = { count: 1, staged: false, exposures: [], longestBytes: 0 };
 const NO_EXPOSURE: Exposure = { address: 0, byteLength: 0, staged: false };
 
-/** The group as its movements see it. */
+/** The group, as its two movements see it. */
 export interface MovementOwner {
-  /** New calls were issued. */
+  /** Called when new calls were issued. */
   poke(): void;
-  /** The group has ended, as this rank finds out. */
+  /** Ends the group, because this rank has found out that it has ended. */
   end(cause: AbortCause): void;
-  /** Ends the world. */
+  /** Ends the world, because this rank has failed. */
   abort(reason: unknown): void;
 }
 
 /**
- * Moves one rank's collectives of one group, in the order of issue. A call is published before the
- * earlier ones are done, and its part is done as soon as all have arrived and this rank's earlier
- * parts are done, so that no rank waits for a slower one before it must.
+ * Moves one rank's collectives of one group, in the order of issue. A call is published before the earlier ones
+ * are done. The rank does its share of a call as soon as all ranks have arrived at it and it has done its share
+ * of the earlier ones. So no rank waits for a slower one before it must.
  */
 export class SharedCollectives implements Movement<GroupCall, CallProgress> {
   readonly queue: CallQueue<GroupCall, CallProgress>;
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
   readonly #owner: MovementOwner;
-  /** The first call that is not published, and the first whose part is not done. */
+  /** The first call that is not published, and the first one of which this rank's share is not done. */
   #toPublish: PendingCall | undefined;
   #toWork: PendingCall | undefined;
   #completed = 0;
@@ -79,7 +79,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     this.#owner.poke();
   }
 
-  /** Peers read and write only what lies in the shared memory, and in no call of a group that has ended. */
+  /** Peers read and write only the shared memory, and no call of a group that has ended. */
   isMoving(): boolean {
     return false;
   }
@@ -98,7 +98,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     return { missing, slow };
   }
 
-  /** Does what has become possible; whether that was anything. */
+  /** Does what has become possible. Returns whether there was anything. */
   advance(): boolean {
     if (this.queue.oldest === undefined) return false;
     let moved = false;
@@ -128,7 +128,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     return moved;
   }
 
-  /** Whether this rank's last part is done. */
+  /** Works on a call as far as possible. Returns whether this rank's share of it is done. */
   #work(issued: PendingCall): boolean {
     const { state, sequence } = issued;
     if (state.phase === 'meeting') {
@@ -141,7 +141,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     if (count === 0) return true;
     for (;;) {
       if (state.phase === 'filling') {
-        // The staging area is still that of the call before.
+        // The staging area still belongs to the call before.
         if (state.exposure.staged && this.#completed < sequence) return false;
         this.#fill(issued);
         if (staged) this.#lanes.setReached(sequence, 2 * state.round + 1);
@@ -207,7 +207,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     if (exposure.staged) this.#memory.copyIn(this.#fragment(call.input, round), exposure.address);
   }
 
-  /** What peers have written to the staged fragment of a call in place. */
+  /** Copies what peers have written to the staged fragment into the buffer of a call in place. */
   #takeBack({ call, state: { exposure, round } }: PendingCall): void {
     if (!exposure.staged || call.input.byteLength === 0 || call.input !== call.output) return;
     this.#memory.copyOut(exposure.address, this.#fragment(call.output, round));
@@ -226,7 +226,7 @@ export class SharedCollectives implements Movement<GroupCall, CallProgress> {
     const { sequence } = issued;
     for (let rank = 0; rank < lanes.size; rank++) {
       if (lanes.arrived(rank, sequence)) continue;
-      // In this order: a rank closes after its last step.
+      // A rank closes only after its last call, so the order of these two reads matters.
       if (lanes.closed(rank) && !lanes.arrived(rank, sequence)) this.#endAt(rank, issued);
       return false;
     }

@@ -33,7 +33,7 @@ export class SharedMemoryGroup extends CheckedGroup {
     this.#lanes = lanes;
     const owner = {
       poke: () => context.progress.poke(),
-      // A rank that fails ends the world and then leaves: both may come between two looks.
+      // A rank that fails ends the world and then leaves, and this rank may see both at once.
       end: (cause: AbortCause) => this.#end(lanes.control.abortCause() ?? cause),
       abort: (reason: unknown) => this.#abort(reason),
     };
@@ -61,21 +61,21 @@ export class SharedMemoryGroup extends CheckedGroup {
   }
 
   /**
-   * Moves pending calls of this rank without waiting: for a thread that computes between turns of
-   * its event loop. Calls also move whenever one is issued.
+   * Moves pending calls of this rank without waiting. This is for a thread that computes between turns of its
+   * event loop. Calls also move whenever one is issued.
    */
   progress(): void {
     this.#context.progress.advance();
   }
 
-  /** `listener` is told, once, why the world was ended; a rank that leaves does not end it. */
+  /** Calls `listener` once with the cause when the world is ended. A rank that leaves does not end the world. */
   onAbort(listener: (cause: AbortCause) => void): void {
     this.#abortListeners.push(listener);
   }
 
   /**
-   * One message past the checks and counts of `send`, with a tag below 2^53. Where the receiver
-   * wants another length, both reject and the group goes on.
+   * Sends one message without the checks and counts of `send`. The tag is below 2^53. If the receiver wants
+   * another length, both calls reject with CollectiveMismatchError and the group goes on.
    */
   sendBytes(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     return this.#messages.queue.issue(
@@ -84,7 +84,7 @@ export class SharedMemoryGroup extends CheckedGroup {
     );
   }
 
-  /** The other end of `sendBytes`. */
+  /** Receives a message of `sendBytes`. */
   recvBytes(from: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     return this.#messages.queue.issue(
       { operation: 'recv', buffer: { bytes, dtype: 'u8' }, peer: from, tag, failsAlone: true },
@@ -92,7 +92,7 @@ export class SharedMemoryGroup extends CheckedGroup {
     );
   }
 
-  /** With a reason, ends the whole world: groups that share ranks with a failed one fail with it. */
+  /** With a reason, ends the whole world, because groups that share ranks with a failed group fail with it. */
   override close(reason?: Error): void {
     if (reason !== undefined) {
       this.#abort(reason);
@@ -119,7 +119,7 @@ export class SharedMemoryGroup extends CheckedGroup {
     limits: Limits,
   ): Promise<ProcessGroup | undefined> {
     const { control, members: parents } = this.#lanes;
-    // One channel serves all groups of a split, as they have no member in common.
+    // One channel serves all groups of a split, because they have no rank in common.
     const proposed = this.rank === 0 ? control.takeChannel(this.size) : 0;
     const met = await this.exchange({ ...member, channel: proposed }, limits);
     const channel = met[0]?.channel ?? -1;

@@ -10,7 +10,7 @@ import {
   type KernelOp,
 } from '../reduce/reduce-kernel.ts';
 
-/** The memory of a world as one rank works on it; addresses are byte offsets. */
+/** The memory of a world, as one rank works on it. Addresses are byte offsets. */
 export class SharedMemory {
   readonly bytes: Uint8Array;
   readonly #words: Uint32Array;
@@ -18,10 +18,10 @@ export class SharedMemory {
   readonly #bounce: MemoryBlock;
   readonly #exports: WebAssembly.Exports;
   readonly #copy: Kernel;
-  /** By operation, then dtype: a call need not make their names. */
+  /** The kernels by op and then by dtype, so that a call need not make up their names. */
   readonly #kernels = new Map<KernelOp, Map<KernelDType, ReduceKernels>>();
 
-  /** `table` and `bounce` are this rank's places for addresses and for results on their way. */
+  /** `table` is this rank's place for addresses, `bounce` its place for results on their way to other memory. */
   constructor(memory: WebAssembly.Memory, table: number, bounce: MemoryBlock) {
     this.bytes = new Uint8Array(memory.buffer);
     this.#words = new Uint32Array(memory.buffer);
@@ -32,14 +32,17 @@ export class SharedMemory {
     this.#copy = this.#kernel('copy');
   }
 
-  /** Undefined for bytes that lie elsewhere, or where kernels cannot load whole elements. */
+  /**
+   * The address of bytes; undefined where they are in other memory, or where kernels cannot load whole
+   * elements.
+   */
   addressOf(bytes: Uint8Array, dtype: DType | undefined): number | undefined {
     if (bytes.buffer !== this.bytes.buffer) return undefined;
     const alignment = dtype === undefined ? 1 : dtypes[dtype].bytes;
     return bytes.byteOffset % alignment === 0 ? bytes.byteOffset : undefined;
   }
 
-  /** From shared memory to `to`, which may lie in it too. */
+  /** Copies from the shared memory to `to`, which may be in it, too. */
   copyOut(address: number, to: Uint8Array): void {
     if (to.byteLength === 0) return;
     if (to.buffer !== this.bytes.buffer) {
@@ -53,7 +56,7 @@ export class SharedMemory {
     this.bytes.set(from, address);
   }
 
-  /** Reduces in the order of `sources`, into every destination. */
+  /** Reduces in the order of `sources`, and writes the result to every destination. */
   reduce(
     sources: readonly number[],
     destinations: readonly number[],
@@ -91,7 +94,7 @@ export class SharedMemory {
     table(this.#table, sourcesEnd, tableEnd, byteLength, scale);
   }
 
-  /** Reduces into bytes that may lie outside the shared memory. */
+  /** Reduces into bytes that may be outside of the shared memory. */
   reduceOut(sources: readonly number[], to: Uint8Array, dtype: DType, op: ReduceOp): void {
     const address = this.addressOf(to, dtype);
     if (address !== undefined) {

@@ -9,8 +9,8 @@ import { Message, MessageBytes, MESSAGES } from './memory-map.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
- * What a message waits for. Its sender writes it, its receiver takes the bytes from the sender's
- * memory; bytes outside the shared memory are staged in fragments, when the receiver asks for one.
+ * What a message waits for. The sender writes the message, and the receiver takes the bytes from the sender's
+ * memory. Bytes outside of the shared memory are staged in fragments, each when the receiver asks for it.
  */
 const State = {
   free: 0,
@@ -22,12 +22,12 @@ const State = {
 } as const;
 
 export interface SharedTransfer extends Transfer {
-  /** Where its ranks differ, they fail but the group does not. */
+  /** Whether a mismatch fails only the message and not the group. */
   readonly failsAlone?: boolean;
 }
 
 interface TransferProgress {
-  /** First word of the message: the sender's own, or the one that a receive has met. */
+  /** The first word of the message, which a send has posted or a receive has found. */
   message: number | undefined;
   fragment: number;
 }
@@ -40,9 +40,9 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   readonly #lanes: Lanes;
   readonly #memory: SharedMemory;
   readonly #owner: MovementOwner;
-  /** By rank: the first words of its messages. */
+  /** For each rank, the first words of its messages. */
   readonly #messages: readonly (readonly number[])[];
-  /** The send that has the staging area. */
+  /** The send whose fragments are in the staging area. */
   #staging: PendingTransfer | undefined;
   #order = 0;
 
@@ -66,7 +66,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     this.#owner.poke();
   }
 
-  /** This rank itself writes what it receives. */
+  /** Peers do not write to the caller's buffers: this rank itself copies what it receives. */
   isMoving(): boolean {
     return false;
   }
@@ -80,10 +80,10 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return { missing: hasMet ? [] : [peer], slow: [peer] };
   }
 
-  /** Does what has become possible; whether that was anything. */
+  /** Does what has become possible. Returns whether there was anything. */
   advance(): boolean {
     let moved = false;
-    /** Receives of one sender and tag take messages in the order in which they were issued. */
+    /** Senders and tags with a receive that has no message yet. Later receives must not take its message. */
     let blocked: Set<string> | undefined;
     let next: PendingTransfer | undefined;
     for (let pending = this.queue.oldest; pending !== undefined; pending = next) {
@@ -105,7 +105,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return moved;
   }
 
-  /** Whether anything moved. */
+  /** Moves a send. Returns whether anything moved. */
   #send(pending: PendingTransfer): boolean {
     const { message } = pending.state;
     if (message === undefined) return this.#post(pending);
@@ -222,7 +222,8 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
 
   /** The first message that was posted for this rank with this tag. */
   #find(transfer: Transfer): number | undefined {
-    // While one looks, the sender posts more: at the second look all that came before are there.
+    // The sender may post more while this rank looks. At the second look all messages are there that came
+    // before the one that was found.
     return this.#firstPosted(transfer) === undefined ? undefined : this.#firstPosted(transfer);
   }
 
@@ -239,7 +240,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return first;
   }
 
-  /** Orders wrap around, so only their difference counts. */
+  /** Order numbers wrap around, so only their difference counts. */
   #isBefore(message: number, other: number): boolean {
     const { words } = this.#lanes.control;
     const order = words[message + Message.order] ?? 0;
@@ -250,7 +251,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { operation, peer } = pending.call;
     const { message } = pending.state;
     if (!this.#lanes.closed(peer)) return false;
-    // It may have posted or taken the message just before it closed.
+    // The peer may have posted or taken the message just before it closed.
     if (operation === 'recv' && this.#find(pending.call) !== undefined) return false;
     if (message !== undefined && this.#state(message) !== State.posted) return false;
     const reason = `it closed the group before ${pending.description} was done`;
@@ -258,7 +259,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     return true;
   }
 
-  /** Fails the message, and with it mostly the group on this rank; the peer finds the same mismatch. */
+  /** Fails the message and, unless it fails alone, the group on this rank. The peer finds the same mismatch. */
   #mismatch(pending: PendingTransfer, message: number): void {
     const { words, numbers } = this.#lanes.control;
     const sent = describeBytes(
@@ -287,7 +288,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     this.queue.settle(pending);
   }
 
-  /** Others may have the staging area. */
+  /** Lets other sends use the staging area. */
   #release(pending: PendingTransfer): void {
     if (this.#staging === pending) this.#staging = undefined;
   }

@@ -4,19 +4,22 @@ import { elementsBefore } from '../call/record-codec.ts';
 import type { Operation } from '../call/record.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
-/** A fragment of every rank's exposed bytes, from `start` to `stop`. */
+/** A fragment of what every rank exposes, from byte `start` to byte `stop`. */
 export interface Window {
   readonly memory: SharedMemory;
   readonly rank: number;
   readonly start: number;
   readonly stop: number;
-  /** Where byte `start` of each rank lies. */
+  /** For each rank, the address of its byte `start`. */
   readonly addresses: readonly number[];
-  /** Each rank's encoded record. */
+  /** The encoded record of each rank. */
   readonly records: readonly Float64Array[];
 }
 
-/** One rank's part of a call: reads what its peers expose, with everyone's writes disjoint. */
+/**
+ * Does one rank's share of the work of a call: it reads what its peers expose. No two ranks write to the same
+ * memory.
+ */
 export function doShare(call: GroupCall, window: Window): void {
   shares[call.record.operation](call, window);
 }
@@ -26,7 +29,7 @@ type Share = (call: GroupCall, window: Window) => void;
 const SLICE_ALIGNMENT = 64;
 
 const shares: Record<Operation, Share> = {
-  /** Slice r of the window is rank r's to reduce, into all buffers. */
+  /** Rank r reduces slice r of the window, and writes the result to all buffers. */
   allReduce: ({ record }, { memory, rank, start, stop, addresses }) => {
     const { dtype, reduce } = record;
     if (dtype === undefined || reduce === undefined) return;
@@ -90,7 +93,10 @@ const shares: Record<Operation, Share> = {
   split: () => {},
 };
 
-/** Every rank's whole input, in rank order; each rank begins with its next, so that they spread. */
+/**
+ * Copies every rank's whole input, in rank order. Each rank begins with the next one, so that they read
+ * different memory.
+ */
 function pullAll({ output }: GroupCall, window: Window): void {
   const size = window.addresses.length;
   const partBytes = output.byteLength / size;
@@ -100,7 +106,7 @@ function pullAll({ output }: GroupCall, window: Window): void {
   }
 }
 
-/** As much as the window holds of `from`'s bytes `sourceStart` and on, as many as `output` has. */
+/** Copies the bytes of `from` from `sourceStart` on to `output`, as far as the window has them. */
 function pull(window: Window, from: number, sourceStart: number, output: Uint8Array): void {
   const start = Math.max(window.start, sourceStart);
   const stop = Math.min(window.stop, sourceStart + output.byteLength);

@@ -1,26 +1,28 @@
 import { ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './memory-map.ts';
 
-/** Part of a world's memory. */
+/** A part of a world's memory. */
 export interface MemoryRegion {
   readonly byteOffset: number;
   readonly byteLength: number;
 }
 
-/** How much memory a world takes: the control block, then an arena for each rank. */
+/** How a world's memory is divided: the control block, then an arena for each rank. */
 export interface WorldSize {
   readonly map: MemoryMap;
-  /** Of each rank; a multiple of PAGE_BYTES. */
+  /** The length of each rank's arena; a multiple of PAGE_BYTES. */
   readonly arenaBytes: number;
-  /** Of everything. */
+  /** The length of the whole memory. */
   readonly byteLength: number;
 }
 
-/** What a world is made for. */
+/** What a world is to be like. */
 export interface WorldOptions {
-  /** Ranks. */
+  /** The number of ranks. */
   readonly size: number;
-  /** Of each rank's arena. Default: as large as 4 GiB, the limit of 32-bit WebAssembly, allows. */
+  /**
+   * The length of each rank's arena. Default: as long as 4 GiB for all, the limit of 32-bit WebAssembly, allow.
+   */
   readonly arenaBytes?: number;
 }
 
@@ -29,10 +31,10 @@ export const worldRules: OptionRules<WorldOptions> = {
   arenaBytes: option.number,
 };
 
-/** One less than 4 GiB, so that a byte length fits 32 bits. */
+/** One page less than 4 GiB, so that a byte length has 32 bits. */
 const MAX_PAGES = 65535;
 
-/** Throws ConfigError for what does not fit. */
+/** Divides the memory of a world. Throws ConfigError for sizes out of range, and where it would exceed 4 GiB. */
 export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
   if (!Number.isInteger(size) || size < 1 || size > MAX_RANKS) {
     throw new ConfigError(
@@ -59,7 +61,7 @@ export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
   );
 }
 
-/** The same with arenas of half the size; undefined where they cannot be smaller. */
+/** The same world with arenas of half the length; undefined where they cannot be shorter. */
 export function halfWorldSize({ map, arenaBytes }: WorldSize): WorldSize | undefined {
   const pages = Math.floor(arenaBytes / PAGE_BYTES / 2);
   return pages >= 1 ? sizeOf(map, pages) : undefined;
@@ -73,7 +75,10 @@ export function regionsOf({ map, arenaBytes }: WorldSize): readonly MemoryRegion
   }));
 }
 
-/** A shared memory that never grows, so that views of it stay valid. Throws ConfigError. */
+/**
+ * Allocates a shared memory that never grows, so that views of it stay valid. Throws ConfigError where there is
+ * no room.
+ */
 export function allocateMemory(byteLength: number): WebAssembly.Memory {
   const pages = byteLength / PAGE_BYTES;
   try {
@@ -91,7 +96,7 @@ export function allocateMemory(byteLength: number): WebAssembly.Memory {
   }
 }
 
-/** Makes zeroed memory a world that ranks can join. */
+/** Makes a world that ranks can join of memory that is all zeros. */
 export function initializeWorld(memory: WebAssembly.Memory, map: MemoryMap): void {
   const words = new Int32Array(memory.buffer);
   words[World.size] = map.size;

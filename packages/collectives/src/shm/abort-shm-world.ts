@@ -6,8 +6,8 @@ import type { ShmWorld } from './shm-world.ts';
 
 /**
  * Ends every group of a world: each pending and future call, on every rank, rejects with
- * CollectiveAbortedError. Call it from any process, with the rank that failed, if one did. The
- * first cause stays. Throws ConfigError where the world has been closed.
+ * CollectiveAbortedError. It can be called from any process. `cause.rank` is the rank that failed, or undefined
+ * if none did. The first cause stays. Throws ConfigError where the world has been closed.
  */
 export function abortShmWorld(
   world: ShmWorld,

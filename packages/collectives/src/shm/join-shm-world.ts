@@ -7,17 +7,20 @@ import { openWorld } from './open-world.ts';
 import { ProcessPresence } from './process-presence.ts';
 import type { ShmWorld } from './shm-world.ts';
 
-/** What a process is in its world. */
+/** What a process has of the world that it has joined. */
 export interface ShmRank {
-  /** Of all ranks. */
+  /** The group of all ranks. */
   readonly group: SharedMemoryGroup;
-  /** The world's memory as this process maps it; it never grows. */
+  /** The world's memory as it is mapped into this process. It never grows. */
   readonly memory: WebAssembly.Memory;
-  /** The part of it for this rank's tensors: the others read and write them without a copy. */
+  /** The part of the memory for this rank's tensors, which the other ranks read and write without a copy. */
   readonly region: MemoryRegion;
 }
 
-/** To be called once in each rank's process. Throws ConfigError. */
+/**
+ * Joins a world as `rank`. Each rank's process calls it once. Throws ConfigError where another process is that
+ * rank, and where the world has been closed.
+ */
 export function joinShmWorld(world: ShmWorld, rank: number): ShmRank {
   checkRank('joinShmWorld', 'rank', rank, world.size);
   const { memory, size } = openWorld(world, 'all');

@@ -3,27 +3,30 @@ import { getSystemErrorName } from 'node:util';
 import { ConfigError } from '@shardwise/core/spec';
 import { loadKoffi } from '../native/load-koffi.ts';
 
-/** System calls that Node has no function for. Each throws ConfigError where the kernel refuses. */
+/** System calls for which Node has no function. Each throws ConfigError where the kernel refuses. */
 export interface LinuxCalls {
-  /** A file in memory, of `byteLength` zeros, whose size can't change any more; its descriptor. */
+  /**
+   * Makes a file in memory with `byteLength` zeros, whose length cannot change any more. Returns its
+   * descriptor.
+   */
   createMemoryFile(name: string, byteLength: number): number;
-  /** Descriptors of a new pipe that never block. */
+  /** Makes a pipe whose descriptors never block. */
   createPipe(): { readonly readEnd: number; readonly writeEnd: number };
   /**
-   * Makes the pages of a WebAssembly.Memory those of the file, from its start; what they held is
+   * Replaces the pages of a WebAssembly.Memory by those of the file, from its start. What they contained is
    * lost. The memory must never grow.
    */
   mapOver(memory: WebAssembly.Memory, file: number): void;
-  /** Lets the kernel end this process, whatever it does, when the thread that started it ends. */
+  /** Makes the kernel end this process, whatever it does, when the thread that started it ends. */
   dieWithParent(): void;
-  /** Lets other threads that are ready run on this core first. */
+  /** Lets other threads run first that are ready to run on this core. */
   yieldCore(): void;
 }
 
 const MFD_CLOEXEC = 1;
 const MFD_ALLOW_SEALING = 2;
 const F_ADD_SEALS = 1033;
-/** F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: a file that shrinks would kill those who map it. */
+/** F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: processes that map a file which shrinks would be killed. */
 const SEALS = 1 | 2 | 4;
 const O_NONBLOCK_CLOEXEC = 0o4000 | 0o2000000;
 const PROT_READ_WRITE = 1 | 2;
@@ -32,10 +35,10 @@ const PR_SET_PDEATHSIG = 1;
 const SIGKILL = 9;
 const ASKED = 'Memory that processes share';
 
-/** Throws ConfigError where this is not Linux or the optional package koffi can't be loaded. */
+/** Throws ConfigError where this is not Linux, or the optional package koffi cannot be loaded. */
 export function linuxCalls(): LinuxCalls {
   const koffi = loadKoffi(ASKED);
-  // The program itself: it has the C library, whatever that is called here.
+  // The program itself has the C library, whatever that is called on this system.
   const library = koffi.load(null);
   const memfdCreate = library.func('int memfd_create(const char *name, unsigned int flags)');
   const ftruncate = library.func('int ftruncate(int fd, int64_t length)');
@@ -64,7 +67,7 @@ export function linuxCalls(): LinuxCalls {
       }
     },
     createPipe: () => {
-      // Over a buffer of its own, which stays where it is during the call.
+      // An array in a buffer of its own stays where it is during the call.
       const ends = new Int32Array(new ArrayBuffer(8));
       check('pipe2', pipe2(ends, O_NONBLOCK_CLOEXEC));
       const [readEnd = -1, writeEnd = -1] = ends;
@@ -104,7 +107,10 @@ function refusedError(call: string, errno: number): ConfigError {
   );
 }
 
-/** A function that lets other threads run on this core; undefined but on Linux with the optional package koffi. */
+/**
+ * A function that lets other threads run on this core. It is undefined on other systems than Linux, and without
+ * the optional package koffi.
+ */
 export function coreYielder(): (() => void) | undefined {
   try {
     const calls = linuxCalls();
@@ -115,8 +121,8 @@ export function coreYielder(): (() => void) | undefined {
 }
 
 /**
- * From now on the kernel ends this process when its parent ends, also while it computes or is
- * blocked. False where that is not to be had: without Linux or the optional package koffi.
+ * From now on the kernel ends this process when its parent ends, also while it computes or is blocked. Returns
+ * false where this cannot be had: on other systems than Linux, and without the optional package koffi.
  */
 export function endWithParent(): boolean {
   const parent = process.ppid;
@@ -125,7 +131,7 @@ export function endWithParent(): boolean {
   } catch {
     return false;
   }
-  // It may have ended before the kernel was told.
+  // The parent may have ended before the kernel was told.
   if (process.ppid !== parent) process.kill(process.pid, 'SIGKILL');
   return true;
 }

@@ -16,8 +16,8 @@ const worldSchema: z.ZodType<ShmWorld> = z.strictObject({
 });
 
 /**
- * The memory of a world, mapped into this process: all of it, or only its control block. Throws
- * ConfigError where it is not there any more.
+ * Maps the memory of a world into this process, all of it or only its control block. Throws ConfigError where
+ * it is not there any more.
  */
 export function openWorld(
   given: ShmWorld,
@@ -31,7 +31,7 @@ export function openWorld(
     linuxCalls().mapOver(memory, file);
     return { memory, size };
   } finally {
-    // The mapping stays.
+    // The mapping stays when the descriptor is closed.
     closeSync(file);
   }
 }
@@ -56,7 +56,8 @@ function openMemoryFile(world: ShmWorld, byteLength: number): number {
   const found = readLink(path);
   if (found !== expected) throw goneError(world, `${path} is ${found}`);
   const file = openSync(path, 'r+');
-  // Both once more for what has been opened: past the end of a file that is shorter there is no memory.
+  // Both are checked again, now for the file that was opened. Behind the end of a shorter file there would be
+  // no memory.
   const opened = readLink(`/proc/self/fd/${file}`);
   const fileBytes = fstatSync(file).size;
   if (opened === expected && fileBytes === byteLength) return file;

@@ -5,8 +5,8 @@ import { Bell, BellNumbers, type MemoryMap } from '../shared-memory/memory-map.t
 const BYTE = new Uint8Array(1);
 
 /**
- * Wakes processes by a byte in the pipe on which their event loops sleep: a word of shared memory
- * wakes only threads of the own process, and a futex would need a thread to sleep on it.
+ * Wakes processes by a byte in the pipe on which their event loops sleep. A word of shared memory would wake
+ * only threads of this process, and a futex would need a thread that sleeps on it.
  */
 export class ProcessAlarm implements Alarm {
   protected readonly words: Int32Array;
@@ -25,11 +25,11 @@ export class ProcessAlarm implements Alarm {
       const pipe = this.#pipes.get(rank) ?? this.#open(rank);
       if (pipe !== undefined) writeSync(pipe, BYTE);
     } catch {
-      // A full pipe wakes its reader anyway, and that a process has ended is seen by findFailure.
+      // A full pipe wakes its reader anyway, and findFailure notices that a process has ended.
     }
   }
 
-  /** Closes what was opened; it is opened again when it is needed. */
+  /** Closes the pipes that are open. They are opened again when they are needed. */
   closePipes(): void {
     for (const pipe of this.#pipes.values()) closeSync(pipe);
     this.#pipes.clear();
@@ -40,7 +40,10 @@ export class ProcessAlarm implements Alarm {
     return { word: byte / 4, number: byte / 8 };
   }
 
-  /** Undefined for a rank that has gone, and perhaps a process that got its id. */
+  /**
+   * Opens the pipe of a rank. Returns undefined if the rank has left, or if its process id belongs to another
+   * process now.
+   */
   #open(rank: number): number | undefined {
     const { word, number } = this.bell(rank);
     const pid = Atomics.load(this.words, word + Bell.pid);

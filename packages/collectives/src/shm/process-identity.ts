@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** One process for ever: its id may come again, but not with the same start. */
+/** Identifies a process for ever: another one may get its id, but not with the same start. */
 export interface ProcessIdentity {
   readonly pid: number;
   /** Clock ticks from the boot of the host to the start of the process. */
@@ -13,18 +13,21 @@ export function identityOf(pid: number): ProcessIdentity {
   return { pid, startTicks: readStatus(pid)?.startTicks ?? 0 };
 }
 
-/** A stopped process lives; one that has ended does not, even if its parent hasn't noticed. */
+/**
+ * Whether the process is running or stopped. One that has ended is not alive, even if its parent has not
+ * noticed.
+ */
 export function isAlive({ pid, startTicks }: ProcessIdentity): boolean {
   try {
     const status = readStatus(pid);
     return status !== undefined && status.startTicks === startTicks && !status.hasEnded;
   } catch {
-    // That it can't be looked up now, for lack of descriptors say, does not mean that it has ended.
+    // The lookup may fail for other reasons, such as a lack of descriptors.
     return true;
   }
 }
 
-/** Undefined where there is no such process. Source: proc_pid_stat(5). */
+/** Reads the status of a process; undefined where there is no such process. Source: proc_pid_stat(5). */
 function readStatus(
   pid: number,
 ): { readonly startTicks: number; readonly hasEnded: boolean } | undefined {

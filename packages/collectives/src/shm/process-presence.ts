@@ -8,11 +8,11 @@ import { linuxCalls, type LinuxCalls } from './linux-calls.ts';
 import { ProcessAlarm } from './process-alarm.ts';
 import { identityOf, isAlive, type ProcessIdentity } from './process-identity.ts';
 
-/** In place of a process id. */
+/** Values that stand in place of a process id. */
 const JOINING = -2;
 const LEFT = -1;
 
-/** A rank that is a process. While it waits it looks whether the others and their launcher live. */
+/** A rank that is a process. While it waits, it checks whether the other ranks and their launcher are alive. */
 export class ProcessPresence extends ProcessAlarm implements Presence {
   readonly lookEveryMs: number = 100;
   readonly #rank: number;
@@ -32,7 +32,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
     this.#claim();
     this.#calls = linuxCalls();
     const { readEnd, writeEnd } = this.#calls.createPipe();
-    // As long as this process has an end to write to, the other end is not at its end.
+    // A pipe has no end while somebody could still write to it, so this process keeps its writing end.
     this.#writeEnd = writeEnd;
     this.#pipe = new Socket({ fd: readEnd, readable: true, writable: false });
     this.#pipe.on('data', () => this.#onWake?.());
@@ -59,7 +59,7 @@ export class ProcessPresence extends ProcessAlarm implements Presence {
       if (rank === this.#rank || pid <= 0) continue;
       const startTicks = this.numbers[number + BellNumbers.startTicks] ?? 0;
       if (isAlive({ pid, startTicks })) continue;
-      // It may have left, as it should, before it ended.
+      // The rank may have left, as it should, before its process ended.
       if (Atomics.load(this.words, word + Bell.pid) !== pid) continue;
       return { rank, reason: `its process ${pid} ended without closing the group` };
     }

@@ -12,14 +12,14 @@ import { linuxCalls } from './linux-calls.ts';
 import { identityOf } from './process-identity.ts';
 
 /**
- * Processes of one host and the memory they share; plain data, to be given to the ranks in a
+ * The processes of one host and the memory that they share. It is plain data, to be given to the ranks in a
  * message or, as JSON, in a variable of their environment.
  */
 export interface ShmWorld {
-  /** Names the memory, so that no other one is taken for it. */
+  /** A name for the memory, so that no other memory is taken for it. */
   readonly id: string;
   readonly size: number;
-  /** Of each rank's region; a multiple of 64 KiB. */
+  /** The length of each rank's region; a multiple of 64 KiB. */
   readonly arenaBytes: number;
   /** The process that made the world. While ranks join, it holds the memory as descriptor `fd`. */
   readonly pid: number;
@@ -28,11 +28,11 @@ export interface ShmWorld {
 }
 
 /**
- * Memory for `size` processes, each with an arena of `arenaBytes`: by default as large as 4 GiB,
- * the limit of 32-bit WebAssembly, allows. Pages cost nothing until used; they are those of the
- * kernel, so /dev/shm need not have room. To be called by the process that starts the ranks and
- * outlives them: where it ends, ranks that wait for others fail. Throws ConfigError; see
- * shmAvailability.
+ * Makes the memory for `size` processes, each with an arena of `arenaBytes`: by default as long as 4 GiB for
+ * all, the limit of 32-bit WebAssembly, allow. Pages cost nothing until they are used. They are memory of the
+ * kernel, so /dev/shm need not have room. The process that starts the ranks calls this, and must outlive them:
+ * if it ends, ranks that wait for others fail. Throws ConfigError for options that do not fit, and where
+ * shmAvailability says that it is not available.
  */
 export function createShmWorld(options: WorldOptions): ShmWorld {
   checkOptions('createShmWorld', options, worldRules);
@@ -42,7 +42,7 @@ export function createShmWorld(options: WorldOptions): ShmWorld {
   const calls = linuxCalls();
   const fd = calls.createMemoryFile(memoryFileName(id), byteLength);
   try {
-    // Of the memory no more than the control block is needed here.
+    // This process needs only the control block of the memory.
     const memory = allocateMemory(map.byteLength);
     calls.mapOver(memory, fd);
     initializeWorld(memory, map);
@@ -54,8 +54,8 @@ export function createShmWorld(options: WorldOptions): ShmWorld {
 }
 
 /**
- * Gives up the launcher's hold of the memory: nobody can join any more, and when the last rank has
- * ended the kernel frees it. To be called by the process that made the world.
+ * Gives up the launcher's hold on the memory: nobody can join any more, and the kernel frees the memory when
+ * the last rank has ended. Throws ConfigError in another process than the one that made the world.
  */
 export function closeShmWorld(world: ShmWorld): void {
   if (world.pid === process.pid) {
@@ -80,7 +80,7 @@ export type ShmAvailability =
   | { readonly available: true }
   | { readonly available: false; readonly reason: string };
 
-/** Whether processes of this host can share memory: on Linux, with the optional package koffi. */
+/** Whether processes of this host can share memory, which takes Linux and the optional package koffi. */
 export function shmAvailability(): ShmAvailability {
   try {
     closeSync(createShmWorld({ size: 1, arenaBytes: 1 }).fd);

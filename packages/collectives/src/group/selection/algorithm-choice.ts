@@ -11,9 +11,10 @@ interface Candidate {
 }
 
 /**
- * Which algorithm a group uses for each call: the one of the setting, else the table's where it
- * keeps the order of the ranks or that does not matter, else the first one there is. What a group's
- * hosts do not allow is passed over. It depends only on what all ranks know.
+ * Which algorithm a group uses for each call: the one that the setting names; else the table's, if it adds in
+ * rank order or the order does not matter; else the first algorithm of the operation. Algorithms that the
+ * group's hosts do not allow are passed over. The choice depends only on what all ranks know, so that all make
+ * the same.
  */
 export class AlgorithmChoice {
   readonly #hosts: readonly (readonly number[])[];
@@ -22,7 +23,7 @@ export class AlgorithmChoice {
   readonly #table: AlgorithmTable;
   readonly #candidates: ReadonlyMap<Operation, readonly Candidate[]>;
 
-  /** `isNative`: whether the group has native collectives. */
+  /** `isNative` says whether the group has native collectives. */
   constructor(
     hosts: readonly (readonly number[])[],
     setting: AlgorithmSetting,
@@ -38,14 +39,14 @@ export class AlgorithmChoice {
     );
   }
 
-  /** The same for a part of the group, with its own hosts. */
+  /** The choice for a group that was split from this one, with the hosts of that group. */
   for(hosts: readonly (readonly number[])[]): AlgorithmChoice {
     return new AlgorithmChoice(hosts, this.#setting, this.#table, this.#isNative);
   }
 
   algorithmFor(record: CallRecord): Algorithm {
     const { operation, dtype, elements } = record;
-    // How much each rank sends to all is its own affair.
+    // Ranks may send different numbers of elements in an allToAll, so the choice must not depend on them.
     const bytes =
       dtype === undefined || operation === 'allToAll' ? 0 : elements * dtypes[dtype].bytes;
     const keepsOrder = orderMatters(record);
@@ -80,7 +81,7 @@ export class AlgorithmChoice {
   }
 }
 
-/** Whether the result depends on the order in which the ranks are added. */
+/** Whether the result depends on the order in which the ranks' values are added. */
 export function orderMatters({ dtype, reduce }: CallRecord): boolean {
   if (dtype === undefined || dtypes[dtype].kind !== 'float') return false;
   return reduce !== undefined && reduce !== 'min' && reduce !== 'max';

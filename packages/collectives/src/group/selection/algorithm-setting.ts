@@ -5,7 +5,7 @@ import { algorithms } from './algorithms.ts';
 
 export type AlgorithmSetting = ReadonlyMap<Operation, Algorithm>;
 
-/** Of `allReduce=ring,broadcast=tree`, or one name for allReduce; throws ConfigError. */
+/** Reads `allReduce=ring,broadcast=tree`, or one name for allReduce. Throws ConfigError for unknown names. */
 export function parseAlgorithmSetting(text: string): AlgorithmSetting {
   const setting = new Map<Operation, Algorithm>();
   for (const entry of text.split(',').map((part) => part.trim())) {

@@ -1,10 +1,10 @@
 import type { AlgorithmRule, AlgorithmTable } from './algorithm-table.ts';
 import type { AlgorithmMeasurement } from './measure-algorithms.ts';
 
-/** An algorithm must be so much faster to take over: less is noise. */
+/** An algorithm takes over where its time is below this share of the other's: smaller differences are noise. */
 const MARGIN = 0.95;
 
-/** The rules that choose, at each size that was measured, the algorithm that was the fastest. */
+/** A table whose rules choose, at each size that was measured, the algorithm that was the fastest. */
 export function algorithmTableOf(
   measurements: readonly AlgorithmMeasurement[],
   about: { readonly madeBy: string; readonly machine: string },
@@ -17,7 +17,7 @@ export function algorithmTableOf(
 
 function rulesOf(measured: readonly AlgorithmMeasurement[]): readonly AlgorithmRule[] {
   const ordered = brackets(measured.filter(({ rankOrder }) => rankOrder));
-  // Where order does not matter, others count as well.
+  // Where the order does not matter, algorithms that do not add in rank order compete as well.
   const others = brackets(measured).filter((rule) =>
     measured.some(({ algorithm, rankOrder }) => algorithm === rule.algorithm && !rankOrder),
   );
@@ -42,7 +42,7 @@ function brackets(measured: readonly AlgorithmMeasurement[]): readonly Algorithm
   return winners.flatMap(({ operation, hosts, ranks, bytes, algorithm }, index) => {
     const next = winners[index + 1];
     if (next?.algorithm === algorithm) return [];
-    // Halfway to the size at which another one was faster.
+    // The limit lies halfway, as factors go, to the size at which another algorithm was faster.
     const upToBytes = next === undefined ? null : Math.round(Math.sqrt(bytes * next.bytes));
     return [{ operation, hosts, ranks, upToBytes, algorithm }];
   });

@@ -1,13 +1,14 @@
 import type { Operation } from '../../call/record.ts';
 
-/** Which algorithm was the fastest where, as a benchmark has found. Plain data. */
+/** Which algorithm was the fastest in which case, as a benchmark has found. It is plain data. */
 export interface AlgorithmTable {
-  /** The command that wrote it. */
+  /** The command that wrote the table. */
   readonly madeBy: string;
   readonly machine: string;
   /**
-   * Of the rules for an operation and as many hosts, those for the most ranks that a group has at
-   * least count, or else for the fewest; of these the first whose bytes fit and that may be used.
+   * Only rules for the operation and for as many hosts (one or several) count. Of these, the rules hold whose
+   * `ranks` is the largest that the group has, or else the smallest of all. Of these, the first one decides
+   * whose bytes fit and whose algorithm may be used.
    */
   readonly rules: readonly AlgorithmRule[];
 }
@@ -16,7 +17,7 @@ export interface AlgorithmRule {
   readonly operation: Operation;
   readonly hosts: 'one' | 'several';
   readonly ranks: number;
-  /** n of the operation's shape line, in bytes; null: without limit. */
+  /** The rule holds up to this n of the operation's shape line, in bytes; null: without limit. */
   readonly upToBytes: number | null;
   readonly algorithm: string;
 }

@@ -9,21 +9,24 @@ export interface RunOptions {
   readonly reducer: Reducer;
   /** Settles when all ranks are known to have made the call. */
   readonly agreed: Promise<void>;
-  /** Of a group whose transport is that of a library with collectives. */
+  /** The group's native collectives, if its transport belongs to a library that has some. */
   readonly native?: NativeCollectives | undefined;
 }
 
 /** One way to carry out an operation. */
 export interface Algorithm {
   readonly operation: Operation;
-  /** Unique within the operation. */
+  /** The name is unique within the operation. */
   readonly name: string;
-  /** Whether floats are added in the order of the ranks, which gives the same bits as all others that do. */
+  /** Whether floats are added in rank order. All algorithms that do this give the same bits. */
   readonly rankOrder: boolean;
-  /** Whether it may run before the ranks have agreed, and then awaits that before it writes. */
+  /** Whether the algorithm may begin before the ranks have agreed. It then awaits `agreed` before it writes. */
   readonly beginsEarly: boolean;
   readonly cost: Cost;
-  /** `hosts` as in a Communicator; `isNative`: whether there are native collectives. */
+  /**
+   * Whether a group can use the algorithm. `hosts` are as in Communicator, `isNative` says whether the group
+   * has native collectives.
+   */
   readonly supports: (hosts: readonly (readonly number[])[], isNative: boolean) => boolean;
   /** Carries out a call that all ranks have made. */
   readonly run: (communicator: Communicator, call: GroupCall, options: RunOptions) => Promise<void>;

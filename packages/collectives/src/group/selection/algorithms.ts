@@ -56,16 +56,16 @@ type Hosts = readonly (readonly number[])[];
 
 const everywhere = (): boolean => true;
 const severalHosts = (hosts: Hosts): boolean => hosts.length > 1;
-/** Going through the hosts one after the other is rank order where the ranks of each follow each other. */
+/** Whether adding host by host is rank order, which is so where the ranks of each host follow each other. */
 const hostsInOrder = (hosts: Hosts): boolean =>
   severalHosts(hosts) && hosts.flat().every((rank, index) => rank === index);
 
-/** Of MPI, say. */
+/** Whether the group has native collectives, such as those of MPI. */
 const native = (_hosts: Hosts, isNative: boolean): boolean => isNative;
 
 const usual = { rankOrder: true, beginsEarly: false, supports: everywhere };
 
-/** Every algorithm, by operation; the first of each works everywhere and keeps the order. */
+/** Every algorithm of each operation. The first one works everywhere and adds in rank order. */
 export const algorithms: Readonly<
   Record<Operation, readonly [Algorithm, ...(readonly Algorithm[])]>
 > = {
@@ -266,7 +266,7 @@ export const algorithms: Readonly<
       ...usual,
       operation: 'barrier',
       name: 'meeting',
-      // Ranks of native groups always meet.
+      // The ranks of groups with native collectives have always met before.
       supports: native,
       cost: noCost,
       run: () => Promise.resolve(),
@@ -308,7 +308,7 @@ export const algorithms: Readonly<
       operation: 'split',
       name: 'meeting',
       cost: noCost,
-      // What a split needs to know, the ranks have told each other when they met.
+      // The ranks have told each other all that a split needs when they met.
       run: () => Promise.resolve(),
     },
   ],

@@ -25,7 +25,7 @@ export function nativeOf({ native }: RunOptions): NativeCollectives {
   throw new TypeError('A native algorithm of a group that has none');
 }
 
-/** What root gives and the others get. */
+/** The memory that root gives and the others receive into. */
 export function rootBufferOf({ rank }: { readonly rank: number }, call: GroupCall): Uint8Array {
   return rank === rootOf(call) ? call.input : call.output;
 }

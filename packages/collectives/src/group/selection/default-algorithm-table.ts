@@ -4,10 +4,10 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 /**
- * For one host, from measureAlgorithms over TCP on loopback, rounded to powers of two and set down
- * by hand where runs on a busy machine disagreed. For several
- * hosts, loopback has no slow link: there, the hierarchical ones come in where they are no slower
- * even so, as each sends fewer bytes between hosts.
+ * Rules for one host come from measureAlgorithms over TCP on loopback. Limits are rounded to powers of two, and
+ * set by hand where runs on a busy machine disagreed. For several hosts the rules were also measured on
+ * loopback, which has no slow link between hosts: hierarchical algorithms are used from the size at which they
+ * are no slower even there, as they send fewer bytes between hosts.
  */
 export const defaultAlgorithmTable: AlgorithmTable = {
   madeBy: 'measureAlgorithms and algorithmTableOf, tcp, 2 and 4 ranks',

@@ -11,7 +11,7 @@ import { createGroup } from '../create-group.ts';
 import { hostNumbers, ranksByHost } from '../topology.ts';
 import { algorithms } from './algorithms.ts';
 
-/** How long an operation took with one algorithm: the best of all rounds, as this rank saw it. */
+/** The time of one operation with one algorithm: the best of all rounds, as this rank has seen it. */
 export interface AlgorithmMeasurement {
   readonly operation: Operation;
   readonly algorithm: string;
@@ -24,12 +24,12 @@ export interface AlgorithmMeasurement {
 }
 
 export interface MeasureOptions {
-  /** As for createGroup. */
+  /** The number of each rank's host, as in the options of createGroup. */
   readonly hosts?: readonly number[];
-  /** Multiples of 4. */
+  /** The sizes to measure, in bytes; multiples of 4. */
   readonly sizesBytes: readonly number[];
   readonly rounds: number;
-  /** Memory for the values. Default: on the heap. */
+  /** Allocates memory for the values. Default: on the heap. */
   readonly allocate?: Allocate;
 }
 
@@ -40,13 +40,17 @@ const measureRules: OptionRules<MeasureOptions> = {
   allocate: option.callback(),
 };
 
-/** Calls that are timed together, so that the clock does not count. */
+/**
+ * So many bytes and at most so many calls are timed together, so that the resolution of the clock does not
+ * matter.
+ */
 const CALL_BYTES = 1 << 20;
 const MAX_CALLS = 20;
 
 /**
- * Times every operation that can be done in several ways, with each of them, round by round. To be
- * called on all ranks of a transport that nothing else uses, with the same options.
+ * Times every operation that has several algorithms, with each of them, round by round. All ranks of a
+ * transport that nothing else uses call it, with the same options. Throws ConfigError for options that do not
+ * fit.
  */
 export async function measureAlgorithms(
   transport: Transport,
@@ -70,7 +74,7 @@ export async function measureAlgorithms(
     for (const bytes of operation === 'barrier' ? [0] : options.sizesBytes) {
       const call = callOf(options.allocate ?? onHeap, bytes, transport.size);
       const best = groups.map(() => Infinity);
-      // The first round warms up.
+      // The first round only warms up.
       for (let round = 0; round <= options.rounds; round++) {
         for (const [index, group] of groups.entries()) {
           const microseconds = await timeOf(group, call, bytes);
@@ -105,7 +109,7 @@ async function timeOf(group: ProcessGroup, call: Call, bytes: number): Promise<n
 
 type Allocate = (byteLength: number) => Uint8Array;
 
-/** Of the operations that can be done in several ways. */
+/** A call of each operation that has several algorithms. */
 const calls: Partial<Record<Operation, (allocate: Allocate, bytes: number, size: number) => Call>> =
   {
     allReduce: (allocate, bytes) => {
