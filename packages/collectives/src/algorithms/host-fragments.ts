@@ -8,11 +8,11 @@ export function sharedFragments(
   dtype: DType,
   hosts: readonly (readonly number[])[],
 ): readonly HostFragment[] {
-  const lanes = Math.min(...hosts.map((ranks) => ranks.length));
-  const slices = slicesOf(buffer, lanes, dtypes[dtype].bytes);
+  const sharers = Math.min(...hosts.map((ranks) => ranks.length));
+  const slices = slicesOf(buffer, sharers, dtypes[dtype].bytes);
   return inTurns(
-    slices.map((slice, lane) => {
-      const owners = hosts.map((ranks) => ranks[lane] ?? 0);
+    slices.map((slice, place) => {
+      const owners = hosts.map((ranks) => ranks[place] ?? 0);
       return fragmentsOf(slice, PIPELINE_BYTES).map((bytes) => ({ bytes, owners }));
     }),
   );

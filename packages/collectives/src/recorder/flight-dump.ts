@@ -78,7 +78,7 @@ export interface FlightEntry {
   readonly root: number | null;
   /** Ours: how many elements of an all-to-all go to each rank and come from each rank. */
   readonly splits: FlightSplits | null;
-  /** Ours: which message a point-to-point call is of. */
+  /** Ours: the message of a point-to-point call; null for collectives. */
   readonly message: FlightMessage | null;
 }
 

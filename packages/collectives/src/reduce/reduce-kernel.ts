@@ -16,12 +16,12 @@ type Vector = Code<'v128'>;
 type Combine = (a: Vector, b: Vector) => Vector;
 
 /** The vector instructions of a dtype. Dtypes that refuse averages have no division. */
-interface Lanes {
+interface VectorInstructions {
   readonly elementBytes: number;
   /** Loads one element into the lowest lane. */
   readonly loadOne: (address: Code<'i32'>) => Vector;
   readonly storeOne: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
-  /** Adds a parameter of the dtype's kind to the kernel, and returns a variable that has it in all lanes. */
+  /** Adds a parameter of the dtype's kind to the kernel, and returns a variable that has it in all lanes of the vector. */
   readonly splatParameter: (kernel: FunctionBuilder) => Local<'v128'>;
   readonly add: Combine;
   readonly mul: Combine;
@@ -43,7 +43,7 @@ export function kernelOpOf(op: ReduceOp): KernelOp | undefined {
   return op === 'and' || op === 'or' || op === 'xor' ? undefined : op;
 }
 
-const lanesOf: Readonly<Record<KernelDType, Lanes>> = {
+const instructionsOf: Readonly<Record<KernelDType, VectorInstructions>> = {
   f32: {
     ...f32x4,
     elementBytes: 4,
@@ -112,21 +112,21 @@ export function reduceKernelModule(sharedMemory: boolean): Uint8Array<ArrayBuffe
   const copy = new FunctionBuilder(3);
   copy.do(memory.copy(copy.parameter(0), copy.parameter(1), copy.parameter(2)));
   const kernels = new Map([['copy', copy]]);
-  for (const [dtype, lanes] of typedEntries(lanesOf)) {
+  for (const [dtype, instructions] of typedEntries(instructionsOf)) {
     for (const [op, recipe] of typedEntries(recipes)) {
-      if (recipe.divideResult && lanes.div === undefined) continue;
-      kernels.set(pairKernelName(dtype, op), pairKernel(lanes, recipe));
-      kernels.set(tableKernelName(dtype, op), tableKernel(lanes, recipe));
+      if (recipe.divideResult && instructions.div === undefined) continue;
+      kernels.set(pairKernelName(dtype, op), pairKernel(instructions, recipe));
+      kernels.set(tableKernelName(dtype, op), tableKernel(instructions, recipe));
     }
   }
   return encodeModule(kernels, sharedMemory);
 }
 
-function pairKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
+function pairKernel(instructions: VectorInstructions, recipe: Recipe): FunctionBuilder {
   const kernel = new FunctionBuilder(3);
   const [first, second] = [kernel.parameter(0), kernel.parameter(1)];
-  const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
-  forBlocks(kernel, lanes, kernel.parameter(2), (offset, places) => {
+  const { combine, scaled, divided } = arithmetic(kernel, instructions, recipe);
+  forBlocks(kernel, instructions, kernel.parameter(2), (offset, places) => {
     const [x, y] = [i32.add(first, offset), i32.add(second, offset)];
     const results = places.map((place) => ({
       ...place,
@@ -138,17 +138,17 @@ function pairKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
   return kernel;
 }
 
-function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
+function tableKernel(instructions: VectorInstructions, recipe: Recipe): FunctionBuilder {
   const kernel = new FunctionBuilder(4);
   const [table, sourcesEnd, tableEnd] = [
     kernel.parameter(0),
     kernel.parameter(1),
     kernel.parameter(2),
   ];
-  const { combine, scaled, divided } = arithmetic(kernel, lanes, recipe);
+  const { combine, scaled, divided } = arithmetic(kernel, instructions, recipe);
   const cursor = kernel.let(table);
   const address = kernel.let(table);
-  forBlocks(kernel, lanes, kernel.parameter(3), (offset, places) => {
+  forBlocks(kernel, instructions, kernel.parameter(3), (offset, places) => {
     const nextAddress = (): void => {
       kernel.set(address, i32.add(i32.load(cursor), offset));
       kernel.set(cursor, i32.add(cursor, i32.const(4)));
@@ -180,18 +180,18 @@ function tableKernel(lanes: Lanes, recipe: Recipe): FunctionBuilder {
 /** How a recipe computes with values of a dtype. The scale is the kernel's last parameter. */
 function arithmetic(
   kernel: FunctionBuilder,
-  lanes: Lanes,
+  instructions: VectorInstructions,
   recipe: Recipe,
 ): {
   readonly combine: Combine;
   readonly scaled: (value: Vector) => Vector;
   readonly divided: (value: Vector) => Vector;
 } {
-  const scale = lanes.splatParameter(kernel);
-  const { div } = lanes;
+  const scale = instructions.splatParameter(kernel);
+  const { div } = instructions;
   return {
-    combine: lanes[recipe.combine],
-    scaled: (value) => (recipe.scaleLoads ? lanes.mul(value, scale) : value),
+    combine: instructions[recipe.combine],
+    scaled: (value) => (recipe.scaleLoads ? instructions.mul(value, scale) : value),
     divided: (value) => (recipe.divideResult && div !== undefined ? div(value, scale) : value),
   };
 }
@@ -211,7 +211,7 @@ const BLOCK_VECTORS = 8;
  */
 function forBlocks(
   kernel: FunctionBuilder,
-  lanes: Lanes,
+  instructions: VectorInstructions,
   byteLength: Code<'i32'>,
   body: (offset: Local<'i32'>, places: readonly Place[]) => void,
 ): void {
@@ -222,10 +222,10 @@ function forBlocks(
       store: (address, value) => v128.store(address, value, byteOffset),
     };
   });
-  const element: Place = { load: lanes.loadOne, store: lanes.storeOne };
+  const element: Place = { load: instructions.loadOne, store: instructions.storeOne };
   const offset = kernel.let(i32.const(0));
   kernel.forSteps(offset, BLOCK_VECTORS * VECTOR_BYTES, byteLength, () => body(offset, block));
-  kernel.forSteps(offset, lanes.elementBytes, byteLength, () => body(offset, [element]));
+  kernel.forSteps(offset, instructions.elementBytes, byteLength, () => body(offset, [element]));
 }
 
 function typedEntries<K extends string, V>(table: Readonly<Record<K, V>>): readonly [K, V][] {

@@ -21,7 +21,8 @@ export interface WorldOptions {
   /** The number of ranks. */
   readonly size: number;
   /**
-   * The length of each rank's arena. Default: as long as 4 GiB for all, the limit of 32-bit WebAssembly, allow.
+   * The length of each rank's arena in bytes. Default: the ranks share out 4 GiB, the limit of 32-bit
+   * WebAssembly.
    */
   readonly arenaBytes?: number;
 }

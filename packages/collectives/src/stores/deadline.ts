@@ -4,7 +4,10 @@ import { DEFAULT_TIMEOUT_MS, storeAbortedError, storeTimeoutError } from './stor
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Calls `end` when the time of a waiting call is over or its signal given; returns how to stop that. */
+/**
+ * Calls `end` with an error when the time of a waiting call is over, or its signal is given. Returns a function
+ * that stops this. Throws ConfigError for options that do not fit.
+ */
 export function startDeadline(
   keys: readonly string[],
   options: CallOptions,

@@ -10,8 +10,8 @@ interface Waiter {
 }
 
 /**
- * A store for the ranks of one process, and what a store server keeps. Counters are their decimal
- * digits, so that `get` reads them too.
+ * A store for the ranks of one process; a store server has one, too. A counter is kept as its decimal digits,
+ * so that `get` can read it.
  */
 export class MemoryStore implements Store {
   readonly #values = new Map<string, Uint8Array>();
@@ -56,7 +56,7 @@ export class MemoryStore implements Store {
         ? value === expected
         : Buffer.compare(value, expected) === 0;
     if (isExpected) this.#put(key, desired.slice());
-    // A key that is not set although a value was expected has no value to return.
+    // Where a value was expected and the key is not set, there is no value to return.
     return (isExpected ? desired : (value ?? new Uint8Array(0))).slice();
   }
 

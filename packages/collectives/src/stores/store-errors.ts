@@ -21,7 +21,7 @@ export function storeTimeoutError(keys: readonly string[], timeoutMs: number): C
   );
 }
 
-/** What pending and later calls of a store reject with once it has ended. */
+/** The error with which pending and later calls of a store reject when it has ended. */
 export function storeClosedError(where: string, reason: unknown): CollectiveError {
   const text = reason === undefined ? 'it was closed' : reasonText(reason);
   return new CollectiveAbortedError(

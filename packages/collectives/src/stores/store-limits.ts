@@ -3,7 +3,7 @@ import { ConfigError } from '@shardwise/core/spec';
 export const MAX_KEY_BYTES = 1024;
 export const MAX_VALUE_BYTES: number = 1 << 20;
 export const MAX_KEYS: number = 1 << 16;
-/** Of one wait. */
+/** The number of keys that one call can wait for. */
 export const MAX_AWAITED_KEYS = 1024;
 
 export function checkKey(key: string): void {

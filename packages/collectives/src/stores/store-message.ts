@@ -2,7 +2,7 @@ import { protocolError } from '../wire/wire-error.ts';
 import type { FrameLimits } from '../wire/frame-header.ts';
 import { MAX_AWAITED_KEYS, MAX_KEY_BYTES, MAX_VALUE_BYTES } from './store-limits.ts';
 
-/** Kinds of frames between a store's server and its clients; the tag tells calls apart. */
+/** The kinds of frames that clients send to a store's server. The frame's tag is the number of the call. */
 export const requestKinds = {
   set: 16,
   get: 17,
@@ -11,7 +11,7 @@ export const requestKinds = {
   setIfAbsent: 20,
   wait: 21,
   delete: 22,
-  /** Of the call with the frame's tag, which waits. */
+  /** Cancels the call with the frame's tag, which waits for keys. */
   cancel: 23,
 } as const;
 
@@ -21,7 +21,7 @@ export const replyKinds = { value: 32, refused: 33 } as const;
 
 const SLACK_BYTES = 4096;
 
-/** The longest bodies: two values and a key, or many keys. */
+/** The length of the longest bodies, which are two values and a key, or many keys. */
 const MAX_BODY_BYTES = Math.max(
   2 * MAX_VALUE_BYTES + SLACK_BYTES,
   MAX_AWAITED_KEYS * (MAX_KEY_BYTES + 4) + SLACK_BYTES,
@@ -42,7 +42,7 @@ export function requestName(kind: number): RequestName | undefined {
     .find((name) => requestKinds[name] === kind);
 }
 
-/** A body is a list of byte strings, each behind its length, u32. */
+/** Encodes a list of byte strings, each behind its length as u32. */
 export function encodeParts(parts: readonly Uint8Array[]): Uint8Array {
   const byteLength = parts.reduce((sum, part) => sum + 4 + part.byteLength, 0);
   const body = new Uint8Array(byteLength);
@@ -56,7 +56,7 @@ export function encodeParts(parts: readonly Uint8Array[]): Uint8Array {
   return body;
 }
 
-/** Views of the body. Throws CollectiveError where lengths do not add up. */
+/** The byte strings of a body, as views of it. Throws CollectiveError where the lengths do not add up. */
 export function decodeParts(body: Uint8Array): readonly Uint8Array[] {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const parts: Uint8Array[] = [];

@@ -17,17 +17,17 @@ import {
 } from './store-message.ts';
 
 const MAX_CONNECTIONS = 4096;
-/** Calls of one client that wait for keys. */
+/** The number of calls of one client that may wait for keys. */
 const MAX_PENDING = 1024;
-/** Replies that a client does not read. */
+/** The length in bytes of replies that a client may leave unread. */
 const MAX_UNREAD_BYTES = 16 << 20;
 
 export interface StoreServerOptions {
-  /** Where to listen. Default: 127.0.0.1, which only processes of this host reach. */
+  /** The address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
   readonly host?: string;
-  /** Default: 0, one that is free. */
+  /** Default: 0, which means a free port. */
   readonly port?: number;
-  /** Whoever holds it may read and write. */
+  /** Whoever has the secret may read and write. */
   readonly secret: string;
   /** Whether all traffic is encrypted (TLS with the secret as key). Default: false. */
   readonly encrypt?: boolean;
@@ -43,11 +43,14 @@ const serverRules: OptionRules<StoreServerOptions> = {
 export interface StoreServer {
   readonly host: string;
   readonly port: number;
-  /** Ends the store, and every call that its clients have pending. */
+  /** Ends the store, and every call that is pending on its clients. */
   close(): void;
 }
 
-/** Keeps a job's store, for connectStore of all its processes. */
+/**
+ * Serves a job's store to all its processes, which use connectStore. Rejects with ConfigError where the address
+ * is taken or is not one of this host.
+ */
 export async function startStoreServer(options: StoreServerOptions): Promise<StoreServer> {
   checkOptions('startStoreServer', options, serverRules);
   const { host = '127.0.0.1', port = 0, secret, encrypt = false } = options;
@@ -111,7 +114,7 @@ function serve(socket: Socket, store: MemoryStore, rest: Uint8Array): void {
     }
   };
   socket.on('data', receive);
-  // A client that breaks off has nobody to be told.
+  // Nobody needs to be told when a client closes its connection.
   socket.on('error', () => {});
   socket.on('close', () => {
     for (const controller of pending.values()) controller.abort();
@@ -126,7 +129,7 @@ interface Reply {
   readonly parts: readonly Uint8Array[];
 }
 
-/** Clients watch their own time, so calls wait here until they are cancelled. */
+/** The reply to a call. Calls wait here until they are cancelled, because clients watch their own time limits. */
 async function replyOf(
   store: MemoryStore,
   name: Call,

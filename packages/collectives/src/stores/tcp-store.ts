@@ -34,9 +34,9 @@ export interface ConnectStoreOptions {
   readonly host: string;
   readonly port: number;
   readonly secret: string;
-  /** How long to try, as the server may start later. Default: 60 s. */
+  /** Milliseconds for which to try, as the server may start later. Default: 60,000. */
   readonly timeoutMs?: number;
-  /** As the server does. Default: false. */
+  /** Whether all traffic is encrypted, as on the server. Default: false. */
   readonly encrypt?: boolean;
 }
 
@@ -49,7 +49,7 @@ const connectRules: OptionRules<ConnectStoreOptions> = {
 };
 
 /**
- * A client of startStoreServer. Rejects with CollectiveError at once where the secrets differ, and
+ * Connects to the store of startStoreServer. Rejects with CollectiveError at once where the secrets differ, and
  * with CollectiveTimeoutError where nobody listens until the time is over.
  */
 export async function connectStore(options: ConnectStoreOptions): Promise<Store> {
@@ -95,7 +95,7 @@ class TcpStore implements Store, StreamReader {
     this.#socket = socket;
     socket.on('error', (error) => this.#end(error));
     socket.on('close', () => this.#end(new Error('its connection was closed')));
-    // An idle store does not keep its process alive; calls do.
+    // Calls keep the process alive, and an idle store does not.
     socket.resume().unref();
   }
 
@@ -203,7 +203,7 @@ function first(parts: readonly Uint8Array[]): Uint8Array {
   return parts[0] ?? new Uint8Array(0);
 }
 
-/** The server may not run yet, or its host not answer yet. */
+/** Whether trying again may help, as the server may not run yet, or its host may not answer yet. */
 function isUnreachable(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   return [

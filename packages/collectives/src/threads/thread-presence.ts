@@ -3,7 +3,7 @@ import { nextTurn } from '../call/next-turn.ts';
 import type { Alarm, Presence } from '../shared-memory/alarm.ts';
 import type { MemoryMap } from '../shared-memory/memory-map.ts';
 
-/** Wakes threads of this process, which sleep on the word of their bell. */
+/** Wakes threads of this process, each of which sleeps on the word of its bell. */
 export class ThreadAlarm implements Alarm {
   protected readonly words: Int32Array;
   readonly #map: MemoryMap;
@@ -22,7 +22,10 @@ export class ThreadAlarm implements Alarm {
   }
 }
 
-/** A rank that is a thread. Who started the threads of a process hears of their ends. */
+/**
+ * A rank that is a thread. It need not look for failures, as whoever started the threads of a process hears of
+ * their ends.
+ */
 export class ThreadPresence extends ThreadAlarm implements Presence {
   readonly lookEveryMs: number = Number.POSITIVE_INFINITY;
   readonly #rank: number;
@@ -50,7 +53,7 @@ export class ThreadPresence extends ThreadAlarm implements Presence {
     else nextTurn(onWake);
   }
 
-  /** Settles what listen waits for. */
+  /** Settles the promise on which `listen` waits. */
   stopListening(): void {
     this.wake(this.#rank);
   }

@@ -19,22 +19,22 @@ import {
 import { ThreadAlarm, ThreadPresence } from './thread-presence.ts';
 
 /**
- * Ranks of one process and the memory they share; plain data, to be posted to worker threads. The
- * memory never grows, so views of it stay valid.
+ * The ranks of one process and the memory that they share. It is plain data, to be posted to worker threads.
+ * The memory never grows, so views of it stay valid.
  */
 export interface ThreadsWorld {
   readonly memory: WebAssembly.Memory;
   readonly size: number;
-  /** Where the ranks meet; not for others to write. */
+  /** Where the control block begins, in which the ranks meet. Nothing else may write there. */
   readonly controlByteOffset: number;
-  /** One for each rank, for its tensors; multiples of 64 KiB. */
+  /** One region for each rank's tensors; their lengths are multiples of 64 KiB. */
   readonly regions: readonly MemoryRegion[];
 }
 
 /**
- * Memory for `size` ranks, each with an arena of `arenaBytes`: by default as large as 4 GiB, the
- * limit of 32-bit WebAssembly, or else the address space allows. Pages cost nothing until used.
- * Throws ConfigError.
+ * Makes the memory for `size` ranks, each with an arena of `arenaBytes`. By default the arenas share out 4 GiB,
+ * the limit of 32-bit WebAssembly, or less where the address space has no room for it. Pages cost nothing until
+ * they are used. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
  */
 export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   checkOptions('createThreadsWorld', options, worldRules);
@@ -60,15 +60,18 @@ function allocate(
 
 export interface JoinThreadsOptions {
   /**
-   * Lets other threads run on this core, which ranks that wait do where they outnumber the cores; on
-   * Node `coreYielder()` has it. Default: they sleep until they are woken, which takes longer.
+   * Lets other threads run on this core. Waiting ranks call it where they outnumber the cores; on Node
+   * `coreYielder()` returns such a function. Default: they sleep until they are woken, which takes longer.
    */
   readonly yieldCore?: (() => void) | undefined;
 }
 
 const joinRules: OptionRules<JoinThreadsOptions> = { yieldCore: option.callback() };
 
-/** The group of all ranks of a world; to be called once on each rank's thread. */
+/**
+ * The group of all ranks of a world. Each rank's thread calls it once. Throws ConfigError for a rank that the
+ * world does not have.
+ */
 export function joinThreadsWorld(
   world: ThreadsWorld,
   rank: number,
@@ -84,8 +87,8 @@ export function joinThreadsWorld(
 
 /**
  * Ends every group of a world: each pending and future call, on every rank, rejects with
- * CollectiveAbortedError. Call it from any thread, with the rank that failed, if one did. The
- * first cause stays.
+ * CollectiveAbortedError. It can be called from any thread. `cause.rank` is the rank that failed, or undefined
+ * if none did. The first cause stays.
  */
 export function abortThreadsWorld(
   world: ThreadsWorld,

@@ -4,7 +4,7 @@ import { messageAbortedError, messageTimeoutError, type MessageLabel } from './m
 
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
-/** Calls `giveUp` when the time is over, or the signal is given, before the message is done. */
+/** Calls `giveUp` with an error when the time is over, or the signal is given, before the message is done. */
 export async function limitMessage(
   done: Promise<void>,
   label: MessageLabel,

@@ -12,7 +12,7 @@ export interface Traffic {
    * received. A message waits only for messages with its tag or a lower one.
    */
   readonly rounds: number;
-  /** By rank, how many of `bytes` were sent to it. */
+  /** For each rank, how many of `bytes` were sent to it. */
   readonly bytesTo: readonly number[];
 }
 
@@ -20,7 +20,9 @@ export interface LoopbackTransport extends WatchedTransport {
   readonly traffic: Traffic;
 }
 
-/** All ranks of a world on one thread, for tests and for learning: index r is rank r's end. */
+/**
+ * The transports of all ranks of a world on one thread, for tests and for learning. Rank r's end is at index r.
+ */
 export function createLoopbackTransports(size: number): readonly LoopbackTransport[] {
   const ends: LoopbackEnd[] = [];
   for (let rank = 0; rank < size; rank++) ends.push(new LoopbackEnd(rank, ends, size));
@@ -54,7 +56,7 @@ class LoopbackEnd implements LoopbackTransport {
   #closed: Error | undefined;
   #messages = 0;
   #rounds = 0;
-  /** By tag, the longest chain of what has been received. */
+  /** For each tag, the length of the longest chain of messages that have been received. */
   readonly #chains = new Map<number, number>();
 
   constructor(rank: number, ends: readonly LoopbackEnd[], size: number) {
@@ -87,7 +89,7 @@ class LoopbackEnd implements LoopbackTransport {
 
   async recv(from: number, tag: number, bytes: Uint8Array): Promise<void> {
     const mailbox = this.#mailbox(`${from}:${tag}`);
-    // Also what is there already comes after what the rank does now.
+    // Awaiting also a message that is there already makes what the rank does now come before it.
     const delivery = await (mailbox.deliveries.shift() ?? this.#next(mailbox, from));
     this.#chains.set(tag, Math.max(this.#chains.get(tag) ?? 0, delivery.round));
     if (delivery.bytes.byteLength !== bytes.byteLength) {
@@ -98,7 +100,7 @@ class LoopbackEnd implements LoopbackTransport {
     bytes.set(delivery.bytes);
   }
 
-  /** What was sent before stays receivable. */
+  /** Peers can still receive what was sent before. */
   close(reason?: Error): void {
     if (this.#closed !== undefined) return;
     const error = peerClosedError(this.rank, reason);

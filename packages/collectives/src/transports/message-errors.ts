@@ -6,7 +6,7 @@ import {
   type CollectiveError,
 } from '@shardwise/core/spec';
 
-/** How errors name a message; ranks are those of the transport. */
+/** How errors name a message. Ranks are numbers of the transport. */
 export interface MessageLabel {
   readonly operation: 'send' | 'recv';
   readonly rank: number;

@@ -1,7 +1,7 @@
 import { CollectiveAbortedError, type CollectiveError } from '@shardwise/core/spec';
 import type { AbortCause } from '../call/failure.ts';
 
-/** A rank is gone, or was ended by its own fault; `cause.rank` is that rank. */
+/** The error of a transport where a rank is gone, or has ended by its own fault. `cause.rank` is that rank. */
 export function peerLostError(cause: {
   readonly rank: number;
   readonly reason: string;
@@ -16,7 +16,7 @@ export function peerLostError(cause: {
   );
 }
 
-/** What a transport fails with that a peer, or whoever started the ranks, has ended and told why. */
+/** The error of a transport that a peer, or whoever started the ranks, has ended with a reason. */
 export function abortedByError({ rank, reason }: AbortCause): CollectiveError {
   const by = rank === undefined ? 'whoever started the ranks' : `rank ${rank} of the world`;
   return new CollectiveAbortedError(

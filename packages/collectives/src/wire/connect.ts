@@ -5,11 +5,11 @@ import type { Hello } from './hello.ts';
 import { PSK_TLS, pskOf } from './secret.ts';
 import { protocolError } from './wire-error.ts';
 
-/** Takes what a connection receives, in memory of its choice. */
+/** Takes what a connection receives, in memory that the reader chooses. */
 export interface StreamReader {
-  /** Where the next bytes are to be put; not empty. */
+  /** The memory for the next bytes; it is not empty. */
   target(): Uint8Array;
-  /** `bytes` have come, at the start of the last target; false: read no more until socket.resume(). */
+  /** `bytes` have come, at the start of the last target. Returns false to read no more until socket.resume(). */
   read(bytes: Uint8Array): boolean;
 }
 
@@ -19,13 +19,13 @@ export interface ConnectOptions {
   readonly secret: string;
   readonly hello: Hello;
   readonly encrypt: boolean;
-  /** For the connection and the handshake. */
+  /** Milliseconds for the connection and the handshake. */
   readonly timeoutMs: number;
 }
 
 /**
- * Connects and shows that both sides hold the secret. `reader` then gets what arrives, straight from
- * the kernel to its target. Rejects with CollectiveError where the secrets differ.
+ * Connects and proves that both sides have the secret. From then on `reader` gets what arrives, straight from
+ * the kernel into its target. Rejects with CollectiveError where the secrets differ.
  */
 export function connectPeer(options: ConnectOptions, reader: StreamReader): Promise<Socket> {
   const { host, port, secret, hello, encrypt, timeoutMs } = options;
@@ -56,7 +56,7 @@ export function connectPeer(options: ConnectOptions, reader: StreamReader): Prom
       }
     },
   };
-  // TLS sockets take `onread` too, which their type does not say.
+  // TLS sockets accept `onread`, too, although their type does not say so.
   const tlsOptions: ConnectionOptions & { readonly onread: OnReadOpts } = {
     ...PSK_TLS,
     host,
@@ -83,7 +83,7 @@ export function connectPeer(options: ConnectOptions, reader: StreamReader): Prom
   return promise;
 }
 
-/** Gives a reader bytes that have been read elsewhere. */
+/** Gives a reader bytes that have been read into other memory. */
 function replay(reader: StreamReader, bytes: Uint8Array): boolean {
   let offset = 0;
   let goesOn = true;

@@ -1,7 +1,7 @@
 import { protocolError } from './wire-error.ts';
 
 /**
- * Every frame begins with 24 bytes, little-endian, and its body follows:
+ * The length of a header in bytes. Every frame begins with one, little-endian, and its body follows:
  *
  *   0  magic   u32
  *   4  kind    u32
@@ -15,11 +15,11 @@ const MAGIC = 0x31_46_57_53;
 export interface FrameHeader {
   readonly kind: number;
   readonly tag: number;
-  /** Of the body, in bytes. */
+  /** The length of the body in bytes. */
   readonly length: number;
 }
 
-/** The kinds that a connection may carry, and how long the body of each may be, in bytes. */
+/** The kinds of frames that a connection may carry, and the greatest length in bytes of each kind's body. */
 export type FrameLimits = ReadonlyMap<number, number>;
 
 export function writeHeader(
@@ -33,7 +33,10 @@ export function writeHeader(
   view.setFloat64(byteOffset + 16, length, true);
 }
 
-/** Throws CollectiveError for what is no header, and for bodies over the limit of their kind. */
+/**
+ * Reads a header. Throws CollectiveError for bytes that are no header, and for bodies over the limit of their
+ * kind.
+ */
 export function readHeader(view: DataView, limits: FrameLimits): FrameHeader {
   const magic = view.getUint32(0, true);
   if (magic !== MAGIC) {
@@ -56,7 +59,7 @@ export function readHeader(view: DataView, limits: FrameLimits): FrameHeader {
   return { kind, tag, length };
 }
 
-/** Header and body in memory of their own. */
+/** A header and its body in new memory. */
 export function encodeFrame(
   kind: number,
   tag: number,

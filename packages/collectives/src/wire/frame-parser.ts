@@ -4,7 +4,7 @@ export interface Frame extends FrameHeader {
   readonly body: Uint8Array;
 }
 
-/** Cuts a stream into frames of short bodies, however its bytes are grouped as they arrive. */
+/** Cuts a stream into frames with short bodies, whatever pieces its bytes arrive in. */
 export class FrameParser {
   readonly #limits: FrameLimits;
   readonly #head = new Uint8Array(HEADER_BYTES);

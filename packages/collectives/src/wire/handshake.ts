@@ -5,7 +5,8 @@ import { isSameProof, NONCE_BYTES, PROOF_BYTES, proofOf } from './secret.ts';
 import { handshakeError } from './wire-error.ts';
 
 /*
- * Four messages of fixed length; nothing that the connector says is looked at before its proof.
+ * The handshake has four messages of fixed length. The acceptor looks at nothing that the connector says before
+ * its proof.
  *
  *   connector                                    acceptor
  *     mark, nonce                          ──►
@@ -17,22 +18,22 @@ const MARK = new TextEncoder().encode('SHARDW 1');
 const OPENING_BYTES = MARK.byteLength + NONCE_BYTES;
 const CLAIM_BYTES = PROOF_BYTES + HELLO_BYTES;
 const REASON_BYTES = 254;
-/** Status, length of the reason, reason. */
+/** A verdict is a status, the length of the reason, and the reason. */
 const VERDICT_BYTES = 2 + REASON_BYTES;
 const ANSWER_BYTES = PROOF_BYTES + VERDICT_BYTES;
 
 const statuses = { welcome: 0, wrongSecret: 1, refused: 2 } as const;
 
-/** What follows from the bytes that have come. */
+/** What to do about the bytes that have come. */
 export interface HandshakeReply {
   readonly send?: Uint8Array;
-  /** The handshake is over; these bytes came behind it. */
+  /** The handshake is over, and these bytes came behind it. */
   readonly rest?: Uint8Array;
-  /** The connection is to be closed when `send` is sent. */
+  /** The connection must be closed when `send` has been sent. */
   readonly refused?: CollectiveError;
 }
 
-/** The side that connects. Its `push` throws CollectiveError where it is not let in. */
+/** The side that connects. Its `push` throws CollectiveError where the other side refuses it. */
 export class ConnectorHandshake {
   readonly opening: Uint8Array;
   readonly #secret: string;
@@ -77,7 +78,10 @@ export class ConnectorHandshake {
   }
 }
 
-/** The side that is connected to. `refusal` gives the reason why a hello is not let in, if there is one. */
+/**
+ * The side that is connected to. `refusal` returns the reason why a hello is refused, or undefined if it is
+ * not.
+ */
 export class AcceptorHandshake {
   readonly #secret: string;
   readonly #refusal: (hello: Hello) => string | undefined;
@@ -91,12 +95,12 @@ export class AcceptorHandshake {
     this.#refusal = refusal;
   }
 
-  /** Undefined until it has been proved. */
+  /** What the connector says of the connection; undefined until it has proved that it has the secret. */
   get hello(): Hello | undefined {
     return this.#hello;
   }
 
-  /** Throws CollectiveError for what is no handshake, which gets no answer. */
+  /** Throws CollectiveError for bytes that are no handshake, which get no answer. */
   push(chunk: Uint8Array): HandshakeReply {
     this.#received = append(this.#received, chunk);
     if (this.#connectorNonce === undefined) {

@@ -5,10 +5,10 @@ const purposes = ['store', 'messages', 'heartbeat'] as const;
 /** What a connection is for. */
 export type Purpose = (typeof purposes)[number];
 
-/** What a connection says of itself, once it has shown that it holds the secret. */
+/** What a connection says of itself when it has proved that it has the secret. */
 export interface Hello {
   readonly purpose: Purpose;
-  /** Ranks of who connects and who is connected to, and of how many; 0 where there are none. */
+  /** The rank that connects, the rank that is connected to, and the number of ranks; 0 for a store. */
   readonly from: number;
   readonly to: number;
   readonly size: number;

@@ -10,25 +10,31 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 export interface ListenOptions {
   readonly host: string;
-  /** 0: one that is free. */
+  /** The port, or 0 for a free one. */
   readonly port: number;
   readonly secret: string;
   readonly encrypt: boolean;
   readonly maxConnections: number;
-  /** Why a connection that holds the secret is not let in all the same; undefined: it is. */
+  /** Why a connection is refused although it has the secret; undefined if it is accepted. */
   readonly refusal: (hello: Hello) => string | undefined;
-  /** `rest` came behind the handshake; the connection flows once it has a 'data' listener. */
+  /**
+   * Called with a connection that has passed the handshake; `rest` came behind it. The connection flows once it
+   * has a 'data' listener.
+   */
   readonly accepted: (socket: Socket, hello: Hello, rest: Uint8Array) => void;
 }
 
 export interface Listener {
   readonly host: string;
   readonly port: number;
-  /** No more connections; those that were let in stay. */
+  /** Accepts no more connections. Those that were accepted stay. */
   close(): void;
 }
 
-/** Lets in whoever holds the secret. Rejects with ConfigError where the address is taken or not ours. */
+/**
+ * Accepts connections that have the secret. Rejects with ConfigError where the address is taken or is not one
+ * of this host.
+ */
 export async function listenForPeers(options: ListenOptions): Promise<Listener> {
   const { host, port, secret, encrypt, maxConnections } = options;
   const greeted = new Set<Socket>();
@@ -81,7 +87,7 @@ function greet(socket: Socket, options: ListenOptions, greeted: Set<Socket>): vo
       socket.destroy();
     }
   };
-  // Who is not let in is told, or has gone: there is nobody else to tell.
+  // A connection that is refused is told so, or has gone. There is nobody else to tell.
   const ignore = (): void => {};
   greeted.add(socket);
   socket.setNoDelay(true);

@@ -1,6 +1,6 @@
 import { CollectiveError, type ErrorParts } from '@shardwise/core/spec';
 
-/** What a connection ends with when the other side does not speak as agreed. */
+/** The error of a connection whose other side does not keep to the protocol. */
 export function protocolError(
   found: string,
   fields: Readonly<Record<string, unknown>> = {},
@@ -15,7 +15,7 @@ export function protocolError(
   );
 }
 
-/** Why a connection was not let in; trying again does not help. */
+/** Why a connection was refused. Trying again does not help. */
 export function handshakeError(
   parts: ErrorParts,
   fields: Readonly<Record<string, unknown>> = {},

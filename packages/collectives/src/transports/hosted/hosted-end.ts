@@ -6,8 +6,8 @@ import type { WatchedTransport } from '../watched-transport.ts';
 import { LocalSends } from './local-sends.ts';
 
 /**
- * One rank's end. The local group numbers this host's ranks from 0; where a rank elsewhere is the
- * cause of its end, it goes by its number in the world, behind those:
+ * One rank's end of the transport. The local group numbers this host's ranks from 0. A rank elsewhere that is
+ * the cause of its end gets its number in the world plus the number of local ranks:
  *
  *   world      0 1 2 | 3 4 5          host of ranks 3 to 5:
  *   hosts      0 0 0 | 1 1 1          local 0 1 2 are ranks 3 4 5, and 3 + r is rank r
@@ -18,10 +18,10 @@ export class HostedEnd implements WatchedTransport {
   readonly ended: Promise<never>;
   readonly #local: SharedMemoryGroup;
   readonly #remote: WatchedTransport;
-  /** Ranks of this host, by local rank. */
+  /** For each local rank, its rank in the world. */
   readonly #residents: readonly number[];
   readonly #sends: LocalSends;
-  /** Closed without a reason: its peers go on. */
+  /** Whether this rank has closed the transport without a reason, after which its peers go on. */
   #hasLeft = false;
 
   constructor(local: SharedMemoryGroup, remote: WatchedTransport, residents: readonly number[]) {

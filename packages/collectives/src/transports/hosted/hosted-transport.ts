@@ -5,13 +5,13 @@ import { HostedEnd } from './hosted-end.ts';
 
 export interface HostedTransportOptions {
   /**
-   * The world of this host's ranks, in the order of their ranks, which nothing else sends messages
-   * on; undefined where this rank is alone on its host.
+   * The group of this host's ranks, in the order of their ranks. Nothing else may send messages on it.
+   * Undefined where this rank is alone on its host.
    */
   readonly local?: SharedMemoryGroup | undefined;
-  /** Over all ranks; it need only reach those of other hosts. */
+  /** A transport over all ranks, which need only reach the ranks of other hosts. */
   readonly remote: WatchedTransport;
-  /** By rank, the number of its host. */
+  /** For each rank, the number of its host. */
   readonly hosts: readonly number[];
 }
 
@@ -22,9 +22,9 @@ const hostedRules: OptionRules<HostedTransportOptions> = {
 };
 
 /**
- * Several ranks on each of several hosts: messages between ranks of one host go through their
- * shared memory, the others over `remote`. A failure of either, or closing the transport, ends
- * both, with one cause. Throws ConfigError where the three do not fit.
+ * A transport for several ranks on each of several hosts. Messages between ranks of one host go through their
+ * shared memory, the others over `remote`. A failure of either ends both, with one cause, and so does closing
+ * the transport. Throws ConfigError where the three options do not fit together.
  */
 export function hostedTransport(options: HostedTransportOptions): WatchedTransport {
   checkOptions('hostedTransport', options, hostedRules);

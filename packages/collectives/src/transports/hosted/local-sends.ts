@@ -1,22 +1,26 @@
 import type { CallOptions } from '@shardwise/core/spec';
 import type { SharedMemoryGroup } from '../../shared-memory/shared-memory-group.ts';
 
-/** Enough that the next message lies ready when one has been taken. */
+/**
+ * The number of messages of one receiver and tag that are in the shared memory at a time: when one has been
+ * taken, the next one is there.
+ */
 const AHEAD = 2;
 
-interface Lane {
+interface WaitingSends {
   pending: number;
   readonly waiting: (() => void)[];
 }
 
 /**
- * Messages that nobody takes yet hold one of the few places of their sender in the shared memory.
- * So that they never keep out what their receiver waits for first, only a few of one receiver and
- * tag are there at a time; the rest wait here, in order.
+ * Sends messages to ranks of this host, few at a time. A sender has few places for messages in the shared
+ * memory, which messages that nobody takes would fill. Then the message that their receiver waits for first
+ * could not get in. So only a few messages of one receiver and tag are there at a time, and the others wait
+ * here, in order.
  */
 export class LocalSends {
   readonly #group: SharedMemoryGroup;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #waitingSends = new Map<string, WaitingSends>();
 
   constructor(group: SharedMemoryGroup) {
     this.#group = group;
@@ -24,18 +28,18 @@ export class LocalSends {
 
   async send(to: number, tag: number, bytes: Uint8Array, options?: CallOptions): Promise<void> {
     const key = `${to}:${tag}`;
-    const lane = this.#lanes.get(key) ?? { pending: 0, waiting: [] };
-    this.#lanes.set(key, lane);
-    if (lane.pending === AHEAD) await new Promise<void>((go) => lane.waiting.push(go));
-    else lane.pending += 1;
+    const sends = this.#waitingSends.get(key) ?? { pending: 0, waiting: [] };
+    this.#waitingSends.set(key, sends);
+    if (sends.pending === AHEAD) await new Promise<void>((go) => sends.waiting.push(go));
+    else sends.pending += 1;
     try {
       await this.#group.sendBytes(to, tag, bytes, options);
     } finally {
-      // Whoever waits takes this place.
-      const next = lane.waiting.shift();
+      // A message that waits takes this one's place.
+      const next = sends.waiting.shift();
       if (next !== undefined) next();
-      else lane.pending -= 1;
-      if (lane.pending === 0) this.#lanes.delete(key);
+      else sends.pending -= 1;
+      if (sends.pending === 0) this.#waitingSends.delete(key);
     }
   }
 }

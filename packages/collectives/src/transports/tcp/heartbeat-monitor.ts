@@ -3,9 +3,9 @@ import { FrameParser } from '../../wire/frame-parser.ts';
 import { heartbeatLimits } from './message-frame.ts';
 
 export interface HeartbeatTimes {
-  /** Between two heartbeats. */
+  /** Milliseconds between two heartbeats. */
   readonly intervalMs: number;
-  /** After so long without one, a rank counts as lost. */
+  /** Milliseconds without a heartbeat after which a rank counts as lost. */
   readonly limitMs: number;
 }
 
@@ -38,7 +38,8 @@ export class HeartbeatMonitor {
         socket.destroy();
       }
     });
-    // A process that ends closes its other connections as well; any other end is a silence.
+    // When a process ends, its other connections close as well and report it. Anything else that ends this one
+    // is a silence.
     socket.on('error', () => {}).on('close', () => this.#sockets.delete(socket));
     socket.unref();
   }
@@ -50,7 +51,7 @@ export class HeartbeatMonitor {
     this.#timer = setInterval(() => this.#tick(), this.#times.intervalMs).unref();
   }
 
-  /** Nobody listens for this rank any more. */
+  /** Notes that the silence of this rank no longer matters. */
   forget(peer: number): void {
     this.#heardAt.delete(peer);
   }
@@ -64,7 +65,7 @@ export class HeartbeatMonitor {
   #tick(): void {
     const { intervalMs, limitMs } = this.#times;
     const now = performance.now();
-    // While this thread computed, heartbeats came that it has not read yet.
+    // While this thread was computing, heartbeats may have come that it has not read yet.
     const busyMs = now - this.#tickedAt - intervalMs;
     this.#tickedAt = now;
     for (const [peer, heardAt] of this.#heardAt) {

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import type { Hello } from '../../wire/hello.ts';
 
-/** What the sender's thread is told. */
+/** What the thread that sends heartbeats needs to know. */
 export interface HeartbeatTask {
   readonly targets: readonly {
     readonly host: string;
@@ -15,9 +15,9 @@ export interface HeartbeatTask {
 }
 
 /**
- * Sends heartbeats from a thread of its own: the rank's thread is blocked while it computes, and a
- * rank that computes is not lost. Returns how to end it; `onConnected` is called once all peers can
- * hear it, `onError` where it cannot connect.
+ * Sends heartbeats from a thread of its own, because the rank's thread is blocked while it computes, and a rank
+ * that computes is not lost. Returns a function that ends it. `onConnected` is called when all peers can hear
+ * it, `onError` where it cannot connect.
  */
 export function startHeartbeats(
   task: HeartbeatTask,

@@ -4,7 +4,7 @@ import { encodeFrame } from '../../wire/frame-header.ts';
 import type { HeartbeatTask } from './heartbeat-sender.ts';
 import { messageKinds } from './message-frame.ts';
 
-// What startHeartbeats runs in a thread.
+// This is the code of the thread that startHeartbeats starts.
 const { targets, secret, encrypt, intervalMs, timeoutMs }: HeartbeatTask = workerData;
 
 const spare = new Uint8Array(64);
@@ -17,7 +17,7 @@ const sockets = await Promise.all(
   ),
 );
 for (const socket of sockets) {
-  // The rank's own thread sees that a peer is gone.
+  // The rank's own thread notices when a peer is gone.
   socket.on('error', () => {}).resume();
 }
 parentPort?.postMessage('connected');

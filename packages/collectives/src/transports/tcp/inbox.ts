@@ -3,12 +3,12 @@ import { limitMessage } from '../limit-message.ts';
 import { messageLengthError, type MessageLabel } from '../message-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
-/** What a message that nobody awaits yet counts besides its bytes. */
+/** What a message that nobody awaits yet costs besides its bytes. */
 const MESSAGE_BYTES = 64;
 
 /** Where the body of a message goes. */
 export interface Sink {
-  /** Undefined: nobody can take it, and it is to be skipped. */
+  /** Undefined where nobody can take the body, which is then skipped. */
   readonly bytes: Uint8Array | undefined;
   /** Called when all bytes are there. */
   readonly done: () => void;
@@ -21,7 +21,7 @@ interface Receiver {
   readonly reject: (error: Error) => void;
 }
 
-/** Messages that have no receiver yet, or receivers that have no message yet. */
+/** The messages of one tag that have no receiver yet, or the receivers that have no message yet. */
 interface Mailbox {
   readonly messages: Uint8Array[];
   readonly receivers: Receiver[];
@@ -30,21 +30,21 @@ interface Mailbox {
 export interface InboxOptions {
   readonly rank: number;
   readonly peer: number;
-  /** How much may lie here that nobody awaits. */
+  /** The length in bytes of messages that may be kept here and that nobody awaits. */
   readonly maxUnexpectedBytes: number;
   readonly wakefulness: Wakefulness;
-  /** Ends the transport: the memory of a receiver that gave up is being written. */
+  /** Ends the transport, because a receiver has given up while its memory is being written. */
   readonly interrupt: (error: CollectiveError) => void;
 }
 
-/** What one peer sends this rank: each message to the receiver of its tag, in order. */
+/** Takes what one peer sends to this rank, and gives each message to the receiver of its tag, in order. */
 export class Inbox {
-  /** Called when a message that was not let in may be tried again. */
+  /** Called when a message that was not accepted may be tried again. */
   onRoom: () => void = () => {};
   readonly #options: InboxOptions;
   readonly #mailboxes = new Map<number, Mailbox>();
   #unexpectedBytes = 0;
-  /** Whose memory is being filled. */
+  /** The receiver whose memory is being filled. */
   #filling: Receiver | undefined;
   #ended: Error | undefined;
 
@@ -84,7 +84,7 @@ export class Inbox {
     return limitMessage(promise, label, options, (error) => this.#giveUp(tag, receiver, error));
   }
 
-  /** For a message that begins; undefined where nobody awaits it. */
+  /** Where the body of a message goes that begins to arrive; undefined where nobody awaits it. */
   open(tag: number, length: number): Sink | undefined {
     const mailbox = this.#mailboxes.get(tag);
     const receiver = mailbox?.receivers.shift();
@@ -102,7 +102,7 @@ export class Inbox {
     return { bytes: receiver.bytes, done };
   }
 
-  /** For a message that nobody awaits; undefined where there is no room for it. */
+  /** Where to keep the body of a message that nobody awaits; undefined where there is no room for it. */
   openUnexpected(tag: number, length: number): Sink | undefined {
     const cost = length + MESSAGE_BYTES;
     if (this.#unexpectedBytes + cost > this.#options.maxUnexpectedBytes) return undefined;
@@ -111,7 +111,7 @@ export class Inbox {
     return { bytes, done: () => this.#keep(tag, bytes) };
   }
 
-  /** No more messages come; those that lie here can still be received. */
+  /** Notes that no more messages will come. Those that are here can still be received. */
   end(error: Error): void {
     this.#ended ??= error;
     this.#filling?.reject(error);
@@ -122,7 +122,7 @@ export class Inbox {
     }
   }
 
-  /** As `end`, and what lies here is dropped. */
+  /** Does what `end` does, and drops the messages that are here. */
   fail(error: Error): void {
     this.end(error);
     this.#mailboxes.clear();
@@ -158,7 +158,7 @@ export class Inbox {
     return mailbox;
   }
 
-  /** Tags come and go. */
+  /** Forgets an empty mailbox, as programs use ever new tags. */
   #tidy(tag: number): void {
     const mailbox = this.#mailboxes.get(tag);
     if (mailbox?.messages.length === 0 && mailbox.receivers.length === 0) {

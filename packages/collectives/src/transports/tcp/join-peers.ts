@@ -20,7 +20,7 @@ export interface JoinOptions {
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
-  /** The other ranks that this one connects with. */
+  /** The other ranks with which this one connects. */
   readonly peers: readonly number[];
   readonly epoch: number;
   readonly secret: string;
@@ -32,14 +32,16 @@ export interface JoinOptions {
   readonly maxUnexpectedBytes: number;
 }
 
-/** Each rank listens, tells its address through the store, and connects to its peers. */
+/**
+ * Joins the ranks of a job: each rank listens, tells its address through the store, and connects to its peers.
+ */
 export async function joinPeers(options: JoinOptions): Promise<WatchedTransport> {
   const { rank, size, epoch, secret, encrypt, timeoutMs } = options;
   const end = new TcpEnd(options);
   const whole = Promise.withResolvers<void>();
   const heard = Promise.withResolvers<void>();
   const late = Promise.withResolvers<never>();
-  // Until it is awaited, the store's own time limit ends the wait, and names fewer ranks.
+  // If nobody awaits this yet, the store's own time limit ends the wait, and names fewer ranks.
   late.promise.catch(() => {});
   const accepted = (socket: Socket, hello: Hello, rest: Uint8Array): void => {
     end.accept(hello, socket, rest);
@@ -108,7 +110,7 @@ export async function joinPeers(options: JoinOptions): Promise<WatchedTransport>
   }
 }
 
-/** Connections in their handshakes that are not the world's. */
+/** The number of connections besides those of the ranks that may be in their handshakes. */
 const SPARE_CONNECTIONS = 64;
 
 function refusalOf(

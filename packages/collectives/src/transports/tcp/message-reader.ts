@@ -5,12 +5,12 @@ import { messageKinds, messageLimits } from './message-frame.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
 const SPARE_BYTES = 16 * 1024;
-/** Below this, the next header is read together with the end of a body. */
+/** If fewer bytes of a body are missing, they are read together with the next header. */
 const DIRECT_BYTES = 4 * 1024;
-/** Below this, a message that nobody awaits is kept at once. */
+/** A message up to this length is kept at once if nobody awaits it. */
 const SHORT_BYTES = 64 * 1024;
 
-/** The message whose header has come but which nobody takes yet, and what came behind that. */
+/** A message whose header has come and that nobody takes yet, with the bytes that came behind the header. */
 interface Waiting {
   readonly header: FrameHeader;
   rest: Uint8Array;
@@ -24,9 +24,9 @@ export interface ReaderEvents {
 }
 
 /**
- * Cuts a peer's stream into messages. Long bodies are read by the kernel into their receivers'
- * memory. A long message that nobody awaits stops the stream for one turn of the event loop, as
- * its receiver is often about to come, and then for as long as there is no room to keep it.
+ * Cuts a peer's stream into messages. The kernel reads long bodies straight into their receivers' memory. A
+ * long message that nobody awaits stops the stream for one turn of the event loop, as its receiver is often
+ * about to come. If it has not come then, the stream waits until there is room to keep the message.
  *
  *   head ──► body ──► head …
  *     └────► waiting ──► body
@@ -70,7 +70,7 @@ export class MessageReader implements StreamReader {
     this.#wakefulness.arrive();
     if (this.#isDiscarding) return true;
     if (this.#waiting !== undefined) {
-      // TLS hands on what it has decrypted, although it was told to stop.
+      // TLS hands over what it has decrypted already, although it was told to stop.
       this.#waiting.rest = Buffer.concat([this.#waiting.rest, bytes]);
       return false;
     }
@@ -80,7 +80,7 @@ export class MessageReader implements StreamReader {
     return true;
   }
 
-  /** Takes no more messages; false: the next bytes would still go to the memory of a receiver. */
+  /** Takes no more messages. Returns false if the next bytes would still go to the memory of a receiver. */
   discard(): boolean {
     this.#isDiscarding = true;
     this.#waiting = undefined;
@@ -118,7 +118,10 @@ export class MessageReader implements StreamReader {
     return taken;
   }
 
-  /** The header is complete and `rest` came behind it; false: its message must wait. */
+  /**
+   * Begins the message whose header is complete; `rest` came behind the header. Returns false if the message
+   * must wait.
+   */
   #open(rest: Uint8Array): boolean {
     const header = readHeader(this.#headView, messageLimits);
     this.#headFilled = 0;

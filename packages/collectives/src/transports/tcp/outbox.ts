@@ -2,23 +2,23 @@ import type { Socket } from 'node:net';
 import { HEADER_BYTES, writeHeader, type FrameHeader } from '../../wire/frame-header.ts';
 import { messageKinds } from './message-frame.ts';
 
-/** Up to here, copying a message behind its header is cheaper than writing two pieces. */
+/** Up to this length, copying a message behind its header is cheaper than writing the two one after the other. */
 const SHORT_BYTES = 16 * 1024;
-/** Of short messages that leave together. */
+/** The length in bytes of the batch in which short messages leave together. */
 const BATCH_BYTES = 64 * 1024;
-/** Over this, the senders of copied messages wait as well. */
+/** If more bytes wait in the socket, the senders of copied messages wait as well. */
 const MAX_QUEUED_BYTES = 4 << 20;
 
 const COPIED: Promise<void> = Promise.resolve();
 
 /**
- * Writes messages to one peer. Short ones that are sent in one go, a call's record and its data say,
- * leave with one call of the system.
+ * Writes messages to one peer. Short messages that are sent in one turn, such as a call's record and its data,
+ * leave with one system call.
  */
 export class Outbox {
   readonly #socket: Socket;
   #batch = new DataView(new ArrayBuffer(BATCH_BYTES));
-  /** Of the batch, in bytes. */
+  /** The number of bytes in the batch. */
   #filled = 0;
 
   constructor(socket: Socket) {
@@ -46,7 +46,7 @@ export class Outbox {
     writeHeader(this.#batch, header, this.#filled);
     new Uint8Array(this.#batch.buffer).set(bytes, this.#filled + HEADER_BYTES);
     this.#filled += length;
-    // A failure of the socket ends the link, whoever waits.
+    // A failure of the socket ends the link, even if nobody waits for this write.
     return this.#socket.writableLength > MAX_QUEUED_BYTES ? this.#write(this.#take()) : COPIED;
   }
 
@@ -55,13 +55,13 @@ export class Outbox {
     const { buffer } = this.#batch;
     const bytes = this.#take();
     this.#socket.write(bytes);
-    // What the system has not taken at once is the socket's until it has.
+    // Bytes that the system has not taken at once belong to the socket until it has.
     if (bytes.buffer === buffer && this.#socket.writableLength > 0) {
       this.#batch = new DataView(new ArrayBuffer(BATCH_BYTES));
     }
   }
 
-  /** The batch, or a copy where it has to wait: many small ones might. */
+  /** The batch, or a copy of it if it has to wait, because many small batches may wait. */
   #take(): Uint8Array {
     const bytes = new Uint8Array(this.#batch.buffer, 0, this.#filled);
     this.#filled = 0;

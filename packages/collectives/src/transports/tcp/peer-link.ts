@@ -12,9 +12,12 @@ import { Outbox } from './outbox.ts';
 import { abortedByError, peerLostError } from '../peer-errors.ts';
 import type { Wakefulness } from './wakefulness.ts';
 
-/** After a connection of a peer has broken, its other one or another peer may still bring the reason. */
+/**
+ * Milliseconds to wait for the reason after a connection of a peer has broken. The peer's other connection, or
+ * another peer, may still bring it.
+ */
 const VERDICT_MS = 100;
-/** How long the peers get to read why this rank has ended. */
+/** Milliseconds for which peers can read why this rank has ended. */
 const FAREWELL_MS = 1000;
 
 export interface LinkOptions {
@@ -22,13 +25,13 @@ export interface LinkOptions {
   readonly peer: number;
   readonly maxUnexpectedBytes: number;
   readonly wakefulness: Wakefulness;
-  /** Ends the transport. */
+  /** Ends the transport with this error. */
   readonly fail: (error: CollectiveError) => void;
 }
 
 /**
- * This rank's ends of the two connections with a peer. Messages go from the side that was connected
- * to, as only the side that connects can have its bytes read into memory of its choice:
+ * This rank's ends of the two connections with a peer. Messages are sent by the side that was connected to,
+ * because only the side that connects can have its bytes read into memory of its choice:
  *
  *   incoming: peer ── messages ──► this rank, which has connected; control ◄──
  *   outgoing: this rank ── messages ──► peer, which has connected; control ◄──
@@ -42,9 +45,9 @@ export class PeerLink {
   #incoming: Socket | undefined;
   #outgoing: Socket | undefined;
   #outbox: Outbox | undefined;
-  /** What sends reject with, once this rank or the peer has left or failed. */
+  /** The error with which sends reject, once this rank or the peer has left or failed. */
   #ended: CollectiveError | undefined;
-  /** Its connections may close now. */
+  /** Whether the connections may close without being missed. */
   #isOver = false;
   #verdict: NodeJS.Timeout | undefined;
 
@@ -72,7 +75,7 @@ export class PeerLink {
     this.#incoming = socket;
     this.reader.onResume = () => void socket.resume();
     this.#watch(socket);
-    // Already reading: this lets the end of the stream through.
+    // The socket is being read already. This makes it notice the end of the stream.
     socket.resume();
   }
 
@@ -98,11 +101,11 @@ export class PeerLink {
     const { rank, fail } = this.#options;
     const { byteLength } = bytes;
     const label = { operation: 'send', rank, peer: this.peer, tag, byteLength } as const;
-    // The bytes are the system's until they are written or the connection is gone.
+    // The bytes belong to the system until they are written or the connection is gone.
     return limitMessage(written, label, options, fail);
   }
 
-  /** This rank leaves; what it has sent still arrives. */
+  /** Ends this rank's part of the link. What it has sent before still arrives. */
   leave(error: CollectiveError): void {
     this.#end(error);
     for (const socket of this.#sockets()) {
@@ -114,7 +117,8 @@ export class PeerLink {
   fail(error: CollectiveError, cause: { readonly rank: number; readonly reason: string }): void {
     this.#end(error);
     const frame = encodeFrame(messageKinds.abort, cause.rank, encodeCause(cause.reason));
-    // On both: one may be full of messages, the other break as the peer writes to it.
+    // The reason goes over both connections: one may be full of messages, and the other may break while the
+    // peer writes to it.
     for (const socket of this.#sockets()) {
       socket.end(frame);
       destroyLater(socket);
@@ -127,7 +131,7 @@ export class PeerLink {
     this.#isOver = true;
     this.inbox.fail(error);
     if (this.reader.discard() || this.#incoming === undefined) return;
-    // The next bytes would land in memory that is its owner's again.
+    // The next bytes would be written to memory that belongs to its owner again.
     this.#incoming.pause();
     destroyLater(this.#incoming);
   }
@@ -152,7 +156,7 @@ export class PeerLink {
     this.#options.fail(abortedByError({ rank, reason: new TextDecoder().decode(reason) }));
   }
 
-  /** The peer takes no more; what it has sent may still be on its way. */
+  /** Notes that the peer receives nothing any more. What it has sent may still be on its way. */
   #leave(): void {
     if (this.#isOver) return;
     this.#isOver = true;

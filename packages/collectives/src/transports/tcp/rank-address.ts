@@ -1,7 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { protocolError } from '../../wire/wire-error.ts';
 
-/** Where a rank listens, as it is told to the others: `host port`. */
+/** Where a rank listens. The others are told it as `host port`. */
 export interface RankAddress {
   readonly host: string;
   readonly port: number;
@@ -15,7 +15,7 @@ export function encodeAddress({ host, port }: RankAddress): Uint8Array {
   return new TextEncoder().encode(`${host} ${port}`);
 }
 
-/** Throws CollectiveError for what is no address. */
+/** Throws CollectiveError for bytes that are no address. */
 export function decodeAddress(bytes: Uint8Array): RankAddress {
   const text = new TextDecoder().decode(bytes.subarray(0, 300));
   const match = /^([\w.:%-]{1,255}) (\d{1,5})$/.exec(text);
@@ -25,7 +25,7 @@ export function decodeAddress(bytes: Uint8Array): RankAddress {
   throw protocolError('the store holds no address of a rank where one should be');
 }
 
-/** What the others call a host that listens on all its addresses. */
+/** The address by which others reach a host that listens on all its addresses. */
 export function reachableHost(host: string): string {
   if (host !== '0.0.0.0' && host !== '::') return host;
   const addresses = Object.values(networkInterfaces()).flatMap((list) => list ?? []);

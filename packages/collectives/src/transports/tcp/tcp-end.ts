@@ -17,11 +17,11 @@ export interface TcpEndOptions {
   readonly maxUnexpectedBytes: number;
 }
 
-/** One rank's end of all its links; whatever fails one of them fails it as a whole. */
+/** One rank's end of all its links. A failure of one link ends all of them. */
 export class TcpEnd implements WatchedTransport {
   readonly rank: number;
   readonly size: number;
-  /** The other ranks that this one has connections with. */
+  /** The other ranks with which this one has connections. */
   readonly peers: readonly number[];
   readonly ended: Promise<never>;
   readonly #links: ReadonlyMap<number, PeerLink>;
@@ -36,7 +36,7 @@ export class TcpEnd implements WatchedTransport {
     this.size = size;
     this.peers = peers;
     this.ended = promise;
-    // The pending calls tell it; this is for whoever waits for the ranks to join.
+    // Pending calls report the failure; this is for code that waits for the ranks to join.
     promise.catch(() => {});
     this.#end = reject;
     const fail = (error: CollectiveError): void => this.#fail(error);
@@ -47,12 +47,12 @@ export class TcpEnd implements WatchedTransport {
     );
   }
 
-  /** Ranks whose connections have not all been made. */
+  /** The ranks with which not all connections have been made. */
   missing(): readonly number[] {
     return this.peers.filter((peer) => !this.link(peer).isWhole || !this.#monitor.has(peer));
   }
 
-  /** Why a connection that is meant for this rank is one too many, if it is. */
+  /** Why a connection that is meant for this rank is one too many; undefined if it is not. */
   refusal({ purpose, from }: Hello): string | undefined {
     if (this.#isOver) return `rank ${this.rank} has ended`;
     const isKnown = purpose === 'heartbeat' ? this.#monitor.has(from) : this.link(from).hasOutgoing;
@@ -64,12 +64,12 @@ export class TcpEnd implements WatchedTransport {
     else this.link(from).attachOutgoing(socket, rest);
   }
 
-  /** All peers are there: from now on their silence counts. */
+  /** Notes that all peers are there, so that their silence counts from now on. */
   start(): void {
     this.#monitor.start();
   }
 
-  /** `callback` is called when the transport ends. */
+  /** Calls `callback` when the transport ends, or now if it has ended. */
   onEnd(callback: () => void): void {
     if (this.#isOver) callback();
     else this.#atEnd.push(callback);
@@ -93,7 +93,10 @@ export class TcpEnd implements WatchedTransport {
     return Promise.reject(peerRangeError(this.rank, from, this.peers));
   }
 
-  /** With a reason, the peers fail as well; without, what was sent before stays receivable. */
+  /**
+   * With a reason, the calls of the peers fail as well. Without one, peers can still receive what was sent
+   * before.
+   */
   close(reason?: Error): void {
     const error = peerClosedError(this.rank, reason);
     if (reason !== undefined) this.#fail(error);
@@ -106,7 +109,7 @@ export class TcpEnd implements WatchedTransport {
     for (const link of this.#links.values()) link.fail(error, { rank, reason });
   }
 
-  /** False where it was over already. */
+  /** Ends the transport once. Returns false if it had ended before. */
   #finish(error: CollectiveError): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;

@@ -9,36 +9,45 @@ import type { WatchedTransport } from '../watched-transport.ts';
 import { joinPeers } from './join-peers.ts';
 
 export interface HeartbeatOptions {
-  /** Between two heartbeats. Default: 250. */
+  /** Milliseconds between two heartbeats. Default: 250. */
   readonly intervalMs?: number;
-  /** After so long without one, a rank counts as lost. Default: 1500. */
+  /** Milliseconds without a heartbeat after which a rank counts as lost. Default: 1500. */
   readonly limitMs?: number;
 }
 
 export interface TcpTransportOptions {
-  /** Where the ranks of this epoch find each other. */
+  /** The store through which the ranks of this epoch find each other. */
   readonly store: Store;
   readonly rank: number;
   readonly size: number;
   /**
-   * Ranks to connect with, each of which connects with this one; others are not reached. Default:
-   * all.
+   * The ranks with which to connect, each of which connects with this one. Other ranks are not reached.
+   * Default: all.
    */
   readonly peers?: readonly number[];
-  /** Counts the starts of a job: ranks of another epoch are not let in. Default: 0. */
+  /** The number of the job's start. Ranks of another epoch are refused. Default: 0. */
   readonly epoch?: number;
-  /** Whoever holds it may join. */
+  /** Whoever has the secret may join. */
   readonly secret: string;
-  /** Address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
+  /** The address to listen on. Default: 127.0.0.1, which only processes of this host reach. */
   readonly host?: string;
-  /** What the others call this host. Default: `host`, or its first outer address where it is 0.0.0.0. */
+  /**
+   * The address by which the others reach this host. Default: `host`, or the first outer address where `host`
+   * is 0.0.0.0.
+   */
   readonly advertisedHost?: string;
-  /** Whether all traffic is encrypted (TLS with the secret as key); the same on every rank. Default: false. */
+  /**
+   * Whether all traffic is encrypted (TLS with the secret as key). It is the same on every rank. Default:
+   * false.
+   */
   readonly encrypt?: boolean;
-  /** How long the others may take to join. Default: 60 s. */
+  /** Milliseconds that the others may take to join. Default: 60,000. */
   readonly timeoutMs?: number;
   readonly heartbeat?: HeartbeatOptions;
-  /** What a peer may send that this rank does not await yet; then the peer waits. Default: 64 MiB. */
+  /**
+   * How many bytes a peer may have sent that this rank does not await yet; beyond that the peer waits. Default:
+   * 64 MiB.
+   */
   readonly maxUnexpectedBytes?: number;
 }
 
@@ -63,10 +72,10 @@ const tcpRules: OptionRules<TcpTransportOptions> = {
 };
 
 /**
- * Joins the ranks of a job over TCP; resolves when all are connected with their peers. The loss of a rank
- * ends every pending and later call with a CollectiveError that names it. Rejects with
- * CollectiveTimeoutError naming the ranks that did not join, with CollectiveError where the secrets
- * differ, and with ConfigError where another process is this rank already.
+ * Joins the ranks of a job over TCP. Resolves when all are connected with their peers. If a rank is lost, every
+ * pending and later call ends with a CollectiveError that names it. Rejects with CollectiveTimeoutError naming
+ * the ranks that did not join, with CollectiveError where the secrets differ, and with ConfigError where
+ * another process is this rank already or an option does not fit.
  */
 export async function tcpTransport(options: TcpTransportOptions): Promise<WatchedTransport> {
   checkOptions('tcpTransport', options, tcpRules);

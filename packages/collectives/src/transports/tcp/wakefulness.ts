@@ -1,24 +1,29 @@
 import { nextTurn } from '../../call/next-turn.ts';
 
-/** Longer than an exchange takes when the other rank sleeps, or ranks would keep each other asleep. */
+/**
+ * This is longer than an exchange takes with a rank that sleeps; otherwise ranks would keep each other asleep.
+ */
 const AWAKE_MS = 0.1;
 const MAX_SKIPPED = 63;
 
 /**
- * Keeps the event loop turning for a moment while a message is awaited, as waking a thread that
- * sleeps takes longer than a short message does. Where that does not help, as the peer is late or
- * needs this core, it is done for fewer and fewer of the waits.
+ * Keeps the event loop turning for a moment while a message is awaited, because waking a thread that sleeps
+ * takes longer than a short message does. Where this does not help, as the peer is late or needs this core, it
+ * is done for fewer and fewer of the waits.
  */
 export class Wakefulness {
   readonly #onTurn = (): void => this.#turn();
   #isTurning = false;
   #isAwaited = false;
   #until = 0;
-  /** Waits to sleep through after one in which turning did not help, and how many are left. */
+  /**
+   * How many waits to sleep through after one in which turning did not help. `#toSkip` counts those that are
+   * left.
+   */
   #penalty = 0;
   #toSkip = 0;
 
-  /** A message is awaited that has not come. */
+  /** Called when a message is awaited that has not come. */
   wait(): void {
     if (this.#isTurning) this.#extend();
     else if (this.#toSkip > 0) this.#toSkip -= 1;
@@ -30,7 +35,7 @@ export class Wakefulness {
     this.#isAwaited = true;
   }
 
-  /** A message has come, or a part of one. */
+  /** Called when a message has come, or a part of one. */
   arrive(): void {
     this.#isAwaited = false;
     if (!this.#isTurning) return;
