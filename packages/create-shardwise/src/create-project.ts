@@ -2,7 +2,6 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { packageVersion } from './package-version.ts';
-import { UsageError } from './usage-error.ts';
 
 const template = fileURLToPath(new URL('../template', import.meta.url));
 
@@ -67,4 +66,9 @@ function manifest(name: string): object {
     devDependencies: { '@types/node': '^24.19.2', typescript: '^7.0.2' },
     engines: { node: '>=24.9' },
   };
+}
+
+/** What the command was asked for and can't do; its message says all that there is to know. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
 }

@@ -1,8 +1,7 @@
 import { relative } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createProject } from './create-project.ts';
+import { createProject, UsageError } from './create-project.ts';
 import { packageVersion } from './package-version.ts';
-import { UsageError } from './usage-error.ts';
 
 const HELP = `Creates a project that trains a small model on several ranks: model, data, training script, tests.
 

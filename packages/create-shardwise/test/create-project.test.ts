@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createProject } from '../src/create-project.ts';
-import { UsageError } from '../src/usage-error.ts';
+import { createProject, UsageError } from '../src/create-project.ts';
 
 let folder = '';
 beforeEach(() => {

@@ -15,7 +15,7 @@ import { launch } from '../src/launcher/launch.ts';
 import { decodeError, encodeError } from '../src/launcher/processes/error-data.ts';
 import { chooseTransport } from '../src/launcher/transports/transport-choice.ts';
 import { createRankTransport } from '../src/launcher/transports/create-rank-transport.ts';
-import { abortReason } from '../src/rank/abort-reason.ts';
+import { abortReason } from '../src/rank/launched-host.ts';
 import type { Round } from '../src/rendezvous/round.ts';
 import { Command, fixture } from './command.ts';
 import { roundOf } from './round-of.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { chromeTrace } from '../src/report/chrome-trace.ts';
-import { formatTick } from '../src/report/format-tick.ts';
+import { extent, formatTick, linearScale } from '../src/report/scale.ts';
 import { htmlReport } from '../src/report/html-report.ts';
-import { extent, linearScale } from '../src/report/scale.ts';
 import { representativeStep } from '../src/report/timeline-chart.ts';
 import type { Timeline, TimelineEntry } from '../src/run-state/message.ts';
 import { head, reports, runOf, stepReport } from './run-fixture.ts';

@@ -1,6 +1,5 @@
 import { CheckpointError, type ProcessGroup, ShardwiseError } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { SaveFailure } from './save-failure.ts';
 
 const TODO = 'See to the cause and save again; the checkpoint before this one is still in force';
 
@@ -76,4 +75,14 @@ async function allGatherTexts(group: ProcessGroup, text: string): Promise<readon
   return Array.from(lengths, (length, rank) =>
     new TextDecoder().decode(output.subarray(rank * longest, rank * longest + length)),
   );
+}
+
+/** Why a rank cannot save, and what to do about it. */
+export class SaveFailure extends Error {
+  readonly todo: string;
+
+  constructor(found: string, todo: string) {
+    super(found);
+    this.todo = todo;
+  }
 }

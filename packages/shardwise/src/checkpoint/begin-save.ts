@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { onAllRanks } from './all-ranks.ts';
+import { onAllRanks, SaveFailure } from './all-ranks.ts';
 import type { Share } from './checkpoint-contents.ts';
 import { freeName, temporaryName } from './checkpoint-folders.ts';
 import type { DurableFiles } from './durable-files.ts';
@@ -10,7 +10,6 @@ import type { HeldChunk, TensorChunk } from './held-chunk.ts';
 import { planChunks } from './plan-chunks.ts';
 import { requireEqual } from './require-equal.ts';
 import { requireEqualSettings, settingsOf, settingsSchema } from './require-equal-settings.ts';
-import { SaveFailure } from './save-failure.ts';
 import { chunkSchema, type SectionName, sectionNames } from './state-file.ts';
 import { type OwnChunk, ownChunks, stageChunks } from './write-chunks.ts';
 

@@ -2,20 +2,19 @@ import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
-import { onAllRanks } from './all-ranks.ts';
+import { onAllRanks, SaveFailure } from './all-ranks.ts';
 import { type BegunSave, checkSoleWriter } from './begin-save.ts';
 import { prune, removeLeftovers, temporaryName } from './checkpoint-folders.ts';
-import { SaveFailure } from './save-failure.ts';
 import {
   encodeState,
   fileName,
-  storedChunkSchema,
   type SectionName,
   sectionNames,
-  storedStateSchema,
+  storedChunkSchema,
   type StoredSection,
+  storedStateSchema,
 } from './state-file.ts';
-import { type WrittenFile, writeChunks } from './write-chunks.ts';
+import { writeChunks, type WrittenFile } from './write-chunks.ts';
 
 const fileSchema: z.ZodType<WrittenFile> = z.object({
   byteLength: z.int(),

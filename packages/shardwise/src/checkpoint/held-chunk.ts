@@ -21,3 +21,8 @@ export interface HeldChunk extends TensorChunk {
   /** The bytes of the chunk, without padding. */
   read(): Promise<Uint8Array>;
 }
+
+/** The same for chunks of one tensor that have the same elements. */
+export function chunkKey({ name, box, start, stop }: TensorChunk): string {
+  return JSON.stringify([name, box, start, stop]);
+}

@@ -1,8 +1,7 @@
 import { CheckpointError, dtypes, elementCount, sameShape } from '@shardwise/core/extend';
 import { covers } from './covers.ts';
 import { formatChunk } from './format-chunk.ts';
-import type { TensorChunk } from './held-chunk.ts';
-import { chunkKey } from './chunk-key.ts';
+import { chunkKey, type TensorChunk } from './held-chunk.ts';
 
 /** Smaller chunks are written whole by one rank. */
 const MIN_CUT_BYTES = 65_536;

@@ -2,8 +2,7 @@ import { crc32 } from 'node:zlib';
 import { CheckpointError, type ProcessGroup } from '@shardwise/core/extend';
 import { z } from 'zod';
 import { onAllRanks } from './all-ranks.ts';
-import type { HeldChunk, TensorChunk } from './held-chunk.ts';
-import { chunkKey } from './chunk-key.ts';
+import { chunkKey, type HeldChunk, type TensorChunk } from './held-chunk.ts';
 
 const MAX_NAMES = 10;
 

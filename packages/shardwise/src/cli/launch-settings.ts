@@ -2,7 +2,7 @@ import { ConfigError } from '@shardwise/core/extend';
 import { asNodeLaunch } from '../environment/as-node-launch.ts';
 import { detectLaunch } from '../environment/detect-launch.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
-import { defaultTimes, type RendezvousTimes } from '../rendezvous/rendezvous-times.ts';
+import { defaultTimes, type RendezvousTimes } from '../rendezvous/rendezvous.ts';
 import { DEFAULT_PORT } from './parse-values.ts';
 import { readSecret } from '../rendezvous/read-secret.ts';
 import type { Endpoint, NodeRange, RunCommandOptions } from './run-options.ts';

@@ -4,24 +4,26 @@ import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core/extend';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
-import { runRounds, type RoundStart } from '../launcher/run-rounds.ts';
+import { type RoundStart, runRounds } from '../launcher/run-rounds.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
-import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
+import { firstRankOf, type Round, worldSizeOf } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
-import { stoppingNotice } from '../terminal/run-output.ts';
+import { LiveOutput } from '../terminal/live-output.ts';
+import { coloured, uncoloured } from '../terminal/paint.ts';
+import { PlainOutput } from '../terminal/plain-output.ts';
+import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
+import { launchSettings } from './launch-settings.ts';
 import { openRun } from './open-run.ts';
 import { recordingDesk, relayingDesk, type RoundDesk } from './round-desk.ts';
 import { describeRound } from './round-notice.ts';
 import { makeRunDirectory } from './run-directory.ts';
 import type { RunCommandOptions } from './run-options.ts';
-import { launchSettings } from './launch-settings.ts';
 import { RunRecord } from './run-record.ts';
-import { terminalOutput } from './terminal-output.ts';
 
 const MEMORY_INTERVAL_MS = 1000;
 
@@ -154,4 +156,11 @@ async function findScript(script: string): Promise<string> {
     },
     { script },
   );
+}
+
+/** The live block where a person looks at a terminal that can show one, else plain lines. */
+function terminalOutput(plain: boolean): RunOutput {
+  const { TERM: terminal, NO_COLOR: noColour } = process.env;
+  if (plain || !process.stdout.isTTY || terminal === 'dumb') return new PlainOutput(process);
+  return new LiveOutput(process.stdout, noColour ? uncoloured : coloured);
 }

@@ -3,8 +3,7 @@ import { describeFailure, type RoundFailure } from '../rendezvous/round.ts';
 import { displayPath } from '../text/display-path.ts';
 import { advice } from './load-errors/advice.ts';
 import { excerpt, type SourcePosition } from './load-errors/source-position.ts';
-import type { LaunchResult } from './launch-result.ts';
-import type { RankEnd } from './rank-handle.ts';
+import type { LaunchResult, RankEnd } from './rank-handle.ts';
 
 const MAX_CAUSES = 5;
 const UNSETTLED_AWAIT = 13;

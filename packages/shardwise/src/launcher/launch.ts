@@ -2,18 +2,17 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ShardwiseError } from '@shardwise/core/extend';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
-import { firstRankOf, worldSizeOf, type Round } from '../rendezvous/round.ts';
+import { firstRankOf, type Round, worldSizeOf } from '../rendezvous/round.ts';
 import type { RunMessage } from '../run-state/message.ts';
 import type { OutputStream } from '../terminal/run-output.ts';
 import { rankEnvironment } from './environment.ts';
 import { describeEnd } from './failure.ts';
-import type { LaunchResult } from './launch-result.ts';
+import type { LaunchResult, RankEnd, RankHandle, RankStart } from './rank-handle.ts';
 import { RankProcess } from './processes/rank-process.ts';
-import { rankDataMarker, type LauncherOrder } from './rank-data.ts';
-import type { RankEnd, RankHandle, RankStart } from './rank-handle.ts';
+import { type LauncherOrder, rankDataMarker } from './rank-data.ts';
 import { StopWord } from './stop-word.ts';
 import { RankWorker } from './threads/rank-worker.ts';
-import type { RankTransport } from './transports/rank-transport.ts';
+import type { RankTransport } from './transports/create-rank-transport.ts';
 import type { RankForm } from './transports/transport-choice.ts';
 
 export interface LaunchOptions {

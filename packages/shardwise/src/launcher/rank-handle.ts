@@ -42,3 +42,11 @@ export interface RankHandle {
   /** Ends the rank wherever it is. */
   terminate(): Promise<void>;
 }
+
+/** How the ranks of this host ended. */
+export interface LaunchResult {
+  /** The outcome of each rank. */
+  readonly outcomes: readonly RankOutcome[];
+  /** The rank that failed by itself, before the others failed for want of it. */
+  readonly culprit: number | undefined;
+}

@@ -9,11 +9,9 @@ import {
 import type { RunMessage } from '../run-state/message.ts';
 import { describeEnd } from './failure.ts';
 import { failureKind } from './failure-kind.ts';
-import type { LaunchResult } from './launch-result.ts';
+import type { LaunchResult, RankEnd } from './rank-handle.ts';
 import { isAborted, launch, type LaunchEnd, type LaunchOptions } from './launch.ts';
-import type { RankEnd } from './rank-handle.ts';
-import { createRankTransport } from './transports/create-rank-transport.ts';
-import type { RankTransport } from './transports/rank-transport.ts';
+import { createRankTransport, type RankTransport } from './transports/create-rank-transport.ts';
 import type { TransportChoice } from './transports/transport-choice.ts';
 
 export interface RunRoundsOptions extends Omit<

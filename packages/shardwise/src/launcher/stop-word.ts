@@ -1,4 +1,4 @@
-import type { StopSource } from '../rank/stop-source.ts';
+import type { StopSource } from '../rank/rank-host.ts';
 
 /**
  * How the launcher stops all ranks after the same step. One 32-bit word of shared memory holds the

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { ProcessGroup } from '@shardwise/core/extend';
-import type { StopSource } from './stop-source.ts';
+import type { StopSource } from './rank-host.ts';
 
 /**
  * The stop of ranks that share no memory with who asks for it: each may hear of it at another step,

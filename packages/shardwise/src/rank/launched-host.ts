@@ -1,6 +1,6 @@
-import type { ProcessGroup } from '@shardwise/core/extend';
+import { CollectiveAbortedError, type ProcessGroup } from '@shardwise/core/extend';
+import type { LaunchEnd } from '../launcher/launch.ts';
 import { StopWord } from '../launcher/stop-word.ts';
-import { abortReason } from './abort-reason.ts';
 import { AgreedStop } from './agreed-stop.ts';
 import { joinWorld } from './join/join-world.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
@@ -55,4 +55,19 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
       };
     },
   };
+}
+
+/**
+ * The error with which a group is closed, so that its calls name the rank that failed, and not the one that
+ * was told of it.
+ */
+export function abortReason({ rank, reason }: LaunchEnd): Error {
+  return new CollectiveAbortedError(
+    {
+      asked: 'Working in the group',
+      found: `${rank === undefined ? 'the launcher' : `rank ${rank}`} ended it (${reason})`,
+      todo: 'Look for the first failure',
+    },
+    { abortedBy: rank, reason },
+  );
 }

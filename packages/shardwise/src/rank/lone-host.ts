@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { StopWord } from '../launcher/stop-word.ts';
 import { runDirectoryName } from '../run-state/run-directory.ts';
-import { joinThreads } from './join/join-threads.ts';
+import { joinThreads } from './join/join-shared-memory.ts';
 import { printedMetrics } from './printed-metrics.ts';
 import type { RankHost } from './rank-host.ts';
 

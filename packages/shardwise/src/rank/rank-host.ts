@@ -1,7 +1,6 @@
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
 import type { RankMessage } from '../run-state/message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
-import type { StopSource } from './stop-source.ts';
 
 /** What surrounds a rank: a launcher, ours or another one, or nobody. */
 export interface RankHost {
@@ -21,4 +20,11 @@ export interface RankSurroundings {
   readonly stop: StopSource;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;
+}
+
+/** Whether the user has asked for an end. */
+export interface StopSource {
+  readonly requested: boolean;
+  /** Whether to stop after update `step`; the same answer on every rank. */
+  stopsAfter(step: number): boolean | Promise<boolean>;
 }

@@ -1,10 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Store } from '@shardwise/core/extend';
 import type { Pulse } from './pulse.ts';
-import { mayStartAgain, type FindResume } from './rendezvous.ts';
-import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
-import type { RendezvousTimes } from './rendezvous-times.ts';
-import { endKey, finishedKey } from './round-keys.ts';
+import { type FindResume, mayStartAgain, type RendezvousTimes } from './rendezvous.ts';
+import {
+  type Arrival,
+  decodeEnd,
+  encodeJson,
+  endKey,
+  finishedKey,
+  type RendezvousState,
+} from './rendezvous-state.ts';
 import { describeFailure, nodeLabel, type RoundEnd } from './round.ts';
 import type { SharedState } from './shared-state.ts';
 

@@ -98,3 +98,12 @@ function decode<T>(schema: z.ZodType<T>, what: string, bytes: Uint8Array): T {
     );
   }
 }
+
+/** How a round ended; set once. */
+export const endKey = (epoch: number): string => `end/${epoch}`;
+
+/** Counts the hosts whose ranks have all finished. */
+export const finishedKey = (epoch: number): string => `finished/${epoch}`;
+
+/** Counts the hosts that have learned that the run is over. */
+export const LEFT_KEY = 'left';

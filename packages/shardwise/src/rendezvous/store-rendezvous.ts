@@ -4,8 +4,15 @@ import { Conductor, type ConductorOptions } from './conductor.ts';
 import type { OpenedStore } from './open-store.ts';
 import { Pulse } from './pulse.ts';
 import type { NextRound, Rendezvous } from './rendezvous.ts';
-import { decodeEnd, encodeJson, type Arrival, type RendezvousState } from './rendezvous-state.ts';
-import { endKey, finishedKey, LEFT_KEY } from './round-keys.ts';
+import {
+  type Arrival,
+  decodeEnd,
+  encodeJson,
+  endKey,
+  finishedKey,
+  LEFT_KEY,
+  type RendezvousState,
+} from './rendezvous-state.ts';
 import type { Round, RoundEnd } from './round.ts';
 import { SharedState } from './shared-state.ts';
 

@@ -1,7 +1,6 @@
-import { chartFrame, margin, pixel, type ChartSize } from './chart-frame.ts';
+import { chartFrame, type ChartSize, margin, pixel } from './chart-frame.ts';
 import { escapeHtml } from './escape-html.ts';
-import { formatTick } from './format-tick.ts';
-import { linearScale } from './scale.ts';
+import { formatTick, linearScale } from './scale.ts';
 
 export interface AreaLayer {
   readonly name: string;

@@ -2,11 +2,10 @@ import type { RankOutcome } from '../ranks/rank-failure.ts';
 import { equal, holds, matches } from '../suite/assertions.ts';
 import type { Suite, SuiteTest } from '../suite/suite.ts';
 import type { ConformanceCases } from './process-group/conformance-case.ts';
-import { contractCases } from './process-group/contract-cases.ts';
-import { mismatches, refusals, type CallOutcome } from './process-group/faults.ts';
+import { contractCases, type ProcessGroupScenario } from './process-group/scenario.ts';
+import { type CallOutcome, mismatches, refusals } from './process-group/faults.ts';
 import { expectedOf, type RandomCall } from './process-group/random-call.ts';
 import { everyCall, randomCalls, randomWorlds } from './process-group/random-calls.ts';
-import type { ProcessGroupScenario } from './process-group/scenario.ts';
 
 export interface ProcessGroupContract {
   readonly name: string;

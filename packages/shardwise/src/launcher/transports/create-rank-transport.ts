@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import {
   shmAvailability,
-  startStoreServer,
   type ShmAvailability,
+  startStoreServer,
 } from '@shardwise/collectives/node';
 import { firstRankOf, hostsOf, type Round } from '../../rendezvous/round.ts';
-import type { TcpMeeting } from '../rank-data.ts';
+import type { JoinWay, TcpMeeting } from '../rank-data.ts';
 import { localTransport } from './local-transport.ts';
-import type { RankTransport } from './rank-transport.ts';
 import { chooseTransport, type RankForm, type TransportChoice } from './transport-choice.ts';
 
 /** What the ranks of one start are given to reach each other. Throws ConfigError. */
@@ -92,4 +91,14 @@ async function meetingOf({
     meeting: { store: address, secret, epoch, host: server.host },
     close: () => server.close(),
   };
+}
+
+/** How the ranks of one start reach each other, as the launcher of one host sees it. */
+export interface RankTransport {
+  readonly choice: TransportChoice;
+  readonly way: JoinWay;
+  /** Makes every pending and future call in memory of this host fail, with `rank` as the culprit. */
+  abort(rank: number | undefined, reason: string): void;
+  /** To be called once the ranks have ended. */
+  close(): void;
 }

@@ -1,7 +1,6 @@
 import { createGroup, hostedTransport } from '@shardwise/collectives';
 import type { HostedWay } from '../../launcher/rank-data.ts';
-import { joinShm } from './join-shm.ts';
-import { joinThreads } from './join-threads.ts';
+import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { meetByTcp } from './join-tcp.ts';
 import type { JoinedRank } from './joined-rank.ts';
 

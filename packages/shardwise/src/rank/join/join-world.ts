@@ -1,8 +1,7 @@
 import type { RankData } from '../../launcher/rank-data.ts';
 import { joinHosted } from './join-hosted.ts';
-import { joinShm } from './join-shm.ts';
+import { joinShm, joinThreads } from './join-shared-memory.ts';
 import { joinTcp } from './join-tcp.ts';
-import { joinThreads } from './join-threads.ts';
 import type { JoinedRank } from './joined-rank.ts';
 
 /** Joins the world of a rank that `shardwise run` has started, in the way that it has chosen. */

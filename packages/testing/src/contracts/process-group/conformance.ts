@@ -1,8 +1,7 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
 import type { ConformanceCase, ConformanceCases } from './conformance-case.ts';
-import { range } from './range.ts';
+import { range, typed, valuesOf, zeros } from './typed-values.ts';
 import { reduced } from './specification.ts';
-import { typed, valuesOf, zeros } from './typed-values.ts';
 
 const factorial = (n: number): number => (n <= 1 ? 1 : n * factorial(n - 1));
 

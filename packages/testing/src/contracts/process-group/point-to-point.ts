@@ -1,7 +1,6 @@
 import { dtypeNames } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
-import { range } from './range.ts';
-import { typed, valuesOf, zeros } from './typed-values.ts';
+import { range, typed, valuesOf, zeros } from './typed-values.ts';
 
 const HIGHEST_TAG = 2 ** 20 - 1;
 

@@ -1,9 +1,11 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
-import { contractCases } from './contract-cases.ts';
+import { conformanceCases } from './conformance.ts';
 import { faults, mismatch, refuse } from './faults.ts';
-import { playRandomCall, type Place } from './play-random-call.ts';
+import { type Place, playRandomCall } from './play-random-call.ts';
+import { pointToPointCases } from './point-to-point.ts';
 import type { RandomCall } from './random-call.ts';
+import { subGroupCases } from './sub-groups.ts';
 
 /** What all ranks of a group are to do, as data that threads and processes can be sent. */
 export type ProcessGroupScenario =
@@ -91,4 +93,10 @@ async function playRandomCalls(
   const results = await Promise.all(calls.map((call) => playRandomCall(group, call, place)));
   if (group !== world) group.close();
   return results;
+}
+
+/** What a group of that size must do: one rank alone has nobody to send to. */
+export function contractCases(size: number): ConformanceCases {
+  const cases = { ...conformanceCases, ...subGroupCases };
+  return size > 1 ? { ...cases, ...pointToPointCases } : cases;
 }

@@ -1,7 +1,6 @@
 import type { ProcessGroup } from '@shardwise/core/spec';
 import type { ConformanceCases } from './conformance-case.ts';
-import { range } from './range.ts';
-import { typed, valuesOf, zeros } from './typed-values.ts';
+import { range, typed, valuesOf, zeros } from './typed-values.ts';
 
 /** Groups of some ranks of a group. */
 export const subGroupCases: ConformanceCases = {

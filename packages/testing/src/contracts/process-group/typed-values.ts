@@ -1,4 +1,4 @@
-import { dtypes, type DType, type TypedBytes } from '@shardwise/core/spec';
+import { type DType, dtypes, type TypedBytes } from '@shardwise/core/spec';
 
 /** Elements as numbers, in memory that starts at any byte. */
 export function typed(
@@ -60,4 +60,9 @@ export function bfloat16Bits(value: number): number {
   const lower = word.getUint16(2);
   const isUp = lower > 0x8000 || (lower === 0x8000 && upper % 2 === 1);
   return isUp ? upper + 1 : upper;
+}
+
+/** The numbers from 0 to `count` - 1. */
+export function range(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
 }

@@ -1,5 +1,5 @@
 import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
-import { coreYielder } from '@shardwise/collectives/node';
+import { coreYielder, joinShmWorld, type ShmWorld } from '@shardwise/collectives/node';
 import { ConfigError } from '@shardwise/core/extend';
 import type { SharedMemoryRank } from './joined-rank.ts';
 
@@ -18,4 +18,10 @@ export function joinThreads(world: ThreadsWorld, rank: number): SharedMemoryRank
   }
   const group = joinThreadsWorld(world, rank, { yieldCore: coreYielder() });
   return { group, arena: { memory: world.memory, ...region } };
+}
+
+/** Throws ConfigError. */
+export function joinShm(world: ShmWorld, rank: number): SharedMemoryRank {
+  const { group, memory, region } = joinShmWorld(world, rank);
+  return { group, arena: { memory, ...region } };
 }
