@@ -276,6 +276,28 @@ describe('numbers', () => {
 });
 
 describe('modules and options', () => {
+  it('labels as floats are refused: they are neither classes nor their probabilities', () => {
+    const { crossEntropy } = sw.nn.functional;
+    expect(() => crossEntropy(sw.ones([2, 3]), sw.tensor([0, 1]))).toThrow(/labels are i32/);
+  });
+
+  it('an optimizer that was made before model.to(dtype) is refused: it would train nothing', async () => {
+    const model = new sw.nn.Linear(1, 1);
+    const sgd = new sw.optim.SGD(model.parameters());
+    await model.to('f16');
+    await expect(sgd.step()).rejects.toThrow(/Make optimizers after parallelize\(\) and to\(\)/);
+  });
+
+  it('a layer that is called twice in a step counts both batches in its running statistics', async () => {
+    const norm = new sw.nn.BatchNorm1d(1, { momentum: null });
+    for (const values of [
+      [1, 3],
+      [5, 7],
+    ])
+      norm.forward(sw.tensor(values).reshape([2, 1]));
+    expect(await norm.runningMean.data()).toEqual(Float32Array.of(4));
+  });
+
   class Hiding extends sw.nn.Module {
     readonly #head = new sw.nn.Linear(1, 1);
     forward(x: sw.Tensor): sw.Tensor {
@@ -407,6 +429,21 @@ describe('modules and options', () => {
 });
 
 describe('optimizers', () => {
+  it('an average of weights that was begun before parallelize() is refused: its parameters are gone', async () => {
+    const model = new sw.nn.Linear(2, 1);
+    const averaged = new sw.optim.AveragedWeights(model);
+    averaged.update();
+    await model.to('bf16');
+    expect(() => averaged.update()).toThrow("'weight', which the model did not have at the first");
+  });
+
+  it('a OneCycleScheduler of too few steps is told, and does not start over', () => {
+    const sgd = new sw.optim.SGD([sw.tensor([1])], { momentum: 0.9 });
+    const cycle = new sw.optim.OneCycleScheduler(sgd, { maxLr: 1, totalSteps: 2 });
+    for (let step = 0; step < 2; step++) cycle.step();
+    expect(() => cycle.step()).toThrow('a cycle of 2 steps');
+  });
+
   it('an OffloadedOptimizer updates what its optimizer has and the model has not', async () => {
     const temperature = sw.tensor([1]).requiresGrad_();
     const adam = new sw.optim.SGD([temperature], { lr: 1 });
@@ -613,6 +650,11 @@ describe('strategies', () => {
         'settings that differ',
         'of an optimizer are not saved as those of one rank (CHECKPOINT)',
         [10],
+      ],
+      [
+        'metrics that differ',
+        'of ReduceLROnPlateau would make learning rates differ (CONFIG)',
+        [6, 0.25],
       ],
       ['evaluation after training', "all ranks use rank 0's buffers", [1]],
     ])('%s: %s', (name, _, values) => {

@@ -15,6 +15,7 @@ import warnings
 import torch
 
 from library.losses import losses
+from library.modules import functions, modules
 from library.optimizers import averages, one_cycles, optimizers, plateaus
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "packages/core/test/golden/library.json"
@@ -24,6 +25,8 @@ torch.set_num_threads(1)
 golden = {
     "torch": torch.__version__.split("+")[0],
     "losses": list(losses()),
+    "modules": list(modules()),
+    "functions": list(functions()),
     "optimizers": list(optimizers()),
     "averages": list(averages()),
     "plateaus": list(plateaus()),

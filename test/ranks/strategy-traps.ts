@@ -57,6 +57,13 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
     const saved = saveCheckpoint(`${directory}/settings`, { step: 1, model, optimizer }, { group });
     return sw.tensor([await saved.then(() => 0, codeLength)]);
   },
+  'metrics that differ': async (metric) => {
+    const groups = { paramGroups: [{ lr: 0.5 }] };
+    const plateau = new sw.optim.ReduceLROnPlateau(groups, { patience: 0, factor: 0.5 });
+    const refused = await plateau.step(metric).then(() => 0, codeLength);
+    for (const loss of [1, 1]) await plateau.step(loss);
+    return sw.tensor([refused, ...plateau.learningRates]);
+  },
   'evaluation after training': async (gradient) => {
     const { model, forward } = await trained();
     sw.noGrad(() => model.seen.assign(model.seen.add(gradient)));

@@ -20,20 +20,45 @@ export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
 export { GELU, ReLU, Sigmoid, SiLU, Tanh } from './nn/activations.ts';
+export { AdaptiveAvgPool1d, AdaptiveAvgPool2d } from './nn/adaptive-avg-pool.ts';
 export { AvgPool2d } from './nn/avg-pool2d.ts';
-export { BatchNorm2d, type BatchNorm2dOptions } from './nn/batch-norm2d.ts';
+export type { BatchNormOptions } from './nn/batch-norm.ts';
+export { BatchNorm1d } from './nn/batch-norm1d.ts';
+export { BatchNorm2d } from './nn/batch-norm2d.ts';
+export { BatchNorm3d } from './nn/batch-norm3d.ts';
+export { Conv1d, type Conv1dLayerOptions } from './nn/conv1d.ts';
 export { Conv2d, type Conv2dLayerOptions } from './nn/conv2d.ts';
+export { Conv3d, type Conv3dLayerOptions } from './nn/conv3d.ts';
+export { ConvTranspose2d, type ConvTranspose2dLayerOptions } from './nn/conv-transpose2d.ts';
 export { Dropout } from './nn/dropout.ts';
 export { Embedding } from './nn/embedding.ts';
 export { Flatten } from './nn/flatten.ts';
+export { GroupNorm, type GroupNormOptions } from './nn/group-norm.ts';
+export { GRU } from './nn/gru.ts';
+export { Identity } from './nn/identity.ts';
+export { InstanceNorm1d, InstanceNorm2d, InstanceNorm3d } from './nn/instance-norm.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
+export { LSTM, type LSTMState } from './nn/lstm.ts';
 export { MaxPool2d } from './nn/max-pool2d.ts';
+export { ModuleDict } from './nn/module-dict.ts';
 export { ModuleList } from './nn/module-list.ts';
 export {
   MultiheadAttention,
   type MultiheadAttentionCall,
   type MultiheadAttentionOptions,
 } from './nn/multihead-attention.ts';
+export { ParameterList } from './nn/parameter-list.ts';
+export { AvgPool1d, MaxPool1d } from './nn/pool1d.ts';
+export type { RecurrentOptions } from './nn/recurrent.ts';
 export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
+export { SyncBatchNorm, type SyncBatchNormOptions } from './nn/sync-batch-norm.ts';
+export {
+  TransformerDecoderLayer,
+  type TransformerDecoderCall,
+} from './nn/transformer-decoder-layer.ts';
+export {
+  TransformerEncoderLayer,
+  type TransformerLayerOptions,
+} from './nn/transformer-encoder-layer.ts';

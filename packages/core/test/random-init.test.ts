@@ -22,7 +22,8 @@ const functions: Record<
 > = {
   linear: (generator, [inputs, outputs, bias]) =>
     layer(init.linear(generator, Number(inputs), Number(outputs), bias !== 'noBias')),
-  conv2d: (generator, [, bias], shape) => layer(init.conv2d(generator, shape, bias !== 'noBias')),
+  conv2d: (generator, [, bias], shape) =>
+    layer(init.convolution(generator, shape, bias === 'noBias' ? null : (shape[0] ?? 0))),
   embedding: (generator, [rows, columns, padding]) => {
     const index = padding === undefined ? undefined : Number(padding);
     return [init.embedding(generator, Number(rows), Number(columns), index)];

@@ -1,5 +1,5 @@
 import type { Tensor } from '../tensor/tensor.ts';
-import type { Size2d } from './functional/conv2d.ts';
+import type { Size2d } from './functional/window-size.ts';
 import { avgPool2d, kernelRules, poolRules, type PoolOptions } from './functional/pool2d.ts';
 import { Module } from './module.ts';
 import { checkOptions } from '../spec/check-options.ts';

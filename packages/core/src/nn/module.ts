@@ -1,4 +1,8 @@
+import { kindOf } from '../dtype.ts';
+import { requireDTypeName } from '../dtype-name.ts';
 import { inspecting } from '../print/inspect.ts';
+import type { DType } from '../spec/dtype.ts';
+import { ConfigError } from '../spec/errors.ts';
 import { brandMember } from '../member-brand.ts';
 import { constructions } from './construction/constructions.ts';
 import { hiddenMember } from './hidden-member.ts';
@@ -115,10 +119,40 @@ export abstract class Module {
     return this;
   }
 
+  /** The module at a path of names, as `layers.0.attention`; '' for this one. Throws ConfigError where there is none. */
+  getSubmodule(path: string): Module {
+    const names = path === '' ? [] : path.split('.');
+    return names.reduce<Module>((module, name) => {
+      const children = module.namedChildren();
+      const next = children.find(([child]) => child === name)?.[1];
+      if (next === undefined) throw noSubmodule(this.constructor.name, path, name, children);
+      return next;
+    }, this);
+  }
+
+  /**
+   * Puts parameters and buffers of another float dtype in the place of those of floats: call it before parallelize()
+   * and before the optimizer is made. Throws ConfigError for a dtype that is no float, and for parameters that ranks share out.
+   */
+  async to(dtype: DType): Promise<this> {
+    requireDTypeName(`${this.constructor.name}.to()`, dtype);
+    const tensors = [...this.namedParameters(), ...this.namedBuffers()];
+    for (const [name, tensor] of tensors) requireConvertible(name, tensor, dtype);
+    for (const [name, tensor] of tensors) {
+      if (kindOf(tensor.dtype) !== 'float' || tensor.dtype === dtype) continue;
+      this.#replace(name, tensor, await inDType(tensor, dtype));
+    }
+    return this;
+  }
+
   /** Puts another parameter wherever this module or one below it holds `old`, which can't be used any more. */
   replaceParameter(old: Parameter, replacement: Parameter): void {
     const name = this.namedParameters().find(([, parameter]) => parameter === old)?.[0];
-    if (name !== undefined) old.markReplaced(name);
+    if (name !== undefined) this.#replace(name, old, replacement);
+  }
+
+  #replace<T extends Parameter | BufferTensor>(name: string, old: T, replacement: T): void {
+    old.markReplaced(name);
     for (const [, module] of this.namedModules()) {
       for (const [key, value] of Object.entries(module)) {
         if (value === old) Reflect.set(module, key, replacement);
@@ -249,4 +283,46 @@ function isModule(value: unknown): value is Module {
 
 function isOwnedTensor(value: unknown): value is Parameter | BufferTensor {
   return value instanceof Parameter || value instanceof BufferTensor;
+}
+
+/** With the same values, rounded, and the same options. */
+async function inDType(
+  tensor: Parameter | BufferTensor,
+  dtype: DType,
+): Promise<Parameter | BufferTensor> {
+  const { shape } = tensor;
+  const data = await tensor.detach().to(dtype).data();
+  return tensor instanceof Parameter
+    ? new Parameter(data, shape, { dtype, requiresGrad: tensor.requiresGrad })
+    : new BufferTensor(data, shape, { dtype, persistent: tensor.persistent });
+}
+
+function requireConvertible(name: string, tensor: Parameter | BufferTensor, dtype: DType): void {
+  const isShared = tensor.part !== tensor;
+  if (kindOf(dtype) === 'float' && !isShared) return;
+  throw new ConfigError(
+    {
+      asked: `to have '${name}' in ${dtype}`,
+      found: isShared ? 'a strategy has put another one in its place' : 'a dtype that is no float',
+      todo: isShared ? 'Call to() before parallelize()' : "Use a float, as 'bf16'",
+    },
+    { name, dtype },
+  );
+}
+
+function noSubmodule(
+  of: string,
+  path: string,
+  missing: string,
+  children: readonly Named<Module>[],
+): ConfigError {
+  const names = children.map(([name]) => name).join(', ');
+  return new ConfigError(
+    {
+      asked: `the module '${path}' of ${of}`,
+      found: `no module '${missing}' where there are ${names === '' ? 'none' : names}`,
+      todo: 'Use names that namedModules() gives',
+    },
+    { path, missing },
+  );
 }

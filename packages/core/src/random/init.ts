@@ -194,12 +194,19 @@ export function linear(
   outFeatures: number,
   hasBias = true,
 ): LayerInit {
-  return weightAndBias(generator, [outFeatures, inFeatures], hasBias);
+  return weightAndBias(generator, [outFeatures, inFeatures], hasBias ? outFeatures : null);
 }
 
-/** What `nn.Conv2d` starts with. Shape: weight [O, I / groups, R, S], bias [O]. */
-export function conv2d(generator: Generator, weightShape: Shape, hasBias = true): LayerInit {
-  return weightAndBias(generator, weightShape, hasBias);
+/**
+ * What convolutions start with, with so many biases, or none for null. Shape: weight [O, I / groups, ...window], or [I, O / groups,
+ * ...window] of a transposed one, bias [O].
+ */
+export function convolution(
+  generator: Generator,
+  weightShape: Shape,
+  biases: number | null,
+): LayerInit {
+  return weightAndBias(generator, weightShape, biases);
 }
 
 /** What `nn.Embedding` starts with: standard normal, and zeros in row `paddingIdx`. Shape: [V, C]. */
@@ -224,12 +231,13 @@ export function embedding(
   return weight.fill(0, paddingIdx * embeddingDim, (paddingIdx + 1) * embeddingDim);
 }
 
-function weightAndBias(generator: Generator, shape: Shape, hasBias: boolean): LayerInit {
+/** Without `biases` there is no bias. */
+function weightAndBias(generator: Generator, shape: Shape, biases: number | null): LayerInit {
   const weight = kaimingUniform(generator, shape, { a: Math.sqrt(5) });
-  if (!hasBias) return { weight, bias: undefined };
+  if (biases === null) return { weight, bias: undefined };
   const { fanIn } = calculateFans(shape);
   const bound = fanIn > 0 ? 1 / Math.sqrt(fanIn) : 0;
-  return { weight, bias: uniform(generator, shape.slice(0, 1), -bound, bound) };
+  return { weight, bias: uniform(generator, [biases], -bound, bound) };
 }
 
 function kaimingStd(shape: Shape, options: KaimingOptions): number {

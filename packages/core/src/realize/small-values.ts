@@ -29,6 +29,16 @@ export function composed<T extends { readonly node: Node }>(body: () => T): T {
   return result;
 }
 
+/** The same of what has several results. */
+export function composedAll<T>(
+  body: () => T,
+  resultsOf: (made: T) => readonly { readonly node: Node }[],
+): T {
+  const made = withoutValues(body);
+  for (const { node } of resultsOf(made)) noteValue(node);
+  return made;
+}
+
 /** Nothing that `body` builds is the program's, so that no step computes it unasked. Throws ConfigError for a body that returns a promise. */
 export function withoutValues<T>(body: () => T): T {
   return within('a function of the library', { isInLibrary: true }, body);

@@ -87,8 +87,8 @@ export class TensorHandle {
     throw new TensorStateError(
       {
         asked: `to use a parameter of shape ${formatShape(this.#node.shape)}`,
-        found: `a strategy has put another one in its place, which the model has as '${this.#formerName}'`,
-        todo: 'Make optimizers after parallelize(), and take parameters from the model where you use them',
+        found: `parallelize() or to() has put another one in its place, which the model has as '${this.#formerName}'`,
+        todo: 'Make optimizers after parallelize() and to(), and take parameters from the model where you use them',
       },
       { parameter: this.#formerName, shape: this.#node.shape },
     );

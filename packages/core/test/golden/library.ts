@@ -24,6 +24,27 @@ const schema = z.object({
       gradients: z.array(recorded.nullable()),
     }),
   ),
+  modules: z.array(
+    z.object({
+      module: z.string(),
+      shapes: z.array(z.array(z.int())),
+      /** Shape, and the beginning of the SHA-256 of the bytes. */
+      initial: z.record(z.string(), z.string()),
+      outputs: z.array(recorded),
+      inputGradients: z.array(recorded),
+      gradients: z.record(z.string(), recorded),
+      buffers: z.record(z.string(), recorded),
+    }),
+  ),
+  functions: z.array(
+    z.object({
+      function: z.string(),
+      shape: z.array(z.int()),
+      output: z.string(),
+      values: recorded,
+      gradient: recorded,
+    }),
+  ),
   optimizers: z.array(
     z.object({
       optimizer: z.string(),

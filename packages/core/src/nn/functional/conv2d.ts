@@ -1,14 +1,12 @@
 import { conv2d as convolve } from '../../graph/build/contract.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
-import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
+import { pair, type Size2d, size2d } from './window-size.ts';
 import { composed } from '../../realize/small-values.ts';
-
-/** One number for both dims, or [height, width]. */
-export type Size2d = number | readonly [number, number];
 
 export interface Conv2dOptions {
   /** Default 1. */
@@ -19,16 +17,6 @@ export interface Conv2dOptions {
   readonly dilation?: Size2d;
   /** Parts into which the channels fall, each convolved by itself; default 1. */
   readonly groups?: number;
-}
-
-/** What a `Size2d` may be. */
-export function size2d(least: number): OptionRule<Size2d> {
-  const { fits } = option.integer(least);
-  return {
-    fits: (value): value is Size2d =>
-      fits(value) || (Array.isArray(value) && value.length === 2 && value.every(fits)),
-    is: `a whole number from ${least}, or two of them, [height, width]`,
-  };
 }
 
 export const conv2dRules: OptionRules<Conv2dOptions> = {
@@ -84,9 +72,4 @@ export function imageHint(shape: Shape, channels: number): string | undefined {
   }
   const isImage = shape.length === 3 && first === channels;
   return isImage ? 'one image is a batch of one with x.unsqueeze(0)' : undefined;
-}
-
-/** [height, width]. */
-export function pair(size: Size2d): readonly [number, number] {
-  return typeof size === 'number' ? [size, size] : size;
 }

@@ -1,11 +1,12 @@
 import { computeDType } from '../../dtype.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
-import { conv2dOutputSize } from '../../graph/infer-contract.ts';
 import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import { full, stack } from '../../tensor/create.ts';
+import { full } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { conv2d, pair, type Size2d, size2d } from './conv2d.ts';
+import { conv2d } from './conv2d.ts';
+import { shiftsOf } from './shifts-of.ts';
+import { pair, type Size2d, size2d } from './window-size.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
@@ -40,20 +41,7 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const around = [0, 0, ...padding];
   return composed(() => {
     const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
-    const params = { stride, padding: [0, 0], dilation, groups: 1 } as const;
-    const [, , height = 0, width = 0] = padded.shape;
-    const rows = conv2dOutputSize(params, 0, height, window[0]);
-    const columns = conv2dOutputSize(params, 1, width, window[1]);
-    if (rows < 1 || columns < 1) throw noWindow(x, window, [rows, columns]);
-    const shifts: Tensor[] = [];
-    for (let row = 0; row < window[0]; row++) {
-      for (let column = 0; column < window[1]; column++) {
-        const [top, left] = [row * dilation[0], column * dilation[1]];
-        const band = padded.slice(2, top, top + (rows - 1) * stride[0] + 1, stride[0]);
-        shifts.push(band.slice(3, left, left + (columns - 1) * stride[1] + 1, stride[1]));
-      }
-    }
-    const candidates = stack(shifts);
+    const candidates = shiftsOf('maxPool2d', padded, window, { stride, dilation });
     return candidates.gather(0, candidates.argMax(0, { keepDim: true })).squeeze(0);
   });
 }
@@ -74,21 +62,6 @@ export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}):
     const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
     return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]).to(x.dtype);
   });
-}
-
-function noWindow(
-  { shape }: Tensor,
-  window: readonly number[],
-  output: readonly number[],
-): ShapeError {
-  return new ShapeError(
-    {
-      asked: `pooling of shape ${formatShape(shape)} with a kernel of ${formatShape(window)}`,
-      found: `an output of ${output.map((size) => Math.max(0, size)).join(' × ')}`,
-      todo: 'Use a larger input, a smaller kernel or dilation, or more padding',
-    },
-    { shape, window },
-  );
 }
 
 function checkedWindow(

@@ -3,8 +3,9 @@ import { elementCount, sizeAt } from '../../shape.ts';
 
 /**
  * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
- * batch) and conv2d (2 R S C/groups for each element of the output). Nothing else counts, as in
- * PyTorch's FlopCounterMode: it is of another order, and bound by memory.
+ * batch), conv2d (2 R S C/groups for each element of the output) and transposed convolution (as many for each
+ * element of the input). Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
+ * memory.
  */
 export function flopsOf(node: Node): number {
   const perElement = 2 * elementCount(node.shape);
@@ -13,10 +14,11 @@ export function flopsOf(node: Node): number {
     if (a === undefined) return 0;
     return perElement * sizeAt(a.shape, a.shape.length - (node.params.transposeA ? 2 : 1));
   }
-  if (node.op === 'conv2d') {
-    const [, weight] = node.inputs;
-    return weight === undefined ? 0 : perElement * elementCount(weight.shape.slice(1));
-  }
+  const [input, weight] = node.inputs;
+  if (input === undefined || weight === undefined) return 0;
+  const perWindow = elementCount(weight.shape.slice(1));
+  if (node.op === 'conv2d') return perElement * perWindow;
+  if (node.op === 'conv2dInput') return 2 * elementCount(input.shape) * perWindow;
   return 0;
 }
 

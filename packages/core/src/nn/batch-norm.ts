@@ -1,0 +1,176 @@
+import { noGrad } from '../graph/create-node.ts';
+import * as init from '../random/init.ts';
+import { composed } from '../realize/small-values.ts';
+import { formatShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { ShapeError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { requireTensors } from '../tensor/check-arguments.ts';
+import { imageHint } from './functional/conv2d.ts';
+import { Module } from './module.ts';
+import { BufferTensor, Parameter } from './parameter.ts';
+
+export interface BatchNormOptions {
+  /** Added to the variance; default 1e-5. */
+  readonly eps?: number;
+  /** Weight of the newest batch in the running statistics; null: all batches weigh alike. Default 0.1. */
+  readonly momentum?: number | null;
+  /** Whether weight and bias are trained; default true. */
+  readonly affine?: boolean;
+}
+
+const nothing: option.OptionRule<null> = { fits: (value) => value === null, is: 'null' };
+export const batchNormRules: OptionRules<BatchNormOptions> = {
+  eps: option.nonNegative,
+  momentum: option.either(option.share, nothing),
+  affine: option.flag,
+};
+const sizeRules: OptionRules<{ channels: number }> = { channels: option.required(option.count) };
+
+const torchNames: Readonly<Record<string, string>> = {
+  runningMean: 'running_mean',
+  runningVar: 'running_var',
+  numBatchesTracked: 'num_batches_tracked',
+};
+
+/** Of all items of a batch, for each channel. Shape: each [channels]. */
+export interface BatchStatistics {
+  readonly mean: Tensor;
+  readonly variance: Tensor;
+  /** Over n - 1. */
+  readonly unbiased: Tensor;
+}
+
+/**
+ * Batch normalisation per channel (Ioffe and Szegedy 2015). Training uses the batch's statistics
+ * and moves the running ones (variance over n - 1); evaluation uses the running ones.
+ */
+export abstract class BatchNorm extends Module {
+  weight: Parameter | null = null;
+  bias: Parameter | null = null;
+  runningMean: BufferTensor;
+  runningVar: BufferTensor;
+  numBatchesTracked: BufferTensor;
+  readonly eps: number;
+  readonly momentum: number | null;
+
+  /** Throws ConfigError. */
+  constructor(channels: number, options: BatchNormOptions) {
+    super();
+    checkOptions(this.constructor.name, { channels }, sizeRules);
+    const { eps = 1e-5, momentum = 0.1, affine = true } = options;
+    if (affine) {
+      this.weight = new Parameter(init.ones([channels]), [channels]);
+      this.bias = new Parameter(init.zeros([channels]), [channels]);
+    }
+    this.runningMean = new BufferTensor(init.zeros([channels]), [channels]);
+    this.runningVar = new BufferTensor(init.ones([channels]), [channels]);
+    this.numBatchesTracked = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
+    this.eps = eps;
+    this.momentum = momentum;
+  }
+
+  /**
+   * Statistics are f32, whatever x is, as in PyTorch. Shape: x [N, channels, ...] -> the same. Throws
+   * ShapeError, also in training for one value a channel.
+   */
+  forward(x: Tensor): Tensor {
+    this.#requireInput(x);
+    return composed(() => this.#normalize(x));
+  }
+
+  /** How many dims an input has, batch and channels included. */
+  protected abstract get inputDims(): readonly number[];
+
+  /** Shape: x f32 [N, channels, ...]; `dims` are all but that of the channels. */
+  protected statistics(x: Tensor, dims: readonly number[]): BatchStatistics {
+    const count = x.numel / this.runningMean.numel;
+    if (count === 1) throw oneValue(this.constructor.name, x.shape);
+    const mean = x.mean(dims);
+    const variance = x.sub(perChannel(mean, x)).square().mean(dims);
+    return { mean, variance, unbiased: variance.mul(count / Math.max(1, count - 1)) };
+  }
+
+  #normalize(x: Tensor): Tensor {
+    const wide = x.to('f32');
+    const dims = x.shape.map((_, dim) => dim).filter((dim) => dim !== 1);
+    const own = this.training ? this.statistics(wide, dims) : null;
+    if (own !== null) this.#track(own);
+    const centered = wide.sub(perChannel(own?.mean ?? this.runningMean, x));
+    const inverse = (own?.variance ?? this.runningVar).add(this.eps).rsqrt();
+    const scale = this.weight === null ? inverse : inverse.mul(this.weight.to('f32'));
+    const y = centered.mul(perChannel(scale, x));
+    const shifted = this.bias === null ? y : y.add(perChannel(this.bias.to('f32'), x));
+    return shifted.to(x.dtype);
+  }
+
+  #track({ mean, unbiased }: BatchStatistics): void {
+    noGrad(() => {
+      const { momentum, numBatchesTracked, runningMean, runningVar } = this;
+      const count = numBatchesTracked.add(1);
+      const take = momentum ?? count.to('f32').pow(-1);
+      const keep = typeof take === 'number' ? 1 - take : take.neg().add(1);
+      const moved = (running: BufferTensor, value: Tensor): Tensor =>
+        running.mul(keep).add(value.mul(take)).to(running.dtype);
+      runningMean.assign(moved(runningMean, mean));
+      runningVar.assign(moved(runningVar, unbiased));
+      numBatchesTracked.assign(count);
+    });
+  }
+
+  #requireInput(x: Tensor): void {
+    const { name } = this.constructor;
+    requireTensors(name, { x });
+    const { shape } = x;
+    const channels = this.runningMean.numel;
+    if (this.inputDims.includes(shape.length) && shape[1] === channels) return;
+    const expected = this.inputDims.map((count) => formatDims(channels, count)).join(' or ');
+    const isImage = this.inputDims.includes(4);
+    const hint = isImage ? imageHint(shape, channels) : undefined;
+    const use = `Use x of shape ${expected}`;
+    const isOther = this.inputDims.includes(shape.length);
+    throw new ShapeError(
+      {
+        asked: `${name} with x of shape ${formatShape(shape)}`,
+        found: isOther
+          ? `${shape[1]} channels (dim 1) instead of ${channels}`
+          : `${shape.length} dims instead of ${this.inputDims.join(' or ')}`,
+        todo: hint === undefined ? use : `${use}; ${hint}`,
+      },
+      { operation: name, argument: 'x', shape },
+    );
+  }
+
+  protected override nameOf(field: string): string {
+    return torchNames[field] ?? field;
+  }
+
+  protected override describe(): string {
+    return `${this.runningMean.numel}, eps=${this.eps}, momentum=${this.momentum}, affine=${this.weight !== null}`;
+  }
+}
+
+/** As x broadcasts with it. Shape: value [channels], x [N, channels, ...] -> [channels, 1, ...]. */
+export function perChannel(value: Tensor, x: Tensor): Tensor {
+  return value.reshape([value.numel, ...x.shape.slice(2).map(() => 1)]);
+}
+
+function formatDims(channels: number, count: number): string {
+  const last = ['D', 'H', 'W'].slice(5 - count);
+  return `[${['N', channels, ...(count === 3 ? ['L'] : last)].slice(0, count).join(', ')}]`;
+}
+
+/** Less its mean, a single value is 0: nothing would be left of x. */
+function oneValue(layer: string, shape: Shape): ShapeError {
+  return new ShapeError(
+    {
+      asked: `${layer} with x of shape ${formatShape(shape)} in training`,
+      found: 'one value for each channel, which has no variance',
+      todo: 'Use a larger batch or image, or evaluation mode: model.eval()',
+    },
+    { shape },
+  );
+}

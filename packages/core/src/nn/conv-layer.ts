@@ -1,0 +1,72 @@
+import type { Generator } from '../random/generator.ts';
+import * as init from '../random/init.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import { formatShape } from '../shape.ts';
+import { ConfigError } from '../spec/errors.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+/** How large a convolution is. */
+export interface ConvSize {
+  readonly inChannels: number;
+  readonly outChannels: number;
+  readonly window: readonly number[];
+  /** Whether the weight has the input channels first; default false. */
+  readonly isTransposed?: boolean;
+}
+
+export interface ConvInit {
+  readonly bias: boolean | undefined;
+  readonly generator: Generator | undefined;
+}
+
+/** What convolutions have in common. Weight [out, in/groups, ...window], or [in, out/groups, ...window]; bias [out]. */
+export abstract class ConvLayer<Options extends { readonly groups?: number }> extends Module {
+  weight: Parameter;
+  bias: Parameter | null;
+  readonly options: Options;
+  readonly #size: ConvSize;
+
+  /** Throws ConfigError where the groups do not divide the channels. */
+  constructor(size: ConvSize, options: Options, { bias = true, generator }: ConvInit) {
+    super();
+    const { groups = 1 } = options;
+    const { inChannels, outChannels, window, isTransposed = false } = size;
+    checkGroups(this.constructor.name, inChannels, outChannels, groups);
+    const shape = isTransposed
+      ? [inChannels, outChannels / groups, ...window]
+      : [outChannels, inChannels / groups, ...window];
+    const biases = bias ? outChannels : null;
+    const values = init.convolution(generator ?? defaultGenerator(), shape, biases);
+    this.weight = new Parameter(values.weight, shape);
+    this.bias = values.bias === undefined ? null : new Parameter(values.bias, [outChannels]);
+    this.options = options;
+    this.#size = size;
+  }
+
+  protected override describe(): string {
+    const { inChannels, outChannels, window } = this.#size;
+    const options: readonly (readonly [string, number | readonly number[]])[] = Object.entries({
+      kernel: window.length === 1 ? (window[0] ?? 0) : window,
+      ...this.options,
+    });
+    const set = options.map(([name, value]) => `${name}=${formatSize(value)}`);
+    return [inChannels, outChannels, ...set, `bias=${this.bias !== null}`].join(', ');
+  }
+}
+
+function formatSize(size: number | readonly number[]): string {
+  return typeof size === 'number' ? String(size) : formatShape(size);
+}
+
+function checkGroups(layer: string, inChannels: number, outChannels: number, groups: number): void {
+  if (inChannels % groups === 0 && outChannels % groups === 0) return;
+  throw new ConfigError(
+    {
+      asked: `${layer} of ${inChannels} input and ${outChannels} output channels in ${groups} groups`,
+      found: 'channels that the groups do not divide',
+      todo: 'Make both numbers of channels multiples of groups',
+    },
+    { inChannels, outChannels, groups },
+  );
+}

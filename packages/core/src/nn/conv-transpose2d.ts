@@ -1,0 +1,54 @@
+import { Generator } from '../random/generator.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { ConvLayer } from './conv-layer.ts';
+import {
+  convTranspose2d,
+  convTranspose2dRules,
+  type ConvTranspose2dOptions,
+} from './functional/conv-transpose2d.ts';
+import { pair, type Size2d, size2d } from './functional/window-size.ts';
+
+export interface ConvTranspose2dLayerOptions extends ConvTranspose2dOptions {
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+const layerRules: OptionRules<ConvTranspose2dLayerOptions> = {
+  ...convTranspose2dRules,
+  bias: option.flag,
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: Size2d }> = {
+  inChannels: option.required(option.count),
+  outChannels: option.required(option.count),
+  kernel: option.required(size2d(1)),
+};
+
+/** Transposed 2-D convolution with torch.nn.ConvTranspose2d's initial values. Weight [in, out/groups, R, S], bias [out]. */
+export class ConvTranspose2d extends ConvLayer<ConvTranspose2dOptions> {
+  /** Throws ConfigError, also where the groups do not divide the channels. */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernel: Size2d,
+    options: ConvTranspose2dLayerOptions = {},
+  ) {
+    checkOptions('ConvTranspose2d', { inChannels, outChannels, kernel }, sizeRules);
+    checkOptions('ConvTranspose2d', options, layerRules);
+    const { bias, generator, ...rest } = options;
+    super({ inChannels, outChannels, window: pair(kernel), isTransposed: true }, rest, {
+      bias,
+      generator,
+    });
+  }
+
+  /** Shape: x [N, in, H, W] -> [N, out, H', W']. */
+  forward(x: Tensor): Tensor {
+    return convTranspose2d(x, this.weight, this.bias, this.options);
+  }
+}

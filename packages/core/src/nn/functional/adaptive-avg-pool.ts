@@ -1,0 +1,71 @@
+import { computeDType } from '../../dtype.ts';
+import { floats, requireDType } from '../../graph/infer-checks.ts';
+import { composed } from '../../realize/small-values.ts';
+import { sizeAt } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRule, OptionRules } from '../../spec/option-rules.ts';
+import { stack } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+
+/** The size of an output, for both dims or for each; null: that of the input. */
+export type OutputSize2d = number | null | readonly [number | null, number | null];
+
+const size = option.integer(1);
+const sizeOrNull: OptionRule<number | null> = {
+  fits: (value): value is number | null => value === null || size.fits(value),
+  is: `${size.is}, or null`,
+};
+const pairOfSizes: OptionRule<OutputSize2d> = {
+  fits: (value): value is OutputSize2d =>
+    sizeOrNull.fits(value) ||
+    (Array.isArray(value) && value.length === 2 && value.every(sizeOrNull.fits)),
+  is: `${sizeOrNull.is}, or two of them, [height, width]`,
+};
+export const output1dRules: OptionRules<{ outputSize: number }> = {
+  outputSize: option.required(size),
+};
+export const output2dRules: OptionRules<{ outputSize: OutputSize2d }> = {
+  outputSize: option.required(pairOfSizes),
+};
+
+/**
+ * Means of `outputSize` windows that cover a dim, of sizes as equal as can be (torch adaptive_avg_pool1d).
+ * Shape: x [N, C, L] -> [N, C, outputSize]. Throws ShapeError and ConfigError.
+ */
+export function adaptiveAvgPool1d(x: Tensor, outputSize: number): Tensor {
+  checkOptions('adaptiveAvgPool1d', { outputSize }, output1dRules);
+  requireShape({ operation: 'adaptiveAvgPool1d', name: 'x', value: x }, ['N', 'C', 'L']);
+  requireDType('adaptiveAvgPool1d', x, floats);
+  return composed(() => inWide(x, (wide) => meansAlong(wide, 2, outputSize)));
+}
+
+/**
+ * Means of windows that cover the image, of sizes as equal as can be (torch adaptive_avg_pool2d).
+ * Shape: x [N, C, H, W] -> [N, C, ...outputSize]. Throws ShapeError and ConfigError.
+ */
+export function adaptiveAvgPool2d(x: Tensor, outputSize: OutputSize2d): Tensor {
+  checkOptions('adaptiveAvgPool2d', { outputSize }, output2dRules);
+  requireShape({ operation: 'adaptiveAvgPool2d', name: 'x', value: x }, ['N', 'C', 'H', 'W']);
+  requireDType('adaptiveAvgPool2d', x, floats);
+  const [height, width] =
+    typeof outputSize === 'object' && outputSize !== null ? outputSize : [outputSize, outputSize];
+  return composed(() => inWide(x, (wide) => meansAlong(meansAlong(wide, 2, height), 3, width)));
+}
+
+/** Sums of values of few bits are f32. */
+function inWide(x: Tensor, pool: (wide: Tensor) => Tensor): Tensor {
+  return pool(x.to(computeDType(x.dtype))).to(x.dtype);
+}
+
+/** Shape: [.., D, ..] -> [.., count, ..]. */
+function meansAlong(x: Tensor, dim: number, count: number | null): Tensor {
+  const length = sizeAt(x.shape, dim);
+  if (count === null || count === length) return x;
+  const means = Array.from({ length: count }, (_, index) => {
+    const start = Math.floor((index * length) / count);
+    return x.slice(dim, start, Math.ceil(((index + 1) * length) / count)).mean(dim);
+  });
+  return stack(means, dim);
+}

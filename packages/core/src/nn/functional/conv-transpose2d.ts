@@ -1,0 +1,112 @@
+import { conv2dInput } from '../../graph/build/contract.ts';
+import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
+import { composed } from '../../realize/small-values.ts';
+import { formatShape } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import { ConfigError, ShapeError } from '../../spec/errors.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+import { type Conv2dOptions, conv2dRules, imageHint } from './conv2d.ts';
+import { pair, type Size2d, size2d } from './window-size.ts';
+
+export interface ConvTranspose2dOptions extends Conv2dOptions {
+  /** Rows and columns more at the end, less than stride or dilation; default 0. */
+  readonly outputPadding?: Size2d;
+}
+
+export const convTranspose2dRules: OptionRules<ConvTranspose2dOptions> = {
+  ...conv2dRules,
+  outputPadding: size2d(0),
+};
+
+/**
+ * The gradient of a conv2d of the same options by its input, as torch.nn.functional.conv_transpose2d: padding takes
+ * rows and columns away. Each size is (size - 1) stride - 2 padding + dilation (kernel - 1) + outputPadding + 1.
+ * Shape: x [N, C, H, W], weight [C, O/groups, R, S], bias [O] -> [N, O, H', W']. Throws ShapeError, DTypeError and
+ * ConfigError.
+ */
+export function convTranspose2d(
+  x: Tensor,
+  weight: Tensor,
+  bias: Tensor | null = null,
+  options: ConvTranspose2dOptions = {},
+): Tensor {
+  const operation = 'convTranspose2d';
+  checkOptions(operation, options, convTranspose2dRules);
+  const { groups = 1 } = options;
+  requireShape({ operation, name: 'weight', value: weight }, ['C', 'O/groups', 'R', 'S']);
+  const [channels = 0, perGroup = 0, ...window] = weight.shape;
+  requireShape(
+    { operation, name: 'x', value: x },
+    ['N', ['channels', channels], 'H', 'W'],
+    (shape) => imageHint(shape, channels),
+  );
+  requireDType(operation, x, floats);
+  requireSameDType(operation, [x, weight]);
+  const outputs = perGroup * groups;
+  if (bias !== null) {
+    requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
+  }
+  if (channels % groups !== 0) throw noGroups(channels, groups);
+  const [stride, padding, dilation, more] = [
+    pair(options.stride ?? 1),
+    pair(options.padding ?? 0),
+    pair(options.dilation ?? 1),
+    pair(options.outputPadding ?? 0),
+  ];
+  if (([0, 1] as const).some((dim) => more[dim] >= Math.max(stride[dim], dilation[dim]))) {
+    throw tooMuch(more, stride, dilation);
+  }
+  const [batch = 0, , ...sizes] = x.shape;
+  const image = ([0, 1] as const).map((dim) => {
+    const [size = 0, kernel = 0] = [sizes[dim], window[dim]];
+    const reach = (size - 1) * stride[dim] - 2 * padding[dim];
+    return reach + dilation[dim] * (kernel - 1) + more[dim] + 1;
+  });
+  if (image.some((size) => size < 1)) throw nothingLeft(x, image);
+  return composed(() => {
+    const shape = [batch, outputs, ...image];
+    const params = { stride, padding, dilation, groups };
+    const y = new Tensor(conv2dInput(x.node, weight.node, params, shape));
+    return bias === null ? y : y.add(bias.reshape([outputs, 1, 1]));
+  });
+}
+
+/** Rows that a convolution of the output would not see: their values would be no one's. */
+function tooMuch(
+  outputPadding: readonly number[],
+  stride: readonly number[],
+  dilation: readonly number[],
+): ConfigError {
+  return new ConfigError(
+    {
+      asked: `convTranspose2d with outputPadding ${formatShape(outputPadding)}`,
+      found: `stride ${formatShape(stride)} and dilation ${formatShape(dilation)}`,
+      todo: 'Use an outputPadding below stride or dilation',
+    },
+    { outputPadding, stride, dilation },
+  );
+}
+
+function noGroups(channels: number, groups: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `convTranspose2d of ${channels} channels in ${groups} groups`,
+      found: 'channels that the groups do not divide',
+      todo: 'Make the number of channels a multiple of groups',
+    },
+    { channels, groups },
+  );
+}
+
+function nothingLeft({ shape }: Tensor, image: readonly number[]): ShapeError {
+  return new ShapeError(
+    {
+      asked: `convTranspose2d of shape ${formatShape(shape)}`,
+      found: `an output of ${image.map((size) => Math.max(0, size)).join(' × ')}`,
+      todo: 'Use a larger input or kernel, or less padding',
+    },
+    { shape, output: image },
+  );
+}

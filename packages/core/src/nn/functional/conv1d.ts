@@ -1,0 +1,55 @@
+import { composed } from '../../realize/small-values.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { requireShape } from '../require-shape.ts';
+import { conv2d } from './conv2d.ts';
+
+export interface Conv1dOptions {
+  /** Default 1. */
+  readonly stride?: number;
+  /** Zeros on each side; default 0. */
+  readonly padding?: number;
+  /** Distance between the elements that a kernel touches; default 1. */
+  readonly dilation?: number;
+  /** Parts into which the channels fall, each convolved by itself; default 1. */
+  readonly groups?: number;
+}
+
+export const conv1dRules: OptionRules<Conv1dOptions> = {
+  stride: option.integer(1),
+  padding: option.count,
+  dilation: option.integer(1),
+  groups: option.integer(1),
+};
+
+/**
+ * Cross-correlation over one dim, as torch.nn.functional.conv1d.
+ * Shape: x [N, C, L], weight [O, C/groups, K], bias [O] -> [N, O, L']. Throws ShapeError and ConfigError.
+ */
+export function conv1d(
+  x: Tensor,
+  weight: Tensor,
+  bias: Tensor | null = null,
+  options: Conv1dOptions = {},
+): Tensor {
+  const operation = 'conv1d';
+  checkOptions(operation, options, conv1dRules);
+  const { stride = 1, padding = 0, dilation = 1, groups = 1 } = options;
+  requireShape({ operation, name: 'weight', value: weight }, ['O', 'C/groups', 'K']);
+  const [outputs = 0, perGroup = 0] = weight.shape;
+  const channels = ['channels', perGroup * groups] as const;
+  requireShape({ operation, name: 'x', value: x }, ['N', channels, 'L']);
+  if (bias !== null) {
+    requireShape({ operation, name: 'bias', value: bias }, [['channels', outputs]]);
+  }
+  return composed(() =>
+    conv2d(x.unsqueeze(2), weight.unsqueeze(2), bias, {
+      stride: [1, stride],
+      padding: [0, padding],
+      dilation: [1, dilation],
+      groups,
+    }).squeeze(2),
+  );
+}

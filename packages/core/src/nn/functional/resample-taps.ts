@@ -1,0 +1,77 @@
+export type InterpolationMode =
+  | 'nearest'
+  | 'nearestExact'
+  | 'linear'
+  | 'bilinear'
+  | 'trilinear'
+  | 'bicubic';
+
+/** For each element of the output one of the input, and by what it is multiplied; null: by 1. */
+export interface Tap {
+  readonly indices: Int32Array<ArrayBuffer>;
+  readonly weights: Float32Array<ArrayBuffer> | null;
+}
+
+export interface Resampling {
+  readonly from: number;
+  readonly to: number;
+  /** Elements of the input for each of the output. */
+  readonly scale: number;
+  readonly alignCorners: boolean;
+}
+
+const { fround } = Math;
+
+/** What the elements of one dim of a result are sums of. PyTorch computes places in f32. */
+export function tapsOf(mode: InterpolationMode, resampling: Resampling): readonly Tap[] {
+  if (mode === 'nearest') return nearest(resampling, 0);
+  if (mode === 'nearestExact') return nearest(resampling, 0.5);
+  return mode === 'bicubic' ? cubic(resampling) : linear(resampling);
+}
+
+function nearest({ from, to, scale }: Resampling, offset: number): readonly Tap[] {
+  const step = fround(scale);
+  const indices = Int32Array.from({ length: to }, (_, index) =>
+    Math.min(from - 1, Math.floor(fround(fround(index + offset) * step))),
+  );
+  return [{ indices, weights: null }];
+}
+
+/** Where the elements of the output lie in the input. */
+function places({ from, to, scale, alignCorners }: Resampling): number[] {
+  const step = fround(alignCorners ? (to > 1 ? (from - 1) / (to - 1) : 0) : scale);
+  return Array.from({ length: to }, (_, index) =>
+    alignCorners ? fround(step * index) : fround(fround(step * (index + 0.5)) - 0.5),
+  );
+}
+
+function linear(resampling: Resampling): readonly Tap[] {
+  const { from } = resampling;
+  const at = places(resampling).map((place) => Math.max(0, place));
+  const low = Int32Array.from(at, (place) => Math.min(from - 1, Math.floor(place)));
+  const high = low.map((index) => Math.min(from - 1, index + 1));
+  const share = Float32Array.from(at, (place, i) => place - (low[i] ?? 0));
+  return [
+    { indices: low, weights: share.map((part) => 1 - part) },
+    { indices: high, weights: share },
+  ];
+}
+
+/** Keys 1981, with a = -0.75; indices beyond the ends are those of the ends. */
+function cubic(resampling: Resampling): readonly Tap[] {
+  const { from } = resampling;
+  const at = places(resampling);
+  return [-1, 0, 1, 2].map((shift) => ({
+    indices: Int32Array.from(at, (place) =>
+      Math.min(from - 1, Math.max(0, Math.floor(place) + shift)),
+    ),
+    weights: Float32Array.from(at, (place) => cubicWeight(place - Math.floor(place) - shift)),
+  }));
+}
+
+function cubicWeight(distance: number): number {
+  const a = -0.75;
+  const x = Math.abs(distance);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}

@@ -1,0 +1,38 @@
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRule } from '../../spec/option-rules.ts';
+
+/** One number for both dims, or [height, width]. */
+export type Size2d = number | readonly [number, number];
+
+/** One number for all dims, or [depth, height, width]. */
+export type Size3d = number | readonly [number, number, number];
+
+/** What a `Size2d` may be. */
+export function size2d(least: number): OptionRule<Size2d> {
+  const { fits } = option.integer(least);
+  return {
+    fits: (value): value is Size2d =>
+      fits(value) || (Array.isArray(value) && value.length === 2 && value.every(fits)),
+    is: `a whole number from ${least}, or two of them, [height, width]`,
+  };
+}
+
+/** What a `Size3d` may be. */
+export function size3d(least: number): OptionRule<Size3d> {
+  const { fits } = option.integer(least);
+  return {
+    fits: (value): value is Size3d =>
+      fits(value) || (Array.isArray(value) && value.length === 3 && value.every(fits)),
+    is: `a whole number from ${least}, or three of them, [depth, height, width]`,
+  };
+}
+
+/** [height, width]. */
+export function pair(size: Size2d): readonly [number, number] {
+  return typeof size === 'number' ? [size, size] : size;
+}
+
+/** [depth, height, width]. */
+export function triple(size: Size3d): readonly [number, number, number] {
+  return typeof size === 'number' ? [size, size, size] : size;
+}

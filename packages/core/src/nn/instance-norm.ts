@@ -1,0 +1,61 @@
+import { elementCount, formatShape } from '../shape.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { requireTensors } from '../tensor/check-arguments.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { GroupNorm, type GroupNormOptions } from './group-norm.ts';
+
+/** Normalisation of each channel of each item (Ulyanov et al. 2016): GroupNorm with a channel a group, not affine by default. */
+abstract class InstanceNorm extends GroupNorm {
+  /** Throws ConfigError. */
+  constructor(channels: number, options: GroupNormOptions = {}) {
+    super(channels, channels, { affine: false, ...options });
+  }
+
+  /** Shape: as inputDims. Throws ShapeError, also for one value a channel, of which nothing would be left. */
+  override forward(x: Tensor): Tensor {
+    const { name } = this.constructor;
+    requireTensors(name, { x });
+    const { shape } = x;
+    const values = elementCount(shape.slice(2));
+    if (shape.length === this.inputDims && values !== 1) return super.forward(x);
+    throw new ShapeError(
+      {
+        asked: `${name} with x of shape ${formatShape(shape)}`,
+        found:
+          shape.length === this.inputDims
+            ? 'one value for each channel of an item, which has no variance'
+            : `${shape.length} dims instead of ${this.inputDims}`,
+        todo: `Use x of ${this.inputDims} dims: items, channels, and what each channel has`,
+      },
+      { shape },
+    );
+  }
+
+  protected override describe(): string {
+    return `${this.numChannels}, eps=${this.eps}, affine=${this.weight !== null}`;
+  }
+
+  /** How many dims an input has, batch and channels included. */
+  protected abstract get inputDims(): number;
+}
+
+/** Shape: x [N, channels, L] -> the same. */
+export class InstanceNorm1d extends InstanceNorm {
+  protected override get inputDims(): number {
+    return 3;
+  }
+}
+
+/** Shape: x [N, channels, H, W] -> the same. */
+export class InstanceNorm2d extends InstanceNorm {
+  protected override get inputDims(): number {
+    return 4;
+  }
+}
+
+/** Shape: x [N, channels, D, H, W] -> the same. */
+export class InstanceNorm3d extends InstanceNorm {
+  protected override get inputDims(): number {
+    return 5;
+  }
+}

@@ -1,0 +1,41 @@
+import { describeValue } from '../spec/describe-value.ts';
+import { ConfigError } from '../spec/errors.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+
+/** Parameters in order, named 0, 1, …. */
+export class ParameterList extends Module implements Iterable<Parameter> {
+  /** Throws ConfigError for what is no parameter. */
+  constructor(parameters: Iterable<Parameter> = []) {
+    super();
+    for (const parameter of parameters) this.append(parameter);
+  }
+
+  get length(): number {
+    return this.ownParameters().length;
+  }
+
+  /** Negative indices count from the end. */
+  at(index: number): Parameter | undefined {
+    return this.ownParameters().at(index)?.[1];
+  }
+
+  /** Throws ConfigError for what is no parameter. */
+  append(parameter: Parameter): this {
+    const given: unknown = parameter;
+    if (!(given instanceof Parameter)) {
+      throw new ConfigError({
+        asked: 'a ParameterList of parameters',
+        found: `${describeValue(given)} among them`,
+        todo: 'Give it a list of parameters: new nn.ParameterList([a, b])',
+      });
+    }
+    // Fields, in whose place strategies put others.
+    Reflect.set(this, String(this.length), parameter);
+    return this;
+  }
+
+  *[Symbol.iterator](): Iterator<Parameter> {
+    for (const [, parameter] of this.ownParameters()) yield parameter;
+  }
+}

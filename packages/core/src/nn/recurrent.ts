@@ -1,0 +1,218 @@
+import { Generator } from '../random/generator.ts';
+import * as init from '../random/init.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import { sizeAt } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import type { Shape } from '../spec/dtype.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { concat, stack, zeros } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+import { dropout } from './functional/dropout.ts';
+import { linear } from './functional/linear.ts';
+import { Module } from './module.ts';
+import { Parameter } from './parameter.ts';
+import { requireShape } from './require-shape.ts';
+
+export interface RecurrentOptions {
+  /** Layers on top of each other; default 1. */
+  readonly numLayers?: number;
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Whether x is [N, T, F], and not [T, N, F]; default false, as in PyTorch. */
+  readonly batchFirst?: boolean;
+  /** Probability of dropping what a layer gives to the next one, while training; default 0. */
+  readonly dropout?: number;
+  /** Whether a second row of layers reads from the end; default false. */
+  readonly bidirectional?: boolean;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+const recurrentRules: OptionRules<RecurrentOptions> = {
+  numLayers: option.integer(1),
+  bias: option.flag,
+  batchFirst: option.flag,
+  dropout: option.share,
+  bidirectional: option.flag,
+  generator: option.instanceOf(Generator),
+};
+const sizeRules: OptionRules<{ inputSize: number; hiddenSize: number }> = {
+  inputSize: option.required(option.integer(1)),
+  hiddenSize: option.required(option.integer(1)),
+};
+
+/** What a cell remembers; the first is what it gives. Shape: each [N, H]. */
+export type CellState = readonly Tensor[];
+
+/** The parameters of a direction of a layer. G gates. Shape: [G H, I], [G H, H], [G H], [G H]. */
+export interface Cell {
+  readonly inputWeight: Parameter;
+  readonly hiddenWeight: Parameter;
+  readonly inputBias: Parameter | null;
+  readonly hiddenBias: Parameter | null;
+}
+
+/**
+ * What LSTM and GRU have in common: layers, directions, and PyTorch's parameters, weight_ih_l0, weight_hh_l0, bias_ih_l0,
+ * bias_hh_l0, …, those that read from the end with _reverse. The graph grows with T: sequences of one length share
+ * a plan.
+ */
+export abstract class Recurrent extends Module {
+  readonly inputSize: number;
+  readonly hiddenSize: number;
+  readonly numLayers: number;
+  readonly batchFirst: boolean;
+  readonly dropout: number;
+  readonly bidirectional: boolean;
+  readonly #bias: boolean;
+
+  /** Throws ConfigError. */
+  constructor(inputSize: number, hiddenSize: number, gates: number, options: RecurrentOptions) {
+    super();
+    const { name } = this.constructor;
+    checkOptions(name, { inputSize, hiddenSize }, sizeRules);
+    checkOptions(name, options, recurrentRules);
+    const { numLayers = 1, bias = true, batchFirst = false, bidirectional = false } = options;
+    const { generator = defaultGenerator() } = options;
+    this.inputSize = inputSize;
+    this.hiddenSize = hiddenSize;
+    this.numLayers = numLayers;
+    this.batchFirst = batchFirst;
+    this.dropout = options.dropout ?? 0;
+    this.bidirectional = bidirectional;
+    this.#bias = bias;
+    const bound = 1 / Math.sqrt(hiddenSize);
+    const rows = gates * hiddenSize;
+    for (let layer = 0; layer < numLayers; layer++) {
+      const width = layer === 0 ? inputSize : hiddenSize * this.#directions;
+      for (let direction = 0; direction < this.#directions; direction++) {
+        const shapes: readonly (readonly [string, Shape])[] = [
+          ['weight_ih', [rows, width]],
+          ['weight_hh', [rows, hiddenSize]],
+          ...(bias
+            ? ([
+                ['bias_ih', [rows]],
+                ['bias_hh', [rows]],
+              ] as const)
+            : []),
+        ];
+        for (const [kind, shape] of shapes) {
+          const values = init.uniform(generator, shape, -bound, bound);
+          // Fields under PyTorch's names, in whose place strategies put others.
+          Reflect.set(this, fieldName(kind, layer, direction), new Parameter(values, shape));
+        }
+      }
+    }
+  }
+
+  get #directions(): number {
+    return this.bidirectional ? 2 : 1;
+  }
+
+  /**
+   * All layers over all steps. Shape: x [T, N, F] (or [N, T, F]), initial states [L D, N, H] -> the last layer's
+   * [T, N, D H] (or [N, T, D H]), final states [L D, N, H].
+   */
+  protected run(
+    x: Tensor,
+    initial: readonly Tensor[] | undefined,
+    kinds: readonly string[],
+  ): { readonly output: Tensor; readonly states: readonly Tensor[] } {
+    const operation = this.constructor.name;
+    const features = ['features', this.inputSize] as const;
+    const dims = this.batchFirst
+      ? (['N', 'T', features] as const)
+      : (['T', 'N', features] as const);
+    requireShape({ operation, name: 'x', value: x }, dims);
+    const batch = sizeAt(x.shape, this.batchFirst ? 0 : 1);
+    const cells = this.numLayers * this.#directions;
+    const given = kinds.map((kind, index) => {
+      const value = initial?.[index];
+      if (value === undefined) return zeros([cells, batch, this.hiddenSize], x.dtype);
+      requireShape({ operation, name: kind, value }, [
+        ['layers times directions', cells],
+        ['sequences', batch],
+        ['features', this.hiddenSize],
+      ]);
+      return value;
+    });
+    let sequence = this.batchFirst ? x.transpose(0, 1) : x;
+    const last: CellState[] = [];
+    for (let layer = 0; layer < this.numLayers; layer++) {
+      const outputs: Tensor[] = [];
+      for (let direction = 0; direction < this.#directions; direction++) {
+        const at = layer * this.#directions + direction;
+        const first = given.map((state) => state.select(0, at));
+        const { steps, state } = this.#runCell(sequence, layer, direction, first);
+        outputs.push(steps);
+        last.push(state);
+      }
+      const [only] = outputs;
+      sequence = outputs.length === 1 && only !== undefined ? only : concat(outputs, 2);
+      const isBetween = layer < this.numLayers - 1;
+      if (isBetween && this.training) sequence = dropout(sequence, this.dropout);
+    }
+    const states = kinds.map((_, index) => stack(last.map((state) => elementOf(state, index))));
+    return { output: this.batchFirst ? sequence.transpose(0, 1) : sequence, states };
+  }
+
+  /** One step. Shape: gates of the input [N, G H], each state [N, H] -> each [N, H]. */
+  protected abstract step(gates: Tensor, state: CellState, cell: Cell): CellState;
+
+  /** Shape: [T, N, I], each state [N, H] -> [T, N, H], each state [N, H]. */
+  #runCell(
+    sequence: Tensor,
+    layer: number,
+    direction: number,
+    first: CellState,
+  ): { readonly steps: Tensor; readonly state: CellState } {
+    const cell = this.#cell(layer, direction);
+    const length = sizeAt(sequence.shape, 0);
+    // The input's part of all gates is one product.
+    const gates = linear(sequence, cell.inputWeight, cell.inputBias);
+    const steps: Tensor[] = [];
+    let state = first;
+    for (let step = 0; step < length; step++) {
+      const at = direction === 0 ? step : length - 1 - step;
+      state = this.step(gates.select(0, at), state, cell);
+      steps.push(elementOf(state, 0));
+    }
+    return { steps: stack(direction === 0 ? steps : steps.toReversed()), state };
+  }
+
+  #cell(layer: number, direction: number): Cell {
+    const bias = (kind: string): Parameter | null =>
+      this.#bias ? this.#parameter(fieldName(kind, layer, direction)) : null;
+    return {
+      inputWeight: this.#parameter(fieldName('weight_ih', layer, direction)),
+      hiddenWeight: this.#parameter(fieldName('weight_hh', layer, direction)),
+      inputBias: bias('bias_ih'),
+      hiddenBias: bias('bias_hh'),
+    };
+  }
+
+  #parameter(field: string): Parameter {
+    const value: unknown = Reflect.get(this, field);
+    if (value instanceof Parameter) return value;
+    throw new RangeError(`a parameter ${field}`);
+  }
+
+  protected override describe(): string {
+    return [
+      `${this.inputSize}, ${this.hiddenSize}, numLayers=${this.numLayers}, bias=${this.#bias}`,
+      `batchFirst=${this.batchFirst}, dropout=${this.dropout}, bidirectional=${this.bidirectional}`,
+    ].join(', ');
+  }
+}
+
+function fieldName(kind: string, layer: number, direction: number): string {
+  return `${kind}_l${layer}${direction === 0 ? '' : '_reverse'}`;
+}
+
+/** A state that every cell of a kind has. */
+export function elementOf(state: CellState, index: number): Tensor {
+  const element = state[index];
+  if (element === undefined) throw new RangeError(`state ${index} of a cell`);
+  return element;
+}

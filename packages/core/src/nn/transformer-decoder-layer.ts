@@ -1,0 +1,102 @@
+import { defaultGenerator } from '../random/keys.ts';
+import { composed } from '../realize/small-values.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { Tensor } from '../tensor/tensor.ts';
+import { Dropout } from './dropout.ts';
+import { LayerNorm } from './layer-norm.ts';
+import { Linear } from './linear.ts';
+import { Module } from './module.ts';
+import { MultiheadAttention, type MultiheadAttentionCall } from './multihead-attention.ts';
+import { transformerRules, type TransformerLayerOptions } from './transformer-encoder-layer.ts';
+
+export interface TransformerDecoderCall extends MultiheadAttentionCall {
+  /** Of the attention to the memory, as scaledDotProductAttention takes it. */
+  readonly memoryMask?: Tensor;
+}
+
+const callRules: OptionRules<TransformerDecoderCall> = {
+  causal: option.flag,
+  mask: option.instanceOf(Tensor),
+  memoryMask: option.instanceOf(Tensor),
+};
+
+const torchNames: Readonly<Record<string, string>> = {
+  selfAttn: 'self_attn',
+  multiheadAttn: 'multihead_attn',
+};
+
+/**
+ * torch.nn.TransformerDecoderLayer with batch first (Vaswani et al. 2017): self-attention, attention to the memory of an
+ * encoder, then two linear layers, each added to what it gets. Masks as in TransformerEncoderLayer.
+ */
+export class TransformerDecoderLayer extends Module {
+  selfAttn: MultiheadAttention;
+  multiheadAttn: MultiheadAttention;
+  linear1: Linear;
+  dropout: Dropout;
+  linear2: Linear;
+  norm1: LayerNorm;
+  norm2: LayerNorm;
+  norm3: LayerNorm;
+  dropout1: Dropout;
+  dropout2: Dropout;
+  dropout3: Dropout;
+  readonly activation: 'relu' | 'gelu';
+  readonly normFirst: boolean;
+
+  /** Throws ConfigError. */
+  constructor(dModel: number, numHeads: number, options: TransformerLayerOptions = {}) {
+    super();
+    checkOptions('TransformerDecoderLayer', options, transformerRules);
+    const {
+      dimFeedforward = 2048,
+      dropout = 0.1,
+      activation = 'relu',
+      normFirst = false,
+    } = options;
+    const { layerNormEps: eps = 1e-5, generator = defaultGenerator() } = options;
+    this.selfAttn = new MultiheadAttention(dModel, numHeads, { dropout, generator });
+    this.multiheadAttn = new MultiheadAttention(dModel, numHeads, { dropout, generator });
+    this.linear1 = new Linear(dModel, dimFeedforward, { generator });
+    this.dropout = new Dropout(dropout);
+    this.linear2 = new Linear(dimFeedforward, dModel, { generator });
+    this.norm1 = new LayerNorm(dModel, { eps });
+    this.norm2 = new LayerNorm(dModel, { eps });
+    this.norm3 = new LayerNorm(dModel, { eps });
+    this.dropout1 = new Dropout(dropout);
+    this.dropout2 = new Dropout(dropout);
+    this.dropout3 = new Dropout(dropout);
+    this.activation = activation;
+    this.normFirst = normFirst;
+  }
+
+  /** Shape: x [B, T, E], memory [B, S, E] -> [B, T, E]. Throws ShapeError. */
+  forward(x: Tensor, memory: Tensor, call: TransformerDecoderCall = {}): Tensor {
+    checkOptions('TransformerDecoderLayer', call, callRules);
+    const { memoryMask, ...own } = call;
+    const toMemory = memoryMask === undefined ? {} : { mask: memoryMask };
+    const attend = (y: Tensor): Tensor => this.dropout1.forward(this.selfAttn.forward(y, own));
+    const remember = (y: Tensor): Tensor =>
+      this.dropout2.forward(this.multiheadAttn.attend(y, memory, memory, toMemory));
+    const feed = (y: Tensor): Tensor => {
+      const inner = this.dropout.forward(this.linear1.forward(y)[this.activation]());
+      return this.dropout3.forward(this.linear2.forward(inner));
+    };
+    return composed(() => {
+      if (this.normFirst) {
+        const attended = x.add(attend(this.norm1.forward(x)));
+        const remembered = attended.add(remember(this.norm2.forward(attended)));
+        return remembered.add(feed(this.norm3.forward(remembered)));
+      }
+      const attended = this.norm1.forward(x.add(attend(x)));
+      const remembered = this.norm2.forward(attended.add(remember(attended)));
+      return this.norm3.forward(remembered.add(feed(remembered)));
+    });
+  }
+
+  protected override nameOf(field: string): string {
+    return torchNames[field] ?? field;
+  }
+}
