@@ -2,6 +2,7 @@
 export * as functional from './nn/functional.ts';
 export * as init from './random/init.ts';
 export { Module, type Named } from './nn/module.ts';
+export { constructTemporary } from './nn/construction/constructions.ts';
 export {
   BufferTensor,
   Parameter,

@@ -1,7 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { SGD } from '../src/optim/sgd.ts';
-import { constructTemporary } from '../src/nn/construction/construct-temporary.ts';
+import { nn } from '../src/index.ts';
 import { Dropout } from '../src/nn/dropout.ts';
 import { Embedding } from '../src/nn/embedding.ts';
 import { Linear } from '../src/nn/linear.ts';
@@ -436,7 +436,7 @@ describe('nothing is missed of', () => {
 
   test('what is made inside constructTemporary', () => {
     class Outer extends Module {
-      weight = constructTemporary(() => new Sequential(linear()).parameters()[0] ?? parameter());
+      weight = nn.constructTemporary(() => new Sequential(linear()).parameters()[0] ?? parameter());
       layer = linear();
       readonly #scale = 2;
       get scale(): number {
@@ -444,7 +444,7 @@ describe('nothing is missed of', () => {
       }
     }
     expect(parametersOf(new Outer())).toBe(3);
-    expect(() => constructTemporary(async () => linear())).toThrow(
+    expect(() => nn.constructTemporary(async () => linear())).toThrow(
       'constructTemporary with a body',
     );
   });
@@ -483,7 +483,7 @@ describe('nothing is missed of', () => {
     expect(() => new Failing()).toThrow('no');
     expect(parametersOf(new Outer())).toBe(2);
     class Careful extends Module {
-      b = constructTemporary(() => {
+      b = nn.constructTemporary(() => {
         try {
           return new Failing().a;
         } catch {

@@ -26,7 +26,7 @@ export function missingError(module: object, classes: readonly string[]): Config
     {
       asked: `the members of ${name}`,
       found: `its constructor makes ${several} that no public field of it holds, where parameters(), train() and stateDict() would find them`,
-      todo: 'Use public fields instead of #private ones, or a ModuleList; what is made to be dropped goes into constructTemporary(() => …)',
+      todo: 'Use public fields instead of #private ones, or a ModuleList; what is made to be dropped goes into nn.constructTemporary(() => …)',
     },
     { module: name, classes },
   );

@@ -1,5 +1,5 @@
-import { callFrames, type CallFrame } from './call-frames.ts';
-import { isTemporary } from './construct-temporary.ts';
+import { currentScope, within } from '../../ambient.ts';
+import { type CallFrame, callFrames } from './call-frames.ts';
 import {
   constructorCall,
   type ConstructorCall,
@@ -150,3 +150,16 @@ function tryMembersOf(object: object, membersOf: MembersOf): readonly object[] {
 
 /** The constructors that run in this thread. */
 export const constructions: Constructions = new Constructions();
+
+/**
+ * Modules that `body` constructs, in the constructor of another module, are not missed among its members:
+ * the body takes something of them, as initial values, and drops them. Throws ConfigError for a body that
+ * returns a promise.
+ */
+export function constructTemporary<T>(body: () => T): T {
+  return within('constructTemporary', { isTemporary: true }, body);
+}
+
+function isTemporary(): boolean {
+  return currentScope().isTemporary;
+}
