@@ -42,8 +42,7 @@ export {
   encodeSafetensors,
   type SafetensorsContents,
 } from './serialization/safetensors.ts';
-export { hostPages } from './paging/host-pages.ts';
-export type { Page, PageStore } from './paging/page.ts';
+export { hostPages, type Page, type PageStore } from './paging/page.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export {

@@ -16,7 +16,7 @@ import { BatchNorm2d } from '../src/nn/batch-norm2d.ts';
 import { dropout } from '../src/nn/functional/dropout.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { filePages } from '../src/paging/file-pages.ts';
-import { hostPages } from '../src/paging/host-pages.ts';
+import { hostPages } from '../src/paging/page.ts';
 import { SGD } from '../src/optim/sgd.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { ConfigError } from '../src/spec/errors.ts';

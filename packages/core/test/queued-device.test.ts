@@ -3,7 +3,7 @@ import type { ProcessGroup } from '@shardwise/core';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { LineMesh } from '../src/mesh.ts';
-import { hostPages } from '../src/paging/host-pages.ts';
+import { hostPages } from '../src/paging/page.ts';
 import { setRank } from '../src/rank.ts';
 import type { Backend } from '../src/spec/backend.ts';
 import { allReduce } from '../src/tensor/collectives.ts';

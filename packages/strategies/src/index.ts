@@ -89,7 +89,7 @@ export {
   colwiseParallel,
   type ColwiseParallelOptions,
 } from './tensor-parallel/colwise-parallel.ts';
-export type { GatherAgainOptions } from './tensor-parallel/gather-again-options.ts';
+export type { GatherAgainOptions } from './tensor-parallel/gather-again.ts';
 export {
   gptTensorParallel,
   type GptTensorParallelOptions,

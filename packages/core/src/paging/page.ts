@@ -10,3 +10,13 @@ export interface PageStore {
   /** `bytes` may change once this has settled. */
   write(name: string, bytes: Uint8Array): Promise<Page>;
 }
+
+/** Pages in ordinary memory of this process, outside the device's. */
+export function hostPages(): PageStore {
+  return {
+    write: async (_, bytes) => {
+      const copy = bytes.slice();
+      return { byteLength: copy.byteLength, read: async (target) => target.set(copy) };
+    },
+  };
+}

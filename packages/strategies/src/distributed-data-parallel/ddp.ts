@@ -7,8 +7,11 @@ import {
   replicated,
   type Strategy,
 } from '@shardwise/core/extend';
-import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
-import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import {
+  checkMixedPrecision,
+  lowPrecisionOf,
+  type MixedPrecision,
+} from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { distribute } from '../plan/steps/distribute.ts';

@@ -6,8 +6,7 @@ import {
   type PageStore,
   type Strategy,
 } from '@shardwise/core/extend';
-import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
-import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { shardingPlan } from '../sharding/sharding-plan.ts';
 import { outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 

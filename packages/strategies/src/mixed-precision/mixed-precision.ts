@@ -1,4 +1,4 @@
-import type { LowPrecision } from '@shardwise/core/extend';
+import { checkOptions, type LowPrecision, option, type OptionRules } from '@shardwise/core/extend';
 
 /** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
 export interface MixedPrecision {
@@ -29,4 +29,16 @@ export function lowPrecisionOf(policy: MixedPrecision | undefined): LowPrecision
     ...(castForwardInputs === undefined ? {} : { castForwardInputs }),
     ...(outputDtype === undefined ? {} : { outputDtype }),
   };
+}
+
+const rules: OptionRules<MixedPrecision> = {
+  parameterDtype: option.required(option.oneOf('f16', 'bf16')),
+  reduceDtype: option.oneOf('f16', 'bf16', 'f32'),
+  castForwardInputs: option.flag,
+  outputDtype: option.oneOf('f16', 'bf16', 'f32'),
+};
+
+/** Throws ConfigError for options out of range. */
+export function checkMixedPrecision(policy: MixedPrecision | undefined): void {
+  if (policy !== undefined) checkOptions('mixedPrecision', policy, rules);
 }

@@ -1,12 +1,11 @@
 import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
-import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
+import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, shard } from '../layout/axis-layout.ts';
-import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface ColwiseParallelOptions extends GatherAgainOptions {

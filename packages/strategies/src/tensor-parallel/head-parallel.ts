@@ -8,13 +8,12 @@ import {
 } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
-import { type GatherAgainOptions, gatherAgainRules } from './gather-again-options.ts';
+import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
 import { requireModule, requireParameter } from './module-spec.ts';
 import type { ModuleSpec, ParallelStyle } from './parallel-style.ts';
 import { evenSharding } from './even-sharding.ts';
 import { type ActivationLayout, activationRule, unsummedRule } from '../layout/axis-layout.ts';
 import { rowwiseParallel } from './rowwise-parallel.ts';
-import { sendingAgain } from './sending-again.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface HeadParallelOptions extends GatherAgainOptions {

@@ -6,8 +6,7 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { assignBuckets } from '../distributed-data-parallel/buckets.ts';
-import { checkMixedPrecision } from '../mixed-precision/check-mixed-precision.ts';
-import type { MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { checkMixedPrecision, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { type ShardingOptions, shardingPlan } from '../sharding/sharding-plan.ts';
 import { oneUnit, outermostListMember, type UnitOf } from '../sharding/unit-names.ts';
 

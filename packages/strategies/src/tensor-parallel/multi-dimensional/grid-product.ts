@@ -1,5 +1,5 @@
 import type { Tensor } from '@shardwise/core/extend';
-import { sendingAgain } from '../sending-again.ts';
+import { sendingAgain } from '../gather-again.ts';
 import { shared } from './grid-parameter.ts';
 import type { RankGrid } from './rank-grid.ts';
 
