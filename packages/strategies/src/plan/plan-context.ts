@@ -42,11 +42,8 @@ export class PlanContext {
   readonly hooks: PassHooks[] = [];
   /** Null where each rank keeps its own buffers. */
   buffers: { readonly axes: readonly string[]; readonly sharing: BufferSharing } | null = null;
-  /** Names of parameters that each rank has all of, where they are stored in fewer bits. */
-  readonly lowered: Set<string> = new Set();
   readonly #planned: ReadonlyMap<string, ParameterPlan>;
   readonly #whenSharded: ((name: string, part: ShardedPart) => Promise<void>)[] = [];
-  readonly #last: (() => void | Promise<void>)[] = [];
 
   constructor(plan: Plan<PlanContext>, model: Module) {
     this.plan = plan;
@@ -81,14 +78,5 @@ export class PlanContext {
   async noteSharded(name: string, parameter: ShardedParameter): Promise<void> {
     this.sharded.set(name, parameter);
     for (const body of this.#whenSharded) await body(name, parameter.part);
-  }
-
-  /** Runs `body` when all steps have been applied. */
-  atEnd(body: () => void | Promise<void>): void {
-    this.#last.push(body);
-  }
-
-  async end(): Promise<void> {
-    for (const body of this.#last) await body();
   }
 }
