@@ -50,6 +50,16 @@ function isShard(value: unknown): value is DimSharding {
   );
 }
 
+export function isSharding(layout: AxisLayout): layout is Sharding {
+  return layout === 'flat' || typeof layout !== 'string';
+}
+
+/** Of a layout that is known to shard. */
+export function requireSharding(layout: AxisLayout): Sharding {
+  if (isSharding(layout)) return layout;
+  throw new RangeError(`${layout} is no sharding`);
+}
+
 export function formatAxisLayout(layout: AxisLayout): string {
   return typeof layout === 'string' ? layout : `shard(${layout.shard})`;
 }

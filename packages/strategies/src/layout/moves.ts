@@ -12,7 +12,14 @@ import {
   type Shape,
   type Tensor,
 } from '@shardwise/core/extend';
-import { type AxisLayout, formatAxisLayout, sameAxisLayout, type Sharding } from './axis-layout.ts';
+import {
+  type AxisLayout,
+  formatAxisLayout,
+  isSharding,
+  requireSharding,
+  sameAxisLayout,
+  type Sharding,
+} from './axis-layout.ts';
 import { fromParts, padTo, partDim, partOf, type Place, toParts, trimTo } from './equal-parts.ts';
 import type { RedistributionMove, RedistributionOperation } from './redistribution.ts';
 
@@ -97,10 +104,6 @@ function kindOf(layout: AxisLayout): string {
   return isSharding(layout) ? 'shard' : layout;
 }
 
-function isSharding(layout: AxisLayout): layout is Sharding {
-  return layout === 'flat' || typeof layout !== 'string';
-}
-
 /**
  * Carries a move out on what this rank has: adds its collective to the graph. `whole` is the shape of that,
  * were it not sharded over the axis. Uneven parts are padded with zeros for the way; what has no elements on
@@ -121,21 +124,21 @@ export function applyMove(
     case 'allReduce':
       return x.numel === 0 ? x : allReduce(x, axis, { to: type });
     case 'allGather': {
-      const sharding = shardingOf(from);
+      const sharding = requireSharding(from);
       const dim = partDim(sharding);
       const part = padTo(x, dim, Math.ceil(lengthOf(whole, sharding) / place.size));
       if (part.numel === 0) return padTo(part, dim, whole[dim] ?? 0);
       return fromParts(allGather(part, axis, dim, type), sharding, place.size, whole);
     }
     case 'reduceScatter': {
-      const sharding = shardingOf(to);
+      const sharding = requireSharding(to);
       const dim = partDim(sharding);
       const padded = toParts(x, sharding, place.size);
       if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
       return withoutPadding(reduceScatter(padded, axis, dim), sharding, place, whole);
     }
     case 'slice': {
-      const sharding = shardingOf(to);
+      const sharding = requireSharding(to);
       const padded = toParts(x, sharding, place.size);
       if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
       const part =
@@ -145,7 +148,7 @@ export function applyMove(
       return withoutPadding(part, sharding, place, whole);
     }
     case 'allToAll': {
-      const [rows, columns] = [shardingOf(from), shardingOf(to)];
+      const [rows, columns] = [requireSharding(from), requireSharding(to)];
       const [dim, toDim] = [partDim(rows), partDim(columns)];
       const part = padTo(x, dim, Math.ceil((whole[dim] ?? 0) / place.size));
       const block = toParts(part, columns, place.size);
@@ -158,11 +161,6 @@ export function applyMove(
     default:
       return operation satisfies never;
   }
-}
-
-function shardingOf(layout: AxisLayout): Sharding {
-  if (isSharding(layout)) return layout;
-  throw new RangeError(`${layout} is no sharding`);
 }
 
 /** The first rank keeps its values, the others have zeros. Shape: N -> N. */

@@ -16,7 +16,7 @@ import {
   axisLayoutOf,
   formatAxisLayout,
   layoutOver,
-  type Sharding,
+  requireSharding,
 } from './axis-layout.ts';
 import { asVarying, partOf } from './equal-parts.ts';
 import { applyMove, moveOver } from './moves.ts';
@@ -62,7 +62,7 @@ export function redistributeOver(
 /** The part of this rank, outside of the gradient. Shape: whole -> part, with its padding. */
 export function shardOf(whole: Tensor, layout: Layout): Tensor {
   return shardedAxes(layout).reduce((x, axis) => {
-    const sharding = shardingOver(layout, axis);
+    const sharding = requireSharding(axisLayoutOf(layout, axis));
     return partOf(asVarying(x, axis), sharding, ownPlace(axis));
   }, whole);
 }
@@ -76,16 +76,9 @@ export function unshard(part: Tensor, layout: Layout, wholeShape: Shape): Tensor
   return axes.toReversed().reduce((x, axis, index) => {
     const gathered = axes.slice(axes.length - 1 - index);
     const whole = localShape(wholeShape, unsharded(layout, gathered), ownPlace);
-    const move = moveOver(axis, shardingOver(layout, axis), 'invariant');
+    const move = moveOver(axis, requireSharding(axisLayoutOf(layout, axis)), 'invariant');
     return move === null ? x : applyMove(x, move, whole, ownPlace(axis));
   }, part);
-}
-
-/** How an axis shards a tensor of this layout. */
-export function shardingOver(layout: Layout, axis: string): Sharding {
-  const own = axisLayoutOf(layout, axis);
-  if (own === 'flat' || typeof own !== 'string') return own;
-  throw new RangeError(`'${axis}' shards nothing`);
 }
 
 function unevenError(

@@ -6,7 +6,7 @@ import {
   type Shape,
   unsharded,
 } from '@shardwise/core/extend';
-import { type AxisLayout, axisLayoutOf, type Sharding } from './axis-layout.ts';
+import { type AxisLayout, axisLayoutOf, requireSharding } from './axis-layout.ts';
 import { paddedShape, partDim } from './equal-parts.ts';
 import { moveOver } from './moves.ts';
 import type { RedistributionStep } from './redistribution.ts';
@@ -94,14 +94,14 @@ function stepTo(
   const bytes = (): number => {
     switch (move.operation) {
       case 'allGather':
-        return received(elementCount(paddedShape(whole, shardingOf(from), parts)));
+        return received(elementCount(paddedShape(whole, requireSharding(from), parts)));
       case 'reduceScatter':
-        return received(elementCount(paddedShape(whole, shardingOf(to), parts)));
+        return received(elementCount(paddedShape(whole, requireSharding(to), parts)));
       case 'allReduce':
         return 2 * received(elementCount(whole));
       case 'allToAll': {
         // The block that is exchanged is padded along both dims.
-        const [dim, toDim] = [partDim(shardingOf(from)), partDim(shardingOf(to))];
+        const [dim, toDim] = [partDim(requireSharding(from)), partDim(requireSharding(to))];
         const block = whole.map((size, at) =>
           at === dim || at === toDim ? Math.ceil(size / parts) : size,
         );
@@ -141,9 +141,4 @@ function placed(layout: Layout, axis: string, to: AxisLayout): Layout {
   const dims = layout.dims.with(shard, [...(layout.dims[shard] ?? []), axis]);
   if (sections === undefined) return { ...layout, dims };
   return { ...layout, dims, sections: { ...layout.sections, [axis]: sections } };
-}
-
-function shardingOf(layout: AxisLayout): Sharding {
-  if (layout === 'flat' || typeof layout !== 'string') return layout;
-  throw new RangeError(`${layout} shards nothing`);
 }

@@ -9,7 +9,7 @@ import {
   type Shape,
   unsharded,
 } from '@shardwise/core/extend';
-import { axisLayoutOf, type Sharding } from '../layout/axis-layout.ts';
+import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { paddedShape } from '../layout/equal-parts.ts';
 
@@ -18,7 +18,7 @@ export type State = 'parameter' | 'gradient' | 'optimizer';
 /** How an axis shards a state of a parameter; null where it does not. */
 export function shardingOf(planned: ParameterPlan, state: State, axis: string): Sharding | null {
   const own = axisLayoutOf(planned[state], axis);
-  return own === 'flat' || typeof own !== 'string' ? own : null;
+  return isSharding(own) ? own : null;
 }
 
 /** The shape of what a rank has, were it not sharded over `axis`. */
