@@ -6,6 +6,7 @@ import {
   type Plan,
 } from '@shardwise/core/extend';
 import { forEachTensor } from '../map-tensors.ts';
+import { batchAxesOf } from './batch-axes.ts';
 import type { PassHooks, PlanContext } from './plan-context.ts';
 import { shardingOf } from './planned-bytes.ts';
 import { stepsOf } from './step.ts';
@@ -18,9 +19,7 @@ import { shardLayers } from './steps/shard-layers.ts';
  * layers use alike what is not cut.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
-  const batchAxes = stepsOf(plan, distribute).flatMap(({ data: { axis, replicas } }) =>
-    replicas === undefined ? [axis] : [axis, replicas],
-  );
+  const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));
   const layerAxes = stepsOf(plan, shardLayers).map(({ data }) => data.axis);
   const planned = new Map(plan.parameters.map((each) => [each.name, each]));
   const declared = parameters.flatMap(([name, { part }]) => {

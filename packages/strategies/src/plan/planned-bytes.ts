@@ -1,4 +1,5 @@
 import {
+  type CollectivePlan,
   type DType,
   dtypes,
   elementCount,
@@ -12,6 +13,7 @@ import {
 import { axisLayoutOf, isSharding, type Sharding } from '../layout/axis-layout.ts';
 import { axisSize, firstPlace } from '../layout/axis-size.ts';
 import { paddedShape } from '../layout/equal-parts.ts';
+import { batchAxesOf, type BatchAxes } from './batch-axes.ts';
 
 export type State = 'parameter' | 'gradient' | 'optimizer';
 
@@ -54,6 +56,19 @@ export function plannedParameters(plan: Plan, names: readonly string[]): readonl
       { strategy: plan.strategy, parameter: name },
     );
   });
+}
+
+/** At the start, the ranks of batch axes get rank 0's parameters: what it has of them along other axes. */
+export function startBroadcasts(plan: Plan, over: BatchAxes): readonly CollectivePlan[] {
+  const parameters = plan.parameters.map(({ name }) => name);
+  const bytes = plan.parameters.reduce(
+    (sum, planned) =>
+      sum + elementCount(shapeWithout(plan, planned, over.axis)) * dtypes[planned.dtype].bytes,
+    0,
+  );
+  return batchAxesOf(over)
+    .filter((axis) => axisSize(plan.axes, axis) > 1)
+    .map((axis) => ({ operation: 'broadcast', axis, when: 'start', parameters, bytes }));
 }
 
 /** In what gradients are reduced. */

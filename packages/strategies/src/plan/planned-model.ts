@@ -13,6 +13,7 @@ import {
 } from '@shardwise/core/extend';
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { KnownParameters } from './known-parameters.ts';
+import { ofRankZero } from './of-rank-zero.ts';
 import type { PlanContext } from './plan-context.ts';
 import type { ModelPlan } from './step.ts';
 
@@ -159,11 +160,6 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
       { parameter: name },
     );
   }
-}
-
-/** Shape: N -> N. */
-function ofRankZero(tensor: Tensor, axes: readonly string[]): Tensor {
-  return axes.reduce((x, axis) => broadcast(x, axis), tensor);
 }
 
 async function broadcastAll(tensors: readonly Tensor[], axis: string, root: number): Promise<void> {

@@ -68,6 +68,32 @@ export function stepsOf<Data extends object>(
   return steps.filter((step): step is Step<Data> => Step.is(step, kind));
 }
 
+/** The steps of a kind that work over a mesh axis, in the order of the plan. */
+export function stepsOver<Data extends OverAxis>(
+  plan: Pick<Plan, 'steps'>,
+  kind: StepKind<Data>,
+  axis: string,
+): readonly Step<Data>[] {
+  return stepsOf(plan, kind).filter(({ data }) => data.axis === axis);
+}
+
+/** The plan with other steps of a kind over a mesh axis. */
+export function mapStepsOver<Data extends OverAxis>(
+  plan: ModelPlan,
+  kind: StepKind<Data>,
+  axis: string,
+  change: (step: Step<Data>) => Step<Data>,
+): ModelPlan {
+  const steps = plan.steps.map((step) =>
+    Step.is(step, kind) && step.data.axis === axis ? change(step) : step,
+  );
+  return { ...plan, steps };
+}
+
+interface OverAxis {
+  readonly axis: string;
+}
+
 /** What a plan communicates: at the start, and in each training step. */
 export function collectivesOf(plan: Plan): readonly CollectivePlan[] {
   return plan.steps.flatMap((step) => step.collectives(plan));

@@ -6,15 +6,10 @@ import {
   type Update,
 } from '@shardwise/core/extend';
 import { PassCount } from '../pass-count.ts';
+import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
 import { RankAgreement } from '../rank-agreement.ts';
 import { GradientGroup } from './gradient-group.ts';
 import type { ShardedPart } from './sharded-part.ts';
-
-export interface GradientReducerOptions {
-  readonly axis: string;
-  /** A mesh axis whose ranks hold the same parts, and other batches (hybrid sharding). */
-  readonly replicas?: string | undefined;
-}
 
 /**
  * Averages the gradients of a model whose parameters are shared out, in groups. When a backward pass is
@@ -25,7 +20,7 @@ export class GradientReducer {
   enabled = true;
   readonly #axis: string;
   readonly #replicas: string | undefined;
-  readonly #groups = new Map<string, GradientGroup>();
+  readonly #groups = new Map<number, GradientGroup>();
   readonly #names = new Map<ShardedPart, string>();
   readonly #agreement: RankAgreement;
   #reduced: string[] = [];
@@ -34,16 +29,16 @@ export class GradientReducer {
   #isUnderWay = false;
   readonly #passes = new PassCount();
 
-  constructor({ axis, replicas }: GradientReducerOptions) {
-    this.#axis = axis;
-    this.#replicas = replicas;
-    this.#agreement = new RankAgreement(replicas === undefined ? [axis] : [axis, replicas], '');
+  constructor(over: BatchAxes) {
+    this.#axis = over.axis;
+    this.#replicas = over.replicas;
+    this.#agreement = new RankAgreement(batchAxesOf(over), '');
   }
 
-  /** Makes a parameter a member of the group of a name, and has updates of it checked. */
-  add(name: string, part: ShardedPart, groupName: string): GradientGroup {
-    const group = this.#groups.get(groupName) ?? new GradientGroup(this, this.#replicas);
-    this.#groups.set(groupName, group.add(part));
+  /** Makes a parameter a member of a group, and has updates of it checked. */
+  add(name: string, part: ShardedPart, groupNumber: number): GradientGroup {
+    const group = this.#groups.get(groupNumber) ?? new GradientGroup(this, this.#replicas);
+    this.#groups.set(groupNumber, group.add(part));
     this.#names.set(part, name);
     part.checkUpdatesBy((update) => this.#check(part, update));
     return group;

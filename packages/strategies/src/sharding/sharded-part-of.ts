@@ -9,10 +9,10 @@ import {
   type Parameter,
   type ParameterPlan,
   takeChunks,
-  type Tensor,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
 import { paddedShape, partShape } from '../layout/equal-parts.ts';
+import { ofRankZero } from '../plan/of-rank-zero.ts';
 import { shardingOf } from '../plan/planned-bytes.ts';
 import { checkInitialPart } from './check-initial-part.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';
@@ -24,14 +24,14 @@ export interface ShardedPartRequest {
   readonly axis: string;
   readonly planned: ParameterPlan;
   readonly lowPrecision: LowPrecision | undefined;
-  /** The value of the ranks' first one. Shape: N -> N. */
-  readonly ofRankZero: (tensor: Tensor) => Tensor;
+  /** Whose ranks get the value of the first one. */
+  readonly axes: readonly string[];
 }
 
 /** What this rank keeps of a parameter that a plan shards over an axis. A collective: its values are rank 0's. */
 export async function shardedPart(
   parameter: Parameter,
-  { axis, planned, lowPrecision, ofRankZero }: ShardedPartRequest,
+  { axis, axes, planned, lowPrecision }: ShardedPartRequest,
 ): Promise<ShardedPart> {
   const { part: of, initialPart: initial, requiresGrad } = parameter;
   const { shape, dtype } = of;
@@ -46,7 +46,7 @@ export async function shardedPart(
     const layout = joinLayouts(of.layout, own);
     return scattered(checkInitialPart(initial, { shape: of.wholeShape, layout, keepsParameter }));
   }
-  noGrad(() => of.assign(ofRankZero(of)));
+  noGrad(() => of.assign(ofRankZero(of, axes)));
   const data = await of.data();
   const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   if (!keepsParameter || lowPrecision !== undefined) {

@@ -8,6 +8,7 @@ import {
 import { layoutOver } from '../layout/axis-layout.ts';
 import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
+import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { distribute } from '../plan/steps/distribute.ts';
 import { gather } from '../plan/steps/gather.ts';
@@ -49,8 +50,8 @@ export function shardingPlan(
   const { strategy, axis, replicas, sharded, rule, unitOf, prefetch, pages } = options;
   const size = requireAxis(strategy, axes, axis);
   if (replicas !== undefined) requireAxis(strategy, axes, replicas);
-  const over = replicas === undefined ? { axis } : { axis, replicas };
-  const batchAxes = replicas === undefined ? [axis] : [replicas, axis];
+  const over: BatchAxes = replicas === undefined ? { axis } : { axis, replicas };
+  const batchAxes = batchAxesOf(over);
   const names = parameters.map(({ name }) => name);
   const byUnit = Map.groupBy(parameters, ({ name, names: all }) =>
     commonUnit(all ?? [name], unitOf),
@@ -63,7 +64,7 @@ export function shardingPlan(
   return {
     strategy,
     axes,
-    batch: { dims: [batchAxes], partial: [] },
+    batch: { dims: [batchAxes.toReversed()], partial: [] },
     parameters: parameters.map((each) => ({ ...each, ...layoutsOf(each, rule, axis, sharded) })),
     steps: [
       ...(pages === undefined ? [] : [new Step(page, { parameters: names, store: pages })]),
@@ -76,9 +77,7 @@ export function shardingPlan(
       ...[...groups.values()].map(
         (list) => new Step(reduce, { ...over, parameters: list.map(({ name }) => name) }),
       ),
-      ...(options.broadcastBuffers
-        ? [new Step(shareBuffers, { axes: batchAxes.toReversed() })]
-        : []),
+      ...(options.broadcastBuffers ? [new Step(shareBuffers, { axes: batchAxes })] : []),
     ],
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
   };

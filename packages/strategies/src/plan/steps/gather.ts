@@ -9,7 +9,7 @@ import { checkUnits, installUnits } from '../../sharding/install-units.ts';
 import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
 import type { ShardedParameter } from '../../sharding/sharded-parameter.ts';
 import type { ShardedUnit } from '../../sharding/sharded-unit.ts';
-import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
+import { mapStepsOver, type ModelPlan, type StepKind, stepsOver } from '../step.ts';
 
 /** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
 export interface Gather {
@@ -62,7 +62,7 @@ export const gather: StepKind<Gather> = {
     afterForwardOf(reshardAfterForward, axis, axisOf(currentSession().mesh, axis).size);
   },
   async apply({ axis, unit }, context) {
-    const steps = stepsOf(context.plan, gather).filter(({ data }) => data.axis === axis);
+    const steps = stepsOver(context.plan, gather, axis);
     // All units of an axis know each other, as they are gathered ahead of their use.
     if (steps[0]?.data.unit !== unit) return;
     const { size } = axisOf(currentSession().mesh, axis);
@@ -81,7 +81,7 @@ export const gather: StepKind<Gather> = {
       prefetch: steps[0].data.prefetch,
       lowPrecision: context.plan.lowPrecision,
     });
-    context.hooks.push({ planned: (plan) => withLatest(plan, axis, installed, context.sharded) });
+    context.hooks.push({ planned: (now) => withLatest(now, axis, installed, context.sharded) });
   },
 };
 
@@ -93,8 +93,7 @@ function withLatest(
   sharded: ReadonlyMap<string, ShardedParameter>,
 ): ModelPlan {
   const names = new Map([...sharded].map(([name, parameter]) => [parameter, name]));
-  const steps = plan.steps.map((step) => {
-    if (!Step.is(step, gather) || step.data.axis !== axis) return step;
+  return mapStepsOver(plan, gather, axis, (step) => {
     const unit = units.get(step.data.unit);
     if (unit?.hasRun !== true) return step;
     const timesIn = (pass: 'forward' | 'backward'): Readonly<Record<string, number>> =>
@@ -103,5 +102,4 @@ function withLatest(
       );
     return step.with({ latest: { forward: timesIn('forward'), backward: timesIn('backward') } });
   });
-  return { ...plan, steps };
 }

@@ -3,16 +3,13 @@ import { allReduceHook } from '../../distributed-data-parallel/all-reduce-hook.t
 import type { CommHook } from '../../distributed-data-parallel/comm-hook.ts';
 import { Reducer } from '../../distributed-data-parallel/reducer.ts';
 import type { UnusedPolicy } from '../../distributed-data-parallel/used-parameters.ts';
-import type { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { axisSize } from '../../layout/axis-size.ts';
+import type { BatchAxes } from '../batch-axes.ts';
 import { bytesOver, gradientDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
-import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
+import { type ModelPlan, type StepKind, stepsOver } from '../step.ts';
 
 /** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
-export interface Reduce {
-  readonly axis: string;
-  /** A mesh axis whose ranks hold the same, and have other batches. */
-  readonly replicas?: string;
+export interface Reduce extends BatchAxes {
   /** Names; those of which each rank updates a part have that part of the mean, others all of it. */
   readonly parameters: readonly string[];
   /**
@@ -64,7 +61,7 @@ export const reduce: StepKind<Reduce> = {
     return found;
   },
   check({ axis, parameters }, { plan }) {
-    const first = stepsOf(plan, reduce).filter(({ data }) => data.axis === axis);
+    const first = stepsOver(plan, reduce, axis);
     const twice = parameters.find(
       (name) => first.filter(({ data }) => data.parameters.includes(name)).length > 1,
     );
@@ -78,21 +75,18 @@ export const reduce: StepKind<Reduce> = {
       { parameter: twice, axis },
     );
   },
-  apply({ axis }, context) {
-    if (context.reducers.has(axis)) return;
-    const sharded = context.gradientReducers.get(axis);
-    if (sharded !== undefined)
-      context.hooks.push({ planned: (plan) => withLatest(plan, axis, sharded) });
-    const steps = stepsOf(context.plan, reduce).filter(({ data }) => data.axis === axis);
+  apply(data, context) {
+    const { axis, hook, unused = 'all', replicas, limitsBytes = null } = data;
+    const steps = stepsOver(context.plan, reduce, axis);
+    // One reducer knows all buckets.
+    if (steps[0]?.data !== data) return;
     // Also those that do not train now: they may later.
     const whole = context.parameters.filter(([name]) => !context.sharded.has(name));
     const isWhole = new Set(whole.map(([name]) => name));
     const buckets = steps
-      .map(({ data }) => data.parameters.filter((name) => isWhole.has(name)))
+      .map(({ data: { parameters } }) => parameters.filter((name) => isWhole.has(name)))
       .filter((names) => names.length > 0);
-    const [first] = steps;
-    if (first === undefined || buckets.length === 0) return;
-    const { hook, unused = 'all', replicas, limitsBytes = null } = first.data;
+    if (buckets.length === 0) return;
     const reducer = new Reducer(
       whole.map(([name, { part }]) => [name, part] as const),
       {
@@ -112,22 +106,13 @@ export const reduce: StepKind<Reduce> = {
   },
 };
 
-/** The plan with what the latest pass has reduced of parts. */
-function withLatest(plan: ModelPlan, axis: string, { latest }: GradientReducer): ModelPlan {
-  if (latest === null) return plan;
-  const steps = plan.steps.map((step) =>
-    Step.is(step, reduce) && step.data.axis === axis ? step.with({ latest }) : step,
-  );
-  return { ...plan, steps };
-}
-
 /** The plan with the buckets that whole gradients leave in now. */
 function withBuckets(
   plan: ModelPlan,
   axis: string,
   buckets: readonly (readonly string[])[],
 ): ModelPlan {
-  const own = stepsOf(plan, reduce).filter(({ data }) => data.axis === axis);
+  const own = stepsOver(plan, reduce, axis);
   const [first] = own;
   if (first?.data.limitsBytes === undefined) return plan;
   const whole = new Set(buckets.flat());

@@ -1,10 +1,7 @@
 import {
-  broadcast,
   type CollectivePlan,
   ConfigError,
   currentSession,
-  dtypes,
-  elementCount,
   formatShape,
   type Layout,
   noGrad,
@@ -16,11 +13,11 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../../layout/axis-layout.ts';
-import { axisSize } from '../../layout/axis-size.ts';
 import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
-import { shapeWithout, shardingOf } from '../planned-bytes.ts';
+import { ofRankZero } from '../of-rank-zero.ts';
+import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import type { StepKind } from '../step.ts';
 
@@ -35,14 +32,7 @@ export interface ShardLayers {
 export const shardLayers: StepKind<ShardLayers> = {
   name: 'shardLayers',
   collectives({ axis }, plan): readonly CollectivePlan[] {
-    if (axisSize(plan.axes, axis) === 1) return [];
-    const bytes = plan.parameters.reduce(
-      (sum, planned) =>
-        sum + elementCount(shapeWithout(plan, planned, axis)) * dtypes[planned.dtype].bytes,
-      0,
-    );
-    const parameters = plan.parameters.map(({ name }) => name);
-    return [{ operation: 'broadcast', axis, when: 'start', parameters, bytes }];
+    return startBroadcasts(plan, { axis });
   },
   check({ axis }, context) {
     for (const [name, { part }] of context.parameters) {
@@ -75,7 +65,7 @@ export const shardLayers: StepKind<ShardLayers> = {
 function shareValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
   const { part } = tensor;
-  noGrad(() => part.assign(broadcast(part, axis)));
+  noGrad(() => part.assign(ofRankZero(part, [axis])));
 }
 
 async function layerParameter(parameter: Parameter, layout: Layout): Promise<LayerParameter> {
@@ -86,9 +76,7 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
     replacement.initialPart = initialPart;
     return replacement;
   }
-  const ofRankZero = (): Tensor =>
-    shardedAxes(layout).reduce<Tensor>((x, axis) => broadcast(x, axis), parameter);
-  const part = noGrad(() => shardOf(ofRankZero(), layout));
+  const part = noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout));
   const data = (await part.data()).slice();
   const replacement = new LayerParameter(data, options);
   part.dispose();
