@@ -18,7 +18,7 @@ export {
   sendRecv,
 } from './tensor/collectives.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
-export { elementCount, formatShape, sameShape } from './shape.ts';
+export { elementCount, formatShape, normalizeDim, sameShape } from './shape.ts';
 export { printing } from './print/inspect.ts';
 export { indicesInRange } from './tensor/indices-in-range.ts';
 

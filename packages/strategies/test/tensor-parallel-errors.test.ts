@@ -1,6 +1,14 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
-import { ConfigError, LayoutError, setRank, type Strategy } from '@shardwise/core';
+import {
+  ConfigError,
+  LayoutError,
+  ones,
+  setRank,
+  ShapeError,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
@@ -8,7 +16,9 @@ import {
   fsdp,
   headParallel,
   parallelize,
+  redistributeOver,
   rowwiseParallel,
+  shard,
   type StylePlan,
   tensorParallel,
   vocabParallelEmbedding,
@@ -62,6 +72,22 @@ describe('styles that a model does not fit', () => {
     expect(model.parameters().filter((parameter) => before.includes(parameter))).not.toEqual(
       before,
     );
+  });
+});
+
+describe('an activation', () => {
+  it.each([2, -3])('of two dims is not sharded along dim %i', (dim) => {
+    const x = ones([2, 3]);
+    for (const [from, to] of [
+      ['invariant', shard(dim)],
+      [shard(dim), 'invariant'],
+    ] as const) {
+      const change = (): Tensor => redistributeOver(x, 'tp', from, to);
+      expect(change).toThrow(ShapeError);
+      expect(change).toThrow(
+        `an activation sharded over 'tp' along dim ${dim}: a tensor of 2 dims. Use a dim from -2 to 1`,
+      );
+    }
   });
 });
 

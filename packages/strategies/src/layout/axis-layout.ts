@@ -21,12 +21,17 @@ export interface DimSharding {
 }
 
 /** Each rank has one part along `dim`; negative ones count from the end. */
-export function shard(dim: number): DimSharding {
+export function shard(dim: number): ActivationSharding {
   return { shard: dim };
 }
 
-/** What an activation may be: it has no sections, and is sharded along a dim. */
-export type ActivationLayout = Exclude<AxisLayout, 'flat'>;
+/** How an axis shards an activation: along a dim as one. */
+export interface ActivationSharding extends DimSharding {
+  readonly sections?: never;
+}
+
+/** How an activation lies on the ranks of one axis. */
+export type ActivationLayout = Exclude<AxisLayout, Sharding> | ActivationSharding;
 
 /** What an option that is the layout of an activation may be. */
 export const activationRule: OptionRule<ActivationLayout> = {
@@ -41,12 +46,13 @@ export const unsummedRule: OptionRule<Exclude<ActivationLayout, 'partial'>> = {
   is: "'invariant', 'replicate' or shard(dim)",
 };
 
-function isShard(value: unknown): value is DimSharding {
+function isShard(value: unknown): value is ActivationSharding {
   return (
     typeof value === 'object' &&
     value !== null &&
     'shard' in value &&
-    Number.isSafeInteger(value.shard)
+    Number.isSafeInteger(value.shard) &&
+    !('sections' in value)
   );
 }
 

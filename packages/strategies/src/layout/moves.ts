@@ -127,24 +127,24 @@ export function applyMove(
       const sharding = requireSharding(from);
       const dim = partDim(sharding);
       const part = padTo(x, dim, Math.ceil(lengthOf(whole, sharding) / place.size));
-      if (part.numel === 0) return padTo(part, dim, whole[dim] ?? 0);
+      if (part.numel === 0) return part.reshape(whole);
       return fromParts(allGather(part, axis, dim, type), sharding, place.size, whole);
     }
     case 'reduceScatter': {
       const sharding = requireSharding(to);
       const dim = partDim(sharding);
       const padded = toParts(x, sharding, place.size);
-      if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
-      return withoutPadding(reduceScatter(padded, axis, dim), sharding, place, whole);
+      const part = padded.numel === 0 ? padded : reduceScatter(padded, axis, dim);
+      return withoutPadding(part, sharding, place, whole);
     }
     case 'slice': {
       const sharding = requireSharding(to);
+      if (from === 'replicate') {
+        const part = partOf(reinterpret(x, axis, 'replicate', 'varying'), sharding, place);
+        return withoutPadding(part, sharding, place, whole);
+      }
       const padded = toParts(x, sharding, place.size);
-      if (padded.numel === 0) return withoutPadding(x, sharding, place, whole);
-      const part =
-        from === 'replicate'
-          ? partOf(reinterpret(x, axis, 'replicate', 'varying'), sharding, place)
-          : localChunk(padded, axis, partDim(sharding));
+      const part = padded.numel === 0 ? padded : localChunk(padded, axis, partDim(sharding));
       return withoutPadding(part, sharding, place, whole);
     }
     case 'allToAll': {

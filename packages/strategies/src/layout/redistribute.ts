@@ -3,6 +3,7 @@ import {
   type Layout,
   localShape,
   type Mesh,
+  normalizeDim,
   ownPlace,
   type PlaceOf,
   type Shape,
@@ -12,11 +13,11 @@ import {
   unsharded,
 } from '@shardwise/core/extend';
 import {
-  type AxisLayout,
+  type ActivationLayout,
   axisLayoutOf,
   formatAxisLayout,
-  layoutOver,
   requireSharding,
+  shard,
 } from './axis-layout.ts';
 import { asVarying, partOf } from './equal-parts.ts';
 import { applyMove, moveOver } from './moves.ts';
@@ -39,24 +40,33 @@ export function redistribute(local: Tensor, plan: RedistributionPlan, mesh: Mesh
 }
 
 /**
- * Has `x` lie otherwise on the ranks of one axis. Throws LayoutError for a change that there is not, ShapeError
- * where the ranks can't have equal parts.
+ * Changes how an activation lies on the ranks of one axis. Throws LayoutError for a change that there is not,
+ * ShapeError for a dim that `x` does not have and where the ranks can't have equal parts.
  */
 export function redistributeOver(
   x: Tensor,
   axis: string,
-  from: AxisLayout,
-  to: AxisLayout,
+  from: ActivationLayout,
+  to: ActivationLayout,
 ): Tensor {
-  const [before, after] = [layoutOver(axis, from, x.ndim), layoutOver(axis, to, x.ndim)];
-  const move = moveOver(axis, axisLayoutOf(before, axis), axisLayoutOf(after, axis));
+  const [before, after] = [ofActivation(x, axis, from), ofActivation(x, axis, to)];
+  const move = moveOver(axis, before, after);
   if (move === null) return x;
   const place = ownPlace(axis);
-  const dimOf = (layout: Layout): number => layout.dims.findIndex((axes) => axes.length > 0);
-  const [fromDim, toDim] = [dimOf(before), dimOf(after)];
-  const whole = x.shape.map((size, dim) => (dim === fromDim ? size * place.size : size));
-  if ((whole[toDim] ?? 0) % place.size !== 0) throw unevenError(x, axis, toDim, to, place.size);
+  const whole =
+    typeof before === 'string'
+      ? x.shape
+      : x.shape.map((size, dim) => (dim === before.shard ? size * place.size : size));
+  if (typeof after !== 'string' && (whole[after.shard] ?? 0) % place.size !== 0) {
+    throw unevenError(whole, axis, after.shard, place.size);
+  }
   return applyMove(x, move, whole, place);
+}
+
+/** The same with the dim counted from the start. */
+function ofActivation(x: Tensor, axis: string, layout: ActivationLayout): ActivationLayout {
+  if (typeof layout === 'string') return layout;
+  return shard(normalizeDim(`an activation sharded over '${axis}'`, layout.shard, x.ndim));
 }
 
 /** The part of this rank, outside of the gradient. Shape: whole -> part, with its padding. */
@@ -76,22 +86,17 @@ export function unshard(part: Tensor, layout: Layout, wholeShape: Shape): Tensor
   return axes.toReversed().reduce((x, axis, index) => {
     const gathered = axes.slice(axes.length - 1 - index);
     const whole = localShape(wholeShape, unsharded(layout, gathered), ownPlace);
-    const move = moveOver(axis, requireSharding(axisLayoutOf(layout, axis)), 'invariant');
-    return move === null ? x : applyMove(x, move, whole, ownPlace(axis));
+    const from = requireSharding(axisLayoutOf(layout, axis));
+    const move = { operation: 'allGather', axis, from, to: 'invariant' } as const;
+    return applyMove(x, move, whole, ownPlace(axis));
   }, part);
 }
 
-function unevenError(
-  { shape }: Tensor,
-  axis: string,
-  dim: number,
-  to: AxisLayout,
-  size: number,
-): ShapeError {
+function unevenError(shape: Shape, axis: string, dim: number, size: number): ShapeError {
   const total = shape[dim] ?? 0;
   return new ShapeError(
     {
-      asked: `dim ${dim} of an activation of shape ${formatShape(shape)} over ${size} ranks of '${axis}', as ${formatAxisLayout(to)}`,
+      asked: `dim ${dim} of an activation of shape ${formatShape(shape)} over ${size} ranks of '${axis}', as ${formatAxisLayout(shard(dim))}`,
       found: `${total} = ${Math.floor(total / size)} · ${size} + ${total % size}`,
       todo: `Pad it to a multiple of ${size}`,
     },
