@@ -15,8 +15,8 @@ import { shardLayers } from './steps/shard-layers.ts';
 
 /**
  * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
- * when they are built, on one rank as on many: ranks that have other batches use whole parameters each in their own way, ranks that share
- * layers use alike what is not cut.
+ * when they are built, on one rank as on many. Ranks that have other batches each use whole parameters in their
+ * own way; ranks that share layers all use alike what is not cut.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));
@@ -34,15 +34,15 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
     declareAxisTypes(part, types, name);
     return [{ part, types }];
   });
-  const inputTypes = {
-    ...typesOn(batchAxes, () => 'varying'),
-    ...typesOn(layerAxes, () => 'invariant'),
-  };
+  const inputTypes: readonly (readonly [axis: string, type: AxisType])[] = [
+    ...batchAxes.map((axis) => [axis, 'varying'] as const),
+    ...layerAxes.map((axis) => [axis, 'invariant'] as const),
+  ];
   return {
-    declareInputs(inputs) {
+    beforeForward(inputs) {
       forEachTensor(inputs, (tensor) => {
         const known = tensor.node.axisTypes?.byAxis;
-        const unknown = Object.entries(inputTypes).filter(([axis]) => known?.has(axis) !== true);
+        const unknown = inputTypes.filter(([axis]) => known?.has(axis) !== true);
         if (unknown.length > 0) declareAxisTypes(tensor, Object.fromEntries(unknown));
       });
     },

@@ -13,11 +13,12 @@ import type { ShardedPart } from '../sharding/sharded-part.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
-  /** Before each forward pass. */
-  beforeForward?(): void;
-  /** Before each forward pass, with its inputs. */
-  declareInputs?(inputs: readonly unknown[]): void;
-  /** In the place of the model's forward pass, which `run` is. */
+  /** Before each forward pass. `inputs` are what the model's user passes. */
+  beforeForward?(inputs: readonly unknown[]): void;
+  /**
+   * In the place of the forward pass, which `run` is: the model's, with what the later steps of the plan have put
+   * around it.
+   */
   forward?<Inputs extends readonly unknown[], Output>(
     run: (...inputs: Inputs) => Output,
     inputs: Inputs,

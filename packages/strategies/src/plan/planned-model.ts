@@ -14,7 +14,7 @@ import {
 import type { Joinable, JoinContext, JoinHook } from '../distributed-data-parallel/join.ts';
 import { KnownParameters } from './known-parameters.ts';
 import { ofRankZero } from './of-rank-zero.ts';
-import type { PlanContext } from './plan-context.ts';
+import type { PassHooks, PlanContext } from './plan-context.ts';
 import type { ModelPlan } from './step.ts';
 
 /** A model that trains as a plan says: what `parallelize` gives. */
@@ -62,14 +62,9 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
         join === null ? ofRankZero(message, buffers.axes) : join.fromFirstActive(message),
       );
     });
-    for (const hook of hooks) {
-      hook.beforeForward?.();
-      hook.declareInputs?.(inputs);
-    }
-    const { module } = this;
-    const around = hooks.find((hook) => hook.forward !== undefined);
-    if (around?.forward === undefined) return module.forward(...inputs);
-    return around.forward<Inputs, Output>((...own) => module.forward(...own), inputs);
+    for (const hook of hooks) hook.beforeForward?.(inputs);
+    const run = hooks.reduceRight(around<Inputs, Output>, (...own) => this.module.forward(...own));
+    return run(...inputs);
   }
 
   noSync<T>(body: () => T): T {
@@ -160,6 +155,15 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
       { parameter: name },
     );
   }
+}
+
+/** A forward pass with what a step puts around it. */
+function around<Inputs extends readonly unknown[], Output>(
+  run: (...inputs: Inputs) => Output,
+  hook: PassHooks,
+): (...inputs: Inputs) => Output {
+  return (...inputs) =>
+    hook.forward === undefined ? run(...inputs) : hook.forward<Inputs, Output>(run, inputs);
 }
 
 async function broadcastAll(tensors: readonly Tensor[], axis: string, root: number): Promise<void> {
