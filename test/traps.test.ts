@@ -10,11 +10,13 @@ import { runInNewContext } from 'node:vm';
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
+  applyPlan,
   ddp,
   distributeTensor,
   fsdp,
   OffloadedOptimizer,
   parallelize,
+  planFor,
   vocabParallelCrossEntropy,
   zero,
 } from '@shardwise/strategies';
@@ -571,6 +573,14 @@ describe('strategies', () => {
       );
     },
   );
+
+  it('a plan that was edited so that its steps do not fit is refused: gradients of parts would not be averaged', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const net = new sw.nn.Linear(2, 1);
+    const plan = planFor(net, fsdp());
+    const edited = { ...plan, steps: plan.steps.toReversed() };
+    await expect(applyPlan(edited, net)).rejects.toThrow(/Put 'distribute' before 'reduce'/);
+  });
 
   it('a parameter without elements trains under fsdp', async () => {
     sw.setRank({ device: await cpu(), mesh: new sw.LineMesh('dp', singleGroup()) });

@@ -1,17 +1,223 @@
 import { singleGroup } from '@shardwise/collectives';
-import { LineMesh, type Model, nn, ones, setRank, Tensor } from '@shardwise/core';
+import {
+  hostPages,
+  LayoutError,
+  type Mesh,
+  type Model,
+  nn,
+  ones,
+  type PageStore,
+  setRank,
+  type Strategy,
+  Tensor,
+} from '@shardwise/core';
+import { replicated } from '@shardwise/core/extend';
 import {
   applyPlan,
+  colwiseParallel,
+  type CommHook,
+  compose,
+  dataParallel,
+  ddp,
+  fsdp,
   type ModelPlan,
   planFor,
-  ddp,
   Step,
   type StepKind,
+  steps,
+  stepsOf,
+  tensorParallel,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-beforeEach(() => setRank({ device: interpreter(), mesh: new LineMesh('dp', singleGroup()) }));
+/** One rank, whatever the axis. */
+const mesh: Mesh = {
+  axes: ['dp', 'tp'].map((name) => ({ name, size: 1 })),
+  group: () => singleGroup(),
+  coordinate: () => 0,
+};
+
+beforeEach(() => setRank({ device: interpreter(), mesh }));
+
+type Edit = (plan: ModelPlan) => ModelPlan;
+
+/** With the steps of a kind in front of the others. */
+function first(kind: { readonly name: string }): Edit {
+  return (plan) => {
+    const own = plan.steps.filter((step) => step.kind === kind.name);
+    return { ...plan, steps: [...own, ...plan.steps.filter((step) => !own.includes(step))] };
+  };
+}
+
+/** With one more step at the end. */
+function and(step: ModelPlan['steps'][number]): Edit {
+  return (plan) => ({ ...plan, steps: [...plan.steps, step] });
+}
+
+/** With another first step of a kind. */
+function withFirst<Data extends object>(kind: StepKind<Data>, changes: Partial<Data>): Edit {
+  return (plan) => {
+    const [step] = stepsOf(plan, kind);
+    const changed = plan.steps.map((each) => (each === step ? step.with(changes) : each));
+    return { ...plan, steps: changed };
+  };
+}
+
+/** With whole parameters on all ranks. */
+function whole(plan: ModelPlan): ModelPlan {
+  const parameters = plan.parameters.map((each) => {
+    const layout = replicated(each.shape);
+    return { ...each, parameter: layout, gradient: layout, optimizer: layout };
+  });
+  return { ...plan, parameters };
+}
+
+const hook: CommHook = ({ gradients }) => gradients;
+const layers = tensorParallel({ '0': colwiseParallel() });
+const unit = { axis: 'dp', unit: '', reshardAfterForward: true, prefetch: 1 };
+/** Each gradient leaves by itself. */
+const buckets = ddp({ bucketBytes: 4 });
+
+const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string]>> = {
+  'parts that are reduced before they are made': [
+    fsdp(),
+    first(steps.reduce),
+    "a plan of 'fsdp' with the step 'distribute': a step 'reduce' stands before it. Put 'distribute' before 'reduce'",
+  ],
+  'parts that are gathered before they are made': [
+    fsdp(),
+    first(steps.gather),
+    "a step 'gather' stands before it. Put 'distribute' before 'gather'",
+  ],
+  'layers that are cut after the ranks have other batches': [
+    compose(layers, ddp()),
+    first(steps.distribute),
+    "a step 'distribute' stands before it. Put 'shardLayers' before 'distribute'",
+  ],
+  'layers that run in parts before they are cut': [
+    layers,
+    first(steps.runLayer),
+    "a step 'runLayer' stands before it. Put 'shardLayers' before 'runLayer'",
+  ],
+  'a model that is given to the ranks twice': [
+    ddp(),
+    and(new Step(steps.distribute, { axis: 'dp' })),
+    "a plan of 'ddp' with one step 'distribute': 2 of them. Leave one",
+  ],
+  'a model that is given to the ranks, and again by a master': [
+    ddp(),
+    and(new Step(steps.master, { axis: 'dp' })),
+    "with one step 'master' or 'distribute': 2 of them. Leave one",
+  ],
+  'a model with two masters': [
+    dataParallel(),
+    and(new Step(steps.master, { axis: 'tp' })),
+    "with one step 'master' or 'distribute': 2 of them",
+  ],
+  'buffers that are shared twice': [
+    ddp(),
+    and(new Step(steps.shareBuffers, { axes: ['tp'] })),
+    "with one step 'shareBuffers': 2 of them",
+  ],
+  'gradients that are reduced over two axes': [
+    buckets,
+    withFirst(steps.reduce, { axis: 'tp' }),
+    "a plan of 'ddp' that trains '1.bias' on the ranks of 'dp': no step reduces its gradient over 'dp'",
+  ],
+  'gradients of which one goes through a hook': [
+    buckets,
+    withFirst(steps.reduce, { hook }),
+    "whose steps 'reduce' agree on hook: two that differ. Give all of them the same hook",
+  ],
+  'gradients of which one may be missing': [
+    buckets,
+    withFirst(steps.reduce, { unused: 'any' }),
+    "whose steps 'reduce' agree on unused",
+  ],
+  'gradients of which one is averaged with replicas': [
+    buckets,
+    withFirst(steps.reduce, { replicas: 'tp' }),
+    "reduces gradients over dp, tp: its step 'distribute' gives the model to the ranks of dp",
+  ],
+  'gradients whose buckets have different limits': [
+    buckets,
+    withFirst(steps.reduce, { limitsBytes: [8] }),
+    "whose steps 'reduce' agree on limitsBytes",
+  ],
+  'gradients that are averaged with replicas, which were not given the model': [
+    ddp(),
+    withFirst(steps.reduce, { replicas: 'tp' }),
+    "reduces gradients over dp, tp: its step 'distribute' gives the model to the ranks of dp. Give both the same axis and replicas",
+  ],
+  'a hook, which knows nothing of replicas': [
+    fsdp({ replicas: 'tp', unitOf: () => '' }),
+    (plan) => whole(withFirst(steps.reduce, { hook })(plan)),
+    'reduces gradients over dp, tp by a hook: a hook averages over one axis. Leave out the hook or the replicas',
+  ],
+  'a hook for the gradient of a part': [
+    fsdp({ unitOf: () => '' }),
+    withFirst(steps.reduce, { hook }),
+    "reduces the gradient of '1.bias' by a hook: each rank of 'dp' updates a part of it, and gets the mean of that part without a hook. Leave out the hook, or have all ranks update the whole",
+  ],
+  'units of which one is gathered further ahead': [
+    fsdp(),
+    withFirst(steps.gather, { prefetch: 3 }),
+    "whose steps 'gather' agree on prefetch",
+  ],
+  'a unit that is gathered twice': [
+    fsdp(),
+    and(new Step(steps.gather, { ...unit, unit: '0', parameters: [] })),
+    "gathers the unit '0': two steps that do. Join them",
+  ],
+  'a parameter of two units': [
+    fsdp(),
+    and(new Step(steps.gather, { ...unit, parameters: ['0.weight'] })),
+    "gathers '0.weight': two steps that do. Name each parameter in one gather step",
+  ],
+  'parts that are gathered over another axis': [
+    fsdp({ unitOf: () => '' }),
+    withFirst(steps.gather, { axis: 'tp' }),
+    "gathers '0.weight' over 'tp': the ranks of 'dp' have parts of it. Gather it over 'dp'",
+  ],
+  'a page of a parameter that all ranks keep whole': [
+    ddp(),
+    and(new Step(steps.page, { parameters: ['0.weight'], store: hostPages() })),
+    "keeps parts of '0.weight' outside the device: it is not sharded. Name parameters that a step 'distribute' shards",
+  ],
+};
+
+describe('a plan whose steps do not fit each other is refused before anything changes', () => {
+  it.each(Object.entries(refused))('%s', async (_, [strategy, edit, message]) => {
+    const model = new nn.Sequential(new nn.Linear(2, 2), new nn.Linear(2, 2));
+    const before = model.parameters();
+    const applied = applyPlan(edit(planFor(model, strategy)), model);
+    await expect(applied).rejects.toThrow(LayoutError);
+    await expect(applied).rejects.toThrow(message);
+    expect(model.parameters()).toEqual(before);
+    await applyPlan(planFor(model, strategy), model);
+  });
+});
+
+describe('pages of parameters', () => {
+  it.each<[string, Edit]>([
+    ['before', first(steps.page)],
+    ['after', (plan) => plan],
+  ])('are written where the step stands %s the one that shards them', async (_, edit) => {
+    const model = new nn.Linear(2, 2);
+    const written: string[] = [];
+    const host = hostPages();
+    const store: PageStore = {
+      write: (name, bytes) => {
+        written.push(name);
+        return host.write(name, bytes);
+      },
+    };
+    const paged = and(new Step(steps.page, { parameters: ['weight'], store }));
+    await applyPlan(edit(paged(planFor(model, fsdp()))), model);
+    expect(written).toEqual(['weight']);
+  });
+});
 
 /** A kind of step that changes the inputs and the outputs of forward passes. */
 function around(change: (x: Tensor) => Tensor): StepKind<object> {
@@ -42,19 +248,15 @@ class Identity extends nn.Module implements Model<[x: Tensor], Tensor> {
 describe('steps that stand around the forward pass', () => {
   it('all do: the first one is the outermost', async () => {
     const model = new Identity();
-    const plan: ModelPlan = {
-      ...planFor(model, ddp()),
-      steps: [
-        new Step(
-          around((x) => x.mul(2)),
-          {},
-        ),
-        new Step(
-          around((x) => x.add(1)),
-          {},
-        ),
-      ],
-    };
+    const doubled = new Step(
+      around((x) => x.mul(2)),
+      {},
+    );
+    const increased = new Step(
+      around((x) => x.add(1)),
+      {},
+    );
+    const plan = { ...planFor(model, ddp()), steps: [doubled, increased] };
     const parallel = await applyPlan(plan, model);
     // 1 · 2, + 1, + 1, · 2
     expect(await parallel.forward(ones([])).item()).toBe(8);

@@ -1,12 +1,12 @@
-import { collectivesOf } from './step.ts';
 import {
   axesOfLayout,
   formatShape,
-  LayoutError,
   type Module,
   type Plan,
   shardedAxes,
 } from '@shardwise/core/extend';
+import { planError } from './plan-error.ts';
+import { collectivesOf } from './step.ts';
 
 /**
  * Throws LayoutError for what a plan says and cannot be: axes that the mesh does not have or that stand twice,
@@ -14,42 +14,43 @@ import {
  */
 export function checkPlan(plan: Plan): void {
   const axes = new Set(plan.axes.map(({ name }) => name));
-  const requireAxes = (what: string, used: readonly string[]): void => {
+  const requireAxes = (asked: string, used: readonly string[]): void => {
     const unknown = used.find((axis) => !axes.has(axis));
     if (unknown !== undefined) {
       const found = `the axis '${unknown}', and the mesh has ${[...axes].join(', ') || 'none'}`;
-      throw planError(plan, what, found, 'Use axes that plan() is given');
+      throw planError(plan, { asked, found, todo: 'Use axes that plan() is given' });
     }
     if (new Set(used).size === used.length) return;
-    throw planError(plan, what, `an axis twice: ${used.join(', ')}`, 'Use each axis once');
+    const found = `an axis twice: ${used.join(', ')}`;
+    throw planError(plan, { asked, found, todo: 'Use each axis once' });
   };
   for (const parameter of plan.parameters) {
     for (const kind of ['parameter', 'gradient', 'optimizer'] as const) {
       const { [kind]: layout, name, shape } = parameter;
-      const what = `the layout '${kind}' of '${name}'`;
-      requireAxes(what, axesOfLayout(layout));
+      const asked = `with the layout '${kind}' of '${name}'`;
+      requireAxes(asked, axesOfLayout(layout));
       if (layout.dims.length === shape.length) continue;
-      const found = `${layout.dims.length} dims, and its shape is ${formatShape(shape)}`;
-      throw planError(
-        plan,
-        what,
-        found,
-        'Give dims a list of axes for each dim, also an empty one',
-      );
+      throw planError(plan, {
+        asked,
+        found: `${layout.dims.length} dims, and its shape is ${formatShape(shape)}`,
+        todo: 'Give dims a list of axes for each dim, also an empty one',
+      });
     }
   }
-  requireAxes('the layout of the batch', axesOfLayout(plan.batch));
+  requireAxes('with the layout of the batch', axesOfLayout(plan.batch));
   const names = new Set(plan.parameters.map(({ name }) => name));
   for (const { operation, axis, parameters, bytes, redistribution } of collectivesOf(plan)) {
-    const what = `the collective ${operation}`;
+    const asked = `with the collective ${operation}`;
     // Neighbours along an axis are an axis of their own, as dp/2.
-    requireAxes(what, [axis.split('/')[0] ?? axis]);
+    requireAxes(asked, [axis.split('/')[0] ?? axis]);
     const unknown = parameters.find((name) => !names.has(name));
     if (unknown !== undefined && redistribution === undefined) {
-      throw planError(plan, what, `the parameter '${unknown}'`, 'Name parameters of the plan');
+      const found = `the parameter '${unknown}'`;
+      throw planError(plan, { asked, found, todo: 'Name parameters of the plan' });
     }
     if (Number.isFinite(bytes) && bytes >= 0) continue;
-    throw planError(plan, what, `${bytes} bytes`, 'Say how many bytes a rank has in it');
+    const todo = 'Say how many bytes a rank has in it';
+    throw planError(plan, { asked, found: `${bytes} bytes`, todo });
   }
 }
 
@@ -67,16 +68,10 @@ export function checkApplied(plan: Plan, model: Module): void {
     if (layout === undefined) continue;
     const [said, done] = [shared(shardedAxes(layout)), shared(part.shardedOver)];
     if (said === done) continue;
-    throw planError(
-      plan,
-      `how ranks update '${name}'`,
-      `shared out over ${said} by the plan, and over ${done} when it was carried out`,
-      "Have plan() say of each parameter's optimizer states what apply() does",
-    );
+    throw planError(plan, {
+      asked: `by which ranks share out the updates of '${name}' over ${said}`,
+      found: `they share them out over ${done} when it was carried out`,
+      todo: "Have plan() say of each parameter's optimizer states what apply() does",
+    });
   }
-}
-
-function planError(plan: Plan, what: string, found: string, todo: string): LayoutError {
-  const asked = `a plan of '${plan.strategy}': ${what}`;
-  return new LayoutError({ asked, found, todo }, { strategy: plan.strategy });
 }

@@ -71,11 +71,13 @@ export class PlanContext {
     );
   }
 
-  /** Runs `body` for each parameter as soon as this rank keeps but a part of it. */
-  whenSharded(body: (name: string, part: ShardedPart) => Promise<void>): void {
+  /** Runs `body` for each parameter that this rank keeps only a part of, or will: as soon as it does. */
+  async whenSharded(body: (name: string, part: ShardedPart) => Promise<void>): Promise<void> {
     this.#whenSharded.push(body);
+    for (const [name, { part }] of this.sharded) await body(name, part);
   }
 
+  /** Is told by a step that has put a part in the place of a parameter. */
   async noteSharded(name: string, parameter: ShardedParameter): Promise<void> {
     this.sharded.set(name, parameter);
     for (const body of this.#whenSharded) await body(name, parameter.part);

@@ -1,5 +1,6 @@
 import type { CollectivePlan, Plan, PlanStep } from '@shardwise/core/extend';
 import type { PlanContext } from './plan-context.ts';
+import { planError } from './plan-error.ts';
 
 /** A plan that `parallelize` carries out. */
 export type ModelPlan = Plan<PlanContext>;
@@ -8,6 +9,8 @@ export type ModelPlan = Plan<PlanContext>;
 export interface StepKind<Data extends object> {
   readonly name: string;
   collectives(data: Data, plan: Plan): readonly CollectivePlan[];
+  /** Whether another step of the plan takes what this one makes, and so has to stand behind it. Default: none. */
+  precedes?(data: Data, other: PlanStep): boolean;
   /** Throws where the step can't be carried out, before anything has changed. */
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
@@ -45,11 +48,27 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   check(context: PlanContext): void {
+    this.#checkPlace(context.plan);
     this.#kind.check?.(this.data, context);
   }
 
   apply(context: PlanContext): void | Promise<void> {
     return this.#kind.apply(this.data, context);
+  }
+
+  #checkPlace(plan: ModelPlan): void {
+    const before = plan.steps.slice(0, plan.steps.indexOf(this));
+    const early = before.find((step) => this.#kind.precedes?.(this.data, step));
+    if (early === undefined) return;
+    throw planError(
+      plan,
+      {
+        asked: `with the step '${this.kind}'`,
+        found: `a step '${early.kind}' stands before it`,
+        todo: `Put '${this.kind}' before '${early.kind}'`,
+      },
+      { step: this.kind, before: early.kind },
+    );
   }
 
   toJSON(): object {

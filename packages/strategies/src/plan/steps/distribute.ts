@@ -1,4 +1,4 @@
-import { type CollectivePlan, currentSession, LayoutError, noGrad } from '@shardwise/core/extend';
+import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { lowerPrecision } from '../../mixed-precision/lower-precision.ts';
@@ -6,14 +6,17 @@ import { requireFloat32 } from '../../mixed-precision/require-float32.ts';
 import { GradientReducer } from '../../sharding/gradient-reducer.ts';
 import { shardedPart } from '../../sharding/sharded-part-of.ts';
 import { ShardedParameter } from '../../sharding/sharded-parameter.ts';
+import { requireOneStep } from '../agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PlanContext } from '../plan-context.ts';
+import { planError } from '../plan-error.ts';
 import { bytesOver, collectedDtypeOf, shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
-import { mapStepsOver, type ModelPlan, type StepKind, stepsOver } from '../step.ts';
+import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 import { requireWhole } from '../whole-parameters.ts';
+import { gather } from './gather.ts';
 import { reduce } from './reduce.ts';
 
 /** The ranks of an axis, which have other batches, get the states of rank 0's model as the plan lays them out. */
@@ -52,15 +55,21 @@ export const distribute: StepKind<Distribute> = {
       }),
     ];
   },
-  check({ axis }, context) {
-    const asked = `${context.plan.strategy} of a model`;
-    const { sharded, whole } = shardedAndWhole(axis, context);
-    requireUnaveraged(asked, context.parameters);
+  precedes: (_, other) => Step.is(other, gather) || Step.is(other, reduce),
+  check(data, context) {
+    const { plan, parameters } = context;
+    requireOneStep(plan, distribute);
+    const asked = `${plan.strategy} of a model`;
+    const { sharded, whole } = shardedAndWhole(data.axis, context);
+    requireUnaveraged(asked, parameters);
     requireWhole(asked, whole);
     for (const [, { part }] of sharded) requireFloat32('to share out', part);
-    for (const [name] of context.parameters) {
-      if (context.plannedOf(name).requiresGrad) requireReduced(name, axis, context.plan);
-    }
+    requireReduced(data, context);
+    requireGatheredOver(
+      data.axis,
+      sharded.map(([name]) => name),
+      plan,
+    );
   },
   async apply(data, context) {
     const { axis } = data;
@@ -128,17 +137,53 @@ function withLatest(plan: ModelPlan, axis: string, { latest }: GradientReducer):
 }
 
 /** Throws LayoutError for a parameter that the ranks would train apart. */
-function requireReduced(name: string, axis: string, plan: ModelPlan): void {
-  const isReduced = stepsOver(plan, reduce, axis).some(({ data }) =>
-    data.parameters.includes(name),
+function requireReduced(over: Distribute, context: PlanContext): void {
+  const { plan, parameters } = context;
+  const { axis } = over;
+  const steps = stepsOver(plan, reduce, axis);
+  const reduced = new Set(steps.flatMap(({ data }) => data.parameters));
+  const apart = parameters.find(
+    ([name]) => context.plannedOf(name).requiresGrad && !reduced.has(name),
   );
-  if (isReduced) return;
-  throw new LayoutError(
+  if (apart !== undefined) {
+    const [name] = apart;
+    throw planError(
+      plan,
+      {
+        asked: `that trains '${name}' on the ranks of '${axis}'`,
+        found: `no step reduces its gradient over '${axis}', so that each rank would train its own`,
+        todo: 'Name it in a reduce step, or freeze it',
+      },
+      { parameter: name, axis },
+    );
+  }
+  const other = steps.find(({ data }) => data.replicas !== over.replicas);
+  if (other === undefined) return;
+  throw planError(
+    plan,
     {
-      asked: `a plan of '${plan.strategy}' that trains '${name}' on the ranks of '${axis}'`,
-      found: `no step reduces its gradient over '${axis}', so that each rank would train its own`,
-      todo: 'Name it in a reduce step, or freeze it',
+      asked: `that reduces gradients over ${batchAxesOf(other.data).join(', ')}`,
+      found: `its step 'distribute' gives the model to the ranks of ${batchAxesOf(over).join(', ')}`,
+      todo: 'Give both the same axis and replicas',
     },
-    { parameter: name, axis },
+    { axis },
   );
+}
+
+/** Throws LayoutError for parts that a unit would gather over another axis than that of the ranks that have them. */
+function requireGatheredOver(axis: string, sharded: readonly string[], plan: ModelPlan): void {
+  const parts = new Set(sharded);
+  for (const { data } of stepsOf(plan, gather)) {
+    const name = data.axis === axis ? undefined : data.parameters.find((each) => parts.has(each));
+    if (name === undefined) continue;
+    throw planError(
+      plan,
+      {
+        asked: `that gathers '${name}' over '${data.axis}'`,
+        found: `the ranks of '${axis}' have parts of it`,
+        todo: `Gather it over '${axis}'`,
+      },
+      { parameter: name, axis },
+    );
+  }
 }

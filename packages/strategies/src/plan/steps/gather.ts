@@ -6,10 +6,12 @@ import {
   makeSharingGroups,
 } from '../../sharding/after-forward.ts';
 import { checkUnits, installUnits } from '../../sharding/install-units.ts';
-import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
 import type { ShardedParameter } from '../../sharding/sharded-parameter.ts';
 import type { ShardedUnit } from '../../sharding/sharded-unit.ts';
-import { mapStepsOver, type ModelPlan, type StepKind, stepsOver } from '../step.ts';
+import { firstTwice, requireSameSettings } from '../agreeing-steps.ts';
+import { planError } from '../plan-error.ts';
+import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
+import { mapStepsOver, type ModelPlan, type Step, type StepKind, stepsOver } from '../step.ts';
 
 /** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
 export interface Gather {
@@ -57,20 +59,24 @@ export const gather: StepKind<Gather> = {
         : gathers('backward', after.kind === 'share' ? after.axis : axis)),
     ];
   },
-  check({ axis, unit, reshardAfterForward }, { model }) {
-    checkUnits(model, [unit]);
+  check(data, context) {
+    const { axis, unit, reshardAfterForward } = data;
+    checkUnits(context.model, [unit]);
     afterForwardOf(reshardAfterForward, axis, axisOf(currentSession().mesh, axis).size);
+    const steps = stepsOver(context.plan, gather, axis);
+    if (steps[0]?.data === data) requireApart(steps, context.plan);
   },
-  async apply({ axis, unit }, context) {
+  async apply(data, context) {
+    const { axis } = data;
     const steps = stepsOver(context.plan, gather, axis);
     // All units of an axis know each other, as they are gathered ahead of their use.
-    if (steps[0]?.data.unit !== unit) return;
+    if (steps[0]?.data !== data) return;
     const { size } = axisOf(currentSession().mesh, axis);
     const units = new Map(
-      steps.map(({ data }) => {
-        const parameters = data.parameters.flatMap((name) => context.sharded.get(name) ?? []);
-        const afterForward: AfterForward = afterForwardOf(data.reshardAfterForward, axis, size);
-        return [data.unit, { parameters, afterForward }] as const;
+      steps.map(({ data: each }) => {
+        const parameters = each.parameters.flatMap((name) => context.sharded.get(name) ?? []);
+        const afterForward: AfterForward = afterForwardOf(each.reshardAfterForward, axis, size);
+        return [each.unit, { parameters, afterForward }] as const;
       }),
     );
     await makeSharingGroups(
@@ -78,12 +84,28 @@ export const gather: StepKind<Gather> = {
       axis,
     );
     const installed = installUnits(context.model, units, {
-      prefetch: steps[0].data.prefetch,
+      prefetch: data.prefetch,
       lowPrecision: context.plan.lowPrecision,
     });
     context.hooks.push({ planned: (now) => withLatest(now, axis, installed, context.sharded) });
   },
 };
+
+/** Throws LayoutError for units that are not gathered each by itself, and all in one way. */
+function requireApart(steps: readonly Step<Gather>[], plan: ModelPlan): void {
+  const unit = firstTwice(steps.map(({ data }) => data.unit));
+  const name = firstTwice(steps.flatMap(({ data }) => data.parameters));
+  if (unit !== undefined) {
+    const asked = `that gathers the unit '${unit}'`;
+    throw planError(plan, { asked, found: 'two steps that do', todo: 'Join them' }, { unit });
+  }
+  if (name !== undefined) {
+    const todo = 'Name each parameter in one gather step';
+    const asked = `that gathers '${name}'`;
+    throw planError(plan, { asked, found: 'two steps that do', todo }, { parameter: name });
+  }
+  requireSameSettings(plan, steps, ({ prefetch }) => ({ prefetch }));
+}
 
 /** The plan with what the latest passes have read. */
 function withLatest(

@@ -24,12 +24,14 @@ import { mapTensors } from '../../map-tensors.ts';
 import { runForOthers } from '../../run-for-others.ts';
 import { shareBuffers as sendBuffers } from '../../share-buffers.ts';
 import { TrainedParameters } from '../../trained-parameters.ts';
+import { requireOneStep } from '../agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import type { PassHooks } from '../plan-context.ts';
 import { bytesOver } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import type { StepKind } from '../step.ts';
 import { requireWhole } from '../whole-parameters.ts';
+import { distribute } from './distribute.ts';
 import { shareBuffers } from './share-buffers.ts';
 
 /** Rank 0 of an axis has the model, the batch and the optimizer. */
@@ -63,6 +65,7 @@ export const master: StepKind<Master> = {
     ];
   },
   check(_, context) {
+    requireOneStep(context.plan, master, distribute);
     requireUnaveraged('dataParallel of a model', context.parameters);
     requireWhole('dataParallel of a model', context.parameters);
   },

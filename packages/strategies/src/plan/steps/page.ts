@@ -1,5 +1,7 @@
-import type { PageStore } from '@shardwise/core/extend';
-import type { StepKind } from '../step.ts';
+import { type PageStore, shardedAxes } from '@shardwise/core/extend';
+import { planError } from '../plan-error.ts';
+import { type StepKind, stepsOf } from '../step.ts';
+import { shardLayers } from './shard-layers.ts';
 
 /** Parts of parameters lie outside the device between their uses. */
 export interface PageOut {
@@ -7,13 +9,31 @@ export interface PageOut {
   readonly store: PageStore;
 }
 
-/** Stands before the step that shards them, so that they are never all on the device. */
+/** Best stands before the step that shards them: then they are never all on the device. */
 export const page: StepKind<PageOut> = {
   name: 'page',
   collectives: () => [],
-  apply({ parameters, store }, context) {
+  check({ parameters }, context) {
+    const { plan } = context;
+    // Layers compute with what these axes shard: a rank has no more of it.
+    const layerAxes = new Set(stepsOf(plan, shardLayers).map(({ data }) => data.axis));
+    const whole = parameters.find((name) =>
+      shardedAxes(context.plannedOf(name).optimizer).every((axis) => layerAxes.has(axis)),
+    );
+    if (whole === undefined) return;
+    throw planError(
+      plan,
+      {
+        asked: `that keeps parts of '${whole}' outside the device`,
+        found: 'it is not sharded',
+        todo: "Name parameters that a step 'distribute' shards",
+      },
+      { parameter: whole },
+    );
+  },
+  async apply({ parameters, store }, context) {
     const names = new Set(parameters);
-    context.whenSharded(async (name, part) => {
+    await context.whenSharded(async (name, part) => {
       if (names.has(name)) await part.pageOut(name, store);
     });
   },

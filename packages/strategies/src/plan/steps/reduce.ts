@@ -1,12 +1,15 @@
-import { type CollectivePlan, dtypes, LayoutError } from '@shardwise/core/extend';
+import { type CollectivePlan, dtypes } from '@shardwise/core/extend';
 import { allReduceHook } from '../../distributed-data-parallel/all-reduce-hook.ts';
 import type { CommHook } from '../../distributed-data-parallel/comm-hook.ts';
 import { Reducer } from '../../distributed-data-parallel/reducer.ts';
 import type { UnusedPolicy } from '../../distributed-data-parallel/used-parameters.ts';
 import { axisSize } from '../../layout/axis-size.ts';
-import type { BatchAxes } from '../batch-axes.ts';
+import { firstTwice, requireSameSettings } from '../agreeing-steps.ts';
+import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
+import type { PlanContext } from '../plan-context.ts';
+import { planError } from '../plan-error.ts';
 import { bytesOver, gradientDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
-import { type ModelPlan, type StepKind, stepsOver } from '../step.ts';
+import { type ModelPlan, type Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 
 /** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
 export interface Reduce extends BatchAxes {
@@ -60,20 +63,10 @@ export const reduce: StepKind<Reduce> = {
     if (replicas !== undefined && replicaCount > 1) found.push({ ...message, axis: replicas });
     return found;
   },
-  check({ axis, parameters }, { plan }) {
-    const first = stepsOver(plan, reduce, axis);
-    const twice = parameters.find(
-      (name) => first.filter(({ data }) => data.parameters.includes(name)).length > 1,
-    );
-    if (twice === undefined) return;
-    throw new LayoutError(
-      {
-        asked: `a plan of '${plan.strategy}' that reduces the gradient of '${twice}' over '${axis}'`,
-        found: 'two steps that do',
-        todo: 'Name each parameter in one reduce step',
-      },
-      { parameter: twice, axis },
-    );
+  check(data, context) {
+    const steps = stepsOf(context.plan, reduce);
+    if (steps[0]?.data === data) requireOneReduction(steps, context.plan);
+    requireHookFits(data, context);
   },
   apply(data, context) {
     const { axis, hook, unused = 'all', replicas, limitsBytes = null } = data;
@@ -105,6 +98,49 @@ export const reduce: StepKind<Reduce> = {
     });
   },
 };
+
+/** Throws LayoutError for gradients that are reduced twice, and where one reducer can't do what all steps say. */
+function requireOneReduction(steps: readonly Step<Reduce>[], plan: ModelPlan): void {
+  const twice = firstTwice(steps.flatMap(({ data }) => data.parameters));
+  if (twice !== undefined) {
+    const todo = 'Name each parameter in one reduce step';
+    const asked = `that reduces the gradient of '${twice}'`;
+    throw planError(plan, { asked, found: 'two steps that do', todo }, { parameter: twice });
+  }
+  requireSameSettings(plan, steps, ({ axis, replicas, hook, unused = 'all', limitsBytes }) => {
+    return { axis, replicas, hook, unused, limitsBytes };
+  });
+}
+
+/** Throws LayoutError for gradients that a hook does not come to. */
+function requireHookFits(data: Reduce, context: PlanContext): void {
+  const { axis, replicas, hook, parameters } = data;
+  if (hook === undefined) return;
+  if (replicas !== undefined) {
+    throw planError(
+      context.plan,
+      {
+        asked: `that reduces gradients over ${batchAxesOf(data).join(', ')} by a hook`,
+        found: 'a hook averages over one axis',
+        todo: 'Leave out the hook or the replicas',
+      },
+      { axis, replicas },
+    );
+  }
+  const sharded = parameters.find(
+    (name) => shardingOf(context.plannedOf(name), 'optimizer', axis) !== null,
+  );
+  if (sharded === undefined) return;
+  throw planError(
+    context.plan,
+    {
+      asked: `that reduces the gradient of '${sharded}' by a hook`,
+      found: `each rank of '${axis}' updates a part of it, and gets the mean of that part without a hook`,
+      todo: 'Leave out the hook, or have all ranks update the whole',
+    },
+    { parameter: sharded, axis },
+  );
+}
 
 /** The plan with the buckets that whole gradients leave in now. */
 function withBuckets(

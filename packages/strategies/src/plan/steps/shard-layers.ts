@@ -19,7 +19,9 @@ import { requireUnaveraged } from '../averaged-parameters.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
-import type { StepKind } from '../step.ts';
+import { Step, type StepKind } from '../step.ts';
+import { distribute } from './distribute.ts';
+import { runLayer } from './run-layer.ts';
 
 /**
  * The ranks of an axis, which have the same batch, get rank 0's model, each with the part of every parameter
@@ -34,6 +36,8 @@ export const shardLayers: StepKind<ShardLayers> = {
   collectives({ axis }, plan): readonly CollectivePlan[] {
     return startBroadcasts(plan, { axis });
   },
+  precedes: ({ axis }, other) =>
+    Step.is(other, distribute) || (Step.is(other, runLayer) && other.data.axis === axis),
   check({ axis }, context) {
     for (const [name, { part }] of context.parameters) {
       const isCut = shardingOf(context.plannedOf(name), 'parameter', axis) !== null;

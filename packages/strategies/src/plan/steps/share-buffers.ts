@@ -1,6 +1,7 @@
 import { type CollectivePlan, dtypes, elementCount } from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
+import { requireOneStep } from '../agreeing-steps.ts';
 import type { StepKind } from '../step.ts';
 
 /** Rank 0's buffers, as statistics of batch norms, become those of all before each forward pass that trains. */
@@ -23,6 +24,7 @@ export const shareBuffers: StepKind<ShareBuffers> = {
         }),
       );
   },
+  check: (_, { plan }) => requireOneStep(plan, shareBuffers),
   apply({ axes }, context) {
     context.buffers = { axes, sharing: new BufferSharing(context.model) };
   },

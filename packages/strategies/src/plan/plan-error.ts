@@ -1,0 +1,13 @@
+import { LayoutError, type Plan } from '@shardwise/core/extend';
+
+/** `asked` goes on after "a plan of 'ddp' ". */
+export function planError(
+  { strategy }: Pick<Plan, 'strategy'>,
+  { asked, found, todo }: Readonly<Record<'asked' | 'found' | 'todo', string>>,
+  fields: Readonly<Record<string, unknown>> = {},
+): LayoutError {
+  return new LayoutError(
+    { asked: `a plan of '${strategy}' ${asked}`, found, todo },
+    { strategy, ...fields },
+  );
+}
