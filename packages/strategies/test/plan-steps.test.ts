@@ -1,6 +1,7 @@
 import { singleGroup } from '@shardwise/collectives';
 import {
   hostPages,
+  type Layout,
   LayoutError,
   type Mesh,
   type Model,
@@ -11,7 +12,7 @@ import {
   type Strategy,
   Tensor,
 } from '@shardwise/core';
-import { replicated } from '@shardwise/core/extend';
+import { type ParameterPlan, replicated } from '@shardwise/core/extend';
 import {
   applyPlan,
   colwiseParallel,
@@ -27,6 +28,7 @@ import {
   steps,
   stepsOf,
   tensorParallel,
+  zero,
 } from '@shardwise/strategies';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
@@ -64,14 +66,22 @@ function withFirst<Data extends object>(kind: StepKind<Data>, changes: Partial<D
   };
 }
 
-/** With whole parameters on all ranks. */
-function whole(plan: ModelPlan): ModelPlan {
-  const parameters = plan.parameters.map((each) => {
-    const layout = replicated(each.shape);
-    return { ...each, parameter: layout, gradient: layout, optimizer: layout };
-  });
-  return { ...plan, parameters };
+/** With other layouts of the parameters. */
+function laidOut(
+  layoutsOf: (
+    each: ParameterPlan,
+  ) => Partial<Record<'parameter' | 'gradient' | 'optimizer', Layout>>,
+): Edit {
+  return (plan) => {
+    const parameters = plan.parameters.map((each) => ({ ...each, ...layoutsOf(each) }));
+    return { ...plan, parameters };
+  };
 }
+
+const whole = laidOut(({ shape }) => {
+  const layout = replicated(shape);
+  return { parameter: layout, gradient: layout, optimizer: layout };
+});
 
 const hook: CommHook = ({ gradients }) => gradients;
 const layers = tensorParallel({ '0': colwiseParallel() });
@@ -179,6 +189,31 @@ const refused: Readonly<Record<string, readonly [Strategy, Edit, message: string
     fsdp({ unitOf: () => '' }),
     withFirst(steps.gather, { axis: 'tp' }),
     "gathers '0.weight' over 'tp': the ranks of 'dp' have parts of it. Gather it over 'dp'",
+  ],
+  'parts in chunks that no step makes': [
+    zero({ stage: 1 }),
+    laidOut(({ optimizer }) => ({ optimizer: { ...optimizer, chunkSizes: { dp: 3 } } })),
+    "parts of a tensor as shard(flat: dp by 3) over the axis 'dp': chunks of 3. Share it out in chunks of ceil(size / ranks)",
+  ],
+  'parts of parameters that are updated as wholes': [
+    ddp(),
+    laidOut(({ shape }) => ({ parameter: { ...replicated(shape), flat: ['dp'] } })),
+    "whose ranks of 'dp' have flat of '0.weight', invariant of its gradient, and update invariant: parts that are no parts of those that are updated. Share out updates; with them, gradients; with these, parameters; all in one way",
+  ],
+  'whole gradients of parts': [
+    fsdp(),
+    laidOut(({ shape }) => ({ gradient: replicated(shape) })),
+    "whose ranks of 'dp' have shard(0) of '0.weight', invariant of its gradient, and update shard(0)",
+  ],
+  'a parameter whose parts are other ones than those that are updated': [
+    fsdp(),
+    laidOut(({ shape }) => ({ optimizer: { ...replicated(shape), flat: ['dp'] } })),
+    "whose ranks of 'dp' have shard(0) of '0.weight', shard(0) of its gradient, and update flat",
+  ],
+  'a layer of whose parts others are updated': [
+    layers,
+    laidOut(({ shape }) => ({ optimizer: replicated(shape) })),
+    "whose ranks of 'tp' have shard(0) of '0.weight', shard(0) of its gradient, and update invariant: parts that are no parts of those that are updated",
   ],
   'a page of a parameter that all ranks keep whole': [
     ddp(),

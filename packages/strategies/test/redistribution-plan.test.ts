@@ -222,6 +222,31 @@ describe('the plan of a redistribution', () => {
       { ...layoutOf(['dp', null]), flat: ['dp'] },
       "the axis 'dp' 2 times",
     ],
+    [
+      'chunks of a size of their own',
+      { ...layoutOf(['dp', null]), chunkSizes: { dp: 5 } },
+      'the layout shard(0: dp by 5) of a tensor of shape [6, 12]: chunks of 5 over dp, which no collective moves. Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
+    ],
+    [
+      'a tensor that one rank has',
+      { ...replicate, only: { axis: 'dp', rank: 1 } },
+      'a tensor that rank 1 of dp has alone, which no collective moves',
+    ],
+    [
+      'sections that do not make up the dim',
+      { ...layoutOf([null, 'tp']), sections: { tp: [6, 3] } },
+      'sections of 9 = 6 + 3 elements, and tp shards 12. Give the sizes of all sections',
+    ],
+    [
+      'sections that are no multiple of the ranks',
+      { ...layoutOf([null, 'tp']), sections: { tp: [7, 5] } },
+      'a section of 7 elements over the 3 ranks of tp. Use sections that are multiples of 3',
+    ],
+    [
+      'sections of an axis that shards no dim',
+      { ...layoutOf([null, 'tp']), sections: { dp: [6, 6] } },
+      "sections of the axis 'dp', which shards no dim",
+    ],
   ])('refuses %s', (_, layout, message) => {
     expect(() => planRedistribution(replicate, layout, [6, 12], axes)).toThrow(message);
     expect(() => planRedistribution(layout, replicate, [6, 12], axes)).toThrow(

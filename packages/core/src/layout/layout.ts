@@ -54,16 +54,21 @@ export function joinLayouts(outer: Layout, inner: Layout): Layout {
 }
 
 /**
- * A layout as text: `replicate` where nothing differs between ranks, `shard(0: dp)`, `shard(flat: dp)`,
- * `varying(dp)`, `only(dp: 0)`, `partial(dp)`.
+ * A layout as text: `replicate` where nothing differs between ranks, `shard(0: dp)`, `shard(0: dp by 5)` in
+ * chunks of 5, `shard(flat: dp)`, `varying(dp)`, `only(dp: 0)`, `partial(dp)`.
  */
 export function formatLayout(layout: Layout): string {
   const list = (name: string, axes: readonly string[]): string[] =>
     axes.length === 0 ? [] : [`${name}${axes.join('·')})`];
-  const { dims, flat = [], varying = [], replicate = [], only, partial } = layout;
+  const { dims, flat = [], varying = [], replicate = [], only, partial, chunkSizes } = layout;
+  const inChunks = (axes: readonly string[]): string[] =>
+    axes.map((axis) => {
+      const size = chunkSizes?.[axis];
+      return size === undefined ? axis : `${axis} by ${size}`;
+    });
   const parts = [
-    ...dims.flatMap((axes, dim) => list(`shard(${dim}: `, axes)),
-    ...list('shard(flat: ', flat),
+    ...dims.flatMap((axes, dim) => list(`shard(${dim}: `, inChunks(axes))),
+    ...list('shard(flat: ', inChunks(flat)),
     ...list('varying(', varying),
     ...(only === undefined ? [] : [`only(${only.axis}: ${only.rank})`]),
     ...list('partial(', partial),

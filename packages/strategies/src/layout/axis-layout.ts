@@ -1,4 +1,4 @@
-import type { Layout, OptionRule } from '@shardwise/core/extend';
+import { formatLayout, type Layout, LayoutError, type OptionRule } from '@shardwise/core/extend';
 
 /** How a tensor lies on the ranks of one axis: what a Layout says of that axis. */
 export type AxisLayout =
@@ -70,9 +70,14 @@ export function formatAxisLayout(layout: AxisLayout): string {
   return typeof layout === 'string' ? layout : `shard(${layout.shard})`;
 }
 
-/** How a tensor of that layout lies on the ranks of an axis. */
+/**
+ * How a tensor of that layout lies on the ranks of an axis. Throws LayoutError for chunks of a size of their own: only
+ * equal parts, the last ones padded, are cut, gathered and reduced.
+ */
 export function axisLayoutOf(layout: Layout, axis: string): AxisLayout {
-  const { dims, partial, sections, flat = [], replicate = [] } = layout;
+  const { dims, partial, sections, flat = [], replicate = [], chunkSizes } = layout;
+  const chunk = chunkSizes?.[axis];
+  if (chunk !== undefined) throw chunkError(layout, axis, chunk);
   const dim = dims.findIndex((axes) => axes.includes(axis));
   if (dim >= 0) {
     const own = sections?.[axis];
@@ -81,6 +86,17 @@ export function axisLayoutOf(layout: Layout, axis: string): AxisLayout {
   if (flat.includes(axis)) return 'flat';
   if (partial.includes(axis)) return 'partial';
   return replicate.includes(axis) ? 'replicate' : 'invariant';
+}
+
+function chunkError(layout: Layout, axis: string, chunk: number): LayoutError {
+  return new LayoutError(
+    {
+      asked: `parts of a tensor as ${formatLayout(layout)} over the axis '${axis}'`,
+      found: `chunks of ${chunk}`,
+      todo: 'Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
+    },
+    { layout, axis },
+  );
 }
 
 /** The layout of a tensor of `ndim` dims that one axis lays out so. */

@@ -4,11 +4,16 @@ import {
   formatShape,
   type Layout,
   LayoutError,
+  localShape,
   type MeshAxis,
   type Shape,
 } from '@shardwise/core/extend';
+import { axisSize, firstPlace } from './axis-size.ts';
 
-/** Throws LayoutError for a layout that no tensor of this shape can have on a mesh of these axes. */
+/**
+ * Throws LayoutError for a layout that no tensor of this shape can have on a mesh of these axes, and for one that
+ * redistributions do not know: values of which each rank, or one, has its own, and chunks of a size of their own.
+ */
 export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxis[]): void {
   const refuse = (found: string, todo: string): LayoutError =>
     new LayoutError(
@@ -25,10 +30,26 @@ export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxi
       `Give ${shape.length} lists of axes, empty ones for dims that are whole`,
     );
   }
-  if (layout.varying !== undefined && layout.varying.length > 0) {
+  const { varying = [], only, chunkSizes = {} } = layout;
+  if (varying.length > 0) {
     throw refuse(
-      `a value of its own on each rank of ${layout.varying.join(', ')}`,
+      `a value of its own on each rank of ${varying.join(', ')}`,
       'Leave it out: the ranks have one tensor together',
+    );
+  }
+  if (only !== undefined) {
+    throw refuse(
+      `a tensor that rank ${only.rank} of ${only.axis} has alone, which no collective moves`,
+      'Broadcast it from there, and leave `only` out',
+    );
+  }
+  // Checkpoints read such chunks (OneBitAdam has them). Collectives move equal parts, the last ones padded; counts
+  // that differ from rank to rank are values of the program and not a property of a layout.
+  const [chunk] = Object.entries(chunkSizes);
+  if (chunk !== undefined) {
+    throw refuse(
+      `chunks of ${chunk[1]} over ${chunk[0]}, which no collective moves`,
+      'Share it out in chunks of ceil(size / ranks): leave chunkSizes out',
     );
   }
   const named = axesOfLayout(layout);
@@ -43,6 +64,43 @@ export function checkLayout(layout: Layout, shape: Shape, axes: readonly MeshAxi
     throw refuse(
       `the axis '${twice}' ${uses} times`,
       'Use an axis for one dim, or for the partial sum',
+    );
+  }
+  requireSections(layout, shape, axes, refuse);
+}
+
+function requireSections(
+  layout: Layout,
+  shape: Shape,
+  axes: readonly MeshAxis[],
+  refuse: (found: string, todo: string) => LayoutError,
+): void {
+  for (const [axis, own] of Object.entries(layout.sections ?? {})) {
+    const dim = layout.dims.findIndex((each) => each.includes(axis));
+    if (dim < 0) {
+      throw refuse(
+        `sections of the axis '${axis}', which shards no dim`,
+        'Give sections to axes that shard a dim',
+      );
+    }
+    const before = layout.dims.map((each, at) =>
+      at === dim ? each.slice(0, each.indexOf(axis)) : [],
+    );
+    const outer = { ...layout, dims: before, flat: [] };
+    const total = localShape(shape, outer, firstPlace(axes))[dim] ?? 0;
+    const sum = own.reduce((all, each) => all + each, 0);
+    if (sum !== total) {
+      throw refuse(
+        `sections of ${sum} = ${own.join(' + ')} elements, and ${axis} shards ${total}`,
+        'Give the sizes of all sections',
+      );
+    }
+    const size = axisSize(axes, axis);
+    const odd = own.length === 1 ? undefined : own.find((each) => each % size !== 0);
+    if (odd === undefined) continue;
+    throw refuse(
+      `a section of ${odd} elements over the ${size} ranks of ${axis}`,
+      `Use sections that are multiples of ${size}`,
     );
   }
 }

@@ -9,6 +9,7 @@ import { ShardedParameter } from '../../sharding/sharded-parameter.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import { markAveraged, requireUnaveraged } from '../averaged-parameters.ts';
 import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
+import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { planError } from '../plan-error.ts';
@@ -64,6 +65,9 @@ export const distribute: StepKind<Distribute> = {
     requireUnaveraged(asked, parameters);
     requireWhole(asked, whole);
     for (const [, { part }] of sharded) requireFloat32('to share out', part);
+    for (const [name] of parameters) {
+      requireFittingStates(plan, context.plannedOf(name), data.axis, 'nested');
+    }
     requireReduced(data, context);
     requireGatheredOver(
       data.axis,

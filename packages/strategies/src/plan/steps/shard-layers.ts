@@ -16,6 +16,7 @@ import { layoutOver } from '../../layout/axis-layout.ts';
 import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
@@ -40,7 +41,9 @@ export const shardLayers: StepKind<ShardLayers> = {
     Step.is(other, distribute) || (Step.is(other, runLayer) && other.data.axis === axis),
   check({ axis }, context) {
     for (const [name, { part }] of context.parameters) {
-      const isCut = shardingOf(context.plannedOf(name), 'parameter', axis) !== null;
+      const planned = context.plannedOf(name);
+      requireFittingStates(context.plan, planned, axis, 'alike');
+      const isCut = shardingOf(planned, 'parameter', axis) !== null;
       if (isCut && part.shardedOver.length > 0) throw cutError(name, part);
     }
     requireUnaveraged('tensor parallelism of a model', context.parameters);

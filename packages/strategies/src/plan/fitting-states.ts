@@ -1,0 +1,41 @@
+import type { ParameterPlan, Plan } from '@shardwise/core/extend';
+import {
+  type AxisLayout,
+  axisLayoutOf,
+  formatAxisLayout,
+  isSharding,
+  sameAxisLayout,
+} from '../layout/axis-layout.ts';
+import { planError } from './plan-error.ts';
+
+/**
+ * Throws LayoutError where an axis does not shard the states of a parameter `alike`, or not `nested`: of what is
+ * updated in parts the gradient may be kept in these parts, and then also the parameter.
+ */
+export function requireFittingStates(
+  plan: Plan,
+  planned: ParameterPlan,
+  axis: string,
+  way: 'alike' | 'nested',
+): void {
+  const { name } = planned;
+  const parameter = axisLayoutOf(planned.parameter, axis);
+  const gradient = axisLayoutOf(planned.gradient, axis);
+  const update = axisLayoutOf(planned.optimizer, axis);
+  const fits = (part: AxisLayout, whole: AxisLayout): boolean =>
+    isSharding(part) ? sameAxisLayout(part, whole) : way === 'nested' || !isSharding(whole);
+  if (fits(parameter, gradient) && fits(gradient, update)) return;
+  const [own, ofGradient, ofUpdate] = [parameter, gradient, update].map(formatAxisLayout);
+  throw planError(
+    plan,
+    {
+      asked: `whose ranks of '${axis}' have ${own} of '${name}', ${ofGradient} of its gradient, and update ${ofUpdate}`,
+      found: 'parts that are no parts of those that are updated',
+      todo:
+        way === 'alike'
+          ? 'Share out all three in one way'
+          : 'Share out updates; with them, gradients; with these, parameters; all in one way',
+    },
+    { parameter: name, axis },
+  );
+}
