@@ -48,8 +48,6 @@ export abstract class ShardedPart extends StoredPart {
   readonly #gradient: Gradient;
   /** The average of a whole gradient that is kept. */
   #reduced: Node | null = null;
-  /** What stands for the gradient, and is not computed until it is read. */
-  #replacement: Node | null = null;
   #checkUpdate: ((update: Update) => void) | null = null;
 
   /** `data` is what this rank keeps. The rest of the part is padding. */
@@ -118,14 +116,14 @@ export abstract class ShardedPart extends StoredPart {
   }
 
   /** Of the part, averaged over the ranks. */
-  override get gradientNode(): Node | null {
-    return this.#replacement ?? sumOf(super.gradientNode, this.#reduced);
+  protected override get accumulated(): Node | null {
+    return sumOf(super.accumulated, this.#reduced);
   }
 
   /** Throws TensorStateError while gradients wait, of which `node` knows nothing. */
   override setGradientNode(node: Node): void {
     if (this.#waits) throw waitingError(this.shape);
-    if (this.replacesLate) this.#replacement = node;
+    if (this.replacesLate) this.replaceLate(node);
     else super.setGradientNode(node);
   }
 
@@ -136,14 +134,14 @@ export abstract class ShardedPart extends StoredPart {
 
   /** Has the gradient of this rank's batches wait for a later reduction. Shape: whole. */
   keepLocal(gradient: Node): void {
-    this.#keepReplacement();
+    this.keepReplacement();
     this.#waits = true;
     this.#local.add(this.narrow(gradient));
   }
 
   /** What is to be averaged over the ranks: the gradient of a pass, if any, and what has waited. Shape: whole -> whole. */
   takeLocal(gradient: Node | null): Node {
-    this.#keepReplacement();
+    this.keepReplacement();
     this.#waits = false;
     const own = gradient === null ? null : this.narrow(gradient);
     if (this.keepsWholeGradient && own !== null) this.#local.add(own);
@@ -169,18 +167,14 @@ export abstract class ShardedPart extends StoredPart {
     return this.keepsWholeGradient;
   }
 
-  /** As what gradients are kept and reduced. Shape: N -> N. */
-  protected narrow(gradient: Node): Node {
-    return gradient;
-  }
-
-  /** Later passes add to what has taken the gradient's place. */
-  #keepReplacement(): void {
-    if (this.#replacement === null) return;
-    super.setGradientNode(this.narrow(this.#replacement));
-    this.#replacement = null;
-    this.#reduced = null;
-    this.#local.take();
+  /** It stands for what was reduced, too. */
+  protected override keepReplacement(): boolean {
+    const isKept = super.keepReplacement();
+    if (isKept) {
+      this.#reduced = null;
+      this.#local.take();
+    }
+    return isKept;
   }
 
   /** `check` throws where this rank's part of the gradient is not what an update takes. */
@@ -204,7 +198,6 @@ export abstract class ShardedPart extends StoredPart {
     this.#local.clear();
     this.#waits = false;
     this.#reduced = null;
-    this.#replacement = null;
   }
 }
 
