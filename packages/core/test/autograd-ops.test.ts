@@ -59,6 +59,7 @@ const cases = {
   lessEqual: { noGradient: (x) => createNode('lessEqual', none, [x, x]) },
   logicalAnd: { noGradient: (x) => createNode('logicalAnd', none, [asBool(x), asBool(x)]) },
   logicalOr: { noGradient: (x) => createNode('logicalOr', none, [asBool(x), asBool(x)]) },
+  argSort: { noGradient: op('argSort', { dim: 0, descending: false }) },
   argMax: { noGradient: op('argMax', { dim: 0 }) },
 
   neg: [{ shapes: [[2, 3]], build: op('neg', none) }],
@@ -73,6 +74,7 @@ const cases = {
   log: [{ shapes: [[2, 3]], range: [0.5, 2], build: op('log', none) }],
   sqrt: [{ shapes: [[2, 3]], range: [0.5, 2], build: op('sqrt', none) }],
   sin: [{ shapes: [[2, 3]], build: op('sin', none) }],
+  atan: [{ shapes: [[2, 3]], build: op('atan', none) }],
   cos: [{ shapes: [[2, 3]], build: op('cos', none) }],
   tanh: [{ shapes: [[2, 3]], build: op('tanh', none) }],
   erf: [{ shapes: [[2, 3]], build: op('erf', none) }],
@@ -88,6 +90,7 @@ const cases = {
   pow: [{ shapes: pairs, range: [0.5, 2], build: op('pow', none) }],
   maximum: [{ shapes: pairs, build: op('maximum', none) }],
   minimum: [{ shapes: pairs, build: op('minimum', none) }],
+  fmod: [{ shapes: pairs, range: [0.5, 2], build: op('fmod', none) }],
   where: [{ shapes: pairs, build: (a, b) => createNode('where', none, [condition, a, b]) }],
 
   sum: [
@@ -222,6 +225,15 @@ const cases = {
       build: (x, source) => createNode('scatterAdd', { dim: 1 }, [x, places, source]),
     },
   ],
+  scatter: [
+    {
+      shapes: [
+        [2, 3],
+        [2, 2],
+      ],
+      build: (x, source) => createNode('scatter', { dim: 1 }, [x, places, source]),
+    },
+  ],
   indexSelect: [{ shapes: [[3, 2]], build: op('indexSelect', { dim: 0 }, rows) }],
   indexAdd: [
     {
@@ -281,6 +293,7 @@ const cases = {
 const elsewhere = {
   input: true,
   detach: true,
+  ownGradient: true,
   assign: true,
   allReduce: true,
   allGather: true,

@@ -60,6 +60,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
   sqrt: pointwise,
   sin: pointwise,
   cos: pointwise,
+  atan: pointwise,
   tanh: pointwise,
   erf: pointwise,
   floor: pointwise,
@@ -74,6 +75,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
   pow: pair,
   maximum: pair,
   minimum: pair,
+  fmod: pair,
   equal: pair,
   less: pair,
   lessEqual: pair,
@@ -84,6 +86,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
   sum: { params: { dims: [0] }, inputs: [x], partial: ['p'] },
   max: { params: { dims: [0] }, inputs: [x], partial: [] },
   argMax: { params: { dim: 0 }, inputs: [x], partial: [] },
+  argSort: { params: { dim: 0, descending: false }, inputs: [x], partial: [] },
   cumsum: { params: { dim: 0, reverse: false }, inputs: [x], partial: ['p'] },
 
   reshape: { params: { shape: [4] }, inputs: [x], partial: ['p'] },
@@ -112,6 +115,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
 
   gather: { params: { dim: 0 }, inputs: [x, integers(2, 2)], partial: ['pr'] },
   scatterAdd: { params: { dim: 0 }, inputs: [x, integers(2, 2), x], partial: ['prp'] },
+  scatter: { params: { dim: 0 }, inputs: [x, integers(2, 2), x], partial: ['prp'] },
   indexSelect: { params: { dim: 0 }, inputs: [x, integers(2)], partial: ['pr'] },
   indexAdd: { params: { dim: 0 }, inputs: [x, integers(2), x], partial: ['prp'] },
 
@@ -135,6 +139,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
   pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
   pageIn: linear,
   detach: linear,
+  ownGradient: { params: none, inputs: [x, x], partial: [] },
 };
 
 /** All texts of `length` letters of these. */

@@ -59,6 +59,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   sqrt: none,
   sin: none,
   cos: none,
+  atan: none,
   tanh: none,
   erf: none,
   floor: none,
@@ -72,6 +73,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   pow: none,
   maximum: none,
   minimum: none,
+  fmod: none,
   equal: none,
   less: none,
   lessEqual: none,
@@ -81,6 +83,11 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   sum: dims.map((list) => ({ dims: list })),
   max: dims.map((list) => ({ dims: list })),
   argMax: directions,
+  argSort: [
+    { dim: 0, descending: false },
+    { dim: 1, descending: false },
+    { dim: 0, descending: true },
+  ],
   cumsum: [
     { dim: 0, reverse: false },
     { dim: 1, reverse: false },
@@ -115,6 +122,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   ],
   gather: directions,
   scatterAdd: directions,
+  scatter: directions,
   indexSelect: directions,
   indexAdd: directions,
   sigmoid: none,
@@ -179,6 +187,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   pageIn: none,
   input: none,
   detach: none,
+  ownGradient: none,
   assign: none,
 };
 

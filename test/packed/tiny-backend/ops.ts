@@ -108,6 +108,16 @@ export const ops: { readonly [K in PrimitiveOp]: Compute<K> } = {
     const places = [...placesOf(need(index).shape)];
     return added(type, need(x), need(source), places, (place, at) => place.with(dim, to[at] ?? 0));
   },
+  scatter: ({ dim }, type, [x, index, source]) => {
+    const to = numbersOf(need(index));
+    const size = dtypes[type.dtype].bytes;
+    const out = { ...type, bytes: need(x).bytes.slice() };
+    for (const [at, place] of [...placesOf(need(index).shape)].entries()) {
+      const element = need(source).bytes.subarray(at * size, (at + 1) * size);
+      out.bytes.set(element, offsetOf(type.shape, place.with(dim, to[at] ?? 0)) * size);
+    }
+    return out;
+  },
   indexAdd: ({ dim }, type, [x, index, source]) => {
     const rows = numbersOf(need(index));
     const places = [...placesOf(need(source).shape)];
@@ -134,6 +144,24 @@ export const ops: { readonly [K in PrimitiveOp]: Compute<K> } = {
         return best;
       }),
     );
+  },
+  argSort: ({ dim, descending }, type, [x]) => {
+    const numbers = numbersOf(need(x));
+    const order: number[] = Array.from(numbers, () => 0);
+    const rank = (value: number): number => (Number.isNaN(value) ? 1 : 0);
+    for (const place of placesOf(type.shape)) {
+      if ((place[dim] ?? 0) > 0) continue;
+      const offsets = Array.from({ length: type.shape[dim] ?? 0 }, (__, i) =>
+        offsetOf(type.shape, place.with(dim, i)),
+      );
+      const sorted = [...offsets.keys()].sort((i, j) => {
+        const [a, b] = [numbers[offsets[i] ?? 0] ?? 0, numbers[offsets[j] ?? 0] ?? 0];
+        const ascending = rank(a) - rank(b) || Number(a > b) - Number(a < b);
+        return descending ? -ascending : ascending;
+      });
+      for (const [i, from] of sorted.entries()) order[offsets[i] ?? 0] = from;
+    }
+    return valueOf(type, order);
   },
   cumsum: ({ dim, reverse }, type, [x]) => {
     const numbers = numbersOf(need(x));

@@ -109,7 +109,15 @@ function compute<K extends PrimitiveOp>(
 
 function checkIndices(instruction: Primitive, number: number, inputs: readonly Value[]): void {
   const { op } = instruction;
-  if (op !== 'gather' && op !== 'scatterAdd' && op !== 'indexSelect' && op !== 'indexAdd') return;
+  if (
+    op !== 'gather' &&
+    op !== 'scatterAdd' &&
+    op !== 'scatter' &&
+    op !== 'indexSelect' &&
+    op !== 'indexAdd'
+  ) {
+    return;
+  }
   const [x, indices] = inputs;
   const size = x?.shape[instruction.params.dim] ?? 0;
   if (indices === undefined) return;

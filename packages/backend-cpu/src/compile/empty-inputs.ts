@@ -38,6 +38,7 @@ export function withoutEmptyInputs(step: Step, values: readonly ValueType[]): St
       return { ...step, inputs };
     }
     case 'scatterAdd':
+    case 'scatter':
     case 'indexAdd':
       return copied(step, inputAt(step, 0));
     case 'pad':

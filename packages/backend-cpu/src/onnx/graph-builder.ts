@@ -94,6 +94,17 @@ export class GraphBuilder {
     return name;
   }
 
+  /** Adds a node of two outputs, and returns the name of the second one. */
+  emitSecond(
+    op: string,
+    inputs: readonly string[],
+    attributes: Readonly<Record<string, Attribute>>,
+  ): string {
+    const outputs = [`v${this.#names++}`, `v${this.#names++}`] as const;
+    this.#nodes.push({ op, domain: '', inputs, outputs, attributes });
+    return outputs[1];
+  }
+
   cast(name: string, type: TensorType): string {
     return this.emit('Cast', [name], { to: { int: tensorTypes[type] } });
   }

@@ -24,10 +24,11 @@ import {
   sin,
   square,
   sub,
+  truncate,
   where,
 } from '../graph/build/elementwise.ts';
-import { gather, indexSelect, indexAdd, scatterAdd } from '../graph/build/index-ops.ts';
-import { constantLike } from '../graph/build/leaf.ts';
+import { gather, indexSelect, indexAdd, scatter, scatterAdd } from '../graph/build/index-ops.ts';
+import { constant, constantLike, iota } from '../graph/build/leaf.ts';
 import {
   expandReduced,
   inverseOrder,
@@ -154,6 +155,21 @@ function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
   });
 }
 
+/** What was written over has no gradient: only the last one of equal indices has. */
+function scatterGradient(node: Node<'scatter'>, gradient: Node): (Node | null)[] {
+  const [x, index, source] = [inputAt(node, 0), inputAt(node, 1), inputAt(node, 2)];
+  const { dim } = node.params;
+  const { site } = node;
+  const numbers = reshape(iota([elementCount(index.shape)], 0), index.shape);
+  const written = scatter(constant(0, x.shape, 'i32'), dim, index, numbers, site);
+  const isLast = equal(gather(written, dim, index, site), numbers);
+  return [
+    scatter(gradient, dim, index, zeros(source), site),
+    null,
+    where(isLast, gather(gradient, dim, index, site), zeros(source)),
+  ];
+}
+
 function powGradient(node: Node, gradient: Node, output: Node): Node[] {
   const [base, exponent] = [inputAt(node, 0), inputAt(node, 1)];
   const zero = zeros(gradient);
@@ -199,6 +215,10 @@ function rowSums(x: Node): Node {
 const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   input: noGradient,
   detach: noGradient,
+  ownGradient: (node, gy, y) => [
+    null,
+    ...(node.ownGradient?.(gy, node.inputs.slice(1), y) ?? noGradient(node).slice(1)),
+  ],
   assign: noGradient,
   constant: noGradient,
   iota: noGradient,
@@ -212,6 +232,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   log: (node, gy) => [div(gy, inputAt(node, 0))],
   sqrt: (_, gy, y) => [div(scale(gy, 0.5), y)],
   sin: (node, gy) => [mul(gy, cos(inputAt(node, 0)))],
+  atan: (node, gy) => [div(gy, offset(square(inputAt(node, 0)), 1))],
   cos: (node, gy) => [neg(mul(gy, sin(inputAt(node, 0))))],
   tanh: (_, gy, y) => [mul(gy, sub(constantLike(y, 1), square(y)))],
   erf: (node, gy) => [mul(gy, scale(exp(neg(square(inputAt(node, 0)))), 2 / Math.sqrt(Math.PI)))],
@@ -233,6 +254,10 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   pow: powGradient,
   maximum: (node, gy) => chooseGradient(node, gy, true),
   minimum: (node, gy) => chooseGradient(node, gy, false),
+  fmod: (node, gy) => {
+    const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
+    return [gy, neg(mul(gy, truncate(div(a, b))))];
+  },
   equal: noGradient,
   less: noGradient,
   lessEqual: noGradient,
@@ -246,6 +271,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0).shape)],
   max: (node, gy, y) => [maxGradient(node, gy, y)],
   argMax: noGradient,
+  argSort: noGradient,
   cumsum: ({ params }, gy) => [cumsum(gy, params.dim, !params.reverse)],
 
   reshape: (node, gy) => [reshape(gy, inputAt(node, 0).shape)],
@@ -279,6 +305,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
     null,
   ],
   scatterAdd: (node, gy) => [gy, null, gather(gy, node.params.dim, inputAt(node, 1), node.site)],
+  scatter: scatterGradient,
   indexSelect: (node, gy) => [
     indexAdd(zeros(inputAt(node, 0)), node.params.dim, inputAt(node, 1), gy, node.site),
     null,

@@ -52,6 +52,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
     throw new TypeError('an input is made by inputNode');
   },
   detach: same,
+  ownGradient: same,
   assign: (_, inputs) => {
     requireSame('assign', inputs);
     return first(inputs);
@@ -79,6 +80,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   sqrt: unary('sqrt', floats),
   sin: unary('sin', floats),
   cos: unary('cos', floats),
+  atan: unary('atan', floats),
   tanh: unary('tanh', floats),
   erf: unary('erf', floats),
   floor: unary('floor', floats),
@@ -93,6 +95,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   pow: binary('pow', numbers),
   maximum: binary('maximum', numbers),
   minimum: binary('minimum', numbers),
+  fmod: binary('fmod', floats),
   equal: compare('equal'),
   less: compare('less'),
   lessEqual: compare('lessEqual'),
@@ -136,6 +139,11 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
       );
     }
     return { shape: without(x.shape, [params.dim]), dtype: 'i32' };
+  },
+  argSort: (_, inputs) => {
+    const x = first(inputs);
+    requireDType('argSort', x, numbers);
+    return { shape: x.shape, dtype: 'i32' };
   },
   cumsum: unary('cumsum', numbers),
 
@@ -240,6 +248,15 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
         'an index and a source that differ',
         'Use equal shapes',
       );
+    }
+    return x;
+  },
+  scatter: ({ dim }, inputs) => {
+    const [x, index, source] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
+    requireElementIndices('scatter', dim, inputs);
+    requireSameDType('scatter', [x, source]);
+    if (!sameShape(index.shape, source.shape)) {
+      throw shapeFault('scatter', inputs, 'an index and a source that differ', 'Use equal shapes');
     }
     return x;
   },

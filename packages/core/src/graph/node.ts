@@ -37,6 +37,13 @@ export interface Region {
   close(): void;
 }
 
+/** From the gradient of a node to those of the inputs that it names; null where none flows. */
+export type OwnGradient = (
+  gradient: Node,
+  inputs: readonly Node[],
+  output: Node,
+) => readonly (Node | null)[];
+
 /**
  * One value of the lazy graph. What it computes never changes; `value` appears when it is realized.
  * Ids ascend in program order, so sorting by id is a topological sort that is the same on all ranks.
@@ -74,6 +81,8 @@ export class Node<K extends Op = Op> {
   readonly region: Region | null;
   /** Equal expressions of different eras are not merged, as `currentEra` says. */
   readonly era: number;
+  /** The gradient of an `ownGradient` node, by its inputs but the first. */
+  ownGradient: OwnGradient | null = null;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */
   mark = 0;
   slot = 0;

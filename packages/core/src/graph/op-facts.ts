@@ -67,6 +67,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   sqrt: compute,
   sin: compute,
   cos: compute,
+  atan: compute,
   tanh: compute,
   erf: compute,
   floor: compute,
@@ -81,6 +82,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   pow: compute,
   maximum: compute,
   minimum: compute,
+  fmod: compute,
   equal: compute,
   less: compute,
   lessEqual: compute,
@@ -91,6 +93,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   sum: linear,
   max: compute,
   argMax: compute,
+  argSort: compute,
   cumsum: linear,
 
   reshape: { ...movement, memory: 'input' },
@@ -107,6 +110,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
 
   gather: { ...movement, linearIn: [[0]] },
   scatterAdd: { ...compute, linearIn: [[0, 2]] },
+  scatter: { ...movement, linearIn: [[0, 2]] },
   indexSelect: { ...movement, linearIn: [[0]] },
   indexAdd: { ...compute, linearIn: [[0, 2]] },
 
@@ -143,6 +147,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
 
   input: { ...graph, memory: 'none' },
   detach: { ...graph, memory: 'input', linearIn: 'all' },
+  ownGradient: { ...graph, memory: 'input' },
   assign: graph,
 };
 

@@ -116,7 +116,9 @@ function assign(
 }
 
 function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): Node {
-  if (node.op === 'detach' || node.op === 'reinterpret') return only(inputs);
+  if (node.op === 'detach' || node.op === 'ownGradient' || node.op === 'reinterpret') {
+    return only(inputs);
+  }
   if (isOp(node, 'pageIn') && only(inputs).op !== 'pageOut') return only(inputs);
   if (isAlone(node) && opFacts[node.op].isIdentityAlone) return only(inputs);
   if (isOp(node, 'localChunk')) return chunkAlong(only(inputs), node.params);

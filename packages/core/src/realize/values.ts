@@ -108,7 +108,7 @@ function reachable(roots: readonly Node[]): Node[] {
 }
 
 function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[]): Value {
-  if (node.op === 'assign' || node.op === 'detach')
+  if (node.op === 'assign' || node.op === 'detach' || node.op === 'ownGradient')
     throw new TypeError(`${node.op} outlived the expansion`);
   const value = typedValue(node.op, node, inputs);
   if (isCompute(value)) return value;

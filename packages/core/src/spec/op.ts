@@ -66,6 +66,7 @@ export interface PrimitiveParams {
   sqrt: None;
   sin: None;
   cos: None;
+  atan: None;
   tanh: None;
   erf: None;
   floor: None;
@@ -89,6 +90,8 @@ export interface PrimitiveParams {
   /** NaN propagates, here and in minimum and max. */
   maximum: None;
   minimum: None;
+  /** Of floats: a - b trunc(a / b) without rounding, so with the sign of a; NaN where b is 0 or a infinite. */
+  fmod: None;
   /** -> bool. NaN compares false. */
   equal: None;
   less: None;
@@ -105,6 +108,11 @@ export interface PrimitiveParams {
   max: { readonly dims: readonly number[] };
   /** i32; the first of equal maxima, or the first NaN. */
   argMax: { readonly dim: number };
+  /**
+   * i32; element i is the place along `dim` of the element that is i-th in order. Equal elements keep their order, in
+   * a descending order, too; NaN is larger than all others. Shape: N -> N.
+   */
+  argSort: { readonly dim: number; readonly descending: boolean };
   /**
    * Inclusive running sum, from the end where it is reversed; added in f64 or, for i32, wrapping around.
    * Shape: N -> N.
@@ -146,6 +154,11 @@ export interface PrimitiveParams {
   gather: { readonly dim: number };
   /** out = x; out[index[i][j]][j] += source[i][j] for dim 0. Shape: x N, index N', source N' -> N. */
   scatterAdd: { readonly dim: number };
+  /**
+   * out = x; out[index[i][j]][j] = source[i][j] for dim 0; of equal indices the last one counts.
+   * Shape: x N, index N', source N' -> N.
+   */
+  scatter: { readonly dim: number };
   /** Rows of x. Shape: x [.., D, ..], index [I] -> [.., I, ..]. */
   indexSelect: { readonly dim: number };
   /** out = x; row index[i] of out += row i of source. Shape: x [.., D, ..], index [I], source [.., I, ..] -> [.., D, ..]. */
@@ -240,6 +253,11 @@ export interface GraphParams {
   input: None;
   /** The same value, outside the gradient. Shape: N -> N. */
   detach: None;
+  /**
+   * The first input's value. Its gradient goes to the other inputs, by a rule that the node has (`Node.ownGradient`).
+   * Shape: N, any ... -> N.
+   */
+  ownGradient: None;
   /** Overwrites target's buffer with value at the end of the run. Shape: target N, value N -> N. */
   assign: None;
 }

@@ -2,10 +2,8 @@ import { computeDType, kindOf } from '../dtype.ts';
 import {
   add,
   cast,
-  ceil,
   div,
   equal,
-  floor,
   less,
   lessEqual,
   logicalAnd,
@@ -17,6 +15,7 @@ import {
   sign,
   sqrt,
   sub,
+  truncate,
   where as select,
 } from '../graph/build/elementwise.ts';
 import { constant, constantLike } from '../graph/build/leaf.ts';
@@ -105,7 +104,7 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   if (!isFloat) return operate('div', wholeQuotient[roundingMode], dtype, a, b);
   return noGrad(() =>
     roundingMode === 'trunc'
-      ? operate('div', truncatedQuotient, dtype, a, b)
+      ? operate('div', (x, y) => truncate(div(x, y)), dtype, a, b)
       : cast(operate('div', floorQuotient, computeDType(dtype), a, b), dtype),
   );
 }
@@ -130,12 +129,6 @@ export function inverseSqrt(x: Node): Node {
   const float = asFloat(x);
   const wide = cast(float, computeDType(float.dtype));
   return cast(div(constantLike(wide, 1), sqrt(wide)), float.dtype);
-}
-
-function truncatedQuotient(a: Node, b: Node): Node {
-  const quotient = div(a, b);
-  const isNegative = less(quotient, constantLike(quotient, 0));
-  return select(isNegative, ceil(quotient), floor(quotient));
 }
 
 const wholeQuotient: Readonly<Record<RoundingMode, Binary>> = {

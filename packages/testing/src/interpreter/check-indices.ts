@@ -3,11 +3,12 @@ import type { Instruction, PrimitiveOp } from '@shardwise/core/spec';
 import type { LongIntegers } from './long-integers.ts';
 import { at, NdArray } from './nd-array.ts';
 
-type IndexOp = 'gather' | 'scatterAdd' | 'indexSelect' | 'indexAdd';
+type IndexOp = 'gather' | 'scatterAdd' | 'scatter' | 'indexSelect' | 'indexAdd';
 
 const indexOps: ReadonlySet<string> = new Set<IndexOp & PrimitiveOp>([
   'gather',
   'scatterAdd',
+  'scatter',
   'indexSelect',
   'indexAdd',
 ]);

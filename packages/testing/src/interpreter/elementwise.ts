@@ -12,6 +12,7 @@ type Elementwise =
   | 'sqrt'
   | 'sin'
   | 'cos'
+  | 'atan'
   | 'tanh'
   | 'erf'
   | 'floor'
@@ -25,6 +26,7 @@ type Elementwise =
   | 'pow'
   | 'maximum'
   | 'minimum'
+  | 'fmod'
   | 'equal'
   | 'less'
   | 'lessEqual'
@@ -42,6 +44,7 @@ export const elementwise: Definitions<Elementwise> = {
   sqrt: unary(Math.sqrt),
   sin: unary(Math.sin),
   cos: unary(Math.cos),
+  atan: unary(Math.atan),
   tanh: unary(Math.tanh),
   erf: unary(erf),
   floor: unary(Math.floor),
@@ -59,6 +62,7 @@ export const elementwise: Definitions<Elementwise> = {
   ),
   maximum: binary((a, b) => Math.max(a, b)),
   minimum: binary((a, b) => Math.min(a, b)),
+  fmod: binary((a, b) => a % b),
   equal: binary((a, b) => Number(a === b)),
   less: binary((a, b) => Number(a < b)),
   lessEqual: binary((a, b) => Number(a <= b)),

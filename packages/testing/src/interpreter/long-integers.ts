@@ -59,6 +59,7 @@ const taking: ReadonlySet<PrimitiveOp> = new Set<PrimitiveOp>([
   'concat',
   'where',
   'gather',
+  'scatter',
   'indexSelect',
 ]);
 

@@ -2,7 +2,7 @@ import type { Definitions } from './definition.ts';
 import { at } from './nd-array.ts';
 
 /** Sums add in ascending index order, in f64, and are rounded once. `max` of a NaN is NaN. */
-export const reduce: Definitions<'sum' | 'max' | 'argMax' | 'cumsum'> = {
+export const reduce: Definitions<'sum' | 'max' | 'argMax' | 'argSort' | 'cumsum'> = {
   sum: ({ dims }, out, x) => {
     for (const index of x.indices()) out.add(without(index, dims), x.get(index));
   },
@@ -25,6 +25,20 @@ export const reduce: Definitions<'sum' | 'max' | 'argMax' | 'cumsum'> = {
           ? firstNaN
           : row.reduce((best, value, i) => (value > at(row, best) ? i : best), 0),
       );
+    }
+  },
+  argSort: ({ dim, descending }, out, x) => {
+    const rank = (value: number): number => (Number.isNaN(value) ? 1 : 0);
+    const compare = (a: number, b: number): number =>
+      rank(a) - rank(b) || Number(a > b) - Number(a < b);
+    for (const index of out.indices()) {
+      if (at(index, dim) > 0) continue;
+      const row = Array.from({ length: at(x.shape, dim) }, (_, i) => x.get(index.with(dim, i)));
+      const order = Array.from(row.keys()).sort((i, j) => {
+        const ascending = compare(at(row, i), at(row, j));
+        return descending ? -ascending : ascending;
+      });
+      order.forEach((place, i) => out.set(index.with(dim, i), place));
     }
   },
   cumsum: ({ dim, reverse }, out, x) => {

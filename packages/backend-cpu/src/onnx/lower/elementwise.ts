@@ -11,6 +11,7 @@ type Unary =
   | 'sqrt'
   | 'sin'
   | 'cos'
+  | 'atan'
   | 'tanh'
   | 'erf'
   | 'floor'
@@ -65,7 +66,7 @@ function select(graph: GraphBuilder, step: StepMap['where']): Operand {
   return { name: graph.cast(graph.emit('Where', [condition, ...bytes]), 'bool'), shape };
 }
 
-export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 'gelu'> = {
+export const elementwise: Lowerings<Unary | Binary | 'div' | 'fmod' | 'where' | 'cast' | 'gelu'> = {
   neg: unary('Neg'),
   abs: unary('Abs'),
   exp: unary('Exp'),
@@ -73,6 +74,7 @@ export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 
   sqrt: unary('Sqrt'),
   sin: unary('Sin'),
   cos: unary('Cos'),
+  atan: unary('Atan'),
   tanh: unary('Tanh'),
   erf: unary('Erf'),
   floor: unary('Floor'),
@@ -92,6 +94,11 @@ export const elementwise: Lowerings<Unary | Binary | 'div' | 'where' | 'cast' | 
   logicalAnd: binary('And'),
   logicalOr: binary('Or'),
   div: divide,
+  fmod: (graph, step) => {
+    const [a, b] = [operandOf(graph, step, 0), operandOf(graph, step, 1)];
+    const name = graph.emit('Mod', [a.name, b.name], { fmod: { int: 1 } });
+    return { name, shape: broadcastShape([a, b]) };
+  },
   where: select,
   cast: (graph, step) => {
     const x = graph.operand(inputAt(step, 0));

@@ -19,6 +19,7 @@ export type OnnxOp = Exclude<
   | 'cumsum'
   | 'gather'
   | 'scatterAdd'
+  | 'scatter'
   | 'indexSelect'
   | 'indexAdd'
   | 'silu'

@@ -1,4 +1,4 @@
-import type { StepMap } from '../../compile/step.ts';
+import { inputAt, type StepMap } from '../../compile/step.ts';
 import type { GraphBuilder } from '../graph-builder.ts';
 import type { Operand } from '../operand.ts';
 import { exactOf, type Lowerings } from './lowering.ts';
@@ -16,11 +16,32 @@ function maxOf(graph: GraphBuilder, step: StepMap['max']): Operand {
   return { name, shape: step.shape };
 }
 
-export const reduce: Lowerings<'sum' | 'max'> = {
+/**
+ * ORT's TopK of all elements keeps the order of equal ones. Of NaN it has no order: they are infinities to it, and a
+ * second pass moves them behind those.
+ */
+function orderOf(graph: GraphBuilder, step: StepMap['argSort']): Operand {
+  const { dim, descending } = step.params;
+  const x = exactOf(graph, step, 0);
+  const axis = { axis: { int: dim } };
+  const size = graph.emit('Shape', [x], { start: { int: dim }, end: { int: dim + 1 } });
+  const options = { ...axis, largest: { int: Number(descending) } };
+  const sorted = (values: string): string => graph.emitSecond('TopK', [values, size], options);
+  const { dtype } = graph.type(inputAt(step, 0));
+  if (dtype !== 'f32') return { name: graph.cast(sorted(x), 'i32'), shape: step.shape };
+  const isNaN = graph.emit('IsNaN', [x]);
+  const places = sorted(graph.emit('Where', [isNaN, graph.scalar('f32', Infinity), x]));
+  const moved = graph.cast(graph.emit('GatherElements', [isNaN, places], axis), 'i32');
+  const order = graph.emit('GatherElements', [places, sorted(moved)], axis);
+  return { name: graph.cast(order, 'i32'), shape: step.shape };
+}
+
+export const reduce: Lowerings<'sum' | 'max' | 'argSort'> = {
   sum: (graph, step) => {
     const axes = graph.int64s(step.params.dims);
     const name = graph.emit('ReduceSum', [exactOf(graph, step, 0), axes], dropDims);
     return { name, shape: step.shape };
   },
   max: maxOf,
+  argSort: orderOf,
 };

@@ -5,6 +5,7 @@ import { addRows } from './add-rows.ts';
 import type { ElementBytes } from './copy-element.ts';
 import { elementPlaces } from './element-places.ts';
 import { gather } from './gather.ts';
+import { scatter } from './scatter.ts';
 import { scatterAdd } from './scatter-add.ts';
 import { selectRows } from './select-rows.ts';
 import type { Start } from './start.ts';
@@ -26,7 +27,13 @@ export function indexKernel(
   xIsZero: boolean,
 ): IndexKernel | undefined {
   const { op } = instruction;
-  if (op !== 'gather' && op !== 'scatterAdd' && op !== 'indexSelect' && op !== 'indexAdd') {
+  if (
+    op !== 'gather' &&
+    op !== 'scatterAdd' &&
+    op !== 'scatter' &&
+    op !== 'indexSelect' &&
+    op !== 'indexAdd'
+  ) {
     return undefined;
   }
   const [x, index] = inputs;
@@ -50,6 +57,16 @@ export function indexKernel(
       key: `select rows ${single}`,
       sizes: [outer, indices.size, count, rowBytes],
       build: () => selectRows(single),
+      indices,
+      makesZeros,
+    };
+  }
+  if (op === 'scatter') {
+    const { loops, sizes } = elementPlaces(x.shape, index.shape, dim, elementBytes);
+    return {
+      key: `scatter ${loops} ${elementBytes}`,
+      sizes: [...sizes, elementCount(x.shape) * elementBytes],
+      build: () => scatter(loops, elementBytes),
       indices,
       makesZeros,
     };

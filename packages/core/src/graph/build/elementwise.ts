@@ -15,6 +15,7 @@ type UnaryOp =
   | 'sqrt'
   | 'sin'
   | 'cos'
+  | 'atan'
   | 'tanh'
   | 'erf'
   | 'floor'
@@ -32,6 +33,7 @@ export type BinaryOp =
   | 'pow'
   | 'maximum'
   | 'minimum'
+  | 'fmod'
   | 'equal'
   | 'less'
   | 'lessEqual'
@@ -63,6 +65,7 @@ export const log: Unary = unary('log');
 export const sqrt: Unary = unary('sqrt');
 export const sin: Unary = unary('sin');
 export const cos: Unary = unary('cos');
+export const atan: Unary = unary('atan');
 export const tanh: Unary = unary('tanh');
 export const erf: Unary = unary('erf');
 export const floor: Unary = unary('floor');
@@ -80,6 +83,7 @@ export const div: Binary = binary('div');
 export const pow: Binary = binary('pow');
 export const maximum: Binary = binary('maximum');
 export const minimum: Binary = binary('minimum');
+export const fmod: Binary = binary('fmod');
 export const equal: Binary = binary('equal');
 export const less: Binary = binary('less');
 export const lessEqual: Binary = binary('lessEqual');
@@ -121,6 +125,11 @@ export function scale(x: Node, factor: number): Node {
 /** x plus a number known when the graph is built. */
 export function offset(x: Node, amount: number): Node {
   return withNumber('add', x, amount);
+}
+
+/** Towards zero. */
+export function truncate(x: Node): Node {
+  return where(less(x, constantLike(x, 0)), ceil(x), floor(x));
 }
 
 export function square(x: Node): Node {

@@ -29,6 +29,17 @@ export function scatterAdd(
   return withSite(createNode('scatterAdd', { dim }, [x, index, source]), site);
 }
 
+/** torch.scatter; of equal indices the last one counts. Shape: x N, index i32 N', source N' -> N. */
+export function scatter(
+  x: Node,
+  dim: number,
+  index: Node,
+  source: Node,
+  site: CallSite | null = new CallSite('scatter'),
+): Node {
+  return withSite(createNode('scatter', { dim }, [x, index, source]), site);
+}
+
 /** torch.index_select. Shape: x [.., D, ..], index i32 [I] -> [.., I, ..]. */
 export function indexSelect(
   x: Node,

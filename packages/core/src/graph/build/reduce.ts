@@ -44,6 +44,11 @@ export function argMax(x: Node, dim: number): Node {
   return createNode('argMax', { dim }, [x]);
 }
 
+/** Shape: N -> i32 N. */
+export function argSort(x: Node, dim: number, descending = false): Node {
+  return createNode('argSort', { dim, descending }, [x]);
+}
+
 /** From the end where it is reversed. */
 export function cumsum(x: Node, dim: number, reverse = false): Node {
   return createNode('cumsum', { dim, reverse }, [x]);

@@ -8,9 +8,20 @@ import type { OpCase, OpCases } from '../op-case.ts';
 import { narrowCastCases } from './narrow-casts.ts';
 import type { Operation } from '../program-builder.ts';
 
-type Unary = 'neg' | 'abs' | 'sign' | 'exp' | 'log' | 'sqrt' | 'sin' | 'cos' | 'tanh' | 'erf';
+type Unary =
+  | 'neg'
+  | 'abs'
+  | 'sign'
+  | 'exp'
+  | 'log'
+  | 'sqrt'
+  | 'sin'
+  | 'cos'
+  | 'atan'
+  | 'tanh'
+  | 'erf';
 type Rounding = 'floor' | 'ceil';
-type Arithmetic = 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum';
+type Arithmetic = 'add' | 'sub' | 'mul' | 'div' | 'pow' | 'maximum' | 'minimum' | 'fmod';
 type Comparison = 'equal' | 'less' | 'lessEqual';
 type Logical = 'logicalNot' | 'logicalAnd' | 'logicalOr';
 type Elementwise = Unary | Rounding | Arithmetic | Comparison | Logical | 'cast' | 'where';
@@ -60,6 +71,16 @@ export const elementwiseCases: OpCases<Elementwise & PrimitiveOp> = {
   cos: [
     ...unary('cos', Math.cos, { low: -4, high: 4, tolerance: TRANSCENDENTAL }),
     values('cos', 'of infinite values', [inf, -inf, nan, 0], [nan, nan, nan, 1]),
+  ],
+  atan: [
+    ...unary('atan', Math.atan, { low: -8, high: 8, tolerance: TRANSCENDENTAL }),
+    values(
+      'atan',
+      'of infinite values',
+      [inf, -inf, nan, 0, 1e-20],
+      [Math.PI / 2, -Math.PI / 2, nan, 0, 1e-20],
+      TRANSCENDENTAL,
+    ),
   ],
   tanh: [
     ...unary('tanh', Math.tanh, { low: -6, high: 6, tolerance: TRANSCENDENTAL }),
@@ -140,6 +161,19 @@ export const elementwiseCases: OpCases<Elementwise & PrimitiveOp> = {
   ],
   maximum: arithmetic('maximum', (a, b) => Math.max(a, b)),
   minimum: arithmetic('minimum', (a, b) => Math.min(a, b)),
+
+  fmod: [
+    ...binary('fmod', (a, b) => a % b),
+    {
+      title: 'is exact, has the sign of the first, and is NaN where there is none',
+      operation: { op: 'fmod', params: {} },
+      inputs: [
+        f32([10], [7, -7, 7, -7, 16_777_216, 1, inf, 3, 3, nan]),
+        f32([10], [3, 3, -3, -3, 3, inf, 2, 0, -inf, 1]),
+      ],
+      expected: f32([10], [1, -1, 1, -1, 1, 1, nan, nan, 3, nan]),
+    },
+  ],
 
   equal: comparison('equal', (a, b) => a === b),
   less: comparison('less', (a, b) => a < b),

@@ -2,7 +2,7 @@ import type { NdArray } from '../../../interpreter/nd-array.ts';
 import { bool, counting, f32, i32, integers } from '../host-value.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
 
-type Indexing = 'gather' | 'scatterAdd' | 'indexSelect' | 'indexAdd';
+type Indexing = 'gather' | 'scatterAdd' | 'scatter' | 'indexSelect' | 'indexAdd';
 
 const MATRIX = f32([3, 2], [0, 1, 10, 11, 20, 21]);
 
@@ -83,6 +83,50 @@ export const indexingCases: OpCases<Indexing> = {
       integers([17, 1], 3),
     ),
     scatterAdd(
+      'the middle dim of three',
+      1,
+      integers([3, 5, 4], 1),
+      integers([2, 7, 3], 2, { low: 0, high: 4, dtype: 'i32' }),
+      integers([2, 7, 3], 3),
+    ),
+  ],
+  scatter: [
+    scatter(
+      'along dim 0',
+      0,
+      f32([3, 2], 0),
+      i32([2, 2], [2, 0, 1, 1]),
+      f32([2, 2], [1, 2, 3, 4]),
+      f32([3, 2], [0, 2, 3, 4, 1, 0]),
+    ),
+    scatter(
+      'along dim 1',
+      1,
+      MATRIX,
+      i32([3, 1], [1, 0, 1]),
+      f32([3, 1], 100),
+      f32([3, 2], [0, 100, 100, 11, 20, 100]),
+    ),
+    scatter(
+      'the last one of repeated indices',
+      0,
+      f32([2], [1, 1]),
+      i32([5], [0, 0, 1, 0, 0]),
+      f32([5], [1, 2, 3, 4, 5]),
+      f32([2], [5, 3]),
+    ),
+    scatter(
+      'an index that is smaller off dim',
+      1,
+      f32([2, 3], 0),
+      i32([1, 2], [2, 2]),
+      f32([1, 2], [3, 4]),
+      f32([2, 3], [0, 0, 4, 0, 0, 0]),
+    ),
+    scatter('no indices', 0, MATRIX, i32([0, 2], []), f32([0, 2], []), MATRIX),
+    scatter('i32', 0, i32([3], [5, -6, 7]), i32([1], [1]), i32([1], [9]), i32([3], [5, 9, 7])),
+    scatter('bool', 0, bool([3], 0), i32([2], [1, 2]), bool([2], 1), bool([3], [0, 1, 1])),
+    scatter(
       'the middle dim of three',
       1,
       integers([3, 5, 4], 1),
@@ -207,6 +251,20 @@ function scatterAdd(
     operation: { op: 'scatterAdd', params: { dim } },
     inputs: [x, index, source],
     expected: expected ?? { shape: x.shape, dtype: x.dtype },
+  };
+}
+
+function scatter(
+  title: string,
+  dim: number,
+  x: NdArray,
+  index: NdArray,
+  source: NdArray,
+  expected?: NdArray,
+): OpCase {
+  return {
+    ...scatterAdd(title, dim, x, index, source, expected),
+    operation: { op: 'scatter', params: { dim } },
   };
 }
 

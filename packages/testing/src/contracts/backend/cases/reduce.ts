@@ -19,7 +19,7 @@ const SIZES = [
   { shape: [9, 515], dims: [1] },
 ];
 
-export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
+export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'argSort' | 'cumsum'> = {
   sum: [
     sum('the columns', MATRIX, [0], f32([3], [3, 5, 7])),
     sum('the rows', MATRIX, [1], f32([2], [3, 12])),
@@ -126,6 +126,54 @@ export const reduceCases: OpCases<'sum' | 'max' | 'argMax' | 'cumsum'> = {
     argMax('of integers with many ties', integers([4, 37, 3], 1), 1),
     argMax('of a long row', uniform([3, 515], 1), 1),
   ],
+  argSort: [
+    argSort('of a vector', f32([4], [3, 1, 4, 2]), 0, i32([4], [1, 3, 0, 2])),
+    argSort(
+      'down the columns',
+      f32([2, 3], [1, 5, 2, 0, 6, 2]),
+      0,
+      i32([2, 3], [1, 0, 0, 0, 1, 1]),
+    ),
+    argSort('along the rows', f32([2, 3], [1, 5, 2, 0, 6, 2]), 1, i32([2, 3], [0, 2, 1, 0, 2, 1])),
+    argSort(
+      'keeps the order of equal elements',
+      f32([6], [1, 0, 1, -0, 1, 0]),
+      0,
+      i32([6], [1, 3, 5, 0, 2, 4]),
+    ),
+    argSort(
+      'keeps it in a descending order, too',
+      f32([6], [1, 0, 1, -0, 1, 0]),
+      0,
+      i32([6], [0, 2, 4, 1, 3, 5]),
+      true,
+    ),
+    argSort(
+      'has NaN behind infinity',
+      f32([5], [NaN, Infinity, NaN, -Infinity, 0]),
+      0,
+      i32([5], [3, 4, 1, 0, 2]),
+    ),
+    argSort(
+      'has NaN first in a descending order',
+      f32([5], [Infinity, NaN, 0, NaN, -Infinity]),
+      0,
+      i32([5], [1, 3, 0, 2, 4]),
+      true,
+    ),
+    argSort('of i32', i32([4], [LARGEST, -(2 ** 31), 0, LARGEST]), 0, i32([4], [1, 2, 0, 3])),
+    argSort(
+      'of i32, descending',
+      i32([4], [LARGEST, -(2 ** 31), 0, LARGEST]),
+      0,
+      i32([4], [0, 3, 2, 1]),
+      true,
+    ),
+    argSort('of no elements', f32([2, 0], []), 1, i32([2, 0], [])),
+    argSort('along a dim of size 1', f32([2, 1], [3, NaN]), 1, i32([2, 1], 0)),
+    argSort('of the middle dim, with many ties', integers([3, 41, 5], 1), 1),
+    argSort('of a long row', uniform([2, 1037], 1), 1),
+  ],
   cumsum: [
     cumsum('down the columns', MATRIX, 0, f32([2, 3], [0, 1, 2, 3, 5, 7])),
     cumsum('along the rows', MATRIX, 1, f32([2, 3], [0, 1, 3, 3, 7, 12])),
@@ -173,6 +221,21 @@ function argMax(title: string, x: NdArray, dim: number, expected?: NdArray): OpC
     operation: { op: 'argMax', params: { dim } },
     inputs: [x],
     expected: expected ?? { shape: x.shape.toSpliced(dim, 1), dtype: 'i32' },
+  };
+}
+
+function argSort(
+  title: string,
+  x: NdArray,
+  dim: number,
+  expected?: NdArray,
+  descending = false,
+): OpCase {
+  return {
+    title,
+    operation: { op: 'argSort', params: { dim, descending } },
+    inputs: [x],
+    expected: expected ?? { shape: x.shape, dtype: 'i32' },
   };
 }
 
