@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { differences, readPrograms, type RecordedProgram } from './support/recorded-program.ts';
 
 const kinks = readPrograms(new URL('./golden/kinks.json', import.meta.url));
+const operations = readPrograms(new URL('./golden/operations.json', import.meta.url));
 /** tools/golden-programs.py says how to make more than those of the repository. */
 const programs = readPrograms(
   process.env['PROGRAMS'] ?? new URL('./golden/programs.json', import.meta.url),
@@ -35,10 +36,10 @@ describe.each([
   beforeAll(async () => setRank({ device: await make() }));
 
   it.each(
-    kinks.map(
+    [...kinks, ...operations].map(
       (program) => [`${program.do.join(', ')} of ${program.in.join('; ')}`, program] as const,
     ),
-  )('at kinks: %s', async (_title, program) => {
+  )('of %s', async (_title, program) => {
     expect(await failures([program])).toEqual([]);
   });
 

@@ -4,7 +4,8 @@ Run from the repository root, with PyTorch 2.15:
 
     python tools/golden-programs.py && npx oxfmt test/golden
 
-It rewrites test/golden/kinks.json (every operation at kinks, ties, zeros, infinities and NaN) and
+It rewrites test/golden/kinks.json (every operation at kinks, ties, zeros, infinities and NaN), test/golden/operations.json
+(operations with each kind of their parameters) and
 test/golden/programs.json (a sample of random programs). For many more, drawn from another seed:
 
     python tools/golden-programs.py --count 10000 --seed 1 --output /tmp/programs.json
@@ -28,6 +29,7 @@ import warnings
 import torch
 
 from programs.draw import sample
+from programs.cases import cases
 from programs.kinks import kinks
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "test/golden"
@@ -47,4 +49,5 @@ warnings.filterwarnings("ignore")
 torch.set_num_threads(1)
 if options.output is None:
     write(GOLDEN / "kinks.json", kinks())
+    write(GOLDEN / "operations.json", cases())
 write(options.output or GOLDEN / "programs.json", sample(options.count, options.seed, options.longest))

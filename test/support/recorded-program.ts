@@ -49,7 +49,7 @@ function declare(line: string): Tensor {
   const [head = '', body = ''] = line.split(': ');
   const [dtype, shape = '.', flag] = head.split(' ');
   if (dtype !== 'f32' && dtype !== 'i32' && dtype !== 'bool') throw new TypeError(line);
-  const elements = body.split(' ').map(element);
+  const elements = body === '' ? [] : body.split(' ').map(element);
   const x = tensor(elements, dtype).reshape(dims(shape));
   return flag === 'g' ? leaf(elements, dims(shape)) : x;
 }

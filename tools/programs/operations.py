@@ -113,6 +113,101 @@ def long(index):
     return index.to(torch.int64)
 
 
+def finite_operands(name, *tensors):
+    if not all(torch.isfinite(x).all() for x in tensors):
+        raise Differs(f"infinities in {name}, whose products are made in another order")
+
+
+def product(function):
+    def apply(x, p):
+        finite_operands("products", x)
+        return function(x, p)
+
+    return apply
+
+
+def prod(x, dims, keep):
+    for dim in sorted(dims, reverse=True):
+        x = torch.prod(x, dim, keepdim=keep)
+    return x.clone() if not dims else x
+
+
+def norm(x, dims, keep, p):
+    finite_operands("norms", x)
+    return torch.linalg.vector_norm(x, p, dims or None, keep)
+
+
+def distinct(x, dim):
+    if x.dim() and (x.sort(dim).values.diff(dim=dim) == 0).any():
+        raise Differs("of equal elements the first one is taken here, and any in PyTorch")
+
+
+def median(x, dim):
+    distinct(x, dim)
+    return x.median(dim).values
+
+
+def standard_deviation(x, dims, keep, correction):
+    if torch.isinf(x).any() or x.dim() == 0:
+        raise Differs("PyTorch's gradient takes the mean, which is infinite, for a constant")
+    return torch.std(x, dim=dims or None, correction=correction, keepdim=keep)
+
+
+def item_of(text, operands):
+    if text in ("...", "null"):
+        return {"...": ..., "null": None}[text]
+    if text.startswith("t"):
+        return long(operands[int(text[1:])])
+    if ":" in text:
+        return slice(*[int(end) if end else None for end in text.split(":")])
+    return int(text)
+
+
+def index_put(x, *rest):
+    *indices, values, p = rest
+    places = tuple(long(index) for index in indices)
+    if "add" not in p:
+        flat = torch.stack([i.expand(torch.broadcast_shapes(*[j.shape for j in places])) % n for i, n in zip(places, x.shape)])
+        if flat.flatten(1).unique(dim=1).shape[1] < flat[0].numel():
+            raise Differs("of equal places the last one counts here, and any in PyTorch")
+    return x.index_put(places, values, accumulate="add" in p)
+
+
+def scatter(x, index, source, p):
+    if index.numel() and index.dim() and index.sort(int(p["dim"])).values.diff(dim=int(p["dim"])).eq(0).any():
+        raise Differs("of equal places the last one counts here, and any in PyTorch")
+    return x.scatter(int(p["dim"]), long(index), source)
+
+
+def rest_of_division(function):
+    def apply(a, b, p):
+        zero = (b == 0).any() if isinstance(b, torch.Tensor) else b == 0
+        if zero and not torch.result_type(a, b).is_floating_point:
+            raise Differs("integers by 0 give no certain value here, and an error in PyTorch")
+        return function(a, b)
+
+    return apply
+
+
+def histogram(x, p):
+    counts, _ = torch.histogram(x.detach().float(), int(p["bins"]), range=(float(p["low"]), float(p["high"])))
+    return counts
+
+
+def leaky_relu(x, p):
+    return F.leaky_relu(x, float(p["slope"]))
+
+
+def mish(x, p):
+    if torch.isinf(x).any():
+        raise Differs("0 times infinity in the gradient")
+    return F.mish(x)
+
+
+def lerp(a, b, w, p):
+    return torch.lerp(a, b, w)
+
+
 def number(text):
     return float(text) if any(c in text for c in ".enaf") else int(text)
 
@@ -122,6 +217,72 @@ OPERATIONS = {
         name: (lambda function: lambda x, p: function(x))(getattr(torch, name))
         for name in "neg abs sign exp log sqrt rsqrt sin cos tanh erf floor ceil square sigmoid".split()
     },
+    **{
+        name.replace("_", ""): (lambda function: lambda x, p: function(x))(getattr(torch, name))
+        for name in "log1p expm1 log2 exp2 reciprocal tan asin acos atan sinh cosh trunc".split()
+    },
+    "isNaN": lambda x, p: torch.isnan(x),
+    "isFinite": lambda x, p: torch.isfinite(x),
+    "isInf": lambda x, p: torch.isinf(x),
+    "round": lambda x, p: torch.round(x, decimals=int(p["decimals"])) if int(p["decimals"]) else torch.round(x),
+    "leakyRelu": leaky_relu,
+    "elu": lambda x, p: F.elu(x, float(p["alpha"])),
+    "mish": mish,
+    "hardtanh": lambda x, p: F.hardtanh(x, float(p["low"]), float(p["high"])),
+    "clampLow": lambda x, p: torch.where(x >= float(p["low"]), x, x.detach().clamp(min=float(p["low"]))),
+    "clampHigh": lambda x, p: torch.where(x <= float(p["high"]), x, x.detach().clamp(max=float(p["high"]))),
+    "remainder": rest_of_division(torch.remainder),
+    "fmod": rest_of_division(torch.fmod),
+    "atan2": lambda a, b, p: torch.atan2(a, b if isinstance(b, torch.Tensor) else torch.tensor(b, dtype=a.dtype)),
+    "lerp": lerp,
+    "addcmul": lambda x, a, b, p: torch.addcmul(x, a, b, value=float(p["value"])),
+    "addcdiv": lambda x, a, b, p: torch.addcdiv(x, a, b, value=float(p["value"])),
+    "std": lambda x, p: reduce_with(lambda y, d, k: standard_deviation(y, d, k, int(p["correction"])))(x, p),
+    "prod": product(reduce_with(prod)),
+    "norm": lambda x, p: reduce_with(lambda y, d, k: norm(y, d, k, float(p["p"])))(x, p),
+    "logSumExp": reduce_with(lambda x, d, k: torch.logsumexp(x, d, k)),
+    "any": reduce_with(lambda x, d, k: torch.any(x, d, k) if d else torch.any(x)),
+    "all": reduce_with(lambda x, d, k: torch.all(x, d, k) if d else torch.all(x)),
+    "argMin": lambda x, p: x.argmin(int(p["dim"]), keepdim="keep" in p),
+    "argMaxAll": lambda x, p: x.argmax(),
+    "argMinAll": lambda x, p: x.argmin(),
+    "maxValues": lambda x, p: x.max(int(p["dim"]), keepdim="keep" in p).values,
+    "minValues": lambda x, p: x.min(int(p["dim"]), keepdim="keep" in p).values,
+    "maxIndices": lambda x, p: x.max(int(p["dim"]), keepdim="keep" in p).indices,
+    "minIndices": lambda x, p: x.min(int(p["dim"]), keepdim="keep" in p).indices,
+    "medianValues": lambda x, p: median(x, int(p["dim"])),
+    "sortValues": lambda x, p: x.sort(dim=int(p["dim"]), descending="down" in p, stable=True).values,
+    "argSort": lambda x, p: x.sort(dim=int(p["dim"]), descending="down" in p, stable=True).indices,
+    "topKValues": lambda x, p: x.sort(dim=int(p["dim"]), descending="down" in p, stable=True).values.narrow(
+        int(p["dim"]), 0, int(p["k"])
+    ),
+    "topKIndices": lambda x, p: x.sort(dim=int(p["dim"]), descending="down" in p, stable=True).indices.narrow(
+        int(p["dim"]), 0, int(p["k"])
+    ),
+    "cumProd": product(lambda x, p: x.cumprod(int(p["dim"]))),
+    "binCount": lambda x, p: torch.bincount(long(x), minlength=int(p["length"])),
+    "histogram": histogram,
+    "chunkAt": lambda x, p: x.chunk(int(p["chunks"]), int(p["dim"]))[int(p["part"])],
+    "unbindAt": lambda x, p: x.unbind(int(p["dim"]))[int(p["part"])],
+    "flip": lambda x, p: x.flip(dims_of(p)),
+    "roll": lambda x, p: x.roll([int(s) for s in p["shifts"].split(",")], dims_of(p)),
+    "repeat": lambda x, p: x.repeat(ints(p["times"])),
+    "tile": lambda x, p: x.tile(ints(p["times"])),
+    "repeatInterleave": lambda x, p: x.repeat_interleave(int(p["repeats"]), int(p["dim"]) if "dim" in p else None),
+    "movedim": lambda x, p: x.movedim(int(p["from"]), int(p["to"])),
+    "mT": lambda x, p: x.mT,
+    "T": lambda x, p: x.T,
+    "tril": lambda x, p: x.tril(int(p["diagonal"])),
+    "triu": lambda x, p: x.triu(int(p["diagonal"])),
+    "at": lambda *a: a[0][tuple(item_of(item, a[:-1]) for item in a[-1]["items"].split(";"))],
+    "maskedFill": lambda x, m, v, p: x.masked_fill(m, v),
+    "scatter": scatter,
+    "indexPut": index_put,
+    "takeAlongDim": lambda x, i, p: x.take_along_dim(long(i), int(p["dim"])),
+    "einsum": lambda *a: torch.einsum(a[-1]["eq"], *a[:-1]),
+    "outer": lambda a, b, p: torch.outer(a, b),
+    "dot": lambda a, b, p: torch.dot(a, b),
+    "cdist": lambda a, b, p: torch.cdist(a, b, float(p["p"]), "donot_use_mm_for_euclid_dist"),
     "relu": relu,
     "softplus": lambda x, p: F.softplus(x),
     "silu": lambda x, p: F.silu(x),

@@ -19,9 +19,11 @@ import {
   where as select,
 } from '../graph/build/elementwise.ts';
 import { constant, constantLike } from '../graph/build/leaf.ts';
+import { expandTo } from '../graph/build/movement.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { article } from '../graph/infer-checks.ts';
+import { broadcastShapes } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import { ConfigError, DTypeError } from '../spec/errors.ts';
 import { floorQuotient } from './floor-quotient.ts';
@@ -100,7 +102,7 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   }
   if (dtype === 'bool')
     throw noBools(`div rounded by ${roundingMode}`, "Convert one with .to('i32')");
-  if (b === 0 && !isFloat) throw zeroDivision(dtype);
+  if (b === 0 && !isFloat) throw zeroDivision('div', dtype);
   if (!isFloat) return operate('div', wholeQuotient[roundingMode], dtype, a, b);
   return noGrad(() =>
     roundingMode === 'trunc'
@@ -109,14 +111,39 @@ export function divide(a: Node, b: NodeOrNumber, roundingMode?: RoundingMode): N
   );
 }
 
-/** Its gradient is 1 at the bounds, too. Shape: N -> N. */
-export function clamp(x: Node, low: number, high: number): Node {
-  const dtype = resultDType([x, low, high]);
-  const wide = cast(x, dtype);
-  const bounded = combine('minimum', combine('maximum', detached(wide), low), high);
+/** Its gradient is 1 at the bounds, too; null is no bound. Shape: N -> N. */
+export function clamp(x: Node, low: number | null, high: number | null): Node {
+  const bounds = [low, high].filter((bound) => bound !== null);
+  const wide = cast(x, resultDType([x, ...bounds]));
+  const above = low === null ? detached(wide) : combine('maximum', detached(wide), low);
+  const bounded = high === null ? above : combine('minimum', above, high);
   if (!wide.requiresGrad) return bounded;
-  const isInside = logicalAnd(compare('lessEqual', low, wide), compare('lessEqual', wide, high));
-  return select(isInside, wide, bounded);
+  const isAbove = low === null ? null : compare('lessEqual', low, wide);
+  const isBelow = high === null ? null : compare('lessEqual', wide, high);
+  const isInside = isAbove && isBelow ? logicalAnd(isAbove, isBelow) : (isAbove ?? isBelow);
+  return isInside === null ? wide : select(isInside, wide, bounded);
+}
+
+/**
+ * What takes several steps of two operands, which are promoted, broadcast and computed with in at least 32 bits. Without
+ * `kind` the result may be an integer. Throws DTypeError for bools. Shape: N, N' -> broadcast(N, N').
+ */
+export function inSteps(
+  op: string,
+  a: NodeOrNumber,
+  b: NodeOrNumber,
+  compute: Binary,
+  kind?: 'float',
+): Node {
+  const promoted = resultDType([a, b]);
+  const dtype = kind === 'float' && kindOf(promoted) !== 'float' ? 'f32' : promoted;
+  if (dtype === 'bool') throw noBools(op, "Convert one with .to('i32')");
+  if (b === 0 && kindOf(dtype) === 'int') throw zeroDivision(op, dtype);
+  const wide = computeDType(dtype);
+  const [x, y] = [a, b].map((each) => operand(op, each, wide, []));
+  if (x === undefined || y === undefined) throw new RangeError(`${op} of two operands`);
+  const shape = broadcastShapes(op, x.shape, y.shape);
+  return cast(compute(expandTo(x, shape), expandTo(y, shape)), dtype);
 }
 
 /** Operands as f32 where they are integers or bools, as what has no whole result needs them. */
@@ -186,10 +213,10 @@ function checkPower(dtype: DType, exponent: NodeOrNumber): void {
   );
 }
 
-function zeroDivision(dtype: DType): ConfigError {
+function zeroDivision(op: string, dtype: DType): ConfigError {
   return new ConfigError(
     {
-      asked: `div of ${article(dtype)} ${dtype} tensor by 0, rounded to whole numbers`,
+      asked: `${op} of ${article(dtype)} ${dtype} tensor by 0${op === 'div' ? ', rounded to whole numbers' : ''}`,
       found: 'no quotient',
       todo: "Divide by another number, or convert the tensor with .to('f32')",
     },

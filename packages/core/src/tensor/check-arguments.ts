@@ -1,10 +1,11 @@
 import { formatShape } from '../shape.ts';
-import { checkOptions } from '../spec/check-options.ts';
+import { checkByRules, checkOptions } from '../spec/check-options.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { DTypeError, ShapeError } from '../spec/errors.ts';
+import { ConfigError, DTypeError, ShapeError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import type { Node } from '../graph/node.ts';
 import { TensorHandle } from './handle.ts';
 
 // Types refuse these mistakes; plain JavaScript makes them, and reads a message instead of what broke.
@@ -43,6 +44,12 @@ export function requireOperand(operand: unknown): void {
   );
 }
 
+/** The node of a tensor, or the number. Throws DTypeError for what is neither. */
+export function operandOf(operand: TensorHandle | number): Node | number {
+  requireOperand(operand);
+  return typeof operand === 'number' ? operand : operand.node;
+}
+
 /** Throws ShapeError for sizes or dims that are no list, as those that stand one by one. */
 export function requireList(operation: string, what: string, list: unknown): void {
   if (Array.isArray(list)) return;
@@ -62,6 +69,30 @@ const splitRules: OptionRules<{ size: number }> = { size: option.required(option
 /** Throws ConfigError for parts that would not get a tensor smaller. */
 export function requirePartSize(size: number): void {
   checkOptions('split', { size }, splitRules);
+}
+
+const chunkRules: OptionRules<{ chunks: number }> = { chunks: option.required(option.integer(1)) };
+
+/** Throws ConfigError for no parts. */
+export function requirePartCount(chunks: number): void {
+  checkOptions('chunk', { chunks }, chunkRules);
+}
+
+/** Throws ConfigError for numbers that are not whole. */
+export function requireWhole(operation: string, numbers: Readonly<Record<string, number>>): void {
+  const rule = option.integer(Number.MIN_SAFE_INTEGER);
+  const names = Object.keys(numbers);
+  checkByRules(operation, numbers, Object.fromEntries(names.map((name) => [name, rule])));
+}
+
+/** Throws ConfigError where there is neither a lower nor an upper bound. */
+export function requireBound(low: number | null, high: number | null): void {
+  if (low !== null || high !== null) return;
+  throw new ConfigError({
+    asked: 'clamp',
+    found: 'no bound',
+    todo: 'Write clamp(0) for a lower bound, and clamp(null, 1) for an upper one',
+  });
 }
 
 /** Throws ShapeError unless there is a number for each dim. */

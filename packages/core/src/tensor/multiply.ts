@@ -6,6 +6,7 @@ import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { sameShape } from '../shape.ts';
 import { ShapeError } from '../spec/errors.ts';
+import { combine } from './arithmetic.ts';
 
 /**
  * torch.matmul: a vector is a row on the left and a column on the right, and its dim goes from the result.
@@ -38,4 +39,21 @@ export function multiply(a: Node, b: Node, transposeA: boolean, transposeB: bool
     return reshape(product, product.shape.slice(0, -1));
   }
   return matmul(a, b, transposeA, transposeB);
+}
+
+/** Shape: a [N], b [M] -> [N, M]. */
+export function outer(a: Node, b: Node): Node {
+  requireVectors('outer', a, b);
+  return combine('mul', unsqueeze(a, 1), b);
+}
+
+/** Shape: a [N], b [N] -> []. */
+export function dot(a: Node, b: Node): Node {
+  requireVectors('dot', a, b);
+  return multiply(a, b, false, false);
+}
+
+function requireVectors(op: string, a: Node, b: Node): void {
+  if (a.shape.length === 1 && b.shape.length === 1) return;
+  throw shapeFault(op, [a, b], 'a tensor of other than one dim', 'Use vectors, or matmul()');
 }

@@ -1,5 +1,5 @@
 import { computeDType, kindOf } from '../dtype.ts';
-import { cast } from '../graph/build/elementwise.ts';
+import { cast, logicalNot } from '../graph/build/elementwise.ts';
 import { reshape } from '../graph/build/movement.ts';
 import * as reduce from '../graph/build/reduce.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
@@ -25,7 +25,7 @@ export interface VarianceOptions extends ReduceOptions {
   readonly correction?: number;
 }
 
-const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
+export const reduceRules: OptionRules<ReduceOptions> = { keepDim: option.flag };
 const varianceRules: OptionRules<VarianceOptions> = { ...reduceRules, correction: option.number };
 
 /** Small integers and bools are added in i32 (PyTorch: int64), which wraps around. */
@@ -59,12 +59,34 @@ export function variance(x: Node, dims: Dims, options: VarianceOptions): Node {
   return cast(divide(squares, Math.max(0, count - correction)), x.dtype);
 }
 
-export function argMax(x: Node, dim: number, options?: ReduceOptions): Node {
-  if (options !== undefined) checkOptions('argMax', options, reduceRules);
-  const d = oneDim('argMax', x, dim);
+/** Of all elements in a row where no dim is given. */
+export function argMax(
+  x: Node,
+  dim: number | undefined,
+  options?: ReduceOptions,
+  op: 'argMax' | 'argMin' = 'argMax',
+): Node {
+  if (options !== undefined) checkOptions(op, options, reduceRules);
+  if (dim === undefined) {
+    const place = reduce.argMax(reshape(x, [elementCount(x.shape)]), 0);
+    return options?.keepDim === true ? reduce.keepDims(place, x.shape, reduce.allDims(x)) : place;
+  }
+  const d = oneDim(op, x, dim);
   if (d === undefined) return reduce.argMax(reshape(x, [1]), 0);
   const result = reduce.argMax(x, d);
   return options?.keepDim === true ? reduce.keepDims(result, x.shape, [d]) : result;
+}
+
+/** Whether one is not 0, of none it is false. */
+export function any(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  const found = reduced('any', cast(cast(x, 'bool'), 'i32'), dims, reduce.sum, options);
+  return cast(found, 'bool');
+}
+
+/** Whether none is 0, also where there are none. */
+export function all(x: Node, dims: Dims, options?: ReduceOptions): Node {
+  const failed = cast(logicalNot(cast(x, 'bool')), 'i32');
+  return logicalNot(cast(reduced('all', failed, dims, reduce.sum, options), 'bool'));
 }
 
 /** Integers and bools as `sum`. */
@@ -82,13 +104,13 @@ export function alongDim(op: string, x: Node, dim: number, build: (x: Node) => N
 }
 
 /** Undefined for a tensor without dims. Throws ShapeError for what is no number, as where it is left out. */
-function oneDim(op: string, x: Node, dim: unknown): number | undefined {
+export function oneDim(op: string, x: Node, dim: unknown): number | undefined {
   if (typeof dim !== 'number') throw noDim(op, x, dim);
   return dimsOf(op, x, dim)[0];
 }
 
 /** Ascending, each once. A tensor without dims has the dims 0 and -1 all the same, as in PyTorch, and nothing goes. */
-function dimsOf(op: string, x: Node, dims: Dims): number[] {
+export function dimsOf(op: string, x: Node, dims: Dims): number[] {
   const ndim = x.shape.length;
   if (dims === undefined) return reduce.allDims(x);
   const list = typeof dims === 'number' ? [dims] : dims;
@@ -138,6 +160,6 @@ function orderedReduction(...[op, x, dims, build, options]: Parameters<typeof re
   return cast(reduced(op, wide, dims, build, options), x.dtype);
 }
 
-function counted(x: Node): Node {
+export function counted(x: Node): Node {
   return kindOf(x.dtype) === 'float' || x.dtype === 'i64' ? x : cast(x, 'i32');
 }

@@ -18,10 +18,12 @@ export function max(x: Node, dims: readonly number[]): Node {
 
 /** Shape: N -> N without dims. */
 export function min(x: Node, dims: readonly number[]): Node {
-  // Of integers -x may not exist, but -1 - x does.
-  const mirrored = (value: Node): Node =>
-    kindOf(x.dtype) === 'float' ? neg(value) : offset(neg(value), -1);
   return mirrored(max(mirrored(x), dims));
+}
+
+/** In the opposite order: what undoes itself. Of integers -x may not exist, but -1 - x does. Shape: N -> N. */
+export function mirrored(x: Node): Node {
+  return kindOf(x.dtype) === 'float' ? neg(x) : offset(neg(x), -1);
 }
 
 /** Added in f32 where x has fewer bits. Shape: N -> N without dims. An empty mean is NaN, as in PyTorch. */

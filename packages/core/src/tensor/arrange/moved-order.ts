@@ -1,0 +1,30 @@
+import { formatShape } from '../../shape.ts';
+import type { Shape } from '../../spec/dtype.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import { differentDims } from './repeat.ts';
+
+/** The order of permute that moves dims to other places. Throws ShapeError. */
+export function movedOrder(
+  shape: Shape,
+  source: number | readonly number[],
+  destination: number | readonly number[],
+): number[] {
+  const [from, to] = [source, destination].map((dims) =>
+    differentDims('movedim', shape, typeof dims === 'number' ? [dims] : dims),
+  );
+  if (from === undefined || to === undefined || from.length !== to.length) {
+    throw new ShapeError(
+      {
+        asked: `movedim of shape ${formatShape(shape)}`,
+        found: `${from?.length} dims for ${to?.length} places`,
+        todo: 'Give as many places as dims',
+      },
+      { shape },
+    );
+  }
+  const rest = [...shape.keys()].filter((dim) => !from.includes(dim));
+  return Array.from(shape.keys(), (place) => {
+    const moved = to.indexOf(place);
+    return (moved < 0 ? rest.shift() : from[moved]) ?? 0;
+  });
+}

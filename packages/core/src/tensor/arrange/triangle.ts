@@ -1,0 +1,29 @@
+import { lessEqual, offset, where } from '../../graph/build/elementwise.ts';
+import { constantLike, iota } from '../../graph/build/leaf.ts';
+import { expandTo } from '../../graph/build/movement.ts';
+import { shapeFault } from '../../graph/infer-checks.ts';
+import type { Node } from '../../graph/node.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+
+const diagonalRules: OptionRules<{ diagonal: number }> = {
+  diagonal: option.required(option.integer(Number.MIN_SAFE_INTEGER)),
+};
+
+/** Zeros above the diagonal, or below it; others count from it, upwards. Shape: [.., R, C] -> [.., R, C]. */
+export function triangle(op: 'tril' | 'triu', x: Node, diagonal: number): Node {
+  checkOptions(op, { diagonal }, diagonalRules);
+  const shape = x.shape.slice(-2);
+  if (shape.length < 2) {
+    throw shapeFault(
+      op,
+      [x],
+      `${x.shape.length} dims`,
+      'Use a matrix, or matrices behind batch dims',
+    );
+  }
+  const [row, column] = [offset(iota(shape, 0), diagonal), iota(shape, 1)];
+  const isKept = op === 'tril' ? lessEqual(column, row) : lessEqual(row, column);
+  return where(expandTo(isKept, x.shape), x, constantLike(x, 0));
+}

@@ -1,0 +1,48 @@
+import { describeValue } from '../../spec/describe-value.ts';
+import { ShapeError } from '../../spec/errors.ts';
+
+/** Which elements of a dim, as a slice of Python. */
+export class Slice {
+  readonly #start: number | null;
+  readonly #stop: number | null;
+  readonly #step: number;
+
+  constructor(start: number | null, stop: number | null, step: number) {
+    for (const end of [start, stop]) {
+      if (end !== null && !Number.isSafeInteger(end)) throw fault(end, 'no whole number');
+    }
+    if (!Number.isSafeInteger(step) || step < 1) {
+      throw fault(
+        step,
+        'a step that is not 1 or more, as PyTorch has none',
+        'Use flip() to go backwards',
+      );
+    }
+    this.#start = start;
+    this.#stop = stop;
+    this.#step = step;
+  }
+
+  /** Of a dim of this size. */
+  of(size: number): { readonly start: number; readonly stop: number; readonly step: number } {
+    const within = (end: number): number => Math.min(size, Math.max(0, end < 0 ? end + size : end));
+    const start = within(this.#start ?? 0);
+    return { start, stop: Math.max(start, within(this.#stop ?? size)), step: this.#step };
+  }
+
+  toString(): string {
+    return `slice(${this.#start}, ${this.#stop}, ${this.#step})`;
+  }
+}
+
+/**
+ * Elements start to stop of a dim, for `at`: Python's slice. Null is an open end, and ends below 0 count from the end.
+ * Throws ShapeError for a step below 1.
+ */
+export function slice(start: number | null, stop: number | null = null, step = 1): Slice {
+  return new Slice(start, stop, step);
+}
+
+function fault(given: unknown, found: string, todo = 'Use whole numbers, or null'): ShapeError {
+  return new ShapeError({ asked: `slice with ${describeValue(given)}`, found, todo }, {});
+}

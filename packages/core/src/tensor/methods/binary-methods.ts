@@ -1,0 +1,117 @@
+import { combine, compare, divide, logical, type RoundingMode, where } from '../arithmetic.ts';
+import { operandOf, requireTensors } from '../check-arguments.ts';
+import { TensorHandle } from '../handle.ts';
+import { addcdiv, addcmul, lerp } from '../pointwise/interpolation.ts';
+import { fmod, remainder } from '../pointwise/remainder.ts';
+import { atan2 } from '../pointwise/trigonometric.ts';
+import { logicalNot } from '../../graph/build/elementwise.ts';
+import type { Node } from '../../graph/node.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+
+export interface DivideOptions {
+  /** Rounds the quotient to a whole number, towards zero or towards minus infinity. Default: no rounding. */
+  readonly roundingMode?: RoundingMode;
+}
+
+export interface AddProductOptions {
+  /** What the product or quotient is multiplied by; default 1. */
+  readonly value?: number;
+}
+
+const divideRules: OptionRules<DivideOptions> = { roundingMode: option.oneOf('trunc', 'floor') };
+const addProductRules: OptionRules<AddProductOptions> = { value: option.number };
+
+/**
+ * Methods of tensors that take elements of several tensors together, in the dtype that resultDType says. T is the class
+ * of tensors. Shape: N, N' -> broadcast(N, N').
+ */
+export abstract class BinaryMethods<T extends TensorHandle> extends TensorHandle {
+  /** The tensor of a node that a method has made. */
+  protected abstract tensorOf(node: Node): T;
+
+  add(other: T | number): T {
+    return this.tensorOf(combine('add', this.node, operandOf(other)));
+  }
+  sub(other: T | number): T {
+    return this.tensorOf(combine('sub', this.node, operandOf(other)));
+  }
+  mul(other: T | number): T {
+    return this.tensorOf(combine('mul', this.node, operandOf(other)));
+  }
+  /**
+   * The quotient, f32 of integers too; a rounded one stays an integer, and has no gradient. Integers by an element that is 0
+   * give no certain value (PyTorch raises). Throws ConfigError for an integer by 0, or an unknown mode.
+   */
+  div(other: T | number, options: DivideOptions = {}): T {
+    checkOptions('div', options, divideRules);
+    return this.tensorOf(divide(this.node, operandOf(other), options.roundingMode));
+  }
+  pow(exponent: T | number): T {
+    return this.tensorOf(combine('pow', this.node, operandOf(exponent)));
+  }
+  /** What a division leaves, with the sign of `other`, as Python's `%`. Throws ConfigError for an integer by 0. */
+  remainder(other: T | number): T {
+    return this.tensorOf(remainder(this.node, operandOf(other)));
+  }
+  /** What a division leaves, with the sign of this tensor. Throws ConfigError for an integer by 0. */
+  fmod(other: T | number): T {
+    return this.tensorOf(fmod(this.node, operandOf(other)));
+  }
+  /** The angle of the point (x, this), from -π to π. */
+  atan2(x: T | number): T {
+    return this.tensorOf(atan2(this.node, operandOf(x)));
+  }
+  /** this + weight * (end - this); three shapes broadcast. */
+  lerp(end: T, weight: T | number): T {
+    requireTensors('lerp', { end });
+    return this.tensorOf(lerp(this.node, end.node, operandOf(weight)));
+  }
+  /** this + value * a * b; three shapes broadcast. */
+  addcmul(a: T, b: T, options: AddProductOptions = {}): T {
+    requireTensors('addcmul', { a, b });
+    checkOptions('addcmul', options, addProductRules);
+    return this.tensorOf(addcmul(this.node, a.node, b.node, options.value ?? 1));
+  }
+  /** this + value * a / b; three shapes broadcast. */
+  addcdiv(a: T, b: T, options: AddProductOptions = {}): T {
+    requireTensors('addcdiv', { a, b });
+    checkOptions('addcdiv', options, addProductRules);
+    return this.tensorOf(addcdiv(this.node, a.node, b.node, options.value ?? 1));
+  }
+  maximum(other: T | number): T {
+    return this.tensorOf(combine('maximum', this.node, operandOf(other)));
+  }
+  minimum(other: T | number): T {
+    return this.tensorOf(combine('minimum', this.node, operandOf(other)));
+  }
+  eq(other: T | number): T {
+    return this.tensorOf(compare('equal', this.node, operandOf(other)));
+  }
+  ne(other: T | number): T {
+    return this.tensorOf(logicalNot(compare('equal', this.node, operandOf(other))));
+  }
+  lt(other: T | number): T {
+    return this.tensorOf(compare('less', this.node, operandOf(other)));
+  }
+  le(other: T | number): T {
+    return this.tensorOf(compare('lessEqual', this.node, operandOf(other)));
+  }
+  gt(other: T | number): T {
+    return this.tensorOf(compare('less', operandOf(other), this.node));
+  }
+  ge(other: T | number): T {
+    return this.tensorOf(compare('lessEqual', operandOf(other), this.node));
+  }
+  logicalAnd(other: T): T {
+    return this.tensorOf(logical('logicalAnd', this.node, other.node));
+  }
+  logicalOr(other: T): T {
+    return this.tensorOf(logical('logicalOr', this.node, other.node));
+  }
+  /** This tensor, of bools, is the condition. */
+  where(a: T | number, b: T | number): T {
+    return this.tensorOf(where(this.node, operandOf(a), operandOf(b)));
+  }
+}

@@ -1,0 +1,202 @@
+import { expandTo, pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
+import { elementCount, formatShape, normalizeDim, sizeAt } from '../../shape.ts';
+import type { Shape } from '../../spec/dtype.ts';
+import { ShapeError } from '../../spec/errors.ts';
+import { movedOrder } from '../arrange/moved-order.ts';
+import { flip, repeat, repeatInterleave, roll, tile } from '../arrange/repeat.ts';
+import { triangle } from '../arrange/triangle.ts';
+import {
+  requireElementAt,
+  requireList,
+  requirePadding,
+  requirePartCount,
+  requirePartSize,
+} from '../check-arguments.ts';
+import type { TensorHandle } from '../handle.ts';
+import { ReductionMethods } from './reduction-methods.ts';
+
+/** Methods that carry elements as they are to other places. */
+export abstract class MovementMethods<T extends TensorHandle> extends ReductionMethods<T> {
+  /** One size may be -1. */
+  reshape(shape: Shape): T {
+    requireList('reshape', 'sizes', shape);
+    return this.tensorOf(reshape(this.node, inferSize(this.shape, shape)));
+  }
+  /** Merges the dims from start to end. */
+  flatten(startDim = 0, endDim = -1): T {
+    if (this.ndim === 0) return this.reshape([1]);
+    const start = normalizeDim('flatten', startDim, this.ndim);
+    const end = normalizeDim('flatten', endDim, this.ndim);
+    if (start > end) {
+      throw new ShapeError(
+        {
+          asked: `flatten from dim ${startDim} to dim ${endDim} of shape ${formatShape(this.shape)}`,
+          found: 'a start behind the end',
+          todo: 'Name the outer dim first',
+        },
+        { startDim, endDim, shape: this.shape },
+      );
+    }
+    const merged = elementCount(this.shape.slice(start, end + 1));
+    return this.reshape([...this.shape.slice(0, start), merged, ...this.shape.slice(end + 1)]);
+  }
+  permute(order: readonly number[]): T {
+    requireList('permute', 'dims', order);
+    const dims = order.map((dim) => normalizeDim('permute', dim, this.ndim));
+    if (new Set(dims).size !== this.ndim) {
+      throw new ShapeError(
+        {
+          asked: `permute of shape ${formatShape(this.shape)} by [${order.join(', ')}]`,
+          found: `${new Set(dims).size} different dims of ${this.ndim}`,
+          todo: 'Name each dim once',
+        },
+        { order },
+      );
+    }
+    return this.tensorOf(permute(this.node, dims));
+  }
+  transpose(dimA: number, dimB: number): T {
+    const order = this.shape.map((_, dim) => dim);
+    const a = normalizeDim('transpose', dimA, this.ndim);
+    const b = normalizeDim('transpose', dimB, this.ndim);
+    order[a] = b;
+    order[b] = a;
+    return this.tensorOf(permute(this.node, order));
+  }
+  expand(shape: Shape): T {
+    requireList('expand', 'sizes', shape);
+    return this.tensorOf(expandTo(this.node, shape));
+  }
+  unsqueeze(dim: number): T {
+    const d = normalizeDim('unsqueeze', dim, this.ndim + 1);
+    return this.reshape([...this.shape.slice(0, d), 1, ...this.shape.slice(d)]);
+  }
+  squeeze(dim: number): T {
+    const d = normalizeDim('squeeze', dim, this.ndim);
+    return this.shape[d] === 1
+      ? this.reshape(this.shape.filter((_, i) => i !== d))
+      : this.tensorOf(this.node);
+  }
+  /** Elements start to stop of a dim; negative ends count from the end. */
+  slice(dim: number, start: number, stop?: number, step = 1): T {
+    const d = normalizeDim('slice', dim, this.ndim);
+    const size = sizeAt(this.shape, d);
+    const clampEnd = (end: number): number =>
+      Math.min(size, Math.max(0, end < 0 ? end + size : end));
+    const first = clampEnd(start);
+    return this.tensorOf(
+      sliceDim(this.node, d, first, Math.max(first, clampEnd(stop ?? size)), step),
+    );
+  }
+  /** One element of a dim, which disappears. */
+  select(dim: number, index: number): T {
+    const d = normalizeDim('select', dim, this.ndim);
+    const size = sizeAt(this.shape, d);
+    const i = requireElementAt(this.shape, dim, index, size);
+    const kept = sliceDim(this.node, d, i, i + 1);
+    return this.tensorOf(reshape(kept, this.shape.toSpliced(d, 1)));
+  }
+  /** Parts of equal size, the last may be smaller, as torch.split. */
+  split(size: number, dim = 0): T[] {
+    requirePartSize(size);
+    const total = sizeAt(this.shape, normalizeDim('split', dim, this.ndim));
+    return Array.from({ length: Math.max(1, Math.ceil(total / size)) }, (_, i) =>
+      this.slice(dim, i * size, (i + 1) * size),
+    );
+  }
+  /** At most so many parts of equal size, the last may be smaller, as torch.chunk. */
+  chunk(parts: number, dim = 0): T[] {
+    requirePartCount(parts);
+    const total = sizeAt(this.shape, normalizeDim('chunk', dim, this.ndim));
+    return this.split(Math.max(1, Math.ceil(total / parts)), dim);
+  }
+  /** The elements of a dim, which disappears. */
+  unbind(dim = 0): T[] {
+    const size = sizeAt(this.shape, normalizeDim('unbind', dim, this.ndim));
+    return Array.from({ length: size }, (_, i) => this.select(dim, i));
+  }
+  /** The same as transpose. */
+  swapaxes(dimA: number, dimB: number): T {
+    return this.transpose(dimA, dimB);
+  }
+  /** Dims go to other places, and the rest keep their order. */
+  movedim(source: number | readonly number[], destination: number | readonly number[]): T {
+    return this.tensorOf(permute(this.node, movedOrder(this.shape, source, destination)));
+  }
+  /** A matrix transposed; what has fewer dims as it is. Throws ShapeError for more dims, where PyTorch turns all round. */
+  get T(): T {
+    if (this.ndim > 2) throw manyDims(this.shape);
+    return this.tensorOf(permute(this.node, [...this.shape.keys()].reverse()));
+  }
+  /** Matrices transposed. Shape: [.., R, C] -> [.., C, R]. */
+  get mT(): T {
+    return this.transpose(-2, -1);
+  }
+  /** From the last element to the first one along these dims. */
+  flip(dims: number | readonly number[]): T {
+    return this.tensorOf(flip(this.node, typeof dims === 'number' ? [dims] : dims));
+  }
+  /** Elements move along the dims and come in again at the other end; of all in a row where no dim is given. */
+  roll(shifts: number | readonly number[], dims?: number | readonly number[]): T {
+    const moves = typeof shifts === 'number' ? [shifts] : shifts;
+    if (dims !== undefined) {
+      return this.tensorOf(roll(this.node, moves, typeof dims === 'number' ? [dims] : dims));
+    }
+    const row = reshape(this.node, [this.numel]);
+    return this.tensorOf(reshape(roll(row, moves, [0]), this.shape));
+  }
+  /** The tensor, so many times along each dim. Shape: [A, B] by [r, s] -> [rA, sB]. */
+  repeat(times: Shape): T {
+    return this.tensorOf(repeat('repeat', this.node, times));
+  }
+  /** As repeat, where counts that are missing in front are 1. */
+  tile(times: Shape): T {
+    return this.tensorOf(tile(this.node, times));
+  }
+  /** Each element so many times in a row; of all in a row where no dim is given. Shape: [.., D, ..] -> [.., rD, ..]. */
+  repeatInterleave(repeats: number, dim?: number): T {
+    return this.tensorOf(repeatInterleave(this.node, repeats, dim));
+  }
+  /** Zeros above the diagonal, or above another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
+  tril(diagonal = 0): T {
+    return this.tensorOf(triangle('tril', this.node, diagonal));
+  }
+  /** Zeros below the diagonal, or below another one, counted upwards. Shape: [.., R, C] -> [.., R, C]. */
+  triu(diagonal = 0): T {
+    return this.tensorOf(triangle('triu', this.node, diagonal));
+  }
+  pad(before: readonly number[], after: readonly number[], value = 0): T {
+    requirePadding(this.shape, { before, after });
+    return this.tensorOf(pad(this.node, before, after, value));
+  }
+}
+
+/** Fills in one -1. Throws ShapeError where the number of elements does not fit. */
+function inferSize(from: Shape, to: Shape): Shape {
+  const unknown = to.indexOf(-1);
+  if (unknown < 0) return to;
+  const known = elementCount(to.filter((_, dim) => dim !== unknown));
+  const size = elementCount(from) / known;
+  if (!Number.isInteger(size) || to.lastIndexOf(-1) !== unknown) {
+    throw new ShapeError(
+      {
+        asked: `reshape of shape ${formatShape(from)} to ${formatShape(to)}`,
+        found: `${elementCount(from)} elements over ${known}`,
+        todo: 'Use one -1, and sizes that divide the number of elements',
+      },
+      { from, to },
+    );
+  }
+  return to.map((value, dim) => (dim === unknown ? size : value));
+}
+
+function manyDims(shape: Shape): ShapeError {
+  return new ShapeError(
+    {
+      asked: `T of shape ${formatShape(shape)}`,
+      found: `${shape.length} dims`,
+      todo: 'Write mT for the last two dims, or permute()',
+    },
+    { shape },
+  );
+}

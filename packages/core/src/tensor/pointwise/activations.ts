@@ -1,0 +1,60 @@
+import {
+  less,
+  lessEqual,
+  logicalAnd,
+  maximum,
+  minimum,
+  mul,
+  offset,
+  scale,
+  softplus,
+  tanh,
+  where,
+} from '../../graph/build/elementwise.ts';
+import { constantLike } from '../../graph/build/leaf.ts';
+import { floats, requireDType } from '../../graph/infer-checks.ts';
+import type { Node } from '../../graph/node.ts';
+import { withSlope } from '../own-gradient.ts';
+import { expm1 } from './exponential.ts';
+import { inFloat } from './in-float.ts';
+
+// Activations of torch.nn.functional that are made of other ops. Shape: N -> N.
+
+/** x above 0, else negativeSlope * x. */
+export function leakyRelu(x: Node, negativeSlope: number): Node {
+  requireDType('leakyRelu', x, floats);
+  return inFloat(x, (wide) => where(isPositive(wide), wide, scale(wide, negativeSlope)));
+}
+
+/** x above 0, else alpha * (exp(x) - 1). */
+export function elu(x: Node, alpha: number): Node {
+  requireDType('elu', x, floats);
+  const value = (wide: Node): Node => where(isPositive(wide), wide, scale(expm1(wide), alpha));
+  const slope = (gy: Node, at: Node, y: Node): Node =>
+    where(lessEqual(at, constantLike(at, 0)), mul(gy, offset(y, alpha)), gy);
+  return inFloat(x, (wide) => withSlope(wide, value, slope));
+}
+
+/** x * tanh(softplus(x)). */
+export function mish(x: Node): Node {
+  requireDType('mish', x, floats);
+  return inFloat(x, (wide) => mul(wide, tanh(softplus(wide))));
+}
+
+/** Between low and high; its gradient is 0 at both of them. */
+export function hardtanh(x: Node, low: number, high: number): Node {
+  requireDType('hardtanh', x, floats);
+  const bound = (at: Node, value: number): Node => constantLike(at, value);
+  const value = (wide: Node): Node => minimum(maximum(wide, bound(wide, low)), bound(wide, high));
+  const slope = (gy: Node, at: Node): Node => {
+    const isInside = logicalAnd(less(bound(at, low), at), less(at, bound(at, high)));
+    const isOrdered = lessEqual(at, at);
+    // A NaN is between no bounds, and has its gradient all the same.
+    return where(logicalAnd(isOrdered, isInside), gy, where(isOrdered, constantLike(gy, 0), gy));
+  };
+  return inFloat(x, (wide) => withSlope(wide, value, slope));
+}
+
+function isPositive(x: Node): Node {
+  return less(constantLike(x, 0), x);
+}

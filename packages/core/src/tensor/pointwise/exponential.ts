@@ -1,0 +1,61 @@
+import {
+  abs,
+  div,
+  equal,
+  exp,
+  less,
+  log,
+  mul,
+  offset,
+  pow,
+  scale,
+  sub,
+  where,
+} from '../../graph/build/elementwise.ts';
+import { constantLike } from '../../graph/build/leaf.ts';
+import type { Node } from '../../graph/node.ts';
+import { withSlope } from '../own-gradient.ts';
+import { inFloat } from './in-float.ts';
+import { roundHalfToEven } from './rounding.ts';
+
+// Exponentials and logarithms of floats. Shape: N -> N.
+
+/** log(1 + x), also where 1 + x has lost digits of x: what was lost is divided out again, as in Higham 2002, 1.14.1. */
+export function log1p(x: Node): Node {
+  const value = (wide: Node): Node => {
+    const sum = offset(wide, 1);
+    const one = constantLike(wide, 1);
+    const corrected = mul(log(sum), div(wide, sub(sum, one)));
+    // From 2^24 on nothing is lost, and infinity would be divided by itself.
+    const large = where(equal(sum, wide), log(sum), corrected);
+    return where(equal(sum, one), wide, large);
+  };
+  return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => div(gy, offset(at, 1))));
+}
+
+/** exp(x) - 1, also where exp(x) is near 1. */
+export function expm1(x: Node): Node {
+  const value = (wide: Node): Node => {
+    const power = exp(wide);
+    const one = constantLike(wide, 1);
+    const rest = sub(power, one);
+    const corrected = where(equal(power, one), wide, mul(rest, div(wide, log(power))));
+    return where(less(abs(wide), constantLike(wide, 0.5)), corrected, rest);
+  };
+  return inFloat(x, (wide) => withSlope(wide, value, (gy, _, y) => mul(gy, offset(y, 1))));
+}
+
+/** Exact of the powers of 2. */
+export function log2(x: Node): Node {
+  const value = (wide: Node): Node => {
+    const rounded = scale(log(wide), Math.LOG2E);
+    const whole = roundHalfToEven(rounded);
+    return where(equal(pow(constantLike(wide, 2), whole), wide), whole, rounded);
+  };
+  return inFloat(x, (wide) => withSlope(wide, value, (gy, at) => div(gy, scale(at, Math.LN2))));
+}
+
+export function exp2(x: Node): Node {
+  const value = (wide: Node): Node => pow(constantLike(wide, 2), wide);
+  return inFloat(x, (wide) => withSlope(wide, value, (gy, _, y) => mul(gy, scale(y, Math.LN2))));
+}

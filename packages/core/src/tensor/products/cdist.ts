@@ -1,0 +1,37 @@
+import { unsqueeze } from '../../graph/build/movement.ts';
+import { shapeFault } from '../../graph/infer-checks.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { combine } from '../arithmetic.ts';
+import { requireTensors } from '../check-arguments.ts';
+import { norm } from '../reduce/norm.ts';
+import { Tensor } from '../tensor.ts';
+
+export interface CdistOptions {
+  /** Of which norm; default 2. */
+  readonly p?: number;
+}
+
+const cdistRules: OptionRules<CdistOptions> = { p: option.nonNegative };
+
+/**
+ * torch.cdist: the distance of each row of a and each row of b. Batch dims broadcast. The gradient is 0 where the
+ * distance is. Shape: a [.., P, M], b [.., R, M] -> [.., P, R].
+ */
+export function cdist(a: Tensor, b: Tensor, options: CdistOptions = {}): Tensor {
+  requireTensors('cdist', { a, b });
+  checkOptions('cdist', options, cdistRules);
+  const fits = a.ndim >= 2 && b.ndim >= 2 && a.shape.at(-1) === b.shape.at(-1);
+  if (!fits) {
+    throw shapeFault(
+      'cdist',
+      [a, b],
+      'rows of different lengths, or no rows',
+      'Use [.., P, M] and [.., R, M]',
+    );
+  }
+  const way = combine('sub', unsqueeze(a.node, a.ndim - 1), unsqueeze(b.node, b.ndim - 2));
+  const { p = 2 } = options;
+  return new Tensor(norm(way, -1, { p }));
+}

@@ -1,0 +1,117 @@
+import {
+  abs,
+  add,
+  div,
+  equal,
+  exp,
+  log,
+  mul,
+  pow,
+  scale,
+  sign,
+  sqrt,
+  square,
+  sub,
+  where,
+  withNumber,
+} from '../../graph/build/elementwise.ts';
+import { constantLike } from '../../graph/build/leaf.ts';
+import { expandReduced } from '../../graph/build/movement.ts';
+import { keepDims, max, min, sum } from '../../graph/build/reduce.ts';
+import { floats, requireDType } from '../../graph/infer-checks.ts';
+import type { Node } from '../../graph/node.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { withOwnGradient, withSlope } from '../own-gradient.ts';
+import { inFloat } from '../pointwise/in-float.ts';
+import {
+  type Dims,
+  dimsOf,
+  type ReduceOptions,
+  reduceRules,
+  variance,
+  type VarianceOptions,
+} from '../reductions.ts';
+
+export interface NormOptions extends ReduceOptions {
+  /** Which power is summed; 0 counts what is not 0, Infinity is the largest, -Infinity the smallest. Default 2. */
+  readonly p?: number;
+}
+
+const normRules: OptionRules<NormOptions> = { ...reduceRules, p: option.number };
+
+/** torch.linalg.vector_norm. Its gradient is 0 where the norm is. Shape: N -> N without dims. */
+export function norm(x: Node, dims: Dims, options: NormOptions): Node {
+  checkOptions('norm', options, normRules);
+  requireDType('norm', x, floats);
+  const { p = 2 } = options;
+  const list = dimsOf('norm', x, dims);
+  const result = inFloat(x, (wide) => normOf(wide, list, p));
+  return options.keepDim === true ? keepDims(result, x.shape, list) : result;
+}
+
+/** The square root of the variance. Its gradient is 0 where it is 0. Shape: N -> N without dims. */
+export function std(x: Node, dims: Dims, options: VarianceOptions): Node {
+  const root = (wide: Node): Node =>
+    withSlope(variance(wide, dims, options), sqrt, (gy, _, y) =>
+      whereNotZero(y, div(scale(gy, 0.5), y)),
+    );
+  requireDType('std', x, floats);
+  return inFloat(x, root);
+}
+
+/** log(sum(exp(x))), without overflow. Shape: N -> N without dims. */
+export function logSumExp(x: Node, dims: Dims, options: ReduceOptions): Node {
+  checkOptions('logSumExp', options, reduceRules);
+  const list = dimsOf('logSumExp', x, dims);
+  const value = (wide: Node): Node => {
+    const largest = max(wide, list);
+    const infinite = equal(abs(largest), constantLike(largest, Number.POSITIVE_INFINITY));
+    const shift = where(infinite, constantLike(largest, 0), largest);
+    const total = sum(exp(sub(wide, expandReduced(shift, list, wide.shape))), list);
+    return add(log(total), shift);
+  };
+  const result = inFloat(x, (wide) =>
+    withSlope(wide, value, (gy, at, y) =>
+      mul(spread(gy, at, list), exp(sub(at, spread(y, at, list)))),
+    ),
+  );
+  return options.keepDim === true ? keepDims(result, x.shape, list) : result;
+}
+
+function normOf(x: Node, dims: readonly number[], p: number): Node {
+  if (p === Number.POSITIVE_INFINITY) return max(abs(x), dims);
+  if (p === Number.NEGATIVE_INFINITY) return min(abs(x), dims);
+  const zero = constantLike(x, 0);
+  if (p === 0) {
+    const isZero = (at: Node): Node => equal(at, constantLike(at, 0));
+    const count = (at: Node): Node => sum(where(isZero(at), zero, constantLike(at, 1)), dims);
+    return withOwnGradient(
+      [x],
+      () => count(x),
+      () => [null],
+    );
+  }
+  if (p === 1) return sum(abs(x), dims);
+  const value = (): Node =>
+    p === 2
+      ? sqrt(sum(square(x), dims))
+      : withNumber('pow', sum(withNumber('pow', abs(x), p), dims), 1 / p);
+  return withOwnGradient([x], value, (gradient, [at = x], y) => {
+    const [all, norms] = [spread(gradient, at, dims), spread(y, at, dims)];
+    if (p === 2) return [whereNotZero(norms, mul(at, div(all, norms)))];
+    // Of elements that are 0 a power below 1 has no derivative.
+    const share = pow(div(abs(at), norms), constantLike(at, p - 1));
+    const slope = p < 1 ? whereNotZero(at, share) : share;
+    return [whereNotZero(norms, mul(mul(all, sign(at)), slope))];
+  });
+}
+
+function spread(reduced: Node, x: Node, dims: readonly number[]): Node {
+  return expandReduced(reduced, dims, x.shape);
+}
+
+function whereNotZero(x: Node, value: Node): Node {
+  return where(equal(x, constantLike(x, 0)), constantLike(value, 0), value);
+}

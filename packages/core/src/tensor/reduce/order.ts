@@ -1,0 +1,144 @@
+import { cast, equal, logicalNot, where } from '../../graph/build/elementwise.ts';
+import { gather } from '../../graph/build/index-ops.ts';
+import { constant, constantLike } from '../../graph/build/leaf.ts';
+import { reshape, sliceDim } from '../../graph/build/movement.ts';
+import * as reduce from '../../graph/build/reduce.ts';
+import { shapeFault } from '../../graph/infer-checks.ts';
+import type { Node } from '../../graph/node.ts';
+import { elementCount, sizeAt } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { argMax, oneDim, type ReduceOptions, reduceRules } from '../reductions.ts';
+
+/** Elements, and where they stood along the dim. */
+export interface NodesWithIndices {
+  readonly values: Node;
+  /** i32 */
+  readonly indices: Node;
+}
+
+export interface SortOptions {
+  /** From the largest on; default false. */
+  readonly descending?: boolean;
+}
+
+export interface TopKOptions {
+  /** The dim; default -1. */
+  readonly dim?: number;
+  /** The largest ones, or the smallest; default true. */
+  readonly largest?: boolean;
+}
+
+const sortRules: OptionRules<SortOptions> = { descending: option.flag };
+const topKRules: OptionRules<TopKOptions> = {
+  dim: option.integer(Number.MIN_SAFE_INTEGER),
+  largest: option.flag,
+};
+const countRules: OptionRules<{ k: number }> = { k: option.required(option.count) };
+
+/** Equal elements keep their order. Shape: N -> i32 N. */
+export function argSort(x: Node, dim: number, options: SortOptions): Node {
+  checkOptions('argSort', options, sortRules);
+  return orderOf('argSort', x, dim, options.descending === true).indices;
+}
+
+/** Shape: N -> N, i32 N. */
+export function sort(x: Node, dim: number, options: SortOptions): NodesWithIndices {
+  checkOptions('sort', options, sortRules);
+  return orderOf('sort', x, dim, options.descending === true);
+}
+
+/** Shape: [.., D, ..] -> [.., k, ..], i32 [.., k, ..]. */
+export function topK(x: Node, k: number, options: TopKOptions): NodesWithIndices {
+  checkOptions('topK', options, topKRules);
+  checkOptions('topK', { k }, countRules);
+  const { dim = -1, largest = true } = options;
+  const d = oneDim('topK', x, dim) ?? 0;
+  const size = x.shape[d] ?? 1;
+  if (k > size) {
+    throw shapeFault(
+      'topK',
+      [x],
+      `${size} elements along dim ${dim}, of which ${k} are asked`,
+      `Ask for at most ${size}`,
+    );
+  }
+  if (x.shape.length === 0) return { values: x, indices: constant(0, [], 'i32') };
+  const order = sliceDim(placesInOrder(x, d, largest), d, 0, k);
+  return { values: taken(x, d, order), indices: order };
+}
+
+/** The lower one of two in the middle; NaN where there is one. Shape: N -> N without dim, i32 N without dim. */
+export function median(x: Node, dim: number, options: ReduceOptions): NodesWithIndices {
+  checkOptions('median', options, reduceRules);
+  const d = oneDim('median', x, dim);
+  if (d === undefined) return { values: x, indices: constant(0, [], 'i32') };
+  const size = sizeAt(x.shape, d);
+  if (size === 0) throw nothing('median', x, dim);
+  const order = placesInOrder(x, d, false);
+  const numbers = cast(equal(x, x), 'i32');
+  const count = reduce.keepDims(reduce.sum(numbers, [d]), x.shape, [d]);
+  // NaN are last: the first of them is behind all numbers.
+  const hasNaN = logicalNot(equal(count, constantLike(count, size)));
+  const middle = where(hasNaN, count, constantLike(count, Math.floor((size - 1) / 2)));
+  return without(x, d, gather(order, d, middle), options);
+}
+
+/** The first of equal ones. Shape: N -> N without dim, i32 N without dim. */
+export function extremeWithIndices(
+  op: 'maxWithIndices' | 'minWithIndices',
+  x: Node,
+  dim: number,
+  options: ReduceOptions,
+): NodesWithIndices {
+  checkOptions(op, options, reduceRules);
+  const d = oneDim(op, x, dim);
+  if (d === undefined) return { values: x, indices: constant(0, [], 'i32') };
+  if (sizeAt(x.shape, d) === 0) throw nothing(op, x, dim);
+  const compared = x.dtype === 'bool' ? cast(x, 'i32') : x;
+  const places = reduce.argMax(op === 'maxWithIndices' ? compared : reduce.mirrored(compared), d);
+  return without(x, d, reduce.keepDims(places, x.shape, [d]), options);
+}
+
+/** The index of the first minimum, or of the first NaN. Shape: N -> i32 N without dim. */
+export function argMin(x: Node, dim: number | undefined, options: ReduceOptions): Node {
+  return argMax(reduce.mirrored(x), dim, options, 'argMin');
+}
+
+/** All elements in a row, of which the median is taken. Shape: N -> []. */
+export function medianOfAll(x: Node): Node {
+  return median(reshape(x, [elementCount(x.shape)]), 0, {}).values;
+}
+
+function orderOf(op: string, x: Node, dim: number, descending: boolean): NodesWithIndices {
+  const d = oneDim(op, x, dim);
+  if (d === undefined) return { values: x, indices: constant(0, [], 'i32') };
+  const indices = placesInOrder(x, d, descending);
+  return { values: taken(x, d, indices), indices };
+}
+
+function placesInOrder(x: Node, dim: number, descending: boolean): Node {
+  return reduce.argSort(x.dtype === 'bool' ? cast(x, 'i32') : x, dim, descending);
+}
+
+function taken(x: Node, dim: number, places: Node): Node {
+  return gather(x, dim, places, null);
+}
+
+/** `places` has a dim of size 1 there. */
+function without(x: Node, dim: number, places: Node, { keepDim }: ReduceOptions): NodesWithIndices {
+  const values = taken(x, dim, places);
+  if (keepDim === true) return { values, indices: places };
+  const shape = x.shape.toSpliced(dim, 1);
+  return { values: reshape(values, shape), indices: reshape(places, shape) };
+}
+
+function nothing(op: string, x: Node, dim: number): Error {
+  return shapeFault(
+    op,
+    [x],
+    `no element along dim ${dim}`,
+    'Use a tensor with at least one element there',
+  );
+}
