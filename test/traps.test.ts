@@ -674,6 +674,16 @@ describe('strategies', () => {
 });
 
 describe('runs and data', () => {
+  it('a stream that can be read once is told in its second epoch: it would be empty', async () => {
+    const once = [1, 2].values().map((value) => sw.data.ndArray(Float32Array.of(value)));
+    const loader = new sw.data.DataLoader({ dataset: once });
+    const epoch = async (): Promise<void> => {
+      for await (const _batch of loader);
+    };
+    await epoch();
+    await expect(epoch()).rejects.toThrow(/every iteration starts anew/);
+  });
+
   it('a syntax error in the script is shown with file, line and column', async () => {
     const run = await runScript({ 'train.ts': 'const a = 1;\nconst b = (a + ;\n' });
     expect(run.exitCode).toBe(1);

@@ -16,7 +16,14 @@ import pathlib
 import numpy
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, RandomSampler, random_split
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    WeightedRandomSampler,
+    random_split,
+)
 
 LONGEST_LISTED = 64
 OUTPUT = pathlib.Path(__file__).parents[1] / "packages/core/test/golden/random.json"
@@ -194,6 +201,25 @@ def random_sampler():
         yield {"sampler": name, "result": indices([list(sampler), list(sampler)])}
 
 
+def weighted_sampler():
+    """Two epochs each, and a number that is drawn after them."""
+    for weights, samples, replacement, seed in [
+        ([0.1, 0.9, 0.4, 0.7, 3.0, 0.6], 5, True, 0),
+        ([0.1, 0.9, 0.4, 0.7, 3.0, 0.6], 5, False, 0),
+        ([1, 0, 0, 2], 20, True, 3),
+        ([1, 0, 5, 2], 3, False, 3),
+        ([3, 1], 1, True, 4),
+        ([1e-300, 1e300, 1, 1e299], 12, True, 5),
+        ([i * 7 % 11 / 3 for i in range(40)], 64, True, 6),
+        ([1 + i * i % 13 for i in range(64)], 64, False, 7),
+    ]:
+        generator = torch.Generator().manual_seed(seed)
+        sampler = WeightedRandomSampler(weights, samples, replacement, generator)
+        name = f"{','.join(map(str, weights))} {samples} {'replacement' if replacement else 'once'} {seed}"
+        epochs = [list(sampler), list(sampler)]
+        yield {"sampler": name, "result": indices([*epochs, torch.randint(0, 1000, (1,), generator=generator).tolist()])}
+
+
 def loader():
     """Two epochs of DataLoader(shuffle=True, generator=...) over the numbers below `length`."""
     for length, batch, drop, seed in [(10, 3, False, 0), (10, 3, True, 0), (9, 3, False, 42)]:
@@ -223,6 +249,7 @@ golden = {
     "initialisation": list(initialisation()),
     "distributedSampler": list(distributed()),
     "randomSampler": list(random_sampler()),
+    "weightedRandomSampler": list(weighted_sampler()),
     "batchSampler": list(batches()),
     "dataLoader": list(loader()),
     "randomSplit": list(split()),

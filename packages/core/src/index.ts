@@ -29,6 +29,7 @@ export {
   zeros,
   type NestedNumbers,
 } from './tensor/create.ts';
+export { fromHostArray } from './tensor/from-host-array.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { isGradEnabled, noGrad } from './graph/create-node.ts';
 export {

@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ArrayDataset } from '../src/data/array-dataset.ts';
 import { collate } from '../src/data/collate.ts';
+import { ConcatDataset } from '../src/data/concat-dataset.ts';
 import { DataLoader } from '../src/data/data-loader.ts';
 import type { Dataset } from '../src/data/dataset.ts';
 import { type ArrayTree, type NDArray, ndArray } from '../src/data/nd-array.ts';
@@ -291,5 +292,21 @@ describe('readTextFiles', () => {
       'to read 2 text files of 13 bytes: a limit of 12 bytes',
     );
     await expect(readTextFiles('*.txt', { cwd, maxBytes: 13 })).resolves.toHaveLength(13);
+  });
+});
+
+describe('ConcatDataset', () => {
+  test('has the items of all datasets, one after the other', async () => {
+    const all = new ConcatDataset([numbers(2), numbers(0), numbers(3)]);
+    expect(all.length).toBe(5);
+    const items: (number | undefined)[] = [];
+    for (let i = 0; i < 5; i++) items.push((await all.get(i)).x.data[0]);
+    expect(items).toEqual([0, 1, 0, 1, 2]);
+  });
+
+  test('refuses items that it has not, no datasets, and what is none', () => {
+    expect(() => new ConcatDataset([numbers(2)]).get(2)).toThrow(DataError);
+    expect(() => new ConcatDataset([])).toThrow('none where datasets are expected');
+    expect(() => new ConcatDataset([[1, 2] as never])).toThrow(ConfigError);
   });
 });

@@ -453,3 +453,95 @@ describe('options that contradict each other are refused', () => {
     expect(() => loaderOf(options)).toThrow(ConfigError);
   });
 });
+
+describe('a stream', () => {
+  const itemOf = (value: number): Item => ({ item: ndArray(Int32Array.of(value), []) });
+
+  /** The numbers below `length`, and from which of them on in an epoch. */
+  class Numbers {
+    readonly #length: number;
+    #epoch = 0;
+    closed = 0;
+
+    constructor(length: number) {
+      this.#length = length;
+    }
+
+    setEpoch(epoch: number): void {
+      this.#epoch = epoch;
+    }
+
+    async *[Symbol.asyncIterator](): AsyncGenerator<Item> {
+      try {
+        for (let i = 0; i < this.#length; i++) yield itemOf(i + 100 * this.#epoch);
+      } finally {
+        this.closed++;
+      }
+    }
+  }
+
+  const loaderOver = (
+    dataset: DataLoaderOptions<Item>['dataset'],
+    options: Options = {},
+  ): DataLoader<Item> => new DataLoader({ dataset, batchSize: 2, ...options });
+
+  test.each([0, 3])(
+    'comes in batches of its order, each epoch anew (prefetch %i)',
+    async (ahead) => {
+      const loader = loaderOver(new Numbers(5), { prefetch: ahead });
+      expect(await epochOf(loader)).toEqual([[0, 1], [2, 3], [4]]);
+      expect(await epochOf(loader)).toEqual([[100, 101], [102, 103], [104]]);
+    },
+  );
+
+  test('may be iterated over at once, and leaves out a small batch', async () => {
+    const list = {
+      *[Symbol.iterator]() {
+        for (const value of [7, 8, 9]) yield itemOf(value);
+      },
+    };
+    expect(await epochOf(loaderOver(list, { dropLast: true }))).toEqual([[7, 8]]);
+  });
+
+  test('is gone on with in the middle of an epoch, through JSON', async () => {
+    const first = loaderOver(new Numbers(7));
+    await epochOf(first);
+    await take(first, 2);
+    const second = loaderOver(new Numbers(7));
+    second.load(JSON.parse(JSON.stringify(first.state())));
+    expect(await epochOf(second)).toEqual([[104, 105], [106]]);
+    expect(await epochOf(second)).toHaveLength(4);
+  });
+
+  test('is closed where an epoch is left', async () => {
+    const dataset = new Numbers(9);
+    await take(loaderOver(dataset), 1);
+    expect(dataset.closed).toBe(1);
+  });
+
+  test('that can be read once is told in its second epoch, which would be empty', async () => {
+    const once = (function* () {
+      for (const value of [1, 2]) yield itemOf(value);
+    })();
+    const loader = loaderOver(once);
+    expect(await epochOf(loader)).toEqual([[1, 2]]);
+    await expect(epochOf(loader)).rejects.toThrow('whose every iteration starts anew');
+  });
+
+  test('has no length, and takes no order', () => {
+    expect(() => loaderOver(new Numbers(3)).length).toThrow('a stream, whose end nobody knows');
+    expect(() => loaderOver(new Numbers(3), { shuffle: true })).toThrow(
+      'a stream together with a sampler, shuffle or workers',
+    );
+  });
+
+  test('that fails has its batch fail', async () => {
+    const broken = {
+      *[Symbol.iterator]() {
+        yield itemOf(1);
+        throw new DataError({ asked: 'an item', found: 'none', todo: 'Look' });
+      },
+    };
+    await expect(epochOf(loaderOver(broken))).rejects.toThrow(DataError);
+  });
+});

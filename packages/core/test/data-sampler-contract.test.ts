@@ -3,6 +3,7 @@ import { testSuite } from '@shardwise/testing/vitest';
 import { DistributedSampler } from '../src/data/distributed-sampler.ts';
 import { RandomSampler } from '../src/data/random-sampler.ts';
 import { SequentialSampler } from '../src/data/sequential-sampler.ts';
+import { WeightedRandomSampler } from '../src/data/weighted-random-sampler.ts';
 
 for (const shuffle of [true, false]) {
   for (const dropLast of [true, false]) {
@@ -41,3 +42,18 @@ testSuite(
     shuffles: false,
   }),
 );
+
+for (const replacement of [true, false]) {
+  testSuite(
+    samplerSuite({
+      name: `WeightedRandomSampler, replacement ${replacement},`,
+      create: (length) => {
+        const weights = Array.from({ length }, (_, i) => 1 + (i % 3));
+        return [new WeightedRandomSampler({ weights, numSamples: length, replacement, seed: 5 })];
+      },
+      ranks: [1],
+      shuffles: true,
+      visits: replacement ? 'any' : 'all',
+    }),
+  );
+}

@@ -4,6 +4,7 @@ import { BatchSampler } from '../src/data/batch-sampler.ts';
 import { DistributedSampler } from '../src/data/distributed-sampler.ts';
 import { RandomSampler } from '../src/data/random-sampler.ts';
 import { SequentialSampler } from '../src/data/sequential-sampler.ts';
+import { WeightedRandomSampler } from '../src/data/weighted-random-sampler.ts';
 import { Generator } from '../src/random/generator.ts';
 import { ConfigError } from '../src/spec/errors.ts';
 import { golden, indicesText, sha256 } from './golden/random.ts';
@@ -164,5 +165,67 @@ describe('BatchSampler', () => {
 
   test('refuses an empty batch', () => {
     expect(() => new BatchSampler(new SequentialSampler(3), 0)).toThrow(ConfigError);
+  });
+});
+
+describe('WeightedRandomSampler', () => {
+  test.each(golden.weightedRandomSampler)(
+    'with a generator gives PyTorch’s two epochs, and leaves its stream: $sampler',
+    ({ sampler: row, result }) => {
+      const [weights = '', samples, kind, seed] = row.split(' ');
+      const generator = new Generator(Number(seed));
+      const sampler = new WeightedRandomSampler({
+        weights: weights.split(',').map(Number),
+        numSamples: Number(samples),
+        replacement: kind === 'replacement',
+        generator,
+      });
+      const epochs = [[...sampler], [...sampler], [...generator.randint(0, 1000, 1)]];
+      expect(indicesText(epochs)).toBe(result);
+    },
+  );
+
+  test('with a seed gives every rank its items of one order, another one each epoch', () => {
+    const make = (numReplicas: number, rank: number): WeightedRandomSampler =>
+      new WeightedRandomSampler({ weights: [1, 2, 3], numSamples: 12, seed: 4, numReplicas, rank });
+    const whole = [...make(1, 0)];
+    const parts = [0, 1, 2].map((rank) => [...make(3, rank)]);
+    expect(parts.map((part) => part.length)).toEqual([4, 4, 4]);
+    expect(whole.map((_, i) => parts[i % 3]?.[Math.floor(i / 3)])).toEqual(whole);
+    const later = make(1, 0);
+    later.setEpoch(1);
+    expect([...later]).not.toEqual(whole);
+  });
+
+  test('tells loaders with other weights apart', () => {
+    const settings = (...weights: number[]): unknown =>
+      new WeightedRandomSampler({ weights, numSamples: 2 }).settings;
+    expect(settings(1, 2)).toEqual(settings(1, 2));
+    expect(settings(1, 2)).not.toEqual(settings(2, 1));
+  });
+
+  test.each<[string, object, string]>([
+    ['a negative weight', { weights: [1, -1], numSamples: 1 }, '-1 as weight 1'],
+    ['a weight that is NaN', { weights: [Number.NaN], numSamples: 1 }, 'NaN as weight 0'],
+    ['no weight above 0', { weights: [0, 0], numSamples: 1 }, '0 weights above 0'],
+    [
+      'more items than have a weight, without replacement',
+      { weights: [1, 0, 1], numSamples: 3, replacement: false },
+      '2 weights above 0, of which 3 different items',
+    ],
+    [
+      'items that the ranks do not divide',
+      { weights: [1], numSamples: 3, numReplicas: 2 },
+      'Make numSamples a multiple of numReplicas',
+    ],
+    [
+      'a seed beside a generator',
+      { weights: [1], numSamples: 1, seed: 1, generator: new Generator() },
+      'a seed together with a generator',
+    ],
+  ])('refuses %s', (_, options, says) => {
+    const make = (): unknown => new WeightedRandomSampler(options as never);
+    expect(make).toThrow(ConfigError);
+    expect(make).toThrow(says);
   });
 });

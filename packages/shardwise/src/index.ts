@@ -20,6 +20,10 @@ export { loadModel } from './checkpoint/load-model.ts';
 export { loadStates, type LoadStatesOptions } from './checkpoint/load-states.ts';
 export { loadOptimizer, type LoadedOptimizer } from './checkpoint/load-optimizer.ts';
 export type { SavedOptimizer } from './checkpoint/optimizer-chunks.ts';
+export { loadState } from './checkpoint/load-state.ts';
+export { loadTensors } from './checkpoint/load-tensors.ts';
+export { saveState } from './checkpoint/save-state.ts';
+export { saveTensors } from './checkpoint/save-tensors.ts';
 export { saveCheckpoint, type SaveCheckpointOptions } from './checkpoint/save-checkpoint.ts';
 export type { Stateful, Statefuls } from './checkpoint/stateful.ts';
 export type {

@@ -1,9 +1,12 @@
 import type { Dataset } from './dataset.ts';
 import type { ArrayTree } from './nd-array.ts';
 
+/** What is in the place of a batch where a stream has no more. */
+export const endOfData: unique symbol = Symbol('the end of the data');
+
 /** Makes batches of indices; several may be under way at once. */
 export interface BatchSource<Batch> {
-  fetch(indices: readonly number[]): Promise<Batch>;
+  fetch(indices: readonly number[]): Promise<Batch | typeof endOfData>;
   /** Whether somebody waits for a batch: else none that is under way keeps the process alive. */
   setAwaited(isAwaited: boolean): void;
   close(): Promise<void>;

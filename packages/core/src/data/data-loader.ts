@@ -5,10 +5,11 @@ import { record } from '../timeline.ts';
 import type { Sampler } from '../spec/sampler.ts';
 import { BatchSampler } from './batch-sampler.ts';
 import { BatchIterator } from './batch-iterator.ts';
-import { type BatchSource, type Collate, LocalSource } from './batch-source.ts';
+import { type BatchSource, type Collate, endOfData, LocalSource } from './batch-source.ts';
 import { checkInteger } from './check-integer.ts';
 import { collate } from './collate.ts';
 import type { Dataset } from './dataset.ts';
+import { isIterableDataset, type IterableDataset } from './iterable-dataset.ts';
 import {
   checkSameSettings,
   type LoaderSettings,
@@ -19,6 +20,7 @@ import type { ArrayTree } from './nd-array.ts';
 import { RandomSampler } from './random-sampler.ts';
 import { type ResumableSampler, resumable } from './resumable-sampler.ts';
 import { SequentialSampler } from './sequential-sampler.ts';
+import { StreamSource } from './stream-source.ts';
 import type { WorkerDataset } from './worker-dataset.ts';
 import { WorkerSource } from './worker-source.ts';
 import { checkByRules } from '../spec/check-options.ts';
@@ -26,8 +28,11 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRule, OptionRules } from '../spec/option-rules.ts';
 
 export interface DataLoaderOptions<Sample extends ArrayTree> {
-  /** The dataset; with `workers` the description of one, which each worker builds. */
-  readonly dataset: Dataset<Sample> | WorkerDataset;
+  /**
+   * The dataset; with `workers` the description of one, which each worker builds. Of a stream, batches come in its
+   * order, without sampler and workers.
+   */
+  readonly dataset: Dataset<Sample> | IterableDataset<Sample> | WorkerDataset;
   /** 1 by default. */
   readonly batchSize?: number;
   /** Leave out a last batch that is smaller. */
@@ -49,12 +54,14 @@ export interface DataLoaderOptions<Sample extends ArrayTree> {
 }
 
 /** An array has a length too, and items, but no get(). */
-const aDataset: OptionRule<Dataset | WorkerDataset> = {
-  fits: (value): value is Dataset | WorkerDataset =>
+const aDataset: OptionRule<Dataset | IterableDataset | WorkerDataset> = {
+  fits: (value): value is Dataset | IterableDataset | WorkerDataset =>
     typeof value === 'object' &&
     value !== null &&
-    (('get' in value && typeof value.get === 'function') || 'module' in value),
-  is: 'a dataset: { length, get(index) }, an ArrayDataset, or { module, length } for workers',
+    (('get' in value && typeof value.get === 'function') ||
+      'module' in value ||
+      isIterableDataset(value)),
+  is: 'a dataset: { length, get(index) }, an ArrayDataset, or { module, length } for workers; or a stream, which can be iterated over and has no length',
 };
 
 const loaderRules: OptionRules<DataLoaderOptions<ArrayTree>> = {
@@ -104,9 +111,14 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     this.#workers = workers;
   }
 
-  /** Batches an epoch. */
+  /** Batches an epoch. Throws ConfigError for a stream, whose end nobody knows. */
   get length(): number {
+    if (this.#isStream) throw noLength();
     return this.#batches.length;
+  }
+
+  get #isStream(): boolean {
+    return isIterableDataset(this.#options.dataset);
   }
 
   /** The epoch that is under way, or that the next iteration is. */
@@ -143,18 +155,18 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
     const own = this.#settings();
     checkSameSettings(settings, own);
     // Ranks that leave out a last small batch may have fewer batches than others.
-    const batchesSeen =
-      settings.numReplicas === own.numReplicas ? seen : Math.min(seen, this.length);
+    const { length } = this.#batches;
+    const batchesSeen = settings.numReplicas === own.numReplicas ? seen : Math.min(seen, length);
     const drawn = generator === null ? 'without' : 'with';
     const draws = this.#sampler.generator === undefined ? 'without' : 'with';
-    if (batchesSeen > this.length || drawn !== draws) {
+    if (batchesSeen > length || drawn !== draws) {
       throw new ConfigError(
         {
           asked: `to continue after ${batchesSeen} batches of an epoch drawn ${drawn} a generator`,
-          found: `an epoch of ${this.length} batches drawn ${draws} one`,
+          found: `an epoch of ${length} batches drawn ${draws} one`,
           todo: 'Use a data loader with the options of the saved one',
         },
-        { batchesSeen, batches: this.length },
+        { batchesSeen, batches: length },
       );
     }
     this.#cursor = { epoch, batchesSeen, begun: false, generator };
@@ -162,7 +174,8 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   [Symbol.asyncIterator](): BatchIterator<Sample> {
     return new BatchIterator(() => {
-      if (this.length === 0) throw noBatches(this.#options.dataset, this.#settings());
+      if (this.#batches.length === 0)
+        throw noBatches(itemsOf(this.#options.dataset), this.#settings());
       const source = this.#source();
       return { source, batches: this.#read(source) };
     });
@@ -171,7 +184,7 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
   async *#read(source: BatchSource<Sample>): AsyncGenerator<Sample, undefined, undefined> {
     const cursor = this.#begin();
     const wanted = this.#indices(cursor);
-    const ahead: Promise<Sample>[] = [];
+    const ahead: Promise<Sample | typeof endOfData>[] = [];
     try {
       for (;;) {
         while (ahead.length <= this.#prefetch) {
@@ -185,8 +198,12 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
         const start = performance.now();
         const next = ahead.shift();
         if (next === undefined) break;
-        const batch: Sample | undefined = await next;
+        const batch: Sample | typeof endOfData | undefined = await next;
         record('data', 'next batch', start);
+        if (batch === endOfData) {
+          if (cursor.batchesSeen === 0) throw emptyStream();
+          break;
+        }
         // Plain JavaScript may return nothing.
         if (batch === undefined) throw noBatch(cursor.batchesSeen);
         cursor.batchesSeen++;
@@ -226,9 +243,16 @@ export class DataLoader<Sample extends ArrayTree> implements AsyncIterable<Sampl
 
   #source(): BatchSource<Sample> {
     const { dataset, collate: stack = collate } = this.#options;
-    return 'get' in dataset
-      ? new LocalSource(dataset, stack)
-      : new WorkerSource(dataset, this.#workers);
+    if ('get' in dataset) return new LocalSource(dataset, stack);
+    if ('module' in dataset) return new WorkerSource(dataset, this.#workers);
+    const { batchSize, dropLast } = this.#batches;
+    const { begun, batchesSeen } = this.#cursor;
+    return new StreamSource(dataset, {
+      batchSize,
+      dropLast,
+      collate: stack,
+      skip: begun ? 0 : batchesSeen,
+    });
   }
 }
 
@@ -243,8 +267,25 @@ function noBatch(batch: number): DataError {
   );
 }
 
+function emptyStream(): DataError {
+  return new DataError({
+    asked: 'an epoch of a stream',
+    found:
+      'not one whole batch: it has no items, or fewer than a batch with dropLast, or was read to its end before',
+    todo: 'Give a dataset whose every iteration starts anew: an object with *[Symbol.iterator](), and not what a generator function returned',
+  });
+}
+
+function noLength(): ConfigError {
+  return new ConfigError({
+    asked: 'the number of batches of a data loader',
+    found: 'a stream, whose end nobody knows',
+    todo: 'Count batches, or end the epoch yourself',
+  });
+}
+
 function noBatches(
-  { length: items }: { readonly length: number },
+  items: number,
   { batchSize, numReplicas: ranks, dropLast, sampler }: LoaderSettings,
 ): DataError {
   const of = ranks === 1 ? '' : ` on each of ${ranks} ranks`;
@@ -268,6 +309,7 @@ function cursorAt(epoch: number): Cursor {
 function samplerOf<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): ResumableSampler {
   const { dataset, sampler, shuffle = false, seed, generator } = options;
   if (sampler !== undefined) return resumable(sampler);
+  if (isIterableDataset(dataset)) return streamSampler(dataset);
   const { length } = dataset;
   if (!shuffle) return new SequentialSampler(length);
   return new RandomSampler({
@@ -277,12 +319,34 @@ function samplerOf<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>)
   });
 }
 
+function itemsOf(dataset: DataLoaderOptions<ArrayTree>['dataset']): number {
+  return isIterableDataset(dataset) ? Number.POSITIVE_INFINITY : dataset.length;
+}
+
+/** Batches without end, of indices that nobody asks for. */
+function streamSampler(dataset: IterableDataset): ResumableSampler {
+  return {
+    length: Number.POSITIVE_INFINITY,
+    settings: { kind: 'stream' },
+    setEpoch: (epoch) => dataset.setEpoch?.(epoch),
+    *[Symbol.iterator]() {
+      for (;;) yield 0;
+    },
+  };
+}
+
 /** Throws ConfigError where options contradict each other. */
 function checkConflicts<Sample extends ArrayTree>(options: DataLoaderOptions<Sample>): void {
   const { dataset, sampler, shuffle = false, seed, generator, workers = 0 } = options;
-  const described = !('get' in dataset);
+  const described = 'module' in dataset;
+  const isStream = isIterableDataset(dataset);
   const random = seed !== undefined || generator !== undefined;
   const conflicts: readonly (readonly [boolean, string, string])[] = [
+    [
+      isStream && (sampler !== undefined || shuffle || workers > 0),
+      'a stream together with a sampler, shuffle or workers',
+      'Leave them out: items come in the order of the stream',
+    ],
     [
       sampler !== undefined && (shuffle || random),
       'a sampler together with shuffle, seed or generator',

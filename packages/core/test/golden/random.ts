@@ -12,6 +12,7 @@ const schema = z.object({
   initialisation: z.array(z.object({ seed: z.string(), init: z.string(), result })),
   distributedSampler: z.array(z.object({ sampler: z.string(), result })),
   randomSampler: z.array(z.object({ sampler: z.string(), result })),
+  weightedRandomSampler: z.array(z.object({ sampler: z.string(), result })),
   batchSampler: z.array(z.object({ batches: z.string(), result })),
   dataLoader: z.array(z.object({ loader: z.string(), result })),
   randomSplit: z.array(z.object({ split: z.string(), result })),

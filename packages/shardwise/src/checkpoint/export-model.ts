@@ -1,8 +1,7 @@
-import { dirname, join } from 'node:path';
 import { CheckpointError, encodeSafetensorsHeader } from '@shardwise/core/extend';
-import { temporaryName } from './checkpoint-folders.ts';
 import { type DurableFiles, durableFiles } from './durable-files.ts';
 import { type Checkpoint, loadCheckpoint } from './load-checkpoint.ts';
+import { replaceFile } from './replace-file.ts';
 import type { StoredTensor } from './state-file.ts';
 import { describeVarying } from './varying.ts';
 
@@ -23,24 +22,8 @@ export async function exportModel(
     if (tensor?.varying !== undefined) throw varyingError(checkpoint.directory, path, tensor);
     if (tensor !== undefined) tensors.set(name, tensor);
   }
-  const temporary = join(dirname(path), temporaryName());
-  try {
-    await files.writeFile(temporary, contents(checkpoint, tensors));
-    await files.rename(temporary, path);
-    await files.syncDirectory(dirname(path));
-  } catch (cause) {
-    await files.removeDirectory(temporary).catch(() => undefined);
-    if (cause instanceof CheckpointError) throw cause;
-    throw new CheckpointError(
-      {
-        asked: `Exporting ${checkpoint.directory} to ${path}`,
-        found: cause instanceof Error ? cause.message : String(cause),
-        todo: 'Give a file in a folder that is there and has room',
-      },
-      { path },
-      { cause },
-    );
-  }
+  const asked = `Exporting ${checkpoint.directory} to ${path}`;
+  await replaceFile(asked, path, contents(checkpoint, tensors), files);
 }
 
 async function* contents(

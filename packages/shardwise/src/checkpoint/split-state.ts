@@ -42,7 +42,8 @@ export function splitState(owner: string, state: unknown): SplitState {
   return { value: visit(state, []), tensors };
 }
 
-function isHostArray(value: unknown): value is HostArray {
+/** Whether it is one whose bytes fit its shape. */
+export function isHostArray(value: unknown): value is HostArray {
   if (typeof value !== 'object' || value === null) return false;
   if (!('dtype' in value && 'shape' in value && 'bytes' in value)) return false;
   const { dtype, shape, bytes } = value;

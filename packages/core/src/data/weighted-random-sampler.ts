@@ -1,0 +1,175 @@
+import { Generator } from '../random/generator.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { checkInteger } from './check-integer.ts';
+import type { ResumableSampler, SamplerSettings } from './resumable-sampler.ts';
+
+export interface WeightedRandomSamplerOptions {
+  /** Of each item how often it is drawn, beside those of the others; their sum need not be 1. */
+  readonly weights: ArrayLike<number>;
+  /** Items that all ranks together draw in an epoch. */
+  readonly numSamples: number;
+  /** Whether an item may be drawn again; default true. */
+  readonly replacement?: boolean;
+  /** Decides the order together with the epoch; 0 by default. It cannot be given together with a generator. */
+  readonly seed?: number;
+  /** The stream to draw each epoch from, instead of the seed. */
+  readonly generator?: Generator;
+  /** Ranks that take what is drawn in turns; 1 by default. */
+  readonly numReplicas?: number;
+  /** Which of them this is; 0 by default. */
+  readonly rank?: number;
+}
+
+const samplerRules: OptionRules<WeightedRandomSamplerOptions> = {
+  weights: option.required(option.object('a list of weights')),
+  numSamples: option.required(option.integer(1)),
+  replacement: option.flag,
+  seed: option.count,
+  generator: option.instanceOf(Generator),
+  numReplicas: option.integer(1),
+  rank: option.count,
+};
+
+/**
+ * Items drawn by their weights: torch's WeightedRandomSampler with `generator=`, index for index. Without a generator
+ * each epoch gets a fresh one, seeded with seed + epoch, as RandomSampler's does. All ranks draw the same; with
+ * `numReplicas` and `rank` each takes its items of it.
+ */
+export class WeightedRandomSampler implements ResumableSampler {
+  readonly length: number;
+  readonly numReplicas: number;
+  readonly generator: Generator | undefined;
+  readonly #weights: Float64Array;
+  readonly #samples: number;
+  readonly #replacement: boolean;
+  readonly #seed: number;
+  readonly #rank: number;
+  #epoch = 0;
+
+  /**
+   * Throws ConfigError, also for weights that are negative, infinite or NaN, for fewer weights above 0 than items
+   * that are drawn without replacement, and for a number of items that the ranks do not divide.
+   */
+  constructor(options: WeightedRandomSamplerOptions) {
+    checkOptions('WeightedRandomSampler', options, samplerRules);
+    const { weights, numSamples, replacement = true, seed = 0, generator } = options;
+    const { numReplicas = 1, rank = 0 } = options;
+    if (options.seed !== undefined && generator !== undefined) throw twoSources();
+    this.#weights = checkedWeights(weights, replacement ? 1 : numSamples);
+    if (numSamples % numReplicas !== 0 || rank >= numReplicas) {
+      throw misfit(numSamples, rank, numReplicas);
+    }
+    this.length = numSamples / numReplicas;
+    this.numReplicas = numReplicas;
+    this.generator = generator;
+    this.#samples = numSamples;
+    this.#replacement = replacement;
+    this.#seed = seed;
+    this.#rank = rank;
+  }
+
+  get settings(): SamplerSettings {
+    return {
+      kind: 'weighted',
+      numSamples: this.#samples,
+      replacement: this.#replacement,
+      weights: digest(this.#weights),
+      ...(this.generator === undefined ? { seed: this.#seed } : {}),
+    };
+  }
+
+  setEpoch(epoch: number): void {
+    checkInteger('a weighted random sampler', 'epoch', epoch, 0);
+    this.#epoch = epoch;
+  }
+
+  *[Symbol.iterator](): IterableIterator<number> {
+    const generator = this.generator ?? new Generator(this.#seed + this.#epoch);
+    const drawn = this.#draw(generator);
+    for (let i = this.#rank; i < drawn.length; i += this.numReplicas) yield drawn[i] ?? 0;
+  }
+
+  /** torch.multinomial, of f64 weights. */
+  #draw(generator: Generator): ArrayLike<number> {
+    // PyTorch draws a single item as without replacement.
+    if (this.#replacement && this.#samples > 1) {
+      return drawAgain(generator, this.#weights, this.#samples);
+    }
+    return drawOnce(generator, this.#weights, this.#samples);
+  }
+}
+
+/** Each item by a number in [0, 1), looked up in the running sum of weights. */
+function drawAgain(generator: Generator, weights: Float64Array, count: number): number[] {
+  let total = 0;
+  const sums = weights.map((weight) => (total += weight));
+  const ends = sums.map((sum) => sum / total);
+  // Rounding must not leave anything behind the last one.
+  ends[ends.length - 1] = 1;
+  return Array.from(generator.rand64(count), (value) => {
+    let [low, high] = [0, ends.length];
+    while (low < high) {
+      const middle = low + ((high - low) >> 1);
+      if ((ends[middle] ?? 1) < value) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  });
+}
+
+/** The largest of weights that are each divided by an exponentially distributed number (Efraimidis and Spirakis 2006). */
+function drawOnce(generator: Generator, weights: Float64Array, count: number): number[] {
+  const values = generator.rand64(weights.length);
+  const keys = weights.map((weight, i) => weight / -Math.log1p(-(values[i] ?? 0)));
+  return Array.from(keys.keys())
+    .sort((a, b) => (keys[b] ?? 0) - (keys[a] ?? 0))
+    .slice(0, count);
+}
+
+function checkedWeights(weights: ArrayLike<number>, least: number): Float64Array {
+  const list = Array.from(weights);
+  const wrong = list.findIndex((weight) => !(weight >= 0 && Number.isFinite(weight)));
+  const positive = list.filter((weight) => weight > 0).length;
+  if (wrong < 0 && positive >= least) return Float64Array.from(list);
+  throw new ConfigError(
+    {
+      asked: `a WeightedRandomSampler of ${list.length} weights`,
+      found:
+        wrong < 0
+          ? `${positive} weights above 0, of which ${least} different items are to be drawn`
+          : `${describeValue(list[wrong])} as weight ${wrong}`,
+      todo: 'Give finite weights from 0, and enough of them above 0',
+    },
+    { weights: list.length, positive },
+  );
+}
+
+/** Tells weights apart that a saved epoch was not drawn by. FNV-1a of their bytes. */
+function digest(weights: Float64Array): number {
+  let hash = 0x811c9dc5 | 0;
+  for (const byte of new Uint8Array(weights.buffer)) hash = Math.imul(hash ^ byte, 0x01000193);
+  return hash;
+}
+
+function twoSources(): ConfigError {
+  return new ConfigError({
+    asked: 'a WeightedRandomSampler',
+    found: 'a seed together with a generator',
+    todo: 'Seed the generator instead',
+  });
+}
+
+function misfit(numSamples: number, rank: number, numReplicas: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a WeightedRandomSampler of ${numSamples} items for rank ${rank} of ${numReplicas}`,
+      found: 'a rank that is none of these, or items that the ranks do not divide',
+      todo: 'Make numSamples a multiple of numReplicas, and rank less than that',
+    },
+    { numSamples, rank, numReplicas },
+  );
+}

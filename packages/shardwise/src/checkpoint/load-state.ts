@@ -1,0 +1,48 @@
+import { CheckpointError } from '@shardwise/core/extend';
+import { type JoinedState, joinState } from './join-state.ts';
+import { stateKey } from './save-state.ts';
+import { type StoredState, storedStateSchema } from './state-file.ts';
+import type { Stateful } from './stateful.ts';
+import { readTensorFile } from './tensor-file.ts';
+
+/**
+ * Has an optimizer, a schedule, or anything else with loadStateDict(), take what saveState wrote of one. Throws
+ * CheckpointError for another file, and what loadStateDict throws for a state that does not fit.
+ */
+export async function loadState(path: string, stateful: Stateful): Promise<void> {
+  await stateful.loadStateDict(await readState(path));
+}
+
+async function readState(path: string): Promise<JoinedState> {
+  const { tensors, metadata } = await readTensorFile(path);
+  const { value, tensors: places } = parse(path, metadata[stateKey]);
+  const arrays = places.map(({ path: place, name }) => {
+    const { [name]: array } = tensors;
+    if (array === undefined) throw noState(path, `no tensor '${name}'`);
+    return { path: place, array };
+  });
+  const joined = joinState(value, arrays);
+  if (joined === undefined) throw noState(path, 'tensors without a place in it');
+  return joined;
+}
+
+function parse(path: string, text: string | undefined): StoredState {
+  if (text === undefined) throw noState(path, 'tensors alone');
+  try {
+    return storedStateSchema.parse(JSON.parse(text));
+  } catch (cause) {
+    throw noState(path, 'metadata that say nothing of a state', cause);
+  }
+}
+
+function noState(path: string, found: string, cause?: unknown): CheckpointError {
+  return new CheckpointError(
+    {
+      asked: `Loading a state of ${path}`,
+      found,
+      todo: 'Give a file of saveState(); tensors alone are read by loadTensors()',
+    },
+    { path },
+    cause === undefined ? {} : { cause },
+  );
+}

@@ -1,0 +1,24 @@
+import type { HostArray } from '@shardwise/core/extend';
+import { splitState } from './split-state.ts';
+import type { Stateful } from './stateful.ts';
+import { writeTensorFile } from './tensor-file.ts';
+
+/** Under which the file's metadata have what is not a tensor. */
+export const stateKey = 'shardwise.state';
+
+/**
+ * Writes the state of an optimizer, a schedule, or anything else with stateDict(), to one file, which loadState reads:
+ * whole or not at all. Where ranks share states out, all call it. Throws CheckpointError.
+ */
+export async function saveState(path: string, stateful: Stateful): Promise<void> {
+  const { value, tensors } = splitState(path, await stateful.stateDict());
+  const named = tensors.map(({ path: place, array }) => {
+    return { path: place, array, name: place.map(String).map(encodeURIComponent).join('/') };
+  });
+  const arrays = Object.fromEntries(
+    named.map(({ name, array }): [string, HostArray] => [name, array]),
+  );
+  const places = named.map(({ path: place, name }) => ({ path: place, name }));
+  const metadata = { [stateKey]: JSON.stringify({ value, tensors: places }) };
+  await writeTensorFile(path, { tensors: arrays, metadata });
+}

@@ -1,0 +1,37 @@
+import { CheckpointError, type HostArray, hostArray, Tensor } from '@shardwise/core/extend';
+import { isHostArray } from './split-state.ts';
+import { writeTensorFile } from './tensor-file.ts';
+
+/**
+ * Writes tensors, or a state dict, to one safetensors file, which any reader of them takes, PyTorch's among them: whole
+ * or not at all, in the place of a file that is there. Of parameters that ranks share out the whole is written: all
+ * ranks call it then, with a path that each may write. Throws CheckpointError.
+ */
+export async function saveTensors(
+  path: string,
+  tensors: Readonly<Record<string, Tensor | HostArray>>,
+): Promise<void> {
+  const arrays: Record<string, HostArray> = {};
+  for (const [name, value] of Object.entries(tensors)) {
+    arrays[name] = value instanceof Tensor ? await arrayOf(value) : checked(name, value);
+  }
+  await writeTensorFile(path, { tensors: arrays, metadata: { format: 'pt' } });
+}
+
+async function arrayOf(tensor: Tensor): Promise<HostArray> {
+  const { buffer, byteOffset, byteLength } = await tensor.data();
+  const bytes = new Uint8Array(buffer, byteOffset, byteLength).slice();
+  return hostArray(tensor.dtype, tensor.shape, bytes);
+}
+
+function checked(name: string, value: unknown): HostArray {
+  if (isHostArray(value)) return value;
+  throw new CheckpointError(
+    {
+      asked: `Saving '${name}' as a tensor`,
+      found: 'neither a tensor nor an array of a state dict',
+      todo: 'Save what has other values in it, as an optimizer, with saveState(path, optimizer)',
+    },
+    { name },
+  );
+}

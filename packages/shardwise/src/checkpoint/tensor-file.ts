@@ -1,0 +1,59 @@
+import { open } from 'node:fs/promises';
+import {
+  CheckpointError,
+  decodeSafetensors,
+  encodeSafetensorsHeader,
+  type HostArray,
+  type HostArrays,
+} from '@shardwise/core/extend';
+import { durableFiles } from './durable-files.ts';
+import { replaceFile } from './replace-file.ts';
+
+export interface TensorFile {
+  readonly tensors: HostArrays;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Node refuses calls of 2 GiB and more. */
+const MAX_READ_BYTES = 2 ** 30;
+
+/** One safetensors file, whole or not at all. Throws CheckpointError. */
+export async function writeTensorFile(
+  path: string,
+  { tensors, metadata }: TensorFile,
+): Promise<void> {
+  const { header, places } = encodeSafetensorsHeader(tensors, metadata);
+  const arrays = places.map(({ name }): HostArray | undefined => tensors[name]);
+  const contents = [header, ...arrays.map((array) => array?.bytes ?? new Uint8Array())];
+  await replaceFile(`Saving tensors to ${path}`, path, contents, durableFiles);
+}
+
+/** Throws CheckpointError for a file that is missing, or is no whole safetensors file. */
+export async function readTensorFile(path: string): Promise<TensorFile> {
+  return decodeSafetensors(await readWhole(path));
+}
+
+async function readWhole(path: string): Promise<Uint8Array> {
+  try {
+    await using file = await open(path);
+    const bytes = new Uint8Array((await file.stat()).size);
+    let read = 0;
+    while (read < bytes.byteLength) {
+      const length = Math.min(MAX_READ_BYTES, bytes.byteLength - read);
+      const { bytesRead } = await file.read(bytes, read, length, read);
+      if (bytesRead === 0) throw new RangeError(`the file ends after ${read} bytes`);
+      read += bytesRead;
+    }
+    return bytes;
+  } catch (cause) {
+    throw new CheckpointError(
+      {
+        asked: `Loading tensors of ${path}`,
+        found: cause instanceof Error ? cause.message : String(cause),
+        todo: 'Give the path of a safetensors file, as saveTensors() writes',
+      },
+      { path },
+      { cause },
+    );
+  }
+}
