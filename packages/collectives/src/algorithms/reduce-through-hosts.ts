@@ -13,10 +13,10 @@ export interface HostFragment {
 /**
  * What to do with a fragment when all ranks' values have been added. Only its owner on the last host is asked.
  */
-export interface Whole<Part extends HostFragment> {
+export interface ReducedFragments<Fragment extends HostFragment> {
   /** The memory for the result; `done` is called when the result is there. */
-  readonly destination: (fragment: Part) => Uint8Array;
-  readonly done: (fragment: Part, result: Uint8Array) => void;
+  readonly destination: (fragment: Fragment) => Uint8Array;
+  readonly done: (fragment: Fragment, result: Uint8Array) => void;
 }
 
 /** How many sums may wait to be sent on. */
@@ -31,11 +31,11 @@ const MAX_WAITING = 4;
  *           b ─┴─► (a+b) ──────────────► (a+b)+c ─┐
  *                                      d ────────┴─► ((a+b)+c)+d
  */
-export async function reduceThroughHosts<Part extends HostFragment>(
+export async function reduceThroughHosts<Fragment extends HostFragment>(
   communicator: Communicator,
-  fragments: readonly Part[],
+  fragments: readonly Fragment[],
   { dtype, op, reducer }: Reduction,
-  whole: Whole<Part>,
+  results: ReducedFragments<Fragment>,
 ): Promise<void> {
   const { hosts, rank, size } = communicator;
   const host = hosts.findIndex((ranks) => ranks.includes(rank));
@@ -63,9 +63,9 @@ export async function reduceThroughHosts<Part extends HostFragment>(
     const sources = residents.map((r) => others[neighbours.indexOf(r)] ?? fragment.bytes);
     const next = fragment.owners[host + 1];
     if (next === undefined) {
-      const result = whole.destination(fragment);
+      const result = results.destination(fragment);
       reducer.fold({ partial, sources, dtype, op, total: size }, result);
-      whole.done(fragment, result);
+      results.done(fragment, result);
     } else {
       await passed[passed.length - MAX_WAITING];
       const sum = reducer.borrow(partialBytes(dtype, fragment.bytes.byteLength));

@@ -4,7 +4,7 @@ import type { CallRecord } from '../call/record.ts';
 import type { GroupEnd } from './group-end.ts';
 
 /** What a rank tells the others of a call. */
-export interface Told {
+export interface Announcement {
   readonly record: CallRecord;
   readonly sequence: number;
   /** The number of the algorithm among those of the operation. */
@@ -55,7 +55,7 @@ export class Meeting {
     });
   }
 
-  begin({ record, sequence, algorithm }: Told, events: MeetingEvents): void {
+  begin({ record, sequence, algorithm }: Announcement, events: MeetingEvents): void {
     const { rank, size, transport, members, recordTag } = this.#group;
     const own = this.records[rank]!;
     encodeRecord(record, size, own);

@@ -6,7 +6,7 @@ import { NoticeBoard, type Left, type Notice } from './notice-board.ts';
 import { Requests } from './requests.ts';
 
 /** All groups that come from one call of mpiGroup. */
-export interface World {
+export interface MpiWorld {
   readonly id: number;
   hear(from: number, left: Left): void;
   /**
@@ -35,7 +35,7 @@ export class MpiJob {
   readonly size: number;
   readonly #notices: NoticeBoard;
   readonly #neighbours: Neighbours;
-  readonly #worlds = new Map<number, World>();
+  readonly #worlds = new Map<number, MpiWorld>();
   readonly #exiting = new Set<number>();
   readonly #pauses = new Int32Array(new SharedArrayBuffer(4));
   #hasFailed = false;
@@ -68,14 +68,14 @@ export class MpiJob {
   }
 
   /** Makes a world with a new number, which is the same on all ranks. */
-  open<Made extends World>(make: (id: number) => Made): Made {
+  open<Made extends MpiWorld>(make: (id: number) => Made): Made {
     const world = make(this.#nextWorld++);
     this.#worlds.set(world.id, world);
     this.requests.listen();
     return world;
   }
 
-  close(world: World): void {
+  close(world: MpiWorld): void {
     this.#worlds.delete(world.id);
     if (this.#worlds.size === 0) this.requests.stopListening();
   }
@@ -91,7 +91,7 @@ export class MpiJob {
   }
 
   /** Ends a world because of a failure, and tells the other ranks. */
-  abort(world: World, cause: AbortCause): void {
+  abort(world: MpiWorld, cause: AbortCause): void {
     this.#hasFailed = true;
     this.tell({ kind: 'abort', world: world.id, ...cause });
     world.fail(cause);

@@ -6,14 +6,14 @@ import type { NativeCollectives, NativeGroups } from '../group/native-groups.ts'
 import { abortedByError } from '../transports/peer-errors.ts';
 import { MpiCommunicator } from './mpi-communicator.ts';
 import type { Handle } from './mpi-abi.ts';
-import type { MpiJob, World } from './mpi-job.ts';
+import type { MpiJob, MpiWorld } from './mpi-job.ts';
 import type { Left } from './notice-board.ts';
 
 /**
  * A transport between all processes of a job, with one of MPI's communicators for each group: MPI does not have
  * as many tags as groups need, and its collectives belong to communicators.
  */
-export class MpiTransport implements Transport, NativeGroups, World {
+export class MpiTransport implements Transport, NativeGroups, MpiWorld {
   readonly id: number;
   readonly rank: number;
   readonly size: number;

@@ -1,5 +1,10 @@
-import type { BufferSpec, ModelSpec, Module, ParameterSpec } from '@shardwise/core/extend';
-import { parameterNames } from '../parameter-names.ts';
+import type {
+  BufferSpec,
+  ModelSpec,
+  Module,
+  Parameter,
+  ParameterSpec,
+} from '@shardwise/core/extend';
 
 /** What a plan needs to know of a model, as this rank has it. */
 export function modelSpec(model: Module): Required<ModelSpec> {
@@ -20,4 +25,16 @@ export function parameterSpecs(model: Module): readonly ParameterSpec[] {
 
 function bufferSpecs(model: Module): readonly BufferSpec[] {
   return model.namedBuffers().map(([name, { shape, dtype }]) => ({ name, shape, dtype }));
+}
+
+/** All names under which modules hold each parameter. */
+function parameterNames(model: Module): ReadonlyMap<Parameter, readonly string[]> {
+  const names = new Map<Parameter, string[]>();
+  for (const [path, module] of model.namedModules()) {
+    for (const [name, parameter] of module.ownParameters()) {
+      const full = path === '' ? name : `${path}.${name}`;
+      names.set(parameter, [...(names.get(parameter) ?? []), full]);
+    }
+  }
+  return names;
 }
