@@ -5,9 +5,10 @@ import {
   type DeviceBuffer,
   type Executable,
   type Program,
+  type SizedProgram,
 } from '@shardwise/core/spec';
-import { compile } from './compile/compile.ts';
-import { bufferAlignmentBytes } from './compile/executable.ts';
+import { compile, compileSized } from './compile/compile.ts';
+import { bufferAlignmentBytes, type Host } from './compile/executable.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import { Sessions } from './onnx/sessions.ts';
@@ -94,8 +95,15 @@ export class CpuBackend implements Backend {
   }
 
   compile(program: Program): Promise<Executable> {
-    const host = { arena: this.#arena, scratch: this.#scratch, queue: this.#queue };
-    return compile(program, host, this.#sessions);
+    return compile(program, this.#host, this.#sessions);
+  }
+
+  compileSized(program: SizedProgram): Promise<Executable | undefined> {
+    return compileSized(program, this.#host, this.#sessions);
+  }
+
+  get #host(): Host {
+    return { arena: this.#arena, scratch: this.#scratch, queue: this.#queue };
   }
 
   sync(): Promise<void> {

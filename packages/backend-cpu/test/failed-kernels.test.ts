@@ -15,16 +15,12 @@ const failing = {
 };
 
 function run(pieces: readonly (typeof piece)[], updatesInPlace: boolean): Promise<void> {
-  const storage = {
-    locations: new Map(),
-    scratchBytes: 0,
-    copiesBefore: [],
-    copiesAfter: [],
-    updatesInPlace,
-  };
+  const locations = { of: new Map(), scratchBytes: 0 };
   const noBuffers: DeviceBuffer[] = [];
   const signature = { inputs: [], outputs: [] };
-  return new CpuExecutable(host, signature, pieces, storage).run(noBuffers, noBuffers);
+  const storage = { copiesBefore: [], copiesAfter: [], updatesInPlace };
+  const program = { signature, pieces, storage };
+  return new CpuExecutable(host, locations, [], () => program).run(noBuffers, noBuffers);
 }
 
 describe('a kernel that fails', () => {

@@ -5,7 +5,7 @@ import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
 import type { Session } from './realize/session.ts';
 import { describeValue } from './spec/describe-value.ts';
 import { ConfigError } from './spec/errors.ts';
-import type { Statistics, TimelineEvent } from './timeline-event.ts';
+import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // All that code of a rank reads without being given it. A rank is a thread: it has modules of its own.
 // As nearly every file imports this one, the files of the types that it imports must not.
@@ -89,6 +89,8 @@ export interface RankState {
   readonly afterBackward: AfterBackward[];
   /** Regions of which the backward pass that is under way has made something again. */
   readonly enteredRegions: Set<Region>;
+  /** What varies in each plan that serves several sizes. */
+  readonly varyingSizes: Map<object, readonly VaryingSize[]>;
   readonly counters: { -readonly [K in keyof Statistics]: number };
   readonly timelineListeners: Set<(event: TimelineEvent) => void>;
 }
@@ -108,12 +110,14 @@ export const rankState: RankState = {
   smallValues: new Set(),
   afterBackward: [],
   enteredRegions: new Set(),
+  varyingSizes: new Map(),
   counters: {
     computeMs: 0,
     communicationMs: 0,
     graphMs: 0,
     compileMs: 0,
     plansMade: 0,
+    sizedPlansMade: 0,
     plansDropped: 0,
     plansRun: 0,
     programsCompiled: 0,

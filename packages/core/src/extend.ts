@@ -60,8 +60,8 @@ export { withoutValues } from './realize/small-values.ts';
 // The rank.
 export { currentSession, ownPlace } from './rank.ts';
 export { axisOf } from './mesh.ts';
-export { subscribe } from './timeline.ts';
-export type { TimelineEvent } from './timeline-event.ts';
+export { subscribe, varyingSizes } from './timeline.ts';
+export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';
 export { nextKey, randomState, setRandomState, withCoordinateKeys } from './random/keys.ts';

@@ -30,6 +30,7 @@ export {
   type NestedNumbers,
 } from './tensor/create.ts';
 export { fromHostArray } from './tensor/from-host-array.ts';
+export { dynamic, type DynamicOptions } from './tensor/dynamic.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { isGradEnabled, noGrad } from './graph/create-node.ts';
 export {
@@ -45,8 +46,8 @@ export {
 } from './tensor/collectives.ts';
 export { setRank, type Rank } from './rank.ts';
 export { LineMesh } from './mesh.ts';
-export { statistics, subscribe } from './timeline.ts';
-export type { Statistics, TimelineEvent } from './timeline-event.ts';
+export { statistics, subscribe, varyingSizes } from './timeline.ts';
+export type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { activationBytes } from './autograd/activation-bytes.ts';
 export type { HostArray, HostArrays } from './serialization/host-array.ts';
 export {

@@ -19,6 +19,8 @@ export interface Statistics {
   /** Making plans and compiling programs. */
   readonly compileMs: number;
   readonly plansMade: number;
+  /** Those of the plans made that take any sizes: sizes that were seen to vary, or declared to. */
+  readonly sizedPlansMade: number;
   /** Plans that made room for others: `planLimit` are kept. */
   readonly plansDropped: number;
   readonly plansRun: number;
@@ -31,4 +33,19 @@ export interface Statistics {
    * those of the whole.
    */
   readonly collectiveBytes: number;
+}
+
+/** A size of a program for which one plan serves several numbers. */
+export interface VaryingSize {
+  /** Where it stands, as in `dim 1 of a tensor of shape [8, 240]`. */
+  readonly of: string;
+  /** The line of user code that made what it stands in; null where it is not known. */
+  readonly line: string | null;
+  /** The smallest and the largest number that it had when the plan was made. */
+  readonly from: number;
+  readonly to: number;
+  /** The largest number that the plan takes. */
+  readonly max: number;
+  /** Whether `dynamic` declared it; else it was seen to vary. */
+  readonly isDeclared: boolean;
 }

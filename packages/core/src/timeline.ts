@@ -1,11 +1,16 @@
 import { rankState } from './ambient.ts';
-import type { Statistics, TimelineEvent } from './timeline-event.ts';
+import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 const { counters, timelineListeners: listeners } = rankState;
 
 /** A snapshot; subtract two to see what happened between. */
 export function statistics(): Statistics {
   return { ...counters };
+}
+
+/** The sizes that vary in the plans that this rank keeps; others follow from them. */
+export function varyingSizes(): readonly VaryingSize[] {
+  return [...rankState.varyingSizes.values()].flat();
 }
 
 export function count(counter: keyof Statistics, amount: number): void {

@@ -27,7 +27,12 @@ function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyM
   const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [] };
   const sources = new Sources(graph);
   const draft = segment(graph, sources);
-  return mapMemory(graph, draft, { alignment: 64, sources, arriving: new Map() }).places;
+  return mapMemory(graph, draft, {
+    alignment: 64,
+    sources,
+    arriving: new Map(),
+    varies: () => false,
+  }).places;
 }
 
 /** Which memory a value lies in. */

@@ -6,7 +6,7 @@ const warn = vi.spyOn(console, 'warn').mockImplementation(() => {});
 
 beforeEach(() => {
   warn.mockClear();
-  setRank({ device: interpreter() });
+  setRank({ device: interpreter({ sized: false }) });
 });
 
 afterEach(() => vi.clearAllMocks());
@@ -23,7 +23,7 @@ async function steps(count: number, lossOf: (model: nn.Linear, step: number) => 
   }
 }
 
-describe('a program whose runs each make a plan', () => {
+describe('a program whose runs each make a plan, on a device that needs one for each size', () => {
   it('is told once, with the line whose size changes', async () => {
     await steps(140, (model, step) => {
       const x = ones([1 + step, 2]);

@@ -1,24 +1,11 @@
-import type { Program } from '@shardwise/core/spec';
-import { OnnxPiece } from '../onnx/onnx-piece.ts';
+import { type Program, Sized, type SizedProgram } from '@shardwise/core/spec';
+import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
 import type { Sessions } from '../onnx/sessions.ts';
-import { compileKernels } from '../wasm/compile-kernels.ts';
-import { Dataflow } from './dataflow.ts';
-import { CpuExecutable, signatureOf, type Host } from './executable.ts';
-import { kernelSupport } from './kernel-support.ts';
-import { describePiece, onnxModel } from './onnx-model.ts';
-import { cutPieces } from './cut-pieces.ts';
-import { piecePrograms, type PieceProgram } from './piece-program.ts';
-import { simplify } from './simplify.ts';
-import type { CompiledPiece } from './compiled-piece.ts';
-import type { Segment } from './step.ts';
-import { assignStorage, inPlaceUpdates } from './storage.ts';
-import { storedValues } from './stored-values.ts';
-
-interface Compiled {
-  readonly piece: CompiledPiece;
-  /** Values that its kernels need memory for. */
-  readonly storage: readonly number[];
-}
+import { analyse, type Analysis } from './analyse.ts';
+import { CpuExecutable, type Host } from './executable.ts';
+import { link, type SessionLeases } from './link.ts';
+import { formatPiece } from './onnx-model.ts';
+import { locate } from './storage.ts';
 
 /** Compiles a program to sessions and kernels, in dependency order. */
 export async function compile(
@@ -26,45 +13,48 @@ export async function compile(
   host: Host,
   sessions: Sessions,
 ): Promise<CpuExecutable> {
-  const segment = simplify(program);
-  const flow = new Dataflow(segment, storedValues(segment, kernelSupport));
-  const pieces = piecePrograms(segment, cutPieces(segment, flow, kernelSupport), flow);
-  const inPlace = inPlaceUpdates(segment, pieces, flow);
-  const compiled: Compiled[] = [];
-  try {
-    for (const piece of pieces) {
-      compiled.push(compilePiece(segment, piece, inPlace, host, sessions));
-    }
-  } catch (error) {
-    for (const { piece } of compiled) await piece.dispose?.();
-    throw error;
-  }
-  const kernelStorage = compiled.map(({ storage }) => storage);
-  const storage = assignStorage(program, segment, pieces, kernelStorage, flow, inPlace);
-  const compiledPieces = compiled.map(({ piece }) => piece);
-  return new CpuExecutable(host, signatureOf(program), compiledPieces, storage);
+  const analysis = analyse(program);
+  const leases = acquire(analysis, analysis, sessions);
+  const parts = link(analysis, analysis, leases, host.arena.memory);
+  return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
 }
 
-function compilePiece(
-  segment: Segment,
-  piece: PieceProgram,
-  inPlace: ReadonlyMap<number, number>,
+/** Compiles a program of any sizes. Undefined where its structure depends on the sizes. */
+export async function compileSized(
+  program: SizedProgram,
   host: Host,
   sessions: Sessions,
-): Compiled {
+): Promise<CpuExecutable | undefined> {
+  const analysis = Sized.of(program.symbols, (sizes) => analyse(program.at(sizes)));
+  if (analysis === undefined) return undefined;
+  // Numbers that depend on the sizes are NaN in it.
+  const pattern = analysis.pattern();
+  const isGiven = pattern.pieces.some(
+    (piece) => piece.kind === 'onnx' && hasGivenAttributes(piece.graph),
+  );
+  if (isGiven) return undefined;
+  const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, sessions);
+  const locations = locate(analysis.most().storage);
   const { memory } = host.arena;
-  if (piece.kind === 'kernel') {
-    const made = new Set(piece.outputs);
-    const kernels = compileKernels(memory, {
-      values: segment.values,
-      inputCount: segment.inputCount,
-      instructions: piece.steps,
-      outputs: piece.outputs,
-      inPlace: new Map([...inPlace].filter(([value]) => made.has(value))),
-    });
-    return { piece: kernels, storage: kernels.storage };
+  return new CpuExecutable(host, locations, leases, (sizes) =>
+    link(analysis.at(sizes), pattern, leases, memory),
+  );
+}
+
+/** The sessions of the pieces; null for kernels. */
+function acquire(analysis: Analysis, pattern: Analysis, sessions: Sessions): SessionLeases {
+  const leases: (SessionLeases[number] | null)[] = [];
+  try {
+    for (const [index, piece] of pattern.pieces.entries()) {
+      const known = analysis.pieces[index];
+      const describe = (): string => (known?.kind === 'onnx' ? formatPiece(known.description) : '');
+      leases.push(
+        piece.kind === 'onnx' ? sessions.acquire(sessionModel(piece.graph), describe) : null,
+      );
+    }
+  } catch (error) {
+    for (const lease of leases) lease?.release();
+    throw error;
   }
-  const describe = (): string => describePiece(piece);
-  const lease = sessions.acquire(onnxModel(segment, piece), describe);
-  return { piece: new OnnxPiece(memory, segment.values, piece, lease, describe), storage: [] };
+  return leases;
 }

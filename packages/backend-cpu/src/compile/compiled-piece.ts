@@ -5,6 +5,6 @@ export type AddressOf = (id: number) => number;
 export interface CompiledPiece {
   /** With `overlap`, a piece leaves the event loop free where it can and where that is worth it. */
   run(addressOf: AddressOf, overlap: boolean): Promise<void> | void;
-  /** Gives sessions back. It is called once, after the last run. */
+  /** Frees what the piece keeps for its runs. It is called once, after the last run. */
   dispose?(): Promise<void> | void;
 }

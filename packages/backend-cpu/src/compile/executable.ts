@@ -4,16 +4,15 @@ import {
   type DeviceBuffer,
   type Executable,
   IndexError,
-  type Program,
   type RunOptions,
+  type Sizes,
 } from '@shardwise/core/spec';
 import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
 import type { WorkQueue } from '../work-queue.ts';
-import type { CompiledPiece } from './compiled-piece.ts';
-import { byteLengthOf, valueAt } from './step.ts';
-import type { Copy, Location, Storage } from './storage.ts';
+import type { LinkedProgram, SessionLeases } from './link.ts';
+import type { Copy, Location, Locations } from './storage.ts';
 
 /** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
 export const bufferAlignmentBytes = 16;
@@ -28,50 +27,43 @@ export interface Host {
   readonly queue: WorkQueue;
 }
 
-/** Bytes that each input or output of a program takes. */
-export interface Signature {
-  readonly inputs: readonly number[];
-  readonly outputs: readonly number[];
-}
-
-export function signatureOf(program: Program): Signature {
-  const values = [...program.inputs, ...program.instructions];
-  return {
-    inputs: program.inputs.map(byteLengthOf),
-    outputs: program.outputs.map((id) => byteLengthOf(valueAt(values, id))),
-  };
-}
+/** Programs at sizes that are kept linked, the ones used last. */
+const mostLinked = 4;
 
 export class CpuExecutable implements Executable {
   readonly #host: Host;
-  readonly #signature: Signature;
-  readonly #pieces: readonly CompiledPiece[];
-  readonly #storage: Storage;
+  readonly #locations: Locations;
+  readonly #leases: SessionLeases;
+  readonly #link: (sizes: Sizes) => LinkedProgram;
+  /** By sizes, in the order of their last use. */
+  readonly #linked = new Map<string, LinkedProgram>();
   #disposed = false;
 
+  /** `link` gives the program at the sizes of a run; it has none where the program has no symbols. */
   constructor(
     host: Host,
-    signature: Signature,
-    pieces: readonly CompiledPiece[],
-    storage: Storage,
+    locations: Locations,
+    leases: SessionLeases,
+    link: (sizes: Sizes) => LinkedProgram,
   ) {
     this.#host = host;
-    this.#signature = signature;
-    this.#pieces = pieces;
-    this.#storage = storage;
-    host.scratch.reserve(storage.scratchBytes);
+    this.#locations = locations;
+    this.#leases = leases;
+    this.#link = link;
+    host.scratch.reserve(locations.scratchBytes);
   }
 
   run(
     inputs: readonly DeviceBuffer[],
     outputs: readonly DeviceBuffer[],
-    { overlap = false }: RunOptions = {},
+    { overlap = false, sizes = [] }: RunOptions = {},
   ): Promise<void> {
     try {
       if (this.#disposed) throw disposedError();
-      const ownInputs = this.#own('input', inputs, this.#signature.inputs);
-      const ownOutputs = this.#own('output', outputs, this.#signature.outputs);
-      return this.#host.queue.run(() => this.#execute(ownInputs, ownOutputs, overlap));
+      const program = this.#programAt(sizes);
+      const ownInputs = this.#own('input', inputs, program.signature.inputs);
+      const ownOutputs = this.#own('output', outputs, program.signature.outputs);
+      return this.#host.queue.run(() => this.#execute(program, ownInputs, ownOutputs, overlap));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -81,19 +73,36 @@ export class CpuExecutable implements Executable {
     if (this.#disposed) return;
     this.#disposed = true;
     void this.#host.queue.run(async () => {
-      this.#host.scratch.release(this.#storage.scratchBytes);
-      for (const piece of this.#pieces) await piece.dispose?.();
+      this.#host.scratch.release(this.#locations.scratchBytes);
+      for (const program of this.#linked.values()) await unlink(program);
+      for (const lease of this.#leases) lease?.release();
     });
   }
 
+  #programAt(sizes: Sizes): LinkedProgram {
+    const key = sizes.join();
+    const program = this.#linked.get(key) ?? this.#link(sizes);
+    this.#linked.delete(key);
+    this.#linked.set(key, program);
+    const [oldest] = this.#linked;
+    if (this.#linked.size > mostLinked && oldest !== undefined) {
+      this.#linked.delete(oldest[0]);
+      // Behind the runs that were asked for before.
+      void this.#host.queue.run(() => unlink(oldest[1]));
+    }
+    return program;
+  }
+
   async #execute(
+    { pieces, storage }: LinkedProgram,
     inputs: readonly ArenaBuffer[],
     outputs: readonly ArenaBuffer[],
     overlap: boolean,
   ): Promise<void> {
-    const scratch = this.#storage.scratchBytes > 0 ? this.#host.scratch.address() : 0;
+    const { of, scratchBytes } = this.#locations;
+    const scratch = scratchBytes > 0 ? this.#host.scratch.address() : 0;
     const addresses = new Map<number, number>();
-    for (const [id, location] of this.#storage.locations) {
+    for (const [id, location] of of) {
       addresses.set(id, addressIn(location, inputs, outputs, scratch));
     }
     const addressOf = (id: number): number => {
@@ -110,18 +119,18 @@ export class CpuExecutable implements Executable {
         source + byteLength,
       );
     };
-    this.#storage.copiesBefore.forEach(copy);
-    for (const piece of this.#pieces) {
+    storage.copiesBefore.forEach(copy);
+    for (const piece of pieces) {
       const start = performance.now();
       try {
         await piece.run(addressOf, overlap);
       } catch (error) {
-        const mayUpdate = this.#storage.updatesInPlace && piece === this.#pieces.at(-1);
+        const mayUpdate = storage.updatesInPlace && piece === pieces.at(-1);
         throw mayUpdate && !(error instanceof IndexError) ? halfUpdated(error) : error;
       }
       if (overlap && performance.now() - start > BUSY_MS) await nextTurn();
     }
-    this.#storage.copiesAfter.forEach(copy);
+    storage.copiesAfter.forEach(copy);
   }
 
   #own(
@@ -145,6 +154,10 @@ export class CpuExecutable implements Executable {
       return own;
     });
   }
+}
+
+async function unlink({ pieces }: LinkedProgram): Promise<void> {
+  for (const piece of pieces) await piece.dispose?.();
 }
 
 function halfUpdated(cause: unknown): BackendError {

@@ -1,12 +1,14 @@
+import type { ValueType } from '@shardwise/core/spec';
 import { GraphBuilder } from '../onnx/graph-builder.ts';
+import type { OnnxGraph } from '../onnx/model.ts';
 import { lower } from '../onnx/lower/lowerings.ts';
 import { convertedValues } from '../onnx/session-type.ts';
 import type { PieceProgram } from './piece-program.ts';
 import type { Segment, Step } from './step.ts';
 import { isWidening } from './widening.ts';
 
-/** The ONNX model of a piece; its inputs and outputs are in the piece's order. */
-export function onnxModel(segment: Segment, piece: PieceProgram): Uint8Array {
+/** The ONNX graph of a piece; its inputs and outputs are in the piece's order. */
+export function onnxGraph(segment: Segment, piece: PieceProgram): OnnxGraph {
   const graph = new GraphBuilder(
     segment.values,
     piece.inputs,
@@ -35,11 +37,20 @@ function widenedInputsFirst(segment: Segment, piece: PieceProgram): readonly Ste
   return [...first, ...rest];
 }
 
-/** The ops and shapes of a piece, the first few of many, for error messages. */
-export function describePiece(piece: PieceProgram): string {
-  const shown = piece.steps
-    .slice(0, 20)
-    .map(({ op, dtype, shape }) => `${op} ${dtype} [${shape.join(', ')}]`);
-  const more = piece.steps.length - shown.length;
+/** What of a piece an error message says: the first few of its steps. */
+export interface PieceDescription {
+  readonly steps: readonly (ValueType & { readonly op: string })[];
+  readonly more: number;
+}
+
+const mostDescribed = 20;
+
+export function describePiece({ steps }: PieceProgram): PieceDescription {
+  const shown = steps.slice(0, mostDescribed).map(({ op, dtype, shape }) => ({ op, dtype, shape }));
+  return { steps: shown, more: steps.length - shown.length };
+}
+
+export function formatPiece({ steps, more }: PieceDescription): string {
+  const shown = steps.map(({ op, dtype, shape }) => `${op} ${dtype} [${shape.join(', ')}]`);
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
 }

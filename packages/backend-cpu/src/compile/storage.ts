@@ -17,16 +17,25 @@ export interface Copy {
   readonly byteLength: number;
 }
 
-export interface Storage {
-  /** The location of every value that pieces read or write, by value id. */
-  readonly locations: ReadonlyMap<number, Location>;
-  readonly scratchBytes: number;
+/** Where the values of a program lie, but for the places of its temporaries. */
+export interface StoragePlan {
+  /** The locations of values that lie in buffers of the caller, by value id. */
+  readonly given: ReadonlyMap<number, Location>;
+  readonly temporaries: readonly Lifetime[];
+  /** Reshapes that pieces read, and the values in memory that they are reshapes of. */
+  readonly reshapes: ReadonlyMap<number, number>;
   /** Inputs that are outputs too. */
   readonly copiesBefore: readonly Copy[];
   /** Updates that could not be made in place. */
   readonly copiesAfter: readonly Copy[];
   /** Whether the last piece writes inputs. */
   readonly updatesInPlace: boolean;
+}
+
+/** The location of every value that pieces read or write, by value id. */
+export interface Locations {
+  readonly of: ReadonlyMap<number, Location>;
+  readonly scratchBytes: number;
 }
 
 /** Maps an update's value to the input that the last piece writes directly, if that piece is a kernel. */
@@ -47,14 +56,14 @@ export function inPlaceUpdates(
 }
 
 /** `kernelStorage` lists, per piece, the values that its kernels need memory for. */
-export function assignStorage(
+export function planStorage(
   program: Program,
   segment: Segment,
   pieces: readonly PieceProgram[],
   kernelStorage: readonly (readonly number[])[],
   flow: Dataflow,
   inPlace: ReadonlyMap<number, number>,
-): Storage {
+): StoragePlan {
   const locations = new Map<number, Location>();
   for (let index = 0; index < segment.inputCount; index++) {
     locations.set(index, { in: 'input', index });
@@ -82,20 +91,35 @@ export function assignStorage(
       byteLength: bytesOf(target),
     }));
 
-  const lifetimes = scratchLifetimes(segment, pieces, kernelStorage, flow).filter(
-    ({ id }) => !locations.has(id),
-  );
-  const places = placeScratch(lifetimes);
+  return {
+    given: locations,
+    temporaries: lifetimesOf(segment, pieces, kernelStorage, flow).filter(
+      ({ id }) => !locations.has(id),
+    ),
+    reshapes: new Map(
+      pieces.flatMap(({ inputs }) => inputs.map((id) => [id, flow.root(id) ?? id] as const)),
+    ),
+    copiesBefore,
+    copiesAfter,
+    updatesInPlace: inPlace.size > 0,
+  };
+}
+
+/** Places the temporaries in scratch memory. A reshape that a piece reads lies where its root lies. */
+export function locate({ given, temporaries, reshapes }: StoragePlan): Locations {
+  const places = placeScratch(temporaries);
+  const locations = new Map(given);
   for (const [id, byteOffset] of places.byteOffsets) {
     locations.set(id, { in: 'scratch', byteOffset });
   }
-  locateReshapes(pieces, flow, locations);
-  const { byteLength: scratchBytes } = places;
-  const updatesInPlace = inPlace.size > 0;
-  return { locations, scratchBytes, copiesBefore, copiesAfter, updatesInPlace };
+  for (const [id, root] of reshapes) {
+    const location = locations.get(root);
+    if (location !== undefined) locations.set(id, location);
+  }
+  return { of: locations, scratchBytes: places.byteLength };
 }
 
-function scratchLifetimes(
+function lifetimesOf(
   segment: Segment,
   pieces: readonly PieceProgram[],
   kernelStorage: readonly (readonly number[])[],
@@ -117,16 +141,4 @@ function scratchLifetimes(
     first: index,
     last: last.get(id) ?? index,
   }));
-}
-
-/** A reshape that a piece reads lies where its root lies. */
-function locateReshapes(
-  pieces: readonly PieceProgram[],
-  flow: Dataflow,
-  locations: Map<number, Location>,
-): void {
-  for (const id of pieces.flatMap(({ inputs }) => inputs)) {
-    const location = locations.get(flow.root(id) ?? id);
-    if (location !== undefined) locations.set(id, location);
-  }
 }

@@ -2,7 +2,7 @@ import type { ValueType } from '@shardwise/core/spec';
 import { elementCount, sameShape, type Step, valueAt } from '../compile/step.ts';
 import { isNarrowing, isWidening } from '../compile/widening.ts';
 import {
-  encodeModel,
+  type OnnxGraph,
   tensorTypes,
   type Attribute,
   type OnnxInitializer,
@@ -111,18 +111,13 @@ export class GraphBuilder {
 
   scalar(type: TensorType, value: number): string {
     const name = `${type}:${Object.is(value, -0) ? '-0' : value}`;
-    return this.#initializer({ name, type, shape: [], bytes: scalarBytes[type](value) });
+    return this.#initializer(name, { name, type, shape: [], bytes: scalarBytes[type](value) });
   }
 
-  /** A 1-D tensor, as nodes take axes, shapes and pads. */
+  /** A 1-D tensor, as nodes take axes, shapes and pads. Its name says nothing of the numbers, which may depend on sizes. */
   int64s(values: readonly number[]): string {
-    const bytes = new Uint8Array(BigInt64Array.from(values.map(BigInt)).buffer);
-    return this.#initializer({
-      name: `[${values.join(',')}]`,
-      type: 'i64',
-      shape: [values.length],
-      bytes,
-    });
+    const name = `c${this.#initializers.size}`;
+    return this.#initializer(`[${values.join(',')}]`, { name, sizes: values });
   }
 
   /** The element type of a step's result. */
@@ -130,8 +125,8 @@ export class GraphBuilder {
     return this.#converted.get(output) ?? sessionType(dtype);
   }
 
-  /** The encoded model; its inputs are i0, i1, … and its outputs o0, o1, … */
-  finish(outputs: readonly number[]): Uint8Array {
+  /** The graph; its inputs are i0, i1, … and its outputs o0, o1, … */
+  finish(outputs: readonly number[]): OnnxGraph {
     const renamed = new Map<string, string>();
     for (const [index, id] of outputs.entries()) this.#output(id, outputName(index), renamed);
     const rename = (name: string): string => renamed.get(name) ?? name;
@@ -139,7 +134,7 @@ export class GraphBuilder {
       const { shape, dtype } = this.type(id);
       return { name, shape, type: this.#converted.get(id) ?? sessionType(dtype) };
     };
-    return encodeModel({
+    return {
       nodes: this.#nodes.map((node) => ({
         ...node,
         inputs: node.inputs.map(rename),
@@ -148,7 +143,7 @@ export class GraphBuilder {
       initializers: [...this.#initializers.values()],
       inputs: this.#inputs.map((id, index) => describe(id, inputName(index))),
       outputs: outputs.map((id, index) => describe(id, outputName(index))),
-    });
+    };
   }
 
   /** A node writes the output directly where it can; inputs, constants and second names are copied. */
@@ -169,9 +164,11 @@ export class GraphBuilder {
     }
   }
 
-  #initializer(tensor: OnnxInitializer): string {
-    this.#initializers.set(tensor.name, tensor);
-    return tensor.name;
+  /** The name of what is the same as `content`. */
+  #initializer(content: string, tensor: OnnxInitializer): string {
+    const known = this.#initializers.get(content) ?? tensor;
+    this.#initializers.set(content, known);
+    return known.name;
   }
 }
 

@@ -34,13 +34,14 @@ export interface OnnxNode {
 export interface OnnxValue {
   readonly name: string;
   readonly type: TensorType;
+  /** A size that is NaN may be any. */
   readonly shape: Shape;
 }
 
-export interface OnnxInitializer extends OnnxValue {
-  /** Little-endian elements. */
-  readonly bytes: Uint8Array;
-}
+/** Little-endian elements, or sizes, as nodes take them. */
+export type OnnxInitializer =
+  | (OnnxValue & { readonly bytes: Uint8Array })
+  | { readonly name: string; readonly sizes: readonly number[] };
 
 export interface OnnxGraph {
   readonly nodes: readonly OnnxNode[];
@@ -111,10 +112,20 @@ function writeAttribute(writer: ProtobufWriter, name: string, attribute: Attribu
 }
 
 function writeTensor(writer: ProtobufWriter, tensor: OnnxInitializer): void {
-  for (const size of tensor.shape) writer.int(1, size);
-  writer.int(2, tensorTypes[tensor.type]);
-  writer.string(8, tensor.name);
-  writer.bytes(9, tensor.bytes);
+  const { name } = tensor;
+  const { type, shape, bytes } =
+    'sizes' in tensor
+      ? { type: 'i64' as const, shape: [tensor.sizes.length], bytes: sizeBytes(tensor.sizes) }
+      : tensor;
+  for (const size of shape) writer.int(1, size);
+  writer.int(2, tensorTypes[type]);
+  writer.string(8, name);
+  writer.bytes(9, bytes);
+}
+
+/** As the elements of a tensor of i64. */
+export function sizeBytes(sizes: readonly number[]): Uint8Array {
+  return new Uint8Array(BigInt64Array.from(sizes.map(BigInt)).buffer);
 }
 
 function writeValue(writer: ProtobufWriter, value: OnnxValue): void {
@@ -123,7 +134,11 @@ function writeValue(writer: ProtobufWriter, value: OnnxValue): void {
     type.message(1, (tensor) => {
       tensor.int(1, tensorTypes[value.type]);
       tensor.message(2, (shape) => {
-        for (const size of value.shape) shape.message(1, (dim) => dim.int(1, size));
+        for (const size of value.shape) {
+          shape.message(1, (dim) => {
+            if (!Number.isNaN(size)) dim.int(1, size);
+          });
+        }
       });
     }),
   );

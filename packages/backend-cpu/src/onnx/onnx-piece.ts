@@ -5,10 +5,10 @@ import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { byteLengthOf, valueAt } from '../compile/step.ts';
 import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
-import type { TensorType } from './model.ts';
-import { Values } from './runtime/session.ts';
+import { sizeBytes, type TensorType } from './model.ts';
+import { type Session, Values } from './runtime/session.ts';
+import type { SizeInput } from './session-model.ts';
 import { convertedValues, sessionType } from './session-type.ts';
-import type { SessionLease } from './sessions.ts';
 
 /**
  * A run that takes longer than this leaves the event loop free. Shorter ones block it, as where
@@ -16,11 +16,28 @@ import type { SessionLease } from './sessions.ts';
  */
 const LONG_MS = 20;
 
+/** A value that a session reads or writes. */
 interface Slot {
   readonly id: number;
   readonly type: ValueType;
   readonly element: TensorType;
-  address: number;
+}
+
+export interface OnnxSlots {
+  readonly inputs: readonly Slot[];
+  readonly outputs: readonly Slot[];
+}
+
+export function onnxSlots(
+  values: readonly ValueType[],
+  { inputs, outputs, steps }: Pick<PieceProgram, 'inputs' | 'outputs' | 'steps'>,
+): OnnxSlots {
+  const converted = convertedValues(steps, values);
+  const slotOf = (id: number): Slot => {
+    const { shape, dtype } = valueAt(values, id);
+    return { id, type: { shape, dtype }, element: converted.get(id) ?? sessionType(dtype) };
+  };
+  return { inputs: inputs.map(slotOf), outputs: outputs.map(slotOf) };
 }
 
 /** The tensors of a session's inputs or outputs, described anew only when a value has moved. */
@@ -28,41 +45,43 @@ class Bindings {
   readonly values: Values;
   readonly #base: Address;
   readonly #slots: readonly Slot[];
+  readonly #addresses: number[];
+  /** Sizes lie in memory of their own. */
+  readonly #sizes: readonly Uint8Array[];
 
   constructor(
     base: Address,
-    types: readonly ValueType[],
-    ids: readonly number[],
+    slots: readonly Slot[],
     nameOf: (index: number) => string,
-    converted: ReadonlyMap<number, TensorType>,
+    sizes: readonly SizeInput[],
   ) {
-    this.values = new Values(ids.map((_, index) => nameOf(index)));
+    const names = [...slots.map((_, index) => nameOf(index)), ...sizes.map(({ name }) => name)];
+    this.values = new Values(names);
     this.#base = base;
-    this.#slots = ids.map((id) => {
-      const type = valueAt(types, id);
-      return { id, type, element: converted.get(id) ?? sessionType(type.dtype), address: -1 };
-    });
+    this.#slots = slots;
+    this.#addresses = slots.map(() => -1);
+    this.#sizes = sizes.map((input) => sizeBytes(input.sizes));
+    for (const [index, bytes] of this.#sizes.entries()) {
+      const count = bytes.byteLength / BigInt64Array.BYTES_PER_ELEMENT;
+      const address = hostAddress(bytes);
+      this.values.set(slots.length + index, address, bytes.byteLength, [count], 'i64');
+    }
   }
 
   bind(addressOf: AddressOf): void {
-    this.#slots.forEach((slot, index) => {
-      const address = addressOf(slot.id);
-      if (address === slot.address) return;
-      this.values.set(
-        index,
-        this.#base + BigInt(address),
-        byteLengthOf(slot.type),
-        slot.type.shape,
-        slot.element,
-      );
-      slot.address = address;
+    this.#slots.forEach(({ id, type, element }, index) => {
+      const address = addressOf(id);
+      if (address === this.#addresses[index]) return;
+      const place = this.#base + BigInt(address);
+      this.values.set(index, place, byteLengthOf(type), type.shape, element);
+      this.#addresses[index] = address;
     });
   }
 }
 
 /** Runs one session on values in place. */
 export class OnnxPiece implements CompiledPiece {
-  readonly #lease: SessionLease;
+  readonly #session: Session;
   readonly #describe: () => string;
   readonly #inputs: Bindings;
   readonly #outputs: Bindings;
@@ -71,21 +90,20 @@ export class OnnxPiece implements CompiledPiece {
   /** `describe` names the ops and shapes for the error of a run that fails. */
   constructor(
     memory: WebAssembly.Memory,
-    values: readonly ValueType[],
-    piece: Pick<PieceProgram, 'inputs' | 'outputs' | 'steps'>,
-    lease: SessionLease,
+    slots: OnnxSlots,
+    sizes: readonly SizeInput[],
+    session: Session,
     describe: () => string,
   ) {
     const base = hostAddress(new Uint8Array(memory.buffer));
-    this.#lease = lease;
+    this.#session = session;
     this.#describe = describe;
-    const converted = convertedValues(piece.steps, values);
-    this.#inputs = new Bindings(base, values, piece.inputs, inputName, converted);
-    this.#outputs = new Bindings(base, values, piece.outputs, outputName, converted);
+    this.#inputs = new Bindings(base, slots.inputs, inputName, sizes);
+    this.#outputs = new Bindings(base, slots.outputs, outputName, []);
   }
 
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
-    const { session } = this.#lease;
+    const session = this.#session;
     const inputs = this.#inputs.values;
     const outputs = this.#outputs.values;
     this.#inputs.bind(addressOf);
@@ -102,6 +120,5 @@ export class OnnxPiece implements CompiledPiece {
   dispose(): void {
     this.#inputs.values.release();
     this.#outputs.values.release();
-    this.#lease.release();
   }
 }

@@ -5,7 +5,8 @@ import { inPlaceWrites } from './fuse/in-place.ts';
 import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
 import { fuseLoop } from './fuse/fused-loop.ts';
-import { type Kernel, type KernelLibrary, libraryOf } from './kernel-library.ts';
+import type { FunctionBuilder } from '@shardwise/wasm-assembler';
+import { libraryOf } from './kernel-library.ts';
 import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
@@ -13,7 +14,9 @@ import type { LoopSpec } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
 interface Call {
-  readonly kernel: Kernel;
+  /** Kernels of one key are the same code, which `build` makes. */
+  readonly key: string;
+  readonly build: () => FunctionBuilder;
   readonly sizes: readonly number[];
   readonly values: readonly number[];
   /** Where in each value the kernel starts; at its first byte where this is not given. */
@@ -30,49 +33,85 @@ interface IndexUse {
   readonly reader: number;
 }
 
+/** A value that is computed aside and copied to its target at the end. */
+interface CopiedValue {
+  readonly value: number;
+  readonly target: number;
+  readonly byteLength: number;
+}
+
+/** The kernels of a piece of a program, in order: plain data, but for what builds their code. */
+export interface KernelPlan {
+  readonly calls: readonly Call[];
+  readonly copies: readonly CopiedValue[];
+  /** Value -> the input whose memory its kernel writes. */
+  readonly direct: ReadonlyMap<number, number>;
+  /** Values that need memory of their own during a run. */
+  readonly storage: readonly number[];
+  readonly inputCount: number;
+}
+
 /**
  * Compiles elementwise instructions to fused loops, each reading and writing every operand once,
- * and row reductions to kernels of their own, on a memory where all values lie.
+ * and row reductions to kernels of their own.
  */
-export function compileKernels(
-  memory: WebAssembly.Memory,
-  program: KernelProgram,
-): KernelExecutable {
+export function planKernels(program: KernelProgram): KernelPlan {
   const graph = new KernelGraph(program);
   const live = liveNodes(graph);
   const inPlace = inPlaceWrites(program, graph, live);
   const groups = clusterLoops(graph, live, inPlace.order);
   const stores = storedValues(graph, groups);
-  const library = libraryOf(memory);
-  const calls = groups.flatMap((group) => compileGroup(group, graph, stores, library));
-  const copies = [...inPlace.copied].map(([value, target]) => ({
-    value,
-    target,
-    bytes: storedBytes(graph, value),
-  }));
-
   return {
+    calls: groups.flatMap((group) => compileGroup(group, graph, stores)),
+    copies: [...inPlace.copied].map(([value, target]) => ({
+      value,
+      target,
+      byteLength: storedBytes(graph, value),
+    })),
+    direct: inPlace.direct,
     storage: [...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
+    inputCount: program.inputCount,
+  };
+}
+
+/** Makes kernels runnable on a memory where all values lie. */
+export function linkKernels(memory: WebAssembly.Memory, plan: KernelPlan): KernelExecutable {
+  const { direct, copies, storage, inputCount } = plan;
+  const library = libraryOf(memory);
+  const calls = plan.calls.map((call) => ({
+    ...call,
+    kernel: library.kernel(call.key, call.build),
+  }));
+  return {
+    storage,
     run(address) {
-      const place = (value: number): number => address(inPlace.direct.get(value) ?? value);
+      const place = (value: number): number => address(direct.get(value) ?? value);
       let updated = false;
       for (const { kernel, sizes, values, byteOffsets, indices } of calls) {
         const addresses = values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0));
         const element = kernel(...sizes, ...addresses);
         if (indices !== undefined && element !== undefined && element >= 0) {
           const [index = 0] = new Int32Array(memory.buffer, place(indices.value) + 4 * element, 1);
-          const instruction = indices.reader - program.inputCount;
+          const instruction = indices.reader - inputCount;
           const { op, size } = indices;
           throw IndexError.ofRun({ op, instruction, index, element, size, updated });
         }
-        updated ||= values.some((value) => inPlace.direct.has(value));
+        updated ||= values.some((value) => direct.has(value));
       }
-      for (const { value, target, bytes } of copies) {
+      for (const { value, target, byteLength } of copies) {
         const from = address(value);
-        new Uint8Array(memory.buffer).copyWithin(address(target), from, from + bytes);
+        new Uint8Array(memory.buffer).copyWithin(address(target), from, from + byteLength);
       }
     },
   };
+}
+
+/** The kernels of a program on a memory. */
+export function compileKernels(
+  memory: WebAssembly.Memory,
+  program: KernelProgram,
+): KernelExecutable {
+  return linkKernels(memory, planKernels(program));
 }
 
 /** What stored values depend on. */
@@ -103,7 +142,6 @@ function compileGroup(
   group: readonly number[],
   graph: KernelGraph,
   stores: ReadonlyMap<number, readonly number[]>,
-  library: KernelLibrary,
 ): Call[] {
   const addressOf = (id: number): number => stores.get(id)?.[0] ?? graph.node(id).value;
   const nodes = group.map((id) => graph.node(id));
@@ -119,7 +157,8 @@ function compileGroup(
       : { kernel: first.kernel, inputs: first.inputs, outputs: [first] };
     const read = inputs.map(({ node }) => addressOf(node));
     const call = {
-      kernel: library.kernel(kernel.key, () => kernel.build()),
+      key: kernel.key,
+      build: () => kernel.build(),
       sizes: kernel.sizes,
       values: [...read, ...outputs.flatMap((node) => (node ? addressOf(node.id) : []))],
     };
@@ -128,11 +167,12 @@ function compileGroup(
     const { op, size, input } = indices;
     return [{ ...call, indices: { op, size, value: read[input] ?? -1, reader: first.value } }];
   }
-  if (first?.kind === 'move') return copyParts(first, addressOf, library);
+  if (first?.kind === 'move') return copyParts(first, addressOf);
   const loop = fuseLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
   if (loop.rows === 0) return [];
   const call = {
-    kernel: library.kernel(structureKey(loop.spec), () => elementwiseKernel(loop.spec)),
+    key: structureKey(loop.spec),
+    build: () => elementwiseKernel(loop.spec),
     sizes: [loop.rows, loop.columns],
     values: [...loop.loads.map(addressOf), ...loop.stores],
   };
@@ -142,7 +182,6 @@ function compileGroup(
 function copyParts(
   { id, inputs, shape, parts }: MoveNode,
   addressOf: (node: number) => number,
-  library: KernelLibrary,
 ): Call[] {
   const whole = wholeView(shape);
   return parts.flatMap(({ source, starts }, index) => {
@@ -152,7 +191,8 @@ function copyParts(
     const copy = rowCopyOf(source, slicedView(whole, starts, sizes));
     const { loops } = copy;
     return {
-      kernel: library.kernel(`copy rows ${loops}`, () => rowCopyKernel(loops)),
+      key: `copy rows ${loops}`,
+      build: () => rowCopyKernel(loops),
       sizes: copy.sizes,
       values: [addressOf(input.node), addressOf(id)],
       byteOffsets: [copy.sourceBytes, copy.targetBytes],

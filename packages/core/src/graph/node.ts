@@ -13,6 +13,12 @@ export interface GradientSink {
   accumulate(gradient: Node): void;
 }
 
+/** The largest number that a size becomes, and where that was declared. */
+export interface SizeLimit {
+  readonly max: number;
+  readonly site: CallSite;
+}
+
 export interface HostValue {
   readonly kind: 'host';
   readonly bytes: Uint8Array;
@@ -68,6 +74,8 @@ export class Node<K extends Op = Op> {
   ofGradient = false;
   /** How it lies on the axes of the mesh; null where nobody has said anything. */
   axisTypes: AxisTypes | null = null;
+  /** What its sizes were declared to become, by dim. */
+  sizeLimits: ReadonlyMap<number, SizeLimit> | null = null;
   /** What lets the garbage collector see the size of its memory on the device. */
   weight: ArrayBuffer | null = null;
   /** Nodes with a smaller id than this that still read this leaf would see a later value. */

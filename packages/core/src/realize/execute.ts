@@ -4,7 +4,10 @@ import { Storage } from '../graph/storage.ts';
 import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { ShardwiseError } from '../spec/errors.ts';
+import { dtypes, type Shape } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
+import type { Sizes } from '../spec/sized.ts';
+import { elementCount } from '../shape.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued } from './communicate.ts';
 import type { Place } from './memory-map.ts';
@@ -22,6 +25,10 @@ interface Run {
   readonly backend: Backend;
   readonly mesh: Mesh;
   readonly plan: ExecutionPlan;
+  /** What the symbols of the plan are. */
+  readonly sizes: Sizes;
+  /** The shape of each value; null where they are those of the plan's graph. */
+  readonly shapes: readonly Shape[] | null;
   /** The leaves that are on the device now, by number. */
   readonly leaves: Map<number, DeviceBuffer>;
   readonly scratch: DeviceBuffer | null;
@@ -73,14 +80,17 @@ export class RunFailure extends Error {
 export async function execute(
   plan: ExecutionPlan,
   leaves: readonly Node[],
-  { backend, mesh, stores }: Pick<Run, 'backend' | 'mesh' | 'stores'>,
+  { backend, mesh, stores, sizes }: Pick<Run, 'backend' | 'mesh' | 'stores' | 'sizes'>,
 ): Promise<readonly RootResult[]> {
   const temporary = new Map<Node | 'scratch', DeviceBuffer>();
   const allocations: Storage[] = [];
   const started = new Map<number, Promise<void>>();
   try {
-    for (const byteLength of plan.memory.allocations)
-      allocations.push(Storage.allocate(backend, byteLength));
+    const shapes = plan.shapes?.at(sizes) ?? null;
+    for (const { byteLength, of } of plan.memory.allocations) {
+      const bytes = of === null ? byteLength : bytesIn(plan, shapes, of);
+      allocations.push(Storage.allocate(backend, bytes));
+    }
     const scratch = plan.memory.scratchBytes > 0 ? backend.alloc(plan.memory.scratchBytes) : null;
     if (scratch !== null) temporary.set('scratch', scratch);
     const run: Run = {
@@ -88,6 +98,8 @@ export async function execute(
       mesh,
       stores,
       plan,
+      sizes,
+      shapes,
       leaves: new Map(),
       scratch,
       allocations,
@@ -175,13 +187,21 @@ function placeOf(plan: ExecutionPlan, id: number): Place {
   return place;
 }
 
+/** Bytes of a value that has memory. */
+function bytesIn(plan: ExecutionPlan, shapes: readonly Shape[] | null, id: number): number {
+  const value = plan.graph.values[id];
+  if (value === undefined) throw new RangeError(`no value ${id}`);
+  return elementCount(shapes?.[id] ?? value.shape) * dtypes[value.dtype].bytes;
+}
+
 function bufferOf(run: Run, id: number): DeviceBuffer {
-  const place = placeOf(run.plan, id);
-  if (place.kind === 'leaf') return locate(run, place);
-  let buffer = run.buffers.get(place);
+  const planned = placeOf(run.plan, id);
+  if (planned.kind === 'leaf') return locate(run, planned);
+  let buffer = run.buffers.get(planned);
   if (buffer === undefined) {
-    buffer = locate(run, place);
-    run.buffers.set(place, buffer);
+    const byteLength = run.shapes === null ? planned.byteLength : bytesIn(run.plan, run.shapes, id);
+    buffer = locate(run, { ...planned, byteLength });
+    run.buffers.set(planned, buffer);
   }
   return buffer;
 }
@@ -204,7 +224,8 @@ function rootResult(run: Run, id: number): RootResult {
   const allocation = place.kind === 'result' ? run.allocations[place.allocation] : undefined;
   if (place.kind !== 'result' || allocation === undefined)
     throw new RangeError('a root outside the results');
-  return { kind: 'storage', storage: allocation.part(place.byteOffset, place.byteLength) };
+  const byteLength = bytesIn(run.plan, run.shapes, id);
+  return { kind: 'storage', storage: allocation.part(place.byteOffset, byteLength) };
 }
 
 async function failureOf(run: Run, at: number, error: unknown): Promise<RunFailure> {
@@ -259,7 +280,9 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     case 'compute': {
       const inputs = step.inputs.map((id) => bufferOf(run, id));
       const outputs = step.outputs.map((id) => bufferOf(run, id));
-      await step.executable.run(inputs, outputs, { overlap: run.inFlight.size > 0 });
+      const overlap = run.inFlight.size > 0;
+      const options = step.isSized ? { overlap, sizes: run.sizes } : { overlap };
+      await step.executable.run(inputs, outputs, options);
       count('computeMs', record('compute', step.name, start));
       return;
     }

@@ -1,6 +1,9 @@
-import type { Backend, Executable, Instruction, Program } from '../spec/backend.ts';
+import type { Backend, Executable, Instruction, Program, SizedProgram } from '../spec/backend.ts';
+import type { Shape } from '../spec/dtype.ts';
+import { Sized } from '../spec/sized.ts';
 import type { Node } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
+import { sameShape } from '../shape.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
 import { expand, type ComputeLimits } from './expand.ts';
@@ -8,6 +11,7 @@ import { mapMemory, type MemoryMap } from './memory-map.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import type { PlanStep } from './plan-step.ts';
 import { segment, type DraftStep } from './segment.ts';
+import { type SizeRelations, sizesAt } from './size-relations.ts';
 import { Sources } from './sources.ts';
 import {
   isCollective,
@@ -24,6 +28,8 @@ export interface ExecutionPlan extends Numbering {
   readonly memory: MemoryMap;
   readonly steps: readonly PlanStep[];
   readonly leafUses: LeafUses;
+  /** The shapes of the values of a graph with sizes that vary; null where none does: `graph` has them. */
+  readonly shapes: Sized<readonly Shape[]> | null;
 }
 
 /** What a new plan is made for. */
@@ -35,7 +41,19 @@ export interface PlanRequest {
   readonly varying: Uint8Array;
   /** Compiles a program, or finds it compiled. */
   readonly compile: (program: Program) => Promise<Executable>;
+  /** What sizes vary, and how; null where they are those of the subgraph. */
+  readonly sizing: Sizing | null;
 }
+
+/** How a plan is made for several sizes. */
+export interface Sizing {
+  readonly relations: SizeRelations;
+  /** Throws NotSizedError where the backend cannot. */
+  readonly compile: (program: SizedProgram) => Promise<Executable>;
+}
+
+/** A program cannot be planned for several sizes: it takes a plan for each. */
+export class NotSizedError extends Error {}
 
 /** A program cannot be compiled. */
 export class PlanFailure extends Error {
@@ -50,14 +68,19 @@ export class PlanFailure extends Error {
   }
 }
 
-/** Throws PlanFailure where the backend refuses a program. */
+/** Throws PlanFailure where the backend refuses a program, and NotSizedError. */
 export async function makePlan(
   subgraph: Subgraph,
   roots: readonly Node[],
   backend: Backend,
-  { varying, compile }: PlanRequest,
+  { varying, compile, sizing }: PlanRequest,
 ): Promise<ExecutionPlan> {
-  const numbering = numberValues(expand(subgraph, roots, backend.limits, varying));
+  const numbered = (sizes?: Float64Array): Numbering =>
+    numberValues(
+      expand(subgraph, roots, backend.limits, { varying, ...(sizes !== undefined && { sizes }) }),
+    );
+  const sized = sizing === null ? null : sizedNumbering(sizing.relations, numbered);
+  const numbering = sized?.most() ?? numbered();
   const { graph } = numbering;
   const sources = new Sources(graph);
   const draft = segment(graph, sources);
@@ -66,13 +89,29 @@ export async function makePlan(
   const kept: ValueGraph =
     lateValues.length === 0 ? graph : { ...graph, roots: [...graph.roots, ...lateValues] };
   const { alignment } = backend.limits;
-  const memory = mapMemory(kept, draft, { alignment, sources, arriving });
+  const { shapes, varies } = varyingShapes(sizing, sized);
+  if (
+    draft.some(({ kind, values }) => kind === 'start' && values.length > 1 && values.some(varies))
+  ) {
+    throw new NotSizedError('a message of several values has a size that varies');
+  }
+  const memory = mapMemory(kept, draft, { alignment, sources, arriving, varies });
   const steps: PlanStep[] = [];
-  const compiled = async (program: Program, members: readonly number[]): Promise<Executable> => {
+  const compiled = async (parts: ProgramParts): Promise<Compiled> => {
     try {
-      return await compile(program);
+      if (sizing === null || sized === null) {
+        return { executable: await compile(programOf(graph, parts)), isSized: false };
+      }
+      const at = (sizes: readonly number[]): Program => programOf(sized.at(sizes).graph, parts);
+      const program = Sized.of(sizing.relations.symbols, at);
+      if (program === undefined) throw new NotSizedError('a program has several structures');
+      if (program.isFixed) return { executable: await compile(program.most()), isSized: false };
+      const { symbols } = sizing.relations;
+      const executable = await sizing.compile({ symbols, at: (sizes) => program.at(sizes) });
+      return { executable, isSized: true };
     } catch (error) {
-      throw new PlanFailure(numbering, failedValues(members, error), error);
+      if (error instanceof NotSizedError) throw error;
+      throw new PlanFailure(numbering, failedValues(parts.members, error), error);
     }
   };
   for (const [index, step] of draft.entries()) {
@@ -94,7 +133,33 @@ export async function makePlan(
     memory,
     steps,
     leafUses: leafUsesOf(graph, memory, steps),
+    shapes,
   };
+}
+
+function sizedNumbering(
+  relations: SizeRelations,
+  numbered: (sizes: Float64Array) => Numbering,
+): Sized<Numbering> {
+  const sized = Sized.of(relations.symbols, (sizes) => numbered(sizesAt(relations, sizes)));
+  if (sized === undefined) throw new NotSizedError('a graph has several structures');
+  return sized;
+}
+
+/** The shapes of the values, and which of them vary. */
+function varyingShapes(
+  sizing: Sizing | null,
+  sized: Sized<Numbering> | null,
+): Pick<ExecutionPlan, 'shapes'> & { readonly varies: (value: number) => boolean } {
+  if (sizing === null || sized === null) return { shapes: null, varies: () => false };
+  const { symbols } = sizing.relations;
+  const shapesAt = (sizes: readonly number[]): readonly Shape[] =>
+    sized.at(sizes).graph.values.map(({ shape }) => shape);
+  const shapes = Sized.of(symbols, shapesAt);
+  if (shapes === undefined) throw new NotSizedError('a graph has several structures');
+  const smallest = shapes.at(symbols.map(() => 2));
+  const varying = shapes.most().map((shape, id) => !sameShape(shape, smallest[id] ?? []));
+  return { shapes, varies: (value) => varying[value] === true };
 }
 
 type Update = ValueGraph['updates'][number];
@@ -150,7 +215,19 @@ interface StepParts {
   /** The values that it computes, and the cheap ones that they use. */
   readonly members: readonly number[];
   readonly updates: readonly Update[];
-  readonly compile: (program: Program, members: readonly number[]) => Promise<Executable>;
+  readonly compile: (parts: ProgramParts) => Promise<Compiled>;
+}
+
+type Compiled = Pick<Extract<PlanStep, { kind: 'compute' }>, 'executable' | 'isSized'>;
+
+/** What of a graph is a program. */
+interface ProgramParts {
+  readonly inputs: readonly number[];
+  readonly members: readonly number[];
+  readonly outputs: readonly number[];
+  readonly updates: readonly Update[];
+  /** The numbers in the program of the values in it. */
+  readonly numbers: ReadonlyMap<number, number>;
 }
 
 async function computeStep(
@@ -171,11 +248,10 @@ async function computeStep(
   for (const { target } of updates) need(target);
   const outputs = step.values.filter((id) => memory.places.has(id));
   const numbers = new Map<number, number>([...inputs, ...members].map((id, index) => [id, index]));
-  const program = programOf(graph, inputs, members, outputs, updates, numbers);
   return {
     kind: 'compute',
     name: `${members.length} ops`,
-    executable: await compile(program, members),
+    ...(await compile({ inputs, members, outputs, updates, numbers })),
     values: members,
     inputs,
     outputs,
@@ -206,11 +282,7 @@ function withCheapInputs(graph: ValueGraph, values: readonly number[], sources: 
 
 function programOf(
   graph: ValueGraph,
-  inputs: readonly number[],
-  members: readonly number[],
-  outputs: readonly number[],
-  updates: readonly Update[],
-  numbers: ReadonlyMap<number, number>,
+  { inputs, members, outputs, updates, numbers }: ProgramParts,
 ): Program {
   const numberOf = (id: number): number => {
     const number = numbers.get(id);
@@ -255,5 +327,6 @@ export function programFor(
   const members = graph.values.map((_, id) => id).slice(graph.leafCount);
   const outputs = [...new Set(graph.roots)];
   const numbers = new Map(graph.values.map((_, id) => [id, id]));
-  return programOf(graph, inputs, members, outputs, graph.updates, numbers);
+  const { updates } = graph;
+  return programOf(graph, { inputs, members, outputs, updates, numbers });
 }

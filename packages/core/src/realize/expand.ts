@@ -11,6 +11,8 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
 import { computeWide } from './compute-wide.ts';
+import { hasSizes, withSizes } from './op-sizes.ts';
+import { isSpecial } from './signature.ts';
 import { constantOfLeaf, numberLeaf, varyingConstants } from './varying-numbers.ts';
 
 /** What of a backend's limits decides which ops it is given. */
@@ -28,27 +30,39 @@ export interface Expanded {
   readonly updates: readonly { readonly target: number; readonly value: Node }[];
 }
 
+/** In what a rewritten subgraph may differ from the one that was built. */
+export interface ExpandOptions {
+  /** For each constant 1 where its number is an input, else 0. Default: none is. */
+  readonly varying?: Uint8Array;
+  /** Sizes in the place of its own, in the order of its signature. Throws ShapeError where they do not fit each other. */
+  readonly sizes?: Float64Array;
+}
+
 /**
  * Rewrites a subgraph: composites that are not native become primitives, collectives work along
  * dim 0 only, those of one rank disappear, ops on f16 and bf16 compute in f32 and those on u8 in i32, and
- * an update's readers read the value that it stores. `varying` says of which constants the numbers are inputs.
+ * an update's readers read the value that it stores.
  */
 export function expand(
   subgraph: Subgraph,
   roots: readonly Node[],
   limits: ComputeLimits,
-  varying: Uint8Array = new Uint8Array(0),
+  options: ExpandOptions = {},
 ): Expanded {
-  return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, varying)));
+  return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, options)));
 }
 
 function expanded(
   subgraph: Subgraph,
   roots: readonly Node[],
   limits: ComputeLimits,
-  varying: Uint8Array,
+  { varying = new Uint8Array(0), sizes }: ExpandOptions,
 ): Expanded {
-  const images: Node[] = subgraph.leaves.map(({ shape, dtype }) => placeholder(shape, dtype));
+  let place = 0;
+  const nextSize = (own: number): number => (isSpecial(own) ? own : (sizes?.[place++] ?? own));
+  const images: Node[] = subgraph.leaves.map(({ shape, dtype }) =>
+    placeholder(shape.map(nextSize), dtype),
+  );
   const numbers = new Map(
     varyingConstants(subgraph, varying).map((node) => [node, placeholderOf(numberLeaf(node))]),
   );
@@ -61,10 +75,11 @@ function expanded(
     if (image === undefined) throw new RangeError(`no image of slot ${node.slot}`);
     return image;
   };
-  for (const node of subgraph.computed) {
-    const inputs = node.inputs.map(imageOf);
-    setEra(node.era);
-    const number = isOp(node, 'constant') ? numbers.get(node) : undefined;
+  for (const built of subgraph.computed) {
+    const inputs = built.inputs.map(imageOf);
+    setEra(built.era);
+    const number = isOp(built, 'constant') ? numbers.get(built) : undefined;
+    const node = sizes !== undefined && hasSizes(built) ? withSizes(built, nextSize) : built;
     if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
     else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
     else images.push(rewrite(node, inputs, limits));

@@ -24,10 +24,16 @@ export type Place =
 export interface MemoryMap {
   readonly places: ReadonlyMap<number, Place>;
   readonly scratchBytes: number;
-  /** Bytes of each allocation for results. */
-  readonly allocations: readonly number[];
+  readonly allocations: readonly Allocation[];
   /** Collective outputs that lie where their input lay: they run in place. */
   readonly inPlace: ReadonlySet<number>;
+}
+
+/** Memory for results. */
+export interface Allocation {
+  readonly byteLength: number;
+  /** The value whose bytes it has where they vary, and no other's; else null. */
+  readonly of: number | null;
 }
 
 /** Bytes that move together: one value, or a bucket of them. */
@@ -53,6 +59,8 @@ export interface MemoryMapOptions {
   readonly sources: Sources;
   /** Results of collectives that arrive in the memory of the leaf that they update. */
   readonly arriving: ReadonlyMap<number, number>;
+  /** Whether the bytes of a value may be fewer in a run than the graph says. */
+  readonly varies: (value: number) => boolean;
 }
 
 /**
@@ -62,12 +70,12 @@ export interface MemoryMapOptions {
 export function mapMemory(
   graph: ValueGraph,
   draft: readonly DraftStep[],
-  { alignment, sources, arriving }: MemoryMapOptions,
+  { alignment, sources, arriving, varies }: MemoryMapOptions,
 ): MemoryMap {
   const lives = livesOf(graph, draft, sources);
   const overwritten = overwrittenInputs(graph, draft, { lives, sources, arriving });
   const places = new Map<number, Place>();
-  const allocations: number[] = [];
+  const allocations: Allocation[] = [];
   for (let leaf = 0; leaf < graph.leafCount; leaf++) places.set(leaf, { kind: 'leaf', leaf });
   for (const [value, leaf] of arriving) {
     const target = places.get(leaf);
@@ -82,9 +90,10 @@ export function mapMemory(
       scratch.push(block);
       continue;
     }
-    const allocation = allocations.push(block.byteLength) - 1;
+    const of = block.values.find(varies) ?? null;
+    const allocation = allocations.push({ byteLength: block.byteLength, of }) - 1;
     const space = { allocation, byteLength: block.byteLength, until: block.from, guests: [] };
-    results.push(space);
+    if (of === null) results.push(space);
     place(graph, block, space, 0, places);
   }
   const scratchBytes = packScratch(graph, scratch, results, places, alignment);

@@ -1,11 +1,17 @@
-import type { Node } from '../graph/node.ts';
-import type { Backend, Executable, Program } from '../spec/backend.ts';
+import { placeOf } from '../graph/call-site.ts';
+import type { Node, SizeLimit } from '../graph/node.ts';
+import type { Backend, Executable, Program, SizedProgram } from '../spec/backend.ts';
+import { OutOfMemoryError } from '../spec/errors.ts';
+import type { Sizes } from '../spec/sized.ts';
 import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
-import { makePlan, type ExecutionPlan } from './execution-plan.ts';
+import { declaredSizes } from './declared-sizes.ts';
+import { type ExecutionPlan, makePlan, NotSizedError, PlanFailure } from './execution-plan.ts';
+import { numbersOf, type Observation, relateSizes, type SizeRelations } from './size-relations.ts';
 import { sameWords, type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
 import { structureKey } from './structure-key.ts';
+import { forgetVaryingSizes, noteVaryingSizes } from './varying-sizes.ts';
 
 /** Plans that a rank keeps; the ones used longest ago go first. */
 export const planLimit = 128;
@@ -19,26 +25,70 @@ interface SharedProgram {
   plans: number;
 }
 
-interface Entry {
+/** Subgraphs of one structure, which differ in numbers and sizes. */
+interface Family {
   readonly hash: number;
   readonly words: Int32Array;
-  /** The numbers of the constants when the plan was made. */
+  /** The numbers of the constants in the first run. */
   readonly numbers: Float64Array;
+  /** For each constant 1 where its number was another one in some run, else 0. */
+  readonly varying: Uint8Array;
+  /** Sizes of different runs. */
+  readonly observations: Observation[];
+  readonly entries: Entry[];
+  /** How often no plan for several sizes could be made. */
+  failures: number;
+  /** Whether memory did not suffice for sizes that were not there yet: then plans have none for such. */
+  isTight: boolean;
+  /** Whether plans could be made only for sizes with the common divisors of those that were seen. */
+  keepsDivisors: boolean;
+}
+
+/** A plan, and what runs it takes. */
+export interface Entry {
+  readonly family: Family;
+  /** What the sizes that it takes have in common; null where it takes `sizes` alone. */
+  readonly relations: SizeRelations | null;
+  readonly sizes: Observation;
   /** For each constant 1 where its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
   readonly plan: ExecutionPlan;
   readonly programs: readonly string[];
 }
 
+/** A run that has no plan yet. */
+interface NewRun {
+  readonly subgraph: Subgraph;
+  readonly outputs: readonly Node[];
+  readonly family: Family;
+  readonly sizes: Observation;
+}
+
+/** A plan for a run. */
+export interface FoundPlan {
+  readonly entry: Entry;
+  readonly plan: ExecutionPlan;
+  /** For each constant 1 where its number is an input of the plan, else 0. */
+  readonly varying: Uint8Array;
+  /** What the symbols of the plan are in this run. */
+  readonly sizes: Sizes;
+}
+
+/** Runs whose sizes are kept to see what varies: the first ones and the latest. */
+const mostObservations = 8;
+
+/** After so many failures each size of a structure has a plan of its own. */
+const mostFailures = 3;
+
 /**
  * The plans of a rank by structure. A structure has one plan: a number that turns out to change from run to
- * run becomes an input of it. At most `planLimit` are kept; executables that no plan runs any more are
+ * run becomes an input of it, and a size that does becomes a symbol. At most `planLimit` are kept; executables that no plan runs any more are
  * disposed of.
  */
 export class PlanCache {
   readonly #backend: Backend;
   #signatures = new Signatures();
-  readonly #entries = new Map<number, Entry[]>();
+  readonly #families = new Map<number, Family[]>();
   /** All entries in the order of their last use. */
   readonly #used = new Set<Entry>();
   readonly #programs = new Map<string, SharedProgram>();
@@ -48,78 +98,191 @@ export class PlanCache {
   constructor(backend: Backend, warn: (message: string) => void) {
     this.#backend = backend;
     this.#churn = new PlanChurn(planLimit, warn);
+    forgetVaryingSizes();
   }
 
   /**
-   * The plan of a subgraph with some outputs, and of which constants it takes the numbers as inputs. The
-   * search for it began at `start`. Throws PlanFailure.
+   * The plan of a subgraph with some outputs. The search for it began at `start`. Throws PlanFailure.
    */
-  async planFor(
-    subgraph: Subgraph,
-    outputs: readonly Node[],
-    start: number,
-  ): Promise<{ readonly plan: ExecutionPlan; readonly varying: Uint8Array }> {
+  async planFor(subgraph: Subgraph, outputs: readonly Node[], start: number): Promise<FoundPlan> {
     if (this.#signatures.textCount > textLimit) this.#clear();
     const signature = this.#signatures.of(subgraph, outputs);
-    const known = this.#find(signature);
+    const family = this.#familyOf(signature);
+    const found = this.#find(family, signature);
     count('graphMs', record('graph', 'look up the plan', start));
-    if (known !== undefined && takes(known, signature.numbers)) {
-      this.#used.delete(known);
-      this.#used.add(known);
+    if (found !== null && takesNumbers(found.entry, signature.numbers)) {
+      this.#used.delete(found.entry);
+      this.#used.add(found.entry);
       this.#churn.found();
-      return known;
+      return foundPlan(found.entry, found.sizes);
     }
     const compileStart = performance.now();
-    const entry = await this.#make(subgraph, outputs, signature, known);
+    const made = await this.#make(subgraph, outputs, family, signature, found?.entry ?? null);
     count('compileMs', record('graph', 'make a plan', compileStart));
     this.#churn.made(subgraph);
-    if (known !== undefined) this.#drop(known);
-    this.#entries.set(entry.hash, [...(this.#entries.get(entry.hash) ?? []), entry]);
-    this.#used.add(entry);
-    const [oldest] = this.#used;
-    if (this.#used.size > planLimit && oldest !== undefined) this.#drop(oldest);
-    return entry;
+    return made;
   }
 
-  #find({ hash, words }: Signature): Entry | undefined {
-    return this.#entries.get(hash)?.find((entry) => sameWords(entry.words, words));
+  #familyOf({ hash, words, numbers }: Signature): Family {
+    const same = this.#families.get(hash) ?? [];
+    const known = same.find((family) => sameWords(family.words, words));
+    if (known !== undefined) return known;
+    // The signature's arrays are used again for the next one.
+    const family: Family = {
+      hash,
+      words: words.slice(),
+      numbers: numbers.slice(),
+      varying: new Uint8Array(numbers.length),
+      observations: [],
+      entries: [],
+      failures: 0,
+      isTight: false,
+      keepsDivisors: false,
+    };
+    this.#families.set(hash, [...same, family]);
+    return family;
   }
 
+  /** The entry that takes the sizes of a run, and its symbols' numbers. */
+  #find(
+    { entries }: Family,
+    { sizes }: Signature,
+  ): { readonly entry: Entry; readonly sizes: Sizes } | null {
+    for (const entry of entries) {
+      const numbers =
+        entry.relations === null
+          ? sameSizes(entry.sizes, sizes)
+            ? []
+            : null
+          : numbersOf(entry.relations, sizes);
+      if (numbers !== null) return { entry, sizes: numbers };
+    }
+    return null;
+  }
+
+  /** Makes the plan of a run that no entry takes, or none but `known` with other numbers. */
   async #make(
     subgraph: Subgraph,
     outputs: readonly Node[],
+    family: Family,
     signature: Signature,
-    known: Entry | undefined,
-  ): Promise<Entry> {
-    // The signature's arrays are used again for the next one.
-    const { hash } = signature;
-    const words = signature.words.slice();
-    const numbers = signature.numbers.slice();
-    const varying = known?.varying.slice() ?? new Uint8Array(numbers.length);
-    if (known !== undefined) {
-      numbers.forEach((value, index) => {
-        if (!isTaken(known, index, value)) varying[index] = 1;
-      });
+    known: Entry | null,
+  ): Promise<FoundPlan> {
+    const sizes = signature.sizes.slice();
+    signature.numbers.forEach((value, index) => {
+      if (!Object.is(family.numbers[index], value)) family.varying[index] = 1;
+    });
+    observe(family, sizes);
+    const relations = known === null ? this.#relate(family, subgraph) : known.relations;
+    const entry = await this.#entry({ subgraph, outputs, family, sizes }, relations);
+    count('plansMade', 1);
+    if (entry.relations !== null) {
+      count('sizedPlansMade', 1);
+      noteVaryingSizes(entry, subgraph, entry.relations, family.observations);
     }
+    // What it takes needs no other plan: a plan for several sizes takes all that were observed.
+    const replaced = family.entries.filter((each) => each === known || entry.relations !== null);
+    for (const each of replaced) this.#drop(each);
+    this.#keep(entry);
+    const numbers = entry.relations === null ? [] : numbersOf(entry.relations, sizes);
+    if (numbers === null)
+      throw new RangeError('a plan does not take the sizes that it was made of');
+    return foundPlan(entry, numbers);
+  }
+
+  /** What relates the sizes of a structure, where they are known to vary; else null. */
+  #relate(family: Family, subgraph: Subgraph): SizeRelations | null {
+    const { observations, failures, isTight, keepsDivisors } = family;
+    if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
+    const { limits, leafSizes } = declaredSizes(subgraph);
+    if (observations.length < 2 && limits.size === 0) return null;
+    return relateSizes(observations, { limits, leafSizes, isTight, keepsDivisors }) ?? null;
+  }
+
+  /**
+   * An entry for sizes with these relations, or for its own alone where no plan can be made for others. Where there
+   * is no memory for larger ones, a plan has none for sizes that nobody declared.
+   */
+  async #entry(run: NewRun, relations: SizeRelations | null): Promise<Entry> {
+    const { subgraph, outputs, family, sizes } = run;
     const programs: string[] = [];
+    const varying = family.varying.slice();
     try {
       const plan = await makePlan(subgraph, outputs, this.#backend, {
         varying,
         compile: (program) => this.#compile(program, programs),
+        sizing:
+          relations === null
+            ? null
+            : { relations, compile: (program) => this.#compileSized(program, programs) },
       });
-      count('plansMade', 1);
-      return { hash, words, numbers, varying, plan, programs };
+      return { family, relations, sizes, varying, plan, programs };
     } catch (error) {
       this.#release(programs);
-      throw error;
+      if (error instanceof NotSizedError) {
+        if (!family.keepsDivisors) {
+          family.keepsDivisors = true;
+          return this.#entry(run, this.#relate(family, subgraph));
+        }
+        family.failures++;
+        return this.#entry(run, null);
+      }
+      const cause = error instanceof PlanFailure ? error.cause : error;
+      if (!(cause instanceof OutOfMemoryError) || !tighten(family, relations, cause)) throw error;
+      return this.#entry(run, this.#relate(family, subgraph));
     }
   }
 
-  async #compile(program: Program, users: string[]): Promise<Executable> {
-    const key = structureKey(program);
+  /**
+   * To be called where memory did not suffice to run a plan: whether the next one for these sizes needs less, as it
+   * has no room for larger ones. Throws OutOfMemoryError where room was declared to be needed.
+   */
+  shrink({ entry }: FoundPlan, cause: OutOfMemoryError): boolean {
+    const { family, relations } = entry;
+    if (!tighten(family, relations, cause)) return false;
+    this.#drop(entry);
+    // Its observations are those of the structure, whatever plans there are.
+    this.#families.set(family.hash, [...(this.#families.get(family.hash) ?? []), family]);
+    return true;
+  }
+
+  #keep(entry: Entry): void {
+    const { family } = entry;
+    family.entries.push(entry);
+    const same = this.#families.get(family.hash) ?? [];
+    // The last entry of a family may have been dropped, and the family with it.
+    if (!same.includes(family)) this.#families.set(family.hash, [...same, family]);
+    this.#used.add(entry);
+    const [oldest] = this.#used;
+    if (this.#used.size > planLimit && oldest !== undefined) this.#drop(oldest);
+  }
+
+  #compile(program: Program, users: string[]): Promise<Executable> {
+    return this.#shared(structureKey(program), users, () => this.#backend.compile(program));
+  }
+
+  /** Throws NotSizedError. */
+  async #compileSized(program: SizedProgram, users: string[]): Promise<Executable> {
+    const { symbols } = program;
+    const largest = symbols.map(({ seen }) => seen);
+    const smaller = largest.map((size, index) => size - 1 - index);
+    const programs = [largest, smaller].map((sizes) => program.at(sizes));
+    const key = structureKey({ symbols, programs });
+    return this.#shared(key, users, async () => {
+      const executable = await this.#backend.compileSized?.(program);
+      if (executable === undefined) throw new NotSizedError('the backend cannot compile it');
+      return executable;
+    });
+  }
+
+  async #shared(
+    key: string,
+    users: string[],
+    compile: () => Promise<Executable>,
+  ): Promise<Executable> {
     let shared = this.#programs.get(key);
     if (shared === undefined) {
-      shared = { executable: await this.#backend.compile(program), plans: 0 };
+      shared = { executable: await compile(), plans: 0 };
       this.#programs.set(key, shared);
       count('programsCompiled', 1);
     }
@@ -130,9 +293,14 @@ export class PlanCache {
 
   #drop(entry: Entry): void {
     this.#used.delete(entry);
-    const others = this.#entries.get(entry.hash)?.filter((other) => other !== entry) ?? [];
-    if (others.length > 0) this.#entries.set(entry.hash, others);
-    else this.#entries.delete(entry.hash);
+    forgetVaryingSizes(entry);
+    const { family } = entry;
+    family.entries.splice(family.entries.indexOf(entry), 1);
+    if (family.entries.length === 0) {
+      const others = this.#families.get(family.hash)?.filter((other) => other !== family) ?? [];
+      if (others.length > 0) this.#families.set(family.hash, others);
+      else this.#families.delete(family.hash);
+    }
     this.#release(entry.programs);
     count('plansDropped', 1);
   }
@@ -153,13 +321,50 @@ export class PlanCache {
   }
 }
 
-function takes(entry: Entry, numbers: Float64Array): boolean {
+function foundPlan(entry: Entry, sizes: Sizes): FoundPlan {
+  return { entry, plan: entry.plan, varying: entry.varying, sizes };
+}
+
+function takesNumbers({ family, varying }: Entry, numbers: Float64Array): boolean {
   for (let i = 0; i < numbers.length; i++) {
-    if (!isTaken(entry, i, numbers[i] ?? 0)) return false;
+    if (varying[i] !== 1 && !Object.is(family.numbers[i], numbers[i])) return false;
   }
   return true;
 }
 
-function isTaken({ numbers, varying }: Entry, index: number, value: number): boolean {
-  return varying[index] === 1 || Object.is(numbers[index], value);
+/** Has plans without room for sizes that were not there yet, if that is new. */
+function tighten(
+  family: Family,
+  relations: SizeRelations | null,
+  cause: OutOfMemoryError,
+): boolean {
+  if (relations === null || family.isTight) return false;
+  const declared = relations.limits.filter((limit) => limit !== null);
+  if (declared.length > 0) throw tooLarge(declared, cause);
+  family.isTight = true;
+  return true;
+}
+
+function tooLarge(limits: readonly SizeLimit[], cause: OutOfMemoryError): OutOfMemoryError {
+  const declared = limits.map(({ max, site }) => `${max}${placeOf(site)}`);
+  return new OutOfMemoryError(
+    {
+      asked: `memory for sizes up to ${declared.join(' and ')}, as dynamic() declared`,
+      found: cause.message,
+      todo: 'Declare a smaller max',
+    },
+    { ...cause.fields, max: limits.map(({ max }) => max) },
+    { cause },
+  );
+}
+
+function sameSizes(a: Observation, b: Observation): boolean {
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+function observe({ observations }: Family, sizes: Observation): void {
+  if (observations.some((known) => sameSizes(known, sizes))) return;
+  observations.push(sizes);
+  if (observations.length > mostObservations) observations.splice(mostObservations / 2, 1);
 }

@@ -7,6 +7,8 @@ export type PlanStep =
       readonly kind: 'compute';
       readonly name: string;
       readonly executable: Executable;
+      /** Whether it is told the sizes of a run. */
+      readonly isSized: boolean;
       /** One for each instruction of its program. */
       readonly values: readonly number[];
       readonly inputs: readonly number[];

@@ -13,7 +13,7 @@ import { giveUp, goneWith, isInPart, isUnreadable, taintedBy } from './failed-ru
 import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import { piecesOf } from './pieces.ts';
-import { type ExecutionPlan, PlanFailure } from './execution-plan.ts';
+import { PlanFailure } from './execution-plan.ts';
 import { collectGarbage } from './next-turn.ts';
 import { PlanCache } from './plan-cache.ts';
 import { forgetValues, smallValues } from './small-values.ts';
@@ -117,10 +117,7 @@ export class Realization {
     const updates = roots.filter((root) => isOp(root, 'assign'));
     const outputs = [...roots.filter((root) => root.op !== 'assign'), ...subgraph.taken];
     try {
-      const { plan, varying } = await this.#plans.planFor(subgraph, outputs, start);
-      const numbers = varyingConstants(subgraph, varying).map(numberLeaf);
-      const leaves = [...subgraph.leaves, ...numbers];
-      const results = await this.#execute(plan, leaves, surroundings);
+      const results = await this.#runPlan(subgraph, outputs, surroundings, start);
       count('plansRun', 1);
       this.#settle(outputs, results);
     } catch (failure) {
@@ -135,23 +132,31 @@ export class Realization {
   }
 
   /**
-   * Runs a plan. Where memory does not suffice, it collects garbage, which frees tensors that were dropped,
-   * and tries again.
+   * Runs the plan of a subgraph. Where memory does not suffice, it collects garbage, which frees tensors that were
+   * dropped, and tries again; then once more with a plan that has no room for larger sizes.
    */
-  async #execute(
-    plan: ExecutionPlan,
-    leaves: readonly Node[],
+  async #runPlan(
+    subgraph: Subgraph,
+    outputs: readonly Node[],
     surroundings: Surroundings,
+    start: number,
   ): Promise<readonly RootResult[]> {
-    const all = { backend: this.#backend, ...surroundings };
+    const found = await this.#plans.planFor(subgraph, outputs, start);
+    const numbers = varyingConstants(subgraph, found.varying).map(numberLeaf);
+    const leaves = [...subgraph.leaves, ...numbers];
+    const all = { backend: this.#backend, sizes: found.sizes, ...surroundings };
     try {
-      return await execute(plan, leaves, all);
+      return await execute(found.plan, leaves, all);
     } catch (failure) {
-      const cause = failure instanceof RunFailure ? failure.cause : failure;
-      const mayRepeat = !(failure instanceof RunFailure) || !(failure.updated || failure.started);
-      if (!(cause instanceof OutOfMemoryError && mayRepeat)) throw failure;
+      if (shortageOf(failure) === null) throw failure;
       await collectGarbage();
-      return execute(plan, leaves, all);
+    }
+    try {
+      return await execute(found.plan, leaves, all);
+    } catch (failure) {
+      const shortage = shortageOf(failure);
+      if (shortage === null || !this.#plans.shrink(found, shortage)) throw failure;
+      return this.#runPlan(subgraph, outputs, surroundings, performance.now());
     }
   }
 
@@ -221,6 +226,14 @@ export class Realization {
       return false;
     });
   }
+}
+
+/** The lack of memory for which a run failed that has changed nothing, so that it may be tried again. */
+function shortageOf(failure: unknown): OutOfMemoryError | null {
+  const isRun = failure instanceof RunFailure;
+  const cause = isRun ? failure.cause : failure;
+  const mayRepeat = !isRun || !(failure.updated || failure.started);
+  return cause instanceof OutOfMemoryError && mayRepeat ? cause : null;
 }
 
 /** The target has the new value; the assign is another name of it. */

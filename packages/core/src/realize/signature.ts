@@ -1,18 +1,29 @@
 import { isOp, none, type Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
+import { hasSizes, splitParams } from './op-sizes.ts';
 import { structureKey } from './structure-key.ts';
 
 /**
  * What a subgraph computes, but for the contents of its leaves. Valid until the next one is made. Subgraphs
- * with equal `words` differ at most in the numbers of their constants.
+ * with equal `words` differ at most in the numbers of their constants and in sizes.
  */
 export interface Signature {
   readonly hash: number;
-  /** Ops, parameters, shapes and connections. */
+  /** Ops, parameters, sizes of 0 and 1, and connections. */
   readonly words: Int32Array;
   /** The number of each constant, in program order. */
   readonly numbers: Float64Array;
+  /** Sizes from 2 on: those of leaves, and those among parameters, in program order. */
+  readonly sizes: Float64Array;
 }
+
+/** Sizes of 0 and 1 are part of the structure: what is empty or repeated is computed in another way. */
+export function isSpecial(size: number): boolean {
+  return size < 2;
+}
+
+/** Stands for a size that is not special among words; no special size is negative. */
+const someSize = -3;
 
 /**
  * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves
@@ -24,6 +35,8 @@ export class Signatures {
   #length = 0;
   #numbers = new Float64Array(256);
   #numberCount = 0;
+  #sizes = new Float64Array(1024);
+  #sizeCount = 0;
 
   /** Texts that have been seen: they take memory for as long as these signatures are used. */
   get textCount(): number {
@@ -33,8 +46,11 @@ export class Signatures {
   of(subgraph: Subgraph, roots: readonly Node[]): Signature {
     this.#length = 0;
     this.#numberCount = 0;
-    for (const leaf of subgraph.leaves)
-      this.#push(this.#intern(`${leaf.dtype}${leaf.shape.join(',')}`));
+    this.#sizeCount = 0;
+    for (const { dtype, shape } of subgraph.leaves) {
+      this.#push(this.#intern(dtype));
+      this.#pushSizes(shape);
+    }
     this.#push(-1);
     let era = 0;
     for (const node of subgraph.computed) {
@@ -42,23 +58,52 @@ export class Signatures {
       era = node.era;
       this.#push(this.#intern(node.op));
       if (isOp(node, 'constant')) this.#constant(node);
+      else if (hasSizes(node)) this.#sized(node);
       else if (node.params !== none) this.#push(this.#intern(structureKey(node.params)));
       for (const input of node.inputs) this.#push(input.slot);
       this.#push(-1);
     }
     for (const root of roots) this.#push(root.slot);
     const words = this.#words.subarray(0, this.#length);
-    return { hash: hashOf(words), words, numbers: this.#numbers.subarray(0, this.#numberCount) };
+    return {
+      hash: hashOf(words),
+      words,
+      numbers: this.#numbers.subarray(0, this.#numberCount),
+      sizes: this.#sizes.subarray(0, this.#sizeCount),
+    };
+  }
+
+  #sized(node: Node): void {
+    const { sizes, rest } = splitParams(node);
+    this.#push(this.#intern(structureKey(rest)));
+    for (const list of sizes) this.#pushSizes(list);
   }
 
   #constant({ params: { value, shape, dtype } }: Node<'constant'>): void {
-    this.#push(this.#intern(`${dtype}${shape.join(',')}`));
+    this.#push(this.#intern(dtype));
+    this.#pushSizes(shape);
     if (this.#numberCount === this.#numbers.length) {
       const larger = new Float64Array(this.#numbers.length * 2);
       larger.set(this.#numbers);
       this.#numbers = larger;
     }
     this.#numbers[this.#numberCount++] = value;
+  }
+
+  #pushSizes(list: readonly number[]): void {
+    this.#push(list.length);
+    for (const size of list) {
+      if (isSpecial(size)) this.#push(size);
+      else {
+        this.#push(someSize);
+        if (this.#sizeCount === this.#sizes.length) {
+          const larger = new Float64Array(this.#sizes.length * 2);
+          larger.set(this.#sizes);
+          this.#sizes = larger;
+        }
+        this.#sizes[this.#sizeCount++] = size;
+      }
+    }
   }
 
   #intern(text: string): number {

@@ -1,5 +1,6 @@
 import type { DType, Shape, ValueType } from './dtype.ts';
 import type { CompositeOp, ComputeOp, ComputeParams } from './op.ts';
+import type { Sizes, SizeSymbol } from './sized.ts';
 
 /** One op of a program; `inputs` are value ids. */
 export type Instruction = {
@@ -28,6 +29,13 @@ export interface Program {
   readonly updates: readonly { readonly target: number; readonly value: number }[];
 }
 
+/** A program of which some sizes are not known before it runs. */
+export interface SizedProgram {
+  readonly symbols: readonly SizeSymbol[];
+  /** The program at some sizes. Programs at different sizes differ in nothing but shapes, and parameters that are sizes. */
+  at(sizes: Sizes): Program;
+}
+
 /** Memory of a backend. Sub-buffers share the bytes of their parent and are not freed. */
 export interface DeviceBuffer {
   readonly byteLength: number;
@@ -49,6 +57,8 @@ export interface RunOptions {
    * computations leave its event loop free, for a few microseconds more each. Default: false.
    */
   readonly overlap?: boolean;
+  /** One number for each symbol of a sized program. */
+  readonly sizes?: Sizes;
 }
 
 /** A compiled program. */
@@ -92,6 +102,11 @@ export interface Backend {
   /** The bytes themselves where the device computes in host memory; undefined where it does not. */
   map(buffer: DeviceBuffer): Uint8Array | undefined;
   compile(program: Program): Promise<Executable>;
+  /**
+   * Compiles a program for all numbers that its symbols may be. Undefined where the backend cannot: core then has
+   * the program compiled anew for other sizes. So it does where a backend has no such method.
+   */
+  compileSized?(program: SizedProgram): Promise<Executable | undefined>;
   /** Settles when everything enqueued so far has been done. */
   sync(): Promise<void>;
   /** Absent where the device does not count its memory. */

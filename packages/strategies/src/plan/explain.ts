@@ -8,6 +8,8 @@ import {
   option,
   type OptionRules,
   type Plan,
+  type VaryingSize,
+  varyingSizes,
 } from '@shardwise/core/extend';
 import { checkPlan } from './check-plan.ts';
 import { describeFormula, memoryRows } from '../memory/describe-memory.ts';
@@ -79,10 +81,17 @@ function countOf(parameters: number): string {
   return parameters === 1 ? '1 parameter' : `${parameters} parameters`;
 }
 
+/** A size of this rank's programs for which one plan serves several numbers. */
+function describeSize({ of, line, from, to, max, isDeclared }: VaryingSize): string {
+  const place = line === null ? '' : ` at ${line}`;
+  const seen = from === to ? `${from}` : `${from} to ${to}`;
+  return `size that varies: ${of}${place}, ${seen} so far, ${isDeclared ? 'declared' : 'planned'} up to ${max}`;
+}
+
 /**
  * A plan as tables: how each parameter and its gradient lie, what a step communicates for parameters
  * and to redistribute the activations of each layer (and by what, where `transport` tells), and what a
- * rank keeps, with the formula of its states. Bytes are per rank; those of a redistribution are of the
+ * rank keeps, with the formula of its states. After some steps it also says which sizes vary in what this rank runs. Bytes are per rank; those of a redistribution are of the
  * whole activation.
  */
 export function explain(plan: Plan, options: ExplainOptions = {}): string {
@@ -124,6 +133,7 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     traffic.join('\n\n') || 'no communication',
     ...(way === undefined ? [] : [way]),
+    ...varyingSizes().map(describeSize),
     '',
     table(memoryRows(memory)),
     '',

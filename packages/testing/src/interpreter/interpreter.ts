@@ -1,11 +1,20 @@
 import { BackendError, OutOfMemoryError } from '@shardwise/core/spec';
-import type { Backend, DeviceBuffer, DType, Executable, Program } from '@shardwise/core/spec';
+import type {
+  Backend,
+  DeviceBuffer,
+  DType,
+  Executable,
+  Program,
+  SizedProgram,
+} from '@shardwise/core/spec';
 import { ALIGNMENT, compile } from './executable.ts';
 import { HostBuffer } from './host-buffer.ts';
 
 export interface InterpreterOptions {
   /** `map` gives the bytes themselves; otherwise callers must stage through `write` and `read`. */
   readonly mappable?: boolean;
+  /** Whether it compiles programs of any sizes; default: true. Otherwise each size takes a plan. */
+  readonly sized?: boolean;
   /** `alloc` beyond it throws OutOfMemoryError. */
   readonly capacityBytes?: number;
 }
@@ -31,7 +40,7 @@ const computed: ReadonlySet<DType> = new Set<DType>([
  * other backends may take on trust: ids, byte lengths, alignment, overlap, use after free.
  */
 export function interpreter(options: InterpreterOptions = {}): Interpreter {
-  const { mappable = false, capacityBytes = Infinity } = options;
+  const { mappable = false, sized = true, capacityBytes = Infinity } = options;
   let bytesInUse = 0;
   return {
     name: 'interpreter',
@@ -58,7 +67,23 @@ export function interpreter(options: InterpreterOptions = {}): Interpreter {
     map: (buffer: DeviceBuffer): Uint8Array | undefined =>
       mappable ? HostBuffer.from(buffer).bytes() : undefined,
     compile: async (program: Program): Promise<Executable> => compile(program),
+    ...(sized && { compileSized: async (program: SizedProgram) => compileSized(program) }),
     sync: async (): Promise<void> => {},
+  };
+}
+
+/** Each run takes the program at its sizes. */
+function compileSized(program: SizedProgram): Executable {
+  let disposed = false;
+  return {
+    run: async (inputs, outputs, { sizes = [], ...options } = {}) => {
+      const executable = compile(program.at(sizes));
+      if (disposed) executable.dispose();
+      return executable.run(inputs, outputs, options);
+    },
+    dispose: () => {
+      disposed = true;
+    },
   };
 }
 

@@ -8,9 +8,10 @@ export const leaves: Lowerings<'constant' | 'iota'> = {
   iota: (graph, step) => {
     const { dim } = step.params;
     const size = step.shape[dim] ?? 1;
-    const bounds = [0, size, 1].map((value) => graph.scalar('i32', value));
     const shape = step.shape.map((_, other) => (other === dim ? size : 1));
-    const name = graph.emit('Reshape', [graph.emit('Range', bounds), graph.int64s(shape)]);
+    const end = graph.emit('Squeeze', [graph.int64s([size])]);
+    const range = graph.emit('Range', [graph.scalar('i64', 0), end, graph.scalar('i64', 1)]);
+    const name = graph.emit('Reshape', [graph.cast(range, 'i32'), graph.int64s(shape)]);
     return { name, shape };
   },
 };

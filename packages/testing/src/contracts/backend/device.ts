@@ -1,4 +1,12 @@
-import type { Backend, DeviceBuffer, Program, ValueType } from '@shardwise/core/spec';
+import type {
+  Backend,
+  DeviceBuffer,
+  Executable,
+  Program,
+  SizedProgram,
+  Sizes,
+  ValueType,
+} from '@shardwise/core/spec';
 import { byteLength } from '../../interpreter/nd-array.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import { load, store } from '../../interpreter/storage.ts';
@@ -44,10 +52,23 @@ export async function evaluate(
   inputs: readonly NdArray[],
 ): Promise<Evaluated> {
   const executable = await backend.compile(program);
+  const evaluated = await run(backend, executable, program, inputs);
+  executable.dispose();
+  return evaluated;
+}
+
+/** Runs what a program was compiled to in memory of its own, which it frees. */
+export async function run(
+  backend: Backend,
+  executable: Executable,
+  program: Program,
+  inputs: readonly NdArray[],
+  sizes: Sizes = [],
+): Promise<Evaluated> {
   const outputTypes = program.outputs.map((id) => typeOf(program, id));
   const sources = inputs.map((input) => upload(backend, input));
   const results = outputTypes.map((type) => backend.alloc(byteLength(type)));
-  await executable.run(sources, results);
+  await executable.run(sources, results, { sizes });
   const readAll = (buffers: readonly DeviceBuffer[], types: readonly ValueType[]) =>
     Promise.all(types.map((type, i) => download(backend, pick(buffers, i), type)));
   const evaluated = {
@@ -55,8 +76,18 @@ export async function evaluate(
     inputs: await readAll(sources, program.inputs),
   };
   for (const buffer of [...sources, ...results]) backend.free(buffer);
-  executable.dispose();
   return evaluated;
+}
+
+/** Throws where the backend cannot compile a program whose structure is the same at all sizes. */
+export async function compileSized(backend: Backend, program: SizedProgram): Promise<Executable> {
+  const executable = await backend.compileSized?.(program);
+  if (executable === undefined) throw new Error('compileSized gave no executable');
+  return executable;
+}
+
+export function reasonNotSized(backend: Backend): string | undefined {
+  return backend.compileSized === undefined ? 'it compiles programs for each size' : undefined;
 }
 
 export function pick<T>(list: readonly T[], i: number): T {

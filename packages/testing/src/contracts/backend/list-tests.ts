@@ -14,8 +14,9 @@ import { memoryTests } from './memory-tests.ts';
 import type { OpCase, OpCases } from './op-case.ts';
 import { flatMemoryTest, orderTests } from './order-tests.ts';
 import { programTests } from './program-tests.ts';
-import { randomProgramTests } from './random-program-tests.ts';
+import { randomProgramTests, randomSizedProgramTests } from './random-program-tests.ts';
 import { runCase } from './run-case.ts';
+import { sizedTests } from './sized-tests.ts';
 import { storedDTypeTests } from './stored-dtype-tests.ts';
 
 /** Known shortcomings; a test of them that passes all the same fails. */
@@ -55,7 +56,8 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listed('stored dtypes', storedDTypeTests),
     ...listed('indices', indexTests),
     ...listed('program', programTests),
-    ...listed('random programs', randomProgramTests),
+    ...listed('random programs', [...randomProgramTests, ...randomSizedProgramTests]),
+    ...listed('sizes', sizedTests),
     ...listed('memory', memoryTests),
     ...listed('order', [...orderTests, ...leaks]),
   ];

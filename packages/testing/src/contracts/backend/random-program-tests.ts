@@ -4,7 +4,7 @@ import { interpreter } from '../../interpreter/interpreter.ts';
 import { randomBits } from '../../interpreter/leaves.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import type { ContractTest } from './contract-test.ts';
-import { evaluate, pick } from './device.ts';
+import { compileSized, type Evaluated, evaluate, pick, reasonNotSized, run } from './device.ts';
 import { integers } from './host-value.ts';
 import { label } from './op-case.ts';
 import { ProgramBuilder } from './program-builder.ts';
@@ -14,11 +14,7 @@ const PROGRAMS = 24;
 const INSTRUCTIONS = 14;
 /** Products and sums are clamped to this, so that integers stay exact in f32. */
 const BOUND = 8;
-const MATRIX: Shape = [4, 5];
-const ROW: Shape = [1, 5];
-const COLUMN: Shape = [4, 1];
 const SINGLE: Shape = [1, 1];
-const SHAPES = [MATRIX, MATRIX, ROW, COLUMN, SINGLE];
 
 /** Programs drawn at random, the same on every machine, against the interpreter. */
 export const randomProgramTests: readonly ContractTest[] = Array.from(
@@ -26,17 +22,63 @@ export const randomProgramTests: readonly ContractTest[] = Array.from(
   (_, seed) => ({
     title: `program ${seed}`,
     check: async (backend: Backend): Promise<void> => {
-      const { program, inputs } = drawProgram(seed);
-      const expected = await evaluate(interpreter(), program, inputs);
-      const actual = await evaluate(backend, program, inputs);
-      const exact = { rtol: 0, atol: 0 };
-      expected.outputs.forEach((value, i) => assertAllclose(pick(actual.outputs, i), value, exact));
-      expected.inputs.forEach((value, i) => assertAllclose(pick(actual.inputs, i), value, exact));
+      const { program, inputs } = drawProgram(seed, [4, 5]);
+      assertEqual(
+        await evaluate(backend, program, inputs),
+        await evaluate(interpreter(), program, inputs),
+      );
     },
   }),
 );
 
-function drawProgram(seed: number): { program: Program; inputs: NdArray[] } {
+/** The same programs, each compiled once for all sizes. */
+export const randomSizedProgramTests: readonly ContractTest[] = Array.from(
+  { length: PROGRAMS },
+  (_, seed) => ({
+    title: `program ${seed} of any sizes`,
+    reasonToSkip: reasonNotSized,
+    check: async (backend: Backend): Promise<void> => {
+      const executable = await compileSized(backend, {
+        symbols: [
+          { max: 512, seen: 20, multipleOf: 1 },
+          { max: 64, seen: 30, multipleOf: 1 },
+        ],
+        at: (sizes) => drawProgram(seed, sizes).program,
+      });
+      for (const sizes of [
+        [4, 5],
+        [2, 3],
+        [300, 2],
+        [5, 5],
+        [20, 64],
+        [4, 5],
+      ]) {
+        const { program, inputs } = drawProgram(seed, sizes);
+        assertEqual(
+          await run(backend, executable, program, inputs, sizes),
+          await evaluate(interpreter(), program, inputs),
+        );
+      }
+      executable.dispose();
+    },
+  }),
+);
+
+function assertEqual(actual: Evaluated, expected: Evaluated): void {
+  const exact = { rtol: 0, atol: 0 };
+  expected.outputs.forEach((value, i) => assertAllclose(pick(actual.outputs, i), value, exact));
+  expected.inputs.forEach((value, i) => assertAllclose(pick(actual.inputs, i), value, exact));
+}
+
+/** A program on matrices of `rows` times `columns`; which one it is does not depend on them. */
+function drawProgram(
+  seed: number,
+  [rows = 0, columns = 0]: readonly number[],
+): { program: Program; inputs: NdArray[] } {
+  const MATRIX: Shape = [rows, columns];
+  const ROW: Shape = [1, columns];
+  const COLUMN: Shape = [rows, 1];
+  const SHAPES = [MATRIX, MATRIX, ROW, COLUMN, SINGLE];
   let drawn = 0;
   const draw = (count: number): number => (randomBits(seed, 3, drawn++) >>> 0) % count;
   const choose = <T>(list: readonly T[]): T => pick(list, draw(list.length));

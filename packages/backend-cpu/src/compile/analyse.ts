@@ -1,0 +1,83 @@
+import type { Program } from '@shardwise/core/spec';
+import type { OnnxGraph } from '../onnx/model.ts';
+import { onnxSlots, type OnnxSlots } from '../onnx/onnx-piece.ts';
+import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
+import { cutPieces } from './cut-pieces.ts';
+import { Dataflow } from './dataflow.ts';
+import { kernelSupport } from './kernel-support.ts';
+import { describePiece, onnxGraph, type PieceDescription } from './onnx-model.ts';
+import { type PieceProgram, piecePrograms } from './piece-program.ts';
+import { simplify } from './simplify.ts';
+import { byteLengthOf, type Segment, valueAt } from './step.ts';
+import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
+import { storedValues } from './stored-values.ts';
+
+/** Bytes that each input or output of a program takes. */
+export interface Signature {
+  readonly inputs: readonly number[];
+  readonly outputs: readonly number[];
+}
+
+/** A piece as plain data. */
+export type AnalysedPiece =
+  | { readonly kind: 'kernel'; readonly plan: KernelPlan }
+  | {
+      readonly kind: 'onnx';
+      readonly graph: OnnxGraph;
+      readonly slots: OnnxSlots;
+      readonly description: PieceDescription;
+    };
+
+/** How a program is run, as plain data: what depends on its sizes are numbers alone. */
+export interface Analysis {
+  readonly signature: Signature;
+  readonly pieces: readonly AnalysedPiece[];
+  readonly storage: StoragePlan;
+}
+
+/** Cuts a program into pieces, and decides where its values lie. */
+export function analyse(program: Program): Analysis {
+  const segment = simplify(program);
+  const flow = new Dataflow(segment, storedValues(segment, kernelSupport));
+  const programs = piecePrograms(segment, cutPieces(segment, flow, kernelSupport), flow);
+  const inPlace = inPlaceUpdates(segment, programs, flow);
+  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace));
+  const kernelStorage = pieces.map((piece) => (piece.kind === 'kernel' ? piece.plan.storage : []));
+  return {
+    signature: signatureOf(program),
+    pieces,
+    storage: planStorage(program, segment, programs, kernelStorage, flow, inPlace),
+  };
+}
+
+function analysePiece(
+  segment: Segment,
+  piece: PieceProgram,
+  inPlace: ReadonlyMap<number, number>,
+): AnalysedPiece {
+  if (piece.kind === 'kernel') {
+    const made = new Set(piece.outputs);
+    const plan = planKernels({
+      values: segment.values,
+      inputCount: segment.inputCount,
+      instructions: piece.steps,
+      outputs: piece.outputs,
+      inPlace: new Map([...inPlace].filter(([value]) => made.has(value))),
+    });
+    return { kind: 'kernel', plan };
+  }
+  return {
+    kind: 'onnx',
+    graph: onnxGraph(segment, piece),
+    slots: onnxSlots(segment.values, piece),
+    description: describePiece(piece),
+  };
+}
+
+function signatureOf(program: Program): Signature {
+  const values = [...program.inputs, ...program.instructions];
+  return {
+    inputs: program.inputs.map(byteLengthOf),
+    outputs: program.outputs.map((id) => byteLengthOf(valueAt(values, id))),
+  };
+}

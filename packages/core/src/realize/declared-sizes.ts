@@ -1,0 +1,24 @@
+import type { SizeLimit } from '../graph/node.ts';
+import type { Subgraph } from './collect.ts';
+import { isSpecial } from './signature.ts';
+
+/** What is known of the sizes of leaves, which come first in a signature. */
+export interface DeclaredSizes {
+  /** What they were declared to become, by their places in the signature. */
+  readonly limits: ReadonlyMap<number, SizeLimit>;
+  readonly leafSizes: number;
+}
+
+export function declaredSizes({ leaves }: Subgraph): DeclaredSizes {
+  const limits = new Map<number, SizeLimit>();
+  let place = 0;
+  for (const { shape, sizeLimits } of leaves) {
+    for (const [dim, size] of shape.entries()) {
+      if (isSpecial(size)) continue;
+      const limit = sizeLimits?.get(dim);
+      if (limit !== undefined) limits.set(place, limit);
+      place++;
+    }
+  }
+  return { limits, leafSizes: place };
+}

@@ -1,0 +1,56 @@
+import { rankState } from '../ambient.ts';
+import type { Node } from '../graph/node.ts';
+import { formatShape } from '../shape.ts';
+import type { VaryingSize } from '../timeline-event.ts';
+import type { Subgraph } from './collect.ts';
+import { splitParams } from './op-sizes.ts';
+import { isSpecial } from './signature.ts';
+import type { Observation, SizeRelations } from './size-relations.ts';
+
+/** Takes note of what varies in a plan that serves several sizes. */
+export function noteVaryingSizes(
+  plan: object,
+  subgraph: Subgraph,
+  { symbols, places, limits }: SizeRelations,
+  observations: readonly Observation[],
+): void {
+  const sizes = places.map((place, symbol): VaryingSize => {
+    const numbers = observations.map((sizesOfRun) => sizesOfRun[place] ?? 0);
+    return {
+      ...placeIn(subgraph, place),
+      from: Math.min(...numbers),
+      to: Math.max(...numbers),
+      max: symbols[symbol]?.max ?? 0,
+      isDeclared: limits[symbol] !== null,
+    };
+  });
+  rankState.varyingSizes.set(plan, sizes);
+}
+
+/** Of a plan that is dropped, or of all. */
+export function forgetVaryingSizes(plan?: object): void {
+  if (plan === undefined) rankState.varyingSizes.clear();
+  else rankState.varyingSizes.delete(plan);
+}
+
+/** What the size at a place of the signature belongs to. */
+function placeIn({ leaves, computed }: Subgraph, place: number): Pick<VaryingSize, 'of' | 'line'> {
+  let left = place;
+  const dimOf = (sizes: readonly number[]): number =>
+    sizes.findIndex((size) => !isSpecial(size) && left-- === 0);
+  const at = (node: Node, of: string): Pick<VaryingSize, 'of' | 'line'> => ({
+    of: `${of} of shape ${formatShape(node.shape)}`,
+    line: node.site?.line ?? null,
+  });
+  for (const leaf of leaves) {
+    const dim = dimOf(leaf.shape);
+    if (dim >= 0) return at(leaf, `dim ${dim} of a tensor`);
+  }
+  for (const node of computed) {
+    for (const list of splitParams(node).sizes) {
+      const dim = dimOf(list);
+      if (dim >= 0) return at(node, `dim ${dim} of ${node.op}`);
+    }
+  }
+  throw new RangeError(`no size at place ${place}`);
+}

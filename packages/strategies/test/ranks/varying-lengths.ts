@@ -1,0 +1,103 @@
+import {
+  fromData,
+  LineMesh,
+  manualSeed,
+  nn,
+  optim,
+  setRank,
+  statistics,
+  type Strategy,
+} from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import {
+  ddp,
+  fsdp,
+  gptTensorParallel,
+  parallelize,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { GPT } from '../../../../examples/gpt/model.ts';
+import { join } from '../../../../test/ranks/join.ts';
+
+const heads = 4;
+
+interface Case {
+  readonly strategy: Strategy;
+  /** Whether each rank has sequences of a length of its own. */
+  readonly ownLengths: boolean;
+}
+
+export const cases: Readonly<Record<string, Case>> = {
+  ddp: { strategy: ddp(), ownLengths: true },
+  'zero 2': { strategy: zero({ stage: 2 }), ownLengths: true },
+  fsdp: { strategy: fsdp(), ownLengths: true },
+  'tensor parallelism': {
+    strategy: tensorParallel(gptTensorParallel({ heads }), { axis: 'dp' }),
+    ownLengths: false,
+  },
+  'sequence parallelism': {
+    strategy: tensorParallel(gptTensorParallel({ heads, sequenceParallel: true }), { axis: 'dp' }),
+    ownLengths: false,
+  },
+};
+
+export const observations = z.record(
+  z.string(),
+  z.object({
+    /** With plans for any sizes, and with a plan for each. */
+    losses: z.array(z.number()),
+    exact: z.array(z.number()),
+    plans: z.number(),
+  }),
+);
+export type Observations = z.infer<typeof observations>;
+
+/** Even lengths, which two ranks share out; 20 different ones. */
+const lengths = Array.from({ length: 20 }, (_, step) => 18 + 2 * ((step * 7) % 20));
+
+async function train(
+  { strategy, ownLengths }: Case,
+  rank: number,
+): Promise<{ losses: number[]; plans: number }> {
+  manualSeed(0);
+  const model = new GPT({ vocabularySize: 24, contextLength: 64, layers: 1, heads, channels: 16 });
+  const parallel = await parallelize(model, strategy);
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  const before = statistics().plansMade;
+  for (let step = 0; step < lengths.length; step++) {
+    const own = ownLengths ? step + 3 * rank : step;
+    const length = lengths[own % lengths.length] ?? 0;
+    const rows = 16;
+    const ids = (shift: number): Int32Array<ArrayBuffer> =>
+      Int32Array.from({ length: rows * length }, (_, i) => (i * 5 + own + shift) % 24);
+    const shape = [rows, length];
+    optimizer.zeroGrad();
+    const logits = parallel.forward(fromData(ids(0), shape, 'i32'));
+    const loss = nn.functional.crossEntropy(logits, fromData(ids(1), shape, 'i32'));
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return { losses, plans: statistics().plansMade - before };
+}
+
+export async function main(context: RankContext): Promise<Observations> {
+  const { group } = await join(context);
+  const { backend } = currentSession();
+  const mesh = new LineMesh('dp', group);
+  const found: Observations = {};
+  for (const [name, each] of Object.entries(cases)) {
+    // A device that needs a program for each size.
+    Object.defineProperty(backend, 'compileSized', { value: undefined, configurable: true });
+    setRank({ device: backend, mesh });
+    const { losses: exact } = await train(each, context.rank);
+    Reflect.deleteProperty(backend, 'compileSized');
+    setRank({ device: backend, mesh });
+    found[name] = { exact, ...(await train(each, context.rank)) };
+  }
+  return found;
+}
