@@ -44,6 +44,7 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
+export { allGatherRows, exchangeRows, type RowExchange } from './tensor/row-exchange.ts';
 export { setRank, type Rank } from './rank.ts';
 export { LineMesh } from './mesh.ts';
 export { statistics, subscribe, varyingSizes } from './timeline.ts';

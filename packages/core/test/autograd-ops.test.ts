@@ -299,6 +299,7 @@ const elsewhere = {
   allGather: true,
   reduceScatter: true,
   allToAll: true,
+  allToAllRows: true,
   broadcast: true,
   reduce: true,
   sendRecv: true,

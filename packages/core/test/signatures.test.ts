@@ -160,6 +160,7 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
     { ...axis, dim: 1, reduce: 'sum', pass: 0 },
     { ...axis, dim: 0, reduce: 'avg', pass: 0 },
   ],
+  allToAllRows: axes.flatMap((each) => shapes.map((shape) => ({ ...each, shape }))),
   allToAll: [
     ...axes.map((each) => ({ ...each, splitDim: 0, concatDim: 1 })),
     { ...axis, splitDim: 1, concatDim: 1 },

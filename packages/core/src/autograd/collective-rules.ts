@@ -3,6 +3,7 @@ import {
   allGather,
   allReduce,
   allToAll,
+  allToAllRows,
   broadcast,
   localChunk,
   reduceScatter,
@@ -55,6 +56,13 @@ export const collectiveRules: { readonly [K in CollectiveOp]: GradientRule<K> } 
   allToAll: (node, gradient) => [
     allToAll(gradient, node.params, node.params.concatDim, node.params.splitDim),
   ],
+  allToAllRows: (node, gradient) => {
+    const [x, sent, received] = node.inputs;
+    if (x === undefined || sent === undefined || received === undefined) {
+      throw new RangeError('rows without counts');
+    }
+    return [allToAllRows(gradient, node.params, received, sent, x.shape), null, null];
+  },
   broadcast: (node, gradient) => [reduceToRoot(gradient, node.params, node.params.root)],
   reduce: (node, gradient) => [broadcast(gradient, node.params, node.params.root)],
   sendRecv: (node, gradient) => [

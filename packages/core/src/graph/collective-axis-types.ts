@@ -18,6 +18,7 @@ const signatures: {
   allGather: ({ to }) => ({ takes: 'varying', gives: to }),
   reduceScatter: () => ({ takes: 'partial', gives: 'varying' }),
   allToAll: () => ({ takes: 'varying', gives: 'varying' }),
+  allToAllRows: () => ({ takes: 'varying', gives: 'varying' }),
   broadcast: () => ({ takes: 'varying', gives: 'replicate' }),
   reduce: () => ({ takes: 'partial', gives: 'varying' }),
   sendRecv: () => ({ takes: 'varying', gives: 'varying' }),

@@ -314,6 +314,29 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
       dtype,
     };
   },
+  allToAllRows: ({ shape, size }, inputs) => {
+    const [x, sent, received] = [at(inputs, 0), at(inputs, 1), at(inputs, 2)];
+    requireSizes('allToAllRows', shape);
+    for (const counts of [sent, received]) {
+      if (counts.dtype !== 'i32' || !sameShape(counts.shape, [size])) {
+        throw shapeFault(
+          'allToAllRows',
+          inputs,
+          `counts ${counts.dtype} of shape ${formatShape(counts.shape)}`,
+          `Use counts i32 of shape [${size}], one for each rank`,
+        );
+      }
+    }
+    if (x.shape.length === 0 || !sameShape(shape.slice(1), x.shape.slice(1))) {
+      throw shapeFault(
+        'allToAllRows',
+        inputs,
+        `rows of shape ${formatShape(shape.slice(1))}`,
+        'Use rows of one shape',
+      );
+    }
+    return { shape, dtype: x.dtype };
+  },
   broadcast: same,
   reduce: same,
   sendRecv: same,

@@ -135,6 +135,7 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   allGather: travelling,
   reduceScatter: travelling,
   allToAll: travelling,
+  allToAllRows: { ...travelling, isIdentityAlone: false, linearIn: [] },
   broadcast: { ...travelling, worksInPlace: true },
   reduce: { ...travelling, worksInPlace: true },
   // A rank may send to itself, and one that nobody sends to has zeros.

@@ -22,26 +22,30 @@ async function hostView(
   return { typed: { bytes, dtype }, commit: () => backend.write(buffer, bytes) };
 }
 
+/** What a collective reads and writes. In place, both are the same buffer; otherwise the input is left as it is. */
+export interface Message {
+  readonly input: DeviceBuffer;
+  readonly output: DeviceBuffer;
+  /** Elements for each rank, and of each, where they differ. */
+  readonly splits?: { readonly inputSplits: number[]; readonly outputSplits: number[] };
+}
+
 /** A collective that the group knows of; `done` settles when the result is on the device. */
 export interface Issued {
   readonly done: Promise<void>;
 }
 
-/**
- * Issues one collective of the graph on device memory. In place, `input` and `output` are the same
- * buffer; otherwise the input is left as it is.
- */
+/** Issues one collective of the graph on device memory. */
 export async function issue(
   backend: Backend,
   mesh: Mesh,
   collective: CollectiveValue,
-  input: DeviceBuffer,
-  output: DeviceBuffer,
+  { input, output, splits }: Message,
 ): Promise<Issued> {
   const group = mesh.group(collective.params.axis);
   const target = await hostView(backend, output, collective.dtype, input === output);
   const source = input === output ? target : await hostView(backend, input, collective.dtype, true);
-  return { done: communicate(group, collective, source, target) };
+  return { done: communicate(group, collective, source, target, splits) };
 }
 
 /** Calls the group before anything is awaited. */
@@ -50,6 +54,7 @@ async function communicate(
   collective: CollectiveValue,
   source: HostView,
   target: HostView,
+  splits: Message['splits'],
 ): Promise<void> {
   const { op, params } = collective;
   switch (op) {
@@ -74,6 +79,9 @@ async function communicate(
       break;
     case 'allToAll':
       await group.allToAll(source.typed, target.typed);
+      break;
+    case 'allToAllRows':
+      await group.allToAll(source.typed, target.typed, splits);
       break;
     case 'sendRecv':
       await sendRecv(group, params.destination, source.typed, target.typed);

@@ -3,13 +3,13 @@ import { adoptStorage } from '../graph/ownership.ts';
 import { Storage } from '../graph/storage.ts';
 import type { Page, PageStore } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
-import { ShardwiseError } from '../spec/errors.ts';
+import { ShapeError, ShardwiseError } from '../spec/errors.ts';
 import { dtypes, type Shape } from '../spec/dtype.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { Sizes } from '../spec/sized.ts';
 import { elementCount } from '../shape.ts';
 import { count, record } from '../timeline.ts';
-import { issue, type Issued } from './communicate.ts';
+import { issue, type Issued, type Message } from './communicate.ts';
 import type { Place } from './memory-map.ts';
 import { failedValues, type ExecutionPlan } from './execution-plan.ts';
 import type { PlanStep } from './plan-step.ts';
@@ -327,8 +327,9 @@ async function startCollective(
   collective: CollectiveValue,
   start: number,
 ): Promise<Issued> {
-  const { input, output } = await messageOf(run, values);
-  const { done } = await issue(run.backend, run.mesh, collective, input, output);
+  const message = await messageOf(run, values, collective);
+  const { input, output } = message;
+  const { done } = await issue(run.backend, run.mesh, collective, message);
   const finish = async (): Promise<void> => {
     await done;
     count('collectives', 1);
@@ -370,9 +371,11 @@ async function transfer(
 async function messageOf(
   run: Run,
   values: readonly number[],
-): Promise<{ readonly input: DeviceBuffer; readonly output: DeviceBuffer }> {
+  collective: CollectiveValue,
+): Promise<Message> {
   const [first] = values;
   if (first === undefined) throw new RangeError('a collective of no values');
+  if (collective.op === 'allToAllRows') return rowsOf(run, first);
   if (values.length === 1) {
     const output = bufferOf(run, first);
     return {
@@ -388,14 +391,49 @@ async function messageOf(
   return { input: whole, output: whole };
 }
 
+/** Throws ShapeError where there are not as many rows as the counts say. */
+async function rowsOf(run: Run, id: number): Promise<Message> {
+  const [x = -1, sent = -1, received = -1] = run.plan.graph.values[id]?.inputs ?? [];
+  const splitsOf = async (counts: number, of: number): Promise<number[]> => {
+    const bytes = await bytesOf(run.backend, bufferOf(run, counts));
+    const [rows = 0, ...row] = run.shapes?.[of] ?? run.plan.graph.values[of]?.shape ?? [];
+    const numbers = [...new Int32Array(bytes.slice().buffer)];
+    const sum = numbers.reduce((total, count) => total + count, 0);
+    if (sum !== rows || numbers.some((count) => count < 0)) throw rowsError(rows, numbers);
+    return numbers.map((count) => count * elementCount(row));
+  };
+  const inputSplits = await splitsOf(sent, x);
+  const outputSplits = await splitsOf(received, id);
+  return {
+    input: bufferOf(run, x),
+    output: bufferOf(run, id),
+    splits: { inputSplits, outputSplits },
+  };
+}
+
+function rowsError(rows: number, counts: readonly number[]): ShapeError {
+  return new ShapeError(
+    {
+      asked: `allToAllRows of ${rows} rows`,
+      found: `counts ${counts.join(', ')} for the ranks`,
+      todo: 'Give counts that add up to the rows; exchangeRows() has the ranks agree on them',
+    },
+    { rows, counts },
+  );
+}
+
 function inputOf(plan: ExecutionPlan, id: number): number {
   const [input] = plan.graph.values[id]?.inputs ?? [];
   if (input === undefined) throw new RangeError(`value ${id} has no input`);
   return input;
 }
 
+async function bytesOf(backend: Backend, buffer: DeviceBuffer): Promise<Uint8Array> {
+  return backend.map(buffer) ?? (await backend.read(buffer));
+}
+
 async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Promise<void> {
-  const bytes = backend.map(from) ?? (await backend.read(from));
+  const bytes = await bytesOf(backend, from);
   const target = backend.map(to);
   // At once, as `fill`: a collective may be next.
   if (target === undefined) backend.write(to, bytes);

@@ -21,6 +21,7 @@ const sizeLists: { readonly [K in Op]?: Lists<K> } = {
   pad: { before: true, after: true },
   conv2dInput: { inputShape: true },
   conv2dWeight: { weightShape: true },
+  allToAllRows: { shape: true },
 };
 
 /** The parameters of a node in two parts: lists of sizes, and the rest. */

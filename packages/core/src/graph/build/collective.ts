@@ -1,10 +1,21 @@
+import type { Shape } from '../../spec/dtype.ts';
 import type { AxisParams, AxisType, CollectiveOp, OpParams } from '../../spec/op.ts';
 import { collectiveAxisTypes } from '../collective-axis-types.ts';
 import { createNode, isGradEnabled } from '../create-node.ts';
 import type { Node } from '../node.ts';
 
-function collective<K extends CollectiveOp>(op: K, params: OpParams[K], x: Node): Node {
-  return createNode(op, params, [x], collectiveAxisTypes(op, params, x, isGradEnabled()));
+function collective<K extends CollectiveOp>(
+  op: K,
+  params: OpParams[K],
+  x: Node,
+  others: readonly Node[] = [],
+): Node {
+  return createNode(
+    op,
+    params,
+    [x, ...others],
+    collectiveAxisTypes(op, params, x, isGradEnabled()),
+  );
 }
 
 /** partial -> replicate or invariant: the sum (or mean) over the axis. */
@@ -58,6 +69,18 @@ export function allToAll(x: Node, axis: AxisParams, splitDim: number, concatDim:
     { axis: axis.axis, size: axis.size, rank: axis.rank, splitDim, concatDim },
     x,
   );
+}
+
+/** varying -> varying: rows in the order of the ranks, as many as `sent` says to each, and `received` of each. */
+export function allToAllRows(
+  x: Node,
+  axis: AxisParams,
+  sent: Node,
+  received: Node,
+  shape: Shape,
+): Node {
+  const params = { axis: axis.axis, size: axis.size, rank: axis.rank, shape };
+  return collective('allToAllRows', params, x, [sent, received]);
 }
 
 /** varying -> replicate: root's value on every rank. */

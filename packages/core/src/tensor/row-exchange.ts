@@ -1,0 +1,123 @@
+import { allToAllRows } from '../graph/build/collective.ts';
+import { axisOf } from '../mesh.ts';
+import { currentSession } from '../rank.ts';
+import { formatShape } from '../shape.ts';
+import { ConfigError, ShapeError } from '../spec/errors.ts';
+import { allToAll } from './collectives.ts';
+import { concat, fromData } from './create.ts';
+import { Tensor } from './tensor.ts';
+
+/** Rows of tensors that go to other ranks and come back, a number of its own from each rank to each. */
+export class RowExchange {
+  readonly #axis: string;
+  /** How many rows this rank sends to each rank of the axis, in their order. */
+  readonly sent: readonly number[];
+  /** How many it receives of each. */
+  readonly received: readonly number[];
+  readonly #sentTensor: Tensor;
+  readonly #receivedTensor: Tensor;
+
+  private constructor(axis: string, sent: readonly number[], received: readonly number[]) {
+    this.#axis = axis;
+    this.sent = sent;
+    this.received = received;
+    this.#sentTensor = countsTensor(sent);
+    this.#receivedTensor = countsTensor(received);
+  }
+
+  /** See `exchangeRows`. */
+  static async agree(axis: string, counts: readonly number[] | Tensor): Promise<RowExchange> {
+    const { size } = axisOf(currentSession().mesh, axis);
+    const sent = counts instanceof Tensor ? Array.from(await counts.data(), Number) : [...counts];
+    const isCount = (count: number): boolean => Number.isSafeInteger(count) && count >= 0;
+    if (sent.length !== size || !sent.every(isCount)) {
+      throw new ConfigError(
+        {
+          asked: `to send ${sent.join(', ')} rows to the ranks of '${axis}'`,
+          found: `${size} ranks`,
+          todo: 'Give a whole number of rows, 0 or more, for each rank',
+        },
+        { axis, size, counts: sent },
+      );
+    }
+    const received = await allToAll(countsTensor(sent), axis, 0, 0).data();
+    return new RowExchange(axis, sent, Array.from(received, Number));
+  }
+
+  /**
+   * varying -> varying: the first rows to rank 0, the next ones to rank 1, …; what arrives stands in the order of
+   * the ranks. Shape: [sum of sent, ..] -> [sum of received, ..].
+   */
+  send(x: Tensor): Tensor {
+    return this.#move(x, this.sent, this.received, this.#sentTensor, this.#receivedTensor);
+  }
+
+  /** Rows that were received, back to where they came from. Shape: [sum of received, ..] -> [sum of sent, ..]. */
+  sendBack(x: Tensor): Tensor {
+    return this.#move(x, this.received, this.sent, this.#receivedTensor, this.#sentTensor);
+  }
+
+  #move(
+    x: Tensor,
+    from: readonly number[],
+    to: readonly number[],
+    fromTensor: Tensor,
+    toTensor: Tensor,
+  ): Tensor {
+    const [rows] = x.shape;
+    if (rows !== sumOf(from)) {
+      throw new ShapeError(
+        {
+          asked: `to exchange the rows of a tensor of shape ${formatShape(x.shape)}`,
+          found: `the ranks of '${this.#axis}' agreed on ${sumOf(from)} rows (${from.join(', ')})`,
+          todo: 'Give as many rows as were agreed on, or agree anew with exchangeRows()',
+        },
+        { shape: x.shape, counts: from },
+      );
+    }
+    const axis = axisOf(currentSession().mesh, this.#axis);
+    const shape = [sumOf(to), ...x.shape.slice(1)];
+    return new Tensor(allToAllRows(x.node, axis, fromTensor.node, toTensor.node, shape));
+  }
+}
+
+/**
+ * Has the ranks of an axis tell each other how many rows each is about to send to each, which all of them await; then rows
+ * of any number of tensors travel by it, with gradients. Numbers of rows may change from step to step: programs are
+ * not compiled anew. Shape: counts [ranks of the axis]. Throws ConfigError for other counts.
+ */
+export function exchangeRows(
+  axis: string,
+  counts: readonly number[] | Tensor,
+): Promise<RowExchange> {
+  return RowExchange.agree(axis, counts);
+}
+
+/**
+ * The rows of all ranks of an axis, in their order, where ranks have numbers of rows of their own, which they tell each
+ * other first. varying -> varying: all ranks have the same, and the gradient of a row is the sum of those of its copies.
+ * Shape: [M of this rank, ..] -> [sum of M, ..].
+ */
+export async function allGatherRows(x: Tensor, axis: string): Promise<Tensor> {
+  const { size } = axisOf(currentSession().mesh, axis);
+  const [rows = 0] = x.shape;
+  const everyone = Array.from({ length: size });
+  const exchange = await exchangeRows(
+    axis,
+    everyone.map(() => rows),
+  );
+  return exchange.send(
+    concat(
+      everyone.map(() => x),
+      0,
+    ),
+  );
+}
+
+function countsTensor(counts: readonly number[]): Tensor {
+  return fromData(Int32Array.from(counts), [counts.length], 'i32');
+}
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
