@@ -20,7 +20,19 @@ export {
 export { summary } from './nn/summary/summary.ts';
 export type { ModelSummary, ModuleSummary } from './nn/summary/model-summary.ts';
 export { tokenLossScale, type TokenLossScaleOptions } from './nn/token-loss-scale.ts';
-export { GELU, ReLU, Sigmoid, SiLU, Tanh } from './nn/activations.ts';
+export {
+  ELU,
+  GELU,
+  LeakyReLU,
+  LogSoftmax,
+  Mish,
+  ReLU,
+  Sigmoid,
+  SiLU,
+  Softmax,
+  Softplus,
+  Tanh,
+} from './nn/activations.ts';
 export { AdaptiveAvgPool1d, AdaptiveAvgPool2d } from './nn/adaptive-avg-pool.ts';
 export { AvgPool2d } from './nn/avg-pool2d.ts';
 export type { BatchNormOptions } from './nn/batch-norm.ts';

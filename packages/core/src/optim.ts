@@ -27,6 +27,7 @@ export {
   type AveragedWeightsOptions,
   type AveragedWeightsState,
 } from './optim/averaged-weights.ts';
+export { updateBatchNorm } from './optim/update-batch-norm.ts';
 export { clipGradNorm, totalGradNorm, type GradNormOptions } from './optim/clip-grad-norm.ts';
 export { clipGradValue } from './optim/clip-grad-value.ts';
 export {

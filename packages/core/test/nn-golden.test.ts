@@ -71,6 +71,10 @@ const modules: Readonly<Record<string, Case>> = {
         dilation: [2, 1],
       }),
   ),
+  'ConvTranspose2d with more than its stride': layer(
+    () =>
+      new nn.ConvTranspose2d(2, 3, 2, { padding: [1, 0], outputPadding: [1, 2], dilation: [2, 3] }),
+  ),
   'BatchNorm1d of rows': layer(() => new nn.BatchNorm1d(3)),
   'BatchNorm1d of sequences': () => {
     const norm = new nn.BatchNorm1d(3, { momentum: null });
@@ -147,10 +151,13 @@ const functions: Readonly<Record<string, (x: Tensor) => Tensor>> = {
   unfold: (x) => unfold(x, [2, 3], { dilation: [2, 1], padding: [1, 0], stride: [1, 2] }),
   nearest: (x) => interpolate(x, { size: 7 }),
   'nearest by factors': (x) => interpolate(x, { scaleFactor: [2.6, 0.7] }),
+  'nearest by factors to twice the size': (x) => interpolate(x, { scaleFactor: [2.1, 1.2] }),
   nearestExact: (x) => interpolate(x, { size: [7, 3, 4], mode: 'nearestExact' }),
   linear: (x) => interpolate(x, { size: 8, mode: 'linear' }),
   bilinear: (x) => interpolate(x, { size: [7, 3], mode: 'bilinear' }),
   'bilinear by factors': (x) => interpolate(x, { scaleFactor: 1.7, mode: 'bilinear' }),
+  'bilinear by factors to the same size': (x) =>
+    interpolate(x, { scaleFactor: [1.2, 0.7], mode: 'bilinear' }),
   'bilinear, aligned': (x) =>
     interpolate(x, { size: [1, 9], mode: 'bilinear', alignCorners: true }),
   trilinear: (x) => interpolate(x, { size: [4, 2, 6], mode: 'trilinear' }),

@@ -6,7 +6,19 @@ import { Conv2d } from '../src/nn/conv2d.ts';
 import { Dropout } from '../src/nn/dropout.ts';
 import { Embedding } from '../src/nn/embedding.ts';
 import { Flatten } from '../src/nn/flatten.ts';
-import { GELU, ReLU, Sigmoid, SiLU, Tanh } from '../src/nn/activations.ts';
+import {
+  ELU,
+  GELU,
+  LeakyReLU,
+  LogSoftmax,
+  Mish,
+  ReLU,
+  Sigmoid,
+  SiLU,
+  Softmax,
+  Softplus,
+  Tanh,
+} from '../src/nn/activations.ts';
 import { LayerNorm } from '../src/nn/layer-norm.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { MaxPool2d } from '../src/nn/max-pool2d.ts';
@@ -188,6 +200,12 @@ describe('activations', () => {
     ['SiLU', new SiLU(), 1, 1 / (1 + Math.exp(-1))],
     ['Tanh', new Tanh(), 0.5, Math.tanh(0.5)],
     ['Sigmoid', new Sigmoid(), -2, 1 / (1 + Math.exp(2))],
+    ['LeakyReLU', new LeakyReLU(0.2), -2, -0.4],
+    ['ELU', new ELU(2), -1, 2 * (Math.exp(-1) - 1)],
+    ['Softplus', new Softplus(), 1, Math.log1p(Math.E)],
+    ['Mish', new Mish(), 1, Math.tanh(Math.log1p(Math.E))],
+    ['Softmax', new Softmax(), 3, 1],
+    ['LogSoftmax', new LogSoftmax(0), 3, 0],
   ])('%s', async (_, layer, x, y) => {
     await expectClose(layer.forward(tensor([x])), [y]);
   });

@@ -106,3 +106,15 @@ test('ctcLoss of a sequence that is too short for its labels is infinite, and ha
   expect(await loss.item()).toBe(Infinity);
   expect([...((await leaf.grad?.data()) ?? [])]).toEqual([0, 0, 0, 0, 0, 0, 0, 0]);
 });
+
+test('binaryCrossEntropy of small probabilities keeps their digits', async () => {
+  const loss = functional.binaryCrossEntropy(tensor([1e-9]), tensor([0]));
+  expect((await loss.item()) / 1e-9).toBeCloseTo(1, 5);
+});
+
+test('binaryCrossEntropy of what is no probability is NaN, and not a number that looks right', async () => {
+  const loss = functional.binaryCrossEntropy(tensor([1.5, -0.5]), tensor([1, 0]), {
+    reduction: 'none',
+  });
+  expect([...(await loss.data())]).toEqual([NaN, NaN]);
+});

@@ -1,6 +1,7 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
 import * as optim from '../src/optim.ts';
+import { BatchNorm1d } from '../src/nn/batch-norm1d.ts';
 import { Module } from '../src/nn/module.ts';
 import { Parameter } from '../src/nn/parameter.ts';
 import { setRank } from '../src/rank.ts';
@@ -285,5 +286,30 @@ describe('an average of weights refuses', () => {
     averaged.update();
     Reflect.set(model, 'another', new Parameter(new Float32Array(1), [1]));
     expect(() => averaged.update()).toThrow("'another', which the model did not have");
+  });
+});
+
+describe('updateBatchNorm', () => {
+  const batches = [
+    [1, 3],
+    [5, 11],
+  ].map((values) => tensor(values).reshape([2, 1]));
+
+  test('makes running statistics those of all batches, and leaves modes and momenta', async () => {
+    const norm = new BatchNorm1d(1);
+    norm.forward(tensor([100, 300]).reshape([2, 1]));
+    norm.eval();
+    await optim.updateBatchNorm(norm, batches, (batch) => norm.forward(batch));
+    expect(await norm.runningMean.item()).toBe(5);
+    expect(await norm.runningVar.item()).toBe((2 + 18) / 2);
+    expect(await norm.numBatchesTracked.item()).toBe(2);
+    expect([norm.training, norm.momentum]).toEqual([false, 0.1]);
+  });
+
+  test('leaves them as they were where there are no batches, and says so', async () => {
+    const norm = new BatchNorm1d(1);
+    norm.forward(tensor([100, 300]).reshape([2, 1]));
+    await expect(optim.updateBatchNorm(norm, [], () => 0)).rejects.toThrow('no batches');
+    expect(await norm.runningMean.item()).toBe(20);
   });
 });

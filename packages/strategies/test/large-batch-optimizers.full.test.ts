@@ -22,13 +22,19 @@ beforeAll(async () => {
   expected.adam = await alone('adam');
 }, 60_000);
 
-describe.each([2, 3])('on %i ranks', (size) => {
+describe.each([
+  { size: 2, tp: 1 },
+  { size: 3, tp: 1 },
+  { size: 4, tp: 2 },
+])('on $size ranks, of which $tp compute layers together', ({ size, tp }) => {
   let ranks: readonly z.infer<typeof outcome>[] = [];
 
   beforeAll(async () => {
     const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
     const url = new URL('./ranks/large-batch-optimizers.ts', import.meta.url);
-    ranks = z.array(outcome).parse(await spawnRanks(size, url, { world, timeoutMs: 120_000 }));
+    ranks = z
+      .array(outcome)
+      .parse(await spawnRanks(size, url, { world, data: { tp }, timeoutMs: 120_000 }));
   }, 130_000);
 
   const meanLosses = (of: (rank: z.infer<typeof outcome>) => readonly number[]): number[] => {
@@ -47,6 +53,8 @@ describe.each([2, 3])('on %i ranks', (size) => {
       expect(new Set(ranks.map(({ whole }) => whole[key]?.hash)).size).toBe(1);
     });
   });
+
+  if (tp > 1) return;
 
   it('OneBitAdam is Adam before its freeze step', () => {
     const found = meanLosses(({ oneBit }) => oneBit.losses).slice(0, freezeStep);

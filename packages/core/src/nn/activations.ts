@@ -1,6 +1,14 @@
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 import { requireApproximation } from '../tensor/check-arguments.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Module } from './module.ts';
+
+const slopeRules: OptionRules<{ negativeSlope: number }> = {
+  negativeSlope: option.required(option.number),
+};
+const alphaRules: OptionRules<{ alpha: number }> = { alpha: option.required(option.number) };
 
 /** max(x, 0). */
 export class ReLU extends Module {
@@ -51,5 +59,101 @@ export class Tanh extends Module {
   /** Shape: x N -> N. */
   forward(x: Tensor): Tensor {
     return x.tanh();
+  }
+}
+
+/** x, and negativeSlope x below 0. */
+export class LeakyReLU extends Module {
+  readonly negativeSlope: number;
+
+  /** Throws ConfigError. */
+  constructor(negativeSlope = 0.01) {
+    super();
+    checkOptions('LeakyReLU', { negativeSlope }, slopeRules);
+    this.negativeSlope = negativeSlope;
+  }
+
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.leakyRelu(this.negativeSlope);
+  }
+
+  protected override describe(): string {
+    return `negativeSlope=${this.negativeSlope}`;
+  }
+}
+
+/** x, and alpha (exp(x) - 1) below 0 (Clevert et al. 2016). */
+export class ELU extends Module {
+  readonly alpha: number;
+
+  /** Throws ConfigError. */
+  constructor(alpha = 1) {
+    super();
+    checkOptions('ELU', { alpha }, alphaRules);
+    this.alpha = alpha;
+  }
+
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.elu(this.alpha);
+  }
+
+  protected override describe(): string {
+    return `alpha=${this.alpha}`;
+  }
+}
+
+/** log(1 + exp(x)). */
+export class Softplus extends Module {
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.softplus();
+  }
+}
+
+/** x tanh(softplus(x)) (Misra 2020). */
+export class Mish extends Module {
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.mish();
+  }
+}
+
+/** Probabilities along a dim; of a loss, give logits to crossEntropy instead. */
+export class Softmax extends Module {
+  readonly dim: number;
+
+  constructor(dim = -1) {
+    super();
+    this.dim = dim;
+  }
+
+  /** Shape: x N -> N. Throws ShapeError for a dim that x has not. */
+  forward(x: Tensor): Tensor {
+    return x.softmax(this.dim);
+  }
+
+  protected override describe(): string {
+    return `dim=${this.dim}`;
+  }
+}
+
+/** Logarithms of probabilities along a dim, as nllLoss takes them. */
+export class LogSoftmax extends Module {
+  readonly dim: number;
+
+  constructor(dim = -1) {
+    super();
+    this.dim = dim;
+  }
+
+  /** Shape: x N -> N. Throws ShapeError for a dim that x has not. */
+  forward(x: Tensor): Tensor {
+    return x.logSoftmax(this.dim);
+  }
+
+  protected override describe(): string {
+    return `dim=${this.dim}`;
   }
 }

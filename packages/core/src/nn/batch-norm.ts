@@ -55,7 +55,7 @@ export abstract class BatchNorm extends Module {
   runningVar: BufferTensor;
   numBatchesTracked: BufferTensor;
   readonly eps: number;
-  readonly momentum: number | null;
+  momentum: number | null;
 
   /** Throws ConfigError. */
   constructor(channels: number, options: BatchNormOptions) {

@@ -8,7 +8,7 @@ import { GroupNorm, type GroupNormOptions } from './group-norm.ts';
 abstract class InstanceNorm extends GroupNorm {
   /** Throws ConfigError. */
   constructor(channels: number, options: GroupNormOptions = {}) {
-    super(channels, channels, { affine: false, ...options });
+    super(channels, channels, { ...options, affine: options.affine ?? false });
   }
 
   /** Shape: as inputDims. Throws ShapeError, also for one value a channel, of which nothing would be left. */

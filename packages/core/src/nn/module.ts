@@ -131,8 +131,9 @@ export abstract class Module {
   }
 
   /**
-   * Puts parameters and buffers of another float dtype in the place of those of floats: call it before parallelize()
-   * and before the optimizer is made. Throws ConfigError for a dtype that is no float, and for parameters that ranks share out.
+   * Puts parameters and buffers of another float dtype in the place of those of floats, as for an evaluation in fewer
+   * bits: call it before parallelize() and before the optimizer is made. Optimizers update parameters of f32, so
+   * train with the mixedPrecision of a strategy instead. Throws ConfigError for a dtype that is no float, and for parameters that ranks share out.
    */
   async to(dtype: DType): Promise<this> {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);

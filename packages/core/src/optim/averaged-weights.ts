@@ -32,7 +32,8 @@ const averageRules: OptionRules<AveragedWeightsOptions> = { decay: option.share 
 
 /**
  * An average of a model's parameters over a training (torch AveragedModel). Each rank keeps that of its parts. Make it
- * after parallelize(). Running statistics of batch norms are not averaged: the model's latest are used.
+ * after parallelize(). Running statistics of batch norms are not averaged: the model's
+ * latest are used, or those that updateBatchNorm makes inside of `use`.
  */
 export class AveragedWeights {
   readonly #model: Module;

@@ -3,6 +3,7 @@ import { describeValue } from '../spec/describe-value.ts';
 import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
+import { withDefaults } from '../spec/with-defaults.ts';
 import { requireOptimizer } from './learning-rate-scheduler.ts';
 
 /** What the scheduler changes: the learning rate of each group, and its momentum or first beta. */
@@ -51,6 +52,19 @@ const cycleRules: OptionRules<OneCycleOptions> = {
   threePhase: option.flag,
 };
 
+const cycleDefaults: Required<OneCycleOptions> = {
+  maxLr: 0,
+  totalSteps: 1,
+  pctStart: 0.3,
+  annealStrategy: 'cos',
+  cycleMomentum: true,
+  baseMomentum: 0.85,
+  maxMomentum: 0.95,
+  divFactor: 25,
+  finalDivFactor: 1e4,
+  threePhase: false,
+};
+
 /** From one learning rate and momentum to the next. */
 interface Phase {
   /** May be no whole number. */
@@ -76,17 +90,7 @@ export class OneCycleScheduler {
     requireOptimizer('OneCycleScheduler', optimizer);
     checkOptions('OneCycleScheduler', options, cycleRules);
     this.#optimizer = optimizer;
-    this.#options = {
-      pctStart: 0.3,
-      annealStrategy: 'cos',
-      cycleMomentum: true,
-      baseMomentum: 0.85,
-      maxMomentum: 0.95,
-      divFactor: 25,
-      finalDivFactor: 1e4,
-      threePhase: false,
-      ...options,
-    };
+    this.#options = withDefaults(cycleDefaults, options);
     this.#phases = phasesOf(this.#options);
     this.#apply();
   }

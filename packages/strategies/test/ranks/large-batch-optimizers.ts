@@ -1,6 +1,25 @@
 import { createHash } from 'node:crypto';
-import { fromData, manualSeed, nn, optim, statistics, type Strategy } from '@shardwise/core';
-import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { createMesh } from '@shardwise/collectives';
+import {
+  fromData,
+  manualSeed,
+  nn,
+  optim,
+  setRank,
+  statistics,
+  type Strategy,
+} from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -68,10 +87,39 @@ async function hashOf(model: nn.Module): Promise<string> {
   return hash.digest('hex');
 }
 
+/** How many ranks compute a layer together. */
+export const task = z.object({ tp: z.int() });
+
+const styles = { '0': colwiseParallel(), '2': rowwiseParallel() };
+
 export async function main(context: RankContext): Promise<z.infer<typeof outcome>> {
-  await join(context);
+  const { group } = await join(context);
+  const { tp } = task.parse(context.data);
+  if (tp === 1) {
+    const whole = await trainWhole(wholeStrategies, context);
+    return { whole, oneBit: await trainOneBit(context) };
+  }
+  const dp = context.size / tp;
+  const mesh = await createMesh(group, [
+    { name: 'dp', size: dp },
+    { name: 'tp', size: tp },
+  ]);
+  setRank({ device: currentSession().backend, mesh });
+  const composed = Object.entries(wholeStrategies).map(
+    ([name, strategy]) =>
+      [name, () => compose(tensorParallel(styles), strategy())] satisfies [string, () => Strategy],
+  );
+  const place = { rank: mesh.coordinate('dp'), size: dp };
+  const whole = await trainWhole(Object.fromEntries(composed), place);
+  return { whole, oneBit: { losses: [], hash: '', bytes: [] } };
+}
+
+async function trainWhole(
+  strategies: Readonly<Record<string, () => Strategy>>,
+  place: { readonly rank: number; readonly size: number },
+): Promise<Record<string, Training>> {
   const whole: Record<string, Training> = {};
-  for (const [name, strategy] of Object.entries(wholeStrategies)) {
+  for (const [name, strategy] of Object.entries(strategies)) {
     for (const kind of wholeNames) {
       const model = build();
       const parallel = await parallelize(model, strategy());
@@ -79,7 +127,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
       const losses: number[] = [];
       for (let step = 0; step < 10; step++) {
         model.zeroGrad();
-        const loss = lossOn((x) => parallel.forward(x), context, step);
+        const loss = lossOn((x) => parallel.forward(x), place, step);
         loss.backward();
         await optimizer.step();
         losses.push(await loss.item());
@@ -87,7 +135,7 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
       whole[wholeKey(kind, name)] = { losses, hash: await hashOf(model), bytes: [] };
     }
   }
-  return { whole, oneBit: await trainOneBit(context) };
+  return whole;
 }
 
 async function trainOneBit(context: RankContext): Promise<Training> {

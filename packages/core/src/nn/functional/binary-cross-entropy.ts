@@ -57,10 +57,7 @@ export function binaryCrossEntropy(
   requireBroadcast(operation, { weight }, probabilities);
   return composed(() => {
     const present = targets.mul(boundedLog(probabilities));
-    const missing = targets
-      .neg()
-      .add(1)
-      .mul(boundedLog(probabilities.neg().add(1)));
+    const missing = targets.neg().add(1).mul(boundedLogOfRest(probabilities));
     return reduceLosses(weighted(present.add(missing).neg(), weight), reduction);
   });
 }
@@ -121,13 +118,25 @@ function weighted(losses: Tensor, weight: Tensor | undefined): Tensor {
   return weight === undefined ? losses : losses.mul(weight);
 }
 
-/** A straight line below 1e-12, so that it has a slope at 0. */
+/** What logarithms are at least, and their slopes at most. */
+const [least, steepest] = [-100, 1e12];
+
+/** log x, and a straight line below 1e-12, so that it has a slope at 0. Shape: N -> N. */
 function boundedLog(x: Tensor): Tensor {
-  const [least, steepest] = [-100, 1e12];
   const isSmall = x.lt(1 / steepest);
+  return isSmall.where(lineAt(x), isSmall.where(1, x).log());
+}
+
+/** log(1 - x), and a straight line beside 1. Shape: N -> N. */
+function boundedLogOfRest(x: Tensor): Tensor {
+  const rest = x.neg().add(1);
+  const isSmall = rest.lt(1 / steepest);
+  return isSmall.where(lineAt(rest), isSmall.where(0, x).neg().log1p());
+}
+
+function lineAt(x: Tensor): Tensor {
   const fixed = x.detach();
-  const line = fixed.log().maximum(least).add(x.sub(fixed).mul(steepest));
-  return isSmall.where(line, isSmall.where(1, x).log());
+  return fixed.log().maximum(least).add(x.sub(fixed).mul(steepest));
 }
 
 /** Throws ShapeError for factors that would make more losses than there are. */

@@ -2,6 +2,7 @@ import { conv2dInput } from '../../graph/build/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
 import { formatShape } from '../../shape.ts';
+import type { Conv2dParams } from '../../spec/op.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import { ConfigError, ShapeError } from '../../spec/errors.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
@@ -59,18 +60,34 @@ export function convTranspose2d(
     throw tooMuch(more, stride, dilation);
   }
   const [batch = 0, , ...sizes] = x.shape;
-  const image = ([0, 1] as const).map((dim) => {
+  const full = ([0, 1] as const).map((dim) => {
     const [size = 0, kernel = 0] = [sizes[dim], window[dim]];
-    const reach = (size - 1) * stride[dim] - 2 * padding[dim];
-    return reach + dilation[dim] * (kernel - 1) + more[dim] + 1;
+    return (size - 1) * stride[dim] + dilation[dim] * (kernel - 1) + 1;
   });
+  const image = ([0, 1] as const).map((dim) => (full[dim] ?? 0) - 2 * padding[dim] + more[dim]);
   if (image.some((size) => size < 1)) throw nothingLeft(x, image);
+  const gradient = (params: Pick<Conv2dParams, 'padding'>, size: readonly number[]): Tensor => {
+    const whole = { stride, dilation, groups, ...params };
+    return new Tensor(conv2dInput(x.node, weight.node, whole, [batch, outputs, ...size]));
+  };
   return composed(() => {
-    const shape = [batch, outputs, ...image];
-    const params = { stride, padding, dilation, groups };
-    const y = new Tensor(conv2dInput(x.node, weight.node, params, shape));
+    // The gradient of a convolution has no more rows at its end than its stride passes over.
+    const isOne = ([0, 1] as const).every((dim) => more[dim] < stride[dim]);
+    const y = isOne
+      ? gradient({ padding }, image)
+      : cut(gradient({ padding: [0, 0] }, full), padding, image);
     return bias === null ? y : y.add(bias.reshape([outputs, 1, 1]));
   });
+}
+
+/** From `first` on so many rows and columns, zeros where there are none. Shape: [N, O, H, W] -> [N, O, ...size]. */
+function cut(whole: Tensor, first: readonly [number, number], size: readonly number[]): Tensor {
+  return ([0, 1] as const).reduce((y, dim) => {
+    const [start, count] = [first[dim], size[dim] ?? 0];
+    const missing = Math.max(0, start + count - (y.shape[dim + 2] ?? 0));
+    const after = [0, 0, 0, 0].map((_, at) => (at === dim + 2 ? missing : 0));
+    return y.pad([0, 0, 0, 0], after).slice(dim + 2, start, start + count);
+  }, whole);
 }
 
 /** Rows that a convolution of the output would not see: their values would be no one's. */

@@ -29,11 +29,15 @@ export function tapsOf(mode: InterpolationMode, resampling: Resampling): readonl
   return mode === 'bicubic' ? cubic(resampling) : linear(resampling);
 }
 
+/** With an offset of 0, sizes that are the same or twice as large have places of their own, whatever the scale is. */
 function nearest({ from, to, scale }: Resampling, offset: number): readonly Tap[] {
   const step = fround(scale);
-  const indices = Int32Array.from({ length: to }, (_, index) =>
-    Math.min(from - 1, Math.floor(fround(fround(index + offset) * step))),
-  );
+  const placeOf = (index: number): number => {
+    if (offset === 0 && to === from) return index;
+    if (offset === 0 && to === 2 * from) return Math.floor(index / 2);
+    return Math.floor(fround(fround(index + offset) * step));
+  };
+  const indices = Int32Array.from({ length: to }, (_, index) => Math.min(from - 1, placeOf(index)));
   return [{ indices, weights: null }];
 }
 
@@ -45,8 +49,11 @@ function places({ from, to, scale, alignCorners }: Resampling): number[] {
   );
 }
 
+/** A dim whose size stays is left as it is, whatever the scale is. */
 function linear(resampling: Resampling): readonly Tap[] {
-  const { from } = resampling;
+  const { from, to } = resampling;
+  if (to === from)
+    return [{ indices: Int32Array.from({ length: to }, (_, i) => i), weights: null }];
   const at = places(resampling).map((place) => Math.max(0, place));
   const low = Int32Array.from(at, (place) => Math.min(from - 1, Math.floor(place)));
   const high = low.map((index) => Math.min(from - 1, index + 1));

@@ -1,0 +1,52 @@
+import { noGrad } from '../graph/create-node.ts';
+import { BatchNorm } from '../nn/batch-norm.ts';
+import type { Module } from '../nn/module.ts';
+import { currentSession } from '../rank.ts';
+import { DataError } from '../spec/errors.ts';
+import { ones, zeros } from '../tensor/create.ts';
+
+/**
+ * Makes the running statistics of batch norms those of all batches together (torch.optim.swa_utils.update_bn), as for
+ * weights that are an average, with which no batch was seen: call it inside `averaged.use`. `forward` runs the model on
+ * a batch. Throws DataError for no batches, and ConfigError for a `forward` that returns a promise.
+ */
+export async function updateBatchNorm<Batch>(
+  model: Module,
+  batches: Iterable<Batch> | AsyncIterable<Batch>,
+  forward: (batch: Batch) => unknown,
+): Promise<void> {
+  const modules = model.namedModules().map(([, module]) => module);
+  const norms = modules.filter((module) => module instanceof BatchNorm);
+  const modes = modules.map(({ training }) => training);
+  const momenta = norms.map(({ momentum }) => momentum);
+  for (const norm of norms) norm.momentum = null;
+  model.train();
+  let count = 0;
+  try {
+    for await (const batch of batches) {
+      if (count === 0) for (const norm of norms) reset(norm);
+      noGrad(() => forward(batch));
+      await currentSession().realize([]);
+      count++;
+    }
+  } finally {
+    norms.forEach((norm, index) => (norm.momentum = momenta[index] ?? null));
+    // Parents come before what they hold, whose mode is set last.
+    modules.forEach((module, index) => module.train(modes[index]));
+  }
+  if (count === 0) throw noBatches();
+}
+
+function reset({ runningMean, runningVar, numBatchesTracked }: BatchNorm): void {
+  runningMean.assign(zeros(runningMean.shape, runningMean.dtype));
+  runningVar.assign(ones(runningVar.shape, runningVar.dtype));
+  numBatchesTracked.assign(zeros([], numBatchesTracked.dtype));
+}
+
+function noBatches(): DataError {
+  return new DataError({
+    asked: 'updateBatchNorm',
+    found: 'no batches',
+    todo: 'Give it a data loader, or a list of batches',
+  });
+}
