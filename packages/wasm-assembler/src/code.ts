@@ -1,8 +1,17 @@
-/** Types of WebAssembly values that kernels use. */
-export type ValueKind = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
+/**
+ * Types of WebAssembly values that kernels use. A `usize` is an address, a count or a number of bytes: an unsigned
+ * integer of as many bits as the memory's addresses have, which is decided when a module is encoded.
+ */
+export type ValueKind = 'i32' | 'i64' | 'f32' | 'f64' | 'v128' | 'usize';
+
+/** How many bits the addresses of a memory have: 32 or 64. */
+export type Width = 'narrow' | 'wide';
+
+/** Bytes for memories of either width. */
+export type BytesByWidth = Readonly<Record<Width, Bytes>>;
 
 /** Encoded bytes, nested so that building an expression never copies its parts. */
-export type Bytes = readonly (number | Bytes)[];
+export type Bytes = readonly (number | Bytes | BytesByWidth)[];
 
 /** Instructions that leave one value of `kind` on the stack, or nothing. */
 export interface Code<K extends ValueKind | 'nothing'> {
@@ -14,10 +23,10 @@ export function code<K extends ValueKind | 'nothing'>(kind: K, ...bytes: Bytes):
   return { kind, bytes };
 }
 
-export function flatten(bytes: Bytes, into: number[] = []): number[] {
+export function flatten(bytes: Bytes, width: Width, into: number[] = []): number[] {
   for (const part of bytes) {
     if (typeof part === 'number') into.push(part);
-    else flatten(part, into);
+    else flatten('narrow' in part ? part[width] : part, width, into);
   }
   return into;
 }

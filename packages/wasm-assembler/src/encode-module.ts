@@ -1,29 +1,34 @@
-import { type Bytes, flatten, unsigned } from './code.ts';
+import { type Bytes, flatten, unsigned, type Width } from './code.ts';
 import { type FunctionBuilder, kindBytes } from './function-builder.ts';
 
-const MAX_PAGES = 65536;
+const MAX_PAGES: Readonly<Record<Width, number>> = { narrow: 2 ** 16, wide: 2 ** 18 };
 const FUNCTION_TYPE = 0x60;
 const HAS_MAXIMUM = 0x01;
 const SHARED = 0x02;
+const ADDRESSES_OF_64_BITS = 0x04;
 const MEMORY_IMPORT = 0x02;
 const FUNCTION_EXPORT = 0x00;
 
-/**
- * The bytes of a module that exports the functions by these names. It imports the memory `env.memory`, of any
- * size: a shared one (`shared`) or one that is not, as WebAssembly has modules choose.
- */
+/** The memory that a module imports, as it must say of it, whatever its size. */
+export interface MemoryType {
+  readonly shared: boolean;
+  readonly width: Width;
+}
+
+/** The bytes of a module that imports the memory `env.memory` and exports the functions by these names. */
 export function encodeModule(
   functions: ReadonlyMap<string, FunctionBuilder>,
-  shared: boolean,
+  { shared, width }: MemoryType,
 ): Uint8Array<ArrayBuffer> {
+  const addresses = width === 'wide' ? ADDRESSES_OF_64_BITS : 0;
   const limits = shared
-    ? [HAS_MAXIMUM | SHARED, unsigned(0), unsigned(MAX_PAGES)]
-    : [0, unsigned(0)];
+    ? [addresses | HAS_MAXIMUM | SHARED, unsigned(0), unsigned(MAX_PAGES[width])]
+    : [addresses, unsigned(0)];
   const builders = [...functions.values()];
-  const types = builders.map(({ parameters, returns }) => [
+  const types = builders.map(({ parameters, result }) => [
     FUNCTION_TYPE,
     vector(parameters.map((kind) => kindBytes[kind])),
-    vector(returns ? [kindBytes.i32] : []),
+    vector(result === undefined ? [] : [kindBytes[result]]),
   ]);
   const exports = [...functions.keys()].map((text, index) => [
     name(text),
@@ -31,27 +36,29 @@ export function encodeModule(
     unsigned(index),
   ]);
   const bodies = builders.map((builder) => {
-    const body = builder.encode();
+    const body = builder.encode(width);
     return [unsigned(body.length), body];
   });
+  const section = (id: number, entries: readonly Bytes[]): Bytes => {
+    const bytes = flatten(vector(entries), width);
+    return [id, unsigned(bytes.length), bytes];
+  };
   return new Uint8Array(
-    flatten([
-      [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
-      section(1, types),
-      section(2, [[name('env'), name('memory'), MEMORY_IMPORT, limits]]),
-      section(
-        3,
-        builders.map((_, index) => unsigned(index)),
-      ),
-      section(7, exports),
-      section(10, bodies),
-    ]),
+    flatten(
+      [
+        [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+        section(1, types),
+        section(2, [[name('env'), name('memory'), MEMORY_IMPORT, limits]]),
+        section(
+          3,
+          builders.map((_, index) => unsigned(index)),
+        ),
+        section(7, exports),
+        section(10, bodies),
+      ],
+      width,
+    ),
   );
-}
-
-function section(id: number, entries: readonly Bytes[]): Bytes {
-  const bytes = flatten(vector(entries));
-  return [id, unsigned(bytes.length), bytes];
 }
 
 function vector(entries: Bytes): Bytes {

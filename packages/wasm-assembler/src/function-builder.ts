@@ -1,17 +1,29 @@
-import { type Bytes, type Code, type ValueKind, code, flatten, unsigned } from './code.ts';
-import { f32x4, i32, i32x4, v128 } from './instructions.ts';
+import {
+  type Bytes,
+  type Code,
+  type ValueKind,
+  type Width,
+  code,
+  flatten,
+  unsigned,
+} from './code.ts';
+import { f32x4, i32, i32x4, usize, v128 } from './instructions.ts';
 
 /** A variable of a function; as an expression it is its value. */
 export interface Local<K extends ValueKind> extends Code<K> {
   readonly index: number;
 }
 
-export const kindBytes: Readonly<Record<ValueKind, number>> = {
-  i32: 0x7f,
-  i64: 0x7e,
-  f32: 0x7d,
-  f64: 0x7c,
-  v128: 0x7b,
+const I32 = 0x7f;
+const I64 = 0x7e;
+
+export const kindBytes: Readonly<Record<ValueKind, Bytes>> = {
+  i32: [I32],
+  i64: [I64],
+  f32: [0x7d],
+  f64: [0x7c],
+  v128: [0x7b],
+  usize: [{ narrow: [I32], wide: [I64] }],
 };
 
 const BLOCK = 0x02;
@@ -24,6 +36,8 @@ const LOCAL_GET = 0x20;
 const LOCAL_SET = 0x21;
 const EMPTY_TYPE = 0x40;
 
+type ResultKind = 'i32' | 'usize';
+
 /** Writes one function, statement after statement. */
 export class FunctionBuilder {
   readonly #parameters: ValueKind[];
@@ -31,19 +45,20 @@ export class FunctionBuilder {
   readonly #constants = new Map<string, Local<'v128'>>();
   readonly #prologue: Bytes[] = [];
   #body: Bytes[] = [];
-  #returns = false;
+  #result: ResultKind | undefined;
 
-  /** The parameters are addresses and counts, as i32. */
+  /** The parameters are addresses and counts. */
   constructor(parameterCount: number) {
-    this.#parameters = Array.from({ length: parameterCount }, () => 'i32');
+    this.#parameters = Array.from({ length: parameterCount }, () => 'usize');
   }
 
   get parameters(): readonly ValueKind[] {
     return this.#parameters;
   }
 
-  parameter(index: number): Local<'i32'> {
-    return this.#local('i32', index);
+  /** One of those that the function was made with. */
+  parameter(index: number): Local<'usize'> {
+    return this.#local('usize', index);
   }
 
   /** One more parameter, of any kind. Throws RangeError after the first variable, whose number it would take. */
@@ -69,14 +84,14 @@ export class FunctionBuilder {
   }
 
   /** Ends the function. One that returns anywhere must do so at its end. */
-  return(value: Code<'i32'>): void {
-    this.#returns = true;
+  return(value: Code<ResultKind>): void {
+    this.#result = value.kind;
     this.#body.push([value.bytes, RETURN]);
   }
 
-  /** Whether there is a result, of kind i32. */
-  get returns(): boolean {
-    return this.#returns;
+  /** The kind of the result; undefined where there is none. */
+  get result(): ResultKind | undefined {
+    return this.#result;
   }
 
   /** `value` in all lanes; set once at the start of the function, so loops find it in a register. */
@@ -109,18 +124,18 @@ export class FunctionBuilder {
    * `body` for each whole `step` between `counter`, which goes up by `step`, and `end`.
    * `step` is a power of two and divides `counter`.
    */
-  forSteps(counter: Local<'i32'>, step: number, end: Code<'i32'>, body: () => void): void {
-    const stop = step === 1 ? end : this.let(i32.and(end, i32.const(-step)));
-    this.while(i32.ltU(counter, stop), () => {
+  forSteps(counter: Local<'usize'>, step: number, end: Code<'usize'>, body: () => void): void {
+    const stop = step === 1 ? end : this.let(usize.and(end, usize.const(-step)));
+    this.while(usize.ltU(counter, stop), () => {
       body();
-      this.set(counter, i32.add(counter, i32.const(step)));
+      this.set(counter, usize.add(counter, usize.const(step)));
     });
   }
 
   /** Locals and instructions, as they lie in the code section. */
-  encode(): number[] {
+  encode(width: Width): number[] {
     const locals = this.#locals.map((kind) => [1, kindBytes[kind]]);
-    return flatten([unsigned(locals.length), locals, this.#prologue, this.#body, END]);
+    return flatten([unsigned(locals.length), locals, this.#prologue, this.#body, END], width);
   }
 
   #constant(key: string, value: Code<'v128'>): Local<'v128'> {

@@ -1,6 +1,7 @@
-export type { Code, ValueKind } from './code.ts';
-export { encodeModule } from './encode-module.ts';
+export type { Code, ValueKind, Width } from './code.ts';
+export { encodeModule, type MemoryType } from './encode-module.ts';
 export { FunctionBuilder, type Local } from './function-builder.ts';
+export { instantiateKernels, type Kernel } from './instantiate-kernels.ts';
 export {
   f32,
   f32x4,
@@ -12,5 +13,13 @@ export {
   i64,
   i8x16,
   memory,
+  usize,
   v128,
 } from './instructions.ts';
+export {
+  createSharedMemory,
+  largestMemoryBytes,
+  narrowMemoryBytes,
+  pageBytes,
+  widthOf,
+} from './memory.ts';

@@ -1,4 +1,5 @@
 import {
+  type Bytes,
   type Code,
   type ValueKind,
   code,
@@ -14,11 +15,12 @@ type F32 = Code<'f32'>;
 type I64 = Code<'i64'>;
 type F64 = Code<'f64'>;
 type V128 = Code<'v128'>;
+type Usize = Code<'usize'>;
 type Unary<A extends ValueKind, R extends ValueKind> = (a: Code<A>) => Code<R>;
 type Binary<A extends ValueKind, R extends ValueKind> = (a: Code<A>, b: Code<A>) => Code<R>;
-type Load<R extends ValueKind> = (address: I32, byteOffset?: number) => Code<R>;
+type Load<R extends ValueKind> = (address: Usize, byteOffset?: number) => Code<R>;
 type Store<A extends ValueKind> = (
-  address: I32,
+  address: Usize,
   value: Code<A>,
   byteOffset?: number,
 ) => Code<'nothing'>;
@@ -73,7 +75,7 @@ export const i32: {
   wrapI64: Unary<'i64', 'i32'>;
   truncSatF64S: Unary<'f64', 'i32'>;
 } & Record<'eqz', Unary<'i32', 'i32'>> &
-  Record<'ltU' | 'geU' | 'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'i32', 'i32'>> = {
+  Record<'add', Binary<'i32', 'i32'>> = {
   const: (value) => code('i32', 0x41, signed(value)),
   load: load('i32', 0x28),
   load8u: load('i32', 0x2d),
@@ -82,13 +84,7 @@ export const i32: {
   store8: store(0x3a),
   store16: store(0x3b),
   eqz: unary('i32', 0x45),
-  ltU: binary('i32', 0x49),
-  geU: binary('i32', 0x4f),
   add: binary('i32', 0x6a),
-  sub: binary('i32', 0x6b),
-  mul: binary('i32', 0x6c),
-  and: binary('i32', 0x71),
-  shl: binary('i32', 0x74),
   wrapI64: unary('i32', 0xa7),
   truncSatF64S: unary('i32', 0xfc, 0x02),
 };
@@ -111,10 +107,50 @@ export const i64: {
   truncSatF64S: unary('i64', 0xfc, 0x06),
 };
 
+function byWidth(narrow: Bytes, wide: Bytes): Bytes {
+  return [{ narrow, wide }];
+}
+
+function usizeBinary<R extends ValueKind>(
+  result: R,
+  narrow: number,
+  wide: number,
+): Binary<'usize', R> {
+  return (a, b) => code(result, a.bytes, b.bytes, byWidth([narrow], [wide]));
+}
+
+/** Addresses, counts and numbers of bytes. */
+export const usize: {
+  /** Of 32 bits; negative ones wrap around. */
+  const: (value: number) => Usize;
+  /** An address that lies in memory, in the lowest bytes of eight. */
+  load: Load<'usize'>;
+  eqz: Unary<'usize', 'i32'>;
+  /** A negative one is larger than any size. */
+  fromI32: Unary<'i32', 'usize'>;
+  /** The lowest 32 bits. */
+  toI32: Unary<'usize', 'i32'>;
+} & Record<'ltU' | 'geU', Binary<'usize', 'i32'>> &
+  Record<'add' | 'sub' | 'mul' | 'and' | 'shl', Binary<'usize', 'usize'>> = {
+  const: (value) => code('usize', byWidth([0x41], [0x42]), signed(value)),
+  load: (address, byteOffset = 0) =>
+    code('usize', address.bytes, byWidth([0x28], [0x29]), 0, unsigned(byteOffset)),
+  eqz: (a) => code('i32', a.bytes, byWidth([0x45], [0x50])),
+  fromI32: (a) => code('usize', a.bytes, byWidth([], [0xac])),
+  toI32: (a) => code('i32', a.bytes, byWidth([], [0xa7])),
+  ltU: usizeBinary('i32', 0x49, 0x54),
+  geU: usizeBinary('i32', 0x4f, 0x5a),
+  add: usizeBinary('usize', 0x6a, 0x7c),
+  sub: usizeBinary('usize', 0x6b, 0x7d),
+  mul: usizeBinary('usize', 0x6c, 0x7e),
+  and: usizeBinary('usize', 0x71, 0x83),
+  shl: usizeBinary('usize', 0x74, 0x86),
+};
+
 /** `copy` of bytes between places that may overlap, and `fill` with one byte. */
 export const memory: {
-  copy: (target: I32, source: I32, byteLength: I32) => Code<'nothing'>;
-  fill: (target: I32, byte: I32, byteLength: I32) => Code<'nothing'>;
+  copy: (target: Usize, source: Usize, byteLength: Usize) => Code<'nothing'>;
+  fill: (target: Usize, byte: I32, byteLength: Usize) => Code<'nothing'>;
 } = {
   copy: (target, source, byteLength) =>
     code('nothing', target.bytes, source.bytes, byteLength.bytes, 0xfc, 0x0a, 0, 0),
@@ -129,6 +165,7 @@ export const f32: {
   ne: Binary<'f32', 'i32'>;
   demote: Unary<'f64', 'f32'>;
   convertI64S: Unary<'i64', 'f32'>;
+  convertUsize: Unary<'usize', 'f32'>;
 } = {
   load: load('f32', 0x2a),
   store: store(0x38),
@@ -136,6 +173,7 @@ export const f32: {
   add: binary('f32', 0x92),
   demote: unary('f32', 0xb6),
   convertI64S: unary('f32', 0xb4),
+  convertUsize: (a) => code('f32', a.bytes, byWidth([0xb3], [0xb5])),
 };
 
 export const f64: {

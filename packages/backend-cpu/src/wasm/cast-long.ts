@@ -1,7 +1,7 @@
 import { dtypes, type DType } from '@shardwise/core/spec';
-import { type Code, f32, f64, FunctionBuilder, i32, i64 } from '@shardwise/wasm-assembler';
+import { type Code, f32, f64, FunctionBuilder, i32, i64, usize } from '@shardwise/wasm-assembler';
 
-type Address = Code<'i32'>;
+type Address = Code<'usize'>;
 type Convert = (to: Address, from: Address) => Code<'nothing'>;
 
 const { load: int } = i32;
@@ -49,11 +49,11 @@ export function castLong(from: DType, to: DType): FunctionBuilder {
   if (convert === undefined) throw new RangeError(`no conversion from ${from} to ${to}`);
   const fn = new FunctionBuilder(3);
   const [count, x, y] = [fn.parameter(0), fn.parameter(1), fn.parameter(2)];
-  const element = fn.let(i32.const(0));
+  const element = fn.let(usize.const(0));
   fn.forSteps(element, 1, count, () => {
     fn.do(convert(y, x));
-    fn.set(x, i32.add(x, i32.const(dtypes[from].bytes)));
-    fn.set(y, i32.add(y, i32.const(dtypes[to].bytes)));
+    fn.set(x, usize.add(x, usize.const(dtypes[from].bytes)));
+    fn.set(y, usize.add(y, usize.const(dtypes[to].bytes)));
   });
   return fn;
 }

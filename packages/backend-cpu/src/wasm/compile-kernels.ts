@@ -1,11 +1,11 @@
 import { dtypes, IndexError } from '@shardwise/core/spec';
+import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { inPlaceWrites } from './fuse/in-place.ts';
 import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
 import { fuseLoop } from './fuse/fused-loop.ts';
-import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import { libraryOf } from './kernel-library.ts';
 import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';

@@ -6,6 +6,7 @@ import {
   i32x4,
   i8x16,
   type Local,
+  usize,
   v128,
 } from '@shardwise/wasm-assembler';
 import { isNonZero } from './cast.ts';
@@ -39,14 +40,14 @@ function unrollOf(spec: LoopSpec): number {
 class LoopWriter {
   readonly #spec: LoopSpec;
   readonly #fn: FunctionBuilder;
-  readonly #columns: Local<'i32'>;
-  readonly #loadAddresses: readonly Local<'i32'>[];
-  readonly #storeAddresses: readonly Local<'i32'>[];
+  readonly #columns: Local<'usize'>;
+  readonly #loadAddresses: readonly Local<'usize'>[];
+  readonly #storeAddresses: readonly Local<'usize'>[];
   /** What does not change within a row, by slot. */
   readonly #splats = new Map<number, Local<'v128'>>();
-  readonly #column: Local<'i32'>;
+  readonly #column: Local<'usize'>;
   /** Flat index of the row's first element. */
-  readonly #rowStart: Local<'i32'>;
+  readonly #rowStart: Local<'usize'>;
 
   constructor(spec: LoopSpec) {
     this.#spec = spec;
@@ -57,8 +58,8 @@ class LoopWriter {
     this.#storeAddresses = spec.stores.map((_, store) =>
       fn.parameter(2 + spec.loads.length + store),
     );
-    this.#column = fn.let(i32.const(0));
-    this.#rowStart = fn.let(i32.const(0));
+    this.#column = fn.let(usize.const(0));
+    this.#rowStart = fn.let(usize.const(0));
   }
 
   write(): FunctionBuilder {
@@ -68,10 +69,10 @@ class LoopWriter {
       this.#row();
       return fn;
     }
-    const row = fn.let(i32.const(0));
+    const row = fn.let(usize.const(0));
     fn.forSteps(row, 1, fn.parameter(0), () => {
       this.#splat('row');
-      fn.set(this.#column, i32.const(0));
+      fn.set(this.#column, usize.const(0));
       this.#row();
       this.#nextRow();
     });
@@ -114,23 +115,26 @@ class LoopWriter {
       inputDType: step.inputDType,
       approximate: step.approximate ?? 'none',
       index: () => {
-        const first = i32.add(i32.add(this.#rowStart, this.#column), i32.const(offset));
-        return fn.let(i32x4.add(i32x4.splat(first), fn.lanes([0, 1, 2, 3])));
+        const first = usize.add(usize.add(this.#rowStart, this.#column), usize.const(offset));
+        return fn.let(i32x4.add(i32x4.splat(usize.toI32(first)), fn.lanes([0, 1, 2, 3])));
       },
     };
     return fn.let(emitters[step.op](context, a, inputs[1] ?? a, inputs[2] ?? a));
   }
 
-  #elementAddress(base: Local<'i32'> | undefined, dtype: LaneDType): Code<'i32'> {
+  #elementAddress(base: Local<'usize'> | undefined, dtype: LaneDType): Code<'usize'> {
     if (!base) throw new RangeError('An operand of a loop has no address.');
     const index = this.#column;
     const bytes = laneBytes[dtype];
-    return i32.add(base, bytes === 1 ? index : i32.shl(index, i32.const(bytes === 2 ? 1 : 2)));
+    return usize.add(
+      base,
+      bytes === 1 ? index : usize.shl(index, usize.const(bytes === 2 ? 1 : 2)),
+    );
   }
 
   #load(
     dtype: LaneDType,
-    base: Local<'i32'> | undefined,
+    base: Local<'usize'> | undefined,
     width: Width,
     offset: number,
   ): Code<'v128'> {
@@ -147,7 +151,7 @@ class LoopWriter {
 
   #store(
     dtype: LaneDType,
-    base: Local<'i32'> | undefined,
+    base: Local<'usize'> | undefined,
     value: Local<'v128'>,
     width: Width,
     offset: number,
@@ -192,19 +196,23 @@ class LoopWriter {
 
   #nextRow(): void {
     const fn = this.#fn;
-    const advance = (address: Local<'i32'> | undefined, elements: Code<'i32'>, bytes: number) => {
+    const advance = (
+      address: Local<'usize'> | undefined,
+      elements: Code<'usize'>,
+      bytes: number,
+    ) => {
       if (!address) return;
-      fn.set(address, i32.add(address, i32.mul(elements, i32.const(bytes))));
+      fn.set(address, usize.add(address, usize.mul(elements, usize.const(bytes))));
     };
     this.#spec.loads.forEach(({ dtype, access }, load) => {
       const address = this.#loadAddresses[load];
       if (access === 'element') advance(address, this.#columns, laneBytes[dtype]);
-      if (access === 'row') advance(address, i32.const(1), laneBytes[dtype]);
+      if (access === 'row') advance(address, usize.const(1), laneBytes[dtype]);
     });
     this.#spec.stores.forEach(({ dtype }, store) =>
       advance(this.#storeAddresses[store], this.#columns, laneBytes[dtype]),
     );
-    fn.set(this.#rowStart, i32.add(this.#rowStart, this.#columns));
+    fn.set(this.#rowStart, usize.add(this.#rowStart, this.#columns));
   }
 }
 
@@ -216,7 +224,7 @@ function constantLanes(fn: FunctionBuilder, dtype: LaneDType, value: number): Lo
 function splatAt(
   fn: FunctionBuilder,
   dtype: LaneDType,
-  address: Code<'i32'>,
+  address: Code<'usize'>,
   byteOffset: number,
 ): Code<'v128'> {
   if (laneBytes[dtype] === 4) return v128.load32Splat(address, byteOffset);

@@ -1,17 +1,12 @@
-import { encodeModule, type FunctionBuilder } from '@shardwise/wasm-assembler';
-
-/** Runs on the memory of its library; takes addresses in bytes and counts. Some return a number. */
-export type Kernel = (...parameters: number[]) => number | undefined;
+import { type FunctionBuilder, instantiateKernels, type Kernel } from '@shardwise/wasm-assembler';
 
 /** Compiled kernels on one memory, by structure: parameters of one kind share one kernel. */
 export class KernelLibrary {
   readonly #memory: WebAssembly.Memory;
-  readonly #shared: boolean;
   readonly #kernels = new Map<string, Kernel>();
 
   constructor(memory: WebAssembly.Memory) {
     this.#memory = memory;
-    this.#shared = memory.buffer instanceof SharedArrayBuffer;
   }
 
   get size(): number {
@@ -21,20 +16,10 @@ export class KernelLibrary {
   kernel(key: string, build: () => FunctionBuilder): Kernel {
     const known = this.#kernels.get(key);
     if (known) return known;
-    const kernel = this.#instantiate(build());
+    const kernel = instantiateKernels(new Map([[key, build()]]), this.#memory).get(key);
+    if (kernel === undefined) throw new RangeError(`The module has no kernel ${key}`);
     this.#kernels.set(key, kernel);
     return kernel;
-  }
-
-  /** Compiles at once, on this thread, as kernels are small. */
-  #instantiate(kernel: FunctionBuilder): Kernel {
-    const module = new WebAssembly.Module(encodeModule(new Map([['run', kernel]]), this.#shared));
-    const { run } = new WebAssembly.Instance(module, { env: { memory: this.#memory } }).exports;
-    if (typeof run !== 'function') throw new TypeError('A kernel module exports no function run.');
-    return (...parameters) => {
-      const result: unknown = Reflect.apply(run, undefined, parameters);
-      return typeof result === 'number' ? result : undefined;
-    };
   }
 }
 

@@ -1,16 +1,19 @@
 import type { DType, ReduceOp } from '@shardwise/core/spec';
+
 import {
   type Code,
-  encodeModule,
   f32x4,
   f64x2,
   FunctionBuilder,
-  i32,
+  instantiateKernels,
+  type Kernel,
   i32x4,
   type Local,
   memory,
+  usize,
   v128,
 } from '@shardwise/wasm-assembler';
+import { ADDRESS_BYTES } from './address-table.ts';
 
 type Vector = Code<'v128'>;
 type Combine = (a: Vector, b: Vector) => Vector;
@@ -19,8 +22,8 @@ type Combine = (a: Vector, b: Vector) => Vector;
 interface VectorInstructions {
   readonly elementBytes: number;
   /** Loads one element into the lowest lane. */
-  readonly loadOne: (address: Code<'i32'>) => Vector;
-  readonly storeOne: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
+  readonly loadOne: (address: Code<'usize'>) => Vector;
+  readonly storeOne: (address: Code<'usize'>, value: Vector) => Code<'nothing'>;
   /** Adds a parameter of the dtype's kind to the kernel, and returns a variable that has it in all lanes of the vector. */
   readonly splatParameter: (kernel: FunctionBuilder) => Local<'v128'>;
   readonly add: Combine;
@@ -105,10 +108,10 @@ export function tableKernelName(dtype: KernelDType, op: KernelOp): string {
 }
 
 /**
- * A module with the function `copy` (target, source, byteLength), and with a pair kernel and a table kernel for
- * each dtype and op.
+ * The function `copy` (target, source, byteLength), and a pair kernel and a table kernel for each dtype and op, by
+ * name, as they work on a memory.
  */
-export function reduceKernelModule(sharedMemory: boolean): Uint8Array<ArrayBuffer> {
+export function reduceKernels(on: WebAssembly.Memory): ReadonlyMap<string, Kernel> {
   const copy = new FunctionBuilder(3);
   copy.do(memory.copy(copy.parameter(0), copy.parameter(1), copy.parameter(2)));
   const kernels = new Map([['copy', copy]]);
@@ -119,7 +122,7 @@ export function reduceKernelModule(sharedMemory: boolean): Uint8Array<ArrayBuffe
       kernels.set(tableKernelName(dtype, op), tableKernel(instructions, recipe));
     }
   }
-  return encodeModule(kernels, sharedMemory);
+  return instantiateKernels(kernels, on);
 }
 
 function pairKernel(instructions: VectorInstructions, recipe: Recipe): FunctionBuilder {
@@ -127,7 +130,7 @@ function pairKernel(instructions: VectorInstructions, recipe: Recipe): FunctionB
   const [first, second] = [kernel.parameter(0), kernel.parameter(1)];
   const { combine, scaled, divided } = arithmetic(kernel, instructions, recipe);
   forBlocks(kernel, instructions, kernel.parameter(2), (offset, places) => {
-    const [x, y] = [i32.add(first, offset), i32.add(second, offset)];
+    const [x, y] = [usize.add(first, offset), usize.add(second, offset)];
     const results = places.map((place) => ({
       ...place,
       value: kernel.let(divided(combine(scaled(place.load(x)), scaled(place.load(y))))),
@@ -150,11 +153,11 @@ function tableKernel(instructions: VectorInstructions, recipe: Recipe): Function
   const address = kernel.let(table);
   forBlocks(kernel, instructions, kernel.parameter(3), (offset, places) => {
     const nextAddress = (): void => {
-      kernel.set(address, i32.add(i32.load(cursor), offset));
-      kernel.set(cursor, i32.add(cursor, i32.const(4)));
+      kernel.set(address, usize.add(usize.load(cursor), offset));
+      kernel.set(cursor, usize.add(cursor, usize.const(ADDRESS_BYTES)));
     };
-    const forAddresses = (end: Code<'i32'>, body: () => void): void =>
-      kernel.while(i32.ltU(cursor, end), () => {
+    const forAddresses = (end: Code<'usize'>, body: () => void): void =>
+      kernel.while(usize.ltU(cursor, end), () => {
         nextAddress();
         body();
       });
@@ -198,8 +201,8 @@ function arithmetic(
 
 /** Loads and stores a vector at an address, or at a fixed distance behind it. */
 interface Place {
-  readonly load: (address: Code<'i32'>) => Vector;
-  readonly store: (address: Code<'i32'>, value: Vector) => Code<'nothing'>;
+  readonly load: (address: Code<'usize'>) => Vector;
+  readonly store: (address: Code<'usize'>, value: Vector) => Code<'nothing'>;
 }
 
 const VECTOR_BYTES = 16;
@@ -212,8 +215,8 @@ const BLOCK_VECTORS = 8;
 function forBlocks(
   kernel: FunctionBuilder,
   instructions: VectorInstructions,
-  byteLength: Code<'i32'>,
-  body: (offset: Local<'i32'>, places: readonly Place[]) => void,
+  byteLength: Code<'usize'>,
+  body: (offset: Local<'usize'>, places: readonly Place[]) => void,
 ): void {
   const block = Array.from({ length: BLOCK_VECTORS }, (_, index): Place => {
     const byteOffset = index * VECTOR_BYTES;
@@ -223,7 +226,7 @@ function forBlocks(
     };
   });
   const element: Place = { load: instructions.loadOne, store: instructions.storeOne };
-  const offset = kernel.let(i32.const(0));
+  const offset = kernel.let(usize.const(0));
   kernel.forSteps(offset, BLOCK_VECTORS * VECTOR_BYTES, byteLength, () => body(offset, block));
   kernel.forSteps(offset, instructions.elementBytes, byteLength, () => body(offset, [element]));
 }

@@ -1,6 +1,8 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import type { Kernel } from '@shardwise/wasm-assembler';
 import { FRAGMENT_BYTES } from '../algorithms/fragments.ts';
-import { kernelOpOf, isKernelDType, reduceKernelModule, tableKernelName } from './reduce-kernel.ts';
+import { ADDRESS_BYTES, AddressTable } from './address-table.ts';
+import { kernelOpOf, isKernelDType, reduceKernels, tableKernelName } from './reduce-kernel.ts';
 import { foldElements, type Fold } from './reduce-elements.ts';
 import type { Reducer } from './reducer.ts';
 
@@ -16,6 +18,12 @@ const STAGING = TABLE_BYTES;
 const LENT = STAGING + BLOCKS * BLOCK_BYTES;
 const MEMORY_BYTES = LENT + FRAGMENTS * FRAGMENT_BYTES;
 
+interface Workspace {
+  readonly memory: Uint8Array;
+  readonly table: AddressTable;
+  readonly kernels: ReadonlyMap<string, Kernel>;
+}
+
 /**
  * Reduces with SIMD in a WebAssembly.Memory of its own, of which the system gives only the pages that are used:
  *
@@ -24,16 +32,15 @@ const MEMORY_BYTES = LENT + FRAGMENTS * FRAGMENT_BYTES;
 export class SimdReducer implements Reducer {
   readonly #free: number[] = [];
   #unused = 0;
-  #bytes: Uint8Array | undefined;
-  #words = new Uint32Array(0);
-  #exports: WebAssembly.Exports = {};
+  /** It is made when it is first needed. */
+  #lazyWorkspace: Workspace | undefined;
 
   borrow(byteLength: number): Uint8Array {
     if (byteLength > FRAGMENT_BYTES) return new Uint8Array(byteLength);
     const fragment = this.#free.pop() ?? (this.#unused < FRAGMENTS ? this.#unused++ : undefined);
     if (fragment === undefined) return new Uint8Array(byteLength);
     const start = LENT + fragment * FRAGMENT_BYTES;
-    return this.#memory().subarray(start, start + byteLength);
+    return this.#workspace().memory.subarray(start, start + byteLength);
   }
 
   giveBack(bytes: Uint8Array): void {
@@ -43,7 +50,7 @@ export class SimdReducer implements Reducer {
 
   /** Whether the bytes are in the memory that `borrow` lends. */
   protected isLent(bytes: Uint8Array): boolean {
-    return bytes.buffer === this.#bytes?.buffer;
+    return bytes.buffer === this.#lazyWorkspace?.memory.buffer;
   }
 
   reduce(
@@ -72,10 +79,10 @@ export class SimdReducer implements Reducer {
       foldElements(fold, [destination]);
       return;
     }
-    const memory = this.#memory();
+    const { memory, table, kernels } = this.#workspace();
     const name = tableKernelName(dtype, kernelOp);
-    const kernel = this.#exports[name];
-    if (typeof kernel !== 'function') throw new RangeError(`The module has no kernel ${name}`);
+    const kernel = kernels.get(name);
+    if (kernel === undefined) throw new RangeError(`The module has no kernel ${name}`);
     const scale = typeof op === 'object' ? op.premultipliedSum : (total ?? 1);
     const isHere = (bytes: Uint8Array): boolean =>
       bytes.buffer === memory.buffer && bytes.byteOffset % dtypes[dtype].bytes === 0;
@@ -85,30 +92,33 @@ export class SimdReducer implements Reducer {
       block: STAGING + index * BLOCK_BYTES,
     }));
     const result = places[sources.length];
-    const tableEnd = 4 * places.length;
     for (let start = 0; start < destination.byteLength; start += BLOCK_BYTES) {
       const byteLength = Math.min(BLOCK_BYTES, destination.byteLength - start);
-      for (const [index, place] of places.entries()) {
-        this.#words[index] = place.isHere ? place.bytes.byteOffset + start : place.block;
+      for (const place of places) {
         if (place.isHere || place === result) continue;
         memory.set(place.bytes.subarray(start, start + byteLength), place.block);
       }
-      kernel(0, tableEnd - 4, tableEnd, byteLength, scale);
+      const addresses = places.map(({ bytes, isHere: here, block }) =>
+        here ? bytes.byteOffset + start : block,
+      );
+      const tableEnd = table.write(addresses, 0);
+      kernel(table.byteOffset, tableEnd - ADDRESS_BYTES, tableEnd, byteLength, scale);
       if (result !== undefined && !result.isHere) {
         destination.set(memory.subarray(result.block, result.block + byteLength), start);
       }
     }
   }
 
-  #memory(): Uint8Array {
-    if (this.#bytes !== undefined) return this.#bytes;
+  #workspace(): Workspace {
+    if (this.#lazyWorkspace !== undefined) return this.#lazyWorkspace;
     const pages = MEMORY_BYTES / PAGE_BYTES;
     // The memory never grows, because growing would detach it from bytes that are under way.
     const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
-    const module = new WebAssembly.Module(reduceKernelModule(false));
-    this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
-    this.#words = new Uint32Array(memory.buffer);
-    this.#bytes = new Uint8Array(memory.buffer);
-    return this.#bytes;
+    this.#lazyWorkspace = {
+      memory: new Uint8Array(memory.buffer),
+      table: new AddressTable(memory, 0),
+      kernels: reduceKernels(memory),
+    };
+    return this.#lazyWorkspace;
   }
 }

@@ -1,10 +1,12 @@
 import { dtypes, type DType, type ReduceOp } from '@shardwise/core/spec';
+import type { Kernel } from '@shardwise/wasm-assembler';
+import { AddressTable } from '../reduce/address-table.ts';
 import { reduceElements } from '../reduce/reduce-elements.ts';
 import {
   isKernelDType,
   kernelOpOf,
   pairKernelName,
-  reduceKernelModule,
+  reduceKernels,
   tableKernelName,
   type KernelDType,
   type KernelOp,
@@ -13,22 +15,19 @@ import {
 /** The memory of a world, as one rank works on it. Addresses are byte offsets. */
 export class SharedMemory {
   readonly bytes: Uint8Array;
-  readonly #words: Uint32Array;
-  readonly #table: number;
+  readonly #table: AddressTable;
   readonly #bounce: MemoryBlock;
-  readonly #exports: WebAssembly.Exports;
+  readonly #kernels: ReadonlyMap<string, Kernel>;
   readonly #copy: Kernel;
   /** The kernels by op and then by dtype, so that a call need not make up their names. */
-  readonly #kernels = new Map<KernelOp, Map<KernelDType, ReduceKernels>>();
+  readonly #reductions = new Map<KernelOp, Map<KernelDType, ReduceKernels>>();
 
   /** `table` is this rank's place for addresses, `bounce` its place for results on their way to other memory. */
   constructor(memory: WebAssembly.Memory, table: number, bounce: MemoryBlock) {
     this.bytes = new Uint8Array(memory.buffer);
-    this.#words = new Uint32Array(memory.buffer);
-    this.#table = table;
+    this.#table = new AddressTable(memory, table);
     this.#bounce = bounce;
-    const module = new WebAssembly.Module(reduceKernelModule(true));
-    this.#exports = new WebAssembly.Instance(module, { env: { memory } }).exports;
+    this.#kernels = reduceKernels(memory);
     this.#copy = this.#kernel('copy');
   }
 
@@ -86,12 +85,10 @@ export class SharedMemory {
       pair(first, second, byteLength, scale);
       return;
     }
-    const word = this.#table / 4;
-    this.#words.set(sources, word);
-    this.#words.set(destinations, word + sources.length);
-    const sourcesEnd = this.#table + 4 * sources.length;
-    const tableEnd = sourcesEnd + 4 * destinations.length;
-    table(this.#table, sourcesEnd, tableEnd, byteLength, scale);
+    const { byteOffset } = this.#table;
+    const sourcesEnd = this.#table.write(sources, 0);
+    const tableEnd = this.#table.write(destinations, sources.length);
+    table(byteOffset, sourcesEnd, tableEnd, byteLength, scale);
   }
 
   /** Reduces into bytes that may be outside of the shared memory. */
@@ -111,33 +108,27 @@ export class SharedMemory {
   }
 
   #kernelsOf(op: KernelOp, dtype: KernelDType): ReduceKernels {
-    const known = this.#kernels.get(op)?.get(dtype);
+    const known = this.#reductions.get(op)?.get(dtype);
     if (known !== undefined) return known;
     const kernels = {
       pair: this.#kernel(pairKernelName(dtype, op)),
       table: this.#kernel(tableKernelName(dtype, op)),
     };
-    const ofOp = this.#kernels.get(op) ?? new Map<KernelDType, ReduceKernels>();
-    this.#kernels.set(op, ofOp.set(dtype, kernels));
+    const ofOp = this.#reductions.get(op) ?? new Map<KernelDType, ReduceKernels>();
+    this.#reductions.set(op, ofOp.set(dtype, kernels));
     return kernels;
   }
 
   #kernel(name: string): Kernel {
-    const exported = this.#exports[name];
-    if (!isKernel(exported)) throw new RangeError(`The module has no kernel ${name}`);
-    return exported;
+    const kernel = this.#kernels.get(name);
+    if (kernel === undefined) throw new RangeError(`The module has no kernel ${name}`);
+    return kernel;
   }
 }
-
-type Kernel = (...parameters: readonly number[]) => void;
 
 interface ReduceKernels {
   readonly pair: Kernel;
   readonly table: Kernel;
-}
-
-function isKernel(exported: WebAssembly.ExportValue | undefined): exported is Kernel {
-  return typeof exported === 'function';
 }
 
 export interface MemoryBlock {

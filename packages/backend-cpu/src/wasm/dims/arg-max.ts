@@ -2,9 +2,9 @@ import {
   type Code,
   f32x4,
   type FunctionBuilder,
-  i32,
   i32x4,
   type Local,
+  usize,
   v128,
 } from '@shardwise/wasm-assembler';
 import { DimWriter } from './dim-writer.ts';
@@ -17,18 +17,18 @@ export function argMax(dtype: 'f32' | 'i32'): FunctionBuilder {
   const { fn, size, strideBytes } = writer;
   const [x, y] = [writer.address(0), writer.address(1)];
   writer.eachColumn(({ start, place, load, store }) => {
-    const from = fn.let(i32.add(x, start));
+    const from = fn.let(usize.add(x, start));
     const best = load(from, 0);
     const bestIndex = fn.let(fn.int(0));
-    const index = fn.let(i32.const(1));
+    const index = fn.let(usize.const(1));
     fn.forSteps(index, 1, size, () => {
-      fn.set(from, i32.add(from, strideBytes));
+      fn.set(from, usize.add(from, strideBytes));
       const value = load(from, 0);
       const isBetter = fn.let(dtype === 'f32' ? floatBetter(value, best) : i32x4.ltS(best, value));
       fn.set(best, v128.bitselect(value, best, isBetter));
-      fn.set(bestIndex, v128.bitselect(i32x4.splat(index), bestIndex, isBetter));
+      fn.set(bestIndex, v128.bitselect(i32x4.splat(usize.toI32(index)), bestIndex, isBetter));
     });
-    store(i32.add(y, place), bestIndex, 0);
+    store(usize.add(y, place), bestIndex, 0);
   });
   return fn;
 }

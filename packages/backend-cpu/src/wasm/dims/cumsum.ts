@@ -1,4 +1,4 @@
-import { type FunctionBuilder, i32, i32x4 } from '@shardwise/wasm-assembler';
+import { type FunctionBuilder, i32x4, usize } from '@shardwise/wasm-assembler';
 import { DimWriter } from './dim-writer.ts';
 import { WideLanes } from './wide-lanes.ts';
 
@@ -9,19 +9,19 @@ export function cumsum(dtype: 'f32' | 'i32', reverse: boolean): FunctionBuilder 
   const writer = new DimWriter(2);
   const { fn, size, strideBytes } = writer;
   const [x, y] = [writer.address(0), writer.address(1)];
-  const last = fn.let(i32.mul(strideBytes, i32.sub(size, i32.const(1))));
-  const step = fn.let(reverse ? i32.sub(i32.const(0), strideBytes) : strideBytes);
+  const last = fn.let(usize.mul(strideBytes, usize.sub(size, usize.const(1))));
+  const step = fn.let(reverse ? usize.sub(usize.const(0), strideBytes) : strideBytes);
   writer.eachColumn(({ start, load, store }) => {
-    const offset = fn.let(reverse ? i32.add(start, last) : start);
+    const offset = fn.let(reverse ? usize.add(start, last) : start);
     const wide = dtype === 'f32' ? new WideLanes(fn) : undefined;
     const total = fn.let(fn.int(0));
-    const index = fn.let(i32.const(0));
+    const index = fn.let(usize.const(0));
     fn.forSteps(index, 1, size, () => {
-      const value = load(i32.add(x, offset), 0);
+      const value = load(usize.add(x, offset), 0);
       if (wide === undefined) fn.set(total, i32x4.add(total, value));
       else wide.add(value);
-      store(i32.add(y, offset), wide?.rounded() ?? total, 0);
-      fn.set(offset, i32.add(offset, step));
+      store(usize.add(y, offset), wide?.rounded() ?? total, 0);
+      fn.set(offset, usize.add(offset, step));
     });
   });
   return fn;

@@ -1,6 +1,6 @@
-import { type Code, FunctionBuilder, i32, type Local, v128 } from '@shardwise/wasm-assembler';
+import { type Code, FunctionBuilder, type Local, usize, v128 } from '@shardwise/wasm-assembler';
 
-type Address = Local<'i32'>;
+type Address = Local<'usize'>;
 type Vector = Local<'v128'>;
 
 const LANES = 4;
@@ -15,8 +15,8 @@ export interface Columns {
   readonly start: Address;
   /** The columns' element in a value [outer, inner], in bytes from the value's start. */
   readonly place: Address;
-  readonly load: (address: Code<'i32'>, vector: number) => Vector;
-  readonly store: (address: Code<'i32'>, value: Code<'v128'>, vector: number) => void;
+  readonly load: (address: Code<'usize'>, vector: number) => Vector;
+  readonly store: (address: Code<'usize'>, value: Code<'v128'>, vector: number) => void;
 }
 
 /**
@@ -25,18 +25,18 @@ export interface Columns {
  */
 export class DimWriter {
   readonly fn: FunctionBuilder;
-  readonly size: Local<'i32'>;
+  readonly size: Local<'usize'>;
   /** Bytes from one element of a column to the next. */
-  readonly strideBytes: Local<'i32'>;
-  readonly #outer: Local<'i32'>;
-  readonly #inner: Local<'i32'>;
+  readonly strideBytes: Local<'usize'>;
+  readonly #outer: Local<'usize'>;
+  readonly #inner: Local<'usize'>;
 
   constructor(addresses: number) {
     this.fn = new FunctionBuilder(3 + addresses);
     this.#outer = this.fn.parameter(0);
     this.size = this.fn.parameter(1);
     this.#inner = this.fn.parameter(2);
-    this.strideBytes = this.fn.let(i32.mul(this.#inner, i32.const(ELEMENT_BYTES)));
+    this.strideBytes = this.fn.let(usize.mul(this.#inner, usize.const(ELEMENT_BYTES)));
   }
 
   address(index: number): Address {
@@ -46,23 +46,23 @@ export class DimWriter {
   /** `body` for all columns: as many at once as there are for `vectors`, then four, then one. */
   eachColumn(body: (columns: Columns) => void, vectors = 1): void {
     const { fn } = this;
-    const outer = fn.let(i32.const(0));
-    const column = fn.let(i32.const(0));
-    const start = fn.let(i32.const(0));
-    const place = fn.let(i32.const(0));
-    const rest = fn.let(i32.mul(this.strideBytes, i32.sub(this.size, i32.const(1))));
+    const outer = fn.let(usize.const(0));
+    const column = fn.let(usize.const(0));
+    const start = fn.let(usize.const(0));
+    const place = fn.let(usize.const(0));
+    const rest = fn.let(usize.mul(this.strideBytes, usize.sub(this.size, usize.const(1))));
     const walk = (elements: number): void => {
-      const bytes = i32.const(elements * ELEMENT_BYTES);
+      const bytes = usize.const(elements * ELEMENT_BYTES);
       fn.forSteps(column, elements, this.#inner, () => {
         body(elements === 1 ? single(fn, start, place) : whole(fn, start, place, elements / LANES));
-        fn.set(start, i32.add(start, bytes));
-        fn.set(place, i32.add(place, bytes));
+        fn.set(start, usize.add(start, bytes));
+        fn.set(place, usize.add(place, bytes));
       });
     };
     fn.forSteps(outer, 1, this.#outer, () => {
-      fn.set(column, i32.const(0));
+      fn.set(column, usize.const(0));
       for (const elements of new Set([vectors * LANES, LANES, 1])) walk(elements);
-      fn.set(start, i32.add(start, rest));
+      fn.set(start, usize.add(start, rest));
     });
   }
 }

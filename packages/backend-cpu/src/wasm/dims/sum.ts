@@ -1,4 +1,4 @@
-import { f32x4, type FunctionBuilder, i32, i32x4 } from '@shardwise/wasm-assembler';
+import { f32x4, type FunctionBuilder, i32x4, usize } from '@shardwise/wasm-assembler';
 import { DimWriter } from './dim-writer.ts';
 import { WideLanes } from './wide-lanes.ts';
 
@@ -13,14 +13,14 @@ export function sumIntegers(): FunctionBuilder {
   const { fn, size, strideBytes } = writer;
   const [x, y] = [writer.address(0), writer.address(1)];
   writer.eachColumn(({ start, place, load, store }) => {
-    const from = fn.let(i32.add(x, start));
+    const from = fn.let(usize.add(x, start));
     const total = fn.let(fn.int(0));
-    const index = fn.let(i32.const(0));
+    const index = fn.let(usize.const(0));
     fn.forSteps(index, 1, size, () => {
       fn.set(total, i32x4.add(total, load(from, 0)));
-      fn.set(from, i32.add(from, strideBytes));
+      fn.set(from, usize.add(from, strideBytes));
     });
-    store(i32.add(y, place), total, 0);
+    store(usize.add(y, place), total, 0);
   });
   return fn;
 }
@@ -31,22 +31,22 @@ export function sumManyRows(): FunctionBuilder {
   const { fn, size, strideBytes } = writer;
   const [x, y] = [writer.address(0), writer.address(1)];
   writer.eachColumn(({ vectors, start, place, load, store }) => {
-    const from = fn.let(i32.add(x, start));
+    const from = fn.let(usize.add(x, start));
     const totals = Array.from({ length: vectors }, () => new WideLanes(fn));
     const left = fn.let(size);
-    fn.while(left, () => {
+    fn.while(usize.ltU(usize.const(0), left), () => {
       const count = fn.let(left);
-      fn.if(i32.ltU(i32.const(BLOCK), left), () => fn.set(count, i32.const(BLOCK)));
+      fn.if(usize.ltU(usize.const(BLOCK), left), () => fn.set(count, usize.const(BLOCK)));
       const block = totals.map(() => fn.let(fn.float(0)));
-      const row = fn.let(i32.const(0));
+      const row = fn.let(usize.const(0));
       fn.forSteps(row, 1, count, () => {
         block.forEach((sum, vector) => fn.set(sum, f32x4.add(sum, load(from, vector))));
-        fn.set(from, i32.add(from, strideBytes));
+        fn.set(from, usize.add(from, strideBytes));
       });
       block.forEach((sum, vector) => totals[vector]?.add(sum));
-      fn.set(left, i32.sub(left, count));
+      fn.set(left, usize.sub(left, count));
     });
-    totals.forEach((total, vector) => store(i32.add(y, place), total.rounded(), vector));
+    totals.forEach((total, vector) => store(usize.add(y, place), total.rounded(), vector));
   }, VECTORS);
   return fn;
 }

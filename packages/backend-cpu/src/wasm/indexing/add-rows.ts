@@ -2,9 +2,9 @@ import {
   type Code,
   f32x4,
   FunctionBuilder,
-  i32,
   i32x4,
   type Local,
+  usize,
   v128,
 } from '@shardwise/wasm-assembler';
 import { forEachIndex } from './each-index.ts';
@@ -30,16 +30,16 @@ export function addRows(dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
     fn.parameter(first + 2),
   ];
   begin(fn, start, y, fn.parameter(5), byteLength);
-  const rowBytes = fn.let(i32.shl(columns, i32.const(2)));
+  const rowBytes = fn.let(usize.shl(columns, usize.const(2)));
   forEachIndex(
     fn,
     { outerCount, indices, count, size },
     (index) => {
-      const target = fn.let(i32.add(y, i32.mul(index, rowBytes)));
+      const target = fn.let(usize.add(y, usize.mul(index, rowBytes)));
       addRow(fn, dtype, target, source, columns);
-      fn.set(source, i32.add(source, rowBytes));
+      fn.set(source, usize.add(source, rowBytes));
     },
-    () => fn.set(y, i32.add(y, i32.mul(size, rowBytes))),
+    () => fn.set(y, usize.add(y, usize.mul(size, rowBytes))),
   );
   return fn;
 }
@@ -47,13 +47,14 @@ export function addRows(dtype: 'f32' | 'i32', start: Start): FunctionBuilder {
 function addRow(
   fn: FunctionBuilder,
   dtype: 'f32' | 'i32',
-  target: Local<'i32'>,
-  source: Local<'i32'>,
-  columns: Local<'i32'>,
+  target: Local<'usize'>,
+  source: Local<'usize'>,
+  columns: Local<'usize'>,
 ): void {
   const add = dtype === 'f32' ? f32x4.add : i32x4.add;
-  const column = fn.let(i32.const(0));
-  const at = (row: Local<'i32'>): Code<'i32'> => i32.add(row, i32.shl(column, i32.const(2)));
+  const column = fn.let(usize.const(0));
+  const at = (row: Local<'usize'>): Code<'usize'> =>
+    usize.add(row, usize.shl(column, usize.const(2)));
   const addVectors = (vectors: number): void => {
     for (let vector = 0; vector < vectors; vector++) {
       const bytes = vector * VECTOR_BYTES;

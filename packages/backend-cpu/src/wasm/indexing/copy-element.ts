@@ -4,8 +4,8 @@ export type ElementBytes = 1 | 2 | 4 | 8;
 
 /** Copies one element of any dtype of that size. */
 export function copyElement(
-  target: Code<'i32'>,
-  source: Code<'i32'>,
+  target: Code<'usize'>,
+  source: Code<'usize'>,
   elementBytes: ElementBytes,
 ): Code<'nothing'> {
   switch (elementBytes) {

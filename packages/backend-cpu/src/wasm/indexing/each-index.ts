@@ -1,12 +1,12 @@
-import { type FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
+import { type FunctionBuilder, i32, type Local, usize } from '@shardwise/wasm-assembler';
 
 export interface IndexLoop {
-  readonly outerCount: Local<'i32'>;
+  readonly outerCount: Local<'usize'>;
   /** The indices there are, which are read anew for each outer item. */
-  readonly indices: Local<'i32'>;
-  readonly count: Local<'i32'>;
+  readonly indices: Local<'usize'>;
+  readonly count: Local<'usize'>;
   /** Indices from 0 to `size` - 1 are in range. */
-  readonly size: Local<'i32'>;
+  readonly size: Local<'usize'>;
 }
 
 /**
@@ -16,19 +16,21 @@ export interface IndexLoop {
 export function forEachIndex(
   fn: FunctionBuilder,
   { outerCount, indices, count, size }: IndexLoop,
-  visit: (index: Local<'i32'>) => void,
+  visit: (index: Local<'usize'>) => void,
   next: () => void,
 ): void {
-  const outer = fn.let(i32.const(0));
-  const row = fn.let(i32.const(0));
+  const outer = fn.let(usize.const(0));
+  const row = fn.let(usize.const(0));
   fn.forSteps(outer, 1, outerCount, () => {
-    fn.set(row, i32.const(0));
+    fn.set(row, usize.const(0));
     fn.forSteps(row, 1, count, () => {
-      const index = fn.let(i32.load(i32.add(indices, i32.shl(row, i32.const(2)))));
-      fn.if(i32.geU(index, size), () => fn.return(row));
+      const index = fn.let(
+        usize.fromI32(i32.load(usize.add(indices, usize.shl(row, usize.const(2))))),
+      );
+      fn.if(usize.geU(index, size), () => fn.return(row));
       visit(index);
     });
     next();
   });
-  fn.return(i32.const(-1));
+  fn.return(usize.const(-1));
 }

@@ -1,7 +1,7 @@
 import type { Shape } from '@shardwise/core/spec';
-import { type Code, type FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
+import { type Code, type FunctionBuilder, i32, type Local, usize } from '@shardwise/wasm-assembler';
 
-type Address = Local<'i32'>;
+type Address = Local<'usize'>;
 
 const INDEX_BYTES = 4;
 
@@ -50,27 +50,27 @@ export function eachElementPlace(
   loops: number,
   indices: Address,
   base: Address,
-  body: (place: Code<'i32'>, element: Address) => void,
+  body: (place: Code<'usize'>, element: Address) => void,
 ): void {
   const limit = fn.parameter(2 * loops);
   const step = fn.parameter(2 * loops + 1);
-  const element = fn.let(i32.const(0));
+  const element = fn.let(usize.const(0));
   const nest = (depth: number, from: Address): void => {
     if (depth === loops) {
-      const at = i32.add(indices, i32.mul(element, i32.const(INDEX_BYTES)));
-      const index = fn.let(i32.load(at));
-      fn.if(i32.geU(index, limit), () => fn.return(element));
-      body(i32.add(from, i32.mul(index, step)), element);
-      fn.set(element, i32.add(element, i32.const(1)));
+      const at = usize.add(indices, usize.mul(element, usize.const(INDEX_BYTES)));
+      const index = fn.let(usize.fromI32(i32.load(at)));
+      fn.if(usize.geU(index, limit), () => fn.return(element));
+      body(usize.add(from, usize.mul(index, step)), element);
+      fn.set(element, usize.add(element, usize.const(1)));
       return;
     }
     const inner = fn.let(from);
-    const count = fn.let(i32.const(0));
+    const count = fn.let(usize.const(0));
     fn.forSteps(count, 1, fn.parameter(2 * depth), () => {
       nest(depth + 1, inner);
-      fn.set(inner, i32.add(inner, fn.parameter(2 * depth + 1)));
+      fn.set(inner, usize.add(inner, fn.parameter(2 * depth + 1)));
     });
   };
   nest(0, base);
-  fn.return(i32.const(-1));
+  fn.return(usize.const(-1));
 }

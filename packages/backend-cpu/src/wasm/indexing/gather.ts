@@ -1,4 +1,4 @@
-import { FunctionBuilder, i32 } from '@shardwise/wasm-assembler';
+import { FunctionBuilder, usize } from '@shardwise/wasm-assembler';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 import { eachElementPlace } from './element-places.ts';
 
@@ -8,7 +8,7 @@ export function gather(loops: number, elementBytes: ElementBytes): FunctionBuild
   const first = 2 * loops + 2;
   const [x, indices, y] = [fn.parameter(first), fn.parameter(first + 1), fn.parameter(first + 2)];
   eachElementPlace(fn, loops, indices, x, (place, element) => {
-    const to = i32.add(y, i32.mul(element, i32.const(elementBytes)));
+    const to = usize.add(y, usize.mul(element, usize.const(elementBytes)));
     fn.do(copyElement(to, place, elementBytes));
   });
   return fn;

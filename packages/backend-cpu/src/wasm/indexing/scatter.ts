@@ -1,4 +1,4 @@
-import { FunctionBuilder, i32, type Local } from '@shardwise/wasm-assembler';
+import { FunctionBuilder, type Local, usize } from '@shardwise/wasm-assembler';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 import { eachElementPlace } from './element-places.ts';
 import { begin } from './start.ts';
@@ -10,11 +10,11 @@ import { begin } from './start.ts';
 export function scatter(loops: number, elementBytes: ElementBytes): FunctionBuilder {
   const sizes = 2 * loops + 3;
   const fn = new FunctionBuilder(sizes + 4);
-  const address = (index: number): Local<'i32'> => fn.parameter(sizes + index);
+  const address = (index: number): Local<'usize'> => fn.parameter(sizes + index);
   const [x, indices, source, y] = [address(0), address(1), address(2), address(3)];
   begin(fn, 'copy', y, x, fn.parameter(sizes - 1));
   eachElementPlace(fn, loops, indices, y, (place, element) => {
-    const from = i32.add(source, i32.mul(element, i32.const(elementBytes)));
+    const from = usize.add(source, usize.mul(element, usize.const(elementBytes)));
     fn.do(copyElement(place, from, elementBytes));
   });
   return fn;

@@ -1,4 +1,4 @@
-import { FunctionBuilder, i32, memory } from '@shardwise/wasm-assembler';
+import { FunctionBuilder, memory, usize } from '@shardwise/wasm-assembler';
 import { forEachIndex } from './each-index.ts';
 import { copyElement, type ElementBytes } from './copy-element.ts';
 
@@ -16,12 +16,12 @@ export function selectRows(elementBytes: ElementBytes | undefined): FunctionBuil
     fn,
     { outerCount, indices, count, size },
     (index) => {
-      const from = i32.add(x, i32.mul(index, rowBytes));
+      const from = usize.add(x, usize.mul(index, rowBytes));
       if (elementBytes === undefined) fn.do(memory.copy(y, from, rowBytes));
       else fn.do(copyElement(y, from, elementBytes));
-      fn.set(y, i32.add(y, rowBytes));
+      fn.set(y, usize.add(y, rowBytes));
     },
-    () => fn.set(x, i32.add(x, i32.mul(size, rowBytes))),
+    () => fn.set(x, usize.add(x, usize.mul(size, rowBytes))),
   );
   return fn;
 }

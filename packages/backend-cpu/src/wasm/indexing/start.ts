@@ -6,9 +6,9 @@ export type Start = 'copy' | 'zeros';
 export function begin(
   fn: FunctionBuilder,
   start: Start,
-  y: Local<'i32'>,
-  x: Local<'i32'>,
-  byteLength: Local<'i32'>,
+  y: Local<'usize'>,
+  x: Local<'usize'>,
+  byteLength: Local<'usize'>,
 ): void {
   if (start === 'copy') fn.do(memory.copy(y, x, byteLength));
   else fn.do(memory.fill(y, i32.const(0), byteLength));

@@ -1,4 +1,4 @@
-import { type Code, FunctionBuilder, i32, type Local, v128 } from '@shardwise/wasm-assembler';
+import { type Code, FunctionBuilder, type Local, usize, v128 } from '@shardwise/wasm-assembler';
 import type { View } from './view.ts';
 
 const ELEMENT_BYTES = 4;
@@ -56,17 +56,17 @@ export function rowCopyOf(source: View, target: View): RowCopy {
 export function rowCopyKernel(loops: number): FunctionBuilder {
   const fn = new FunctionBuilder(3 * loops + 3);
   const rowBytes = fn.parameter(3 * loops);
-  const nest = (depth: number, source: Local<'i32'>, target: Local<'i32'>): void => {
+  const nest = (depth: number, source: Local<'usize'>, target: Local<'usize'>): void => {
     if (depth === loops) return copyRow(fn, rowBytes, source, target);
     const [count, sourceStep, targetStep] = [0, 1, 2].map((part) => fn.parameter(3 * depth + part));
     if (!count || !sourceStep || !targetStep) throw new RangeError('a loop has three parameters');
-    const index = fn.let(i32.const(0));
+    const index = fn.let(usize.const(0));
     const from = fn.let(source);
     const to = fn.let(target);
     fn.forSteps(index, 1, count, () => {
       nest(depth + 1, from, to);
-      fn.set(from, i32.add(from, sourceStep));
-      fn.set(to, i32.add(to, targetStep));
+      fn.set(from, usize.add(from, sourceStep));
+      fn.set(to, usize.add(to, targetStep));
     });
   };
   nest(0, fn.parameter(3 * loops + 1), fn.parameter(3 * loops + 2));
@@ -75,13 +75,13 @@ export function rowCopyKernel(loops: number): FunctionBuilder {
 
 function copyRow(
   fn: FunctionBuilder,
-  rowBytes: Code<'i32'>,
-  source: Local<'i32'>,
-  target: Local<'i32'>,
+  rowBytes: Code<'usize'>,
+  source: Local<'usize'>,
+  target: Local<'usize'>,
 ): void {
-  const done = fn.let(i32.const(0));
-  const from = (): Code<'i32'> => i32.add(source, done);
-  const to = (): Code<'i32'> => i32.add(target, done);
+  const done = fn.let(usize.const(0));
+  const from = (): Code<'usize'> => usize.add(source, done);
+  const to = (): Code<'usize'> => usize.add(target, done);
   fn.forSteps(done, UNROLL * VECTOR_BYTES, rowBytes, () => {
     const vectors = Array.from({ length: UNROLL }, (_, i) =>
       fn.let(v128.load(from(), i * VECTOR_BYTES)),

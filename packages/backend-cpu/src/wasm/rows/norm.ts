@@ -1,7 +1,7 @@
 import { type Code, f32x4, type FunctionBuilder, type Local } from '@shardwise/wasm-assembler';
 import { RowWriter } from './row-writer.ts';
 
-type Address = Local<'i32'>;
+type Address = Local<'usize'>;
 type Vector = Local<'v128'>;
 
 /** Which value rows are centred at. */

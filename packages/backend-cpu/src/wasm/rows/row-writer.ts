@@ -1,15 +1,15 @@
 import {
   type Code,
+  f32,
   f32x4,
   FunctionBuilder,
-  i32,
-  i32x4,
   i8x16,
   type Local,
+  usize,
   v128,
 } from '@shardwise/wasm-assembler';
 
-type Address = Local<'i32'>;
+type Address = Local<'usize'>;
 type Vector = Local<'v128'>;
 type Fold = 'sum' | 'max';
 
@@ -32,17 +32,17 @@ export interface Cursor {
  */
 export class RowWriter {
   readonly fn: FunctionBuilder;
-  readonly rows: Local<'i32'>;
-  readonly columns: Local<'i32'>;
-  readonly #column: Local<'i32'>;
+  readonly rows: Local<'usize'>;
+  readonly columns: Local<'usize'>;
+  readonly #column: Local<'usize'>;
   readonly #columnCount: Vector;
 
   constructor(addresses: number) {
     this.fn = new FunctionBuilder(2 + addresses);
     this.rows = this.fn.parameter(0);
     this.columns = this.fn.parameter(1);
-    this.#column = this.fn.let(i32.const(0));
-    this.#columnCount = this.fn.let(f32x4.convertI32x4S(i32x4.splat(this.columns)));
+    this.#column = this.fn.let(usize.const(0));
+    this.#columnCount = this.fn.let(f32x4.splat(f32.convertUsize(this.columns)));
   }
 
   address(index: number): Address {
@@ -57,16 +57,16 @@ export class RowWriter {
   /** `body` for each row; `advancing` addresses move from row to row. */
   eachRow(advancing: readonly Address[], body: () => void): void {
     const { fn } = this;
-    const row = fn.let(i32.const(0));
+    const row = fn.let(usize.const(0));
     fn.forSteps(row, 1, this.rows, () => {
       body();
       for (const address of advancing) this.advance(address, this.columns);
     });
   }
 
-  advance(address: Address, elements: Code<'i32'>): void {
-    const bytes = i32.mul(elements, i32.const(ELEMENT_BYTES));
-    this.fn.set(address, i32.add(address, bytes));
+  advance(address: Address, elements: Code<'usize'>): void {
+    const bytes = usize.mul(elements, usize.const(ELEMENT_BYTES));
+    this.fn.set(address, usize.add(address, bytes));
   }
 
   /** `body` for all elements of the row. */
@@ -78,7 +78,7 @@ export class RowWriter {
   fold(
     folds: readonly Fold[],
     terms: (at: Cursor) => readonly Code<'v128'>[],
-    count: Code<'i32'> = this.columns,
+    count: Code<'usize'> = this.columns,
   ): Vector[] {
     const { fn } = this;
     const unroll = folds.length > 1 ? ACCUMULATORS / 2 : ACCUMULATORS;
@@ -113,12 +113,12 @@ export class RowWriter {
   }
 
   #walk(
-    count: Code<'i32'>,
+    count: Code<'usize'>,
     unroll: number,
     body: (at: Cursor, vector: number, isTail: boolean) => void,
   ): void {
     const { fn } = this;
-    fn.set(this.#column, i32.const(0));
+    fn.set(this.#column, usize.const(0));
     if (unroll > 1) {
       fn.forSteps(this.#column, LANES * unroll, count, () => {
         for (let vector = 0; vector < unroll; vector++) {
@@ -144,8 +144,8 @@ export class RowWriter {
     };
   }
 
-  #place(row: Address): Code<'i32'> {
-    return i32.add(row, i32.shl(this.#column, i32.const(2)));
+  #place(row: Address): Code<'usize'> {
+    return usize.add(row, usize.shl(this.#column, usize.const(2)));
   }
 }
 

@@ -1,4 +1,4 @@
-import { f32, f32x4, f64, type FunctionBuilder, i32 } from '@shardwise/wasm-assembler';
+import { f32, f32x4, f64, type FunctionBuilder, usize } from '@shardwise/wasm-assembler';
 import { RowWriter } from './row-writer.ts';
 
 /** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */
@@ -13,17 +13,17 @@ export function sumColumns(): FunctionBuilder {
   writer.eachRow([], () => {
     const total = fn.let(f64.const(0));
     const left = fn.let(columns);
-    fn.while(left, () => {
+    fn.while(usize.ltU(usize.const(0), left), () => {
       const count = fn.let(columns);
       fn.set(count, left);
-      fn.if(i32.ltU(i32.const(BLOCK), left), () => fn.set(count, i32.const(BLOCK)));
+      fn.if(usize.ltU(usize.const(BLOCK), left), () => fn.set(count, usize.const(BLOCK)));
       const [sum = fn.float(0)] = writer.fold(['sum'], (at) => [at.load(x)], count);
       fn.set(total, f64.add(total, f64.promote(f32x4.extractLane(sum, 0))));
       writer.advance(x, count);
-      fn.set(left, i32.sub(left, count));
+      fn.set(left, usize.sub(left, count));
     });
     fn.do(f32.store(y, f32.demote(total)));
-    writer.advance(y, i32.const(1));
+    writer.advance(y, usize.const(1));
   });
   return fn;
 }
@@ -36,11 +36,11 @@ export function sumRows(): FunctionBuilder {
   const writer = new RowWriter(3);
   const { fn, rows, columns } = writer;
   const [outerCount, x, y] = [writer.address(0), writer.address(1), writer.address(2)];
-  const outer = fn.let(i32.const(0));
-  const row = fn.let(i32.const(0));
+  const outer = fn.let(usize.const(0));
+  const row = fn.let(usize.const(0));
   fn.forSteps(outer, 1, outerCount, () => {
     writer.each((at) => at.store(y, fn.float(0)), 4);
-    fn.set(row, i32.const(0));
+    fn.set(row, usize.const(0));
     fn.forSteps(row, ROWS_AT_ONCE, rows, () => {
       const pointers = [fn.let(x)];
       for (let i = 1; i < ROWS_AT_ONCE; i++) {
@@ -54,7 +54,7 @@ export function sumRows(): FunctionBuilder {
         const sum = f32x4.add(f32x4.add(a, b), f32x4.add(c, d));
         at.store(y, f32x4.add(at.load(y), sum));
       }, 2);
-      writer.advance(x, i32.mul(columns, i32.const(ROWS_AT_ONCE)));
+      writer.advance(x, usize.mul(columns, usize.const(ROWS_AT_ONCE)));
     });
     fn.forSteps(row, 1, rows, () => {
       writer.each((at) => at.store(y, f32x4.add(at.load(y), at.load(x))), 2);

@@ -1,0 +1,52 @@
+import type { Width } from './code.ts';
+import { encodeModule } from './encode-module.ts';
+
+/** Memories are multiples of this. */
+export const pageBytes = 65_536;
+
+/** What addresses of 32 bits reach, less one page so that a length fits 32 bits. */
+export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
+
+/** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
+const wideMemoryBytes = 2 ** 34;
+
+/** The bytes that a memory can have here: browsers without addresses of 64 bits have less than 4 GiB. */
+export function largestMemoryBytes(): number {
+  const module = encodeModule(new Map(), { shared: true, width: 'wide' });
+  return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;
+}
+
+/**
+ * A shared memory that never grows, so that views of it stay valid. Its addresses have 32 bits where these suffice,
+ * as kernels are faster with them. Throws RangeError where the system does not grant it.
+ */
+export function createSharedMemory(byteLength: number): WebAssembly.Memory {
+  const pages = byteLength / pageBytes;
+  if (byteLength <= narrowMemoryBytes) {
+    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+  }
+  const limits = { address: 'i64', initial: BigInt(pages), maximum: BigInt(pages), shared: true };
+  try {
+    // TypeScript knows no descriptor of such a memory.
+    const memory: unknown = Reflect.construct(WebAssembly.Memory, [limits]);
+    if (memory instanceof WebAssembly.Memory) return memory;
+  } catch (error) {
+    // Engines without addresses of 64 bits ask for numbers.
+    if (!(error instanceof TypeError)) throw error;
+  }
+  throw new RangeError(`This engine has no memory of ${byteLength} bytes.`);
+}
+
+export function widthOf(memory: WebAssembly.Memory): Width {
+  const { buffer } = memory;
+  if (buffer.byteLength > 2 ** 32) return 'wide';
+  const shared = !(buffer instanceof ArrayBuffer);
+  try {
+    // No property of a memory tells; only a module of the same width takes it.
+    const module = new WebAssembly.Module(encodeModule(new Map(), { shared, width: 'wide' }));
+    void new WebAssembly.Instance(module, { env: { memory } });
+    return 'wide';
+  } catch {
+    return 'narrow';
+  }
+}
