@@ -1,4 +1,4 @@
-import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import { CpuBackend } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
@@ -6,10 +6,15 @@ import { adviseHugePages } from './memory/huge-pages.ts';
 import { configureCalls } from './onnx/runtime/call-threads.ts';
 
 export interface CpuOptions {
-  /** Where tensors live; must not grow afterwards. Default: a shared memory of its own, up to 4 GiB. */
+  /** Where tensors live; must not grow afterwards. Default: a shared memory of its own. */
   readonly memory?: WebAssembly.Memory;
-  /** The part of `memory` to use; the rest is left alone. Default: all of it. */
+  /** Where the part of `memory` begins that is used; the rest is left alone. Default: 0. */
   readonly byteOffset?: number;
+  /**
+   * Bytes of that part, or of a memory of its own. Default: what `memory` has, or three quarters of what the
+   * machine has, at most 16 GiB; what is not used takes none of it. Up to 4 GiB addresses have 32 bits, which is
+   * a little faster.
+   */
   readonly byteLength?: number;
   /** Threads of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
   readonly threads?: number;
@@ -25,9 +30,22 @@ const cpuRules: OptionRules<CpuOptions> = {
 /** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. Throws ConfigError. */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
-  const { threads = 1, memory = createMemory(), byteOffset, byteLength } = options;
+  const { threads = 1, byteOffset, byteLength } = options;
+  if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
+  const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
   configureCalls();
   adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
   return new CpuBackend(arena, threads);
+}
+
+function nothingToShare(byteOffset: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `cpu with a byteOffset of ${byteOffset}`,
+      found: 'no memory, of which this would be a part',
+      todo: 'Pass the memory too, or byteLength alone',
+    },
+    { byteOffset },
+  );
 }

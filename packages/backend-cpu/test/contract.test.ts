@@ -1,11 +1,20 @@
+import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
+import { createSharedMemory, memoryLimits } from '@shardwise/wasm-assembler';
 import { backendSuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
-import { cpu } from '@shardwise/backend-cpu';
+import { describe } from 'vitest';
 
-testSuite(
-  backendSuite({
-    name: 'cpu',
-    create: () => cpu(),
-    bytesInUse: (backend) => backend.usage().bytesInUse,
-  }),
-);
+const gibibyte = 2 ** 30;
+
+function testBackend(name: string, create: () => Promise<CpuBackend>): void {
+  testSuite(backendSuite({ name, create, bytesInUse: (backend) => backend.usage().bytesInUse }));
+}
+
+testBackend('cpu, addresses of 32 bits', () => cpu({ byteLength: gibibyte }));
+
+describe.runIf(memoryLimits().largestBytes >= 6 * gibibyte)('with addresses of 64 bits', () => {
+  const memory = createSharedMemory(6 * gibibyte);
+  testBackend('cpu, beyond 4 GiB', () =>
+    cpu({ memory, byteOffset: 5 * gibibyte, byteLength: gibibyte }),
+  );
+});

@@ -1,4 +1,5 @@
 import { BackendError, ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
+import { memoryLimits } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
 import { f32, programOf, unary } from './support.ts';
@@ -30,6 +31,23 @@ describe('the CPU backend', () => {
     const backend = await cpu({ memory });
     expect(() => backend.alloc(70_000)).toThrow(OutOfMemoryError);
     expect(backend.alloc(60_000).byteLength).toBe(60_000);
+  });
+
+  it('refuses a memory that the machine or WebAssembly does not have, and says how much there can be', async () => {
+    const { largestBytes, reason } = memoryLimits();
+    await expect(cpu({ byteLength: largestBytes + 1 })).rejects.toThrow(
+      `a memory of ${largestBytes + 65_536} bytes: ${reason}. Pass a byteLength of at most ${largestBytes}`,
+    );
+  });
+
+  it('refuses a part of no memory', async () => {
+    await expect(cpu({ byteOffset: 64 })).rejects.toThrow('Pass the memory too');
+  });
+
+  it('has as much memory as is asked for', async () => {
+    const sizes = [2 ** 20, 5 * 2 ** 30];
+    const backends = await Promise.all(sizes.map((byteLength) => cpu({ byteLength })));
+    expect(backends.map((backend) => backend.usage().capacityBytes)).toEqual(sizes);
   });
 
   it('refuses sub-buffers that start in the middle of a vector', async () => {

@@ -12,15 +12,16 @@ import {
 } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 import { afterAll, describe } from 'vitest';
+import { hasWideArenas, usedBytes, wideArenaBytes } from './contract-arenas.ts';
 import { operationCases } from './operation-cases.ts';
 import { ProcessPool } from './process-pool.ts';
 
 const rankUrl = new URL('./shm-rank.ts', import.meta.url);
 const pool = new ProcessPool();
 
-function runOnProcesses(name: string): ProcessGroupContract['run'] {
+function runOnProcesses(name: string, arenaBytes = usedBytes): ProcessGroupContract['run'] {
   return async (size, scenario) => {
-    const world = createShmWorld({ size, arenaBytes: 64 << 20 });
+    const world = createShmWorld({ size, arenaBytes });
     try {
       return await pool.run(size, rankUrl, {
         name,
@@ -56,4 +57,16 @@ describe.skipIf(!availability.available)(title, () => {
       randomCalls: 80,
     }),
   );
+
+  describe.runIf(hasWideArenas(2))('with addresses of 64 bits', () => {
+    testSuite(
+      randomCallsSuite({
+        name: 'processes, all buffers beyond 4 GiB',
+        run: runOnProcesses('inSharedMemory', wideArenaBytes),
+        sizes: [2],
+        randomCalls: 60,
+        seed: 3,
+      }),
+    );
+  });
 });

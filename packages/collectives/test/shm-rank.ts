@@ -5,6 +5,7 @@ import {
   type ProcessGroupScenario,
   type RankContext,
 } from '@shardwise/testing/ranks';
+import { firstUsedByte } from './contract-arenas.ts';
 import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ShmWorld, ProcessGroupScenario>;
@@ -22,7 +23,7 @@ export async function main({ rank, world, data }: Context): Promise<unknown> {
 /** With its buffers in the shared memory, at addresses that are rarely round. */
 export async function inSharedMemory({ rank, world, data }: Context): Promise<unknown> {
   const { group, memory, region } = joinShmWorld(world, rank);
-  let next = region.byteOffset;
+  let next = firstUsedByte(region);
   const place = ({ bytes, dtype }: TypedBytes): TypedBytes => {
     const shared = new Uint8Array(memory.buffer, next, bytes.byteLength);
     shared.set(bytes);

@@ -11,6 +11,7 @@ import {
 } from '@shardwise/collectives/node';
 import { ConfigError } from '@shardwise/core/spec';
 import type { RankOutcome } from '@shardwise/testing';
+import { memoryLimits } from '@shardwise/wasm-assembler';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProcessPool } from './process-pool.ts';
 
@@ -46,11 +47,11 @@ describe.skipIf(!shmAvailability().available)('a world of processes', () => {
     expect(world).toMatchObject({ size: 2, arenaBytes: PAGE_BYTES, pid: process.pid });
   });
 
-  it('takes all of 32-bit memory by default, of which nothing is used', () => {
+  it('takes what suits the machine by default, of which nothing is used', () => {
     const world = createShmWorld({ size: 2 });
     worlds.push(world);
     const { size, blocks } = fstatSync(world.fd);
-    expect(size).toBeGreaterThan(2 ** 32 - 4 * PAGE_BYTES);
+    expect(size).toBeGreaterThan(memoryLimits().defaultBytes - 4 * PAGE_BYTES);
     expect(blocks * 512).toBeLessThan(2 ** 20);
   });
 
@@ -59,7 +60,7 @@ describe.skipIf(!shmAvailability().available)('a world of processes', () => {
     { size: 1.5 },
     { size: 65 },
     { size: 2, arenaBytes: 0 },
-    { size: 2, arenaBytes: 2 ** 32 },
+    { size: 2, arenaBytes: 2 ** 34 },
   ])('of %j is refused', (options) => {
     expect(() => createShmWorld(options)).toThrow(ConfigError);
   });

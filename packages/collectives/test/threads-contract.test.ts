@@ -6,7 +6,8 @@ import {
   type ProcessGroupContract,
 } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
-import { afterAll } from 'vitest';
+import { afterAll, describe } from 'vitest';
+import { hasWideArenas, usedBytes, wideArenaBytes } from './contract-arenas.ts';
 import { operationCases } from './operation-cases.ts';
 import { ThreadPool } from './thread-pool.ts';
 
@@ -15,9 +16,9 @@ afterAll(() => pool.end());
 
 const rankUrl = new URL('./threads-rank.ts', import.meta.url);
 
-function runOnThreads(name: string): ProcessGroupContract['run'] {
+function runOnThreads(name: string, arenaBytes = usedBytes): ProcessGroupContract['run'] {
   return (size, scenario) => {
-    const world = createThreadsWorld({ size, arenaBytes: 64 << 20 });
+    const world = createThreadsWorld({ size, arenaBytes });
     return pool.run(size, rankUrl, {
       name,
       world,
@@ -53,3 +54,15 @@ testSuite(
     seed: 2,
   }),
 );
+
+describe.runIf(hasWideArenas(2))('with addresses of 64 bits', () => {
+  testSuite(
+    randomCallsSuite({
+      name: 'worker threads, all buffers beyond 4 GiB',
+      run: runOnThreads('inSharedMemory', wideArenaBytes),
+      sizes: [2],
+      randomCalls: 60,
+      seed: 3,
+    }),
+  );
+});

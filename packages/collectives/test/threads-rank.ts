@@ -5,6 +5,7 @@ import {
   type ProcessGroupScenario,
   type RankContext,
 } from '@shardwise/testing/ranks';
+import { firstUsedByte } from './contract-arenas.ts';
 import { operationCases } from './operation-cases.ts';
 
 type Context = RankContext<ThreadsWorld, ProcessGroupScenario>;
@@ -42,7 +43,7 @@ function placer(
   gapBytes = 0,
 ): (buffer: TypedBytes) => TypedBytes {
   const region = world.regions[rank]!;
-  let next = region.byteOffset;
+  let next = firstUsedByte(region);
   return ({ bytes, dtype }) => {
     const shared = new Uint8Array(world.memory.buffer, next, bytes.byteLength);
     shared.set(bytes);

@@ -1,12 +1,21 @@
 import { abortThreadsWorld, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core/spec';
 import { settleRanks, spawnRanks } from '@shardwise/testing/node';
+import { memoryLimits } from '@shardwise/wasm-assembler';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Control } from '../src/shared-memory/control.ts';
 
 const rankUrl = new URL('./threads-rank.ts', import.meta.url);
 const PAGE_BYTES = 65536;
+
+function messageOf(body: () => unknown): string {
+  try {
+    return `returned ${String(body())}`;
+  } catch (error) {
+    return String(error);
+  }
+}
 
 afterEach(() => vi.restoreAllMocks());
 
@@ -38,10 +47,20 @@ describe('a threads world', () => {
     );
   });
 
-  it('takes all of 32-bit memory by default, which costs nothing until it is used', () => {
+  it('takes what suits the machine by default, which costs nothing until it is used', () => {
     const { memory, regions } = createThreadsWorld({ size: 2 });
-    expect(memory.buffer.byteLength).toBeLessThan(2 ** 32);
+    const { defaultBytes } = memoryLimits();
+    expect(memory.buffer.byteLength).toBeLessThanOrEqual(defaultBytes);
+    expect(memory.buffer.byteLength).toBeGreaterThan(defaultBytes - 4 * PAGE_BYTES);
     expect(regions[0]!.byteLength).toBeGreaterThan(2 ** 30);
+  });
+
+  it('says what limits its arenas, and how large they can be', () => {
+    const { largestBytes, reason } = memoryLimits();
+    const create = (): unknown => createThreadsWorld({ size: 2, arenaBytes: largestBytes });
+    expect(create).toThrow(`2 arenas of ${largestBytes} bytes: ${reason}, of which the world's`);
+    const most = Number(/arenaBytes of 1 to (\d+)/.exec(messageOf(create))?.[1]);
+    expect(createThreadsWorld({ size: 2, arenaBytes: most }).regions[1]?.byteLength).toBe(most);
   });
 
   it.each([
@@ -49,7 +68,7 @@ describe('a threads world', () => {
     { size: 1.5 },
     { size: 65 },
     { size: 2, arenaBytes: 0 },
-    { size: 2, arenaBytes: 2 ** 32 },
+    { size: 2, arenaBytes: 2 ** 34 },
   ])('refuses %j', (options) => {
     expect(() => createThreadsWorld(options)).toThrow(ConfigError);
   });

@@ -16,10 +16,5 @@ export {
   usize,
   v128,
 } from './instructions.ts';
-export {
-  createSharedMemory,
-  largestMemoryBytes,
-  narrowMemoryBytes,
-  pageBytes,
-  widthOf,
-} from './memory.ts';
+export { createSharedMemory, widthOf } from './memory.ts';
+export { type MemoryLimits, memoryLimits, narrowMemoryBytes, pageBytes } from './memory-limits.ts';

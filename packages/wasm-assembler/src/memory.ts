@@ -1,20 +1,6 @@
 import type { Width } from './code.ts';
 import { encodeModule } from './encode-module.ts';
-
-/** Memories are multiples of this. */
-export const pageBytes = 65_536;
-
-/** What addresses of 32 bits reach, less one page so that a length fits 32 bits. */
-export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
-
-/** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
-const wideMemoryBytes = 2 ** 34;
-
-/** The bytes that a memory can have here: browsers without addresses of 64 bits have less than 4 GiB. */
-export function largestMemoryBytes(): number {
-  const module = encodeModule(new Map(), { shared: true, width: 'wide' });
-  return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;
-}
+import { narrowMemoryBytes, pageBytes } from './memory-limits.ts';
 
 /**
  * A shared memory that never grows, so that views of it stay valid. Its addresses have 32 bits where these suffice,

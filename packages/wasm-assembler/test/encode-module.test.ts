@@ -8,8 +8,8 @@ import {
   i32,
   instantiateKernels,
   type Kernel,
-  largestMemoryBytes,
   memory,
+  memoryLimits,
   narrowMemoryBytes,
   pageBytes,
   usize,
@@ -121,8 +121,42 @@ test('addresses have 32 bits where these suffice', () => {
 });
 
 test('more memory than there can be is a RangeError', () => {
-  expect(largestMemoryBytes()).toBe(16 * gibibyte);
-  expect(() => createSharedMemory(largestMemoryBytes() + pageBytes)).toThrow(RangeError);
+  expect(() => createSharedMemory(16 * gibibyte + pageBytes)).toThrow(RangeError);
+});
+
+describe('the limits of a memory', () => {
+  test.each([
+    ['a large machine', 16, 64, { largestBytes: 16, defaultBytes: 16 }],
+    ['a small machine', 16, 8, { largestBytes: 8, defaultBytes: 6 }],
+    ['a browser', 16, undefined, { largestBytes: 16, defaultBytes: 4 }],
+  ])('of %s', (_, engine, machine, expected) => {
+    const limits = memoryLimits(
+      engine * gibibyte,
+      machine === undefined ? 'unknown' : machine * gibibyte,
+    );
+    const rounded = (bytes: number): number => Math.ceil(bytes / gibibyte);
+    expect(rounded(limits.largestBytes)).toBe(expected.largestBytes);
+    expect(rounded(limits.defaultBytes)).toBe(expected.defaultBytes);
+  });
+
+  test('without addresses of 64 bits, and on machines of less, are those of 32 bits', () => {
+    for (const limits of [
+      memoryLimits(narrowMemoryBytes, 64 * gibibyte),
+      memoryLimits(16 * gibibyte, 2 * gibibyte),
+      memoryLimits(narrowMemoryBytes, 'unknown'),
+    ]) {
+      expect(limits).toMatchObject({
+        largestBytes: narrowMemoryBytes,
+        defaultBytes: narrowMemoryBytes,
+      });
+    }
+  });
+
+  test('say what sets them', () => {
+    const { reason } = memoryLimits(16 * gibibyte, 8 * gibibyte);
+    expect(reason).toBe('this machine has 8589934592 bytes of memory');
+    expect(memoryLimits().reason).toMatch(/^(this machine has|WebAssembly has at most) \d+ bytes/);
+  });
 });
 
 test('encodes functions of more bytes than one byte of length can say', () => {

@@ -1,22 +1,36 @@
-import { OutOfMemoryError } from '@shardwise/core/spec';
+import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
+import {
+  createSharedMemory,
+  memoryLimits,
+  narrowMemoryBytes,
+  pageBytes,
+} from '@shardwise/wasm-assembler';
 
-const pageBytes = 65_536;
-const gibibyte = 1024 ** 3;
-
-/** What a 32-bit WebAssembly memory can have, less one page so that its length fits 32 bits. */
-const largestBytes = 4 * gibibyte - pageBytes;
+const leastBytes = 2 ** 28;
 
 /**
- * A shared memory as large as the host grants. Only address space is taken: the operating system
- * supplies pages when they are first written.
+ * A shared memory of as many bytes, rounded up to pages, or by default as many as suit the machine and the host
+ * grants. Only address space is taken: the operating system supplies pages when they are first written. Throws
+ * ConfigError for more than there can be, OutOfMemoryError where the host refuses.
  */
-export function createMemory(): WebAssembly.Memory {
-  const sizes = [largestBytes, 2 * gibibyte, gibibyte, gibibyte / 2, gibibyte / 4];
+export function createMemory(askedBytes?: number): WebAssembly.Memory {
+  const { largestBytes, defaultBytes, reason } = memoryLimits();
+  const byteLength = Math.ceil((askedBytes ?? defaultBytes) / pageBytes) * pageBytes;
+  if (byteLength > largestBytes) {
+    throw new ConfigError(
+      {
+        asked: `a memory of ${byteLength} bytes`,
+        found: reason,
+        todo: `Pass a byteLength of at most ${largestBytes}, or more ranks that share the model out`,
+      },
+      { byteLength, largestBytes },
+    );
+  }
+  const sizes = askedBytes === undefined ? smallerAndSmaller(byteLength) : [byteLength];
   let failure: unknown;
-  for (const byteLength of sizes) {
-    const pages = byteLength / pageBytes;
+  for (const size of sizes) {
     try {
-      return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+      return createSharedMemory(size);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       failure = error;
@@ -24,11 +38,21 @@ export function createMemory(): WebAssembly.Memory {
   }
   throw new OutOfMemoryError(
     {
-      asked: `a shared memory of ${sizes.at(-1)} bytes or more`,
+      asked: `a shared memory of ${sizes.at(-1)} bytes`,
       found: 'the host granted none',
-      todo: 'Raise the limit of address space, or pass a memory',
+      todo: 'Raise the limit of address space, or ask for less with byteLength',
     },
     { sizes },
     { cause: failure },
   );
+}
+
+/** Halves, down to a size with which nothing can be done. */
+function smallerAndSmaller(byteLength: number): readonly number[] {
+  const sizes = [byteLength];
+  for (let half = byteLength / 2; half >= leastBytes; half /= 2) {
+    sizes.push(Math.floor(half / pageBytes) * pageBytes);
+  }
+  // The last one with addresses of 64 bits may be refused for these alone.
+  return [...sizes, narrowMemoryBytes].toSorted((a, b) => b - a);
 }

@@ -1,3 +1,4 @@
+import { createSharedMemory } from '@shardwise/wasm-assembler';
 import { expect, test } from 'vitest';
 import { KernelFixture } from './kernel-fixture.ts';
 
@@ -20,6 +21,12 @@ test('kernels reach the upper half of a 32-bit memory', () => {
   const pages = 3 * PAGES_PER_GIB;
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   expect(runAt(memory, 2 ** 31 + 2 ** 29)).toEqual([1.5, 1.5]);
+});
+
+test('kernels reach what lies beyond 4 GiB', () => {
+  const memory = createSharedMemory(6 * 2 ** 30);
+  expect(runAt(memory, 2 ** 32)).toEqual([1.5, 1.5]);
+  expect(runAt(memory, 2 ** 32 + 2 ** 30)).toEqual([1.5, 1.5]);
 });
 
 test('kernels run on memory that is not shared', () => {

@@ -1,7 +1,7 @@
 import { encodeRecord, recordFields } from '../call/record-codec.ts';
 import type { CallRecord } from '../call/record.ts';
 import type { Control } from './control.ts';
-import { Lane, Slot, SLOT_BYTE_LENGTH, SLOTS } from './memory-map.ts';
+import { Lane, Slot, SlotNumbers, SLOTS } from './memory-map.ts';
 
 /**
  * How often a rank tells the others which calls it has left. It divides SLOTS, so that nobody waits for a slot
@@ -78,8 +78,8 @@ export class Lanes {
     const index = this.#index(this.rank, sequence);
     const slot = this.#slots[index] ?? 0;
     words[slot + Slot.staged] = exposure.staged ? 1 : 0;
-    words[slot + Slot.address] = exposure.address;
-    numbers[slot / 2 + SLOT_BYTE_LENGTH] = exposure.byteLength;
+    numbers[slot / 2 + SlotNumbers.address] = exposure.address;
+    numbers[slot / 2 + SlotNumbers.byteLength] = exposure.byteLength;
     this.#writeRecord(sequence, record);
     words[slot + Slot.reached] = 0;
     Atomics.store(words, slot + Slot.arrived, sequence + 1);
@@ -124,7 +124,7 @@ export class Lanes {
     const { numbers } = this.control;
     for (let rank = 0; rank < this.size; rank++) {
       const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
-      if (numbers[slot / 2 + SLOT_BYTE_LENGTH] !== 0) return false;
+      if (numbers[slot / 2 + SlotNumbers.byteLength] !== 0) return false;
     }
     return true;
   }
@@ -133,8 +133,8 @@ export class Lanes {
     const { words, numbers } = this.control;
     const slot = this.#slots[this.#index(rank, sequence)] ?? 0;
     return {
-      address: (words[slot + Slot.address] ?? 0) >>> 0,
-      byteLength: numbers[slot / 2 + SLOT_BYTE_LENGTH] ?? 0,
+      address: numbers[slot / 2 + SlotNumbers.address] ?? 0,
+      byteLength: numbers[slot / 2 + SlotNumbers.byteLength] ?? 0,
       staged: words[slot + Slot.staged] === 1,
     };
   }

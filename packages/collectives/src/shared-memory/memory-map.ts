@@ -1,4 +1,5 @@
 import { recordFields } from '../call/record-codec.ts';
+import { ADDRESS_BYTES } from '../reduce/address-table.ts';
 
 /** The number of groups that can be open at a time, the world included. */
 export const CHANNELS = 64;
@@ -31,11 +32,11 @@ export const BellNumbers = { startTicks: 2, pipeInode: 3 } as const;
  */
 export const Lane = { closed: 0, completed: 1 } as const;
 /** The places of i32 words in a slot, in which one rank tells about one call. The encoded record follows. */
-export const Slot = { arrived: 0, reached: 1, staged: 2, address: 3 } as const;
-/** The place of an f64 number in a slot. */
-export const SLOT_BYTE_LENGTH = 3;
+export const Slot = { arrived: 0, reached: 1, staged: 2 } as const;
+/** The places of f64 numbers in a slot, behind its words. */
+export const SlotNumbers = { address: 2, byteLength: 3 } as const;
 const SLOT_RECORD_BYTE = 32;
-/** The places of i32 words in a message, which belongs to its sender. The f64 numbers of MessageBytes follow. */
+/** The places of i32 words in a message, which belongs to its sender. The f64 numbers of MessageNumbers follow. */
 export const Message = {
   state: 0,
   to: 1,
@@ -43,15 +44,14 @@ export const Message = {
   order: 3,
   dtype: 4,
   staged: 5,
-  address: 6,
-  fragment: 7,
-  wantedDType: 8,
+  fragment: 6,
+  wantedDType: 7,
   /** The bits of the tag above the lower 32: tags have up to 53. */
-  tagHigh: 9,
+  tagHigh: 8,
 } as const;
 const MESSAGE_BYTES = 64;
-/** The places of f64 numbers in a message: the bytes that are sent, and those that the receiver wants. */
-export const MessageBytes = { sent: 5, wanted: 6 } as const;
+/** The places of f64 numbers in a message: where its bytes are, how many are sent, and how many the receiver wants. */
+export const MessageNumbers = { address: 5, sent: 6, wanted: 7 } as const;
 
 /** The byte offsets of everything in the memory of a world. They follow from the number of ranks alone. */
 export class MemoryMap {
@@ -78,7 +78,7 @@ export class MemoryMap {
     this.#bellsByte = LINE + CAUSE_BYTES;
     this.#channelsByte = this.#bellsByte + size * LINE;
     this.#tablesByte = align(this.#channelsByte + CHANNELS * 4, LINE);
-    this.#tableBytes = align(2 * size * 4, LINE);
+    this.#tableBytes = align(2 * size * ADDRESS_BYTES, LINE);
     this.#lanesByte = this.#tablesByte + size * this.#tableBytes;
     this.#bouncesByte = this.#lanesByte + CHANNELS * size * this.#laneBytes;
     this.#stagingByte = this.#bouncesByte + size * BOUNCE_BYTES;

@@ -5,7 +5,7 @@ import type { IssuedCall } from '../call/issued-call.ts';
 import type { Transfer } from '../call/calls.ts';
 import type { MovementOwner } from './shared-collectives.ts';
 import type { Lanes } from './lanes.ts';
-import { Message, MessageBytes, MESSAGES } from './memory-map.ts';
+import { Message, MessageNumbers, MESSAGES } from './memory-map.ts';
 import type { SharedMemory } from './shared-memory.ts';
 
 /**
@@ -141,8 +141,9 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     words[message + Message.order] = this.#order++ | 0;
     words[message + Message.dtype] = dtypeNames.indexOf(buffer.dtype);
     words[message + Message.staged] = address === undefined ? 1 : 0;
-    words[message + Message.address] = address ?? this.#stagingAddress(this.#lanes.rank);
-    numbers[message / 2 + MessageBytes.sent] = buffer.bytes.byteLength;
+    numbers[message / 2 + MessageNumbers.address] =
+      address ?? this.#stagingAddress(this.#lanes.rank);
+    numbers[message / 2 + MessageNumbers.sent] = buffer.bytes.byteLength;
     pending.state.message = message;
     this.#setState(message, State.posted);
     this.#lanes.ring(peer);
@@ -190,10 +191,10 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { words, numbers } = this.#lanes.control;
     const { buffer, peer } = pending.call;
     const dtype = dtypeNames.indexOf(buffer.dtype);
-    const sentBytes = numbers[message / 2 + MessageBytes.sent];
+    const sentBytes = numbers[message / 2 + MessageNumbers.sent];
     if (words[message + Message.dtype] !== dtype || sentBytes !== buffer.bytes.byteLength) {
       words[message + Message.wantedDType] = dtype;
-      numbers[message / 2 + MessageBytes.wanted] = buffer.bytes.byteLength;
+      numbers[message / 2 + MessageNumbers.wanted] = buffer.bytes.byteLength;
       this.#mismatch(pending, message);
       this.#setState(message, State.refused);
       this.#lanes.ring(peer);
@@ -264,11 +265,11 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
     const { words, numbers } = this.#lanes.control;
     const sent = describeBytes(
       words[message + Message.dtype] ?? -1,
-      numbers[message / 2 + MessageBytes.sent] ?? 0,
+      numbers[message / 2 + MessageNumbers.sent] ?? 0,
     );
     const wanted = describeBytes(
       words[message + Message.wantedDType] ?? -1,
-      numbers[message / 2 + MessageBytes.wanted] ?? 0,
+      numbers[message / 2 + MessageNumbers.wanted] ?? 0,
     );
     const { operation, peer, tag } = pending.call;
     const isSend = operation === 'send';
@@ -302,7 +303,7 @@ export class SharedMessages implements Movement<SharedTransfer, TransferProgress
   }
 
   #address(message: number): number {
-    return (this.#lanes.control.words[message + Message.address] ?? 0) >>> 0;
+    return this.#lanes.control.numbers[message / 2 + MessageNumbers.address] ?? 0;
   }
 
   #stagingAddress(rank: number): number {

@@ -1,4 +1,5 @@
 import { ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { createSharedMemory, memoryLimits } from '@shardwise/wasm-assembler';
 import { MemoryMap, MAGIC, MAX_RANKS, PAGE_BYTES, World } from './memory-map.ts';
 
 /** A part of a world's memory. */
@@ -21,8 +22,8 @@ export interface WorldOptions {
   /** The number of ranks. */
   readonly size: number;
   /**
-   * The length of each rank's arena in bytes. Default: the ranks share out 4 GiB, the limit of 32-bit
-   * WebAssembly.
+   * The length of each rank's arena in bytes. Default: the ranks share out three quarters of the machine's
+   * memory, at most 16 GiB. Addresses have 32 bits, which is a little faster, while the world has up to 4 GiB.
    */
   readonly arenaBytes?: number;
 }
@@ -32,10 +33,10 @@ export const worldRules: OptionRules<WorldOptions> = {
   arenaBytes: option.number,
 };
 
-/** One page less than 4 GiB, so that a byte length has 32 bits. */
-const MAX_PAGES = 65535;
-
-/** Divides the memory of a world. Throws ConfigError for sizes out of range, and where it would exceed 4 GiB. */
+/**
+ * Divides the memory of a world. Throws ConfigError for sizes out of range, and where it would exceed what the
+ * machine and WebAssembly have.
+ */
 export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
   if (!Number.isInteger(size) || size < 1 || size > MAX_RANKS) {
     throw new ConfigError(
@@ -48,17 +49,20 @@ export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
     );
   }
   const map = new MemoryMap(size);
-  const controlPages = map.byteLength / PAGE_BYTES;
-  const maxArenaPages = Math.floor((MAX_PAGES - controlPages) / size);
-  const arenaPages = arenaBytes === undefined ? maxArenaPages : Math.ceil(arenaBytes / PAGE_BYTES);
+  const { largestBytes, defaultBytes, reason } = memoryLimits();
+  const arenaPagesOf = (byteLength: number): number =>
+    Math.floor((byteLength - map.byteLength) / PAGE_BYTES / size);
+  const maxArenaPages = arenaPagesOf(largestBytes);
+  const arenaPages =
+    arenaBytes === undefined ? arenaPagesOf(defaultBytes) : Math.ceil(arenaBytes / PAGE_BYTES);
   if (arenaPages >= 1 && arenaPages <= maxArenaPages) return sizeOf(map, arenaPages);
   throw new ConfigError(
     {
       asked: `${size} arenas of ${arenaBytes ?? 0} bytes`,
-      found: `a world has 4 GiB, of which its control block takes ${map.byteLength} bytes`,
-      todo: `Pass arenaBytes of 1 to ${maxArenaPages * PAGE_BYTES}`,
+      found: `${reason}, of which the world's control block takes ${map.byteLength} bytes`,
+      todo: `Pass arenaBytes of 1 to ${maxArenaPages * PAGE_BYTES}, or start fewer ranks`,
     },
-    { size, arenaBytes },
+    { size, arenaBytes, largestBytes },
   );
 }
 
@@ -81,9 +85,8 @@ export function regionsOf({ map, arenaBytes }: WorldSize): readonly MemoryRegion
  * no room.
  */
 export function allocateMemory(byteLength: number): WebAssembly.Memory {
-  const pages = byteLength / PAGE_BYTES;
   try {
-    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+    return createSharedMemory(byteLength);
   } catch (error) {
     throw new ConfigError(
       {

@@ -28,8 +28,8 @@ export interface ShmWorld {
 }
 
 /**
- * Makes the memory for `size` processes, each with an arena of `arenaBytes`. By default the arenas share out 4
- * GiB, the limit of 32-bit WebAssembly. Pages cost nothing until they are used. They are memory of the kernel,
+ * Makes the memory for `size` processes, each with an arena of `arenaBytes`. By default the arenas share out
+ * three quarters of the machine's memory, at most 16 GiB. Pages cost nothing until they are used. They are memory of the kernel,
  * so /dev/shm need not have room. The process that starts the ranks calls this, and must outlive them: if it
  * ends, ranks that wait for others fail. Throws ConfigError for options that do not fit, and where
  * shmAvailability says that it is not available.

@@ -32,8 +32,8 @@ export interface ThreadsWorld {
 }
 
 /**
- * Makes the memory for `size` ranks, each with an arena of `arenaBytes`. By default the arenas share out 4 GiB,
- * the limit of 32-bit WebAssembly, or less where the address space has no room for it. Pages cost nothing until
+ * Makes the memory for `size` ranks, each with an arena of `arenaBytes`. By default the arenas share out three
+ * quarters of the machine's memory, at most 16 GiB, or less where the address space has no room for it. Pages cost nothing until
  * they are used. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
  */
 export function createThreadsWorld(options: WorldOptions): ThreadsWorld {

@@ -1,0 +1,63 @@
+import { encodeModule } from './encode-module.ts';
+
+/** Memories are multiples of this. */
+export const pageBytes = 65_536;
+
+/** What addresses of 32 bits reach, less one page so that a length fits 32 bits. */
+export const narrowMemoryBytes: number = 2 ** 32 - pageBytes;
+
+/** The most that WebAssembly's interface for JavaScript grants a memory whose addresses have 64 bits. */
+const wideMemoryBytes = 2 ** 34;
+
+/** Leaves some of the machine to others, and to what a process has beside the memory of its tensors. */
+const defaultShare = 3 / 4;
+
+export interface MemoryLimits {
+  /** The most that a memory can have. */
+  readonly largestBytes: number;
+  /** What sets that limit, as `this machine has 8 GiB`. */
+  readonly reason: string;
+  /** What is sensible for one process that is told nothing; what is not written to takes no memory. */
+  readonly defaultBytes: number;
+}
+
+/** How large a memory can be, and should be, in this engine on this machine. */
+export function memoryLimits(
+  engineBytes: number = engineMemoryBytes(),
+  machineBytes: number | 'unknown' = machineMemoryBytes(),
+): MemoryLimits {
+  const isKnown = machineBytes !== 'unknown';
+  // Of 4 GiB nothing is asked: reserving them costs nothing, and few machines have less.
+  const usableBytes = isKnown ? Math.max(machineBytes, narrowMemoryBytes) : engineBytes;
+  const shareBytes = isKnown
+    ? Math.max(machineBytes * defaultShare, narrowMemoryBytes)
+    : narrowMemoryBytes;
+  return {
+    largestBytes: wholePages(Math.min(engineBytes, usableBytes)),
+    defaultBytes: wholePages(Math.min(engineBytes, shareBytes)),
+    reason:
+      usableBytes < engineBytes
+        ? `this machine has ${machineBytes} bytes of memory`
+        : `WebAssembly has at most ${engineBytes} bytes here`,
+  };
+}
+
+/** Browsers without addresses of 64 bits have less than 4 GiB. */
+function engineMemoryBytes(): number {
+  const module = encodeModule(new Map(), { shared: true, width: 'wide' });
+  return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;
+}
+
+/** Of the machine, or of the container that this process is in; browsers do not tell. */
+function machineMemoryBytes(): number | 'unknown' {
+  if (typeof process === 'undefined' || typeof process.getBuiltinModule !== 'function') {
+    return 'unknown';
+  }
+  const totalBytes = process.getBuiltinModule('node:os').totalmem();
+  const constrainedBytes = process.constrainedMemory();
+  return constrainedBytes > 0 ? Math.min(totalBytes, constrainedBytes) : totalBytes;
+}
+
+function wholePages(bytes: number): number {
+  return Math.floor(bytes / pageBytes) * pageBytes;
+}
