@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
+import { type FileHandle, mkdtemp, readdir, rm, truncate } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { cpu, type CpuBackend } from '@shardwise/backend-cpu';
@@ -6,7 +6,7 @@ import { interpreter } from '@shardwise/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { currentSession, Parameter } from '../src/extend.ts';
 import { CheckpointError, fromData, hostPages, type PageStore, setRank } from '../src/index.ts';
-import { filePages } from '../src/node.ts';
+import { filePages, fillFromFile } from '../src/node.ts';
 
 const values = Float32Array.from({ length: 1024 }, (_, index) => index);
 const doubled = values.map((value) => 2 * value);
@@ -168,4 +168,31 @@ it('a parameter with a pending update may be frozen', async () => {
   expect(parameter.requiresGrad).toBe(false);
   expect(await parameter.data()).toEqual(doubled);
   expect(parameter.requiresGrad).toBe(false);
+});
+
+describe('filling memory from a file', () => {
+  /** A file of so many bytes, which reads at most as much at a time as Node can, and writes nothing. */
+  function fileOf(byteLength: number): {
+    readonly calls: (readonly [offset: number, length: number, position: number])[];
+    readonly read: FileHandle['read'];
+  } {
+    const calls: [number, number, number][] = [];
+    const read = async (_: unknown, offset: number, length: number, position: number) => {
+      calls.push([offset, length, position]);
+      return { bytesRead: Math.min(length, byteLength - position, 2 ** 30 - 1), buffer: _ };
+    };
+    return { calls, read: read as FileHandle['read'] };
+  }
+
+  it('asks for less than 2 GiB at a time, at which Node ends the process', async () => {
+    const target = new Uint8Array(5 * 2 ** 29);
+    const { calls, read } = fileOf(2 ** 33);
+    expect(await fillFromFile({ read }, target, 2 ** 32)).toBe(target.byteLength);
+    expect(Math.max(...calls.map(([, length]) => length))).toBeLessThan(2 ** 31);
+    expect(calls.at(-1)).toEqual([2 ** 31 - 2, 2 ** 29 + 2, 2 ** 32 + 2 ** 31 - 2]);
+  });
+
+  it('says how many bytes there were where the file ends', async () => {
+    expect(await fillFromFile(fileOf(100), new Uint8Array(64), 60)).toBe(40);
+  });
 });

@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError } from '../spec/errors.ts';
+import { fillFromFile } from './fill-from-file.ts';
 import type { Page, PageStore } from './page.ts';
 
 /** Pages in files. */
@@ -33,12 +34,8 @@ export async function filePages(directory: string): Promise<FilePages> {
 
 async function fill(target: Uint8Array, path: string): Promise<void> {
   await using file = await open(path);
-  let filled = 0;
-  while (filled < target.byteLength) {
-    const { bytesRead } = await file.read(target, filled, target.byteLength - filled, filled);
-    if (bytesRead === 0) throw new RangeError(`the file ends after ${filled} bytes`);
-    filled += bytesRead;
-  }
+  const filled = await fillFromFile(file, target, 0);
+  if (filled < target.byteLength) throw new RangeError(`the file ends after ${filled} bytes`);
 }
 
 async function told<T>(asked: string, body: () => Promise<T>): Promise<T> {

@@ -10,6 +10,7 @@ import {
   hostArray,
   wholeChunk,
 } from '@shardwise/core/extend';
+import { fillFromFile } from '@shardwise/core/node';
 import {
   CHECKSUM_BYTES,
   fileName,
@@ -130,13 +131,9 @@ export class ChunkFiles implements AsyncDisposable {
     const handle = this.#handles.get(file) ?? (await openFile(path));
     this.#handles.set(file, handle);
     const { byteLength } = bytes;
-    let done = 0;
-    while (done < byteLength) {
-      const { bytesRead } = await handle.read(bytes, done, byteLength - done, byteOffset + done);
-      if (bytesRead === 0) {
-        throw damaged(path, `expected ${byteLength} bytes at ${byteOffset}, found ${done}`);
-      }
-      done += bytesRead;
+    const filled = await fillFromFile(handle, bytes, byteOffset);
+    if (filled < byteLength) {
+      throw damaged(path, `expected ${byteLength} bytes at ${byteOffset}, found ${filled}`);
     }
   }
 }
