@@ -38,7 +38,7 @@ export const strategies: Bench = {
     const { layers, width, heads } = largeWorkload;
     const started = await startPeer('gpt_ddp.py', [layers, width, heads, batch].map(String));
     const peer = 'peer' in started ? started.peer : undefined;
-    // Worlds of their own: a memory of 4 GiB has no room for all.
+    // Worlds of their own, so that what one strategy leaves takes no room of another.
     const ranks = new Map<string, Ranks>(
       Object.keys(contestants).map((name) => [
         name,

@@ -100,8 +100,10 @@ describe.runIf(process.platform === 'linux')('memory of more than 4 GiB', () => 
     'two processes share 5 GB',
     async () => {
       const ranks = await ranksOf([
-        ...[shardwise, 'run', '--nproc', '2', '--ranks', 'processes', '--plain'],
-        ...[script, '5', `${width}`, '0.5'],
+        shardwise,
+        ...'run --nproc 2 --ranks processes --plain'.split(' '),
+        script,
+        ...`5 ${width} 0.5`.split(' '),
       ]);
       expect(ranks).toHaveLength(2);
       for (const rank of ranks) expectTrained(rank, 5);

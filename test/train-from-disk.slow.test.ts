@@ -59,7 +59,7 @@ it(
   timeoutMs,
 );
 
-/** A rank as a process of its own, since a process has at most 4 GiB of WebAssembly memory; what it prints last. */
+/** A rank as a process of its own, whose resident memory is its own; what it prints last. */
 async function train(directory: string, rank: number, port: number): Promise<string> {
   const script = fileURLToPath(new URL('./ranks/train-from-disk.ts', import.meta.url));
   const child = spawn(

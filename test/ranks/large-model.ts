@@ -20,7 +20,8 @@ const STEPS = 3;
 const BATCH = 2;
 
 const [layers = NaN, width = NaN, rate = NaN] = process.argv.slice(2).map(Number);
-const { rank, device, close } = await init();
+const context = await init();
+const { rank, device } = context;
 manualSeed(0);
 const stack: nn.Linear[] = [];
 for (let layer = 0; layer < layers; layer++) {
@@ -61,7 +62,7 @@ console.log(
     residentPeakBytes: 1024 * Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]),
   }),
 );
-await close();
+await context.close();
 
 /** The last row of a tensor of each layer. */
 async function lastRows(of: (linear: nn.Linear) => Tensor | null): Promise<readonly number[]> {
