@@ -217,6 +217,14 @@ describe('optimizers refuse', () => {
     expect(make).toThrow(says);
   });
 
+  test('parameters of fewer bits, which the sums of small updates would be lost in', async () => {
+    const parameter = new Parameter(new Uint16Array(2), [2], { dtype: 'bf16' });
+    parameter.sum().backward();
+    await expect(new optim.AdamW([parameter]).step()).rejects.toThrow(
+      'the update rule of AdamW for a parameter of bf16 of shape [2]: it computes in f32',
+    );
+  });
+
   test('steps after the end of a cycle', () => {
     const optimizer = new optim.SGD([trained(1)]);
     const cycle = new optim.OneCycleScheduler(optimizer, { maxLr: 1, totalSteps: 1 });

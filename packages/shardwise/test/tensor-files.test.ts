@@ -106,6 +106,18 @@ describe('a file of a state', () => {
     expect(second.schedule.learningRates).toEqual(first.schedule.learningRates);
   });
 
+  test('has an average of weights go on', async () => {
+    const model = new nn.Linear(2, 1);
+    const [first, second] = [0, 1].map(() => new optim.AveragedWeights(model, { decay: 0.5 }));
+    if (first === undefined || second === undefined) throw new RangeError();
+    first.update();
+    model.weight.assign(tensor([[8, 9]]));
+    await saveState(path, first);
+    await loadState(path, second);
+    for (const each of [first, second]) each.update();
+    expect(await second.stateDict()).toEqual(await first.stateDict());
+  });
+
   test('is not one of tensors alone, nor one that was tampered with', async () => {
     const optimizer = new optim.SGD(new nn.Linear(1, 1).parameters());
     await saveTensors(path, { x: tensor([1]) });

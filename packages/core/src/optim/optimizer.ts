@@ -3,7 +3,7 @@ import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
-import { CheckpointError, ConfigError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError, DTypeError } from '../spec/errors.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { formatShape } from '../shape.ts';
 import { synchronously } from '../ambient.ts';
@@ -292,7 +292,11 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       throw ruleError(name, part, `rule() returned ${describeValue(given)}`, 'Return a function');
     }
     const { contents } = part;
-    synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter));
+    try {
+      synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter));
+    } catch (error) {
+      throw error instanceof DTypeError && part.dtype !== 'f32' ? narrow(name, part, error) : error;
+    }
     if (part.contents !== contents) return;
     const todo = 'Write parameter.assign(…) in the function that rule() returns';
     throw ruleError(name, part, 'it has assigned nothing to the parameter', todo);
@@ -316,6 +320,19 @@ export async function endStep({ skipIf }: StepOptions, skipped: () => void): Pro
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();
   return false;
+}
+
+/** What a rule computes with is f32, as its settings are. */
+function narrow(name: string, { shape, dtype }: Tensor, cause: DTypeError): DTypeError {
+  return new DTypeError(
+    {
+      asked: `the update rule of ${name} for a parameter of ${dtype} of shape ${formatShape(shape)}`,
+      found: 'it computes in f32, and a parameter keeps its dtype',
+      todo: 'Keep parameters in f32, and have the mixedPrecision of a strategy compute with fewer bits',
+    },
+    { optimizer: name, dtype },
+    { cause },
+  );
 }
 
 function ruleError(name: string, { shape }: Tensor, found: string, todo: string): ConfigError {
