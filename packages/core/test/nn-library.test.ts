@@ -189,6 +189,11 @@ describe('layers refuse', () => {
       () => new nn.InstanceNorm2d(3).forward(ones([2, 3, 1, 1])),
       'which has no variance',
     ],
+    [
+      'dropout between layers of which there is one',
+      () => new nn.LSTM(2, 2, { dropout: 0.5 }),
+      'dropout is between layers, and would have no effect',
+    ],
     ['groups that do not divide', () => new nn.GroupNorm(2, 3), 'GroupNorm of 3 channels in 2'],
     [
       'a mode for other dims',

@@ -4,6 +4,7 @@ import { defaultGenerator } from '../random/keys.ts';
 import { sizeAt } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
+import { ConfigError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { concat, stack, zeros } from '../tensor/create.ts';
@@ -21,7 +22,7 @@ export interface RecurrentOptions {
   readonly bias?: boolean;
   /** Whether x is [N, T, F], and not [T, N, F]; default false, as in PyTorch. */
   readonly batchFirst?: boolean;
-  /** Probability of dropping what a layer gives to the next one, while training; default 0. */
+  /** Probability of dropping what a layer gives to the next one, while training; only with several. Default 0. */
   readonly dropout?: number;
   /** Whether a second row of layers reads from the end; default false. */
   readonly bidirectional?: boolean;
@@ -74,12 +75,13 @@ export abstract class Recurrent extends Module {
     checkOptions(name, { inputSize, hiddenSize }, sizeRules);
     checkOptions(name, options, recurrentRules);
     const { numLayers = 1, bias = true, batchFirst = false, bidirectional = false } = options;
-    const { generator = defaultGenerator() } = options;
+    const { generator = defaultGenerator(), dropout: probability = 0 } = options;
+    if (probability > 0 && numLayers === 1) throw noLayerBetween(name, probability);
     this.inputSize = inputSize;
     this.hiddenSize = hiddenSize;
     this.numLayers = numLayers;
     this.batchFirst = batchFirst;
-    this.dropout = options.dropout ?? 0;
+    this.dropout = probability;
     this.bidirectional = bidirectional;
     this.#bias = bias;
     const bound = 1 / Math.sqrt(hiddenSize);
@@ -204,6 +206,18 @@ export abstract class Recurrent extends Module {
       `batchFirst=${this.batchFirst}, dropout=${this.dropout}, bidirectional=${this.bidirectional}`,
     ].join(', ');
   }
+}
+
+/** PyTorch warns. */
+function noLayerBetween(name: string, dropout: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${name} with dropout ${dropout}`,
+      found: 'one layer: dropout is between layers, and would have no effect',
+      todo: 'Use more layers, or a Dropout behind this one',
+    },
+    { dropout },
+  );
 }
 
 function fieldName(kind: string, layer: number, direction: number): string {
