@@ -11,6 +11,12 @@ from programs.program import DTYPES, compute, declare, record
 
 GRID = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
 EDGES = ["0", "-0", "inf", "-inf", "nan", "0", "-0"]
+SMOOTH = (
+    "log1p expm1 log2 exp2 reciprocal tan asin acos atan sinh cosh trunc mish "
+    "round_decimals=0 round_decimals=1 leakyRelu_slope=0.1 elu_alpha=1 hardtanh_low=-1_high=1.2 "
+    "clampLow_low=-0.7 clampHigh_high=0.7"
+).split()
+TESTS = "isNaN isFinite isInf".split()
 UNARY = (
     "neg abs sign exp sin cos tanh erf floor ceil square sigmoid relu softplus silu sqrt log rsqrt detach"
 ).split()
@@ -93,7 +99,9 @@ class Draw:
         random = self.random
         kind = random.choice(
             "unary unary binary binary binary number compare where reduce reduce scan movement movement "
-            "movement join contract index pow clamp cast activation logic integers variance".split()
+            "movement join contract index pow clamp cast activation logic integers variance "
+            "smooth smooth smooth rest blend reduction reduction order order arrange arrange arrange place place "
+            "product product".split()
         )
         i = self.pick("f32")
         if i is None:
@@ -103,6 +111,34 @@ class Draw:
         keep = random.choice(["", " keep=1"])
         if kind == "unary":
             self.add(f"{random.choice(UNARY)} {i}")
+        elif kind == "smooth":
+            name, *params = random.choice(SMOOTH + TESTS).split("_")
+            self.add(" ".join([name, str(i), *params]))
+        elif kind == "rest":
+            other = self.pick("f32") if random.random() < 0.6 else f"#{random.choice([2, 0.75, -1.5])}"
+            self.add(f"{random.choice(['remainder', 'fmod', 'atan2'])} {i} {other}")
+        elif kind == "blend":
+            j, k = self.pick("f32"), self.pick("f32")
+            lines = [f"addcmul {i} {j} {k} value=0.5", f"addcdiv {i} {j} {k} value=1", f"lerp {i} {j} #0.3", f"lerp {i} {j} {k}"]
+            self.add(random.choice(lines))
+        elif kind == "reduction":
+            lines = [
+                f"std {i}{self.dims(x)} correction={random.choice([0, 1])}{keep}",
+                f"prod {i}{self.dims(x)}{keep}",
+                f"logSumExp {i}{self.dims(x)}{keep}",
+                f"norm {i}{self.dims(x)} p={random.choice(['1', '2', '2', '3', 'inf', '-inf'])}{keep}",
+                f"any {self.pick()}{keep}",
+                f"all {self.pick()}{keep}",
+            ]
+            self.add(random.choice(lines))
+        elif kind == "order":
+            self.order(i, x, dim, keep)
+        elif kind == "arrange":
+            self.arrange(i, x, dim)
+        elif kind == "place":
+            self.place(i, x, dim)
+        elif kind == "product":
+            self.product(i, x)
         elif kind == "activation":
             self.add(f"gelu {i} approximate={random.choice(['none', 'tanh'])}")
         elif kind == "binary":
@@ -177,6 +213,102 @@ class Draw:
                 f"pad {i} before={shape_text(around[: x.dim()])} after={shape_text(around[x.dim() :])}"
                 f" value={random.choice([0, 1, -0.5])}",
             ]
+        self.add(random.choice(lines))
+
+    def order(self, i, x, dim, keep):
+        random = self.random
+        if x.dim() == 0:
+            return
+        down = random.choice(["", " down=1"])
+        lines = [
+            f"sortValues {i} dim={dim}{down}",
+            f"argSort {i} dim={dim}{down}",
+            f"topKValues {i} k={random.randint(1, x.shape[dim])} dim={dim}{down}",
+            f"cumProd {i} dim={dim}",
+            f"medianValues {i} dim={dim}",
+            f"{random.choice(['maxValues', 'minValues', 'maxIndices', 'minIndices', 'argMin'])} {i} dim={dim}{keep}",
+            f"{random.choice(['argMaxAll', 'argMinAll'])} {i}",
+            f"histogram {i} bins={random.randint(1, 5)} low=-2 high=1.5",
+        ]
+        self.add(random.choice(lines))
+
+    def arrange(self, i, x, dim):
+        random = self.random
+        count = x.dim()
+        lines = [f"repeatInterleave {i} repeats=2", f"tile {i} times={random.choice(['2', '1x2', '2x1x1'])}"]
+        if count:
+            chosen = sorted(random.sample(range(count), random.randint(1, count)))
+            dims = ",".join(map(str, chosen))
+            chunks = random.randint(1, 3)
+            items = [self.item(size) for size in x.shape[: random.randint(1, count)]]
+            if random.random() < 0.3:
+                items.insert(random.randrange(len(items) + 1), "null")
+            if len(items) < count and random.random() < 0.3:
+                items.insert(0, "...")
+            lines += [
+                f"flip {i} dims={dims}",
+                f"roll {i} shifts={','.join(str(random.randint(-4, 4)) for _ in chosen)} dims={dims}",
+                f"roll {i} shifts={random.randint(-4, 4)}",
+                f"repeat {i} times={shape_text([random.randint(1, 2) for _ in range(count)])}",
+                f"repeatInterleave {i} repeats={random.randint(1, 3)} dim={dim}",
+                f"movedim {i} from={dim} to={random.randrange(count)}",
+                f"chunkAt {i} chunks={chunks} dim={dim} part=0",
+                f"unbindAt {i} dim={dim} part={random.randrange(x.shape[dim])}",
+                f"at {i} items={';'.join(items)}",
+            ]
+        if count >= 2:
+            lines += [f"mT {i}", f"{random.choice(['tril', 'triu'])} {i} diagonal={random.randint(-2, 2)}"]
+        self.add(random.choice(lines))
+
+    def item(self, size):
+        random = self.random
+        start = random.randrange(size)
+        return random.choice(
+            [":", str(random.randrange(-size, size)), f"{start}:", f":{start + 1}", f"{start - size}:{size}:2", "0::2"]
+        )
+
+    def place(self, i, x, dim):
+        """By what argSort gives, which is each place once."""
+        random = self.random
+        j = self.pick("bool")
+        if j is not None and random.random() < 0.4:
+            self.add(f"maskedFill {i} {j} #{random.choice([0, -1.5, 2])}")
+            return
+        if x.dim() == 0:
+            return
+        before = len(self.values)
+        self.add(f"argSort {i} dim={dim}")
+        if len(self.values) == before:
+            return
+        k = random.randint(1, x.shape[dim])
+        self.add(f"slice {before} dim={dim} start=0 stop={k} step=1")
+        if len(self.values) < before + 2:
+            return
+        places = before + 1
+        lines = [f"takeAlongDim {i} {places} dim={dim}"]
+        self.add(f"gather {i} {places} dim={dim}")
+        source = self.pick("f32") if random.random() < 0.3 else len(self.values) - 1
+        lines += [f"scatter {i} {places} {source} dim={dim}", f"scatter {i} {places} #0.5 dim={dim}"]
+        if x.dim() == 1:
+            lines += [f"at {i} {places} items=t1", f"indexPut {i} {places} {source}", f"indexPut {i} {places} {source} add=1"]
+        self.add(random.choice(lines))
+
+    def product(self, i, x):
+        random = self.random
+        j = self.pick("f32", least=1)
+        if j is None or x.dim() == 0:
+            return
+        y = self.values[j]
+        letters = "abcd"
+        one = [random.choice(letters) for _ in range(x.dim())]
+        two = [random.choice(letters) for _ in range(y.dim())]
+        out = random.sample(sorted(set(one + two)), random.randint(0, len(set(one + two))))
+        lines = [
+            f"einsum {i} {j} eq={''.join(one)},{''.join(two)}->{''.join(out)}",
+            f"einsum {i} {j} eq=...a,...a->...",
+            f"cdist {i} {j} p={random.choice(['1', '2', '3'])}",
+            f"{random.choice(['outer', 'dot'])} {i} {j}",
+        ]
         self.add(random.choice(lines))
 
     def index(self, i, x, dim):

@@ -174,6 +174,8 @@ def index_put(x, *rest):
 
 
 def scatter(x, index, source, p):
+    if isinstance(source, torch.Tensor) and source.shape != index.shape:
+        raise ValueError("PyTorch has no gradient of a larger source")
     if index.numel() and index.dim() and index.sort(int(p["dim"])).values.diff(dim=int(p["dim"])).eq(0).any():
         raise Differs("of equal places the last one counts here, and any in PyTorch")
     return x.scatter(int(p["dim"]), long(index), source)

@@ -47,7 +47,7 @@ def run(program, exact=False):
     inputs = list(values)
     for line in program["do"]:
         y = compute(line, values, exact)
-        if y.requires_grad and line.split()[0] in ("variance", "bceLoss", "attention", "maskedAttention", "conv2d"):
+        if y.requires_grad and line.split()[0] in ("variance", "std", "bceLoss", "attention", "maskedAttention", "conv2d"):
             y.register_hook(finite_only)
         values.append(y)
     out = [values[i].detach().clone() for i in [*program["roots"], *program["reads"]]]

@@ -18,19 +18,31 @@ export { formatLayout } from './layout/layout.ts';
 export type { RoundingMode } from './tensor/arithmetic.ts';
 export type { ReduceOptions, VarianceOptions } from './tensor/reductions.ts';
 export {
-  arange,
   concat,
   fromArray,
   fromData,
   full,
+  fullLike,
   ones,
+  onesLike,
   stack,
   tensor,
   zeros,
+  zerosLike,
   type NestedNumbers,
 } from './tensor/create.ts';
 export { fromHostArray } from './tensor/from-host-array.ts';
 export { dynamic, type DynamicOptions } from './tensor/dynamic.ts';
+export { arange, eye, linspace, meshgrid, type MeshgridOptions } from './tensor/create-ranges.ts';
+export {
+  rand,
+  randint,
+  randLike,
+  randn,
+  randnLike,
+  randperm,
+  type RandomOptions,
+} from './tensor/create-random.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { isGradEnabled, noGrad } from './graph/create-node.ts';
 export {

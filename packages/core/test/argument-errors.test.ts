@@ -15,16 +15,8 @@ import { tokenLossScale } from '../src/nn/token-loss-scale.ts';
 import { manualSeed } from '../src/random/keys.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, DataError, DTypeError, ShapeError } from '../src/spec/errors.ts';
-import {
-  arange,
-  fromArray,
-  fromData,
-  full,
-  ones,
-  stack,
-  tensor,
-  zeros,
-} from '../src/tensor/create.ts';
+import { fromArray, fromData, full, ones, stack, tensor, zeros } from '../src/tensor/create.ts';
+import { arange } from '../src/tensor/create-ranges.ts';
 
 beforeEach(() => setRank({ device: interpreter() }));
 
@@ -421,7 +413,12 @@ describe('what is no tensor is refused by what it is:', () => {
       DTypeError,
       'Use one of f64, f32, f16, bf16, i64, i32, u8, bool',
     ],
-    ['a length below 0', () => arange(-2), ConfigError, 'arange with length: -2'],
+    [
+      'a range that ends before it begins',
+      () => arange(-2),
+      ConfigError,
+      'arange from 0 to -2 by 1',
+    ],
     [
       'texts',
       () => tensor(['a'] as never),

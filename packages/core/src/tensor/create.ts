@@ -1,4 +1,4 @@
-import { constant, iota } from '../graph/build/leaf.ts';
+import { constant } from '../graph/build/leaf.ts';
 import { concat as concatNodes } from '../graph/build/movement.ts';
 import { inputNode } from '../graph/create-node.ts';
 import { requireDTypeName } from '../dtype-name.ts';
@@ -138,12 +138,22 @@ function requireType(operation: string, shape: Shape, dtype: DType): void {
   );
 }
 
-const arangeRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
+/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+export function fullLike(like: Tensor, value: number, dtype: DType = like.dtype): Tensor {
+  requireTensors('fullLike', { like });
+  return full(like.shape, value, dtype);
+}
 
-/** i32 0, 1, … length - 1. Shape: -> [length]. Throws ConfigError. */
-export function arange(length: number): Tensor {
-  checkOptions('arange', { length }, arangeRules);
-  return new Tensor(iota([length], 0));
+/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+export function zerosLike(like: Tensor, dtype: DType = like.dtype): Tensor {
+  requireTensors('zerosLike', { like });
+  return full(like.shape, 0, dtype);
+}
+
+/** In the shape and the dtype of another tensor, unless a dtype is given. Shape: like N -> N. */
+export function onesLike(like: Tensor, dtype: DType = like.dtype): Tensor {
+  requireTensors('onesLike', { like });
+  return full(like.shape, 1, dtype);
 }
 
 /** Joins along a dim that is there. Shape: [.., A, ..], [.., B, ..] -> [.., A+B, ..]. */

@@ -28,17 +28,9 @@ export interface IndexPutOptions {
 
 const putRules: OptionRules<IndexPutOptions> = { accumulate: option.flag };
 
-/** Shape: x N, mask bool N' -> N. */
+/** Shape: x N, mask bool N' -> broadcast(N, N'). */
 export function maskedFill(x: Node, mask: Node, value: NodeOrNumber): Node {
   requireDType('maskedFill', mask, bools);
-  if (!broadcastsTo(mask.shape, x.shape)) {
-    throw shapeFault(
-      'maskedFill',
-      [x, mask],
-      'a mask that does not broadcast to the tensor',
-      'Use a mask of its shape',
-    );
-  }
   if (typeof value !== 'number' && value.shape.length > 0) {
     throw shapeFault(
       'maskedFill',

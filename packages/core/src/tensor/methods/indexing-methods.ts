@@ -76,7 +76,7 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
   at(...items: readonly Index[]): T {
     return this.tensorOf(at(this.node, items));
   }
-  /** `value`, which is an element, where the mask is true. Shape: this N, mask bool N' -> N. */
+  /** `value`, which is an element, where the mask is true. Shape: this N, mask bool N' -> broadcast(N, N'). */
   maskedFill(mask: T, value: T | number): T {
     requireTensors('maskedFill', { mask });
     return this.tensorOf(maskedFill(this.node, mask.node, operandOf(value)));

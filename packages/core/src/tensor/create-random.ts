@@ -1,0 +1,65 @@
+import { Generator } from '../random/generator.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import { elementCount } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import type { Shape } from '../spec/dtype.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { requireList } from './check-arguments.ts';
+import { fromData } from './create.ts';
+import type { Tensor } from './tensor.ts';
+
+// Numbers of PyTorch's streams, bit for bit: drawn when the function is called, on the host, and the same on all ranks
+// of one seed.
+
+export interface RandomOptions {
+  /** Where the numbers come from; default that of the rank, which manualSeed() starts. */
+  readonly generator?: Generator;
+}
+
+const randomRules: OptionRules<RandomOptions> = { generator: option.instanceOf(Generator) };
+const lengthRules: OptionRules<{ length: number }> = { length: option.required(option.count) };
+
+/** f32 in [0, 1). Shape: -> shape. */
+export function rand(shape: Shape, options: RandomOptions = {}): Tensor {
+  return fromData(generatorOf('rand', shape, options).rand(elementCount(shape)), shape, 'f32');
+}
+
+/** f32 of mean 0 and standard deviation 1. Shape: -> shape. */
+export function randn(shape: Shape, options: RandomOptions = {}): Tensor {
+  return fromData(generatorOf('randn', shape, options).randn(elementCount(shape)), shape, 'f32');
+}
+
+/** i32 from low, and below high. Throws ConfigError where there is none. Shape: -> shape. */
+export function randint(
+  low: number,
+  high: number,
+  shape: Shape,
+  options: RandomOptions = {},
+): Tensor {
+  const generator = generatorOf('randint', shape, options);
+  return fromData(generator.randint(low, high, elementCount(shape)), shape, 'i32');
+}
+
+/** i32; the numbers 0 to length - 1 in random order. Shape: -> [length]. */
+export function randperm(length: number, options: RandomOptions = {}): Tensor {
+  checkOptions('randperm', { length }, lengthRules);
+  const order = generatorOf('randperm', [], options).randperm(length);
+  return fromData(Int32Array.from(order), [length], 'i32');
+}
+
+/** As rand, in the shape of another tensor. Shape: like N -> f32 N. */
+export function randLike(like: Tensor, options: RandomOptions = {}): Tensor {
+  return rand(like.shape, options);
+}
+
+/** As randn, in the shape of another tensor. Shape: like N -> f32 N. */
+export function randnLike(like: Tensor, options: RandomOptions = {}): Tensor {
+  return randn(like.shape, options);
+}
+
+function generatorOf(operation: string, shape: Shape, options: RandomOptions): Generator {
+  requireList(operation, 'sizes', shape);
+  checkOptions(operation, options, randomRules);
+  return options.generator ?? defaultGenerator();
+}
