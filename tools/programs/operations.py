@@ -193,7 +193,7 @@ def rest_of_division(function):
 
 def histogram(x, p):
     counts, _ = torch.histogram(x.detach().float(), int(p["bins"]), range=(float(p["low"]), float(p["high"])))
-    return counts
+    return counts.to(p["as"]["f32"])
 
 
 def leaky_relu(x, p):

@@ -9,6 +9,7 @@ import { elementCount } from '../src/shape.ts';
 import type { Shape } from '../src/spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, GraphOp, OpParams, TransferOp } from '../src/spec/op.ts';
 import { fromData, tensor } from '../src/tensor/create.ts';
+import { grad } from '../src/tensor/gradients.ts';
 import { Tensor } from '../src/tensor/tensor.ts';
 
 /** An op under test: f64 inputs that are differentiated, and the node made of them. */
@@ -319,13 +320,12 @@ test('every op of the gradient table has a case', () => {
 
 const entries: [string, Case][] = Object.entries(cases);
 
+const differentiable = entries.flatMap(([name, rule]) =>
+  'noGradient' in rule ? [] : rule.map((example, index) => [`${name} ${index}`, example] as const),
+);
+
 describe('gradients are the derivatives that finite differences give', () => {
-  const rowsOfTable = entries.flatMap(([name, rule]) =>
-    'noGradient' in rule
-      ? []
-      : rule.map((example, index) => [`${name} ${index}`, example] as const),
-  );
-  test.each(rowsOfTable)('%s', async (_, { shapes, range = [-1, 1], build }) => {
+  test.each(differentiable)('%s', async (_, { shapes, range = [-1, 1], build }) => {
     const values = sampleInputs(shapes, range);
     const leaves = values.map((data, index) => leafOf(data, shapes[index] ?? []).requiresGrad_());
     weighted(build(...leaves.map(({ node }) => node))).backward();
@@ -343,6 +343,34 @@ describe('gradients are the derivatives that finite differences give', () => {
       gradients,
       { rtol: 1e-6, atol: 1e-7 },
     );
+  });
+});
+
+describe('gradients have the gradients that finite differences give', () => {
+  test.each(differentiable)('%s', async (_, { shapes, range = [-1, 1], build }) => {
+    const values = sampleInputs(shapes, range);
+    const withGradients = (inputs: readonly FloatArray[]): [Tensor[], Tensor] => {
+      const leaves = inputs.map((data, i) => leafOf(data, shapes[i] ?? []).requiresGrad_());
+      const loss = weighted(build(...leaves.map(({ node }) => node)));
+      const first = grad(loss, leaves, { createGraph: true, allowUnused: true });
+      const terms = first.flatMap((each) => (each === null ? [] : [weighted(each.node)]));
+      return [leaves, terms.reduce((sum, term) => sum.add(term))];
+    };
+    const [leaves, penalty] = withGradients(values);
+    const second = penalty.requiresGrad
+      ? grad(penalty, leaves, { allowUnused: true })
+      : leaves.map(() => null);
+    const gradients: FloatArray[] = [];
+    for (const [i, each] of second.entries()) {
+      const data = await each?.data();
+      gradients.push(Float64Array.from(data ?? (values[i] ?? []).map(() => 0), Number));
+    }
+    await checkGradients((inputs) => withGradients(inputs)[1].item(), values, gradients, {
+      rtol: 1e-5,
+      atol: 1e-6,
+      directions: 2,
+      elementwiseLimit: 0,
+    });
   });
 });
 

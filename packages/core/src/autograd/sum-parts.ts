@@ -1,5 +1,5 @@
 import { type AxisTypes, uniform, unset } from '../graph/axis-types.ts';
-import { createNode, noGrad } from '../graph/create-node.ts';
+import { createNode } from '../graph/create-node.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
 
 /** Where a piece lies in the whole: from `start` of `dim`, and zeros elsewhere. */
@@ -21,7 +21,7 @@ export function sumParts(parts: readonly [Node, ...Node[]]): Node {
 
 /** The sum of two gradients of one value. Shape: N, N -> N. */
 export function addParts(a: Node, b: Node): Node {
-  return noGrad(() => createNode('add', none, [a, b], typesOfSum([a, b])));
+  return createNode('add', none, [a, b], typesOfSum([a, b]));
 }
 
 /** Whatever the types of the parts, each is a term of what is owed to the value. */

@@ -16,6 +16,8 @@ export interface WalkOptions {
   readonly onStart?: (leaves: Iterable<Node>) => void;
   /** Gradients of a node's inputs; null where none flows. */
   readonly gradientsOf: (node: Node, gradient: Node) => readonly (Node | null)[];
+  /** Called with the gradient of each node that the walk comes to. */
+  readonly onGradient?: (node: Node, gradient: Node) => void;
   /** Called as soon as the last use of a leaf has been seen, so in the order of backward. Null: no gradient flowed. */
   readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
 }
@@ -32,7 +34,11 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): void
   const takeGradient = (node: Node): Node | null => {
     const owed = parts.get(node);
     parts.delete(node);
-    return owed === undefined ? null : sumParts(owed);
+    if (owed === undefined) return null;
+    let gradient = sumParts(owed);
+    for (const hook of node.gradientHooks ?? []) gradient = hook(gradient);
+    options.onGradient?.(node, gradient);
+    return gradient;
   };
   const finish = (leaf: Node): void => options.onLeaf(leaf, takeGradient(leaf));
   if (options.isLeaf(root)) finish(root);

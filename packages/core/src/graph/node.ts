@@ -89,6 +89,8 @@ export class Node<K extends Op = Op> {
   readonly region: Region | null;
   /** Equal expressions of different eras are not merged, as `currentEra` says. */
   readonly era: number;
+  /** What changes the gradient of the node, when backward comes to it. */
+  gradientHooks: Set<(gradient: Node) => Node> | null = null;
   /** The gradient of an `ownGradient` node, by its inputs but the first. */
   ownGradient: OwnGradient | null = null;
   /** Scratch of graph walks: a walk owns a node whose mark is the walk's number. */

@@ -2,7 +2,9 @@ import { noGrad } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import type { PageStore } from '../paging/page.ts';
 import { withoutValues } from '../realize/small-values.ts';
+import { formatShape } from '../shape.ts';
 import type { Shape } from '../spec/dtype.ts';
+import { TensorStateError } from '../spec/errors.ts';
 import type { Gradient, GradientHook, GradientReduction, Update } from '../tensor/gradient.ts';
 import { Tensor } from '../tensor/tensor.ts';
 import { Parameter, type ParameterPart } from './parameter.ts';
@@ -87,9 +89,19 @@ export abstract class DividedParameter extends Parameter {
     this.#own.pageGradient(name, store);
   }
 
-  override registerPostAccumulateGradHook(hook: GradientHook): () => void {
-    return this.#own.registerPostAccumulateGradHook((gradient) =>
-      hook(withoutValues(() => this.wholeOf(new Tensor(gradient))).node),
+  override whenAccumulated(hook: GradientHook): () => void {
+    return this.#own.whenAccumulated(hook);
+  }
+
+  override changeGradient(): () => void {
+    throw new TensorStateError(
+      {
+        asked: `registerHook on a parameter of shape ${formatShape(this.shape)}`,
+        found:
+          'a strategy that shares it out over the ranks, where there is no gradient of the whole to change',
+        todo: 'Use registerPostAccumulateGradHook(), or hook a value that the model computes',
+      },
+      { shape: this.shape },
     );
   }
 

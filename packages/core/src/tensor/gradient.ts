@@ -4,7 +4,7 @@ import type { TransferParams } from '../spec/op.ts';
 import { GradientSum } from './gradient-sum.ts';
 
 /** Called when a leaf's gradient of this backward pass is complete; may replace it. */
-export type GradientHook = (gradient: Node) => void;
+export type GradientHook = () => void;
 
 /** An update that is about to be built. */
 export interface Update {
@@ -66,12 +66,12 @@ export class Gradient implements GradientSink {
   accumulate(gradient: Node): void {
     if (this.#reduction === null) this.#total.add(gradient);
     else this.local.add(gradient);
-    this.runHooks(gradient);
+    this.runHooks();
     this.#reduction?.arrive();
   }
 
-  runHooks(gradient: Node): void {
-    for (const hook of this.hooks) hook(gradient);
+  runHooks(): void {
+    for (const hook of this.hooks) hook();
   }
 
   /** Adds what a reduction has made of what was local, and of that of other ranks. */

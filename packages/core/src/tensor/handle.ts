@@ -18,7 +18,7 @@ import { addPending, isPiledUp, removePending, restorePending } from '../realize
 import { noteValue, withoutValues } from '../realize/small-values.ts';
 import { type AfterBackward, currentScope, rankState, within } from '../ambient.ts';
 import { replicated, shardedAxes } from '../layout/layout.ts';
-import { elementCount, formatShape } from '../shape.ts';
+import { elementCount, formatShape, sameShape } from '../shape.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
@@ -241,16 +241,24 @@ export class TensorHandle {
     this.#collected().pages = { store: currentSession().numberOf(store), name };
   }
 
-  /**
-   * `hook` runs in backward(), in program order, each time this leaf's gradient has been
-   * accumulated (PyTorch's register_post_accumulate_grad_hook), and before a strategy takes it. It stays
-   * while the leaf does not train. Returns how to remove it.
-   */
-  registerPostAccumulateGradHook(hook: GradientHook): () => void {
+  /** As registerPostAccumulateGradHook of Tensor. */
+  whenAccumulated(hook: GradientHook): () => void {
     if (!this.requiresGrad) throw this.#notTrained('to hook the gradient');
     const { hooks } = this.#collected();
     hooks.add(hook);
     return () => hooks.delete(hook);
+  }
+
+  /** As registerHook of Tensor. */
+  changeGradient(change: (gradient: Node) => Node): () => void {
+    const { node } = this;
+    if (!node.requiresGrad) throw this.#notTrained('to hook the gradient');
+    // An update of a leaf, and the leaf itself, have the same hooks.
+    const leaf = node.op === 'assign' ? leafOf(node) : node;
+    const hooks = (leaf.gradientHooks ??= new Set());
+    node.gradientHooks = hooks;
+    hooks.add(change);
+    return () => hooks.delete(change);
   }
 
   #notTrained(asked: string): TensorStateError {
@@ -265,21 +273,22 @@ export class TensorHandle {
   }
 
   /**
-   * Adds the gradients of a scalar to the leaves that require them. Those of several losses, and of
+   * Adds the gradients of a scalar, or of a tensor that is owed `gradient`, to the leaves that require them. Those of several losses, and of
    * one loss several times, add up in any order: the graph is kept as with PyTorch's `retain_graph`,
    * until tensors of it are updated. Builds graph only; the next realization computes loss and gradients
-   * together. Throws ShapeError for a tensor that is not a scalar, TensorStateError where nothing
+   * together. Throws ShapeError for a tensor of several elements without `gradient`, or for one of another shape, TensorStateError where nothing
    * requires a gradient, where a gradient stands in the scalar, or where what a gradient reads was updated
    * since the forward pass, LayoutError for a gradient that a leaf of declared axis types is not owed.
    */
-  backward(): void {
+  backward(gradient?: TensorHandle): void {
     const root = this.node;
-    if (elementCount(root.shape) !== 1) {
+    if (gradient !== undefined) this.#checkOwed(gradient);
+    else if (elementCount(root.shape) !== 1) {
       throw new ShapeError(
         {
           asked: `backward() from a tensor of shape ${formatShape(root.shape)}`,
           found: `${elementCount(root.shape)} elements`,
-          todo: 'Reduce it to a scalar first, for example with .mean() or .sum()',
+          todo: 'Reduce it to a scalar first, for example with .mean() or .sum(), or give its gradient',
         },
         { shape: root.shape },
       );
@@ -295,17 +304,30 @@ export class TensorHandle {
         { op: root.op },
       );
     }
-    this.#walkBackward(root);
+    this.#walkBackward(root, gradient?.node ?? constantLike(root, 1));
     if (root.value === null) addPending(root);
     if (isPiledUp()) currentSession().computeAhead();
   }
 
+  #checkOwed(gradient: TensorHandle): void {
+    const { shape } = this;
+    if (sameShape(gradient.shape, shape)) return;
+    throw new ShapeError(
+      {
+        asked: `backward() from a tensor of shape ${formatShape(shape)}`,
+        found: `a gradient of shape ${formatShape(gradient.shape)}`,
+        todo: 'Give a gradient of the shape of the tensor',
+      },
+      { shape, gradient: gradient.shape },
+    );
+  }
+
   /** Hooks of a pass that fails on its way must not reach into the next one. */
-  #walkBackward(root: Node): void {
+  #walkBackward(root: Node, seed: Node): void {
     try {
       withoutValues(() => {
         noGrad(() =>
-          walkBackward(root, constantLike(root, 1), {
+          walkBackward(root, seed, {
             needs: (node) => node.requiresGrad,
             isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
             onStart: (leaves) => {
@@ -346,6 +368,7 @@ export class TensorHandle {
     const leaf = leafOf(target);
     leaf.resident = true;
     update.sink = leaf.sink;
+    update.gradientHooks = leaf.gradientHooks;
     update.requiresGrad = leaf.requiresGrad;
     this.#node = update;
     const earlier = removePending(target);
@@ -458,8 +481,8 @@ function secondOrder({ op }: Node): TensorStateError {
   return new TensorStateError(
     {
       asked: 'backward() of a scalar in which a gradient stands (x.grad)',
-      found: 'gradients are not differentiated: a gradient penalty would have no effect',
-      todo: 'Call detach() on the gradient where it is meant as a number, and write penalties without gradients',
+      found: 'that gradient is not differentiable: a gradient penalty would have no effect',
+      todo: 'Take it by autograd.grad(loss, [x], { createGraph: true }), or call detach() on it where it is meant as a number',
     },
     { op },
   );

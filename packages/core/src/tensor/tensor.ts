@@ -1,4 +1,9 @@
+import { synchronously } from '../ambient.ts';
 import type { Node } from '../graph/node.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import { formatShape, sameShape } from '../shape.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { requireTensors } from './check-arguments.ts';
 import { IndexingMethods } from './methods/indexing-methods.ts';
 
 /**
@@ -34,6 +39,36 @@ export class Tensor extends IndexingMethods<Tensor> {
     if (node === null) return null;
     node.ofGradient = true;
     return new Tensor(node);
+  }
+
+  /**
+   * torch.Tensor.register_hook: `hook` runs in backward() when the gradient of this tensor is complete, leaf or not, and
+   * may return another one in its place. It is that of this rank. Returns how to remove it. Shape: gradient N -> N.
+   */
+  registerHook(hook: (gradient: Tensor) => Tensor | undefined | void): () => void {
+    return this.changeGradient((node) => {
+      const gradient = new Tensor(node);
+      const changed = withoutValues(() => hook(gradient)) ?? gradient;
+      requireTensors('registerHook', { 'what the hook returned': changed });
+      if (sameShape(changed.shape, gradient.shape)) return changed.node;
+      throw new ShapeError(
+        {
+          asked: `a hook of a gradient of shape ${formatShape(gradient.shape)}`,
+          found: `one of shape ${formatShape(changed.shape)} that it returned`,
+          todo: 'Return a gradient of the same shape, or nothing',
+        },
+        { shape: gradient.shape },
+      );
+    });
+  }
+
+  /**
+   * `hook` runs in backward(), in program order, each time this leaf's gradient has been accumulated, and before a
+   * strategy takes it: PyTorch's register_post_accumulate_grad_hook. It is given the leaf, whose `grad` it may read. It
+   * stays while the leaf does not train. Returns how to remove it.
+   */
+  registerPostAccumulateGradHook(hook: (leaf: Tensor) => void): () => void {
+    return this.whenAccumulated(() => synchronously('a hook', () => hook(this)));
   }
 
   protected override tensorOf(node: Node): Tensor {

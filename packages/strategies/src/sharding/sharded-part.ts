@@ -154,7 +154,7 @@ export abstract class ShardedPart extends StoredPart {
   takeReduced(part: Node): void {
     if (this.keepsWholeGradient) this.#reduced = part;
     else this.#gradient.addReduced(part);
-    this.#gradient.runHooks(part);
+    this.#gradient.runHooks();
   }
 
   /** Whether the whole gradient of this rank's batches is kept until zeroGrad(), and not its part of the average. */

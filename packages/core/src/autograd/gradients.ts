@@ -1,0 +1,87 @@
+import { within } from '../ambient.ts';
+import { add, mul } from '../graph/build/elementwise.ts';
+import type { Node } from '../graph/node.ts';
+import { TensorStateError } from '../spec/errors.ts';
+import { constantLike } from '../graph/build/leaf.ts';
+import { allDims, sum } from '../graph/build/reduce.ts';
+import { endRecomputation, recomputing } from './recompute.ts';
+import { gradientsOfNode } from './rules.ts';
+import { walkBackward } from './walk.ts';
+
+/** An output, and the gradient that it begins with, of its shape. */
+export interface Seeded {
+  readonly output: Node;
+  readonly gradient: Node;
+}
+
+/**
+ * The gradients of outputs by nodes that they are computed from, leaves or not; null where none flows. Leaves collect
+ * nothing. With `createGraph` the gradients are differentiable in turn.
+ */
+export function gradientsBy(
+  outputs: readonly Seeded[],
+  inputs: readonly Node[],
+  createGraph: boolean,
+): (Node | null)[] {
+  const found = new Map<Node, Node>();
+  const targets = new Set(inputs);
+  const { output, gradient } = within('grad', { isGradEnabled: true }, () => together(outputs));
+  const walk = (): void => {
+    const reaching = reachingNodes(output, targets);
+    if (!reaching.has(output)) return;
+    const isFirst = (node: Node): boolean => !node.inputs.some((input) => reaching.has(input));
+    walkBackward(output, gradient, {
+      needs: (node) => reaching.has(node),
+      isLeaf: (node) => node.op === 'assign' || (targets.has(node) && isFirst(node)),
+      gradientsOf: createGraph ? withoutRegions : recomputing(gradientsOfNode),
+      onGradient: (node, own) => {
+        if (targets.has(node)) found.set(node, own);
+      },
+      onLeaf: () => {},
+    });
+  };
+  try {
+    within('grad', { isGradEnabled: createGraph }, walk);
+  } finally {
+    endRecomputation();
+  }
+  return inputs.map((input) => found.get(input) ?? null);
+}
+
+/** Several outputs as one: the sum of their products with what they begin with. */
+function together(outputs: readonly Seeded[]): Seeded {
+  const [first, ...rest] = outputs;
+  if (first === undefined) throw new RangeError('gradients of no outputs');
+  if (rest.length === 0) return first;
+  const terms = outputs.map(({ output, gradient }) => sum(mul(output, gradient), allDims(output)));
+  const output = terms.reduce(add);
+  return { output, gradient: constantLike(output, 1) };
+}
+
+/** The nodes that a gradient must go through to come to one of the targets. */
+function reachingNodes(root: Node, targets: ReadonlySet<Node>): ReadonlySet<Node> {
+  const seen = new Set([root]);
+  for (const node of seen) {
+    for (const input of node.inputs) if (input.requiresGrad) seen.add(input);
+  }
+  const reaching = new Set<Node>();
+  for (const node of [...seen].toSorted((a, b) => a.id - b.id)) {
+    if (targets.has(node) || node.inputs.some((input) => reaching.has(input))) reaching.add(node);
+  }
+  return reaching;
+}
+
+/** What backward makes again of a checkpoint has no gradient, so that a second derivative would lack a part. */
+function withoutRegions(node: Node, gradient: Node): readonly (Node | null)[] {
+  if (node.region === null && node.inputs.every(({ region }) => region === null)) {
+    return gradientsOfNode(node, gradient);
+  }
+  throw new TensorStateError(
+    {
+      asked: 'gradients with createGraph, through a checkpoint',
+      found: 'values that backward makes again, which have no gradients themselves',
+      todo: 'Run that part of the model without checkpoint()',
+    },
+    { op: node.op },
+  );
+}

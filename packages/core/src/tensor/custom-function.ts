@@ -1,0 +1,102 @@
+import { noGrad } from '../graph/create-node.ts';
+import { composed, withoutValues } from '../realize/small-values.ts';
+import { formatShape, sameShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import { ShapeError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { requireTensors } from './check-arguments.ts';
+import { withOwnGradient } from './own-gradient.ts';
+import { Tensor } from './tensor.ts';
+
+/** What `backward` of a custom function may read. */
+export interface FunctionContext {
+  readonly inputs: readonly Tensor[];
+  readonly output: Tensor;
+}
+
+/** A function of tensors with a gradient of its own: torch.autograd.Function. */
+export interface FunctionDefinition {
+  /** For errors. */
+  readonly name: string;
+  /** What is computed; its operations have no gradients here. */
+  readonly forward: (...inputs: Tensor[]) => Tensor;
+  /**
+   * From the gradient of the output to that of each input, of its shape; null where none flows. One input may have its
+   * gradient without a list. What it builds of its inputs is differentiable, for second derivatives.
+   */
+  readonly backward: (
+    gradient: Tensor,
+    context: FunctionContext,
+  ) => Tensor | null | readonly (Tensor | null)[];
+}
+
+const definitionRules: OptionRules<FunctionDefinition> = {
+  name: option.required(option.nonEmptyText),
+  forward: option.required(option.callback()),
+  backward: option.required(option.callback()),
+};
+
+/**
+ * Makes a function whose gradient is `backward`, and not that of the operations in `forward`, as for a rounding that
+ * lets gradients pass. Calls throw ShapeError for a gradient of another shape than its input. Shape: any -> any.
+ */
+export function customFunction(definition: FunctionDefinition): (...inputs: Tensor[]) => Tensor {
+  checkOptions('customFunction', definition, definitionRules);
+  const { name, forward, backward } = definition;
+  return (...inputs) => {
+    requireTensors(name, Object.fromEntries(inputs.entries()));
+    const value = (): Tensor => {
+      const output = noGrad(() => forward(...inputs));
+      requireTensors(`${name}: forward`, { 'what it returned': output });
+      return output;
+    };
+    return composed(() => {
+      const nodes = inputs.map(({ node }) => node);
+      const output = withOwnGradient(
+        nodes,
+        () => value().node,
+        (gradient, own, result) =>
+          withoutValues(() => {
+            const context = {
+              inputs: own.map((node) => new Tensor(node)),
+              output: new Tensor(result),
+            };
+            return checked(name, backward(new Tensor(gradient), context), context.inputs);
+          }).map((part) => part?.node ?? null),
+      );
+      return new Tensor(output);
+    });
+  };
+}
+
+function checked(
+  name: string,
+  returned: Tensor | null | readonly (Tensor | null)[],
+  inputs: readonly Tensor[],
+): readonly (Tensor | null)[] {
+  const gradients = returned === null || returned instanceof Tensor ? [returned] : returned;
+  const isList = Array.isArray(gradients) && gradients.length === inputs.length;
+  if (!isList) {
+    throw new ShapeError({
+      asked: `the gradients of ${name}, which has ${inputs.length} inputs`,
+      found: Array.isArray(gradients) ? `${gradients.length} of them` : 'no list of tensors',
+      todo: 'Return a tensor or null for each input from backward()',
+    });
+  }
+  gradients.forEach((gradient, i) => {
+    if (gradient === null) return;
+    requireTensors(`${name}: backward`, { [`the gradient of input ${i}`]: gradient });
+    const shape = inputs[i]?.shape ?? [];
+    if (sameShape(gradient.shape, shape)) return;
+    throw new ShapeError(
+      {
+        asked: `the gradient of ${name} for input ${i}, of shape ${formatShape(shape)}`,
+        found: `one of shape ${formatShape(gradient.shape)}`,
+        todo: 'Return a gradient of the shape of the input from backward()',
+      },
+      { shape, found: gradient.shape },
+    );
+  });
+  return gradients;
+}

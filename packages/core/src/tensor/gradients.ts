@@ -1,0 +1,185 @@
+import { gradientsBy, type Seeded } from '../autograd/gradients.ts';
+import { constantLike } from '../graph/build/leaf.ts';
+import { mul } from '../graph/build/elementwise.ts';
+import { allDims, sum } from '../graph/build/reduce.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import { none, type Node } from '../graph/node.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import { elementCount, formatShape, sameShape } from '../shape.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import { ShapeError, TensorStateError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { requireTensors } from './check-arguments.ts';
+import { Tensor } from './tensor.ts';
+
+export interface GradOptions {
+  /** What the gradients of the outputs are, each of its shape; of scalars they are 1 where it is left out. */
+  readonly gradOutputs?: readonly Tensor[];
+  /** Whether the gradients are differentiable themselves, as for gradient penalties and second derivatives; default false. */
+  readonly createGraph?: boolean;
+  /** Whether an input that no output depends on has null, instead of being an error; default false. */
+  readonly allowUnused?: boolean;
+}
+
+const gradRules: OptionRules<GradOptions> = {
+  gradOutputs: option.listOf(option.instanceOf(Tensor)),
+  createGraph: option.flag,
+  allowUnused: option.flag,
+};
+
+/**
+ * torch.autograd.grad: the gradients of the sum of the outputs by the inputs, which may be leaves or computed. Nothing is
+ * added to `grad` of a leaf. Throws TensorStateError for an input that no output depends on, ShapeError for an output of
+ * several elements without `gradOutputs`. Shape: input N -> N.
+ */
+export function grad(
+  outputs: Tensor | readonly Tensor[],
+  inputs: readonly Tensor[],
+  options: GradOptions & { readonly allowUnused: true },
+): (Tensor | null)[];
+export function grad(
+  outputs: Tensor | readonly Tensor[],
+  inputs: readonly Tensor[],
+  options?: GradOptions,
+): Tensor[];
+export function grad(
+  outputs: Tensor | readonly Tensor[],
+  inputs: readonly Tensor[],
+  options: GradOptions = {},
+): (Tensor | null)[] {
+  checkOptions('grad', options, gradRules);
+  const list = outputs instanceof Tensor ? [outputs] : outputs;
+  requireTensors('grad of outputs', Object.fromEntries(list.entries()));
+  requireTensors('grad by inputs', Object.fromEntries(inputs.entries()));
+  const { gradOutputs, createGraph = false, allowUnused = false } = options;
+  const seeded = list.map((output, i) => seededBy('grad', output.node, gradOutputs?.[i]?.node));
+  const nodes = inputs.map(({ node }) => node);
+  const found = withoutValues(() => gradientsBy(seeded, nodes, createGraph));
+  return found.map((gradient, i) => {
+    if (gradient !== null) return gradientTensor(gradient, createGraph);
+    if (allowUnused) return null;
+    throw unused(i, nodes[i]?.shape ?? []);
+  });
+}
+
+/** What a function returns, and how it changes or is owed. */
+export interface Vjp {
+  readonly output: Tensor;
+  /** One for each input, of its shape. */
+  readonly gradients: readonly Tensor[];
+}
+
+export interface Jvp {
+  readonly output: Tensor;
+  /** Of the output's shape. */
+  readonly tangent: Tensor;
+}
+
+/**
+ * torch.autograd.functional.vjp: what the inputs of a function are owed where its output is owed `gradient`, which for a
+ * scalar may be left out. Shape: gradient as the output -> gradients as the inputs.
+ */
+export function vjp(
+  f: (...inputs: Tensor[]) => Tensor,
+  inputs: readonly Tensor[],
+  gradient?: Tensor,
+): Vjp {
+  const variables = inputs.map(({ node }) => variableOf(node));
+  const output = f(...variables.map((node) => new Tensor(node)));
+  const seeded = seededBy('vjp', output.node, gradient?.node);
+  const found = withoutValues(() => gradientsBy([seeded], variables, false));
+  const gradients = variables.map((node, i) => new Tensor(found[i] ?? constantLike(node, 0)));
+  return { output, gradients };
+}
+
+/**
+ * torch.autograd.functional.jvp: how the output of a function changes where its inputs change along `tangents`. The
+ * gradient of the gradient, which is linear in what it begins with (the "double backward trick").
+ * Shape: tangents as the inputs -> tangent as the output.
+ */
+export function jvp(
+  f: (...inputs: Tensor[]) => Tensor,
+  inputs: readonly Tensor[],
+  tangents: readonly Tensor[],
+): Jvp {
+  requireTensors('jvp along tangents', Object.fromEntries(tangents.entries()));
+  const variables = inputs.map(({ node }) => variableOf(node));
+  const output = f(...variables.map((node) => new Tensor(node)));
+  const along = variables.map(({ shape }, i) => {
+    const tangent = tangents[i]?.node;
+    if (tangent !== undefined && sameShape(tangent.shape, shape)) return tangent;
+    throw otherShape('jvp', `tangent ${i}`, tangent?.shape, shape);
+  });
+  const tangent = withoutValues(() => {
+    const weight = variableOf(noGrad(() => constantLike(output.node, 0)));
+    const found = gradientsBy([{ output: output.node, gradient: weight }], variables, true);
+    const terms = found.flatMap((gradient, i) => {
+      const own = along[i];
+      if (gradient === null || own === undefined || !gradient.requiresGrad) return [];
+      const products = mul(gradient, own);
+      const total = sum(products, allDims(products));
+      return [{ output: total, gradient: constantLike(total, 1) }];
+    });
+    if (terms.length === 0) return constantLike(output.node, 0);
+    return gradientsBy(terms, [weight], false)[0] ?? constantLike(output.node, 0);
+  });
+  return { output, tangent: new Tensor(tangent) };
+}
+
+/** The same value as the beginning of a graph of its own. */
+function variableOf(node: Node): Node {
+  const variable = noGrad(() => createNode('detach', none, [node]));
+  variable.requiresGrad = true;
+  return variable;
+}
+
+function gradientTensor(node: Node, createGraph: boolean): Tensor {
+  // Who differentiates it all the same is told so.
+  if (!createGraph) node.ofGradient = true;
+  return new Tensor(node);
+}
+
+/** Throws ShapeError for another shape than that of the output. */
+export function seededBy(op: string, output: Node, gradient: Node | undefined): Seeded {
+  if (gradient !== undefined) {
+    if (sameShape(gradient.shape, output.shape)) return { output, gradient };
+    throw otherShape(op, 'the gradient of an output', gradient.shape, output.shape);
+  }
+  if (elementCount(output.shape) === 1) return { output, gradient: constantLike(output, 1) };
+  throw new ShapeError(
+    {
+      asked: `${op} of an output of shape ${formatShape(output.shape)}`,
+      found: `${elementCount(output.shape)} elements`,
+      todo: 'Reduce it to a scalar first, for example with .sum(), or give its gradient',
+    },
+    { shape: output.shape },
+  );
+}
+
+function otherShape(
+  op: string,
+  what: string,
+  found: readonly number[] | undefined,
+  asked: readonly number[],
+): ShapeError {
+  return new ShapeError(
+    {
+      asked: `${op}, where ${what} is of shape ${formatShape(asked)}`,
+      found: found === undefined ? 'none' : `one of shape ${formatShape(found)}`,
+      todo: 'Give one of the same shape',
+    },
+    { asked, found },
+  );
+}
+
+function unused(index: number, shape: readonly number[]): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `grad by input ${index}, of shape ${formatShape(shape)}`,
+      found: 'no output depends on it by what has gradients',
+      todo: 'Check that it requires a gradient and was used, or pass { allowUnused: true } and expect null',
+    },
+    { input: index, shape },
+  );
+}
