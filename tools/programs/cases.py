@@ -38,19 +38,21 @@ def cases():
         read([line(LINE)], f"{name} 0")
         read(["i32 2: 0 7"], f"{name} 0")
     edges = line("nan 0 1 -1 2 -2 0.5 100 -100")
+    known = line("0 1 -1 2 -2 0.5 100 -100")
     add([edges], "leakyRelu 0 slope=0.01")
     add([edges], "leakyRelu 0 slope=-0.5")
     add([edges], "elu 0 alpha=1")
     add([edges], "elu 0 alpha=0.3")
     add([edges], "mish 0")
-    add([edges], "hardtanh 0 low=-1 high=1")
-    add([edges], "hardtanh 0 low=-2 high=0.5")
+    add([known], "hardtanh 0 low=-1 high=1")
+    add([known], "hardtanh 0 low=-2 high=0.5")
     add([edges], "clampLow 0 low=0")
     add([edges], "clampHigh 0 high=0.5")
     left = line("7 -7 7 -7 5.5 1 0 3 inf nan 16777216 1")
     right = line("3 3 -3 -3 -1.5 0.1 2 inf 2 1 3 0")
     for name in ("remainder", "fmod", "atan2"):
-        add([left.replace("inf", "4") if name == "remainder" else left, right], f"{name} 0 1")
+        finite = [x.replace("inf", "4").replace("nan", "5") for x in (left, right)]
+        add(finite if name == "remainder" else [left, right], f"{name} 0 1")
         add([SMALL, "f32 3 g: 2 -0.75 1"], f"{name} 0 1")
         add([SMALL], f"{name} 0 #2")
     for name in ("remainder", "fmod"):
@@ -163,14 +165,14 @@ def cases():
     add([SMALL, "i32 2x1: 2 0"], "takeAlongDim 0 1 dim=1")
     add([SMALL, "i32 1x3: 1 0 1"], "takeAlongDim 0 1 dim=0")
 
-    matrices = ["f32 2x3 g: 1 -2 0.5 3 0.25 -1.5", "f32 3x2 g: 2 1 0 -1 4 0.5"]
+    matrices = ["f32 2x3 g: 1 -2 0.5 3 0.25 -1.5", "f32 3x2 g: 2 1 3 -1 4 0.5"]
     for eq in ("ij,jk->ik", "ij,jk", "ij,jk->ki", "ij,jk->j", "ij,jk->", "ij,kl->ijkl", "ij,ji->i", "ij,jk->ijk", "ij,lk->i"):
         add(matrices, f"einsum 0 1 eq={eq}")
     for eq in ("ij->ji", "ij->", "ij->i", "ba", "ij", "...->...", "i...->...i", "...j->..."):
         add([SMALL], f"einsum 0 eq={eq}")
     for eq in ("ii->i", "ii", "ii->"):
         add(["f32 3x3 g: 1 2 3 4 5 6 7 8 9"], f"einsum 0 eq={eq}")
-    batched = ["f32 2x2x3 g: " + " ".join(str(i % 5 - 2) for i in range(12)), "f32 2x3x2 g: " + " ".join(str(i % 7 - 3) for i in range(12))]
+    batched = ["f32 2x2x3 g: " + " ".join(str(i % 5 - 2.5) for i in range(12)), "f32 2x3x2 g: " + " ".join(str(i % 7 - 3.5) for i in range(12))]
     for eq in ("bij,bjk->bik", "bij,bjk->ik", "...ij,...jk->...ik", "bij,cjk->bcik", "bij,bjk->kb"):
         add(batched, f"einsum 0 1 eq={eq}")
     add([batched[0], "f32 3x2 g: 1 2 3 4 5 6"], "einsum 0 1 eq=...ij,jk->...ik")

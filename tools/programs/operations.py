@@ -206,6 +206,30 @@ def mish(x, p):
     return F.mish(x)
 
 
+def einsum(*given):
+    *operands, p = given
+    y = torch.einsum(p["eq"], *operands)
+    if (torch.signbit(y) & (y == 0)).any():
+        raise Differs("the sign of zero of a sum")
+    return y
+
+
+def cdist(a, b, p):
+    finite_operands("distances", a, b)
+    return torch.cdist(a, b, float(p["p"]), "donot_use_mm_for_euclid_dist")
+
+
+def remainder(a, b):
+    finite_operands("remainders", a, torch.as_tensor(b))
+    return torch.remainder(a, b)
+
+
+def hardtanh(x, p):
+    if torch.isnan(x).any():
+        raise Differs("the gradient of NaN is 0 or not, by its place in the tensor")
+    return F.hardtanh(x, float(p["low"]), float(p["high"]))
+
+
 def lerp(a, b, w, p):
     return torch.lerp(a, b, w)
 
@@ -230,10 +254,10 @@ OPERATIONS = {
     "leakyRelu": leaky_relu,
     "elu": lambda x, p: F.elu(x, float(p["alpha"])),
     "mish": mish,
-    "hardtanh": lambda x, p: F.hardtanh(x, float(p["low"]), float(p["high"])),
+    "hardtanh": hardtanh,
     "clampLow": lambda x, p: torch.where(x >= float(p["low"]), x, x.detach().clamp(min=float(p["low"]))),
     "clampHigh": lambda x, p: torch.where(x <= float(p["high"]), x, x.detach().clamp(max=float(p["high"]))),
-    "remainder": rest_of_division(torch.remainder),
+    "remainder": rest_of_division(remainder),
     "fmod": rest_of_division(torch.fmod),
     "atan2": lambda a, b, p: torch.atan2(a, b if isinstance(b, torch.Tensor) else torch.tensor(b, dtype=a.dtype)),
     "lerp": lerp,
@@ -281,10 +305,10 @@ OPERATIONS = {
     "scatter": scatter,
     "indexPut": index_put,
     "takeAlongDim": lambda x, i, p: x.take_along_dim(long(i), int(p["dim"])),
-    "einsum": lambda *a: torch.einsum(a[-1]["eq"], *a[:-1]),
+    "einsum": einsum,
     "outer": lambda a, b, p: torch.outer(a, b),
     "dot": lambda a, b, p: torch.dot(a, b),
-    "cdist": lambda a, b, p: torch.cdist(a, b, float(p["p"]), "donot_use_mm_for_euclid_dist"),
+    "cdist": cdist,
     "relu": relu,
     "softplus": lambda x, p: F.softplus(x),
     "silu": lambda x, p: F.silu(x),

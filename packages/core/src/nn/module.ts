@@ -4,6 +4,7 @@ import { inspecting } from '../print/inspect.ts';
 import type { DType } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { brandMember } from '../member-brand.ts';
+import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-hooks.ts';
 import { constructions } from './construction/constructions.ts';
 import { hiddenMember } from './hidden-member.ts';
 import { hiddenError, missingError } from './member-errors.ts';
@@ -35,6 +36,7 @@ export abstract class Module {
   }
 
   #training = true;
+  #hooks: ForwardHooks<Module> | null = null;
   /** A container's own list of its modules may begin with those of its fields. */
   #isLooking = false;
 
@@ -144,6 +146,22 @@ export abstract class Module {
       this.#replace(name, tensor, await inDType(tensor, dtype));
     }
     return this;
+  }
+
+  /**
+   * `hook` runs before each call of forward(), with its inputs, and may return others in a list: torch.nn.Module's
+   * register_forward_pre_hook. Returns how to remove it.
+   */
+  registerForwardPreHook(hook: ForwardPreHook<Module>): () => void {
+    return (this.#hooks ??= new ForwardHooks()).addBefore(this, hook);
+  }
+
+  /**
+   * `hook` runs after each call of forward(), with its inputs and output, and may return another output. The gradient of
+   * the output is seen by a hook of that tensor. Returns how to remove it.
+   */
+  registerForwardHook(hook: ForwardHook<Module>): () => void {
+    return (this.#hooks ??= new ForwardHooks()).addAfter(this, hook);
   }
 
   /** Puts another parameter wherever this module or one below it holds `old`, which can't be used any more. */

@@ -1,7 +1,10 @@
-import { abs, less } from '../../graph/build/elementwise.ts';
-import { constantLike } from '../../graph/build/leaf.ts';
-import { floats, requireDType } from '../../graph/infer-checks.ts';
+import { abs, less, mul, sub } from '../../graph/build/elementwise.ts';
+import { constant, constantLike } from '../../graph/build/leaf.ts';
+import { expandTo } from '../../graph/build/movement.ts';
+import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
+import { broadcastShapes } from '../../shape.ts';
+import { withOwnGradient } from '../own-gradient.ts';
 import { combine, divide, type NodeOrNumber, where } from '../arithmetic.ts';
 
 /**
@@ -9,12 +12,31 @@ import { combine, divide, type NodeOrNumber, where } from '../arithmetic.ts';
  * Shape: start N, end N', weight N'' -> broadcast(N, N', N'').
  */
 export function lerp(start: Node, end: Node, weight: NodeOrNumber): Node {
-  requireDType('lerp', start, floats);
+  for (const x of [start, end]) requireDType('lerp', x, floats);
+  requireSameDType('lerp', [start, end]);
+  if (typeof weight !== 'number') {
+    requireDType('lerp', weight, floats);
+    requireSameDType('lerp', [start, weight]);
+  }
+  const ends = broadcastShapes('lerp', start.shape, end.shape);
+  const shape = typeof weight === 'number' ? ends : broadcastShapes('lerp', ends, weight.shape);
+  const share = typeof weight === 'number' ? constant(weight, [], start.dtype) : weight;
+  const inputs = [start, end, share].map((x) => expandTo(x, shape));
+  return withOwnGradient(
+    inputs,
+    () => between(start, end, weight),
+    (gradient, [from = start, to = end, by = share]) => {
+      const toEnd = mul(gradient, by);
+      return [mul(gradient, sub(constantLike(by, 1), by)), toEnd, mul(gradient, sub(to, from))];
+    },
+  );
+}
+
+function between(start: Node, end: Node, weight: NodeOrNumber): Node {
   const way = combine('sub', end, start);
   const fromStart = (): Node => combine('add', start, combine('mul', way, weight));
   const fromEnd = (left: NodeOrNumber): Node => combine('sub', end, combine('mul', way, left));
   if (typeof weight === 'number') return Math.abs(weight) < 0.5 ? fromStart() : fromEnd(1 - weight);
-  requireDType('lerp', weight, floats);
   const left = combine('sub', constantLike(weight, 1), weight);
   return where(less(abs(weight), constantLike(weight, 0.5)), fromStart(), fromEnd(left));
 }

@@ -78,6 +78,13 @@ function summed({ node, labels }: Labelled, needed: ReadonlySet<string>): Labell
   return { node: sum(node, dims), labels: labels.filter((label) => needed.has(label)) };
 }
 
+/** Labels over which products may be summed: where an operand has size 1, the other one is summed alone. */
+function meetingLabels(a: Labelled, b: Labelled): readonly string[] {
+  const sizeIn = ({ node, labels }: Labelled, label: string): number | undefined =>
+    node.shape[labels.indexOf(label)];
+  return a.labels.filter((label) => sizeIn(a, label) === sizeIn(b, label));
+}
+
 /** Shape: [batch, left, inner] times [batch, inner, right], each of these several labels. */
 function pairProduct(
   a: Labelled,
@@ -85,8 +92,8 @@ function pairProduct(
   needed: ReadonlySet<string>,
   sizes: ReadonlyMap<string, number>,
 ): Labelled {
-  const left = summed(a, new Set([...needed, ...b.labels]));
-  const right = summed(b, new Set([...needed, ...a.labels]));
+  const kept = new Set([...needed, ...meetingLabels(a, b)]);
+  const [left, right] = [summed(a, kept), summed(b, kept)];
   const shared = left.labels.filter((label) => right.labels.includes(label));
   const batch = shared.filter((label) => needed.has(label));
   const inner = shared.filter((label) => !needed.has(label));

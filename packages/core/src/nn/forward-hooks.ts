@@ -1,0 +1,63 @@
+import { synchronously } from '../ambient.ts';
+import { ConfigError } from '../spec/errors.ts';
+
+/** Called with what forward() is given; what it returns, if anything, is given in its place. */
+export type ForwardPreHook<M> = (
+  module: M,
+  inputs: readonly unknown[],
+) => readonly unknown[] | undefined | void;
+
+/** Called with what forward() was given and returned; what it returns, if anything, takes the place of that. */
+export type ForwardHook<M> = (module: M, inputs: readonly unknown[], output: unknown) => unknown;
+
+/** What runs around forward() of a module. */
+export class ForwardHooks<M extends object> {
+  readonly #before = new Set<ForwardPreHook<M>>();
+  readonly #after = new Set<ForwardHook<M>>();
+  #isInstalled = false;
+
+  addBefore(module: M, hook: ForwardPreHook<M>): () => void {
+    return this.#add(module, this.#before, hook);
+  }
+
+  addAfter(module: M, hook: ForwardHook<M>): () => void {
+    return this.#add(module, this.#after, hook);
+  }
+
+  #add<T extends object>(module: M, hooks: Set<T>, hook: T): () => void {
+    this.#install(module);
+    hooks.add(hook);
+    return () => hooks.delete(hook);
+  }
+
+  /** Stays for good, as others may have put something around it meanwhile. */
+  #install(module: M): void {
+    if (this.#isInstalled) return;
+    const forward: unknown = Reflect.get(module, 'forward');
+    if (typeof forward !== 'function') {
+      throw new ConfigError(
+        {
+          asked: `a forward hook of ${module.constructor.name}`,
+          found: 'no method forward',
+          todo: 'Hook a module whose forward() is called',
+        },
+        { module: module.constructor.name },
+      );
+    }
+    this.#isInstalled = true;
+    const value = (...given: unknown[]): unknown => {
+      let inputs: readonly unknown[] = given;
+      for (const hook of this.#before) {
+        inputs = synchronously('a forward hook', () => hook(module, inputs)) ?? inputs;
+      }
+      let output: unknown = Reflect.apply(forward, module, inputs);
+      for (const hook of this.#after) {
+        const before = output;
+        output = synchronously('a forward hook', () => hook(module, inputs, before)) ?? before;
+      }
+      return output;
+    };
+    // Not enumerable: a member is what a field holds.
+    Object.defineProperty(module, 'forward', { value, configurable: true, enumerable: false });
+  }
+}
