@@ -229,7 +229,7 @@ describe('hooks of tensors', () => {
     const remove = x.registerHook(() => ones([3]));
     expect(() => x.sum().backward()).toThrow(ShapeError);
     remove();
-    x.registerPostAccumulateGradHook((async () => {}) as unknown as () => void);
+    x.registerPostAccumulateGradHook(async () => {});
     expect(() => x.sum().backward()).toThrow(ConfigError);
   });
 
