@@ -229,7 +229,8 @@ describe('hooks of tensors', () => {
     const remove = x.registerHook(() => ones([3]));
     expect(() => x.sum().backward()).toThrow(ShapeError);
     remove();
-    x.registerPostAccumulateGradHook(async () => {});
+    const slow: () => unknown = async () => {};
+    x.registerPostAccumulateGradHook(slow);
     expect(() => x.sum().backward()).toThrow(ConfigError);
   });
 
