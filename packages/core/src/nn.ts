@@ -67,7 +67,11 @@ export { AvgPool1d, MaxPool1d } from './nn/pool1d.ts';
 export type { RecurrentOptions } from './nn/recurrent.ts';
 export { RMSNorm } from './nn/rms-norm.ts';
 export { Sequential, type Layer } from './nn/sequential.ts';
-export { SyncBatchNorm, type SyncBatchNormOptions } from './nn/sync-batch-norm.ts';
+export {
+  convertSyncBatchNorm,
+  SyncBatchNorm,
+  type SyncBatchNormOptions,
+} from './nn/sync-batch-norm.ts';
 export {
   TransformerDecoderLayer,
   type TransformerDecoderCall,

@@ -129,6 +129,19 @@ describe('to(dtype)', () => {
   });
 });
 
+test('convertSyncBatchNorm has every batch norm of a model use the whole batch, wherever it is held', () => {
+  const model = new nn.ModuleDict<nn.Module>({
+    list: new nn.Sequential(new nn.Linear(2, 2), new nn.BatchNorm1d(2)),
+    alone: new nn.BatchNorm2d(3),
+  });
+  const axes = (): unknown[] =>
+    model.namedModules().flatMap(([, module]) => ('axis' in module ? [module.axis] : []));
+  expect(axes()).toEqual([null, null]);
+  nn.convertSyncBatchNorm(model);
+  expect(axes()).toEqual(['dp', 'dp']);
+  expect(`${model.get('alone')}`).toContain('axis=dp');
+});
+
 describe('recurrent layers', () => {
   test('drop what goes from layer to layer in training, and nothing in evaluation', async () => {
     const layer = new nn.GRU(1, 8, { numLayers: 2, dropout: 0.5 });

@@ -118,3 +118,10 @@ test('binaryCrossEntropy of what is no probability is NaN, and not a number that
   });
   expect([...(await loss.data())]).toEqual([NaN, NaN]);
 });
+
+test('weights of classes do not change the dtype of a loss', () => {
+  const [logits, weight] = [ones([2, 3]).to('bf16'), ones([3])];
+  for (const targets of [tensor([0, 1], 'i32'), logits]) {
+    expect(functional.crossEntropy(logits, targets, { weight }).dtype).toBe('bf16');
+  }
+});

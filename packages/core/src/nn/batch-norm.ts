@@ -9,6 +9,14 @@ import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
+import {
+  type BatchStatistics,
+  ownStatistics,
+  perChannel,
+  ranksOf,
+  sharedStatistics,
+  valuesPerChannel,
+} from './batch-statistics.ts';
 import { imageHint } from './functional/conv2d.ts';
 import { Module } from './module.ts';
 import { BufferTensor, Parameter } from './parameter.ts';
@@ -36,14 +44,6 @@ const torchNames: Readonly<Record<string, string>> = {
   numBatchesTracked: 'num_batches_tracked',
 };
 
-/** Of all items of a batch, for each channel. Shape: each [channels]. */
-export interface BatchStatistics {
-  readonly mean: Tensor;
-  readonly variance: Tensor;
-  /** Over n - 1. */
-  readonly unbiased: Tensor;
-}
-
 /**
  * Batch normalisation per channel (Ioffe and Szegedy 2015). Training uses the batch's statistics
  * and moves the running ones (variance over n - 1); evaluation uses the running ones.
@@ -56,6 +56,8 @@ export abstract class BatchNorm extends Module {
   numBatchesTracked: BufferTensor;
   readonly eps: number;
   momentum: number | null;
+  /** The mesh axis whose ranks have other items of the batch; null: statistics are of this rank's items. */
+  axis: string | null = null;
 
   /** Throws ConfigError. */
   constructor(channels: number, options: BatchNormOptions) {
@@ -85,19 +87,17 @@ export abstract class BatchNorm extends Module {
   /** How many dims an input has, batch and channels included. */
   protected abstract get inputDims(): readonly number[];
 
-  /** Shape: x f32 [N, channels, ...]; `dims` are all but that of the channels. */
-  protected statistics(x: Tensor, dims: readonly number[]): BatchStatistics {
-    const count = x.numel / this.runningMean.numel;
-    if (count === 1) throw oneValue(this.constructor.name, x.shape);
-    const mean = x.mean(dims);
-    const variance = x.sub(perChannel(mean, x)).square().mean(dims);
-    return { mean, variance, unbiased: variance.mul(count / Math.max(1, count - 1)) };
+  /** Shape: x f32 [N, channels, ...]. */
+  #statistics(x: Tensor): BatchStatistics {
+    const { axis } = this;
+    if (axis !== null && ranksOf(axis) > 1) return sharedStatistics(x, axis);
+    if (valuesPerChannel(x) === 1) throw oneValue(this.constructor.name, x.shape);
+    return ownStatistics(x);
   }
 
   #normalize(x: Tensor): Tensor {
     const wide = x.to('f32');
-    const dims = x.shape.map((_, dim) => dim).filter((dim) => dim !== 1);
-    const own = this.training ? this.statistics(wide, dims) : null;
+    const own = this.training ? this.#statistics(wide) : null;
     if (own !== null) this.#track(own);
     const centered = wide.sub(perChannel(own?.mean ?? this.runningMean, x));
     const inverse = (own?.variance ?? this.runningVar).add(this.eps).rsqrt();
@@ -149,13 +149,9 @@ export abstract class BatchNorm extends Module {
   }
 
   protected override describe(): string {
-    return `${this.runningMean.numel}, eps=${this.eps}, momentum=${this.momentum}, affine=${this.weight !== null}`;
+    const axis = this.axis === null ? '' : `, axis=${this.axis}`;
+    return `${this.runningMean.numel}, eps=${this.eps}, momentum=${this.momentum}, affine=${this.weight !== null}${axis}`;
   }
-}
-
-/** As x broadcasts with it. Shape: value [channels], x [N, channels, ...] -> [channels, 1, ...]. */
-export function perChannel(value: Tensor, x: Tensor): Tensor {
-  return value.reshape([value.numel, ...x.shape.slice(2).map(() => 1)]);
 }
 
 function formatDims(channels: number, count: number): string {

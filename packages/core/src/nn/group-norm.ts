@@ -8,7 +8,7 @@ import type { OptionRules } from '../spec/option-rules.ts';
 import { requireTensors } from '../tensor/check-arguments.ts';
 import { full } from '../tensor/create.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { perChannel } from './batch-norm.ts';
+import { perChannel } from './batch-statistics.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 

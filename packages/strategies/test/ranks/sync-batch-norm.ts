@@ -36,12 +36,15 @@ function batch(step: number, { rank, size }: Pick<RankContext, 'rank' | 'size'>)
 
 export function build(): nn.Sequential {
   manualSeed(5);
-  return new nn.Sequential(
+  const model = new nn.Sequential(
     new nn.Conv2d(2, 4, 2),
+    new nn.BatchNorm2d(4),
+    new nn.ReLU(),
     new nn.SyncBatchNorm(4),
     new nn.Flatten(),
     new nn.Linear(8, 3),
   );
+  return nn.convertSyncBatchNorm(model);
 }
 
 /** With a forward pass that may be a strategy's. */

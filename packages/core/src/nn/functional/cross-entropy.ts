@@ -92,7 +92,7 @@ function softLoss(
   const smooth =
     smoothing === 0 ? targets : targets.mul(1 - smoothing).add(smoothing / Math.max(1, classes));
   const each = logProbabilities.mul(smooth).neg();
-  const losses = (weight === undefined ? each : each.mul(weight)).sum(-1);
+  const losses = (weight === undefined ? each : each.mul(weight.to(each.dtype))).sum(-1);
   if (reduction === 'none') return losses;
   return reduction === 'sum' ? losses.sum() : losses.mean();
 }

@@ -1,0 +1,58 @@
+import { axisOf } from '../mesh.ts';
+import { currentSession } from '../rank.ts';
+import { sizeAt } from '../shape.ts';
+import { allReduce, reinterpret } from '../tensor/collectives.ts';
+import { concat, full } from '../tensor/create.ts';
+import type { Tensor } from '../tensor/tensor.ts';
+
+/** Of all items of a batch, for each channel. Shape: each [channels]. */
+export interface BatchStatistics {
+  readonly mean: Tensor;
+  readonly variance: Tensor;
+  /** Over n - 1. */
+  readonly unbiased: Tensor;
+}
+
+/** How many ranks have a part of the batch. Throws ConfigError for a mesh that has axes, and not this one. */
+export function ranksOf(axis: string | null): number {
+  const { mesh } = currentSession();
+  return axis === null || mesh.axes.length === 0 ? 1 : axisOf(mesh, axis).size;
+}
+
+/** Of this rank's batch. Shape: x f32 [N, channels, ...]. */
+export function ownStatistics(x: Tensor): BatchStatistics {
+  const count = valuesPerChannel(x);
+  const mean = x.mean(itemDims(x));
+  const variance = x.sub(perChannel(mean, x)).square().mean(itemDims(x));
+  return { mean, variance, unbiased: variance.mul(count / Math.max(1, count - 1)) };
+}
+
+/**
+ * Of the batches of all ranks of an axis, which may be of different sizes: two all-reduces of a few numbers for each
+ * channel. A collective of the graph. Shape: x f32 [N, channels, ...].
+ */
+export function sharedStatistics(x: Tensor, axis: string): BatchStatistics {
+  const channels = sizeAt(x.shape, 1);
+  const own = reinterpret(full([1], valuesPerChannel(x)), axis, 'replicate', 'varying');
+  const sums = allReduce(concat([x.sum(itemDims(x)), own]), axis);
+  const count = sums.slice(0, channels).detach();
+  const mean = sums.slice(0, 0, channels).div(count);
+  const squares = x.sub(perChannel(mean, x)).square().sum(itemDims(x));
+  const sum = allReduce(squares, axis);
+  return { mean, variance: sum.div(count), unbiased: sum.div(count.sub(1)) };
+}
+
+/** As x broadcasts with it. Shape: value [channels], x [N, channels, ...] -> [channels, 1, ...]. */
+export function perChannel(value: Tensor, x: Tensor): Tensor {
+  return value.reshape([value.numel, ...x.shape.slice(2).map(() => 1)]);
+}
+
+/** Of x [N, channels, ...]. */
+export function valuesPerChannel({ shape, numel }: Tensor): number {
+  return numel / Math.max(1, sizeAt(shape, 1));
+}
+
+/** All but that of the channels. */
+function itemDims({ shape }: Tensor): number[] {
+  return shape.map((_, dim) => dim).filter((dim) => dim !== 1);
+}
