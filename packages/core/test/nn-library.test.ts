@@ -139,7 +139,7 @@ test('convertSyncBatchNorm has every batch norm of a model use the whole batch, 
   expect(axes()).toEqual([null, null]);
   nn.convertSyncBatchNorm(model);
   expect(axes()).toEqual(['dp', 'dp']);
-  expect(`${model.get('alone')}`).toContain('axis=dp');
+  expect(model.get('alone')?.toString()).toContain('axis=dp');
 });
 
 describe('recurrent layers', () => {
