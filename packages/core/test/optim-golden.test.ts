@@ -190,6 +190,11 @@ describe('optimizers refuse', () => {
       'Muon of a parameter of shape [2]',
     ],
     [
+      'a vector in a group that Muon is given later',
+      () => new optim.Muon([tensor([[1]])]).addParamGroup({ params: [trained(1, 2)], lr: 1 }),
+      'Muon of a parameter of shape [2]',
+    ],
+    [
       'an adjustment that Muon does not know',
       () => new optim.Muon([tensor([[1, 2]])], { adjustLrFn: 'match_rms_adamw' as never }),
       'one of original, matchRmsAdamW, spectralUnclamped',

@@ -8,6 +8,7 @@ import {
   type OptimizerInput,
   type OptimizerSettings,
   type ParamGroupInput,
+  tensorsOf,
 } from './param-group.ts';
 import { Scalar } from './scalar.ts';
 
@@ -62,7 +63,7 @@ export class Muon extends Optimizer<MuonSettings> {
   }
 
   override addParamGroup(input: ParamGroupInput<MuonSettings>): void {
-    const params = [...input.params];
+    const params = tensorsOf('Muon', input.params);
     for (const parameter of params) requireMatrix(parameter);
     super.addParamGroup({ ...input, params });
   }
