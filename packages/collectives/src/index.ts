@@ -62,6 +62,6 @@ export { batchSendRecv, type SendOrRecv } from './operations/batch-send-recv.ts'
 export { newGroup, newGroups } from './operations/new-groups.ts';
 export { createMesh } from './mesh/create-mesh.ts';
 export { meshFromHosts, type HostMeshOptions } from './mesh/mesh-from-hosts.ts';
-export { megatronOrder, meshOrder } from './mesh/mesh-order.ts';
+export { meshOrder } from './mesh/mesh-order.ts';
 export { MeshRanks } from './mesh/mesh-ranks.ts';
 export type { DeviceMesh } from './mesh/device-mesh.ts';

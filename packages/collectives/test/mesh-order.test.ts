@@ -1,9 +1,12 @@
-import { megatronOrder, meshFromHosts, meshOrder, MeshRanks } from '@shardwise/collectives';
+import { meshFromHosts, meshOrder, MeshRanks } from '@shardwise/collectives';
 import { describe, expect, it } from 'vitest';
 
 function grid(order: string, sizes: Readonly<Record<string, number>>): MeshRanks {
   return new MeshRanks(meshOrder(order, sizes));
 }
+
+/** Megatron-LM's default. */
+const megatronOrder = 'tp-cp-ep-dp-pp';
 
 /** Values of Megatron-LM's test_parallel_state. */
 describe("a mesh in Megatron's order", () => {

@@ -1,15 +1,8 @@
 export { dataParallel, type DataParallelOptions } from './data-parallel/data-parallel.ts';
-export {
-  assignBuckets,
-  bucketBytes,
-  firstBucketBytes,
-  type Bucket,
-  type BucketItem,
-} from './distributed-data-parallel/buckets.ts';
 export type { CommHook } from './distributed-data-parallel/comm-hook.ts';
 export { bf16CompressHook, f16CompressHook } from './distributed-data-parallel/compress-hooks.ts';
 export { ddp, type DistributedDataParallelOptions } from './distributed-data-parallel/ddp.ts';
-export { GradBucket, type GradBucketOptions } from './distributed-data-parallel/grad-bucket.ts';
+export type { GradBucket } from './distributed-data-parallel/grad-bucket.ts';
 export {
   join,
   type Joinable,
@@ -62,9 +55,7 @@ export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,
 } from './sharding/offloaded-optimizer.ts';
-export { ShardedParameter } from './sharding/sharded-parameter.ts';
-export { ShardedPart } from './sharding/sharded-part.ts';
-export { outermostListMember, oneUnit, type UnitOf } from './sharding/unit-names.ts';
+export { outermostListMember, type UnitOf } from './sharding/unit-names.ts';
 export { zero, type ZeroOptions, type ZeroStage } from './zero/zero.ts';
 export { explain, type ExplainOptions } from './plan/explain.ts';
 export type { Cluster, StatesEstimate } from './memory/estimate.ts';
@@ -74,7 +65,6 @@ export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
 export { parallelize, planFor } from './plan/parallelize.ts';
-export { partitionParameters } from './zero-redundancy-optimizer/partition.ts';
 export {
   ZeroRedundancyOptimizer,
   type OptimizerClass,
@@ -103,6 +93,7 @@ export type {
 } from './tensor-parallel/parallel-style.ts';
 export {
   type ActivationLayout,
+  type ActivationSharding,
   type AxisLayout,
   type DimSharding,
   shard,

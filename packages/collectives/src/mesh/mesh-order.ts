@@ -5,7 +5,7 @@ import type { MeshAxis } from '@shardwise/core/spec';
  * The default order of Megatron-LM: ranks of one tp group are neighbours, and those of one pp group are the
  * farthest apart.
  */
-export const megatronOrder = 'tp-cp-ep-dp-pp';
+const megatronOrder = 'tp-cp-ep-dp-pp';
 
 /**
  * The axes of a mesh for createMesh, from an order as Megatron-LM writes it. The first name of the order is the
