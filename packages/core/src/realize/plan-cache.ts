@@ -118,7 +118,8 @@ export class PlanCache {
     }
     const compileStart = performance.now();
     const made = await this.#make(subgraph, outputs, family, signature, found?.entry ?? null);
-    count('compileMs', record('graph', 'make a plan', compileStart));
+    const detail = `${subgraph.computed.length} nodes`;
+    count('compileMs', record('graph', 'make a plan', compileStart, detail));
     this.#churn.made(subgraph);
     return made;
   }
