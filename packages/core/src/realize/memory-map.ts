@@ -272,13 +272,20 @@ function packScratch(
   // The smallest that has room, so that large ones are left for large blocks; of equal ones the last to come.
   const bySize = results.toSorted((a, b) => a.byteLength - b.byteLength || b.until - a.until);
   const spaces = [...bySize, scratch];
+  const larger = firstLarger(spaces);
   let total = 0;
   blocks.sort((a, b) => b.byteLength - a.byteLength || a.from - b.from);
   for (const block of blocks) {
     // What has no elements has an address all the same.
     const byteLength = align(Math.max(1, block.byteLength), alignment);
-    for (const space of spaces) {
-      if (space.until <= block.to || space.byteLength < block.byteLength) continue;
+    let next = spaces.length;
+    for (let at = firstWithRoom(spaces, block.byteLength); at < spaces.length; at = next) {
+      const space = spaces[at];
+      if (space === undefined) break;
+      // Others of this size are there even earlier.
+      const isThere = space.until <= block.to;
+      next = isThere ? (larger[at] ?? spaces.length) : at + 1;
+      if (isThere) continue;
       const start = startIn(space, block, byteLength);
       if (start + block.byteLength > space.byteLength) continue;
       addGuest(space, { from: block.from, to: block.to, start, end: start + byteLength });
@@ -288,6 +295,27 @@ function packScratch(
     }
   }
   return total;
+}
+
+/** For each space the place of the first one that is larger. */
+function firstLarger(spaces: readonly Space[]): readonly number[] {
+  const found = spaces.map(() => spaces.length);
+  for (let at = spaces.length - 2; at >= 0; at--) {
+    const isSame = spaces[at]?.byteLength === spaces[at + 1]?.byteLength;
+    found[at] = isSame ? (found[at + 1] ?? 0) : at + 1;
+  }
+  return found;
+}
+
+/** The place of the first of spaces, sorted by size, that has so many bytes. */
+function firstWithRoom(spaces: readonly Space[], byteLength: number): number {
+  let [low, high] = [0, spaces.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((spaces[middle]?.byteLength ?? 0) < byteLength) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** The first gap that is large enough among those who are there at the same time. */

@@ -4,7 +4,7 @@ import { isCollectiveOp, isTransferOp } from '../graph/op-facts.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CollectiveOp, ComputeOp, OpParams, TransferOp } from '../spec/op.ts';
 import type { Expanded } from './expand.ts';
-import { structureKey } from './structure-key.ts';
+import { EqualValues } from './equal-values.ts';
 
 type RunnableOp = ComputeOp | CollectiveOp | TransferOp;
 
@@ -62,7 +62,7 @@ export function numberValues(expanded: Expanded): Numbering {
   const values: Value[] = [];
   const eras: number[] = [];
   const ids = new Map<Node, number>();
-  const seen = new Map<string, number>();
+  const equal = new EqualValues(values, eras);
   const idOf = (node: Node): number => {
     const id = ids.get(node);
     if (id === undefined) throw new RangeError(`${node.op} has no number`);
@@ -76,13 +76,8 @@ export function numberValues(expanded: Expanded): Numbering {
   for (const node of order) {
     if (ids.has(node)) continue;
     const value = valueOf(node, node.inputs.map(idOf), values);
-    const key = isCompute(value)
-      ? `${node.era} ${value.op} ${value.inputs.join(',')} ${structureKey(node.params)}`
-      : undefined;
-    const known = key === undefined ? undefined : seen.get(key);
-    const id = known ?? add(node, value);
-    if (key !== undefined) seen.set(key, id);
-    ids.set(node, id);
+    const own = (): number => add(node, value);
+    ids.set(node, isCompute(value) ? equal.idOf(value, node.era, own) : own());
   }
   const graph = {
     values,
