@@ -40,3 +40,17 @@ describe.skipIf(!shm.available)('a limit of the size of files', () => {
     expect(status).toBe(1);
   });
 });
+
+describe.skipIf(!shm.available)('a limit of address space', () => {
+  it('leaves ranks smaller arenas, where nobody has asked for a length', () => {
+    const limits = new URL('./shm-narrow-space.ts', import.meta.url).pathname;
+    const run = `'${process.execPath}' --conditions=@shardwise/source '${limits}'`;
+    const script = `ulimit -v ${6 * 2 ** 20} && exec ${run}`;
+    const { status, stdout, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    const { threads, processes } = JSON.parse(stdout);
+    expect(threads).toBeLessThan(3 * 2 ** 30);
+    expect(threads).toBeGreaterThan(2 ** 26);
+    expect(processes).toBeGreaterThan(2 ** 26);
+  });
+});

@@ -137,7 +137,7 @@ export class Arena {
       {
         asked: `a buffer of ${byteLength} bytes`,
         found: `${bytesInUse} of ${capacityBytes} bytes are in use and the largest free range has ${largestBytes} bytes`,
-        todo: 'Free buffers, use a smaller batch, or give the backend a larger memory',
+        todo: 'Free buffers, use a smaller batch, or give ranks more memory: byteLength of cpu(), arenaBytes of their world, or fewer ranks',
       },
       { byteLength, bytesInUse, capacityBytes, largestFreeBytes: largestBytes },
     );

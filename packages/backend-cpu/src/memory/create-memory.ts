@@ -1,10 +1,5 @@
 import { ConfigError, OutOfMemoryError } from '@shardwise/core/spec';
-import {
-  createSharedMemory,
-  memoryLimits,
-  narrowMemoryBytes,
-  pageBytes,
-} from '@shardwise/wasm-assembler';
+import { createSharedMemory, memoryLimits, pageBytes } from '@shardwise/wasm-assembler';
 
 const leastBytes = 2 ** 28;
 
@@ -47,12 +42,11 @@ export function createMemory(askedBytes?: number): WebAssembly.Memory {
   );
 }
 
-/** Halves, down to a size with which nothing can be done. */
+/** Halves of it, down to a size with which nothing can be done. */
 function smallerAndSmaller(byteLength: number): readonly number[] {
-  const sizes = [byteLength];
-  for (let half = byteLength / 2; half >= leastBytes; half /= 2) {
-    sizes.push(Math.floor(half / pageBytes) * pageBytes);
+  const sizes: number[] = [];
+  for (let size = byteLength; size >= leastBytes; size /= 2) {
+    sizes.push(Math.floor(size / pageBytes) * pageBytes);
   }
-  // The last one with addresses of 64 bits may be refused for these alone.
-  return [...sizes, narrowMemoryBytes].toSorted((a, b) => b - a);
+  return sizes;
 }

@@ -66,8 +66,31 @@ export function worldSize({ size, arenaBytes }: WorldOptions): WorldSize {
   );
 }
 
+/** The memory of a world, and how it is divided. */
+export interface AllocatedWorld {
+  readonly memory: WebAssembly.Memory;
+  readonly size: WorldSize;
+}
+
+/**
+ * Allocates the memory of a world: of what `options` ask, or by default of as much as the address space has room
+ * for. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
+ */
+export function allocateWorld(options: WorldOptions): AllocatedWorld {
+  const mayShrink = options.arenaBytes === undefined;
+  for (let size = worldSize(options); ;) {
+    try {
+      return { memory: allocateMemory(size.byteLength), size };
+    } catch (error) {
+      const half = mayShrink && error instanceof ConfigError ? halfWorldSize(size) : undefined;
+      if (half === undefined) throw error;
+      size = half;
+    }
+  }
+}
+
 /** The same world with arenas of half the length; undefined where they cannot be shorter. */
-export function halfWorldSize({ map, arenaBytes }: WorldSize): WorldSize | undefined {
+function halfWorldSize({ map, arenaBytes }: WorldSize): WorldSize | undefined {
   const pages = Math.floor(arenaBytes / PAGE_BYTES / 2);
   return pages >= 1 ? sizeOf(map, pages) : undefined;
 }

@@ -2,11 +2,10 @@ import { randomBytes } from 'node:crypto';
 import { closeSync } from 'node:fs';
 import { checkOptions, ConfigError } from '@shardwise/core/spec';
 import {
-  allocateMemory,
+  allocateWorld,
   initializeWorld,
   type WorldOptions,
   worldRules,
-  worldSize,
 } from '../shared-memory/world-size.ts';
 import { linuxCalls } from './linux-calls.ts';
 import { identityOf } from './process-identity.ts';
@@ -29,28 +28,27 @@ export interface ShmWorld {
 
 /**
  * Makes the memory for `size` processes, each with an arena of `arenaBytes`. By default the arenas share out
- * three quarters of the machine's memory, at most 16 GiB. Pages cost nothing until they are used. They are memory of the kernel,
- * so /dev/shm need not have room. The process that starts the ranks calls this, and must outlive them: if it
- * ends, ranks that wait for others fail. Throws ConfigError for options that do not fit, and where
+ * three quarters of the machine's memory, at most 16 GiB, or less where the address space has no room for it.
+ * Pages cost nothing until they are used. They are memory of the kernel, so /dev/shm need not have room. The
+ * process that starts the ranks calls this, and must outlive them: if it ends, ranks that wait for others fail. Throws ConfigError for options that do not fit, and where
  * shmAvailability says that it is not available.
  */
 export function createShmWorld(options: WorldOptions): ShmWorld {
   checkOptions('createShmWorld', options, worldRules);
-  const { map, arenaBytes, byteLength } = worldSize(options);
-  const { size } = options;
+  // The ranks map all of the memory, for which their address space has as much room as that of this process.
+  const { memory, size } = allocateWorld(options);
   const id = randomBytes(16).toString('hex');
   const calls = linuxCalls();
-  const fd = calls.createMemoryFile(memoryFileName(id), byteLength);
+  const fd = calls.createMemoryFile(memoryFileName(id), size.byteLength);
   try {
-    // This process needs only the control block of the memory.
-    const memory = allocateMemory(map.byteLength);
     calls.mapOver(memory, fd);
-    initializeWorld(memory, map);
+    initializeWorld(memory, size.map);
   } catch (error) {
     closeSync(fd);
     throw error;
   }
-  return { id, size, arenaBytes, ...identityOf(process.pid), fd };
+  const { arenaBytes } = size;
+  return { id, size: options.size, arenaBytes, ...identityOf(process.pid), fd };
 }
 
 /**

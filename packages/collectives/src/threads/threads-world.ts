@@ -1,4 +1,4 @@
-import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { checkOptions, option, type OptionRules } from '@shardwise/core/spec';
 import { checkRank } from '../call/checks.ts';
 import { reasonText } from '../call/failure.ts';
 import { Control } from '../shared-memory/control.ts';
@@ -6,15 +6,12 @@ import { joinWorld } from '../shared-memory/join-world.ts';
 import { MemoryMap } from '../shared-memory/memory-map.ts';
 import type { SharedMemoryGroup } from '../shared-memory/shared-memory-group.ts';
 import {
-  allocateMemory,
-  halfWorldSize,
+  allocateWorld,
   initializeWorld,
   type MemoryRegion,
   regionsOf,
   type WorldOptions,
   worldRules,
-  worldSize,
-  type WorldSize,
 } from '../shared-memory/world-size.ts';
 import { ThreadAlarm, ThreadPresence } from './thread-presence.ts';
 
@@ -38,24 +35,9 @@ export interface ThreadsWorld {
  */
 export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   checkOptions('createThreadsWorld', options, worldRules);
-  const asked = worldSize(options);
-  const { size, arenaBytes } = options;
-  const { memory, granted } = allocate(asked, arenaBytes === undefined);
-  initializeWorld(memory, granted.map);
-  return { memory, size, controlByteOffset: 0, regions: regionsOf(granted) };
-}
-
-function allocate(
-  asked: WorldSize,
-  mayShrink: boolean,
-): { readonly memory: WebAssembly.Memory; readonly granted: WorldSize } {
-  try {
-    return { memory: allocateMemory(asked.byteLength), granted: asked };
-  } catch (error) {
-    const half = mayShrink && error instanceof ConfigError ? halfWorldSize(asked) : undefined;
-    if (half === undefined) throw error;
-    return allocate(half, mayShrink);
-  }
+  const { memory, size } = allocateWorld(options);
+  initializeWorld(memory, size.map);
+  return { memory, size: options.size, controlByteOffset: 0, regions: regionsOf(size) };
 }
 
 export interface JoinThreadsOptions {
