@@ -12,7 +12,7 @@ export function elementCount(shape: Shape): number {
 export function sameShape(a: Shape, b: Shape): boolean {
   if (a === b) return true;
   if (a.length !== b.length) return false;
-  for (let dim = 0; dim < a.length; dim++) if (a[dim] !== b[dim]) return false;
+  for (let dim = 0; dim < a.length; dim++) if (!Object.is(a[dim], b[dim])) return false;
   return true;
 }
 
@@ -60,7 +60,7 @@ export function broadcastShapes(operation: string, a: Shape, b: Shape): Shape {
   for (let i = 1; i <= ndim; i++) {
     const sizeA = a[a.length - i] ?? 1;
     const sizeB = b[b.length - i] ?? 1;
-    if (sizeA !== sizeB && sizeA !== 1 && sizeB !== 1) {
+    if (!Object.is(sizeA, sizeB) && sizeA !== 1 && sizeB !== 1) {
       throw new ShapeError(
         {
           asked: `${operation} of shapes ${formatShape(a)} and ${formatShape(b)}`,

@@ -301,6 +301,8 @@ const elsewhere = {
   reduceScatter: true,
   allToAll: true,
   allToAllRows: true,
+  takeRows: true,
+  fillRows: true,
   broadcast: true,
   reduce: true,
   sendRecv: true,

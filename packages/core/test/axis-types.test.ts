@@ -47,7 +47,9 @@ const kernel = floats(1, 1, 2, 2);
 const response = floats(1, 1, 2, 2);
 
 /** Ops that compute: what each does to partial sums. All treat the other types alike. */
-const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Row<K> } = {
+const rows: {
+  readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign' | 'fillRows'>]: Row<K>;
+} = {
   constant: { params: { value: 1, shape: [2], dtype: 'f32' }, inputs: [], partial: [] },
   iota: { params: { dim: 0, shape: [2] }, inputs: [], partial: [] },
   random: { params: { shape: [2] }, inputs: [integers(2)], partial: [] },
@@ -140,6 +142,7 @@ const rows: { readonly [K in Exclude<Op, CollectiveOp | 'input' | 'assign'>]: Ro
   pageIn: linear,
   detach: linear,
   ownGradient: { params: none, inputs: [x, x], partial: [] },
+  takeRows: { params: none, inputs: [x, integers()], partial: ['pr'] },
 };
 
 /** All texts of `length` letters of these. */

@@ -24,7 +24,7 @@ const flat = (of: number): Value => ({
 
 function placesOf(values: readonly Value[], roots: readonly number[]): ReadonlyMap<number, Place> {
   const eras = values.map(() => 0);
-  const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [] };
+  const graph: ValueGraph = { values, leafCount: 1, eras, roots, updates: [], rowCounts: [] };
   const sources = new Sources(graph);
   const draft = segment(graph, sources);
   return mapMemory(graph, draft, {

@@ -53,7 +53,7 @@ function draftOf(graph: Omit<ValueGraph, 'eras'>): string[] {
 describe('segments', () => {
   it('are not cut between parameters that were collected together', () => {
     const values = [input, input, gather(0), gather(1), add(2, 2), add(4, 3)];
-    expect(draftOf({ values, leafCount: 2, roots: [5], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 2, roots: [5], updates: [], rowCounts: [] })).toEqual([
       'start 2',
       'start 3',
       'wait 2',
@@ -64,7 +64,7 @@ describe('segments', () => {
 
   it('wait for what was collected ahead only where it is used', () => {
     const values = [input, input, gather(0), add(0, 0), gather(1), add(3, 2), add(5, 4)];
-    expect(draftOf({ values, leafCount: 2, roots: [6], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 2, roots: [6], updates: [], rowCounts: [] })).toEqual([
       'start 2',
       'start 4',
       'compute 3',
@@ -81,19 +81,17 @@ describe('segments', () => {
       { target: 0, value: 3 },
       { target: 1, value: 5 },
     ];
-    expect(draftOf({ values: values.slice(0, 6), leafCount: 2, roots: [], updates })).toEqual([
-      'compute 2 4',
-      'start 3',
-      'start 5',
-      'wait 3',
-      'wait 5',
-    ]);
-    expect(draftOf({ values, leafCount: 2, roots: [6], updates }).at(-1)).toBe('compute 6');
+    expect(
+      draftOf({ values: values.slice(0, 6), leafCount: 2, roots: [], updates, rowCounts: [] }),
+    ).toEqual(['compute 2 4', 'start 3', 'start 5', 'wait 3', 'wait 5']);
+    expect(draftOf({ values, leafCount: 2, roots: [6], updates, rowCounts: [] }).at(-1)).toBe(
+      'compute 6',
+    );
   });
 
   it('page a value out as soon as it is made, and read it while the segment before runs', () => {
     const values = [input, add(0, 0), out(1), add(1, 0), out(3), add(3, 0), back(2), add(5, 6)];
-    expect(draftOf({ values, leafCount: 1, roots: [4, 7], updates: [] })).toEqual([
+    expect(draftOf({ values, leafCount: 1, roots: [4, 7], updates: [], rowCounts: [] })).toEqual([
       'compute 1',
       'start 2',
       'compute 3',
@@ -120,7 +118,7 @@ describe('segments', () => {
       scatter(7),
       out(8),
     ];
-    const draft = draftOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [] });
+    const draft = draftOf({ values, leafCount: 1, roots: [3, 6, 9], updates: [], rowCounts: [] });
     // No reduction is waited for before the one after it starts.
     expect(draft.indexOf('wait 2')).toBeGreaterThan(draft.indexOf('compute 4'));
     expect(draft.indexOf('start 3')).toBe(draft.indexOf('wait 2') + 1);

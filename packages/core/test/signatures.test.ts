@@ -188,6 +188,8 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   pageIn: none,
   input: none,
   detach: none,
+  takeRows: none,
+  fillRows: [{ rows: 3 }, { rows: 4 }],
   ownGradient: none,
   assign: none,
 };

@@ -139,9 +139,9 @@ function spreadSteps(x: Node, steps: readonly number[], limit: Shape): Node {
 function maxGradient(node: Node<'max'>, gradient: Node, output: Node): Node {
   const x = inputAt(node, 0);
   const { dims } = node.params;
-  const chosen = cast(equal(x, expandReduced(output, dims, x.shape)), x.dtype);
+  const chosen = cast(equal(x, expandReduced(output, dims, x)), x.dtype);
   const count = sum(chosen, dims);
-  return mul(chosen, expandReduced(div(gradient, count), dims, x.shape));
+  return mul(chosen, expandReduced(div(gradient, count), dims, x));
 }
 
 function concatGradient(node: Node<'concat'>, gradient: Node): Node[] {
@@ -215,6 +215,15 @@ function rowSums(x: Node): Node {
 const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   input: noGradient,
   detach: noGradient,
+  takeRows: (node, gy) => [
+    createNode('fillRows', { rows: sizeAt(inputAt(node, 0).shape, 0) }, [gy]),
+    null,
+  ],
+  fillRows: (node, gy) => {
+    const { rowCount } = inputAt(node, 0);
+    if (rowCount === null) throw new RangeError('fillRows of rows whose number is known');
+    return [createNode('takeRows', none, [gy, rowCount.count])];
+  },
   ownGradient: (node, gy, y) => [
     null,
     ...(node.ownGradient?.(gy, node.inputs.slice(1), y) ?? noGradient(node).slice(1)),
@@ -268,7 +277,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
     return [null, where(condition, gy, zeros(gy)), where(condition, zeros(gy), gy)];
   },
 
-  sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0).shape)],
+  sum: (node, gy) => [expandReduced(gy, node.params.dims, inputAt(node, 0))],
   max: (node, gy, y) => [maxGradient(node, gy, y)],
   argMax: noGradient,
   argSort: noGradient,

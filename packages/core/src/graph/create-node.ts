@@ -6,17 +6,20 @@ import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import { infer } from './infer.ts';
 import { joinAxisTypes } from './join-axis-types.ts';
+import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 
 /**
  * A node of inferred shape and dtype. Throws ShapeError, DTypeError or LayoutError where the op does not take its
- * inputs. What inference does not know of `axisTypes`, such as what a collective gives, its maker says.
+ * inputs. What inference does not know of `axisTypes`, such as what a collective gives, its maker says, and for rows of
+ * which value it is made where only a run knows their number: `like`.
  */
 export function createNode<K extends Op>(
   op: K,
   params: OpParams[K],
   inputs: readonly Node[],
   axisTypes?: AxisTypes | null,
+  like: Node | null = null,
 ): Node<K> {
   const { shape, dtype } = infer[op](params, inputs);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
@@ -25,11 +28,13 @@ export function createNode<K extends Op>(
   // Most values have no types, or all are made of numbers: then nothing is joined.
   let types: AxisTypes | null = uniform;
   let isTyped = false;
+  let hasUnknown = hasUnknownRows(shape);
   for (const input of inputs) {
     if (inGradient) {
       requiresGrad ||= input.requiresGrad;
       ofGradient ||= input.ofGradient;
     }
+    hasUnknown ||= input.rowCount !== null;
     if (input.axisTypes === null) types = null;
     else if (input.axisTypes !== uniform) isTyped = true;
   }
@@ -37,6 +42,7 @@ export function createNode<K extends Op>(
   else if (isTyped) types = joinAxisTypes({ op, params, inputs, dtype, inGradient });
   const node = makeNode(op, params, inputs, shape, dtype, requiresGrad);
   node.ofGradient = ofGradient;
+  if (hasUnknown) node.rowCount = rowCountOf(op, inputs, shape, like);
   node.axisTypes = types;
   return node;
 }

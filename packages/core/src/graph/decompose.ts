@@ -38,7 +38,7 @@ function lastDim(x: Node): [number] {
 
 /** A per-row value back to x's shape. */
 function perRow(value: Node, x: Node): Node {
-  return expandReduced(value, lastDim(x), x.shape);
+  return expandReduced(value, lastDim(x), x);
 }
 
 function subtractMax(x: Node): Node {

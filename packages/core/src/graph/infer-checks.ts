@@ -139,7 +139,14 @@ export const rowVector =
 
 /** Throws ShapeError for sizes that no tensor has. */
 export function requireSizes(op: string, shape: Shape): void {
-  if (shape.every((size) => Number.isSafeInteger(size) && size >= 0)) return;
+  // Whether a run knows a number of rows that is NaN is checked with the inputs.
+  if (
+    shape.every(
+      (size, dim) => (Number.isSafeInteger(size) && size >= 0) || (dim === 0 && Number.isNaN(size)),
+    )
+  ) {
+    return;
+  }
   throw new ShapeError(
     {
       asked: `${op} of shape ${formatShape(shape)}`,

@@ -89,7 +89,7 @@ export function matmulShape(params: OpParams['matmul'], inputs: readonly ValueTy
   const innerA = sizeAt(a.shape, a.shape.length - (params.transposeA ? 2 : 1));
   const innerB = sizeAt(b.shape, b.shape.length - (params.transposeB ? 1 : 2));
   const columns = sizeAt(b.shape, b.shape.length - (params.transposeB ? 2 : 1));
-  if (innerA !== innerB) {
+  if (!Object.is(innerA, innerB)) {
     throw shapeFault(
       'matmul',
       inputs,

@@ -23,11 +23,15 @@ import {
 import { conv2dShape, matmulShape } from './infer-contract.ts';
 import { requireAddend, requireElementIndices, requireRowIndices } from './infer-indices.ts';
 import { requireElement } from './require-element.ts';
+import { hasUnknownRows, unknownFault } from './row-counts.ts';
 
 type Infer<K extends Op> = (params: OpParams[K], inputs: readonly ValueType[]) => ValueType;
 
 function concatShape(params: OpParams['concat'], inputs: readonly ValueType[]): ValueType {
   const x = first(inputs);
+  if (params.dim === 0 && inputs.some(({ shape }) => hasUnknownRows(shape))) {
+    throw unknownFault('concat', inputs, 'rows would come to stand behind them');
+  }
   let size = 0;
   for (const input of inputs) {
     requireSameDType('concat', [x, input]);
@@ -56,6 +60,30 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   assign: (_, inputs) => {
     requireSame('assign', inputs);
     return first(inputs);
+  },
+
+  takeRows: (_, inputs) => {
+    const [x, count] = [at(inputs, 0), at(inputs, 1)];
+    if (count.dtype !== 'i32' || count.shape.length > 0 || x.shape.length === 0) {
+      throw shapeFault(
+        'takeRows',
+        inputs,
+        `a count ${count.dtype} of shape ${formatShape(count.shape)}`,
+        'Give rows, and their number as an i32 tensor without dims',
+      );
+    }
+    if (hasUnknownRows(x.shape))
+      throw unknownFault('takeRows', inputs, 'some of them would be taken');
+    return { shape: withSize(x.shape, 0, Number.NaN), dtype: x.dtype };
+  },
+  fillRows: ({ rows }, inputs) => {
+    const x = first(inputs);
+    requireSizes('fillRows', [rows]);
+    requireDType('fillRows', x, numbers);
+    if (!hasUnknownRows(x.shape)) {
+      throw shapeFault('fillRows', inputs, 'rows of a known number', 'Use pad()');
+    }
+    return { shape: withSize(x.shape, 0, rows), dtype: x.dtype };
   },
 
   constant: (params) => {
@@ -150,6 +178,11 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   reshape: (params, inputs) => {
     const x = first(inputs);
     requireSizes('reshape', params.shape);
+    if (hasUnknownRows(params.shape) && hasUnknownRows(x.shape)) {
+      if (elementCount(params.shape.slice(1)) === elementCount(x.shape.slice(1))) {
+        return { shape: params.shape, dtype: x.dtype };
+      }
+    }
     if (elementCount(params.shape) !== elementCount(x.shape)) {
       throw shapeFault(
         'reshape',
@@ -169,7 +202,7 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
     requireSizes('expand', params.shape);
     const fits =
       x.shape.length === params.shape.length &&
-      x.shape.every((size, dim) => size === 1 || size === params.shape[dim]);
+      x.shape.every((size, dim) => size === 1 || Object.is(size, params.shape[dim]));
     if (!fits) {
       throw shapeFault(
         'expand',
@@ -188,7 +221,9 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
         sizeAt(params.stops, dim),
         sizeAt(params.steps, dim),
       ];
+      if (Number.isNaN(size) && start === 0 && Number.isNaN(stop) && step === 1) return size;
       if (
+        Number.isNaN(size) ||
         ![start, stop, step].every(Number.isInteger) ||
         start < 0 ||
         stop > size ||
@@ -219,6 +254,9 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
       );
     }
     requireElement(x.dtype, params.value);
+    if (hasUnknownRows(x.shape) && (params.before[0] !== 0 || params.after[0] !== 0)) {
+      throw unknownFault('pad', inputs, 'rows would come to stand before or behind them');
+    }
     return {
       shape: x.shape.map(
         (size, dim) => sizeAt(params.before, dim) + size + sizeAt(params.after, dim),

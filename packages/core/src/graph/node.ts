@@ -19,6 +19,14 @@ export interface SizeLimit {
   readonly site: CallSite;
 }
 
+/** A number of rows that a run computes. */
+export interface RowCount {
+  /** i32 []. */
+  readonly count: Node;
+  /** The most that it may be. */
+  readonly max: number;
+}
+
 export interface HostValue {
   readonly kind: 'host';
   readonly bytes: Uint8Array;
@@ -74,6 +82,8 @@ export class Node<K extends Op = Op> {
   ofGradient = false;
   /** How it lies on the axes of the mesh; null where nobody has said anything. */
   axisTypes: AxisTypes | null = null;
+  /** How many rows there are, where only a run knows and the size of dim 0 is NaN. */
+  rowCount: RowCount | null = null;
   /** What its sizes were declared to become, by dim. */
   sizeLimits: ReadonlyMap<number, SizeLimit> | null = null;
   /** What lets the garbage collector see the size of its memory on the device. */

@@ -149,6 +149,8 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   input: { ...graph, memory: 'none' },
   detach: { ...graph, memory: 'input', linearIn: 'all' },
   ownGradient: { ...graph, memory: 'input' },
+  takeRows: { ...graph, dtypes: 'any', linearIn: [[0]] },
+  fillRows: { ...graph, linearIn: 'all' },
   assign: graph,
 };
 

@@ -41,6 +41,7 @@ export function collect(roots: readonly Node[], offered: Iterable<Node> = []): S
         visit(input);
         if (node !== undefined && input.value !== null) checkReadable(node, input);
       }
+      if (node !== undefined && node.rowCount !== null) visit(node.rowCount.count);
     }
   };
   roots.forEach(visit);
@@ -95,7 +96,10 @@ function numberLeaves(roots: readonly Node[], computed: readonly Node[]): Node[]
     leaf.mark = walk;
     leaf.slot = leaves.push(leaf) - 1;
   };
-  for (const node of computed) node.inputs.forEach(number);
+  for (const node of computed) {
+    node.inputs.forEach(number);
+    if (node.rowCount !== null) number(node.rowCount.count);
+  }
   roots.forEach(number);
   return leaves;
 }

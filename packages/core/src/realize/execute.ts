@@ -1,47 +1,15 @@
 import type { Node, NodeValue } from '../graph/node.ts';
 import { adoptStorage } from '../graph/ownership.ts';
 import { Storage } from '../graph/storage.ts';
-import type { Page, PageStore } from '../paging/page.ts';
+import type { Page } from '../paging/page.ts';
 import type { Backend, DeviceBuffer } from '../spec/backend.ts';
 import { ShapeError, ShardwiseError } from '../spec/errors.ts';
-import { dtypes, type Shape } from '../spec/dtype.ts';
-import type { Mesh } from '../spec/mesh.ts';
-import type { Sizes } from '../spec/sized.ts';
-import { elementCount } from '../shape.ts';
 import { count, record } from '../timeline.ts';
-import { issue, type Issued, type Message } from './communicate.ts';
-import type { Place } from './memory-map.ts';
 import { failedValues, type ExecutionPlan } from './execution-plan.ts';
 import type { PlanStep } from './plan-step.ts';
-import {
-  type CollectiveValue,
-  isCollective,
-  type Numbering,
-  type TransferValue,
-} from './values.ts';
-
-/** Memory of one run of a plan. */
-interface Run {
-  readonly backend: Backend;
-  readonly mesh: Mesh;
-  readonly plan: ExecutionPlan;
-  /** What the symbols of the plan are. */
-  readonly sizes: Sizes;
-  /** The shape of each value; null where they are those of the plan's graph. */
-  readonly shapes: readonly Shape[] | null;
-  /** The leaves that are on the device now, by number. */
-  readonly leaves: Map<number, DeviceBuffer>;
-  readonly scratch: DeviceBuffer | null;
-  readonly allocations: readonly Storage[];
-  /** One object per place, so that an output that lies on its input is seen to do so. */
-  readonly buffers: Map<Place, DeviceBuffer>;
-  readonly stores: readonly PageStore[];
-  /** What has been paged out, by value. */
-  readonly pages: Map<number, Page>;
-  readonly started: Map<number, Promise<void>>;
-  /** Collectives that have been issued and are not done. */
-  readonly inFlight: Set<Promise<void>>;
-}
+import { bufferOf, bytesIn, bytesOf, copy, inputOf, placeOf, type Run } from './run-memory.ts';
+import { startCollective } from './start-collective.ts';
+import { isCollective, type Numbering, type TransferValue } from './values.ts';
 
 /** What a root got: memory, or a page. */
 export type RootResult =
@@ -181,42 +149,6 @@ async function fill(
   if (mapped === undefined) backend.write(buffer, bytes);
 }
 
-function placeOf(plan: ExecutionPlan, id: number): Place {
-  const place = plan.memory.places.get(id);
-  if (place === undefined) throw new RangeError(`value ${id} has no place`);
-  return place;
-}
-
-/** Bytes of a value that has memory. */
-function bytesIn(plan: ExecutionPlan, shapes: readonly Shape[] | null, id: number): number {
-  const value = plan.graph.values[id];
-  if (value === undefined) throw new RangeError(`no value ${id}`);
-  return elementCount(shapes?.[id] ?? value.shape) * dtypes[value.dtype].bytes;
-}
-
-function bufferOf(run: Run, id: number): DeviceBuffer {
-  const planned = placeOf(run.plan, id);
-  if (planned.kind === 'leaf') return locate(run, planned);
-  let buffer = run.buffers.get(planned);
-  if (buffer === undefined) {
-    const byteLength = run.shapes === null ? planned.byteLength : bytesIn(run.plan, run.shapes, id);
-    buffer = locate(run, { ...planned, byteLength });
-    run.buffers.set(planned, buffer);
-  }
-  return buffer;
-}
-
-function locate(run: Run, place: Place): DeviceBuffer {
-  const base =
-    place.kind === 'leaf'
-      ? run.leaves.get(place.leaf)
-      : place.kind === 'scratch'
-        ? run.scratch
-        : run.allocations[place.allocation]?.buffer;
-  if (base === undefined || base === null) throw new RangeError(`no memory for a ${place.kind}`);
-  return place.kind === 'leaf' ? base : base.subBuffer(place.byteOffset, place.byteLength);
-}
-
 function rootResult(run: Run, id: number): RootResult {
   const page = run.pages.get(id);
   if (page !== undefined) return { kind: 'page', page };
@@ -300,6 +232,10 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
       for (const id of step.values) await run.started.get(id);
       count('communicationMs', performance.now() - start);
       return;
+    case 'size': {
+      await readSize(run, step);
+      return;
+    }
     case 'copy': {
       await copy(run.backend, bufferOf(run, step.from), bufferOf(run, step.leaf));
       return;
@@ -307,6 +243,27 @@ async function runStep(run: Run, step: PlanStep): Promise<void> {
     default:
       step satisfies never;
   }
+}
+
+/** Throws ShapeError for more rows than there are. */
+async function readSize(
+  run: Run,
+  { values: [id = -1], symbol, max }: Extract<PlanStep, { kind: 'size' }>,
+): Promise<void> {
+  const bytes = await bytesOf(run.backend, bufferOf(run, id));
+  const [rows = 0] = new Int32Array(bytes.slice().buffer);
+  if (rows < 0 || rows > max) {
+    throw new ShapeError(
+      {
+        asked: `takeRows of ${rows} rows`,
+        found: `there are ${max}`,
+        todo: 'Check how the number of rows is computed',
+      },
+      { rows, max },
+    );
+  }
+  run.sizes = run.sizes.with(symbol, rows);
+  run.shapes = run.plan.shapes?.at(run.sizes) ?? null;
 }
 
 /** Counts a collective among those in flight until it is done. */
@@ -319,25 +276,6 @@ async function follow({ inFlight }: Run, done: Promise<void>): Promise<void> {
   } finally {
     inFlight.delete(done);
   }
-}
-
-async function startCollective(
-  run: Run,
-  values: readonly number[],
-  collective: CollectiveValue,
-  start: number,
-): Promise<Issued> {
-  const message = await messageOf(run, values, collective);
-  const { input, output } = message;
-  const { done } = await issue(run.backend, run.mesh, collective, message);
-  const finish = async (): Promise<void> => {
-    await done;
-    count('collectives', 1);
-    const byteLength = Math.max(input.byteLength, output.byteLength);
-    count('collectiveBytes', byteLength);
-    record('collective', collective.op, start, `${byteLength} bytes`);
-  };
-  return { done: finish() };
 }
 
 /** Writes a value to its page, or reads it from there. */
@@ -362,92 +300,4 @@ async function transfer(
   if (page === undefined) throw new RangeError(`value ${source} is in no page`);
   await fill(run.backend, bufferOf(run, id), { kind: 'paged', page });
   record('transfer', op, start, `${page.byteLength} bytes`);
-}
-
-/**
- * What a collective reads and writes. A bucket is one message on every rank: members that are not
- * computed into it, such as the zeros of parameters that this rank alone left out, are copied there.
- */
-async function messageOf(
-  run: Run,
-  values: readonly number[],
-  collective: CollectiveValue,
-): Promise<Message> {
-  const [first] = values;
-  if (first === undefined) throw new RangeError('a collective of no values');
-  if (collective.op === 'allToAllRows') return rowsOf(run, first);
-  if (values.length === 1) {
-    const output = bufferOf(run, first);
-    return {
-      input: run.plan.memory.inPlace.has(first) ? output : bufferOf(run, inputOf(run.plan, first)),
-      output,
-    };
-  }
-  for (const id of values) {
-    if (run.plan.memory.inPlace.has(id)) continue;
-    await copy(run.backend, bufferOf(run, inputOf(run.plan, id)), bufferOf(run, id));
-  }
-  const whole = wholeBucket(run, values);
-  return { input: whole, output: whole };
-}
-
-/** Throws ShapeError where there are not as many rows as the counts say. */
-async function rowsOf(run: Run, id: number): Promise<Message> {
-  const [x = -1, sent = -1, received = -1] = run.plan.graph.values[id]?.inputs ?? [];
-  const splitsOf = async (counts: number, of: number): Promise<number[]> => {
-    const bytes = await bytesOf(run.backend, bufferOf(run, counts));
-    const [rows = 0, ...row] = run.shapes?.[of] ?? run.plan.graph.values[of]?.shape ?? [];
-    const numbers = [...new Int32Array(bytes.slice().buffer)];
-    const sum = numbers.reduce((total, count) => total + count, 0);
-    if (sum !== rows || numbers.some((count) => count < 0)) throw rowsError(rows, numbers);
-    return numbers.map((count) => count * elementCount(row));
-  };
-  const inputSplits = await splitsOf(sent, x);
-  const outputSplits = await splitsOf(received, id);
-  return {
-    input: bufferOf(run, x),
-    output: bufferOf(run, id),
-    splits: { inputSplits, outputSplits },
-  };
-}
-
-function rowsError(rows: number, counts: readonly number[]): ShapeError {
-  return new ShapeError(
-    {
-      asked: `allToAllRows of ${rows} rows`,
-      found: `counts ${counts.join(', ')} for the ranks`,
-      todo: 'Give counts that add up to the rows; exchangeRows() has the ranks agree on them',
-    },
-    { rows, counts },
-  );
-}
-
-function inputOf(plan: ExecutionPlan, id: number): number {
-  const [input] = plan.graph.values[id]?.inputs ?? [];
-  if (input === undefined) throw new RangeError(`value ${id} has no input`);
-  return input;
-}
-
-async function bytesOf(backend: Backend, buffer: DeviceBuffer): Promise<Uint8Array> {
-  return backend.map(buffer) ?? (await backend.read(buffer));
-}
-
-async function copy(backend: Backend, from: DeviceBuffer, to: DeviceBuffer): Promise<void> {
-  const bytes = await bytesOf(backend, from);
-  const target = backend.map(to);
-  // At once, as `fill`: a collective may be next.
-  if (target === undefined) backend.write(to, bytes);
-  else target.set(bytes);
-}
-
-/** The bytes from the first member's first to the last member's last, alignment gaps included. */
-function wholeBucket(run: Run, values: readonly number[]): DeviceBuffer {
-  const places = values.map((id) => placeOf(run.plan, id));
-  const [first] = places;
-  const last = places.at(-1);
-  if (first === undefined || last === undefined || first.kind === 'leaf' || last.kind === 'leaf') {
-    throw new RangeError('a bucket without members');
-  }
-  const byteLength = last.byteOffset + last.byteLength - first.byteOffset;
-  return locate(run, { ...first, byteLength });
 }

@@ -1,18 +1,19 @@
 import type { Backend, Executable, Instruction, Program, SizedProgram } from '../spec/backend.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { Sized } from '../spec/sized.ts';
-import type { Node } from '../graph/node.ts';
+import { Sized, type SizeSymbol } from '../spec/sized.ts';
+import type { Node, RowCount } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import { sameShape } from '../shape.ts';
 import { ShardwiseError } from '../spec/errors.ts';
 import type { Subgraph } from './collect.ts';
-import { expand, type ComputeLimits } from './expand.ts';
+import { type ComputeLimits, expand, type ExpandOptions } from './expand.ts';
 import { mapMemory, type MemoryMap } from './memory-map.ts';
 import { leafUsesOf, type LeafUses } from './leaf-uses.ts';
 import type { PlanStep } from './plan-step.ts';
 import { segment, type DraftStep } from './segment.ts';
 import { type SizeRelations, sizesAt } from './size-relations.ts';
 import { Sources } from './sources.ts';
+import { structureKey } from './structure-key.ts';
 import {
   isCollective,
   isCompute,
@@ -48,6 +49,8 @@ export interface PlanRequest {
 /** How a plan is made for several sizes. */
 export interface Sizing {
   readonly relations: SizeRelations;
+  /** Numbers of rows that the run computes: their symbols come behind those of the relations. */
+  readonly rowCounts: readonly RowCount[];
   /** Throws NotSizedError where the backend cannot. */
   readonly compile: (program: SizedProgram) => Promise<Executable>;
 }
@@ -75,15 +78,13 @@ export async function makePlan(
   backend: Backend,
   { varying, compile, sizing }: PlanRequest,
 ): Promise<ExecutionPlan> {
-  const numbered = (sizes?: Float64Array): Numbering =>
-    numberValues(
-      expand(subgraph, roots, backend.limits, { varying, ...(sizes !== undefined && { sizes }) }),
-    );
-  const sized = sizing === null ? null : sizedNumbering(sizing.relations, numbered);
-  const numbering = sized?.most() ?? numbered();
+  const numbered = (options: Pick<ExpandOptions, 'sizes' | 'rows'>): Numbering =>
+    numberValues(expand(subgraph, roots, backend.limits, { varying, ...options }));
+  const sized = sizing === null ? null : sizedNumbering(sizing, numbered);
+  const numbering = sized?.most() ?? numbered({});
   const { graph } = numbering;
   const sources = new Sources(graph);
-  const draft = segment(graph, sources);
+  const draft = segment(graph, sources, rowDependence(sizing, sized, sources));
   const { placed, arriving, late } = placeUpdates(graph, draft, sources);
   const lateValues = late.map(({ value }) => value);
   const kept: ValueGraph =
@@ -103,10 +104,10 @@ export async function makePlan(
         return { executable: await compile(programOf(graph, parts)), isSized: false };
       }
       const at = (sizes: readonly number[]): Program => programOf(sized.at(sizes).graph, parts);
-      const program = Sized.of(sizing.relations.symbols, at);
+      const symbols = symbolsOf(sizing);
+      const program = Sized.of(symbols, at);
       if (program === undefined) throw new NotSizedError('a program has several structures');
       if (program.isFixed) return { executable: await compile(program.most()), isSized: false };
-      const { symbols } = sizing.relations;
       const executable = await sizing.compile({ symbols, at: (sizes) => program.at(sizes) });
       return { executable, isSized: true };
     } catch (error) {
@@ -120,7 +121,11 @@ export async function makePlan(
       const updates = placed.get(index) ?? [];
       steps.push(await computeStep(graph, memory, step, { members, updates, compile: compiled }));
     } else if (step.kind === 'wait') steps.push(step);
-    else
+    else if (step.kind === 'size') {
+      const symbol = (sizing?.relations.symbols.length ?? 0) + step.rowCount;
+      const max = sizing?.rowCounts[step.rowCount]?.max ?? 0;
+      steps.push({ kind: 'size', values: step.values, symbol, max });
+    } else
       steps.push({
         kind: 'start',
         values: step.values,
@@ -137,13 +142,51 @@ export async function makePlan(
   };
 }
 
+/** What varies: symbols of the relations, then numbers of rows. */
+export function symbolsOf({
+  relations,
+  rowCounts,
+}: Pick<Sizing, 'relations' | 'rowCounts'>): readonly SizeSymbol[] {
+  const rows = rowCounts.map(({ max }) => ({ max, seen: max, multipleOf: 1 }));
+  return [...relations.symbols, ...rows];
+}
+
 function sizedNumbering(
-  relations: SizeRelations,
-  numbered: (sizes: Float64Array) => Numbering,
+  sizing: Sizing,
+  numbered: (options: Required<Pick<ExpandOptions, 'sizes' | 'rows'>>) => Numbering,
 ): Sized<Numbering> {
-  const sized = Sized.of(relations.symbols, (sizes) => numbered(sizesAt(relations, sizes)));
+  const { relations } = sizing;
+  const known = relations.symbols.length;
+  const sized = Sized.of(symbolsOf(sizing), (numbers) =>
+    numbered({
+      sizes: sizesAt(relations, numbers.slice(0, known)),
+      rows: numbers.slice(known),
+    }),
+  );
   if (sized === undefined) throw new NotSizedError('a graph has several structures');
   return sized;
+}
+
+/** For each value the numbers of rows on which it, or what it reads, depends. */
+function rowDependence(
+  sizing: Sizing | null,
+  sized: Sized<Numbering> | null,
+  sources: Sources,
+): (value: number) => readonly number[] {
+  if (sizing === null || sized === null || sizing.rowCounts.length === 0) return () => [];
+  const base = symbolsOf(sizing).map(({ seen }) => seen);
+  const keysAt = (sizes: readonly number[]): readonly string[] =>
+    sized.at(sizes).graph.values.map(({ shape, params }) => structureKey({ shape, params }));
+  const usual = keysAt(base);
+  const known = sizing.relations.symbols.length;
+  const differing = sizing.rowCounts.map((_, index) => {
+    const other = keysAt(base.with(known + index, (base[known + index] ?? 0) + 1));
+    return usual.map((key, id) => key !== other[id]);
+  });
+  return (value) =>
+    [...differing.keys()].filter((index) =>
+      [value, ...sources.of(value)].some((id) => differing[index]?.[id] === true),
+    );
 }
 
 /** The shapes of the values, and which of them vary. */
@@ -152,7 +195,7 @@ function varyingShapes(
   sized: Sized<Numbering> | null,
 ): Pick<ExecutionPlan, 'shapes'> & { readonly varies: (value: number) => boolean } {
   if (sizing === null || sized === null) return { shapes: null, varies: () => false };
-  const { symbols } = sizing.relations;
+  const symbols = symbolsOf(sizing);
   const shapesAt = (sizes: readonly number[]): readonly Shape[] =>
     sized.at(sizes).graph.values.map(({ shape }) => shape);
   const shapes = Sized.of(symbols, shapesAt);
@@ -180,6 +223,10 @@ function placeUpdates(
   const lastReads = new Map<number, number>();
   draft.forEach((step, index) => {
     if (step.kind === 'wait') return;
+    if (step.kind === 'size') {
+      for (const id of step.values) lastReads.set(id, index);
+      return;
+    }
     for (const id of step.values) {
       madeIn.set(id, index);
       for (const source of sources.of(id)) lastReads.set(source, index);

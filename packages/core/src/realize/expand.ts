@@ -10,6 +10,9 @@ import type { BackendLimits } from '../spec/backend.ts';
 import type { DType, Shape } from '../spec/dtype.ts';
 import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
+import { indexAdd, indexSelect } from '../graph/build/index-ops.ts';
+import { constant, iota } from '../graph/build/leaf.ts';
+import { rowCountsOf } from './row-symbols.ts';
 import { computeWide } from './compute-wide.ts';
 import { hasSizes, withSizes } from './op-sizes.ts';
 import { isSpecial } from './signature.ts';
@@ -28,6 +31,8 @@ export interface Expanded {
   readonly roots: readonly Node[];
   /** In-place updates: `value` goes into the memory of leaf number `target`. */
   readonly updates: readonly { readonly target: number; readonly value: Node }[];
+  /** Numbers of rows that the run computes. */
+  readonly rowCounts: readonly Node[];
 }
 
 /** In what a rewritten subgraph may differ from the one that was built. */
@@ -36,6 +41,8 @@ export interface ExpandOptions {
   readonly varying?: Uint8Array;
   /** Sizes in the place of its own, in the order of its signature. Throws ShapeError where they do not fit each other. */
   readonly sizes?: Float64Array;
+  /** For each number of rows that the run computes, in the order of `rowCountsOf`, one to plan with. */
+  readonly rows?: readonly number[];
 }
 
 /**
@@ -56,10 +63,13 @@ function expanded(
   subgraph: Subgraph,
   roots: readonly Node[],
   limits: ComputeLimits,
-  { varying = new Uint8Array(0), sizes }: ExpandOptions,
+  { varying = new Uint8Array(0), sizes, rows = [] }: ExpandOptions,
 ): Expanded {
   let place = 0;
   const nextSize = (own: number): number => (isSpecial(own) ? own : (sizes?.[place++] ?? own));
+  const counts = rowCountsOf(subgraph);
+  const rowsOf = ({ rowCount }: Node): number =>
+    rows[counts.findIndex(({ count }) => count === rowCount?.count)] ?? Number.NaN;
   const images: Node[] = subgraph.leaves.map(({ shape, dtype }) =>
     placeholder(shape.map(nextSize), dtype),
   );
@@ -79,8 +89,14 @@ function expanded(
     const inputs = built.inputs.map(imageOf);
     setEra(built.era);
     const number = isOp(built, 'constant') ? numbers.get(built) : undefined;
-    const node = sizes !== undefined && hasSizes(built) ? withSizes(built, nextSize) : built;
+    const node =
+      sizes !== undefined && hasSizes(built)
+        ? withSizes(built, (own) => (Number.isNaN(own) ? rowsOf(built) : nextSize(own)))
+        : built;
     if (isOp(node, 'constant') && number !== undefined) images.push(constantOfLeaf(number, node));
+    else if (isOp(node, 'takeRows'))
+      images.push(firstRows(only(inputs.slice(0, 1)), rowsOf(built)));
+    else if (isOp(node, 'fillRows')) images.push(filledRows(only(inputs), node.params.rows));
     else if (isOp(node, 'assign')) images.push(assign(node, inputs, updates, updatedLeaves));
     else images.push(rewrite(node, inputs, limits));
   }
@@ -92,7 +108,19 @@ function expanded(
     images,
     roots: results,
     updates: Array.from(updates, ([target, value]) => ({ target, value })),
+    rowCounts: counts.map(({ count }) => imageOf(count)),
   };
+}
+
+/** Shape: x [N, ..] -> [rows, ..]. */
+function firstRows(x: Node, rows: number): Node {
+  return indexSelect(x, 0, iota([rows], 0));
+}
+
+/** Shape: x [M, ..] -> [rows, ..]. */
+function filledRows(x: Node, rows: number): Node {
+  const [own = 0, ...row] = x.shape;
+  return indexAdd(constant(0, [rows, ...row], x.dtype), 0, iota([own], 0), x);
 }
 
 function placeholder(shape: Shape, dtype: DType): Node {

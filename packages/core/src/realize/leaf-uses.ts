@@ -43,6 +43,7 @@ export function leafUsesOf(
   steps.forEach((step, index) => {
     if (step.kind === 'compute') use([...step.inputs, ...step.outputs], index, index);
     else if (step.kind === 'copy') use([step.from, step.leaf], index, index);
+    else if (step.kind === 'size') use(step.values, index, index);
     else if (step.kind === 'start') {
       const inputs = step.values.flatMap((id) => graph.values[id]?.inputs ?? []);
       use([...step.values, ...inputs], index, waits.get(step.values[0]) ?? steps.length - 1);

@@ -133,6 +133,10 @@ function livesOf(
     else life.to = Math.max(life.to, step);
   };
   draft.forEach((step, index) => {
+    if (step.kind === 'size') {
+      for (const id of step.values) read(id, index);
+      return;
+    }
     if (step.kind === 'wait') {
       for (const id of step.values)
         for (const input of graph.values[id]?.inputs ?? []) read(input, index);

@@ -18,7 +18,9 @@ export function piecesOf(
   { computed }: Subgraph,
   roots: readonly Node[],
 ): readonly (readonly Node[])[] {
-  if (computed.length <= 2 * pieceOps) return [roots];
+  // What passes on has a size that is known.
+  const isKnown = computed.every(({ rowCount }) => rowCount === null);
+  if (computed.length <= 2 * pieceOps || !isKnown) return [roots];
   const boundaries = boundariesOf(computed, new Set(roots));
   const pieces: Node[][] = boundaries.map(({ crossing }) => [...crossing]);
   pieces.push([]);

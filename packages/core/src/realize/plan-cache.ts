@@ -1,12 +1,13 @@
 import { placeOf } from '../graph/call-site.ts';
-import type { Node, SizeLimit } from '../graph/node.ts';
+import type { Node, RowCount, SizeLimit } from '../graph/node.ts';
 import type { Backend, Executable, Program, SizedProgram } from '../spec/backend.ts';
-import { OutOfMemoryError } from '../spec/errors.ts';
+import { BackendError, OutOfMemoryError } from '../spec/errors.ts';
 import type { Sizes } from '../spec/sized.ts';
 import { count, record } from '../timeline.ts';
 import type { Subgraph } from './collect.ts';
 import { declaredSizes } from './declared-sizes.ts';
 import { type ExecutionPlan, makePlan, NotSizedError, PlanFailure } from './execution-plan.ts';
+import { rowCountsOf } from './row-symbols.ts';
 import { numbersOf, type Observation, relateSizes, type SizeRelations } from './size-relations.ts';
 import { sameWords, type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
@@ -50,6 +51,8 @@ export interface Entry {
   /** What the sizes that it takes have in common; null where it takes `sizes` alone. */
   readonly relations: SizeRelations | null;
   readonly sizes: Observation;
+  /** The most rows of each number of rows that a run computes. */
+  readonly limits: readonly number[];
   /** For each constant 1 where its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
   readonly plan: ExecutionPlan;
@@ -62,6 +65,7 @@ interface NewRun {
   readonly outputs: readonly Node[];
   readonly family: Family;
   readonly sizes: Observation;
+  readonly rowCounts: readonly RowCount[];
 }
 
 /** A plan for a run. */
@@ -155,7 +159,7 @@ export class PlanCache {
           ? sameSizes(entry.sizes, sizes)
             ? []
             : null
-          : numbersOf(entry.relations, sizes);
+          : numbersIn(entry, sizes);
       if (numbers !== null) return { entry, sizes: numbers };
     }
     return null;
@@ -175,7 +179,8 @@ export class PlanCache {
     });
     observe(family, sizes);
     const relations = known === null ? this.#relate(family, subgraph) : known.relations;
-    const entry = await this.#entry({ subgraph, outputs, family, sizes }, relations);
+    const rowCounts = rowCountsOf(subgraph);
+    const entry = await this.#entry({ subgraph, outputs, family, sizes, rowCounts }, relations);
     count('plansMade', 1);
     if (entry.relations !== null) {
       count('sizedPlansMade', 1);
@@ -185,7 +190,7 @@ export class PlanCache {
     const replaced = family.entries.filter((each) => each === known || entry.relations !== null);
     for (const each of replaced) this.#drop(each);
     this.#keep(entry);
-    const numbers = entry.relations === null ? [] : numbersOf(entry.relations, sizes);
+    const numbers = entry.relations === null ? [] : numbersIn(entry, sizes);
     if (numbers === null)
       throw new RangeError('a plan does not take the sizes that it was made of');
     return foundPlan(entry, numbers);
@@ -196,7 +201,8 @@ export class PlanCache {
     const { observations, failures, isTight, keepsDivisors } = family;
     if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
     const { limits, leafSizes } = declaredSizes(subgraph);
-    if (observations.length < 2 && limits.size === 0) return null;
+    const isKnown = rowCountsOf(subgraph).length === 0;
+    if (observations.length < 2 && limits.size === 0 && isKnown) return null;
     return relateSizes(observations, { limits, leafSizes, isTight, keepsDivisors }) ?? null;
   }
 
@@ -205,9 +211,10 @@ export class PlanCache {
    * is no memory for larger ones, a plan has none for sizes that nobody declared.
    */
   async #entry(run: NewRun, relations: SizeRelations | null): Promise<Entry> {
-    const { subgraph, outputs, family, sizes } = run;
+    const { subgraph, outputs, family, sizes, rowCounts } = run;
     const programs: string[] = [];
     const varying = family.varying.slice();
+    if (relations === null && rowCounts.length > 0) throw rowsError(rowCounts);
     try {
       const plan = await makePlan(subgraph, outputs, this.#backend, {
         varying,
@@ -215,9 +222,10 @@ export class PlanCache {
         sizing:
           relations === null
             ? null
-            : { relations, compile: (program) => this.#compileSized(program, programs) },
+            : { relations, rowCounts, compile: (program) => this.#compileSized(program, programs) },
       });
-      return { family, relations, sizes, varying, plan, programs };
+      const limits = rowCounts.map(({ max }) => max);
+      return { family, relations, sizes, limits, varying, plan, programs };
     } catch (error) {
       this.#release(programs);
       if (error instanceof NotSizedError) {
@@ -320,6 +328,24 @@ export class PlanCache {
     for (const entry of this.#used) this.#drop(entry);
     this.#signatures = new Signatures();
   }
+}
+
+/** The numbers of an entry's symbols, for those that the run computes the largest; null where it does not take the sizes. */
+function numbersIn({ relations, limits }: Entry, sizes: Observation): Sizes | null {
+  const numbers = relations === null ? null : numbersOf(relations, sizes);
+  return numbers === null ? null : [...numbers, ...limits];
+}
+
+function rowsError(rowCounts: readonly RowCount[]): BackendError {
+  const lines = rowCounts.map(({ count }) => `${count.op}${placeOf(count.site)}`);
+  return new BackendError(
+    {
+      asked: `rows whose number the run computes (${lines.join(', ')})`,
+      found: 'no program for any number of rows can be made on this device',
+      todo: 'Read the number first (await count.item()) and slice by it',
+    },
+    { rowCounts: rowCounts.length },
+  );
 }
 
 function foundPlan(entry: Entry, sizes: Sizes): FoundPlan {

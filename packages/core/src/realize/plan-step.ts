@@ -22,5 +22,12 @@ export type PlanStep =
       readonly moved: CollectiveValue | TransferValue;
     }
   | { readonly kind: 'wait'; readonly values: readonly number[] }
+  /** Reads a number of rows, which is from then on the number of a symbol. */
+  | {
+      readonly kind: 'size';
+      readonly values: readonly number[];
+      readonly symbol: number;
+      readonly max: number;
+    }
   /** Copies the new value of an update that must wait for later readers of the old one. */
   | { readonly kind: 'copy'; readonly from: number; readonly leaf: number };

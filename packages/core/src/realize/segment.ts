@@ -8,7 +8,9 @@ export type DraftStep =
   | { readonly kind: 'compute'; readonly values: readonly number[] }
   /** Starts a collective, several all-reduces as one message, or a transfer, without waiting. */
   | { readonly kind: 'start'; readonly values: readonly number[] }
-  | { readonly kind: 'wait'; readonly values: readonly number[] };
+  | { readonly kind: 'wait'; readonly values: readonly number[] }
+  /** Reads one of the graph's numbers of rows, by its place among them. */
+  | { readonly kind: 'size'; readonly values: readonly number[]; readonly rowCount: number };
 
 /** Parameters that are updated in one segment before their gathers start: enough for its cost not to matter. */
 const updateBytes = 1024 * 1024;
@@ -19,9 +21,14 @@ const updateBytes = 1024 * 1024;
  * collective's result (a reduction to parts, a gather of an updated parameter, or a page on its way
  * out, is waited for when the next one starts, as it holds up memory), and where backward begins to make a part of the
  * forward pass again: what layers make again is one program then, and what is between does not
- * outlive its segment.
+ * outlive its segment. Where the run computes a number of rows, a segment ends before what `rowCountsOf` says to depend on
+ * it: it has to be read.
  */
-export function segment(graph: ValueGraph, sources: Sources): readonly DraftStep[] {
+export function segment(
+  graph: ValueGraph,
+  sources: Sources,
+  rowCountsOf: (value: number) => readonly number[] = () => [],
+): readonly DraftStep[] {
   const draft: DraftStep[] = [];
   let open: number[] = [];
   let era = 0;
@@ -117,13 +124,25 @@ export function segment(graph: ValueGraph, sources: Sources): readonly DraftStep
     }
   };
 
+  const unread = new Set(graph.rowCounts.keys());
+  const readCounts = (id: number): void => {
+    for (const index of rowCountsOf(id)) {
+      const count = graph.rowCounts[index];
+      if (count === undefined || !unread.delete(index)) continue;
+      waitFor([count]);
+      if (openSet.has(count)) close();
+      draft.push({ kind: 'size', values: [count], rowCount: index });
+    }
+  };
+
   const updates = new Set(graph.updates.map(({ value }) => value));
-  const pinned = new Set([...graph.roots, ...updates]);
+  const pinned = new Set([...graph.roots, ...updates, ...graph.rowCounts]);
   for (let id = graph.leafCount; id < graph.values.length; id++) {
     const value = graph.values[id];
     if (value === undefined) break;
     if (isCompute(value)) {
       if (sources.isCheap(id) && !pinned.has(id) && sources.moversOf(id) === 0) continue;
+      readCounts(id);
       waitFor(sources.of(id));
       if (graph.eras[id] !== era) close();
       era = graph.eras[id] ?? 0;
@@ -133,6 +152,7 @@ export function segment(graph: ValueGraph, sources: Sources): readonly DraftStep
     }
     if (value.op === 'pageOut' && leave(id, value.inputs)) continue;
     const group = bucketFrom(graph, id);
+    group.forEach(readCounts);
     const inputs = group.flatMap((member) => graph.values[member]?.inputs ?? []);
     waitFor(inputs);
     if (value.op === 'allGather' && updates.has(id)) {

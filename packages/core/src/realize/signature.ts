@@ -25,6 +25,9 @@ export function isSpecial(size: number): boolean {
 /** Stands for a size that is not special among words; no special size is negative. */
 const someSize = -3;
 
+/** Stands for a number of rows that the run computes; which one follows. */
+const rowCount = -4;
+
 /**
  * Makes signatures. Shapes of inner nodes follow from leaves, ops and parameters, so only leaves
  * contribute theirs.
@@ -77,11 +80,13 @@ export class Signatures {
     const { sizes, rest } = splitParams(node);
     this.#push(this.#intern(structureKey(rest)));
     for (const list of sizes) this.#pushSizes(list);
+    if (node.rowCount !== null) this.#push(node.rowCount.count.slot);
   }
 
-  #constant({ params: { value, shape, dtype } }: Node<'constant'>): void {
+  #constant({ params: { value, shape, dtype }, rowCount: rows }: Node<'constant'>): void {
     this.#push(this.#intern(dtype));
     this.#pushSizes(shape);
+    if (rows !== null) this.#push(rows.count.slot);
     if (this.#numberCount === this.#numbers.length) {
       const larger = new Float64Array(this.#numbers.length * 2);
       larger.set(this.#numbers);
@@ -93,7 +98,8 @@ export class Signatures {
   #pushSizes(list: readonly number[]): void {
     this.#push(list.length);
     for (const size of list) {
-      if (isSpecial(size)) this.#push(size);
+      if (Number.isNaN(size)) this.#push(rowCount);
+      else if (isSpecial(size)) this.#push(size);
       else {
         this.#push(someSize);
         if (this.#sizeCount === this.#sizes.length) {

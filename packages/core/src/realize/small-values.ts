@@ -16,7 +16,7 @@ const { smallValues: values } = rankState;
 /** Takes note of a value that the program made. */
 export function noteValue(node: Node): void {
   if (currentScope().isInLibrary || node.value !== null || node.op === 'assign') return;
-  if (elementCount(node.shape) > smallElements) return;
+  if (node.rowCount !== null || elementCount(node.shape) > smallElements) return;
   values.add(node);
   const [oldest] = values;
   if (values.size > mostValues && oldest !== undefined) values.delete(oldest);

@@ -27,6 +27,8 @@ export interface ValueGraph {
   readonly eras: readonly number[];
   readonly roots: readonly number[];
   readonly updates: readonly { readonly target: number; readonly value: number }[];
+  /** Numbers of rows that the run computes, i32 []. */
+  readonly rowCounts: readonly number[];
 }
 
 export interface Numbering {
@@ -58,7 +60,11 @@ export function isCompute(value: Value): value is ComputeValue {
  * holds memory for a while of its own.
  */
 export function numberValues(expanded: Expanded): Numbering {
-  const order = reachable([...expanded.roots, ...expanded.updates.map(({ value }) => value)]);
+  const order = reachable([
+    ...expanded.roots,
+    ...expanded.updates.map(({ value }) => value),
+    ...expanded.rowCounts,
+  ]);
   const values: Value[] = [];
   const eras: number[] = [];
   const ids = new Map<Node, number>();
@@ -85,6 +91,7 @@ export function numberValues(expanded: Expanded): Numbering {
     eras,
     roots: expanded.roots.map(idOf),
     updates: expanded.updates.map(({ target, value }) => ({ target, value: idOf(value) })),
+    rowCounts: expanded.rowCounts.map(idOf),
   };
   return { graph, ids: expanded.images.map((image) => ids.get(image)) };
 }
@@ -103,7 +110,13 @@ function reachable(roots: readonly Node[]): Node[] {
 }
 
 function valueOf(node: Node, inputs: readonly number[], earlier: readonly Value[]): Value {
-  if (node.op === 'assign' || node.op === 'detach' || node.op === 'ownGradient')
+  if (
+    node.op === 'assign' ||
+    node.op === 'detach' ||
+    node.op === 'ownGradient' ||
+    node.op === 'takeRows' ||
+    node.op === 'fillRows'
+  )
     throw new TypeError(`${node.op} outlived the expansion`);
   const value = typedValue(node.op, node, inputs);
   if (isCompute(value)) return value;

@@ -263,6 +263,13 @@ export interface GraphParams {
    * Shape: N, any ... -> N.
    */
   ownGradient: None;
+  /**
+   * The first rows, as many as a number that the run computes; its size of dim 0 is NaN before.
+   * Shape: x [N, ..], count i32 [] -> [count, ..].
+   */
+  takeRows: None;
+  /** Zeros behind the rows of x, up to `rows` in all. Shape: x [count, ..] -> [rows, ..]. */
+  fillRows: { readonly rows: number };
   /** Overwrites target's buffer with value at the end of the run. Shape: target N, value N -> N. */
   assign: None;
 }

@@ -139,18 +139,34 @@ const fewSizes = 20;
 /**
  * Points to look at, the best choice first: a first one, for each symbol one that differs in it alone, and two that
  * differ in all. They are below what was seen, since programs have limits, as of the rows of a table; the largest
- * number seen may be such a limit, and comes last.
+ * number seen may be such a limit, and comes last. No two symbols are tried with one number: what is equal is merged.
  */
 function samplePoints(symbols: readonly SizeSymbol[]): readonly (readonly Sizes[])[] {
   return trials.map((offsets) => {
-    const [base = [], other = [], ...others] = offsets.map((offset) =>
-      symbols.map(({ seen, multipleOf }) => {
-        const distance = offset * multipleOf;
-        return seen < fewSizes * multipleOf ? seen + distance : seen - distance;
-      }),
+    const taken = new Set<number>();
+    const numbers = symbols.map((symbol) => {
+      let apart = 0;
+      let tried = numbersNear(symbol, offsets, apart);
+      while (tried.some((number) => taken.has(number))) {
+        tried = numbersNear(symbol, offsets, ++apart);
+      }
+      for (const number of tried) taken.add(number);
+      return tried;
+    });
+    const [base = [], other = [], ...others] = offsets.map((_, at) =>
+      numbers.map((tried) => tried[at] ?? 0),
     );
     return [base, ...other.map((size, index) => base.with(index, size)), ...others];
   });
+}
+
+function numbersNear(
+  { seen, multipleOf }: SizeSymbol,
+  offsets: readonly number[],
+  apart: number,
+): readonly number[] {
+  const direction = seen < fewSizes * multipleOf ? multipleOf : -multipleOf;
+  return offsets.map((offset) => seen + (offset + apart) * direction);
 }
 
 /** The formula of a number that has these values at the points of a choice; undefined where it has none. */

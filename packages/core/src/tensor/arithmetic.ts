@@ -24,7 +24,7 @@ import { createNode, noGrad } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { article } from '../graph/infer-checks.ts';
 import { broadcastShapes } from '../shape.ts';
-import type { DType, Shape } from '../spec/dtype.ts';
+import type { DType } from '../spec/dtype.ts';
 import { ConfigError, DTypeError } from '../spec/errors.ts';
 import { floorQuotient } from './floor-quotient.ts';
 import { resultDType } from './promotion.ts';
@@ -73,7 +73,7 @@ const comparisons: Readonly<Record<'equal' | 'less' | 'lessEqual', Binary>> = {
 export function compare(op: keyof typeof comparisons, a: NodeOrNumber, b: NodeOrNumber): Node {
   const dtype = resultDType([a, b]);
   const wide = dtype === 'bool' || dtype === 'u8' ? 'i32' : dtype;
-  const like = typeof a !== 'number' ? a.shape : typeof b !== 'number' ? b.shape : [];
+  const like = typeof a !== 'number' ? a : typeof b !== 'number' ? b : null;
   return comparisons[op](operand(op, a, wide, like), operand(op, b, wide, like));
 }
 
@@ -86,7 +86,7 @@ export function logical(op: 'logicalAnd' | 'logicalOr', a: Node, b: Node): Node 
 /** Shape: condition bool N, a N', b N'' -> broadcast(N, N', N''). */
 export function where(condition: Node, a: NodeOrNumber, b: NodeOrNumber): Node {
   const dtype = resultDType([a, b]);
-  const branch = (x: NodeOrNumber): Node => operand('where', x, dtype, []);
+  const branch = (x: NodeOrNumber): Node => operand('where', x, dtype, null);
   return select(condition, branch(a), branch(b));
 }
 
@@ -140,7 +140,7 @@ export function inSteps(
   if (dtype === 'bool') throw noBools(op, "Convert one with .to('i32')");
   if (b === 0 && kindOf(dtype) === 'int') throw zeroDivision(op, dtype);
   const wide = computeDType(dtype);
-  const [x, y] = [a, b].map((each) => operand(op, each, wide, []));
+  const [x, y] = [a, b].map((each) => operand(op, each, wide, null));
   if (x === undefined || y === undefined) throw new RangeError(`${op} of two operands`);
   const shape = broadcastShapes(op, x.shape, y.shape);
   return cast(compute(expandTo(x, shape), expandTo(y, shape)), dtype);
@@ -175,13 +175,14 @@ function operate(op: string, build: Binary, dtype: DType, a: Node, b: NodeOrNumb
   if (typeof b !== 'number') return build(first, cast(b, dtype));
   // The number keeps its digits where the dtype has fewer.
   const wide = cast(first, computeDType(dtype));
-  return cast(build(wide, operand(op, b, wide.dtype, wide.shape)), dtype);
+  return cast(build(wide, operand(op, b, wide.dtype, wide)), dtype);
 }
 
 /** An operand in `dtype`; a number gets the shape of `like`. Throws DTypeError for a number beyond i32. */
-function operand(op: string, x: NodeOrNumber, dtype: DType, like: Shape): Node {
+function operand(op: string, x: NodeOrNumber, dtype: DType, like: Node | null): Node {
   if (typeof x !== 'number') return cast(x, dtype);
-  if (dtype !== 'i32' || (x >= -(2 ** 31) && x < 2 ** 31)) return constant(x, like, dtype);
+  if (dtype !== 'i32' || (x >= -(2 ** 31) && x < 2 ** 31))
+    return constant(x, like?.shape ?? [], dtype, like);
   throw new DTypeError(
     {
       asked: `${op} of an i32 tensor and ${x}`,

@@ -8,6 +8,7 @@ import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
 import { createNode, noGrad } from '../graph/create-node.ts';
 import { isOp, none, type Node } from '../graph/node.ts';
+import { unknownFault } from '../graph/row-counts.ts';
 import { freeNode, hostBytes } from '../graph/ownership.ts';
 import { brandMember } from '../member-brand.ts';
 import type { PageStore } from '../paging/page.ts';
@@ -23,6 +24,7 @@ import type { DType, Shape } from '../spec/dtype.ts';
 import type { Layout } from '../spec/layout.ts';
 import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
+import { dataOfRows } from './data-of-rows.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
@@ -414,6 +416,9 @@ export class TensorHandle {
 
   /** Computes the tensor (and whatever is pending) and keeps it on the device. */
   async realize(): Promise<this> {
+    if (this.node.rowCount !== null) {
+      throw unknownFault('realize', [this.node], 'what is kept has a size that is known');
+    }
     await currentSession().realize([this.node]);
     return this;
   }
@@ -421,6 +426,7 @@ export class TensorHandle {
   /** The elements, row by row; f16 and bf16 as their raw bits. Computes the tensor if need be. */
   async data(): Promise<HostData> {
     const { node } = this;
+    if (node.rowCount !== null) return dataOfRows(node, node.rowCount);
     const bytes =
       node.value?.kind === 'host' ? hostBytes(node.value) : await currentSession().fetch(node);
     return fromBytes(bytes, node.dtype);

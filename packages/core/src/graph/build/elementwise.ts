@@ -50,7 +50,7 @@ const binary =
   (a: Node, b: Node): Node => {
     if (sameShape(a.shape, b.shape)) return createNode(op, none, [a, b]);
     const shape = broadcastShapes(op, a.shape, b.shape);
-    return createNode(op, none, [expandTo(a, shape), expandTo(b, shape)]);
+    return createNode(op, none, [expandTo(a, shape, b), expandTo(b, shape, a)]);
   };
 
 type Unary = (x: Node) => Node;
@@ -101,10 +101,11 @@ export function where(condition: Node, a: Node, b: Node): Node {
     broadcastShapes('where', condition.shape, a.shape),
     b.shape,
   );
+  const like = [condition, a, b].find(({ rowCount }) => rowCount !== null) ?? null;
   return createNode('where', none, [
-    expandTo(condition, shape),
-    expandTo(a, shape),
-    expandTo(b, shape),
+    expandTo(condition, shape, like),
+    expandTo(a, shape, like),
+    expandTo(b, shape, like),
   ]);
 }
 

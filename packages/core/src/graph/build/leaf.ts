@@ -2,14 +2,19 @@ import type { DType, Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';
 
-/** Shape: -> shape. */
-export function constant(value: number, shape: Shape, dtype: DType): Node {
-  return createNode('constant', { value, shape, dtype }, []);
+/** Rows as many as `like` has, where only a run knows. Shape: -> shape. */
+export function constant(
+  value: number,
+  shape: Shape,
+  dtype: DType,
+  like: Node | null = null,
+): Node {
+  return createNode('constant', { value, shape, dtype }, [], undefined, like);
 }
 
 /** Every element of the result is `value`, in the shape and dtype of `like`. */
 export function constantLike(like: Node, value: number): Node {
-  return constant(value, like.shape, like.dtype);
+  return constant(value, like.shape, like.dtype, like);
 }
 
 /** i32 indices along `dim`. */

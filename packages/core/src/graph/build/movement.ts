@@ -11,13 +11,15 @@ export function permute(x: Node, order: readonly number[]): Node {
   return createNode('permute', { order }, [x]);
 }
 
-/** Broadcasts: adds leading dims, then repeats dims of size 1. */
-export function expandTo(x: Node, shape: Shape): Node {
+/** Broadcasts: adds leading dims, then repeats dims of size 1; rows as many as `like` has where only a run knows. */
+export function expandTo(x: Node, shape: Shape, like: Node | null = null): Node {
   if (sameShape(x.shape, shape)) return x;
   const missing = shape.length - x.shape.length;
   const aligned =
     missing > 0 ? reshape(x, [...Array.from({ length: missing }, () => 1), ...x.shape]) : x;
-  return sameShape(aligned.shape, shape) ? aligned : createNode('expand', { shape }, [aligned]);
+  return sameShape(aligned.shape, shape)
+    ? aligned
+    : createNode('expand', { shape }, [aligned], undefined, like);
 }
 
 /** Elements start to stop of one dim, every step-th. */
@@ -48,14 +50,16 @@ export function unsqueeze(x: Node, dim: number): Node {
   return reshape(x, [...x.shape.slice(0, dim), 1, ...x.shape.slice(dim)]);
 }
 
-/** Repeats a value of reduced dims back to `shape`. Shape: shape without dims -> shape. */
-export function expandReduced(x: Node, dims: readonly number[], shape: Shape): Node {
+/** Repeats a value of reduced dims for another. Shape: shape of like without dims -> shape of like. */
+export function expandReduced(x: Node, dims: readonly number[], like: Node): Node {
+  const { shape } = like;
   return expandTo(
     reshape(
       x,
       shape.map((size, dim) => (dims.includes(dim) ? 1 : size)),
     ),
     shape,
+    like,
   );
 }
 

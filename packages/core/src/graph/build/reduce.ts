@@ -3,7 +3,7 @@ import { computeDType, kindOf } from '../../dtype.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { createNode } from '../create-node.ts';
 import type { Node } from '../node.ts';
-import { cast, neg, offset, scale } from './elementwise.ts';
+import { cast, div, neg, offset, scale } from './elementwise.ts';
 import { permute, reshape } from './movement.ts';
 
 /** Shape: N -> N without dims. */
@@ -29,8 +29,14 @@ export function mirrored(x: Node): Node {
 /** Added in f32 where x has fewer bits. Shape: N -> N without dims. An empty mean is NaN, as in PyTorch. */
 export function mean(x: Node, dims: readonly number[]): Node {
   let count = 1;
-  for (const dim of dims) count *= sizeAt(x.shape, dim);
+  for (const dim of dims) {
+    if (dim > 0 || x.rowCount === null) count *= sizeAt(x.shape, dim);
+  }
   const total = sum(cast(x, computeDType(x.dtype)), dims);
+  if (x.rowCount !== null && dims.includes(0)) {
+    const elements = scale(cast(x.rowCount.count, total.dtype), count);
+    return cast(div(total, elements), x.dtype);
+  }
   return cast(scale(total, count === 0 ? Number.NaN : 1 / count), x.dtype);
 }
 

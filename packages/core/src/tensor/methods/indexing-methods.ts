@@ -7,6 +7,7 @@ import { operandOf, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';
 import { indexPut, type IndexPutOptions, maskedFill, put, takeAlongDim } from '../indexing/put.ts';
+import { fillRows, maskedSelect, nonzero, takeRows } from '../indexing/rows.ts';
 import { dot, multiply, outer } from '../multiply.ts';
 import { MovementMethods } from './movement-methods.ts';
 
@@ -29,6 +30,29 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
     checkOptions('matmul', options, matmulRules);
     const { transposeA = false, transposeB = false } = options;
     return this.tensorOf(multiply(this.node, other.node, transposeA, transposeB));
+  }
+  /**
+   * The first rows, as many as a number that the run computes. Only the run knows how many: the size of dim 0 is NaN.
+   * What works on rows takes them (elementwise ops, products with matrices, sums, norms, indexSelect and indexAdd); `data()`
+   * gives those that there are. What needs to know their number is refused with ShapeError; `fillRows` makes it known.
+   * Shape: this [N, ..], count i32 [] -> [count, ..].
+   */
+  takeRows(count: T): T {
+    requireTensors('takeRows', { count });
+    return this.tensorOf(takeRows(this.node, count.node));
+  }
+  /** The rows, and zeros behind them. Shape: this [count, ..] -> [rows, ..]. */
+  fillRows(rows: number): T {
+    return this.tensorOf(fillRows(this.node, rows));
+  }
+  /** torch.nonzero, i32. Only the run knows how many rows there are, as with takeRows. Shape: this N -> [count, dims of N]. */
+  nonzero(): T {
+    return this.tensorOf(nonzero(this.node));
+  }
+  /** torch.masked_select: as many elements as the run finds. Shape: this N, mask bool N', broadcast -> [count]. */
+  maskedSelect(mask: T): T {
+    requireTensors('maskedSelect', { mask });
+    return this.tensorOf(maskedSelect(this.node, mask.node));
   }
   /** torch.gather. Shape: this N, index i32 N' -> N'. */
   gather(dim: number, index: T): T {

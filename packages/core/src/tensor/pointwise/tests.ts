@@ -6,16 +6,16 @@ import type { Node } from '../../graph/node.ts';
 // What numbers are. Shape: N -> bool N.
 
 export function isNaN(x: Node): Node {
-  return kindOf(x.dtype) === 'float' ? logicalNot(equal(x, x)) : constant(0, x.shape, 'bool');
+  return kindOf(x.dtype) === 'float' ? logicalNot(equal(x, x)) : constant(0, x.shape, 'bool', x);
 }
 
 /** Neither infinite nor NaN. */
 export function isFinite(x: Node): Node {
-  if (kindOf(x.dtype) !== 'float') return constant(1, x.shape, 'bool');
+  if (kindOf(x.dtype) !== 'float') return constant(1, x.shape, 'bool', x);
   return less(abs(x), constantLike(x, Number.POSITIVE_INFINITY));
 }
 
 export function isInf(x: Node): Node {
-  if (kindOf(x.dtype) !== 'float') return constant(0, x.shape, 'bool');
+  if (kindOf(x.dtype) !== 'float') return constant(0, x.shape, 'bool', x);
   return equal(abs(x), constantLike(x, Number.POSITIVE_INFINITY));
 }

@@ -69,7 +69,7 @@ export function logSumExp(x: Node, dims: Dims, options: ReduceOptions): Node {
     const largest = max(wide, list);
     const infinite = equal(abs(largest), constantLike(largest, Number.POSITIVE_INFINITY));
     const shift = where(infinite, constantLike(largest, 0), largest);
-    const total = sum(exp(sub(wide, expandReduced(shift, list, wide.shape))), list);
+    const total = sum(exp(sub(wide, expandReduced(shift, list, wide))), list);
     return add(log(total), shift);
   };
   const result = inFloat(x, (wide) =>
@@ -109,7 +109,7 @@ function normOf(x: Node, dims: readonly number[], p: number): Node {
 }
 
 function spread(reduced: Node, x: Node, dims: readonly number[]): Node {
-  return expandReduced(reduced, dims, x.shape);
+  return expandReduced(reduced, dims, x);
 }
 
 function whereNotZero(x: Node, value: Node): Node {

@@ -1,0 +1,97 @@
+import { elementCount } from '../shape.ts';
+import type { DeviceBuffer } from '../spec/backend.ts';
+import { ShapeError } from '../spec/errors.ts';
+import { count, record } from '../timeline.ts';
+import { issue, type Issued, type Message } from './communicate.ts';
+import { bufferOf, bytesOf, copy, inputOf, locate, placeOf, type Run } from './run-memory.ts';
+import type { CollectiveValue } from './values.ts';
+
+/** Starts a collective without waiting for it. */
+export async function startCollective(
+  run: Run,
+  values: readonly number[],
+  collective: CollectiveValue,
+  start: number,
+): Promise<Issued> {
+  const message = await messageOf(run, values, collective);
+  const { input, output } = message;
+  const { done } = await issue(run.backend, run.mesh, collective, message);
+  const finish = async (): Promise<void> => {
+    await done;
+    count('collectives', 1);
+    const byteLength = Math.max(input.byteLength, output.byteLength);
+    count('collectiveBytes', byteLength);
+    record('collective', collective.op, start, `${byteLength} bytes`);
+  };
+  return { done: finish() };
+}
+
+/**
+ * What a collective reads and writes. A bucket is one message on every rank: members that are not
+ * computed into it, such as the zeros of parameters that this rank alone left out, are copied there.
+ */
+async function messageOf(
+  run: Run,
+  values: readonly number[],
+  collective: CollectiveValue,
+): Promise<Message> {
+  const [first] = values;
+  if (first === undefined) throw new RangeError('a collective of no values');
+  if (collective.op === 'allToAllRows') return rowsOf(run, first);
+  if (values.length === 1) {
+    const output = bufferOf(run, first);
+    return {
+      input: run.plan.memory.inPlace.has(first) ? output : bufferOf(run, inputOf(run.plan, first)),
+      output,
+    };
+  }
+  for (const id of values) {
+    if (run.plan.memory.inPlace.has(id)) continue;
+    await copy(run.backend, bufferOf(run, inputOf(run.plan, id)), bufferOf(run, id));
+  }
+  const whole = wholeBucket(run, values);
+  return { input: whole, output: whole };
+}
+
+/** Throws ShapeError where there are not as many rows as the counts say. */
+async function rowsOf(run: Run, id: number): Promise<Message> {
+  const [x = -1, sent = -1, received = -1] = run.plan.graph.values[id]?.inputs ?? [];
+  const splitsOf = async (counts: number, of: number): Promise<number[]> => {
+    const bytes = await bytesOf(run.backend, bufferOf(run, counts));
+    const [rows = 0, ...row] = run.shapes?.[of] ?? run.plan.graph.values[of]?.shape ?? [];
+    const numbers = [...new Int32Array(bytes.slice().buffer)];
+    const sum = numbers.reduce((total, count) => total + count, 0);
+    if (sum !== rows || numbers.some((count) => count < 0)) throw rowsError(rows, numbers);
+    return numbers.map((count) => count * elementCount(row));
+  };
+  const inputSplits = await splitsOf(sent, x);
+  const outputSplits = await splitsOf(received, id);
+  return {
+    input: bufferOf(run, x),
+    output: bufferOf(run, id),
+    splits: { inputSplits, outputSplits },
+  };
+}
+
+function rowsError(rows: number, counts: readonly number[]): ShapeError {
+  return new ShapeError(
+    {
+      asked: `allToAllRows of ${rows} rows`,
+      found: `counts ${counts.join(', ')} for the ranks`,
+      todo: 'Give counts that add up to the rows; exchangeRows() has the ranks agree on them',
+    },
+    { rows, counts },
+  );
+}
+
+/** The bytes from the first member's first to the last member's last, alignment gaps included. */
+function wholeBucket(run: Run, values: readonly number[]): DeviceBuffer {
+  const places = values.map((id) => placeOf(run.plan, id));
+  const [first] = places;
+  const last = places.at(-1);
+  if (first === undefined || last === undefined || first.kind === 'leaf' || last.kind === 'leaf') {
+    throw new RangeError('a bucket without members');
+  }
+  const byteLength = last.byteOffset + last.byteLength - first.byteOffset;
+  return locate(run, { ...first, byteLength });
+}

@@ -1,0 +1,19 @@
+import { cast } from '../graph/build/elementwise.ts';
+import { createNode, noGrad } from '../graph/create-node.ts';
+import type { Node, RowCount } from '../graph/node.ts';
+import { currentSession } from '../rank.ts';
+import { fromBytes, type HostData } from './host-data.ts';
+
+/** The elements of as many rows as there are, which only a run knows. They are computed again where they are read again. */
+export async function dataOfRows(node: Node, { count, max }: RowCount): Promise<HostData> {
+  const filled = noGrad(() => {
+    const rows = node.dtype === 'bool' ? cast(node, 'i32') : node;
+    return cast(createNode('fillRows', { rows: max }, [rows]), node.dtype);
+  });
+  const session = currentSession();
+  await session.realize([filled, count]);
+  const [bytes, counted] = [await session.fetch(filled), await session.fetch(count)];
+  const [rows = 0] = new Int32Array(counted.slice().buffer);
+  const rowBytes = max === 0 ? 0 : bytes.byteLength / max;
+  return fromBytes(bytes.slice(0, rows * rowBytes), node.dtype);
+}
