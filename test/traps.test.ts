@@ -42,6 +42,15 @@ describe('gradients', () => {
     expect(x.mul(2).requiresGrad).toBe(true);
   });
 
+  it('a gradient penalty trains where it is written with createGraph, and is refused without', async () => {
+    const x = sw.tensor([1, 2]).requiresGrad_();
+    const [without] = sw.autograd.grad(x.square().sum(), [x]);
+    expect(() => without?.square().sum().add(x.sum()).backward()).toThrow('createGraph: true');
+    const [gradient] = sw.autograd.grad(x.square().sum(), [x], { createGraph: true });
+    gradient?.square().sum().backward();
+    expect(await x.grad?.data()).toEqual(Float32Array.of(8, 16));
+  });
+
   it('a second loss adds its gradients, and so does the same one again', async () => {
     const [a, b] = [sw.tensor([2]).requiresGrad_(), sw.tensor([3]).requiresGrad_()];
     const hidden = a.mul(5);
@@ -261,6 +270,57 @@ describe('numbers', () => {
       'an output of 0 × 0',
     );
     expect(() => sw.ones([1]).matmul(sw.ones([3]))).toThrow('vectors of different lengths');
+  });
+
+  it('norms, deviations, products and distances have a gradient at 0, and not NaN', async () => {
+    const x = sw.tensor([[0, 0]]).requiresGrad_();
+    x.norm().add(x.std()).add(x.prod()).add(sw.cdist(x, x.detach()).sum()).backward();
+    expect(await x.grad?.data()).toEqual(Float32Array.of(0, 0));
+    const y = sw.tensor([0, 3]).requiresGrad_();
+    y.prod().backward();
+    expect(await y.grad?.data()).toEqual(Float32Array.of(3, 0));
+  });
+
+  it('small numbers are not lost beside 1, and powers of 2 have whole logarithms', async () => {
+    const x = sw.tensor([1e-9]);
+    expect(await x.log1p().item()).toBe(Math.fround(1e-9));
+    expect(await x.expm1().item()).toBe(Math.fround(1e-9));
+    expect(await sw.tensor([8]).log2().floor().item()).toBe(3);
+  });
+
+  it('a list in at() is no slice: rows 0 and 2 are asked for with a tensor', async () => {
+    const x = sw.arange(6).reshape([3, 2]);
+    expect(() => x.at([0, 2] as never)).toThrow(/slice\(0, 2\) for elements 0 and 1/);
+    expect(() => x.at(sw.slice(2, 0, -1))).toThrow('Use flip() to go backwards');
+    expect((await x.at(sw.tensor([0, -1], 'i32'), 0).data()).join()).toBe('0,4');
+  });
+
+  it('an element that is not there is not taken from another dim, nor counted', async () => {
+    const [rows, columns] = [sw.tensor([0], 'i32'), sw.tensor([5], 'i32')];
+    await expect(sw.ones([3, 2]).at(rows, columns).data()).rejects.toThrow(/at at .*traps\.test/);
+    await expect(
+      sw
+        .ones([3, 2])
+        .indexPut([rows, columns], sw.ones([1]))
+        .data(),
+    ).rejects.toThrow(/indexPut at .*traps\.test/);
+    await expect(columns.binCount(3).data()).rejects.toThrow(/binCount at .*traps\.test/);
+  });
+
+  it('of equal places the last one is written, and what was written over has no gradient', async () => {
+    const source = sw.tensor([5, 7]).requiresGrad_();
+    const y = sw.zeros([2]).scatter(0, sw.tensor([1, 1], 'i32'), source);
+    y.sum().backward();
+    expect(await y.data()).toEqual(Float32Array.of(0, 7));
+    expect(await source.grad?.data()).toEqual(Float32Array.of(0, 1));
+  });
+
+  it('a value that the dtype does not hold is not rounded into a tensor', () => {
+    const mask = sw.tensor([true, false]);
+    expect(() => sw.zeros([2], 'i32').maskedFill(mask, 0.5)).toThrow(
+      /0.5, which i32 does not hold/,
+    );
+    expect(() => mask.maskedFill(mask, 2)).toThrow(/which bool does not hold/);
   });
 
   it('labels of int64, as other tools have them, convert', async () => {

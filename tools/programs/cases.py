@@ -54,7 +54,7 @@ def cases():
         finite = [x.replace("inf", "4").replace("nan", "5") for x in (left, right)]
         add(finite if name == "remainder" else [left, right], f"{name} 0 1")
         add([SMALL, "f32 3 g: 2 -0.75 1"], f"{name} 0 1")
-        add([SMALL], f"{name} 0 #2")
+        add([SMALL], f"{name} 0 #1.75")
     for name in ("remainder", "fmod"):
         read(["i32 4: 7 -7 7 -7", "i32 4: 3 3 -3 -3"], f"{name} 0 1")
         read(["i32 4: 7 -7 7 -7"], f"{name} 0 #-3")

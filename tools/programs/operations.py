@@ -186,9 +186,21 @@ def rest_of_division(function):
         zero = (b == 0).any() if isinstance(b, torch.Tensor) else b == 0
         if zero and not torch.result_type(a, b).is_floating_point:
             raise Differs("integers by 0 give no certain value here, and an error in PyTorch")
-        return function(a, b)
+        y = function(a, b)
+        if (torch.signbit(y) & (y == 0)).any():
+            raise Differs("the sign of zero")
+        return y
 
     return apply
+
+
+def atan2(a, b, p):
+    if not isinstance(b, torch.Tensor):
+        b = torch.tensor(b, dtype=a.dtype)
+    for x in (a, b):
+        if (torch.signbit(x) & (x == 0)).any():
+            raise Differs("the sign of zero, which what was computed before may have or not")
+    return torch.atan2(a, b)
 
 
 def histogram(x, p):
@@ -259,7 +271,7 @@ OPERATIONS = {
     "clampHigh": lambda x, p: torch.where(x <= float(p["high"]), x, x.detach().clamp(max=float(p["high"]))),
     "remainder": rest_of_division(remainder),
     "fmod": rest_of_division(torch.fmod),
-    "atan2": lambda a, b, p: torch.atan2(a, b if isinstance(b, torch.Tensor) else torch.tensor(b, dtype=a.dtype)),
+    "atan2": atan2,
     "lerp": lerp,
     "addcmul": lambda x, a, b, p: torch.addcmul(x, a, b, value=float(p["value"])),
     "addcdiv": lambda x, a, b, p: torch.addcdiv(x, a, b, value=float(p["value"])),

@@ -3,6 +3,7 @@ export * as nn from './nn.ts';
 export * as optim from './optim.ts';
 export * as data from './data.ts';
 export * as autograd from './autograd.ts';
+export * as linalg from './linalg.ts';
 export { Tensor, type Operand } from './tensor/tensor.ts';
 export type { AddProductOptions, DivideOptions } from './tensor/methods/binary-methods.ts';
 export type { MatmulOptions } from './tensor/methods/indexing-methods.ts';

@@ -1,4 +1,5 @@
 import {
+  add,
   less,
   lessEqual,
   logicalAnd,
@@ -7,7 +8,9 @@ import {
   mul,
   offset,
   scale,
+  sigmoid,
   softplus,
+  sub,
   tanh,
   where,
 } from '../../graph/build/elementwise.ts';
@@ -38,7 +41,13 @@ export function elu(x: Node, alpha: number): Node {
 /** x * tanh(softplus(x)). */
 export function mish(x: Node): Node {
   requireDType('mish', x, floats);
-  return inFloat(x, (wide) => mul(wide, tanh(softplus(wide))));
+  const value = (wide: Node): Node => mul(wide, tanh(softplus(wide)));
+  const slope = (gy: Node, at: Node): Node => {
+    const share = tanh(softplus(at));
+    const rise = mul(sub(constantLike(share, 1), mul(share, share)), sigmoid(at));
+    return mul(gy, add(share, mul(at, rise)));
+  };
+  return inFloat(x, (wide) => withSlope(wide, value, slope));
 }
 
 /** Between low and high; its gradient is 0 at both of them. */

@@ -5,6 +5,7 @@ import {
   less,
   logicalAnd,
   logicalOr,
+  mul,
   offset,
   scale,
   sub,
@@ -25,7 +26,10 @@ export function roundHalfToEven(x: Node): Node {
   const half = constantLike(x, 0.5);
   const isOdd = less(scale(floor(scale(below, 0.5)), 2), below);
   const isUp = logicalOr(less(half, rest), logicalAnd(equal(rest, half), isOdd));
-  return where(isUp, offset(below, 1), below);
+  const rounded = where(isUp, offset(below, 1), below);
+  const zero = constantLike(x, 0);
+  // What is rounded to 0 keeps its sign.
+  return where(equal(rounded, zero), mul(x, zero), rounded);
 }
 
 /** To `decimals` places behind the point, or to tens before it. Its gradient is 0. Shape: N -> N. */

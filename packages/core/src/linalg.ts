@@ -1,0 +1,5 @@
+// torch.linalg, as one namespace. All of it is computed on the host in f64, and is awaited.
+export { cholesky } from './linalg/cholesky.ts';
+export { qr, type QR } from './linalg/qr.ts';
+export { solveTriangular, type SolveTriangularOptions } from './linalg/solve-triangular.ts';
+export { svd, type SVD } from './linalg/svd.ts';
