@@ -8,7 +8,7 @@ from programs.operations import OPERATIONS, finite_only, ints, number
 
 CLOSE = 3e-6
 # Their gradients are sums of parts here, in which infinities meet.
-IN_PARTS = "variance std prod cumProd norm cdist bceLoss attention maskedAttention conv2d".split()
+IN_PARTS = "variance std prod cumProd norm cdist atan2 bceLoss attention maskedAttention conv2d".split()
 DTYPES = {"f32": torch.float32, "i32": torch.int32, "bool": torch.bool}
 
 

@@ -64,27 +64,26 @@ function lossOf(results: readonly Tensor[]): Tensor {
 }
 
 describe('factors and gradients are those of PyTorch', () => {
-  test.each(cases.map((each) => [`${each.op} of ${each.inputs[0]?.shape}`, each] as const))(
-    '%s',
-    async (_, recorded) => {
-      const inputs = recorded.inputs.map(leaf);
-      const results = await resultsOf(recorded, inputs);
-      // Singular vectors have either sign.
-      const isSigned = recorded.op !== 'svd';
-      for (const [i, text] of recorded.results.entries()) {
-        const found = Array.from((await results[i]?.data()) ?? [], Number);
-        const sizes = text.split(' ').map((word) => Math.abs(Number(word)));
-        const expected = isSigned ? text : sizes.join(' ');
-        const own = isSigned ? found : found.map(Math.abs);
-        expect(worstDifference(own, expected, { rtol: 1e-4, atol: 1e-5 })).toBeLessThan(1);
-      }
-      lossOf(results).backward();
-      for (const [i, text] of recorded.gradients.entries()) {
-        const found = Array.from((await inputs[i]?.grad?.data()) ?? [], Number);
-        expect(worstDifference(found, text, { rtol: 1e-3, atol: 1e-4 })).toBeLessThan(1);
-      }
-    },
-  );
+  test.each(
+    cases.map((each) => [`${each.op} of ${each.inputs[0]?.shape.join(' x ')}`, each] as const),
+  )('%s', async (_, recorded) => {
+    const inputs = recorded.inputs.map(leaf);
+    const results = await resultsOf(recorded, inputs);
+    // Singular vectors have either sign.
+    const isSigned = recorded.op !== 'svd';
+    for (const [i, text] of recorded.results.entries()) {
+      const found = Array.from((await results[i]?.data()) ?? [], Number);
+      const sizes = text.split(' ').map((word) => Math.abs(Number(word)));
+      const expected = isSigned ? text : sizes.join(' ');
+      const own = isSigned ? found : found.map(Math.abs);
+      expect(worstDifference(own, expected, { rtol: 1e-4, atol: 1e-5 })).toBeLessThan(1);
+    }
+    lossOf(results).backward();
+    for (const [i, text] of recorded.gradients.entries()) {
+      const found = Array.from((await inputs[i]?.grad?.data()) ?? [], Number);
+      expect(worstDifference(found, text, { rtol: 1e-3, atol: 1e-4 })).toBeLessThan(1);
+    }
+  });
 });
 
 describe('factors make up the matrix again', () => {
