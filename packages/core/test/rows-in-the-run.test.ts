@@ -44,6 +44,30 @@ describe.each([
     expect([...((await values.grad?.data()) ?? [])]).toEqual([6, 0, -2, 0, 0, 4]);
   });
 
+  it('are those of at() by a mask alone, of all dims or the first ones', async () => {
+    const matrix = tensor([
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]).requiresGrad_();
+    const rows = matrix.at(tensor([true, false, true]));
+    expect([...(await rows.data())]).toEqual([1, 2, 5, 6]);
+    rows.square().sum().backward();
+    expect([...((await matrix.grad?.data()) ?? [])]).toEqual([2, 4, 0, 0, 10, 12]);
+    expect([...(await matrix.at(matrix.gt(2), '...').data())]).toEqual([3, 4, 5, 6]);
+    expect(() => matrix.at(tensor([true, false]))).toThrow('a mask of the shape of the tensor');
+    expect(() => matrix.at(tensor([true, false, true]), 0)).toThrow('beside other indices');
+  });
+
+  it('are different elements in order, of which each NaN is one', async () => {
+    const found = tensor([3, 1, NaN, 3, -2, NaN, 1]).unique();
+    expect([...(await found.data())]).toEqual([-2, 1, 3, NaN, NaN]);
+    expect([...(await tensor([2, 2, 2], 'i32').unique().data())]).toEqual([2]);
+    expect([...(await tensor([7]).unique().data())]).toEqual([7]);
+    expect([...(await tensor([true, false, true]).unique().data())]).toEqual([0, 1]);
+    expect(zeros([0]).unique().shape).toEqual([0]);
+  });
+
   it('are summed, averaged and multiplied as many as there are', async () => {
     const count = tensor([1, 1, 0, 1], 'i32').sum();
     const rows = tensor([

@@ -8,16 +8,20 @@ import { ShapeError } from '../../spec/errors.ts';
 import { requireElementAt } from '../check-arguments.ts';
 import { TensorHandle } from '../handle.ts';
 import { linearIndex } from './linear-index.ts';
+import { rowsWhere } from './rows.ts';
 import { Slice } from './slice.ts';
 
 /**
  * What stands between the brackets of Python's x[…]: an element of a dim, a slice(start, stop, step), ':' for all of a
- * dim, '...' for all dims that are not named, null for a new dim of size 1, or an i32 tensor of elements.
+ * dim, '...' for all dims that are not named, null for a new dim of size 1, or an i32 tensor of elements. A mask of bools
+ * stands alone.
  */
 export type Index = number | Slice | ':' | '...' | null | TensorHandle;
 
 /** x[items] of PyTorch. Shape: N -> by the items. */
 export function at(x: Node, items: readonly Index[]): Node {
+  const mask = onlyMask(items);
+  if (mask !== null) return rowsWhere(x, mask);
   const found: { readonly dim: number; readonly index: Node }[] = [];
   let result = x;
   let dim = 0;
@@ -36,6 +40,12 @@ export function at(x: Node, items: readonly Index[]): Node {
     }
   }
   return found.length === 0 ? result : byTensors(result, found);
+}
+
+/** The mask that stands alone, or is followed by all of the rest. */
+function onlyMask([first, ...rest]: readonly Index[]): Node | null {
+  const isAlone = rest.every((item) => item === ':' || item === '...');
+  return first instanceof TensorHandle && first.dtype === 'bool' && isAlone ? first.node : null;
 }
 
 function sliced(x: Node, dim: number, slice: Slice): Node {

@@ -7,7 +7,7 @@ import { operandOf, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';
 import { indexPut, type IndexPutOptions, maskedFill, put, takeAlongDim } from '../indexing/put.ts';
-import { fillRows, maskedSelect, nonzero, takeRows } from '../indexing/rows.ts';
+import { fillRows, maskedSelect, nonzero, takeRows, unique } from '../indexing/rows.ts';
 import { dot, multiply, outer } from '../multiply.ts';
 import { MovementMethods } from './movement-methods.ts';
 
@@ -48,6 +48,10 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
   /** torch.nonzero, i32. Only the run knows how many rows there are, as with takeRows. Shape: this N -> [count, dims of N]. */
   nonzero(): T {
     return this.tensorOf(nonzero(this.node));
+  }
+  /** torch.unique: each different element once, in ascending order. Only the run knows how many. Shape: this N -> [count]. */
+  unique(): T {
+    return this.tensorOf(unique(this.node));
   }
   /** torch.masked_select: as many elements as the run finds. Shape: this N, mask bool N', broadcast -> [count]. */
   maskedSelect(mask: T): T {
@@ -94,7 +98,8 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
     return this.tensorOf(dot(this.node, other.node));
   }
   /**
-   * x[…] of PyTorch: numbers, slice(start, stop, step), ':', '...', null and i32 tensors, as `x.at(slice(0, 2), '...', -1)`.
+   * x[…] of PyTorch: numbers, slice(start, stop, step), ':', '...', null and i32 tensors, as `x.at(slice(0, 2), '...', -1)`;
+   * or a mask of bools alone, of the first dims, whose true rows only the run counts.
    * Throws ShapeError for what is out of range, or more items than dims.
    */
   at(...items: readonly Index[]): T {
