@@ -55,6 +55,14 @@ describe('a threads world', () => {
     expect(regions[0]!.byteLength).toBeGreaterThan(2 ** 30);
   });
 
+  it('has up to 4 GiB in engines without addresses of 64 bits', () => {
+    vi.spyOn(WebAssembly, 'validate').mockReturnValue(false);
+    const { memory } = createThreadsWorld({ size: 2 });
+    expect(memory.buffer.byteLength).toBeLessThan(2 ** 32);
+    const create = (): unknown => createThreadsWorld({ size: 2, arenaBytes: 2 ** 31 });
+    expect(create).toThrow(/WebAssembly has at most 4294901760 bytes here/);
+  });
+
   it('says what limits its arenas, and how large they can be', () => {
     const { largestBytes, reason } = memoryLimits();
     const create = (): unknown => createThreadsWorld({ size: 2, arenaBytes: largestBytes });

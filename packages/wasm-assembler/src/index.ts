@@ -1,4 +1,5 @@
 export type { Code, ValueKind, Width } from './code.ts';
+export { createSharedMemory } from './create-shared-memory.ts';
 export { encodeModule, type MemoryType } from './encode-module.ts';
 export { FunctionBuilder, type Local } from './function-builder.ts';
 export { instantiateKernels, type Kernel } from './instantiate-kernels.ts';
@@ -16,5 +17,10 @@ export {
   usize,
   v128,
 } from './instructions.ts';
-export { createSharedMemory, widthOf } from './memory.ts';
-export { type MemoryLimits, memoryLimits, narrowMemoryBytes, pageBytes } from './memory-limits.ts';
+export {
+  type MemoryHost,
+  type MemoryLimits,
+  memoryLimits,
+  narrowMemoryBytes,
+  pageBytes,
+} from './memory-limits.ts';

@@ -1,20 +1,19 @@
-import type { ValueKind } from './code.ts';
+import type { ValueKind, Width } from './code.ts';
 import { encodeModule } from './encode-module.ts';
 import type { FunctionBuilder } from './function-builder.ts';
-import { widthOf } from './memory.ts';
 
 /** Takes addresses in bytes, counts, and what else its function has as parameters. */
 export type Kernel = (...parameters: readonly number[]) => number | undefined;
 
-/** The functions on a memory of any width, by the same names. Compiles at once, on this thread. */
+/**
+ * The functions on a memory of any width, by the same names. Compiles at once, on this thread. Throws RangeError for
+ * a memory that no module takes.
+ */
 export function instantiateKernels(
   functions: ReadonlyMap<string, FunctionBuilder>,
   memory: WebAssembly.Memory,
 ): ReadonlyMap<string, Kernel> {
-  const width = widthOf(memory);
-  const shared = !(memory.buffer instanceof ArrayBuffer);
-  const module = new WebAssembly.Module(encodeModule(functions, { shared, width }));
-  const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+  const { width, exports } = instantiate(functions, memory);
   const kernels = new Map<string, Kernel>();
   for (const [name, { parameters }] of functions) {
     const run = exports[name];
@@ -22,6 +21,30 @@ export function instantiateKernels(
     kernels.set(name, width === 'narrow' ? run : takingNumbers(run, parameters));
   }
   return kernels;
+}
+
+interface Instantiated {
+  readonly width: Width;
+  readonly exports: WebAssembly.Exports;
+}
+
+function instantiate(
+  functions: ReadonlyMap<string, FunctionBuilder>,
+  memory: WebAssembly.Memory,
+): Instantiated {
+  const { buffer } = memory;
+  const shared = !(buffer instanceof ArrayBuffer);
+  // No property of a memory tells its width: only a module of the same width links to it.
+  const widths = buffer.byteLength > 2 ** 32 ? (['wide'] as const) : (['narrow', 'wide'] as const);
+  for (const width of widths) {
+    const module = new WebAssembly.Module(encodeModule(functions, { shared, width }));
+    try {
+      return { width, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
+    } catch (error) {
+      if (!(error instanceof WebAssembly.LinkError)) throw error;
+    }
+  }
+  throw new RangeError(`No module links to this memory of ${buffer.byteLength} bytes.`);
 }
 
 function isKernel(exported: WebAssembly.ExportValue | undefined): exported is Kernel {

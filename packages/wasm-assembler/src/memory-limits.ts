@@ -21,24 +21,39 @@ export interface MemoryLimits {
   readonly defaultBytes: number;
 }
 
-/** How large a memory can be, and should be, in this engine on this machine. */
-export function memoryLimits(
-  engineBytes: number = engineMemoryBytes(),
-  machineBytes: number | 'unknown' = machineMemoryBytes(),
-): MemoryLimits {
+/** What decides how large memories are. */
+export interface MemoryHost {
+  /** What WebAssembly grants a memory. */
+  readonly engineBytes: number;
+  /** Of the machine, or of the container that this process is in; browsers do not tell. */
+  readonly machineBytes: number | 'unknown';
+  /** Whether pages that nobody has written to take nothing from others. */
+  readonly lendsOnDemand: boolean;
+}
+
+/** How large a memory can be, and should be, on a host: by default on this one. */
+export function memoryLimits(host: MemoryHost = thisHost()): MemoryLimits {
+  const { engineBytes, machineBytes, lendsOnDemand } = host;
   const isKnown = machineBytes !== 'unknown';
-  // Of 4 GiB nothing is asked: reserving them costs nothing, and few machines have less.
+  // Of 4 GiB nothing is asked: few machines have less.
   const usableBytes = isKnown ? Math.max(machineBytes, narrowMemoryBytes) : engineBytes;
-  const shareBytes = isKnown
-    ? Math.max(machineBytes * defaultShare, narrowMemoryBytes)
-    : narrowMemoryBytes;
+  const shareBytes = isKnown && lendsOnDemand ? machineBytes * defaultShare : 0;
   return {
     largestBytes: wholePages(Math.min(engineBytes, usableBytes)),
-    defaultBytes: wholePages(Math.min(engineBytes, shareBytes)),
+    defaultBytes: wholePages(Math.min(engineBytes, Math.max(shareBytes, narrowMemoryBytes))),
     reason:
       usableBytes < engineBytes
         ? `this machine has ${machineBytes} bytes of memory`
         : `WebAssembly has at most ${engineBytes} bytes here`,
+  };
+}
+
+function thisHost(): MemoryHost {
+  return {
+    engineBytes: engineMemoryBytes(),
+    machineBytes: machineMemoryBytes(),
+    // Windows counts all of a memory as used when it is made.
+    lendsOnDemand: typeof process === 'undefined' || process.platform !== 'win32',
   };
 }
 
@@ -48,7 +63,6 @@ function engineMemoryBytes(): number {
   return WebAssembly.validate(module) ? wideMemoryBytes : narrowMemoryBytes;
 }
 
-/** Of the machine, or of the container that this process is in; browsers do not tell. */
 function machineMemoryBytes(): number | 'unknown' {
   if (typeof process === 'undefined' || typeof process.getBuiltinModule !== 'function') {
     return 'unknown';

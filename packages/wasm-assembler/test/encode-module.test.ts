@@ -14,7 +14,6 @@ import {
   pageBytes,
   usize,
   v128,
-  widthOf,
 } from '../src/index.ts';
 
 const gibibyte = 2 ** 30;
@@ -104,20 +103,29 @@ describe.each([
   });
 });
 
-test('sizes have 64 bits where addresses have them', () => {
+describe('sizes', () => {
   const square = new FunctionBuilder(1);
   square.return(usize.mul(square.parameter(0), square.parameter(0)));
-  expect(kernel(square, createSharedMemory(5 * gibibyte))(2 ** 20 + 1)).toBe(2 ** 40 + 2 ** 21 + 1);
-});
+  const root = 2 ** 20 + 1;
 
-test('addresses have 32 bits where these suffice', () => {
-  const sizes = [pageBytes, narrowMemoryBytes, narrowMemoryBytes + pageBytes];
-  expect(sizes.map((bytes) => widthOf(createSharedMemory(bytes)))).toEqual([
-    'narrow',
-    'narrow',
-    'wide',
-  ]);
-  expect(widthOf(new WebAssembly.Memory({ initial: 65_536 }))).toBe('narrow');
+  test.each([pageBytes, narrowMemoryBytes])('have 32 bits on a memory of %i bytes', (bytes) => {
+    expect(kernel(square, createSharedMemory(bytes))(root)).toBe(2 ** 21 + 1);
+  });
+
+  test('have 64 bits on a memory of more', () => {
+    const memory_ = createSharedMemory(narrowMemoryBytes + pageBytes);
+    expect(kernel(square, memory_)(root)).toBe(root ** 2);
+  });
+
+  test('have as many bits as the addresses of a memory that was made elsewhere', () => {
+    const whole = new WebAssembly.Memory({ initial: 65_536 });
+    const small: unknown = Reflect.construct(WebAssembly.Memory, [{ address: 'i64', initial: 1n }]);
+    if (!(small instanceof WebAssembly.Memory)) throw new TypeError('no memory');
+    expect([kernel(square, whole)(root), kernel(square, small)(root)]).toEqual([
+      2 ** 21 + 1,
+      root ** 2,
+    ]);
+  });
 });
 
 test('more memory than there can be is a RangeError', () => {
@@ -125,35 +133,32 @@ test('more memory than there can be is a RangeError', () => {
 });
 
 describe('the limits of a memory', () => {
-  test.each([
-    ['a large machine', 16, 64, { largestBytes: 16, defaultBytes: 16 }],
-    ['a small machine', 16, 8, { largestBytes: 8, defaultBytes: 6 }],
-    ['a browser', 16, undefined, { largestBytes: 16, defaultBytes: 4 }],
-  ])('of %s', (_, engine, machine, expected) => {
-    const limits = memoryLimits(
-      engine * gibibyte,
-      machine === undefined ? 'unknown' : machine * gibibyte,
-    );
-    const rounded = (bytes: number): number => Math.ceil(bytes / gibibyte);
-    expect(rounded(limits.largestBytes)).toBe(expected.largestBytes);
-    expect(rounded(limits.defaultBytes)).toBe(expected.defaultBytes);
-  });
+  const wide = 16 * gibibyte;
+  const large = { engineBytes: wide, machineBytes: 64 * gibibyte, lendsOnDemand: true };
+  const narrowDefault = { largestBytes: wide, defaultBytes: narrowMemoryBytes };
+  const narrow = { largestBytes: narrowMemoryBytes, defaultBytes: narrowMemoryBytes };
 
-  test('without addresses of 64 bits, and on machines of less, are those of 32 bits', () => {
-    for (const limits of [
-      memoryLimits(narrowMemoryBytes, 64 * gibibyte),
-      memoryLimits(16 * gibibyte, 2 * gibibyte),
-      memoryLimits(narrowMemoryBytes, 'unknown'),
-    ]) {
-      expect(limits).toMatchObject({
-        largestBytes: narrowMemoryBytes,
-        defaultBytes: narrowMemoryBytes,
-      });
-    }
+  test.each([
+    ['a large machine', {}, { largestBytes: wide, defaultBytes: wide }],
+    [
+      'a small machine',
+      { machineBytes: 8 * gibibyte },
+      { largestBytes: 8 * gibibyte, defaultBytes: 6 * gibibyte },
+    ],
+    ['a machine of less than 4 GiB', { machineBytes: 2 * gibibyte }, narrow],
+    [
+      'a system that counts memory as used when it is made',
+      { lendsOnDemand: false },
+      narrowDefault,
+    ],
+    ['a browser', { machineBytes: 'unknown' }, narrowDefault],
+    ['a browser without addresses of 64 bits', { engineBytes: narrowMemoryBytes }, narrow],
+  ] as const)('on %s', (_, host, expected) => {
+    expect(memoryLimits({ ...large, ...host })).toMatchObject(expected);
   });
 
   test('say what sets them', () => {
-    const { reason } = memoryLimits(16 * gibibyte, 8 * gibibyte);
+    const { reason } = memoryLimits({ ...large, machineBytes: 8 * gibibyte });
     expect(reason).toBe('this machine has 8589934592 bytes of memory');
     expect(memoryLimits().reason).toMatch(/^(this machine has|WebAssembly has at most) \d+ bytes/);
   });

@@ -1,5 +1,3 @@
-import type { Width } from './code.ts';
-import { encodeModule } from './encode-module.ts';
 import { narrowMemoryBytes, pageBytes } from './memory-limits.ts';
 
 /**
@@ -21,18 +19,4 @@ export function createSharedMemory(byteLength: number): WebAssembly.Memory {
     if (!(error instanceof TypeError)) throw error;
   }
   throw new RangeError(`This engine has no memory of ${byteLength} bytes.`);
-}
-
-export function widthOf(memory: WebAssembly.Memory): Width {
-  const { buffer } = memory;
-  if (buffer.byteLength > 2 ** 32) return 'wide';
-  const shared = !(buffer instanceof ArrayBuffer);
-  try {
-    // No property of a memory tells; only a module of the same width takes it.
-    const module = new WebAssembly.Module(encodeModule(new Map(), { shared, width: 'wide' }));
-    void new WebAssembly.Instance(module, { env: { memory } });
-    return 'wide';
-  } catch {
-    return 'narrow';
-  }
 }
