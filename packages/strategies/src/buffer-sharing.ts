@@ -2,7 +2,7 @@ import { isGradEnabled, type Module, noGrad, type Tensor } from '@shardwise/core
 import { shareBuffers } from './share-buffers.ts';
 
 /**
- * When a model's buffers, as batch-norm statistics, become those of rank 0: before each forward pass
+ * Says when a model's buffers, as batch-norm statistics, become those of rank 0: before each forward pass
  * that trains, and before the first one of an evaluation after training. So all ranks evaluate with the
  * same ones, and may do so with different numbers of batches.
  */

@@ -3,7 +3,7 @@ import type { Module } from '@shardwise/core/extend';
 /** A method of a module, with its inputs as a list. */
 export type Method = (inputs: readonly unknown[]) => unknown;
 
-/** As the module has it now; undefined where it has none of that name. */
+/** The method that a module has now; undefined where it has none of that name. */
 export function methodOf(module: Module, name: string): Method | undefined {
   const method: unknown = Reflect.get(module, name);
   return typeof method === 'function'

@@ -9,7 +9,7 @@ const mostPasses = 16;
 export class PassCount {
   #passes = 0;
 
-  /** Of the pass under way; 0 before the first one. */
+  /** The number of the pass that is under way; 0 before the first one. */
   get current(): number {
     return this.#passes;
   }
@@ -19,7 +19,7 @@ export class PassCount {
     this.#passes = Math.min(this.#passes + 1, mostPasses);
   }
 
-  /** There was an update. */
+  /** An update was made: passes are counted from 1 again. */
   reset(): void {
     this.#passes = 0;
   }

@@ -10,7 +10,7 @@ export class RankAgreement {
   readonly #sent: Tensor[] = [];
   #latest: string;
 
-  /** All ranks have `initial` now. */
+  /** `initial` is what all ranks have now. */
   constructor(axes: readonly string[], initial: string) {
     this.#axes = axes;
     this.#latest = initial;
@@ -40,7 +40,7 @@ export class RankAgreement {
   }
 }
 
-/** FNV-1a. */
+/** A hash of a text (FNV-1a). */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5 | 0;
   for (let index = 0; index < text.length; index++) {

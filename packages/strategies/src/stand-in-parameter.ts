@@ -12,7 +12,7 @@ import { LayerParameter } from './tensor-parallel/layer-parameter.ts';
  * shows them, expressions elsewhere something of their own.
  */
 export abstract class StandInParameter extends DividedParameter {
-  /** Where layers compute with a part that other axes share out: what that is a part of. */
+  /** The parameter of a layer that other axes share out, where this one stands for a part of such; else null. */
   readonly layerParameter: LayerParameter | null;
   #shown: (() => Node) | null = null;
 
@@ -36,7 +36,10 @@ export abstract class StandInParameter extends DividedParameter {
     return this.#shown?.().dtype ?? super.dtype;
   }
 
-  /** Has expressions read what `own` gives, from now on; with null, each something of its own. Shape: what stood there. */
+  /**
+   * Has expressions read what `own` gives, from now on; with null, each reads something of its own. Shape: what stood
+   * there.
+   */
   show(own: (() => Node) | null): void {
     this.#shown = own;
   }

@@ -15,7 +15,7 @@ export abstract class StoredPart extends ParameterPart {
     return this.#low?.kept.contents ?? this.contents;
   }
 
-  /** From now on `low` is kept of all values. */
+  /** Has `low` keep the values, from now on. */
   protected keep(low: LowPrecisionValues): void {
     this.#low = low;
     low.store(this.contents);
@@ -32,7 +32,7 @@ export abstract class StoredPart extends ParameterPart {
     this.#low?.dispose();
   }
 
-  /** In f32, whatever it is kept in. */
+  /** The gradient in f32, whatever it is kept in. */
   override get gradientNode(): Node | null {
     const kept = this.#replacement ?? this.accumulated;
     return kept === null || this.#low === null ? kept : this.#low.widen(kept);

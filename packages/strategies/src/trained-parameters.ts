@@ -16,12 +16,12 @@ export class TrainedParameters {
     this.#agreement = new RankAgreement([axis], this.#flags.join(' '));
   }
 
-  /** By parameter, as of the latest refresh. */
+  /** Whether each parameter trained at the latest refresh. */
   get flags(): readonly boolean[] {
     return this.#flags;
   }
 
-  /** Whether they have changed. A collective of the graph, if so. */
+  /** Looks anew which parameters train. Returns whether that has changed, which is then a collective of the graph. */
   refresh(): boolean {
     const flags = this.#current();
     if (flags.every((flag, index) => flag === this.#flags[index])) return false;

@@ -14,7 +14,7 @@ export class ArrivalOrder {
   #isSettled = false;
   #isDone = false;
 
-  /** Of `count` gradients. */
+  /** `count`: how many gradients there are. */
   constructor(count: number, axis: string) {
     this.#count = count;
     this.#axis = axis;
@@ -32,7 +32,7 @@ export class ArrivalOrder {
     this.#shared = broadcast(fromData(order, [this.#count], 'i32'), this.#axis).retain();
   }
 
-  /** An update is built: the run of it is the last one that has to send the order, on all ranks. */
+  /** Is called when an update is built: its run is the last one that has to send the order, on all ranks. */
   settle(): void {
     this.#isSettled = this.#shared !== null;
   }

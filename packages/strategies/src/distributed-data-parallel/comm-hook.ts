@@ -14,7 +14,10 @@ import type { GradBucket } from './grad-bucket.ts';
  */
 export interface CommHook {
   (bucket: GradBucket): readonly Tensor[];
-  /** Where it all-reduces each bucket as one message, of this dtype or of the gradients' own; a plan then tells its bytes. */
+  /**
+   * The dtype of the message, where the hook all-reduces each bucket as one: a plan then tells its bytes. 'own': the
+   * gradients'.
+   */
   readonly sentAs?: DType | 'own';
 }
 

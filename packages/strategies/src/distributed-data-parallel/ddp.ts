@@ -115,7 +115,7 @@ function wholeStates({
   return { parameter: whole, gradient: whole, optimizer: whole };
 }
 
-/** Undefined for the one that is taken by default. */
+/** The hook that the options ask for; undefined where they ask for none. */
 function hookOf(options: DistributedDataParallelOptions): CommHook | undefined {
   const { commHook, gradientPredivideFactor: factor = 1, gradientAsBucketView = true } = options;
   if (!gradientAsBucketView) {

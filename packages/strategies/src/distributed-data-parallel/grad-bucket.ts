@@ -20,10 +20,12 @@ export class GradBucket {
   readonly axis: string;
   /** Which backward pass since the last update it is of, from 1; 0 where ranks do not count them alike (join). */
   readonly pass: number;
-  /** Of the parameters, in the model. */
+  /** The parameters' names in the model. */
   readonly names: readonly string[];
   readonly parameters: readonly Tensor[];
-  /** Of this rank's batch, and of earlier passes inside noSync. Shapes: those of the parameters. */
+  /**
+   * The gradients of this rank's batch, with those of earlier passes inside noSync. Shapes: those of the parameters.
+   */
   readonly gradients: readonly Tensor[];
   #buffer: Tensor | null = null;
 

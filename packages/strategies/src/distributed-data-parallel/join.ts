@@ -16,7 +16,10 @@ import { bytesNow } from '../bytes-now.ts';
 export interface JoinOptions {
   /** The mesh axis whose ranks may have different numbers of batches. Default: `dp`. */
   readonly axis?: string;
-  /** Gradients of the steps that not all ranks take are still divided by all; else by those that take part. Default: true. */
+  /**
+   * Whether gradients of steps that not all ranks take are still divided by the number of all ranks, and not by that
+   * of those that take part. Default: true.
+   */
   readonly divideByInitialWorldSize?: boolean;
   /** When a rank runs out of batches all stop, after that step, with a DataError. Default: false. */
   readonly throwOnEarlyTermination?: boolean;
@@ -40,7 +43,7 @@ export interface JoinHook {
   shadow(step: JoinedStep): Promise<void>;
   /** All ranks are out of batches; `root` was among the last ones. A collective. */
   finish(root: number): Promise<void>;
-  /** Back to training on all ranks. */
+  /** All ranks train again. */
   leave(): void;
 }
 
@@ -102,7 +105,7 @@ export class JoinContext {
     return allReduce(isFirst.where(value, zeros(value.shape, value.dtype)), this.#axis);
   }
 
-  /** The same on a rank that has none. */
+  /** The same value, on a rank that has no batch. Shape: N -> N. */
   fromOthers(value: Tensor): Tensor {
     return allReduce(zeros(value.shape, value.dtype), this.#axis);
   }
@@ -133,7 +136,7 @@ export class JoinContext {
     return outcome.value;
   }
 
-  /** Null where it was ended because another rank has run out. */
+  /** What `body` gave; null where it was ended because another rank has run out. */
   async #outcomeOf<T>(body: () => Promise<T>): Promise<{ readonly value: T } | null> {
     try {
       return { value: await body() };
@@ -160,7 +163,7 @@ export class JoinContext {
     return this.#latest;
   }
 
-  /** As far as the steps have been computed. */
+  /** Whether a rank is known to have run out: as far as the steps have been computed. */
   #someoneIsOut(): boolean {
     const bytes = this.#latest === null ? undefined : bytesNow(this.#latest);
     if (bytes === undefined) return false;

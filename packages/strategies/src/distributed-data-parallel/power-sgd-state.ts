@@ -30,9 +30,9 @@ export interface PowerSgdOptions {
   readonly useErrorFeedback?: boolean;
   /** Each step begins with the last one's factor instead of a random one. Default: true. */
   readonly warmStart?: boolean;
-  /** Is added to the norms of columns. Default: 0. */
+  /** A number that is added to the norms of columns. Default: 0. */
   readonly orthogonalizationEpsilon?: number;
-  /** Of the first factors, the same on all ranks. Default: 0. */
+  /** The seed of the first factors, the same on all ranks. Default: 0. */
   readonly seed?: number;
 }
 
@@ -40,9 +40,9 @@ export interface PowerSgdOptions {
 export interface PowerSgdStateDict {
   readonly iteration: number;
   readonly random: GeneratorState;
-  /** By the names of parameters. Shapes: [M, K]. */
+  /** The factors, by the names of parameters. Shapes: [M, K]. */
   readonly factors: HostArrays;
-  /** By the names of parameters. Shapes: [N, M]. */
+  /** What compression has lost, by the names of parameters. Shapes: [N, M]. */
   readonly errors: HostArrays;
 }
 
@@ -68,11 +68,11 @@ const defaults: Required<PowerSgdOptions> = {
 
 /** A gradient as a matrix, with what is kept of it between steps. */
 export interface CompressedGradient {
-  /** With what earlier steps have left out. Shape: [N, M]. */
+  /** The gradient with what earlier steps have left out. Shape: [N, M]. */
   readonly matrix: Tensor;
   /** Shape: [M, K]. */
   readonly factor: Tensor;
-  /** For the next step: what this one leaves out, and its factor. Shapes: [N, M], [M, K]. */
+  /** Keeps for the next step what this one leaves out, and its factor. Shapes: [N, M], [M, K]. */
   readonly keep: (error: Tensor, factor: Tensor) => void;
 }
 
@@ -126,7 +126,7 @@ export class PowerSgdState {
     }
   }
 
-  /** Null for a gradient that is not worth it. */
+  /** A gradient as a matrix; null where its factors would not be much smaller. */
   compress(name: string, gradient: Tensor): CompressedGradient | null {
     const { matrixApproximationRank, minCompressionRate } = this.#options;
     const [rows = 1] = gradient.shape;

@@ -30,7 +30,7 @@ export interface ReducerOptions {
   readonly unused: UnusedPolicy;
   /** How a bucket is averaged. */
   readonly hook: CommHook;
-  /** Of gradients; undefined: as their parameters. */
+  /** The dtype of gradients; undefined: that of their parameters. */
   readonly gradientDtype: DType | undefined;
 }
 
@@ -44,7 +44,7 @@ interface Leaf {
 /** A backward pass that is under way. */
 interface Pass {
   readonly sends: boolean;
-  /** What it has still to come to, and how often: parameters may stand in several places for it. */
+  /** The parameters that it has still to come to, and how often: it may come to one in several places. */
   readonly awaited: Map<number, number>;
   /** How many buckets have left. */
   launched: number;
@@ -69,7 +69,7 @@ export class Reducer {
   readonly #arrivals: ArrivalOrder | null;
   readonly #trained: TrainedParameters;
   readonly #used: UsedParameters;
-  /** In which buckets are filled. */
+  /** The order in which buckets are filled. */
   #order: readonly number[];
   #buckets: readonly (readonly number[])[];
   readonly #indices: ReadonlyMap<string, number>;
@@ -182,7 +182,7 @@ export class Reducer {
     return { shape, dtype: this.#options.gradientDtype ?? dtype };
   }
 
-  /** Of this rank, and of earlier passes inside noSync. */
+  /** The gradient of this rank's batch, with those of earlier passes inside noSync. */
   #localOf(index: number): Tensor {
     const node = this.#leaves[index]?.gradient.local.node ?? null;
     if (node !== null) return new Tensor(node);

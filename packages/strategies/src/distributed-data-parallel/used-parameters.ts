@@ -22,7 +22,7 @@ export class UsedParameters {
   /** Since their gradients were cleared: those of which this rank had a gradient, and those that it sent zeros for. */
   readonly #arrived = new Set<number>();
   readonly #sentAsZeros = new Set<number>();
-  /** By the first step; undefined before. */
+  /** Whether the first step used a parameter, by its index; it has no entry before. */
   readonly #expected = new Map<number, boolean>();
   #isOfOthers = false;
 
@@ -40,7 +40,7 @@ export class UsedParameters {
     });
   }
 
-  /** The step of other ranks, which this one has no batch for. */
+  /** A step begins that other ranks have a batch for, and this one has not. */
   beginPassOfOthers(): void {
     this.#isOfOthers = true;
   }

@@ -70,7 +70,7 @@ export class DistributedTensor {
   readonly layout: Layout;
   readonly #local: Tensor;
 
-  /** `shape`: of the whole. Throws LayoutError where the part is not what the layout gives this rank. */
+  /** `shape` is that of the whole. Throws LayoutError where the part is not what the layout gives this rank. */
   constructor({ shape, layout, local }: Placed) {
     const { mesh } = currentSession();
     checkLayout(layout, shape, mesh.axes);

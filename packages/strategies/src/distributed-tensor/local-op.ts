@@ -15,7 +15,7 @@ const unary: { readonly [K in UnaryOp]: (x: Tensor) => Tensor } = {
   silu: (x) => x.silu(),
 };
 
-/** Of a first dim of `size`, the rows that are here. */
+/** The rows of a first dim of `size` that this rank has. */
 export interface OwnRows extends DimRange {
   readonly size: number;
 }

@@ -22,10 +22,10 @@ export interface OpSignature {
 
 type Labels = Omit<OpSignature, 'sizes'>;
 
-/** In none. */
+/** The op is linear in none of its inputs. */
 const nowhere: Linearity = [];
 
-/** Of elementwise ops: with a tensor, and with a number, in the other place. */
+/** In which inputs elementwise ops are linear: of two tensors, and of a tensor and a number. */
 const binaryLinearity: {
   readonly [K in BinaryOp]: { readonly tensors: Linearity; readonly number: Linearity };
 } = {

@@ -20,13 +20,13 @@ import { firstPlace } from '../layout/axis-size.ts';
 export interface PlacedShape {
   readonly shape: Shape;
   readonly layout: Layout;
-  /** Counts for bytes; default f32. */
+  /** The dtype by which bytes are counted. Default: f32. */
   readonly dtype?: DType;
 }
 
 /** What becomes of the inputs of an op, and how its output lies. */
 export interface Propagation {
-  /** Of each input, into the layout in which the op is computed part by part. */
+  /** Each input's way into the layout in which the op is computed part by part. */
   readonly inputs: readonly RedistributionPlan[];
   readonly output: PlacedShape;
   /** Axes along which ranks compute different parts. */

@@ -10,9 +10,9 @@ export interface PicturedPart {
 /** Which ranks hold what of a tensor, seen as a matrix of two of its dims. */
 export interface ShardingPicture {
   readonly title: string;
-  /** Row by row. */
+  /** The blocks, row by row. */
   readonly blocks: readonly PicturedPart[];
-  /** Ranks without elements, as short dims leave them. */
+  /** Ranks that have no elements, as the dim is too short for them. */
   readonly idle: readonly number[];
   /** Empty where there is none. */
   readonly rowDim: string;

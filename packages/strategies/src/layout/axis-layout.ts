@@ -2,9 +2,9 @@ import { formatLayout, type Layout, LayoutError, type OptionRule } from '@shardw
 
 /** How a tensor lies on the ranks of one axis: what a Layout says of that axis. */
 export type AxisLayout =
-  /** The same on all ranks, and so is its gradient: the value between two parallel regions. */
+  /** The value is the same on all ranks, and so is its gradient: as between two parallel regions. */
   | 'invariant'
-  /** The same on all ranks, each uses its copy its own way. Its gradient is partial. */
+  /** The value is the same on all ranks, and each uses its copy in its own way. Its gradient is partial. */
   | 'replicate'
   /** The tensor is the sum of what the ranks have. */
   | 'partial'
@@ -39,7 +39,7 @@ export const activationRule: OptionRule<ActivationLayout> = {
   is: "'invariant', 'replicate', 'partial' or shard(dim)",
 };
 
-/** The same, of a tensor that is no sum over ranks any more. */
+/** What an option may be that is the layout of an activation which is no sum over ranks. */
 export const unsummedRule: OptionRule<Exclude<ActivationLayout, 'partial'>> = {
   fits: (value): value is Exclude<ActivationLayout, 'partial'> =>
     value === 'invariant' || value === 'replicate' || isShard(value),
@@ -60,7 +60,7 @@ export function isSharding(layout: AxisLayout): layout is Sharding {
   return layout === 'flat' || typeof layout !== 'string';
 }
 
-/** Of a layout that is known to shard. */
+/** The sharding that a layout is known to be. */
 export function requireSharding(layout: AxisLayout): Sharding {
   if (isSharding(layout)) return layout;
   throw new RangeError(`${layout} is no sharding`);

@@ -1,11 +1,11 @@
 import {
   concat,
   elementCount,
+  noGrad,
   type PlaceOf,
+  reinterpret,
   type Shape,
   type Tensor,
-  noGrad,
-  reinterpret,
 } from '@shardwise/core/extend';
 import type { Sharding } from './axis-layout.ts';
 
@@ -49,7 +49,7 @@ export function toParts(whole: Tensor, sharding: Sharding, parts: number): Tenso
   return padTo(whole, shard, Math.ceil((whole.shape[shard] ?? 0) / parts) * parts);
 }
 
-/** The other way round. Shape: padded -> whole, of shape `shape`. */
+/** Puts a tensor together from all parts behind each other. Shape: padded -> whole, of shape `shape`. */
 export function fromParts(padded: Tensor, sharding: Sharding, parts: number, shape: Shape): Tensor {
   if (sharding === 'flat') return trimTo(padded, 0, elementCount(shape)).reshape(shape);
   const { shard, sections } = sharding;
@@ -105,7 +105,7 @@ export function trimTo(x: Tensor, dim: number, size: number): Tensor {
   return x.shape[dim] === size ? x : x.slice(dim, 0, size);
 }
 
-/** What a place has of each section. */
+/** The part that a place has of each section. */
 function sectionParts(
   whole: Tensor,
   dim: number,

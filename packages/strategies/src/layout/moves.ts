@@ -28,7 +28,7 @@ type Collective = 'allReduce' | 'allGather' | 'reduceScatter' | 'allToAll';
 
 interface Change {
   readonly operation: RedistributionOperation;
-  /** What the gradient goes through. */
+  /** The collective that the gradient goes through. */
   readonly backward: Collective | null;
 }
 
@@ -59,7 +59,10 @@ const collectives: ReadonlySet<string> = new Set<Collective>([
   'allToAll',
 ]);
 
-/** The move from one layout over an axis into another; null where they are one. Throws LayoutError where there is none. */
+/**
+ * The move from one layout over an axis into another; null where they are the same. Throws LayoutError where there is
+ * no move between them.
+ */
 export function moveOver(
   axis: string,
   from: AxisLayout,
@@ -171,7 +174,7 @@ function keepOnFirst(x: Tensor, axis: string, { rank }: Place): Tensor {
   return reinterpret(terms, axis, 'varying', 'partial');
 }
 
-/** Of what the axis shares out: rows of a dim, or elements. */
+/** How much the axis shares out: rows of a dim, or elements. */
 function lengthOf(whole: Shape, sharding: Sharding): number {
   return sharding === 'flat' ? elementCount(whole) : (whole[sharding.shard] ?? 0);
 }

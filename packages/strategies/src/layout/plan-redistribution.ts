@@ -9,12 +9,12 @@ import {
   type MeshAxis,
   type Shape,
 } from '@shardwise/core/extend';
-import { checkLayout } from './check-layout.ts';
-import type { RedistributionPlan, RedistributionStep } from './redistribution.ts';
-import { movesFrom, type MoveContext } from './redistribution-moves.ts';
 import { axisLayoutOf, sameAxisLayout } from './axis-layout.ts';
 import { firstPlace } from './axis-size.ts';
+import { checkLayout } from './check-layout.ts';
 import { collectivesOfMove } from './moves.ts';
+import { movesFrom, type MoveContext } from './redistribution-moves.ts';
+import type { RedistributionPlan, RedistributionStep } from './redistribution.ts';
 
 /** A way to a layout, and what it costs. */
 interface Route {

@@ -63,7 +63,7 @@ export function redistributeOver(
   return applyMove(x, move, whole, place);
 }
 
-/** The same with the dim counted from the start. */
+/** The layout with its dim counted from the start. */
 function ofActivation(x: Tensor, axis: string, layout: ActivationLayout): ActivationLayout {
   if (typeof layout === 'string') return layout;
   return shard(normalizeDim(`an activation sharded over '${axis}'`, layout.shard, x.ndim));

@@ -13,7 +13,7 @@ import type { RedistributionStep } from './redistribution.ts';
 
 export interface MoveContext {
   readonly shape: Shape;
-  /** Of the rank that has most of everything. */
+  /** The place of the rank that has the most of every tensor. */
   readonly placeOf: PlaceOf;
   readonly elementBytes: number;
   /** Axes that may be moved, in the order of the mesh. */
@@ -47,7 +47,7 @@ export function movesFrom(layout: Layout, context: MoveContext): readonly Redist
     });
 }
 
-/** Onto all ranks, or along any dim. */
+/** The layouts that an axis may have next: on all ranks, or along any dim. */
 function everywhere(layout: Layout, axis: string, goal: Layout): readonly AxisLayout[] {
   const wanted = axisLayoutOf(goal, axis);
   const dims = layout.dims.map((_, dim): AxisLayout => {
@@ -118,7 +118,7 @@ function stepTo(
   return { move, layout: placed(without, axis, to), bytes: bytes() };
 }
 
-/** Without an axis. */
+/** The layout without an axis. */
 function lifted(layout: Layout, axis: string): Layout {
   const { sections, partial, replicate, ...rest } = unsharded(layout, [axis]);
   const others = Object.entries(sections ?? {}).filter(([name]) => name !== axis);
@@ -131,7 +131,7 @@ function lifted(layout: Layout, axis: string): Layout {
   };
 }
 
-/** With an axis, at the inner end. */
+/** The layout with an axis at the inner end. */
 function placed(layout: Layout, axis: string, to: AxisLayout): Layout {
   if (to === 'invariant') return layout;
   if (to === 'partial') return { ...layout, partial: [...layout.partial, axis] };

@@ -24,9 +24,9 @@ export interface RedistributionMove {
 
 export interface RedistributionStep {
   readonly move: RedistributionMove;
-  /** Of the tensor after it. */
+  /** The layout of the tensor after this step. */
   readonly layout: Layout;
-  /** Received by the rank that receives the most, by algorithms that send each byte once; with padding. */
+  /** What the rank receives that receives the most, by algorithms that send each byte once; with padding. */
   readonly bytes: number;
 }
 
@@ -34,9 +34,9 @@ export interface RedistributionStep {
 export interface RedistributionPlan {
   readonly from: Layout;
   readonly to: Layout;
-  /** Of the whole tensor. */
+  /** The shape of the whole tensor. */
   readonly shape: Shape;
   readonly steps: readonly RedistributionStep[];
-  /** Of all steps. */
+  /** The bytes of all steps. */
   readonly bytes: number;
 }

@@ -13,11 +13,11 @@ export const clusterRules: OptionRules<Cluster> = {
 
 /** What the states of a model in 16 bits take with Adam. */
 export interface StatesEstimate {
-  /** Of each rank's device. */
+  /** Bytes on each rank's device. */
   readonly deviceBytes: number;
-  /** Of each node's host. */
+  /** Bytes on each node's host. */
   readonly hostBytes: number;
 }
 
-/** Room for buffers, as a factor on what is kept on the host. */
+/** The room for buffers, as a factor on what is kept on the host. */
 export const hostBufferFactor = 1.5;

@@ -60,7 +60,7 @@ export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMem
   };
 }
 
-/** Of a parameter that ranks keep whole and update in parts, as their equal parts leave it: with padding. */
+/** The elements of a parameter that ranks keep whole and update in equal parts: with padding. */
 function keptElements(plan: Plan, parameter: ParameterPlan, state: State): number {
   const { shape, optimizer, [state]: layout } = parameter;
   if (state === 'parameter') {

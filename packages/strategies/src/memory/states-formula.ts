@@ -10,16 +10,16 @@ export interface ElementBytes {
 
 /** States of a rank as Rajbhandari et al. 2020 ("ZeRO", section 3) write them, of the parameters that train. */
 export interface StatesFormula {
-  /** As `4Ψ + 12Ψ/N`. */
+  /** The formula as text, such as `4Ψ + 12Ψ/N`. */
   readonly text: string;
   /** Ψ: elements of the parameters that train. */
   readonly elements: number;
   /** N: parts in which states are shared out. */
   readonly parts: number;
-  /** Of an element, kept on every rank; and shared out. */
+  /** Bytes of an element that every rank keeps, and bytes that the ranks share out. */
   readonly wholeBytes: number;
   readonly sharedBytes: number;
-  /** What the formula gives. */
+  /** The bytes that the formula gives. */
   readonly bytes: number;
 }
 

@@ -11,9 +11,9 @@ import {
 
 export interface LowPrecisionValuesOptions {
   readonly policy: LowPrecision;
-  /** Of what is kept. */
+  /** The shape of what is kept. */
   readonly shape: Shape;
-  /** What is kept of this rank's values, in fewer bits already. Default: just these. */
+  /** Makes what is kept of this rank's values, which have fewer bits already. Default: just these. */
   readonly complete?: (values: Tensor) => Tensor;
 }
 

@@ -6,8 +6,9 @@ import { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
 
 /**
- * Carries a plan out on this rank's model, whoever made or edited it. A collective. Throws LayoutError and
- * ConfigError for plans that do not fit the model, before it changes anything.
+ * Carries a plan out on this rank's model, whoever made or edited it. This is a collective. Throws LayoutError for a
+ * plan whose steps do not fit each other, and LayoutError or ConfigError where they do not fit the model, before it
+ * changes anything.
  */
 export async function applyPlan<M extends Module, Inputs extends readonly unknown[], Output>(
   plan: ModelPlan,

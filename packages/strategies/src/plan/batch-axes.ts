@@ -5,7 +5,7 @@ export interface BatchAxes {
   readonly replicas?: string | undefined;
 }
 
-/** Their names, that of the axis first. */
+/** The names of these axes, that of `axis` first. */
 export function batchAxesOf({ axis, replicas }: BatchAxes): readonly string[] {
   return replicas === undefined ? [axis] : [axis, replicas];
 }

@@ -9,8 +9,8 @@ import {
   type Plan,
   type Strategy,
 } from '@shardwise/core/extend';
-import { collectivesOf, type ModelPlan } from './step.ts';
 import { firstPlace } from '../layout/axis-size.ts';
+import { collectivesOf, type ModelPlan } from './step.ts';
 
 /**
  * Two strategies on one mesh, over different axes: `compose(tensorParallel(...), fsdp())`. The first

@@ -11,13 +11,13 @@ import {
   type VaryingSize,
   varyingSizes,
 } from '@shardwise/core/extend';
-import { checkPlan } from './check-plan.ts';
 import { describeFormula, memoryRows } from '../memory/describe-memory.ts';
 import { describeImbalance } from '../memory/describe-imbalance.ts';
 import { localElements } from '../memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
-import { collectivesOf } from './step.ts';
+import { checkPlan } from './check-plan.ts';
 import { redistributionRows } from './redistribution-rows.ts';
+import { collectivesOf } from './step.ts';
 
 export interface ExplainOptions extends PlanMemoryOptions {
   /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
@@ -45,7 +45,10 @@ function table(rows: readonly (readonly string[])[]): string {
 
 const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
 
-/** What concerns parameters, in the order of a step: messages of one kind that a step of the plan sends are one row. */
+/**
+ * The messages that concern parameters as rows, in the order of a training step. Messages of one kind that a step of
+ * the plan sends are one row.
+ */
 function collectiveRows(plan: Plan): readonly (readonly string[])[] {
   const perStep = plan.steps.map((step) => {
     const own = step.collectives(plan).filter(({ redistribution }) => redistribution === undefined);

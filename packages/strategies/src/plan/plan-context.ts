@@ -13,7 +13,7 @@ import type { ShardedPart } from '../sharding/sharded-part.ts';
 
 /** What a step of a plan adds to the passes of a model. */
 export interface PassHooks {
-  /** Before each forward pass. `inputs` are what the model's user passes. */
+  /** Is called before each forward pass. `inputs` are what the model's user passes. */
   beforeForward?(inputs: readonly unknown[]): void;
   /**
    * In the place of the forward pass, which `run` is: the model's, with what the later steps of the plan have put
@@ -35,9 +35,9 @@ export interface PassHooks {
 export class PlanContext {
   readonly plan: Plan<PlanContext>;
   readonly model: Module;
-  /** By name, those of which this rank updates a part. */
+  /** The parameters of which this rank updates a part, by name. */
   readonly sharded: Map<string, ShardedParameter> = new Map();
-  /** By mesh axis: what averages gradients of whole parameters, and of parts. */
+  /** What averages gradients of whole parameters, and of parts, by mesh axis. */
   readonly reducers: Map<string, Reducer> = new Map();
   readonly gradientReducers: Map<string, GradientReducer> = new Map();
   readonly hooks: PassHooks[] = [];
@@ -52,7 +52,7 @@ export class PlanContext {
     this.#planned = new Map(plan.parameters.map((parameter) => [parameter.name, parameter]));
   }
 
-  /** By name, as the steps before have left them. */
+  /** The model's parameters with their names, as the steps before have left them. */
   get parameters(): readonly (readonly [name: string, parameter: Parameter])[] {
     return this.model.namedParameters();
   }

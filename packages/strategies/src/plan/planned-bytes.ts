@@ -41,7 +41,7 @@ export function collectedShape(plan: Plan, planned: ParameterPlan, axis: string)
   return sharding === null ? whole : paddedShape(whole, sharding, axisSize(plan.axes, axis));
 }
 
-/** Those of a plan, by their names. */
+/** The parameters of a plan that have these names. Throws LayoutError for a name that the plan does not have. */
 export function plannedParameters(plan: Plan, names: readonly string[]): readonly ParameterPlan[] {
   const byName = new Map(plan.parameters.map((planned) => [planned.name, planned]));
   return names.map((name) => {
@@ -71,12 +71,12 @@ export function startBroadcasts(plan: Plan, over: BatchAxes): readonly Collectiv
     .map((axis) => ({ operation: 'broadcast', axis, when: 'start', parameters, bytes }));
 }
 
-/** In what gradients are reduced. */
+/** The dtype in which gradients are reduced. */
 export function gradientDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
   return lowPrecision?.gradientDtype ?? dtype;
 }
 
-/** In what parameters are collected for forward and backward. */
+/** The dtype in which parameters are collected for forward and backward. */
 export function collectedDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
   return lowPrecision?.parameterDtype ?? dtype;
 }

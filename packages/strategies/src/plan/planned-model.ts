@@ -28,7 +28,7 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
   /** False inside noSync. */
   #synchronizes = true;
 
-  /** Of a plan that has been carried out on the model. */
+  /** `context` is that of a plan that has been carried out on the model. */
   constructor(model: M & Model<Inputs, Output>, context: PlanContext) {
     this.module = model;
     this.#context = context;

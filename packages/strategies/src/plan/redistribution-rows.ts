@@ -30,7 +30,7 @@ export function redistributionRows(collectives: readonly CollectivePlan[]): read
   });
 }
 
-/** Each with the collectives of both passes. */
+/** The redistributions of a plan, each with the collectives of both passes. */
 function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Redistribution[] {
   const found = new Map<string, Redistribution>();
   for (const { redistribution, axis, bytes, when, operation } of collectives) {
@@ -51,7 +51,7 @@ function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Red
   return [...found.values()];
 }
 
-/** With a star for each number. */
+/** The path with a star for each number. */
 function patternOf(path: string): string {
   return path
     .split('.')

@@ -29,13 +29,13 @@ export interface ConstructShardedOptions {
   readonly axis?: string;
   /** As the strategy shards: `rows` for fsdp, `flat` for zero. Default: `rows`. */
   readonly rule?: ShardingRule;
-  /** For a strategy composed with tensor parallelism: what that is given. */
+  /** What tensor parallelism is given, where the strategy is composed with it. */
   readonly tensorParallel?: ConstructPartitioned;
 }
 
 export interface ConstructPartitioned {
   readonly styles: StylePlan;
-  /** Default: `tp`. */
+  /** The mesh axis whose ranks share out each layer. Default: `tp`. */
   readonly axis?: string;
 }
 

@@ -22,7 +22,10 @@ export function checkUnits(model: Module, names: Iterable<string>): void {
   for (const name of names) forwardOf(moduleOf(modules, name));
 }
 
-/** Has the units of a model collect their parameters. `plans`, and what is returned, by the name of the unit's module. */
+/**
+ * Has the units of a model collect their parameters. `plans`, and the units that it returns, have the names of the
+ * units' modules as keys.
+ */
 export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,

@@ -60,7 +60,7 @@ export class MixedPrecisionPart extends ShardedPart {
     return this.#options.keepsGradient === 'whole';
   }
 
-  /** So that no f32 gradient is kept. */
+  /** A replacement is computed where it is read, so that no f32 gradient is kept. */
   protected override get replacesLate(): boolean {
     return true;
   }

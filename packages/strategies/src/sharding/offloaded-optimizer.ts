@@ -29,7 +29,7 @@ export interface OffloadedOptimizerOptions {
    * not. Default: on the device.
    */
   readonly gradients?: PageStore;
-  /** Of this rank's parts of parameters, updated in one run: their states are on the device at once. Default: 64 MiB. */
+  /** How many bytes of parameters are updated in one run, whose states are on the device at once. Default: 64 MiB. */
   readonly chunkBytes?: number;
 }
 
@@ -48,11 +48,14 @@ const defaultChunkBytes = 64 * 1024 * 1024;
  */
 export class OffloadedOptimizer<Wrapped extends Optimizer> {
   readonly optimizer: Wrapped;
-  /** Of what the model has and of what the optimizer updates. */
+  /** The names of what the model has and of what the optimizer updates. */
   readonly #names: Map<Tensor, string>;
   readonly #options: OffloadedOptimizerOptions;
 
-  /** Parameters have their names in `model`; what the optimizer updates may be others, too. Throws ConfigError for options out of range. */
+  /**
+   * Parameters have their names in `model`; the optimizer may update other tensors, too. Throws ConfigError for
+   * options out of range.
+   */
   constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
     checkOptions('OffloadedOptimizer', options, optionRules);
     this.optimizer = optimizer;
@@ -83,7 +86,7 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> {
     this.optimizer.restore(saved, settings);
   }
 
-  /** As restore. */
+  /** Takes a state dict as `restore` does. */
   loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
     this.optimizer.loadStateDict(dict);
   }

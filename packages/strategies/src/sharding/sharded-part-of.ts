@@ -24,7 +24,7 @@ export interface ShardedPartRequest {
   readonly axis: string;
   readonly planned: ParameterPlan;
   readonly lowPrecision: LowPrecision | undefined;
-  /** Whose ranks get the value of the first one. */
+  /** The axes whose ranks get the value of the first one. */
   readonly axes: readonly string[];
 }
 

@@ -38,13 +38,13 @@ export abstract class ShardedPart extends StoredPart {
   readonly sharding: Sharding;
   /** Which of how many parts this is. */
   readonly place: Place;
-  /** Of what is sharded. */
+  /** The shape of what is sharded. */
   readonly #whole: Shape;
   readonly #partShape: Shape;
-  /** Of the whole parameter, of this rank's batches alone. */
+  /** The gradient of the whole parameter, of this rank's batches alone. */
   readonly #local = new GradientSum();
   #waits = false;
-  /** Of the part, averaged over the ranks. */
+  /** The gradient of the part, averaged over the ranks. */
   readonly #gradient: Gradient;
   /** The average of a whole gradient that is kept. */
   #reduced: Node | null = null;
@@ -115,7 +115,7 @@ export abstract class ShardedPart extends StoredPart {
     return noGrad(() => this.fromParts(new Tensor(padded))).node;
   }
 
-  /** Of the part, averaged over the ranks. */
+  /** The gradient of the part, averaged over the ranks. */
   protected override get accumulated(): Node | null {
     return sumOf(super.accumulated, this.#reduced);
   }
@@ -139,7 +139,10 @@ export abstract class ShardedPart extends StoredPart {
     this.#local.add(this.narrow(gradient));
   }
 
-  /** What is to be averaged over the ranks: the gradient of a pass, if any, and what has waited. Shape: whole -> whole. */
+  /**
+   * What is to be averaged over the ranks: the gradient of a pass, where there is one, and what has waited. Shape:
+   * whole -> whole.
+   */
   takeLocal(gradient: Node | null): Node {
     this.keepReplacement();
     this.#waits = false;
@@ -167,7 +170,7 @@ export abstract class ShardedPart extends StoredPart {
     return this.keepsWholeGradient;
   }
 
-  /** It stands for what was reduced, too. */
+  /** The replacement stands for what was reduced, too. */
   protected override keepReplacement(): boolean {
     const isKept = super.keepReplacement();
     if (isKept) {

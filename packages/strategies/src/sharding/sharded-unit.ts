@@ -65,7 +65,7 @@ export class ShardedUnit {
     return this.#collected.map(({ padded }) => padded);
   }
 
-  /** The same in a backward pass. */
+  /** Collects the parts in a backward pass. */
   collectAgain(): void {
     this.#region?.prefetch(this.#lastCollected);
   }

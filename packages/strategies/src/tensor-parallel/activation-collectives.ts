@@ -8,7 +8,7 @@ export interface RedistributedActivation {
   readonly module: string;
   readonly from: ActivationLayout;
   readonly to: ActivationLayout;
-  /** Of the whole activation. */
+  /** How many elements the whole activation has. */
   readonly elements: number;
   readonly dtype: DType;
   /** Whether backward does again what forward did. */

@@ -8,7 +8,7 @@ import type { StylePlan } from './styled-modules.ts';
 import { vocabParallelEmbedding } from './vocab-parallel-embedding.ts';
 
 export interface GptTensorParallelOptions extends GatherAgainOptions {
-  /** Of the attention, as the model was built. */
+  /** How many heads the attention was built with. */
   readonly heads: number;
   /** Whether norms and residuals are shared out by tokens too. Default: false. */
   readonly sequenceParallel?: boolean;

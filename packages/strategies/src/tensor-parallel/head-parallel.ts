@@ -17,7 +17,7 @@ import { rowwiseParallel } from './rowwise-parallel.ts';
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface HeadParallelOptions extends GatherAgainOptions {
-  /** As the module was built. */
+  /** How many heads the module was built with. */
   readonly numHeads: number;
   /** Heads of keys and values. Default: numHeads. */
   readonly keyHeads?: number;

@@ -51,7 +51,7 @@ export class LayerParameter extends DividedParameter {
     return this.#layers > 0 ? this.#part.shape : super.shape;
   }
 
-  /** What expressions read, of an expression of the part. Shape: part -> part or whole. */
+  /** What expressions read, made of an expression of the part. Shape: part -> part or whole. */
   seen(part: Node): Node {
     return this.#layers > 0 ? part : withoutValues(() => this.#join(new Tensor(part))).node;
   }

@@ -4,7 +4,7 @@ import type { DimSharding } from '../layout/axis-layout.ts';
 /** A module as a plan sees it. */
 export interface ModuleSpec {
   readonly path: string;
-  /** Those of the module and of all below it, by their names within it. */
+  /** The parameters of the module and of all below it, by their names within it. */
   readonly parameters: ReadonlyMap<string, ParameterSpec>;
 }
 
@@ -26,7 +26,7 @@ export interface ParallelStyle {
   collectives(module: ModuleSpec, tokens: number): readonly StyleCollective[];
   /** Throws LayoutError for a module that the style is not for, while nothing has changed yet. */
   check?(module: Module, path: string): void;
-  /** Of the module, in which the parameters that are cut stand for this rank's parts. Default: `forward`. */
+  /** The module's methods in which parameters that are cut stand for this rank's parts. Default: `forward`. */
   readonly methods?: readonly string[];
   /** Changes what the methods are given and give. */
   install(module: Module, place: AxisPlace, path: string): void;

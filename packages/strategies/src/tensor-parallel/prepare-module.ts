@@ -6,9 +6,9 @@ import { type ActivationLayout, activationRule } from '../layout/axis-layout.ts'
 import { requireTensor, wrapMethod } from './wrap-method.ts';
 
 export interface ActivationChange {
-  /** What it is. */
+  /** How the activation lies before. */
   readonly from: ActivationLayout;
-  /** What it is to be. */
+  /** How it lies after. */
   readonly to: ActivationLayout;
   /** Elements of the whole activation for each token, for the bytes in the plan. Default: not known, and not listed. */
   readonly features?: number;

@@ -20,7 +20,7 @@ export async function sendState(
   await group.send({ bytes, dtype: 'u8' }, to);
 }
 
-/** Undefined where the other rank has none. */
+/** Receives a parameter's state; undefined where the other rank has none. */
 export async function receiveState(
   group: ProcessGroup,
   from: number,

@@ -150,7 +150,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     this.#consolidated = group.rank === to ? { state, paramGroups: own.paramGroups } : null;
   }
 
-  /** Of all ranks. Throws CheckpointError but on the rank to which it has been consolidated. */
+  /** The states of all ranks. Throws CheckpointError but on the rank to which they have been consolidated. */
   stateDict(): OptimizerStateDict<Settings> {
     if (this.#consolidated !== null) return this.#consolidated;
     throw new CheckpointError({
@@ -160,7 +160,7 @@ export class ZeroRedundancyOptimizer<Settings extends OptimizerSettings> impleme
     });
   }
 
-  /** Keeps this rank's part of it. Throws CheckpointError as Optimizer. */
+  /** Keeps this rank's part of a state dict. Throws CheckpointError as Optimizer. */
   loadStateDict(dict: OptimizerStateDict<Settings>): void {
     const { rank } = this.#group();
     const owners = [...this.#owners.values()];

@@ -83,7 +83,7 @@ export const master: StepKind<Master> = {
 class MasterRanks implements PassHooks {
   readonly #model: Module;
   readonly #axis: string;
-  /** Also of parameters that do not train now. */
+  /** The gradients of all parameters, also of those that do not train now. */
   readonly #gradients: readonly Gradient[];
   readonly #trained: TrainedParameters;
   readonly #unmark: () => void;

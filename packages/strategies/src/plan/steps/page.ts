@@ -9,7 +9,7 @@ export interface PageOut {
   readonly store: PageStore;
 }
 
-/** Best stands before the step that shards them: then they are never all on the device. */
+/** It best stands before the step that shards the parameters: then they are never all on the device. */
 export const page: StepKind<PageOut> = {
   name: 'page',
   collectives: () => [],

@@ -24,7 +24,7 @@ export interface Reduce extends BatchAxes {
   readonly hook?: CommHook;
   /** Whether parameters that no loss uses are an error. Default: 'all' have to be used. */
   readonly unused?: UnusedPolicy;
-  /** Of parts, those that the latest pass reduced. Default: not known, and all are listed. */
+  /** The parameters in parts that the latest pass reduced. Default: not known, and all are listed. */
   readonly latest?: ReadonlySet<string>;
 }
 

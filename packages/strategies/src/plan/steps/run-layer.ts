@@ -15,7 +15,9 @@ import type { PlanContext } from '../plan-context.ts';
 import { plannedParameters, shardingOf } from '../planned-bytes.ts';
 import type { StepKind } from '../step.ts';
 
-/** A module whose passes the ranks of an axis share, in the way of a style: activations are redistributed at its boundary. */
+/**
+ * The ranks of an axis share the passes of a module, as its style says, and redistribute activations at its boundary.
+ */
 export interface RunLayer {
   readonly axis: string;
   /** The module's path. */
@@ -23,7 +25,7 @@ export interface RunLayer {
   readonly style: ParallelStyle;
   /** Parameters of the module, by their names within it: their names in the model. */
   readonly parameters: Readonly<Record<string, string>>;
-  /** Of a rank's batch, for the bytes. */
+  /** How many tokens a rank's batch has, for the bytes. */
   readonly tokens: number;
 }
 

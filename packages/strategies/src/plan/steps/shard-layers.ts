@@ -68,7 +68,7 @@ export const shardLayers: StepKind<ShardLayers> = {
   },
 };
 
-/** Of what was constructed in parts, all ranks have drawn the same values. */
+/** Gives all ranks rank 0's value. Of what was constructed in parts they have drawn the same values already. */
 function shareValues(tensor: Tensor, axis: string): void {
   if (tensor instanceof Parameter && tensor.initialPart !== null) return;
   const { part } = tensor;
@@ -91,7 +91,7 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
   return replacement;
 }
 
-/** What ranks draw for values that all have must be equal. */
+/** Gives all ranks rank 0's keys: what they draw for values that all have must be equal. */
 async function shareKeys(group: ProcessGroup): Promise<void> {
   const state = randomState();
   const keys = Int32Array.of(state.seed, state.counter);
@@ -100,7 +100,7 @@ async function shareKeys(group: ProcessGroup): Promise<void> {
   setRandomState({ ...state, seed, counter });
 }
 
-/** Another strategy came first, whose parts can't be cut. */
+/** The error for a model of which another strategy has made parts, which can't be cut. */
 function cutError(name: string, part: Tensor): ConfigError {
   const { wholeShape: shape, shardedOver } = part;
   return new ConfigError(

@@ -6,7 +6,7 @@ import type { StepKind } from '../step.ts';
 
 /** Rank 0's buffers, as statistics of batch norms, become those of all before each forward pass that trains. */
 export interface ShareBuffers {
-  /** Whose ranks have other batches. */
+  /** The axes whose ranks have other batches. */
   readonly axes: readonly string[];
 }
 

@@ -13,7 +13,10 @@ import {
 import { shardOf } from '../../layout/redistribute.ts';
 import { LayerParameter } from '../layer-parameter.ts';
 
-/** This rank's block, of a tensor that mesh axes shard dim by dim. Throws LayoutError where they do not divide a dim. Shape: N -> block. */
+/**
+ * This rank's block of a tensor that mesh axes shard dim by dim. Throws LayoutError where they do not divide a dim.
+ * Shape: N -> block.
+ */
 export function takeBlock(whole: Tensor, dims: Layout['dims']): Tensor {
   requireEven(whole.shape, dims);
   return shardOf(whole, { dims, partial: [] });

@@ -14,7 +14,7 @@ export interface RankGrid {
   readonly weight: readonly [outputs: readonly string[], inputs: readonly string[]];
   /** Mesh axes whose ranks hold the same part of a weight. */
   readonly replicas: readonly string[];
-  /** How the product lies. */
+  /** How the product of a multiplication lies. */
   readonly next: RankGrid;
   /** x Wᵀ. Shape: x [B', .., I'], weight [O', I''] -> [B'', .., O''], parts as the grid says. */
   multiply(x: Tensor, weight: Tensor): Tensor;

@@ -1,11 +1,11 @@
 import { broadcast, functional, type Tensor } from '@shardwise/core/extend';
 
 export interface SummaAxes {
-  /** Along which ranks have other rows of x, and other input features of the weight. */
+  /** The axis along which ranks have other rows of x, and other input features of the weight. */
   readonly row: string;
-  /** Along which ranks have other features. */
+  /** The axis along which ranks have other features. */
   readonly column: string;
-  /** Ranks of each axis. */
+  /** How many ranks each axis has. */
   readonly size: number;
 }
 
