@@ -11,7 +11,10 @@ import { modelSpec } from './model-spec.ts';
 import type { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
 
-/** How a strategy would lay the model out on this rank's mesh; print it with `explain`. Throws ConfigError for what is no strategy. */
+/**
+ * How a strategy would lay the model out on this rank's mesh; `explain` prints it. Throws ConfigError for what is no
+ * strategy.
+ */
 export function planFor(model: Module, strategy: Strategy): ModelPlan {
   requireStrategy(strategy);
   const spec = modelSpec(model);
