@@ -1,11 +1,19 @@
-import type { FileHandle } from 'node:fs/promises';
+/** What this asks of a file handle of Node, whose types programs in a browser do not have. */
+interface ReadableFile {
+  read(
+    target: Uint8Array,
+    offset: number,
+    length: number,
+    position: number,
+  ): Promise<{ readonly bytesRead: number }>;
+}
 
 /** Node ends the process at a call of 2 GiB or more. */
 const maxReadBytes = 2 ** 30;
 
 /** Fills `target` with a file's bytes from `byteOffset` on; returns how many there were, where it ends earlier. */
 export async function fillFromFile(
-  file: Pick<FileHandle, 'read'>,
+  file: ReadableFile,
   target: Uint8Array,
   byteOffset: number,
 ): Promise<number> {
