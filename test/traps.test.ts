@@ -25,7 +25,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
 import type { Node, UpdateRule } from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
-import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
