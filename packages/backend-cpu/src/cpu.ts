@@ -12,7 +12,7 @@ export interface CpuOptions {
   readonly byteOffset?: number;
   /**
    * Bytes of that part, or of a memory of its own. Default: what `memory` has, or three quarters of what the
-   * machine has, at most 16 GiB; what is not used takes none of it. Up to 4 GiB addresses have 32 bits, which is
+   * machine has, at most 16 GiB (4 GiB on Windows); what is not used takes none of it. Up to 4 GiB addresses have 32 bits, which is
    * a little faster.
    */
   readonly byteLength?: number;

@@ -23,7 +23,8 @@ export interface WorldOptions {
   readonly size: number;
   /**
    * The length of each rank's arena in bytes. Default: the ranks share out three quarters of the machine's
-   * memory, at most 16 GiB. Addresses have 32 bits, which is a little faster, while the world has up to 4 GiB.
+   * memory, at most 16 GiB; 4 GiB on Windows and in browsers. Addresses have 32 bits, which is a little faster,
+   * while the world has up to 4 GiB.
    */
   readonly arenaBytes?: number;
 }

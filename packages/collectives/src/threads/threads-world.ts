@@ -30,8 +30,8 @@ export interface ThreadsWorld {
 
 /**
  * Makes the memory for `size` ranks, each with an arena of `arenaBytes`. By default the arenas share out three
- * quarters of the machine's memory, at most 16 GiB, or less where the address space has no room for it. Pages cost nothing until
- * they are used. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
+ * quarters of the machine's memory, at most 16 GiB (4 GiB on Windows and in browsers), or less where the address
+ * space has no room for it. Pages cost nothing until they are used. Throws ConfigError for options that do not fit, and where there is no room for `arenaBytes`.
  */
 export function createThreadsWorld(options: WorldOptions): ThreadsWorld {
   checkOptions('createThreadsWorld', options, worldRules);
