@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { tensor, type Operand, Tensor } from '@shardwise/core';
+import { dynamic, tensor, type Operand, Tensor } from '@shardwise/core';
 import { z } from 'zod';
 import { operations, type Call } from './program-operations.ts';
 
@@ -20,9 +20,12 @@ export function readPrograms(file: URL | string): readonly RecordedProgram[] {
   return z.object({ torch: z.string(), programs: z.array(recorded) }).parse(contents).programs;
 }
 
-/** What differs from PyTorch's results when the program runs on this rank's device. */
-export async function differences(program: RecordedProgram): Promise<string[]> {
-  const inputs = program.in.map(declare);
+/**
+ * What differs from PyTorch's results when the program runs on this rank's device. With `anySize` its inputs' sizes are
+ * declared to vary, so that it runs a plan that takes any.
+ */
+export async function differences(program: RecordedProgram, anySize = false): Promise<string[]> {
+  const inputs = program.in.map((line) => declare(line, anySize));
   const values = [...inputs];
   for (const line of program.do) values.push(compute(line, values));
   const roots = numbers(program.roots).map((id) => at(values, id));
@@ -45,17 +48,17 @@ export async function differences(program: RecordedProgram): Promise<string[]> {
   return found;
 }
 
-function declare(line: string): Tensor {
+function declare(line: string, anySize: boolean): Tensor {
   const [head = '', body = ''] = line.split(': ');
   const [dtype, shape = '.', flag] = head.split(' ');
   if (dtype !== 'f32' && dtype !== 'i32' && dtype !== 'bool') throw new TypeError(line);
   const elements = body === '' ? [] : body.split(' ').map(element);
-  const x = tensor(elements, dtype).reshape(dims(shape));
-  return flag === 'g' ? leaf(elements, dims(shape)) : x;
-}
-
-function leaf(elements: readonly number[], shape: readonly number[]): Tensor {
-  return tensor(nested(elements, shape)).requiresGrad_();
+  const data = flag === 'g' || anySize ? tensor(nested(elements, dims(shape)), dtype) : null;
+  const x = data ?? tensor(elements, dtype).reshape(dims(shape));
+  for (const [dim, size] of x.shape.entries()) {
+    if (anySize && size > 1) dynamic(x, dim, { max: 2 * size });
+  }
+  return flag === 'g' ? x.requiresGrad_() : x;
 }
 
 type Nested = number | readonly Nested[];
