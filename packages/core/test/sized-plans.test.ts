@@ -130,6 +130,25 @@ describe('a program whose lengths differ from run to run', () => {
     }
   });
 
+  it('computes what lies between two sizes that vary apart, also where it is one row or none', async () => {
+    setRank({ device: await cpu() });
+    const table = tensor(Array.from({ length: 40 }, (_, i) => [i, -i]));
+    for (const [start, stop] of [
+      [3, 6],
+      [4, 9],
+      [2, 3],
+      [5, 30],
+      [7, 7],
+      [6, 8],
+      [2, 40],
+    ] as const) {
+      const rows = Array.from({ length: stop - start }, (_, i) => [start + i, -start - i]);
+      const y = table.slice(0, 0, stop).slice(0, start, stop).mul(1);
+      const found = Array.from(await y.data(), Number);
+      expect(found.map((value) => value + 0)).toEqual(rows.flat());
+    }
+  });
+
   it('computes slices, pads, concatenations and what is empty at some size', async () => {
     setRank({ device: await cpu() });
     for (const size of [5, 9, 31, 32, 64, 2]) {

@@ -1,4 +1,4 @@
-import { type Program, Sized, type SizedProgram } from '@shardwise/core/spec';
+import { type Program, Sized, type SizedProgram, specialSizes } from '@shardwise/core/spec';
 import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
 import type { Sessions } from '../onnx/sessions.ts';
 import { analyse, type Analysis } from './analyse.ts';
@@ -25,7 +25,14 @@ export async function compileSized(
   host: Host,
   sessions: Sessions,
 ): Promise<CpuExecutable | undefined> {
-  const analysis = Sized.of(program.symbols, (sizes) => analyse(program.at(sizes)));
+  const specialAt = ({ inputs, instructions }: Program): string =>
+    specialSizes([...inputs, ...instructions]);
+  const usual = specialAt(program.at(program.symbols.map(({ seen }) => seen)));
+  const analysis = Sized.of(program.symbols, (sizes) => {
+    const sample = program.at(sizes);
+    if (specialAt(sample) !== usual) throw new RangeError('sizes that are special');
+    return analyse(sample);
+  });
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
   const pattern = analysis.pattern();

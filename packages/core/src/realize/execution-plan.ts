@@ -1,6 +1,6 @@
 import type { Backend, Executable, Instruction, Program, SizedProgram } from '../spec/backend.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { Sized, type SizeSymbol } from '../spec/sized.ts';
+import { Sized, type SizeSymbol, specialSizes } from '../spec/sized.ts';
 import type { Node, RowCount } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import { sameShape } from '../shape.ts';
@@ -142,12 +142,16 @@ export async function makePlan(
   };
 }
 
+/** A number of rows that is not special. */
+const usualRows = 8;
+
 /** What varies: symbols of the relations, then numbers of rows. */
 export function symbolsOf({
   relations,
   rowCounts,
 }: Pick<Sizing, 'relations' | 'rowCounts'>): readonly SizeSymbol[] {
-  const rows = rowCounts.map(({ max }) => ({ max, seen: max, multipleOf: 1 }));
+  // Nothing limits the numbers that such a symbol is tried with, and small ones are special.
+  const rows = rowCounts.map(({ max }) => ({ max, seen: Math.max(max, usualRows), multipleOf: 1 }));
   return [...relations.symbols, ...rows];
 }
 
@@ -157,12 +161,16 @@ function sizedNumbering(
 ): Sized<Numbering> {
   const { relations } = sizing;
   const known = relations.symbols.length;
-  const sized = Sized.of(symbolsOf(sizing), (numbers) =>
-    numbered({
-      sizes: sizesAt(relations, numbers.slice(0, known)),
-      rows: numbers.slice(known),
-    }),
-  );
+  const symbols = symbolsOf(sizing);
+  const at = (numbers: readonly number[]): Numbering =>
+    numbered({ sizes: sizesAt(relations, numbers.slice(0, known)), rows: numbers.slice(known) });
+  let usual: string | undefined;
+  const sized = Sized.of(symbols, (numbers) => {
+    usual ??= specialSizes(at(symbols.map(({ seen }) => seen)).graph.values);
+    const found = at(numbers);
+    if (specialSizes(found.graph.values) !== usual) throw new RangeError('sizes that are special');
+    return found;
+  });
   if (sized === undefined) throw new NotSizedError('a graph has several structures');
   return sized;
 }

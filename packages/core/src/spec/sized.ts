@@ -321,3 +321,20 @@ function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
     typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
   );
 }
+
+/**
+ * Which sizes of 0 and 1 the values of a program have: what is empty or repeated is computed in another way, so a
+ * program is looked at only where they are those of its runs. Throws RangeError for sizes that no value has.
+ */
+export function specialSizes(
+  values: Iterable<{ readonly op?: string; readonly shape: readonly number[] }>,
+): string {
+  const found = new Set<string>();
+  for (const { op = 'input', shape } of values) {
+    for (const [dim, size] of shape.entries()) {
+      if (!Number.isInteger(size) || size < 0) throw new RangeError(`a size of ${size}`);
+      if (size < 2) found.add(`${op} ${shape.length} ${dim} ${size}`);
+    }
+  }
+  return [...found].toSorted().join();
+}
