@@ -4,7 +4,7 @@ Run from the repository root, with PyTorch 2.15 and safetensors:
 
     python tools/golden-training.py
 
-It rewrites test/golden/NAME.safetensors, which test/golden.test.ts compares with. Each file says SEED and the version of
+It rewrites test/golden/NAME.safetensors, which test/golden.full.test.ts compares with. Each file says SEED and the version of
 PyTorch in its metadata and holds, in float32 and int32:
 
     data.inputs, data.targets        [STEPS, BATCH, ...], the global batch of every step
