@@ -56,7 +56,12 @@ export function expand(
   limits: ComputeLimits,
   options: ExpandOptions = {},
 ): Expanded {
-  return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, options)));
+  try {
+    return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, options)));
+  } finally {
+    // Also where sizes do not fit each other, which only a look at them tells.
+    setEra(0);
+  }
 }
 
 function expanded(
