@@ -86,8 +86,8 @@ const mostFailures = 3;
 
 /**
  * The plans of a rank by structure. A structure has one plan: a number that turns out to change from run to
- * run becomes an input of it, and a size that does becomes a symbol. At most `planLimit` are kept; executables that no plan runs any more are
- * disposed of.
+ * run becomes an input of it, and a size that does becomes a symbol. At most `planLimit` are kept; executables
+ * that no plan runs any more are disposed of.
  */
 export class PlanCache {
   readonly #backend: Backend;
@@ -128,12 +128,12 @@ export class PlanCache {
     return made;
   }
 
+  /** The family of a structure; a new one is kept with its first entry. */
   #familyOf({ hash, words, numbers }: Signature): Family {
-    const same = this.#families.get(hash) ?? [];
-    const known = same.find((family) => sameWords(family.words, words));
+    const known = this.#families.get(hash)?.find((family) => sameWords(family.words, words));
     if (known !== undefined) return known;
     // The signature's arrays are used again for the next one.
-    const family: Family = {
+    return {
       hash,
       words: words.slice(),
       numbers: numbers.slice(),
@@ -144,8 +144,6 @@ export class PlanCache {
       isTight: false,
       keepsDivisors: false,
     };
-    this.#families.set(hash, [...same, family]);
-    return family;
   }
 
   /** The entry that takes the sizes of a run, and its symbols' numbers. */
@@ -154,12 +152,7 @@ export class PlanCache {
     { sizes }: Signature,
   ): { readonly entry: Entry; readonly sizes: Sizes } | null {
     for (const entry of entries) {
-      const numbers =
-        entry.relations === null
-          ? sameSizes(entry.sizes, sizes)
-            ? []
-            : null
-          : numbersIn(entry, sizes);
+      const numbers = numbersIn(entry, sizes);
       if (numbers !== null) return { entry, sizes: numbers };
     }
     return null;
@@ -178,9 +171,9 @@ export class PlanCache {
       if (!Object.is(family.numbers[index], value)) family.varying[index] = 1;
     });
     observe(family, sizes);
-    const relations = known === null ? this.#relate(family, subgraph) : known.relations;
-    const rowCounts = rowCountsOf(subgraph);
-    const entry = await this.#entry({ subgraph, outputs, family, sizes, rowCounts }, relations);
+    const run = { subgraph, outputs, family, sizes, rowCounts: rowCountsOf(subgraph) };
+    const relations = known === null ? this.#relate(run) : known.relations;
+    const entry = await this.#entry(run, relations);
     count('plansMade', 1);
     if (entry.relations !== null) {
       count('sizedPlansMade', 1);
@@ -190,19 +183,19 @@ export class PlanCache {
     const replaced = family.entries.filter((each) => each === known || entry.relations !== null);
     for (const each of replaced) this.#drop(each);
     this.#keep(entry);
-    const numbers = entry.relations === null ? [] : numbersIn(entry, sizes);
+    const numbers = numbersIn(entry, sizes);
     if (numbers === null)
       throw new RangeError('a plan does not take the sizes that it was made of');
     return foundPlan(entry, numbers);
   }
 
   /** What relates the sizes of a structure, where they are known to vary; else null. */
-  #relate(family: Family, subgraph: Subgraph): SizeRelations | null {
+  #relate({ family, subgraph, rowCounts }: NewRun): SizeRelations | null {
     const { observations, failures, isTight, keepsDivisors } = family;
     if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
     const { limits, leafSizes } = declaredSizes(subgraph);
-    const isKnown = rowCountsOf(subgraph).length === 0;
-    if (observations.length < 2 && limits.size === 0 && isKnown) return null;
+    const isSeenToVary = observations.length > 1 || rowCounts.length > 0;
+    if (!isSeenToVary && limits.size === 0) return null;
     return relateSizes(observations, { limits, leafSizes, isTight, keepsDivisors }) ?? null;
   }
 
@@ -231,14 +224,14 @@ export class PlanCache {
       if (error instanceof NotSizedError) {
         if (!family.keepsDivisors) {
           family.keepsDivisors = true;
-          return this.#entry(run, this.#relate(family, subgraph));
+          return this.#entry(run, this.#relate(run));
         }
         family.failures++;
         return this.#entry(run, null);
       }
       const cause = error instanceof PlanFailure ? error.cause : error;
       if (!(cause instanceof OutOfMemoryError) || !tighten(family, relations, cause)) throw error;
-      return this.#entry(run, this.#relate(family, subgraph));
+      return this.#entry(run, this.#relate(run));
     }
   }
 
@@ -250,17 +243,21 @@ export class PlanCache {
     const { family, relations } = entry;
     if (!tighten(family, relations, cause)) return false;
     this.#drop(entry);
-    // Its observations are those of the structure, whatever plans there are.
-    this.#families.set(family.hash, [...(this.#families.get(family.hash) ?? []), family]);
+    // What it knows of its sizes is needed for the next entry.
+    this.#register(family);
     return true;
+  }
+
+  #register(family: Family): void {
+    const same = this.#families.get(family.hash) ?? [];
+    if (!same.includes(family)) this.#families.set(family.hash, [...same, family]);
   }
 
   #keep(entry: Entry): void {
     const { family } = entry;
     family.entries.push(entry);
-    const same = this.#families.get(family.hash) ?? [];
-    // The last entry of a family may have been dropped, and the family with it.
-    if (!same.includes(family)) this.#families.set(family.hash, [...same, family]);
+    // It is new, or its last entry was dropped, and the family with it.
+    this.#register(family);
     this.#used.add(entry);
     const [oldest] = this.#used;
     if (this.#used.size > planLimit && oldest !== undefined) this.#drop(oldest);
@@ -326,13 +323,16 @@ export class PlanCache {
 
   #clear(): void {
     for (const entry of this.#used) this.#drop(entry);
+    this.#families.clear();
     this.#signatures = new Signatures();
   }
 }
 
 /** The numbers of an entry's symbols, for those that the run computes the largest; null where it does not take the sizes. */
-function numbersIn({ relations, limits }: Entry, sizes: Observation): Sizes | null {
-  const numbers = relations === null ? null : numbersOf(relations, sizes);
+function numbersIn(entry: Entry, sizes: Observation): Sizes | null {
+  const { relations, limits } = entry;
+  if (relations === null) return sameSizes(entry.sizes, sizes) ? [] : null;
+  const numbers = numbersOf(relations, sizes);
   return numbers === null ? null : [...numbers, ...limits];
 }
 
