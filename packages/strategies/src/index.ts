@@ -70,6 +70,18 @@ export {
   type OptimizerClass,
   type ZeroRedundancyOptions,
 } from './zero-redundancy-optimizer/zero-redundancy-optimizer.ts';
+export type {
+  Action,
+  ComputeAction,
+  ComputeKind,
+  OverlapAction,
+  ScheduledAction,
+  StageAction,
+  StageKind,
+  TransferAction,
+  TransferKind,
+} from './pipeline-schedule/action.ts';
+export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/schedule.ts';
 export { compose } from './plan/compose.ts';
 export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
