@@ -64,7 +64,7 @@ describe('containers', () => {
     const { scales } = new Heads();
     const [first] = scales;
     const other = new nn.Parameter(new Float32Array(1), [1]);
-    if (first !== undefined) scales.replaceParameter(first, other);
+    if (first !== undefined) scales.replaceParameters(new Map([[first, other]]));
     expect(scales.at(0)).toBe(other);
   });
 });

@@ -389,9 +389,10 @@ describe('nothing is missed of', () => {
   test('parameters that strategies put into the place of others', () => {
     class Part extends Parameter {}
     const model = new Sequential(linear(), linear());
-    for (const [, old] of model.namedParameters()) {
-      model.replaceParameter(old, new Part(new Float32Array(old.numel), old.shape));
-    }
+    const parts = model
+      .parameters()
+      .map((old) => [old, new Part(new Float32Array(old.numel), old.shape)] as const);
+    model.replaceParameters(new Map(parts));
     expect(model.parameters().every((each) => each instanceof Part)).toBe(true);
   });
 

@@ -82,9 +82,27 @@ describe('members', () => {
   test('can be replaced everywhere they stand', () => {
     const model = new Tied();
     const replacement = new Parameter(new Float32Array(6), [3, 2]);
-    model.replaceParameter(model.tokens.weight, replacement);
+    model.replaceParameters(new Map([[model.tokens.weight, replacement]]));
     expect(model.head.weight).toBe(replacement);
     expect(model.tokens.weight).toBe(replacement);
+  });
+
+  test('are replaced in one walk, however many there are', () => {
+    const visits = (count: number): number => {
+      let seen = 0;
+      class Counted extends Sequential {
+        override namedChildren() {
+          seen++;
+          return super.namedChildren();
+        }
+      }
+      const model = new Counted(...Array.from({ length: count }, () => new Linear(1, 1)));
+      seen = 0;
+      const zeros = ({ shape, numel }: Parameter) => new Parameter(new Float32Array(numel), shape);
+      model.replaceParameters(new Map(model.parameters().map((old) => [old, zeros(old)])));
+      return seen;
+    };
+    expect(visits(30)).toBe(visits(1));
   });
 });
 

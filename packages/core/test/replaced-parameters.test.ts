@@ -19,7 +19,7 @@ function replaced() {
   const model = new Sequential(layer);
   const { weight: old } = layer;
   const optimizer = new Adam(model.parameters());
-  model.replaceParameter(old, new Parameter(new Float32Array(4), [2, 2]));
+  model.replaceParameters(new Map([[old, new Parameter(new Float32Array(4), [2, 2])]]));
   return { model, layer, old, optimizer };
 }
 

@@ -141,10 +141,12 @@ export abstract class Module {
     requireDTypeName(`${this.constructor.name}.to()`, dtype);
     const tensors = [...this.namedParameters(), ...this.namedBuffers()];
     for (const [name, tensor] of tensors) requireConvertible(name, tensor, dtype);
-    for (const [name, tensor] of tensors) {
+    const replacements = new Map<Parameter | BufferTensor, Parameter | BufferTensor>();
+    for (const [, tensor] of tensors) {
       if (kindOf(tensor.dtype) !== 'float' || tensor.dtype === dtype) continue;
-      this.#replace(name, tensor, await inDType(tensor, dtype));
+      replacements.set(tensor, await inDType(tensor, dtype));
     }
+    this.#replace(tensors, replacements);
     return this;
   }
 
@@ -164,17 +166,23 @@ export abstract class Module {
     return (this.#hooks ??= new ForwardHooks()).addAfter(this, hook);
   }
 
-  /** Puts another parameter wherever this module or one below it holds `old`, which can't be used any more. */
-  replaceParameter(old: Parameter, replacement: Parameter): void {
-    const name = this.namedParameters().find(([, parameter]) => parameter === old)?.[0];
-    if (name !== undefined) this.#replace(name, old, replacement);
+  /**
+   * Puts other parameters, by those in whose place they come, wherever this module or one below it holds those: they
+   * can't be used any more. The tree of modules is walked once, so replace all together.
+   */
+  replaceParameters(replacements: ReadonlyMap<Parameter, Parameter>): void {
+    this.#replace(this.namedParameters(), replacements);
   }
 
-  #replace<T extends Parameter | BufferTensor>(name: string, old: T, replacement: T): void {
-    old.markReplaced(name);
+  #replace<T extends Parameter | BufferTensor>(
+    named: readonly Named<T>[],
+    replacements: ReadonlyMap<unknown, T>,
+  ): void {
+    for (const [name, old] of named) if (replacements.has(old)) old.markReplaced(name);
     for (const [, module] of this.namedModules()) {
       for (const [key, value] of Object.entries(module)) {
-        if (value === old) Reflect.set(module, key, replacement);
+        const replacement = replacements.get(value);
+        if (replacement !== undefined) Reflect.set(module, key, replacement);
       }
     }
   }

@@ -1,4 +1,10 @@
-import { currentSession, type LowPrecision, type Module, type Node } from '@shardwise/core/extend';
+import {
+  currentSession,
+  type LowPrecision,
+  type Module,
+  type Node,
+  type Parameter,
+} from '@shardwise/core/extend';
 import { interceptForward } from '../sharding/intercept-forward.ts';
 import { castFloats } from './cast-floats.ts';
 import { LowPrecisionParameter } from './low-precision-parameter.ts';
@@ -18,13 +24,14 @@ export async function lowerPrecision(
   for (const [, { part }] of named) requireFloat32('mixed precision of', part);
   const { castForwardInputs = false, parameterDtype, outputDtype } = policy;
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
-  const lowered: LowPrecisionParameter[] = [];
+  const lowered = new Map<Parameter, LowPrecisionParameter>();
   interceptForward(model, (forward, inputs) => {
-    for (const parameter of lowered) parameter.show(atFirstUse(() => parameter.part.lowLeaf()));
+    for (const parameter of lowered.values())
+      parameter.show(atFirstUse(() => parameter.part.lowLeaf()));
     try {
       return castFloats(forward(castFloats(inputs, inputDtype)), outputDtype);
     } finally {
-      for (const parameter of lowered) parameter.show(null);
+      for (const parameter of lowered.values()) parameter.show(null);
     }
   });
   for (const [, parameter] of named) {
@@ -32,9 +39,9 @@ export async function lowerPrecision(
     const part = new LowPrecisionPart(data, parameter.part, policy);
     const low = new LowPrecisionParameter(part, parameter);
     parameter.dispose();
-    model.replaceParameter(parameter, low);
-    lowered.push(low);
+    lowered.set(parameter, low);
   }
+  model.replaceParameters(lowered);
   // A run of its own: as part of the first step, all would be widened before the first layer.
   await currentSession().realize([]);
 }

@@ -1,4 +1,9 @@
-import { type CollectivePlan, currentSession, noGrad } from '@shardwise/core/extend';
+import {
+  type CollectivePlan,
+  currentSession,
+  noGrad,
+  type Parameter,
+} from '@shardwise/core/extend';
 import { BufferSharing } from '../../buffer-sharing.ts';
 import { axisSize } from '../../layout/axis-size.ts';
 import { lowerPrecision } from '../../mixed-precision/lower-precision.ts';
@@ -89,6 +94,7 @@ export const distribute: StepKind<Distribute> = {
     await session.realize([]);
     const reducer = new GradientReducer(data);
     const groups = stepsOver(plan, reduce, axis);
+    const replacements = new Map<Parameter, ShardedParameter>();
     for (const [name, parameter] of sharded) {
       const planned = context.plannedOf(name);
       const { lowPrecision } = plan;
@@ -97,9 +103,10 @@ export const distribute: StepKind<Distribute> = {
       const replacement = new ShardedParameter(part, parameter, reducer.add(name, part, group));
       parameter.dispose();
       parameter.initialPart = null;
-      model.replaceParameter(parameter, replacement);
+      replacements.set(parameter, replacement);
       await context.noteSharded(name, replacement);
     }
+    model.replaceParameters(replacements);
     if (sharded.length > 0) {
       context.gradientReducers.set(axis, reducer);
       hooks.push({ planned: (now) => withLatest(now, axis, reducer) });

@@ -55,6 +55,7 @@ export const shardLayers: StepKind<ShardLayers> = {
     const group = currentSession().mesh.group(axis);
     await requireSameModel([...named, ...buffers], group);
     await shareKeys(group);
+    const replacements = new Map<Parameter, LayerParameter>();
     for (const [name, parameter] of named) {
       const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
       if (sharding === null) {
@@ -62,8 +63,9 @@ export const shardLayers: StepKind<ShardLayers> = {
         continue;
       }
       const layout = layoutOver(axis, sharding, parameter.ndim);
-      model.replaceParameter(parameter, await layerParameter(parameter, layout));
+      replacements.set(parameter, await layerParameter(parameter, layout));
     }
+    model.replaceParameters(replacements);
     for (const [, buffer] of buffers) shareValues(buffer, axis);
   },
 };
