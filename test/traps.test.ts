@@ -337,6 +337,56 @@ describe('numbers', () => {
   });
 });
 
+describe('mixed precision', () => {
+  const fine = 1 + 2 ** -9; // 1 in bf16
+
+  it('a loss is f32 under autocast, a written one too, though logits are bf16', async () => {
+    const logits = sw.randn([4, 3]).to('bf16');
+    const losses = sw.autocast({}, () => [
+      sw.nn.functional.crossEntropy(logits, sw.tensor([0, 1, 2, 0], 'i32')),
+      sw.nn.functional.mseLoss(logits, logits.mul(2)),
+      logits.square().mean(),
+    ]);
+    expect(losses.map(({ dtype }) => dtype)).toEqual(['f32', 'f32', 'f32']);
+  });
+
+  it('statistics of norms are f32 under autocast', async () => {
+    const x = sw.tensor([[1000, 1004, 1008]]).to('bf16');
+    const norm = new sw.nn.LayerNorm(3);
+    const y = sw.autocast({}, () => norm.forward(x));
+    expect(y.dtype).toBe('f32');
+    expect((await y.data())[0]).toBeCloseTo(-1.2247, 3);
+  });
+
+  it('indices, integers and bools are not rounded under autocast', async () => {
+    const table = sw.arange(400).to('f32').reshape([400, 1]);
+    const ids = sw.tensor([257, 399], 'i32'); // neither is a bf16
+    const rows = sw.autocast({}, () => sw.nn.functional.embedding(ids, table));
+    expect(await rows.flatten().data()).toEqual(Float32Array.of(257, 399));
+  });
+
+  it('weights keep their digits under autocast: in updates and in what is saved', async () => {
+    const layer = new sw.nn.Linear(1, 1, { bias: false });
+    layer.weight.assign(sw.tensor([[fine]]));
+    const optimizer = new sw.optim.SGD(layer.parameters(), { lr: 2 ** -12 });
+    sw.autocast({}, () => layer.forward(sw.ones([1, 1])).sum()).backward();
+    await optimizer.step();
+    const { weight } = await layer.stateDict();
+    expect(weight?.dtype).toBe('f32');
+    expect(await layer.weight.item()).toBe(fine - 2 ** -12);
+  });
+
+  it('backward outside of autocast computes as forward did; an inner autocast counts', async () => {
+    const weight = sw.tensor([[fine]]).requiresGrad_();
+    const x = sw.tensor([[fine]]);
+    sw.autocast({}, () => x.matmul(weight).sum()).backward();
+    expect(await weight.grad?.item()).toBe(1);
+    weight.zeroGrad();
+    sw.autocast({}, () => sw.autocast({ enabled: false }, () => x.matmul(weight).sum())).backward();
+    expect(await weight.grad?.item()).toBe(fine);
+  });
+});
+
 describe('modules and options', () => {
   it('labels as floats are refused: they are neither classes nor their probabilities', () => {
     const { crossEntropy } = sw.nn.functional;

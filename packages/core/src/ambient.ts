@@ -4,6 +4,7 @@ import type { RandomStreams } from './random/random-streams.ts';
 import type { PendingWork, UpdateGroup } from './realize/pending-work.ts';
 import type { Session } from './realize/session.ts';
 import { describeValue } from './spec/describe-value.ts';
+import type { HalfDType } from './spec/dtype.ts';
 import { ConfigError } from './spec/errors.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
@@ -14,6 +15,8 @@ import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts
 export interface Scope {
   /** Whether nodes take part in gradients. */
   readonly isGradEnabled: boolean;
+  /** To what operands of products are rounded; null outside of autocast. */
+  readonly autocast: HalfDType | null;
   /** Whether what is built is made by a function of the library on the way to its result. */
   readonly isInLibrary: boolean;
   /** Whether modules that a constructor makes are dropped again. */
@@ -32,6 +35,7 @@ export interface Scope {
 
 let scope: Scope = {
   isGradEnabled: true,
+  autocast: null,
   isInLibrary: false,
   isTemporary: false,
   region: null,

@@ -48,6 +48,7 @@ export { commonRuns } from './layout/common-runs.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and what happens while the graph is built.
+export { autocast, autocastDType } from './graph/autocast.ts';
 export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
 export type { Node } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';

@@ -47,6 +47,7 @@ export {
 } from './tensor/create-random.ts';
 export type { HostData } from './tensor/host-data.ts';
 export { isGradEnabled, noGrad } from './graph/create-node.ts';
+export { autocast, type AutocastOptions } from './graph/autocast.ts';
 export {
   allGather,
   allReduce,

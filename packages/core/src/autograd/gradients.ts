@@ -25,7 +25,9 @@ export function gradientsBy(
 ): (Node | null)[] {
   const found = new Map<Node, Node>();
   const targets = new Set(inputs);
-  const { output, gradient } = within('grad', { isGradEnabled: true }, () => together(outputs));
+  const { output, gradient } = within('grad', { isGradEnabled: true, autocast: null }, () =>
+    together(outputs),
+  );
   const walk = (): void => {
     const reaching = reachingNodes(output, targets);
     if (!reaching.has(output)) return;
@@ -41,7 +43,7 @@ export function gradientsBy(
     });
   };
   try {
-    within('grad', { isGradEnabled: createGraph }, walk);
+    within('grad', { isGradEnabled: createGraph, autocast: null }, walk);
   } finally {
     endRecomputation();
   }

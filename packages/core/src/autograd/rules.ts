@@ -37,6 +37,7 @@ import {
   reshape,
   sliceDim,
 } from '../graph/build/movement.ts';
+import { softmaxGrad } from '../graph/build/normalize.ts';
 import { allDims, cumsum, sum, sumTo } from '../graph/build/reduce.ts';
 import { createNode } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
@@ -66,9 +67,11 @@ function chooseGradient(node: Node, gradient: Node, larger: boolean): Node[] {
   return larger ? [part(aLess), part(bLess)] : [part(bLess), part(aLess)];
 }
 
-function matmulGradient(node: Node<'matmul'>, gradient: Node): Node[] {
+/** Of operands of few bits, products have gradients of as many bits, whatever their sums are given in. */
+function matmulGradient(node: Node<'matmul'>, owed: Node): Node[] {
   const { transposeA, transposeB } = node.params;
   const [a, b] = [inputAt(node, 0), inputAt(node, 1)];
+  const gradient = cast(owed, a.dtype);
   const gradientA = transposeA
     ? matmul(b, gradient, transposeB, true)
     : matmul(gradient, b, false, !transposeB);
@@ -296,8 +299,9 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   concat: concatGradient,
 
   matmul: matmulGradient,
-  conv2d: (node, gy) => {
+  conv2d: (node, owed) => {
     const [x, w] = [inputAt(node, 0), inputAt(node, 1)];
+    const gy = cast(owed, x.dtype);
     return [conv2dInput(gy, w, node.params, x.shape), conv2dWeight(x, gy, node.params, w.shape)];
   },
   conv2dInput: (node, g) => {
@@ -332,7 +336,7 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   softplus: (node, gy) => [mul(gy, sigmoid(inputAt(node, 0)))],
   gelu: (node, gy) => [createNode('geluGrad', node.params, [inputAt(node, 0), gy])],
   geluGrad: throughDecomposition,
-  softmax: (_, gy, y) => [createNode('softmaxGrad', none, [y, gy])],
+  softmax: (_, gy, y) => [softmaxGrad(y, gy)],
   softmaxGrad: throughDecomposition,
   logSoftmax: (_, gy, y) => [createNode('logSoftmaxGrad', none, [y, gy])],
   logSoftmaxGrad: throughDecomposition,

@@ -1,11 +1,12 @@
 import { currentScope, rankState, within } from '../ambient.ts';
 import { kindOf } from '../dtype.ts';
-import type { DType, Shape } from '../spec/dtype.ts';
+import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
 import type { Op, OpParams } from '../spec/op.ts';
 import { type AxisTypes, uniform } from './axis-types.ts';
 import { CallSite } from './call-site.ts';
 import { infer } from './infer.ts';
 import { joinAxisTypes } from './join-axis-types.ts';
+import { opFacts } from './op-facts.ts';
 import { hasUnknownRows, rowCountOf } from './row-counts.ts';
 import { Node, none, type NodeValue, type Region } from './node.ts';
 
@@ -17,10 +18,11 @@ import { Node, none, type NodeValue, type Region } from './node.ts';
 export function createNode<K extends Op>(
   op: K,
   params: OpParams[K],
-  inputs: readonly Node[],
+  given: readonly Node[],
   axisTypes?: AxisTypes | null,
   like: Node | null = null,
 ): Node<K> {
+  const inputs = autocastInputs(op, given);
   const { shape, dtype } = infer[op](params, inputs);
   const inGradient = isGradEnabled() && kindOf(dtype) === 'float';
   let requiresGrad = false;
@@ -45,6 +47,20 @@ export function createNode<K extends Op>(
   if (hasUnknown) node.rowCount = rowCountOf(op, inputs, shape, like);
   node.axisTypes = types;
   return node;
+}
+
+/** What an op takes inside autocast in the place of its inputs. f64 stays: who asks for it wants its digits. */
+function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
+  const { autocast } = currentScope();
+  if (autocast === null) return inputs;
+  const policy = opFacts[op].autocast;
+  if (policy === 'asGiven') return inputs;
+  const dtype = policy === 'f32' ? 'f32' : autocast;
+  return inputs.map((input) => {
+    const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
+    if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
+    return createNode('cast', { dtype }, [input]);
+  });
 }
 
 /** A leaf that holds `value`. */

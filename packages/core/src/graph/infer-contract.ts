@@ -16,7 +16,7 @@ export function conv2dOutputSize(
   );
 }
 
-export function conv2dShape(params: Conv2dParams, inputs: readonly ValueType[]): ValueType {
+export function conv2dShape(params: OpParams['conv2d'], inputs: readonly ValueType[]): ValueType {
   const x = at(inputs, 0);
   const w = at(inputs, 1);
   requireDType('conv2d', x, floats);
@@ -69,7 +69,7 @@ export function conv2dShape(params: Conv2dParams, inputs: readonly ValueType[]):
       'Use a larger input, a smaller kernel or more padding',
     );
   }
-  return { shape: [N, O, height, width], dtype: x.dtype };
+  return { shape: [N, O, height, width], dtype: params.sums ?? x.dtype };
 }
 
 export function matmulShape(params: OpParams['matmul'], inputs: readonly ValueType[]): ValueType {
@@ -114,5 +114,5 @@ export function matmulShape(params: OpParams['matmul'], inputs: readonly ValueTy
     }
     batch.push(sizeA === 1 ? sizeB : sizeA);
   }
-  return { shape: [...batch, rows, columns], dtype: a.dtype };
+  return { shape: [...batch, rows, columns], dtype: params.sums ?? a.dtype };
 }

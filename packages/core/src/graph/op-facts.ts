@@ -21,6 +21,11 @@ export interface OpFacts {
    * the other inputs are the same on all ranks. The result is a partial sum, too. `all`: one group of all inputs.
    */
   readonly linearIn: 'all' | readonly (readonly number[])[];
+  /**
+   * In what it takes floats inside autocast: products in the dtype of the autocast (`lower`); `f32`, where f16 and bf16
+   * would lose what the op is for; other ops as they are given them.
+   */
+  readonly autocast: 'lower' | 'f32' | 'asGiven';
 }
 
 const local = {
@@ -29,15 +34,18 @@ const local = {
   isIdentityAlone: false,
   worksInPlace: false,
   linearIn: [],
+  autocast: 'asGiven',
 } as const;
 const compute = { ...local, by: 'device', dtypes: 'computed', memory: 'own' } as const;
 const linear = { ...compute, linearIn: 'all' } as const;
 /** Of each factor alone. */
 const bilinear = { ...compute, linearIn: [[0], [1]] } as const;
-const product = { ...bilinear, isDear: true } as const;
+const product = { ...bilinear, isDear: true, autocast: 'lower' } as const;
 /** Carries elements as they are to another place. */
 const movement = { ...linear, dtypes: 'any' } as const;
 const composite = { ...compute, by: 'composite' } as const;
+/** Of rows: its sums, exponentials and differences need more digits than its result. */
+const rowwise = { ...composite, autocast: 'f32' } as const;
 const collective = {
   ...local,
   by: 'group',
@@ -90,11 +98,11 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   logicalOr: compute,
   where: { ...movement, linearIn: [[1, 2]] },
 
-  sum: linear,
+  sum: { ...linear, autocast: 'f32' },
   max: compute,
   argMax: compute,
   argSort: compute,
-  cumsum: linear,
+  cumsum: { ...linear, autocast: 'f32' },
 
   reshape: { ...movement, memory: 'input' },
   permute: movement,
@@ -105,8 +113,8 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
 
   matmul: product,
   conv2d: product,
-  conv2dInput: bilinear,
-  conv2dWeight: bilinear,
+  conv2dInput: { ...bilinear, autocast: 'lower' },
+  conv2dWeight: { ...bilinear, autocast: 'lower' },
 
   gather: { ...movement, linearIn: [[0]] },
   scatterAdd: { ...compute, linearIn: [[0, 2]] },
@@ -120,16 +128,16 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   softplus: composite,
   gelu: composite,
   geluGrad: { ...composite, linearIn: [[1]] },
-  softmax: composite,
-  softmaxGrad: { ...composite, linearIn: [[1]] },
-  logSoftmax: composite,
-  logSoftmaxGrad: { ...composite, linearIn: [[1]] },
-  layerNorm: composite,
-  layerNormInputGrad: { ...composite, linearIn: [[2]] },
-  layerNormWeightGrad: { ...composite, linearIn: [[1]] },
-  rmsNorm: composite,
-  rmsNormInputGrad: { ...composite, linearIn: [[2]] },
-  rmsNormWeightGrad: { ...composite, linearIn: [[1]] },
+  softmax: rowwise,
+  softmaxGrad: { ...rowwise, linearIn: [[1]] },
+  logSoftmax: rowwise,
+  logSoftmaxGrad: { ...rowwise, linearIn: [[1]] },
+  layerNorm: rowwise,
+  layerNormInputGrad: { ...rowwise, linearIn: [[2]] },
+  layerNormWeightGrad: { ...rowwise, linearIn: [[1]] },
+  rmsNorm: rowwise,
+  rmsNormInputGrad: { ...rowwise, linearIn: [[2]] },
+  rmsNormWeightGrad: { ...rowwise, linearIn: [[1]] },
 
   allReduce: { ...travelling, worksInPlace: true },
   allGather: travelling,

@@ -1,3 +1,4 @@
+import { withoutAutocast } from '../graph/autocast.ts';
 import { noGrad } from '../graph/create-node.ts';
 import { currentSession } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
@@ -293,7 +294,9 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     }
     const { contents } = part;
     try {
-      synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter));
+      withoutAutocast(() =>
+        synchronously(`the update rule of ${name}`, () => rule(part, gradient, state, parameter)),
+      );
     } catch (error) {
       throw error instanceof DTypeError && part.dtype !== 'f32' ? narrow(name, part, error) : error;
     }

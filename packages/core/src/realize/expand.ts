@@ -1,5 +1,6 @@
 import { allGather, allToAll, reduceScatter } from '../graph/build/collective.ts';
 import { permute, reshape, sliceDim } from '../graph/build/movement.ts';
+import { withoutAutocast } from '../graph/autocast.ts';
 import { withoutCallSites, createNode, inputNode, noGrad, setEra } from '../graph/create-node.ts';
 import { decompose } from '../graph/decompose.ts';
 import { isCompositeOp, opFacts } from '../graph/op-facts.ts';
@@ -7,7 +8,7 @@ import { targetOf } from '../graph/updated-leaves.ts';
 import { isOp, type Node } from '../graph/node.ts';
 import { sizeAt } from '../shape.ts';
 import type { BackendLimits } from '../spec/backend.ts';
-import type { DType, Shape } from '../spec/dtype.ts';
+import { type DType, isHalfDType, type Shape } from '../spec/dtype.ts';
 import type { CompositeOp } from '../spec/op.ts';
 import type { Subgraph } from './collect.ts';
 import { indexAdd, indexSelect } from '../graph/build/index-ops.ts';
@@ -57,7 +58,9 @@ export function expand(
   options: ExpandOptions = {},
 ): Expanded {
   try {
-    return withoutCallSites(() => noGrad(() => expanded(subgraph, roots, limits, options)));
+    return withoutCallSites(() =>
+      noGrad(() => withoutAutocast(() => expanded(subgraph, roots, limits, options))),
+    );
   } finally {
     // Also where sizes do not fit each other, which only a look at them tells.
     setEra(0);
@@ -173,6 +176,8 @@ function rewrite(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
   if (isOp(node, 'allGather')) return gatherAlong(only(inputs), node.params);
   if (isOp(node, 'reduceScatter')) return scatterAlong(only(inputs), node.params);
   if (isOp(node, 'allToAll')) return exchangeAlong(only(inputs), node.params);
+  if (isOp(node, 'cast'))
+    return unwidened(only(inputs), node.dtype) ?? compute(node, inputs, limits);
   return computeWide(node, inputs, limits.dtypes, (wide) => compute(node, wide, limits));
 }
 
@@ -182,6 +187,13 @@ function compute(node: Node, inputs: readonly Node[], limits: ComputeLimits): No
     return expandParts(parts, inputs, limits);
   }
   return createNode(node.op, node.params, inputs);
+}
+
+/** What a value of few bits was before it was widened, where it is rounded to what it was. */
+function unwidened(x: Node, dtype: DType): Node | undefined {
+  const [narrow] = x.inputs;
+  const isWidened = x.op === 'cast' && x.dtype === 'f32' && isHalfDType(dtype);
+  return isWidened && narrow?.dtype === dtype ? narrow : undefined;
 }
 
 function paramsOf<K extends CompositeOp>(node: Node, op: K): Node<K>['params'] {

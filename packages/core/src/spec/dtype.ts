@@ -3,7 +3,8 @@
  * storage and the wire, and every backend does two things with them: `cast` from any dtype to any, and
  * the movements `constant`, `reshape`, `permute`, `expand`, `slice`, `pad`, `concat`, `where`,
  * `gather` and `indexSelect`, which keep every bit. A backend that computes with more lists it in its
- * limits. Core has `f16` and `bf16` computed in f32 and `u8` in i32, and refuses arithmetic on the rest.
+ * limits. Core has `f16` and `bf16` computed in f32, each result rounded once, and `u8` in i32; it refuses arithmetic on
+ * the rest.
  */
 export const dtypes = {
   f64: { bytes: 8, kind: 'float' },
@@ -18,6 +19,13 @@ export const dtypes = {
 } as const;
 
 export type DType = keyof typeof dtypes;
+
+/** Floats of two bytes: operands of products that are summed in f32. */
+export type HalfDType = 'bf16' | 'f16';
+
+export function isHalfDType(dtype: DType): dtype is HalfDType {
+  return dtype === 'bf16' || dtype === 'f16';
+}
 
 export const dtypeNames: readonly DType[] = Object.keys(dtypes).filter(isDType);
 

@@ -3,6 +3,12 @@ import type { DType, Shape } from './dtype.ts';
 /** No parameters. */
 export type None = Readonly<Record<never, never>>;
 
+/** In what a product gives its sums. */
+export interface SumParams {
+  /** As they are summed, also of operands of f16 and bf16. Default: the operands' dtype. */
+  readonly sums?: 'f32';
+}
+
 /** Window arithmetic of a 2-D convolution, all pairs `[height, width]`. */
 export interface Conv2dParams {
   readonly stride: readonly [number, number];
@@ -138,11 +144,13 @@ export interface PrimitiveParams {
   };
   concat: { readonly dim: number };
 
-  // Contractions.
+  // Contractions. Operands of f16 and bf16 are multiplied without rounding, and summed in f32; the sum is rounded once,
+  // to the operands' dtype. A backend that does not compute with them is given the operands cast to f32, the product in
+  // f32, and the cast of its result: the same bits, and a pattern that it may run as one product of 16 bits.
   /** Batch dims broadcast. Shape: a [B, M, K], b [B', K, K'] -> [B'', M, K']; transposes swap the last two dims of an input first. */
-  matmul: { readonly transposeA: boolean; readonly transposeB: boolean };
+  matmul: SumParams & { readonly transposeA: boolean; readonly transposeB: boolean };
   /** Shape: x [N, C, H, W], w [O, C/groups, R, S] -> [N, O, H', W']. */
-  conv2d: Conv2dParams;
+  conv2d: Conv2dParams & SumParams;
   /** Gradient of conv2d by its input. Shape: dy [N, O, H', W'], w [O, C/groups, R, S] -> inputShape. */
   conv2dInput: Conv2dParams & { readonly inputShape: Shape };
   /** Gradient of conv2d by its weight. Shape: x [N, C, H, W], dy [N, O, H', W'] -> weightShape. */

@@ -3,6 +3,7 @@ import { walkBackward } from '../autograd/walk.ts';
 import { endRecomputation, recomputing } from '../autograd/recompute.ts';
 import { gradientsOfNode } from '../autograd/rules.ts';
 import { kindOf } from '../dtype.ts';
+import { withoutAutocast } from '../graph/autocast.ts';
 import { where } from '../graph/build/elementwise.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { article } from '../graph/infer-checks.ts';
@@ -327,24 +328,26 @@ export class TensorHandle {
   /** Hooks of a pass that fails on its way must not reach into the next one. */
   #walkBackward(root: Node, seed: Node): void {
     try {
-      withoutValues(() => {
-        noGrad(() =>
-          walkBackward(root, seed, {
-            needs: (node) => node.requiresGrad,
-            isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
-            onStart: (leaves) => {
-              for (const leaf of leaves) leaf.sink?.expect?.();
-            },
-            gradientsOf: recomputing(gradientsOfNode),
-            onLeaf: (leaf, gradient) => {
-              if (gradient === null) return;
-              checkGradientTypes(leaf, gradient);
-              leaf.sink?.accumulate(gradient);
-            },
-          }),
-        );
-        while (afterBackward.length > 0) afterBackward.shift()?.(true);
-      });
+      withoutAutocast(() =>
+        withoutValues(() => {
+          noGrad(() =>
+            walkBackward(root, seed, {
+              needs: (node) => node.requiresGrad,
+              isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
+              onStart: (leaves) => {
+                for (const leaf of leaves) leaf.sink?.expect?.();
+              },
+              gradientsOf: recomputing(gradientsOfNode),
+              onLeaf: (leaf, gradient) => {
+                if (gradient === null) return;
+                checkGradientTypes(leaf, gradient);
+                leaf.sink?.accumulate(gradient);
+              },
+            }),
+          );
+          while (afterBackward.length > 0) afterBackward.shift()?.(true);
+        }),
+      );
     } finally {
       for (const callback of afterBackward.splice(0)) callback(false);
       endRecomputation();

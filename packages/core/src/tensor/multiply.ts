@@ -1,10 +1,12 @@
 import { matmul } from '../graph/build/contract.ts';
 import { mul } from '../graph/build/elementwise.ts';
 import { reshape, unsqueeze } from '../graph/build/movement.ts';
+import { lowered } from '../graph/build/precision.ts';
 import { sum } from '../graph/build/reduce.ts';
 import { shapeFault } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
 import { sameShape } from '../shape.ts';
+import { isHalfDType } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { combine } from './arithmetic.ts';
 
@@ -12,7 +14,8 @@ import { combine } from './arithmetic.ts';
  * torch.matmul: a vector is a row on the left and a column on the right, and its dim goes from the result.
  * Shape: a [.., M, K], b [.., K, N] -> [.., M, N]. Throws ShapeError.
  */
-export function multiply(a: Node, b: Node, transposeA: boolean, transposeB: boolean): Node {
+export function multiply(x: Node, y: Node, transposeA: boolean, transposeB: boolean): Node {
+  const [a, b] = [lowered(x), lowered(y)];
   const [left, right] = [a.shape.length, b.shape.length];
   if ((left === 1 && transposeA) || (right === 1 && transposeB)) {
     throw new ShapeError(
@@ -28,7 +31,9 @@ export function multiply(a: Node, b: Node, transposeA: boolean, transposeB: bool
     if (!sameShape(a.shape, b.shape)) {
       throw shapeFault('matmul', [a, b], 'vectors of different lengths', 'Make them equally long');
     }
-    return sum(mul(a, b), [0]);
+    if (!isHalfDType(a.dtype)) return sum(mul(a, b), [0]);
+    // Its terms are not rounded.
+    return reshape(matmul(unsqueeze(a, 0), unsqueeze(b, 1)), []);
   }
   if (left === 1) {
     const product = matmul(unsqueeze(a, 0), b, false, transposeB);

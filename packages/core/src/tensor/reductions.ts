@@ -1,6 +1,7 @@
 import { computeDType, kindOf } from '../dtype.ts';
 import { cast, logicalNot } from '../graph/build/elementwise.ts';
 import { reshape } from '../graph/build/movement.ts';
+import { widened } from '../graph/build/precision.ts';
 import * as reduce from '../graph/build/reduce.ts';
 import { floats, requireDType } from '../graph/infer-checks.ts';
 import type { Node } from '../graph/node.ts';
@@ -35,7 +36,7 @@ export function sum(x: Node, dims: Dims, options?: ReduceOptions): Node {
 
 export function mean(x: Node, dims: Dims, options?: ReduceOptions): Node {
   requireDType('mean', x, floats);
-  return reduced('mean', x, dims, reduce.mean, options);
+  return reduced('mean', widened(x), dims, reduce.mean, options);
 }
 
 export function max(x: Node, dims: Dims, options?: ReduceOptions): Node {
@@ -56,7 +57,7 @@ export function variance(x: Node, dims: Dims, options: VarianceOptions): Node {
   const count = elementCount(list.map((dim) => sizeAt(x.shape, dim)));
   const centered = combine('sub', wide, mean(wide, list, { keepDim: true }));
   const squares = sum(combine('mul', centered, centered), list, reduceOptions);
-  return cast(divide(squares, Math.max(0, count - correction)), x.dtype);
+  return cast(divide(squares, Math.max(0, count - correction)), widened(x).dtype);
 }
 
 /** Of all elements in a row where no dim is given. */

@@ -8,15 +8,30 @@ export function matmul(a: Node, b: Node, transposeA = false, transposeB = false)
   return createNode('matmul', { transposeA, transposeB }, [a, b]);
 }
 
+/** As matmul, with the sums as they are in f32, also of f16 and bf16. */
+export function matmulSums(a: Node, b: Node, transposeA = false, transposeB = false): Node {
+  return createNode('matmul', { transposeA, transposeB, sums: 'f32' }, [a, b]);
+}
+
 /** Shape: x [N, C, H, W], w [O, C/groups, R, S] -> [N, O, H', W']. */
 export function conv2d(x: Node, weight: Node, params: Conv2dParams): Node {
-  return createNode('conv2d', params, [x, weight]);
+  return createNode('conv2d', windowOf(params), [x, weight]);
+}
+
+/** As conv2d, with the sums as they are in f32, also of f16 and bf16. */
+export function conv2dSums(x: Node, weight: Node, params: Conv2dParams): Node {
+  return createNode('conv2d', { ...windowOf(params), sums: 'f32' }, [x, weight]);
 }
 
 export function conv2dInput(dy: Node, weight: Node, params: Conv2dParams, inputShape: Shape): Node {
-  return createNode('conv2dInput', { ...params, inputShape }, [dy, weight]);
+  return createNode('conv2dInput', { ...windowOf(params), inputShape }, [dy, weight]);
 }
 
 export function conv2dWeight(x: Node, dy: Node, params: Conv2dParams, weightShape: Shape): Node {
-  return createNode('conv2dWeight', { ...params, weightShape }, [x, dy]);
+  return createNode('conv2dWeight', { ...windowOf(params), weightShape }, [x, dy]);
+}
+
+/** Without what else a node of such parameters has. */
+function windowOf({ stride, padding, dilation, groups }: Conv2dParams): Conv2dParams {
+  return { stride, padding, dilation, groups };
 }

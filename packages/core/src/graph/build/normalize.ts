@@ -6,6 +6,11 @@ export function softmax(x: Node): Node {
   return createNode('softmax', none, [x]);
 }
 
+/** From the softmax y. Shape: y [.., D], dy [.., D] -> [.., D]. */
+export function softmaxGrad(y: Node, dy: Node): Node {
+  return createNode('softmaxGrad', none, [y, dy]);
+}
+
 /** Over the last dim. Shape: [.., D] -> [.., D]. */
 export function logSoftmax(x: Node): Node {
   return createNode('logSoftmax', none, [x]);

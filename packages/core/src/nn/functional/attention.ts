@@ -1,11 +1,16 @@
 import { kindOf } from '../../dtype.ts';
+import { autocastDType } from '../../graph/autocast.ts';
+import { matmul, matmulSums } from '../../graph/build/contract.ts';
+import { cast, scale } from '../../graph/build/elementwise.ts';
 import { iota } from '../../graph/build/leaf.ts';
+import { softmax, softmaxGrad } from '../../graph/build/normalize.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../shape.ts';
-import type { DType, Shape } from '../../spec/dtype.ts';
+import { type DType, type HalfDType, isHalfDType, type Shape } from '../../spec/dtype.ts';
 import { DTypeError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireTensors } from '../../tensor/check-arguments.ts';
+import { withOwnGradient } from '../../tensor/own-gradient.ts';
 import { requireShape } from '../require-shape.ts';
 import { dropout } from './dropout.ts';
 import { checkOptions } from '../../spec/check-options.ts';
@@ -62,15 +67,34 @@ export function scaledDotProductAttention(
   // The query heads of a group stand below each other: one product per group, and no copies of k and v.
   return composed(() => {
     const stacked = [batch, groups, (heads / groups) * targets];
-    const scaled = q.mul(options.scale ?? 1 / Math.sqrt(width)).reshape([...stacked, width]);
-    const scores = scaled.matmul(k, { transposeB: true }).reshape([batch, heads, targets, sources]);
-    const weights = masked(scores, options).softmax();
+    const factor = options.scale ?? 1 / Math.sqrt(width);
+    const half = autocastDType() ?? (isHalfDType(q.dtype) ? q.dtype : null);
+    const products =
+      half === null
+        ? matmul(q.mul(factor).reshape([...stacked, width]).node, k.node, false, true)
+        : scale(matmulSums(q.reshape([...stacked, width]).node, k.node, false, true), factor);
+    const scores = masked(new Tensor(products).reshape([batch, heads, targets, sources]), options);
+    const weights = half === null ? scores.softmax() : halfSoftmax(scores, half);
     const dropped = options.dropout === undefined ? weights : dropout(weights, options.dropout);
     return dropped
       .reshape([...stacked, sources])
       .matmul(v)
       .reshape([batch, heads, targets, valueWidth]);
   });
+}
+
+/**
+ * The softmax of f32 scores, rounded: the product with the values reads 16 bits of it, and so does backward, which has
+ * no other copy. Shape: N -> N.
+ */
+function halfSoftmax(scores: Tensor, dtype: HalfDType): Tensor {
+  return new Tensor(
+    withOwnGradient(
+      [scores.node],
+      () => cast(softmax(scores.node), dtype),
+      (gradient, _, y) => [softmaxGrad(cast(y, 'f32'), cast(gradient, 'f32'))],
+    ),
+  );
 }
 
 /** Masks are added, not selected: an addition hands the gradient on as it is. */

@@ -8,6 +8,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { reduceLosses } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
+import { widened } from './widened.ts';
 
 export interface BinaryCrossEntropyOptions extends LossOptions {
   /** Factor of each loss, broadcast to the losses. */
@@ -56,8 +57,9 @@ export function binaryCrossEntropy(
   const { weight, reduction } = options;
   requireBroadcast(operation, { weight }, probabilities);
   return composed(() => {
-    const present = targets.mul(boundedLog(probabilities));
-    const missing = targets.neg().add(1).mul(boundedLogOfRest(probabilities));
+    const [wide, wanted] = [widened(probabilities), widened(targets)];
+    const present = wanted.mul(boundedLog(wide));
+    const missing = wanted.neg().add(1).mul(boundedLogOfRest(wide));
     return reduceLosses(weighted(present.add(missing).neg(), weight), reduction);
   });
 }
@@ -76,9 +78,10 @@ export function binaryCrossEntropyWithLogits(
   requireSameShape(operation, logits, targets);
   const { weight, posWeight, reduction } = options;
   requireBroadcast(operation, { weight, posWeight }, logits);
-  return composed(() =>
-    reduceLosses(weighted(logitsLoss(logits, targets, posWeight), weight), reduction),
-  );
+  return composed(() => {
+    const losses = logitsLoss(widened(logits), widened(targets), posWeight);
+    return reduceLosses(weighted(losses, weight), reduction);
+  });
 }
 
 /**
@@ -96,12 +99,13 @@ export function sigmoidFocalLoss(
   requireSameShape(operation, logits, targets);
   const { alpha = 0.25, gamma = 2, reduction } = options;
   return composed(() => {
-    const probability = logits.sigmoid();
-    const missing = targets.neg().add(1);
-    const off = probability.mul(missing).add(probability.neg().add(1).mul(targets));
-    const losses = logitsLoss(logits, targets).mul(off.pow(gamma));
+    const [wide, wanted] = [widened(logits), widened(targets)];
+    const probability = wide.sigmoid();
+    const missing = wanted.neg().add(1);
+    const off = probability.mul(missing).add(probability.neg().add(1).mul(wanted));
+    const losses = logitsLoss(wide, wanted).mul(off.pow(gamma));
     if (alpha === -1) return reduceLosses(losses, reduction);
-    const weights = targets.mul(alpha).add(missing.mul(1 - alpha));
+    const weights = wanted.mul(alpha).add(missing.mul(1 - alpha));
     return reduceLosses(losses.mul(weights), reduction);
   });
 }

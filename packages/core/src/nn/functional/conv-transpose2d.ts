@@ -1,3 +1,4 @@
+import { lowered } from '../../graph/build/precision.ts';
 import { conv2dInput } from '../../graph/build/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
@@ -76,7 +77,8 @@ export function convTranspose2d(
     const y = isOne
       ? gradient({ padding }, image)
       : cut(gradient({ padding: [0, 0] }, full), padding, image);
-    return bias === null ? y : y.add(bias.reshape([outputs, 1, 1]));
+    if (bias === null) return y;
+    return y.add(new Tensor(lowered(bias.reshape([outputs, 1, 1]).node)));
   });
 }
 

@@ -1,4 +1,4 @@
-import { conv2d as convolve } from '../../graph/build/contract.ts';
+import { conv2d as convolve, conv2dSums } from '../../graph/build/contract.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
 import type { OptionRules } from '../../spec/option-rules.ts';
@@ -7,6 +7,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
 import { composed } from '../../realize/small-values.ts';
+import { withBias } from './with-bias.ts';
 
 export interface Conv2dOptions {
   /** Default 1. */
@@ -52,15 +53,19 @@ export function conv2d(
     requireShape({ operation, name: 'bias', value: bias }, [['channels', out]]);
   }
   return composed(() => {
-    const y = new Tensor(
-      convolve(x.node, weight.node, {
-        stride: pair(options.stride ?? 1),
-        padding: pair(options.padding ?? 0),
-        dilation: pair(options.dilation ?? 1),
-        groups,
-      }),
-    );
-    return bias === null ? y : y.add(bias.reshape([bias.numel, 1, 1]));
+    const window = {
+      stride: pair(options.stride ?? 1),
+      padding: pair(options.padding ?? 0),
+      dilation: pair(options.dilation ?? 1),
+      groups,
+    };
+    if (bias === null) return new Tensor(convolve(x.node, weight.node, window));
+    return withBias({
+      x,
+      bias: bias.reshape([bias.numel, 1, 1]),
+      rounded: () => convolve(x.node, weight.node, window),
+      sums: () => conv2dSums(x.node, weight.node, window),
+    });
   });
 }
 

@@ -14,6 +14,7 @@ import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { type Reduction, reductionRule } from './reduction.ts';
+import { widened } from './widened.ts';
 
 export interface NllLossOptions {
   /** Default mean, over the targets that are not ignored; where classes have weights, over the weights of these. */
@@ -78,7 +79,7 @@ export function nllLoss(
   checkOptions('nllLoss', options, nllLossRules);
   requireTensors('nllLoss', { logProbabilities, targets });
   requireWeight('nllLoss', options.weight, logProbabilities.shape);
-  return composed(() => logLoss('nllLoss', logProbabilities, targets, options, 0));
+  return composed(() => logLoss('nllLoss', widened(logProbabilities), targets, options, 0));
 }
 
 /** Targets are probabilities. Shape: [N.., V], [N.., V] -> [], or [N..]. */

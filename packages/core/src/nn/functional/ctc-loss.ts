@@ -12,6 +12,7 @@ import { concat, fromData, full, stack } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { lossRules, type LossOptions } from './losses.ts';
+import { widened } from './widened.ts';
 
 export interface CtcLossOptions extends LossOptions {
   /** The class that stands for no label; default 0. */
@@ -61,18 +62,19 @@ export function ctcLoss(
     most: labels,
   });
   if (blank >= classes) throw noBlank(blank, classes);
+  const { dtype } = widened(logProbabilities);
   return composed(() => {
     const score = alignmentScore(logProbabilities.to('f32'), targets, { inputs, lengths, blank });
     const isImpossible = score.lt(impossible / 10);
     const losses = isImpossible.where(zeroInfinity ? 0 : Infinity, score.neg());
-    const typed = losses.to(logProbabilities.dtype);
+    const typed = losses.to(dtype);
     if (reduction === 'none') return typed;
     if (reduction === 'sum') return typed.sum();
     const divisors = Float32Array.from(lengths, (length) => Math.max(1, length));
     return losses
       .div(fromData(divisors, [batch], 'f32'))
       .mean()
-      .to(logProbabilities.dtype);
+      .to(dtype);
   });
 }
 

@@ -10,6 +10,7 @@ import { requireShape } from '../require-shape.ts';
 import { lossRules, type LossOptions } from './losses.ts';
 import { reduceLosses } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
+import { widened } from './widened.ts';
 
 export interface CosineEmbeddingLossOptions extends LossOptions {
   /** Vectors that are to differ cost nothing below this cosine; default 0. */
@@ -60,9 +61,10 @@ export function cosineEmbeddingLoss(
   const batch = a.shape.slice(0, -1).map((size) => ['items', size] as const);
   requireShape({ operation, name: 'target', value: target }, batch);
   return composed(() => {
-    const squares = [a, b].map((x) => x.square().sum(-1).add(smallestSquare));
+    const [left, right] = [widened(a), widened(b)];
+    const squares = [left, right].map((x) => x.square().sum(-1).add(smallestSquare));
     const length = squares.reduce((product, square) => product.mul(square)).sqrt();
-    const cosine = a.mul(b).sum(-1).div(length);
+    const cosine = left.mul(right).sum(-1).div(length);
     const alike = target.eq(1).where(cosine.neg().add(1), 0);
     const different = target.eq(-1).where(cosine.sub(margin).relu(), 0);
     return reduceLosses(alike.add(different), reduction);
@@ -96,7 +98,7 @@ export function tripletMarginLoss(
 
 /** The p-norm of a - b + eps over the last dim, as torch.nn.functional.pairwise_distance. Shape: N, N -> N without the last dim. */
 function distance(a: Tensor, b: Tensor, p: number, eps: number): Tensor {
-  const difference = a.sub(b).add(eps);
+  const difference = widened(a).sub(widened(b)).add(eps);
   if (p === 2) return safeRoot(difference.square().sum(-1));
   const sizes = difference.abs();
   if (p === Number.POSITIVE_INFINITY) return sizes.max(-1);

@@ -7,6 +7,7 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { reduceLosses, type Reduction } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
+import { widened } from './widened.ts';
 
 export interface KlDivOptions {
   /**
@@ -33,9 +34,10 @@ export function klDiv(input: Tensor, target: Tensor, options: KlDivOptions = {})
   const { reduction = 'mean', logTarget = false } = options;
   if (reduction === 'batchMean' && input.ndim === 0) throw noBatch();
   return composed(() => {
+    const [wide, wanted] = [widened(input), widened(target)];
     const losses = logTarget
-      ? target.exp().mul(target.sub(input))
-      : xLogX(target).sub(target.mul(input));
+      ? wanted.exp().mul(wanted.sub(wide))
+      : xLogX(wanted).sub(wanted.mul(wide));
     if (reduction !== 'batchMean') return reduceLosses(losses, reduction);
     return losses.sum().div(sizeAt(input.shape, 0));
   });

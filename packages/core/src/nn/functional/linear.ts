@@ -1,7 +1,9 @@
 import { elementCount, sizeAt } from '../../shape.ts';
-import type { Tensor } from '../../tensor/tensor.ts';
+import { matmul, matmulSums } from '../../graph/build/contract.ts';
+import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { composed } from '../../realize/small-values.ts';
+import { withBias } from './with-bias.ts';
 
 const operation = 'linear';
 
@@ -18,8 +20,16 @@ export function linear(x: Tensor, weight: Tensor, bias?: Tensor | null): Tensor 
   return composed(() => {
     const leading = x.shape.slice(0, -1);
     const rows = x.ndim === 2 ? x : x.reshape([elementCount(leading), sizeAt(x.shape, x.ndim - 1)]);
-    const product = rows.matmul(weight, { transposeB: true });
-    const result = bias === undefined || bias === null ? product : product.add(bias);
+    const operands = [rows.node, weight.node, false, true] as const;
+    const result =
+      bias === undefined || bias === null
+        ? new Tensor(matmul(...operands))
+        : withBias({
+            x: rows,
+            bias,
+            rounded: () => matmul(...operands),
+            sums: () => matmulSums(...operands),
+          });
     return x.ndim === 2 ? result : result.reshape([...leading, sizeAt(weight.shape, 0)]);
   });
 }

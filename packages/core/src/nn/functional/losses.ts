@@ -5,6 +5,7 @@ import type { OptionRules } from '../../spec/option-rules.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { reduceLosses, type Reduction, reductionRule } from './reduction.ts';
 import { requireSameShape } from './same-shape.ts';
+import { widened } from './widened.ts';
 
 export interface LossOptions {
   /** Default mean. */
@@ -29,14 +30,16 @@ const huberRules: OptionRules<HuberOptions> = { ...lossRules, delta: option.posi
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('mseLoss', options, lossRules);
   requireSameShape('mseLoss', input, target);
-  return composed(() => reduceLosses(input.sub(target).square(), options.reduction));
+  return composed(() =>
+    reduceLosses(widened(input).sub(widened(target)).square(), options.reduction),
+  );
 }
 
 /** |input - target|. Shape: input N, target N -> [], or N for reduction 'none'. */
 export function l1Loss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {
   checkOptions('l1Loss', options, lossRules);
   requireSameShape('l1Loss', input, target);
-  return composed(() => reduceLosses(input.sub(target).abs(), options.reduction));
+  return composed(() => reduceLosses(widened(input).sub(widened(target)).abs(), options.reduction));
 }
 
 /**
@@ -49,7 +52,7 @@ export function smoothL1Loss(input: Tensor, target: Tensor, options: SmoothL1Opt
   const { beta = 1, reduction } = options;
   if (beta === 0) return l1Loss(input, target, reduction === undefined ? {} : { reduction });
   return composed(() => {
-    const distance = input.sub(target).abs();
+    const distance = widened(input).sub(widened(target)).abs();
     const near = distance.square().mul(0.5 / beta);
     return reduceLosses(distance.lt(beta).where(near, distance.sub(beta / 2)), reduction);
   });
@@ -64,7 +67,7 @@ export function huberLoss(input: Tensor, target: Tensor, options: HuberOptions =
   requireSameShape('huberLoss', input, target);
   const { delta = 1, reduction } = options;
   return composed(() => {
-    const distance = input.sub(target).abs();
+    const distance = widened(input).sub(widened(target)).abs();
     const far = distance.sub(delta / 2).mul(delta);
     return reduceLosses(distance.lt(delta).where(distance.square().mul(0.5), far), reduction);
   });

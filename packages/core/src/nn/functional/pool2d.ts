@@ -1,5 +1,6 @@
 import { computeDType } from '../../dtype.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
+import { withoutAutocast } from '../../graph/autocast.ts';
 import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
@@ -59,7 +60,9 @@ export function avgPool2d(x: Tensor, kernel: Size2d, options: PoolOptions = {}):
     const wide = x.to(computeDType(x.dtype));
     const weight = full([1, 1, ...window], 1 / (window[0] * window[1]), wide.dtype);
     const planes = wide.reshape([batch * channels, 1, height, width]);
-    const pooled = conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding });
+    const pooled = withoutAutocast(() =>
+      conv2d(planes, weight, null, { stride: options.stride ?? kernel, padding }),
+    );
     return pooled.reshape([batch, channels, ...pooled.shape.slice(2)]).to(x.dtype);
   });
 }

@@ -1,4 +1,5 @@
 import { unsqueeze } from '../../graph/build/movement.ts';
+import { widened } from '../../graph/build/precision.ts';
 import { shapeFault } from '../../graph/infer-checks.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import * as option from '../../spec/option-rules.ts';
@@ -31,7 +32,11 @@ export function cdist(a: Tensor, b: Tensor, options: CdistOptions = {}): Tensor 
       'Use [.., P, M] and [.., R, M]',
     );
   }
-  const way = combine('sub', unsqueeze(a.node, a.ndim - 1), unsqueeze(b.node, b.ndim - 2));
+  const way = combine(
+    'sub',
+    unsqueeze(widened(a.node), a.ndim - 1),
+    unsqueeze(widened(b.node), b.ndim - 2),
+  );
   const { p = 2 } = options;
   return new Tensor(norm(way, -1, { p }));
 }

@@ -3,6 +3,7 @@ import { indexSelect } from '../../graph/build/index-ops.ts';
 import { iota } from '../../graph/build/leaf.ts';
 import { scale } from '../../graph/build/elementwise.ts';
 import { expandTo, permute, reshape } from '../../graph/build/movement.ts';
+import { lowered } from '../../graph/build/precision.ts';
 import { sum } from '../../graph/build/reduce.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
@@ -32,7 +33,7 @@ export function einsum(equation: string, ...operands: readonly Tensor[]): Tensor
       todo: 'Give them behind the equation',
     });
   }
-  const nodes = operands.map(({ node }) => node);
+  const nodes = operands.map(({ node }) => lowered(node));
   for (const node of nodes) requireDType('einsum', node, floats);
   requireSameDType('einsum', nodes);
   const parsed = parseEinsum(

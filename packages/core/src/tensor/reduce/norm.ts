@@ -17,6 +17,7 @@ import {
 } from '../../graph/build/elementwise.ts';
 import { constantLike } from '../../graph/build/leaf.ts';
 import { expandReduced } from '../../graph/build/movement.ts';
+import { widened } from '../../graph/build/precision.ts';
 import { keepDims, max, min, sum } from '../../graph/build/reduce.ts';
 import { floats, requireDType } from '../../graph/infer-checks.ts';
 import type { Node } from '../../graph/node.ts';
@@ -47,7 +48,7 @@ export function norm(x: Node, dims: Dims, options: NormOptions): Node {
   requireDType('norm', x, floats);
   const { p = 2 } = options;
   const list = dimsOf('norm', x, dims);
-  const result = inFloat(x, (wide) => normOf(wide, list, p));
+  const result = inFloat(widened(x), (wide) => normOf(wide, list, p));
   return options.keepDim === true ? keepDims(result, x.shape, list) : result;
 }
 
@@ -58,7 +59,7 @@ export function std(x: Node, dims: Dims, options: VarianceOptions): Node {
       whereNotZero(y, div(scale(gy, 0.5), y)),
     );
   requireDType('std', x, floats);
-  return inFloat(x, root);
+  return inFloat(widened(x), root);
 }
 
 /** log(sum(exp(x))), without overflow. Shape: N -> N without dims. */
@@ -72,7 +73,7 @@ export function logSumExp(x: Node, dims: Dims, options: ReduceOptions): Node {
     const total = sum(exp(sub(wide, expandReduced(shift, list, wide))), list);
     return add(log(total), shift);
   };
-  const result = inFloat(x, (wide) =>
+  const result = inFloat(widened(x), (wide) =>
     withSlope(wide, value, (gy, at, y) =>
       mul(spread(gy, at, list), exp(sub(at, spread(y, at, list)))),
     ),

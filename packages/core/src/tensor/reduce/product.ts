@@ -1,6 +1,7 @@
 import { mul } from '../../graph/build/elementwise.ts';
 import { constant } from '../../graph/build/leaf.ts';
 import { pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
+import { widened } from '../../graph/build/precision.ts';
 import { allDims, keepDims } from '../../graph/build/reduce.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, sizeAt } from '../../shape.ts';
@@ -19,7 +20,7 @@ import {
 /** Of integers and bools it is i32, and wraps around. Shape: N -> N without dims. */
 export function prod(x: Node, dims: Dims, options: ReduceOptions): Node {
   checkOptions('prod', options, reduceRules);
-  const wide = counted(x);
+  const wide = widened(counted(x));
   const list = dimsOf('prod', wide, dims);
   const kept = allDims(wide).filter((dim) => !list.includes(dim));
   const last = kept.length;
@@ -40,7 +41,7 @@ export function prod(x: Node, dims: Dims, options: ReduceOptions): Node {
 /** Inclusive running products. Of integers and bools they are i32, and wrap around. Shape: N -> N. */
 export function cumProd(x: Node, dim: number): Node {
   const d = oneDim('cumProd', x, dim);
-  let products = counted(x);
+  let products = widened(counted(x));
   if (d === undefined) return products;
   const size = sizeAt(x.shape, d);
   // Each has the product of the last `reach` elements (Hillis and Steele 1986).

@@ -1,0 +1,68 @@
+import { readFile } from 'node:fs/promises';
+import { autocast, nn, optim } from 'shardwise';
+import { z } from 'zod';
+import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
+import { goldenModels, type GoldenModel, type GoldenName } from './models.ts';
+import { goldenOptimizers, type OptimizerName } from './optimizers.ts';
+
+const curve = z.array(z.number()).length(20);
+const curves = z.object({ f32: curve, bf16: curve, f16: curve });
+const noise = z.object({ bf16: z.number(), f16: z.number() });
+const contents = z.object({
+  curves: z.record(z.string(), z.record(z.string(), curves)),
+  noise: z.record(z.string(), z.record(z.string(), noise)),
+});
+
+/** What PyTorch's autocast recorded of one training (tools/golden-autocast.py). */
+export interface AutocastGolden {
+  /** The mean loss of each step; f32 is without autocast. */
+  readonly curves: z.infer<typeof curves>;
+  /** How far losses are from those in f32, at most, from these initial weights and some near by. */
+  readonly noise: z.infer<typeof noise>;
+}
+
+export async function autocastGolden(
+  model: GoldenName,
+  optimizer: OptimizerName,
+): Promise<AutocastGolden> {
+  const file = await readFile(new URL('autocast.json', import.meta.url), 'utf8');
+  const all = contents.parse(JSON.parse(file));
+  return {
+    curves: curves.parse(all.curves[model]?.[optimizer]),
+    noise: noise.parse(all.noise[model]?.[optimizer]),
+  };
+}
+
+/** Of two curves, in one step. */
+export function largestDifference(a: readonly number[], b: readonly number[]): number {
+  if (a.length !== b.length) return Number.NaN;
+  return Math.max(...a.map((value, i) => Math.abs(value - (b[i] ?? Number.NaN))));
+}
+
+/** Of the same training on this rank; f16 with a loss scale, as there. */
+export async function lossCurve(
+  modelName: GoldenName,
+  optimizerName: OptimizerName,
+  dtype: 'bf16' | 'f16',
+): Promise<number[]> {
+  const { tensors: golden } = await readGolden(modelName);
+  const model: GoldenModel = goldenModels[modelName]();
+  await model.loadStateDict(withPrefix(golden, 'initial'), { strict: modelName !== 'gpt-tied' });
+  const optimizer = goldenOptimizers[optimizerName](model.parameters());
+  const scaler = new optim.LossScaler(dtype === 'f16' ? 1024 : 1);
+  const losses: number[] = [];
+  const [steps = 0] = golden['data.inputs']?.shape ?? [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const inputs = partOfBatch(golden['data.inputs'], step, 0, 1);
+    const targets = partOfBatch(golden['data.targets'], step, 0, 1);
+    const loss = autocast({ dtype }, () =>
+      nn.functional.crossEntropy(model.forward(inputs), targets),
+    );
+    scaler.scale(loss).backward();
+    await scaler.step(optimizer);
+    scaler.update();
+    losses.push(await loss.item());
+  }
+  return losses;
+}
