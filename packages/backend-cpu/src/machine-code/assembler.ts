@@ -1,0 +1,281 @@
+import { Code, type Label } from './code.ts';
+import type { Mask, Memory, Register, Vector } from './operands.ts';
+import {
+  binary,
+  type Binary,
+  encodeVector,
+  type Options,
+  type Store,
+  stores,
+  type Ternary,
+  ternary,
+} from './vector-instructions.ts';
+
+/** op r/m64, r64 has this opcode; op r64, m has two more; op r64, imm is 81 with the number. */
+const arithmetic = {
+  add: { opcode: 0x01, number: 0 },
+  and: { opcode: 0x21, number: 4 },
+  sub: { opcode: 0x29, number: 5 },
+  xor: { opcode: 0x31, number: 6 },
+  cmp: { opcode: 0x39, number: 7 },
+} as const;
+
+/** The low half of the second byte of a jump. Numbers are compared as signed ones. */
+const conditions = { equal: 4, notEqual: 5, less: 0xc, notLess: 0xd, greater: 0xf } as const;
+
+export type Condition = keyof typeof conditions;
+
+/** Writes machine code of x86-64. Operands stand in Intel's order: the target first. */
+export class Assembler {
+  readonly #code = new Code();
+
+  label(): Label {
+    return { byteOffset: undefined };
+  }
+
+  /** A label at the next instruction, whose address is a multiple of 16. */
+  entry(label: Label = this.label()): Label {
+    while (this.#code.byteLength % 16 !== 0) this.#code.byte(0x90);
+    this.#code.place(label);
+    return label;
+  }
+
+  place(label: Label): Label {
+    this.#code.place(label);
+    return label;
+  }
+
+  finish(): Uint8Array {
+    return this.#code.finish();
+  }
+
+  mov(target: Register, source: Register | Memory | number): void {
+    if (typeof source === 'number') {
+      // A number of 32 bits, with its sign.
+      this.#rex(0, target.index);
+      this.#code.byte(0xc7);
+      this.#code.operands(0, target.index);
+      this.#code.int32(source);
+    } else if (source.kind === 'memory') this.#integer(0x8b, target.index, source);
+    else this.#integer(0x89, source.index, target);
+  }
+
+  store(target: Memory, source: Register): void {
+    this.#integer(0x89, source.index, target);
+  }
+
+  /** Of 32 bits. */
+  store32(target: Memory, source: Register): void {
+    this.#integer(0x89, source.index, target, false);
+  }
+
+  lea(target: Register, address: Memory): void {
+    this.#integer(0x8d, target.index, address);
+  }
+
+  add(target: Register, source: Register | Memory | number): void {
+    this.#arithmetic('add', target, source);
+  }
+
+  sub(target: Register, source: Register | Memory | number): void {
+    this.#arithmetic('sub', target, source);
+  }
+
+  and(target: Register, source: Register | Memory | number): void {
+    this.#arithmetic('and', target, source);
+  }
+
+  xor(target: Register, source: Register | Memory | number): void {
+    this.#arithmetic('xor', target, source);
+  }
+
+  cmp(first: Register, second: Register | Memory | number): void {
+    this.#arithmetic('cmp', first, second);
+  }
+
+  /** The product of target and source. */
+  imul(target: Register, source: Register | Memory): void {
+    const rm = source.kind === 'memory' ? source : source.index;
+    this.#rex(target.index, rm);
+    this.#code.byte(0x0f, 0xaf);
+    this.#code.operands(target.index, rm);
+  }
+
+  shl(target: Register, bits: number): void {
+    this.#shift(4, target, bits);
+  }
+
+  shr(target: Register, bits: number): void {
+    this.#shift(5, target, bits);
+  }
+
+  /** The low `count` bits are those of the source, the others are 0. (BMI2) */
+  bzhi(target: Register, source: Register, count: Register): void {
+    this.#code.byte(
+      0xc4,
+      (((target.index >> 3) ^ 1) << 7) | 0x40 | (((source.index >> 3) ^ 1) << 5) | 2,
+      0x80 | ((~count.index & 15) << 3),
+      0xf5,
+    );
+    this.#code.operands(target.index, source.index);
+  }
+
+  push(source: Register): void {
+    if (source.index > 7) this.#code.byte(0x41);
+    this.#code.byte(0x50 | (source.index & 7));
+  }
+
+  pop(target: Register): void {
+    if (target.index > 7) this.#code.byte(0x41);
+    this.#code.byte(0x58 | (target.index & 7));
+  }
+
+  jump(target: Label): void {
+    this.#code.byte(0xe9);
+    this.#code.distance(target);
+  }
+
+  jumpIf(condition: Condition, target: Label): void {
+    this.#code.byte(0x0f, 0x80 | conditions[condition]);
+    this.#code.distance(target);
+  }
+
+  call(target: Label | Register): void {
+    if (!('kind' in target)) {
+      this.#code.byte(0xe8);
+      this.#code.distance(target);
+      return;
+    }
+    if (target.index > 7) this.#code.byte(0x41);
+    this.#code.byte(0xff);
+    this.#code.operands(2, target.index);
+  }
+
+  /** The address of a label. */
+  addressOf(target: Register, label: Label): void {
+    this.#rex(target.index, 0);
+    this.#code.byte(0x8d, 0x05 | ((target.index & 7) << 3));
+    this.#code.distance(label);
+  }
+
+  ret(): void {
+    this.#code.byte(0xc3);
+  }
+
+  /** What the processor has, by the numbers in eax and ecx; in eax, ebx, ecx and edx. */
+  cpuid(): void {
+    this.#code.byte(0x0f, 0xa2);
+  }
+
+  /** Which registers the system saves, by ecx; in eax and edx. */
+  xgetbv(): void {
+    this.#code.byte(0x0f, 0x01, 0xd0);
+  }
+
+  prefetch(address: Memory): void {
+    this.#integerWithout(0x18, 1, address);
+  }
+
+  /** The low 32 bits of a register. */
+  kmovd(target: Mask, source: Register): void {
+    this.#code.byte(0xc4, 0xc1 | (((source.index >> 3) ^ 1) << 5), 0x7b, 0x92);
+    this.#code.operands(target.index, source.index);
+  }
+
+  kshiftrd(target: Mask, source: Mask, bits: number): void {
+    this.#code.byte(0xc4, 0xe3, 0x79, 0x31);
+    this.#code.operands(target.index, source.index);
+    this.#code.byte(bits);
+  }
+
+  /** Before code that uses the older vector instructions. */
+  vzeroupper(): void {
+    this.#code.byte(0xc5, 0xf8, 0x77);
+  }
+
+  /** target = f(first, second), with `name` one of the instructions of the table. */
+  ternary(
+    name: Ternary,
+    target: Vector,
+    first: Vector,
+    second: Vector | Memory,
+    options?: Options,
+  ): void {
+    const { index, byteLength } = target;
+    encodeVector(this.#code, ternary[name], byteLength, index, first.index, second, options);
+  }
+
+  /** target = f(source). */
+  binary(name: Binary, target: Vector, source: Vector | Memory, options?: Options): void {
+    // A conversion that halves is encoded with the length of what it reads.
+    const halves = name === 'vcvtneps2bf16';
+    const byteLength = halves && target.byteLength === 32 ? 64 : target.byteLength;
+    encodeVector(this.#code, binary[name], byteLength, target.index, 0, source, options);
+  }
+
+  vstore(name: Store, target: Memory, source: Vector, options?: Options): void {
+    const { index, byteLength } = source;
+    encodeVector(this.#code, stores[name], byteLength, index, 0, target, options);
+  }
+
+  /** Elements of 128 bits: two of the first, then two of the second, by the numbers in `choice`. */
+  vshuff32x4(target: Vector, first: Vector, second: Vector, choice: number): void {
+    const encoding = { map: 3, prefix: 1, opcode: 0x23, evex: true } as const;
+    encodeVector(this.#code, encoding, target.byteLength, target.index, first.index, second);
+    this.#code.byte(choice);
+  }
+
+  /** Each element of 32 bits, shifted to the left. */
+  vpslld(target: Vector, source: Vector, bits: number): void {
+    const encoding = { map: 1, prefix: 1, opcode: 0x72, evex: true } as const;
+    encodeVector(this.#code, encoding, target.byteLength, 6, target.index, source);
+    this.#code.byte(bits);
+  }
+
+  #arithmetic(
+    name: keyof typeof arithmetic,
+    target: Register,
+    source: Register | Memory | number,
+  ): void {
+    const { opcode, number } = arithmetic[name];
+    if (typeof source === 'number') {
+      this.#rex(0, target.index);
+      const isShort = source >= -128 && source <= 127;
+      this.#code.byte(isShort ? 0x83 : 0x81);
+      this.#code.operands(number, target.index);
+      if (isShort) this.#code.byte(source & 0xff);
+      else this.#code.int32(source);
+    } else if (source.kind === 'memory') this.#integer(opcode + 2, target.index, source);
+    else this.#integer(opcode, source.index, target);
+  }
+
+  #shift(number: number, target: Register, bits: number): void {
+    this.#rex(0, target.index);
+    this.#code.byte(0xc1);
+    this.#code.operands(number, target.index);
+    this.#code.byte(bits);
+  }
+
+  #integer(opcode: number, reg: number, rm: Register | Memory, wide = true): void {
+    const operand = rm.kind === 'memory' ? rm : rm.index;
+    this.#rex(reg, operand, wide);
+    this.#code.byte(opcode);
+    this.#code.operands(reg, operand);
+  }
+
+  #integerWithout(opcode: number, reg: number, rm: Memory): void {
+    const { base, index } = rm;
+    const rex = 0x40 | (((index?.index ?? 0) >> 3) << 1) | (base.index >> 3);
+    if (rex !== 0x40) this.#code.byte(rex);
+    this.#code.byte(0x0f, opcode);
+    this.#code.operands(reg, rm);
+  }
+
+  /** The prefix with the fourth bits of the registers' numbers; `wide` for operands of 64 bits. */
+  #rex(reg: number, rm: number | Memory, wide = true): void {
+    const low = typeof rm === 'number' ? rm >> 3 : rm.base.index >> 3;
+    const middle = typeof rm === 'number' ? 0 : (rm.index?.index ?? 0) >> 3;
+    const rex = 0x40 | (wide ? 8 : 0) | ((reg >> 3) << 2) | (middle << 1) | low;
+    if (wide || rex !== 0x40) this.#code.byte(rex);
+  }
+}

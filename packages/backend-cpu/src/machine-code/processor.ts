@@ -1,0 +1,58 @@
+import { Assembler } from './assembler.ts';
+import { codeAt, placeCode } from './code-pages.ts';
+import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
+
+/** What of the instructions that we use this processor has, and its system lets us use. */
+export interface ProcessorFeatures {
+  /** AVX-512 with the parts F, BW, DQ and VL, and BMI2. */
+  readonly avx512: boolean;
+  /** AVX512-BF16. */
+  readonly bf16: boolean;
+}
+
+/** Of the registers that the system saves: those of SSE and AVX, and the three kinds of AVX-512. */
+const SAVED_BY_SYSTEM = 0xe6;
+
+/** Asks the processor. Throws an error that says why where machine code cannot be run. */
+export function processorFeatures(): ProcessorFeatures {
+  const code = new Assembler();
+  // Operands: the numbers of a question, then the places of its answers: four registers.
+  code.push(rbx);
+  code.mov(rsi, rdi);
+  code.mov(rax, at(rsi));
+  code.mov(rcx, at(rsi, 8));
+  code.cpuid();
+  for (const [index, register] of [rax, rbx, rcx, rdx].entries()) {
+    code.store(at(rsi, 16 + 8 * index), register);
+  }
+  code.pop(rbx);
+  code.ret();
+  const xgetbv = code.entry();
+  code.xor(rcx, rcx);
+  code.xgetbv();
+  code.store(at(rdi), rax);
+  code.ret();
+  const start = placeCode(code.finish());
+
+  const ask = (leaf: number, part = 0): readonly number[] => {
+    const operands = new BigUint64Array(new ArrayBuffer(48));
+    operands.set([BigInt(leaf), BigInt(part)]);
+    codeAt(start)(operands);
+    return [...operands.subarray(2)].map((register) => Number(register & 0xffff_ffffn));
+  };
+  const [lastLeaf = 0] = ask(0);
+  const [, , usesOfSystem = 0] = ask(1);
+  if (lastLeaf < 7 || !hasBit(usesOfSystem, 27)) return { avx512: false, bf16: false };
+  const saved = new BigUint64Array(new ArrayBuffer(8));
+  codeAt(start + BigInt(xgetbv.byteOffset ?? 0))(saved);
+  const [parts = 0, features = 0] = ask(7);
+  const avx512 =
+    (Number(saved[0] ?? 0n) & SAVED_BY_SYSTEM) === SAVED_BY_SYSTEM &&
+    [8, 16, 17, 30, 31].every((bit) => hasBit(features, bit));
+  const [newer = 0] = parts > 0 ? ask(7, 1) : [];
+  return { avx512, bf16: avx512 && hasBit(newer, 5) };
+}
+
+function hasBit(bits: number, index: number): boolean {
+  return ((bits >>> index) & 1) === 1;
+}

@@ -1,0 +1,156 @@
+import type { Code } from './code.ts';
+import type { Memory, Vector } from './operands.ts';
+
+/** 0F, 0F 38 and 0F 3A: the tables of opcodes. */
+type OpcodeMap = 1 | 2 | 3;
+/** None, 66, F3 and F2: the prefix that an opcode has. */
+type Prefix = 0 | 1 | 2 | 3;
+
+/** How an instruction is encoded. From the manual of Intel's architecture, volume 2. */
+interface Encoding {
+  readonly map: OpcodeMap;
+  readonly prefix: Prefix;
+  readonly opcode: number;
+  readonly wide?: true;
+  /** What it reads or writes of memory: a whole vector, half of one, or one element of 4 bytes. Default: a whole one. */
+  readonly memory?: 'half' | 'element';
+  /** Only in EVEX. */
+  readonly evex?: true;
+}
+
+export type Ternary =
+  | 'vaddps'
+  | 'vmulps'
+  | 'vxorps'
+  | 'vfmadd231ps'
+  | 'vunpcklps'
+  | 'vunpckhps'
+  | 'vunpcklpd'
+  | 'vunpckhpd'
+  | 'vpxord'
+  | 'vpord'
+  | 'vdpbf16ps'
+  | 'vcvtne2ps2bf16';
+
+/** target = f(first, second). */
+export const ternary: Readonly<Record<Ternary, Encoding>> = {
+  vaddps: { map: 1, prefix: 0, opcode: 0x58 },
+  vmulps: { map: 1, prefix: 0, opcode: 0x59 },
+  vxorps: { map: 1, prefix: 0, opcode: 0x57 },
+  vfmadd231ps: { map: 2, prefix: 1, opcode: 0xb8 },
+  vunpcklps: { map: 1, prefix: 0, opcode: 0x14 },
+  vunpckhps: { map: 1, prefix: 0, opcode: 0x15 },
+  vunpcklpd: { map: 1, prefix: 1, opcode: 0x14, wide: true },
+  vunpckhpd: { map: 1, prefix: 1, opcode: 0x15, wide: true },
+  vpxord: { map: 1, prefix: 1, opcode: 0xef, evex: true },
+  vpord: { map: 1, prefix: 1, opcode: 0xeb, evex: true },
+  vdpbf16ps: { map: 2, prefix: 2, opcode: 0x52, evex: true },
+  vcvtne2ps2bf16: { map: 2, prefix: 3, opcode: 0x72, evex: true },
+};
+
+export type Binary =
+  | 'vmovups'
+  | 'vmovdqu16'
+  | 'vbroadcastss'
+  | 'vpbroadcastd'
+  | 'vpmovzxwd'
+  | 'vcvtneps2bf16';
+
+/** target = f(source). The first operand is the vector of which the length is that of the instruction. */
+export const binary: Readonly<Record<Binary, Encoding>> = {
+  vmovups: { map: 1, prefix: 0, opcode: 0x10 },
+  vmovdqu16: { map: 1, prefix: 3, opcode: 0x6f, wide: true, evex: true },
+  vbroadcastss: { map: 2, prefix: 1, opcode: 0x18, memory: 'element' },
+  vpbroadcastd: { map: 2, prefix: 1, opcode: 0x58, memory: 'element', evex: true },
+  vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half', evex: true },
+  /** From a vector to one of half its length. */
+  vcvtneps2bf16: { map: 2, prefix: 2, opcode: 0x72, evex: true },
+};
+
+export type Store = 'vmovups' | 'vmovdqu16';
+
+/** memory = source. */
+export const stores: Readonly<Record<Store, Encoding>> = {
+  vmovups: { map: 1, prefix: 0, opcode: 0x11 },
+  vmovdqu16: { map: 1, prefix: 3, opcode: 0x7f, wide: true, evex: true },
+};
+
+/** What AVX-512 adds to an instruction. */
+export interface Options {
+  /** Elements whose bit is 0 stay as they are, or become 0 with `zero`. Memory behind them is not touched. */
+  readonly mask?: { readonly index: number };
+  readonly zero?: boolean;
+  /** The source in memory is one element, which stands for all. */
+  readonly broadcast?: boolean;
+}
+
+/** One instruction: `reg` is the operand that is a vector always, `vvvv` the one between, `rm` the one that may be memory. */
+export function encodeVector(
+  code: Code,
+  encoding: Encoding,
+  byteLength: Vector['byteLength'],
+  reg: number,
+  vvvv: number,
+  rm: Vector | Memory,
+  options: Options = {},
+): void {
+  const isNewer = reg > 15 || vvvv > 15 || (rm.kind === 'vector' && rm.index > 15);
+  const hasOptions = options.mask !== undefined || options.broadcast === true;
+  if (encoding.evex === true || byteLength === 64 || isNewer || hasOptions) {
+    evex(code, encoding, byteLength, reg, vvvv, rm, options);
+  } else {
+    vex(code, encoding, byteLength, reg, vvvv, rm);
+  }
+}
+
+/** The fourth and fifth bit of a register's number, each where it is to go; these fields are stored inverted. */
+const bit = (value: number, from: number, to: number): number => (((value >> from) & 1) ^ 1) << to;
+
+/** The number of which bits extend `rm`: a vector's, or those of the base and the index. */
+function extension(rm: Vector | Memory): { readonly low: number; readonly high: number } {
+  return rm.kind === 'vector'
+    ? { low: rm.index >> 3, high: rm.index >> 4 }
+    : { low: rm.base.index >> 3, high: (rm.index?.index ?? 0) >> 3 };
+}
+
+function vex(
+  code: Code,
+  { map, prefix, opcode }: Encoding,
+  byteLength: Vector['byteLength'],
+  reg: number,
+  vvvv: number,
+  rm: Vector | Memory,
+): void {
+  const { low } = extension(rm);
+  const high = rm.kind === 'vector' ? 0 : extension(rm).high;
+  const length = byteLength === 32 ? 4 : 0;
+  code.byte(
+    0xc4,
+    bit(reg, 3, 7) | bit(high, 0, 6) | bit(low, 0, 5) | map,
+    ((~vvvv & 15) << 3) | length | prefix,
+    opcode,
+  );
+  code.operands(reg, rm.kind === 'vector' ? rm.index : rm);
+}
+
+function evex(
+  code: Code,
+  { map, prefix, opcode, wide, memory }: Encoding,
+  byteLength: Vector['byteLength'],
+  reg: number,
+  vvvv: number,
+  rm: Vector | Memory,
+  { mask, zero = false, broadcast = false }: Options,
+): void {
+  const { low, high } = extension(rm);
+  const length = { 16: 0, 32: 0x20, 64: 0x40 }[byteLength];
+  const readBytes = memory === 'element' ? 4 : memory === 'half' ? byteLength / 2 : byteLength;
+  code.byte(
+    0x62,
+    bit(reg, 3, 7) | bit(high, 0, 6) | bit(low, 0, 5) | bit(reg, 4, 4) | map,
+    (wide === true ? 0x80 : 0) | ((~vvvv & 15) << 3) | 4 | prefix,
+    (zero ? 0x80 : 0) | length | (broadcast ? 0x10 : 0) | bit(vvvv, 4, 3) | (mask?.index ?? 0),
+    opcode,
+  );
+  code.operands(reg, rm.kind === 'vector' ? rm.index : rm, broadcast ? 4 : readBytes);
+}
