@@ -1,0 +1,104 @@
+import type { Assembler } from '../machine-code/assembler.ts';
+import type { Label } from '../machine-code/code.ts';
+import {
+  at,
+  mask,
+  r10,
+  r11,
+  r12,
+  r13,
+  r14,
+  r8,
+  r9,
+  rax,
+  rbx,
+  rcx,
+  rdi,
+  rdx,
+  rsi,
+  rsp,
+} from '../machine-code/operands.ts';
+import { type ProductKind, tileColumns, tileRows } from './product-types.ts';
+import { operandAddress, taskField } from './task-layout.ts';
+
+/** Places on the stack. */
+const resultColumn = at(rsp, 0);
+const addendColumn = at(rsp, 8);
+const addendRow = at(rsp, 16);
+const stackBytes = 24;
+
+/**
+ * The routine that multiplies all panels of rows with all panels of columns: a panel of columns stays in the nearest
+ * cache while those of rows pass by. `tile` is the kernel of whole panels of rows; that of the last one is in the task.
+ */
+export function emitMultiply(code: Assembler, kind: ProductKind, tile: Label): Label {
+  const start = code.entry();
+  const bytesOfPanel = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
+  code.sub(rsp, stackBytes);
+  code.mov(r13, taskField('multiply', 'columnPanels'));
+  code.mov(rbx, operandAddress('packed'));
+  code.add(rbx, taskField('multiply', 'rightOffset'));
+  code.mov(rax, operandAddress('result'));
+  code.add(rax, taskField('multiply', 'resultOffset'));
+  code.store(resultColumn, rax);
+  code.mov(rax, operandAddress('addend'));
+  code.add(rax, taskField('multiply', 'addendOffset'));
+  code.store(addendColumn, rax);
+
+  const [nextColumns, wholeColumns] = [code.label(), code.label()];
+  code.place(nextColumns);
+  code.mov(rcx, tileColumns);
+  code.cmp(r13, 1);
+  code.jumpIf('greater', wholeColumns);
+  code.mov(rcx, taskField('multiply', 'lastColumns'));
+  code.place(wholeColumns);
+  code.mov(rax, -1);
+  code.bzhi(rax, rax, rcx);
+  code.kmovd(mask(1), rax);
+  code.kshiftrd(mask(2), mask(1), tileColumns / 2);
+  code.mov(r12, operandAddress('packed'));
+  code.add(r12, taskField('multiply', 'leftOffset'));
+  code.mov(r14, taskField('multiply', 'rowPanels'));
+  code.mov(r11, resultColumn);
+  code.mov(rax, addendColumn);
+  code.store(addendRow, rax);
+
+  const [nextRows, lastRows] = [code.label(), code.label()];
+  code.place(nextRows);
+  code.mov(rsi, r12);
+  code.mov(rdx, rbx);
+  code.mov(rcx, taskField('multiply', 'units'));
+  code.mov(rdi, r11);
+  code.mov(r8, taskField('multiply', 'resultStrideBytes'));
+  code.mov(r9, addendRow);
+  code.mov(r10, taskField('multiply', 'addendStrideBytes'));
+  code.cmp(r14, 1);
+  code.jumpIf('equal', lastRows);
+  code.call(tile);
+  code.add(r12, taskField('multiply', 'leftPanelBytes'));
+  // The kernel has gone through the rows of the result, and of what is added where it is.
+  code.mov(r11, rdi);
+  code.mov(rax, taskField('multiply', 'addendStrideBytes'));
+  code.mov(rcx, tileRows);
+  code.imul(rax, rcx);
+  code.add(rax, addendRow);
+  code.store(addendRow, rax);
+  code.sub(r14, 1);
+  code.jump(nextRows);
+  code.place(lastRows);
+  code.mov(rax, taskField('multiply', 'lastKernel'));
+  code.call(rax);
+
+  code.add(rbx, taskField('multiply', 'rightPanelBytes'));
+  code.mov(rax, resultColumn);
+  code.add(rax, bytesOfPanel);
+  code.store(resultColumn, rax);
+  code.mov(rax, addendColumn);
+  code.add(rax, taskField('multiply', 'addendPanelBytes'));
+  code.store(addendColumn, rax);
+  code.sub(r13, 1);
+  code.jumpIf('notEqual', nextColumns);
+  code.add(rsp, stackBytes);
+  code.ret();
+  return start;
+}

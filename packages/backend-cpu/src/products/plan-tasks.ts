@@ -1,0 +1,173 @@
+import type { ProductCode, Side } from './product-code.ts';
+import {
+  type Packing,
+  type ProductKind,
+  tileColumns,
+  tileRows,
+  unitElements,
+} from './product-types.ts';
+import { TaskList } from './task-list.ts';
+
+/** Where the elements of a matrix lie, in elements: at least one of the strides is 1. */
+export interface MatrixLayout {
+  readonly byteOffset: number;
+  readonly rowStride: number;
+  readonly columnStride: number;
+}
+
+/** One product of matrices: result = scale * left * right + addend. */
+export interface MatrixProduct {
+  readonly kind: ProductKind;
+  readonly leftPacking: Packing;
+  readonly rightPacking: Packing;
+  /** Rows and columns of the result, and elements of each sum. */
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly left: MatrixLayout;
+  readonly right: MatrixLayout;
+  /** Columns of the result lie together. */
+  readonly result: { readonly byteOffset: number; readonly rowStride: number };
+  readonly scale: number;
+  /** f32, whose columns lie together. A row stride of 0 adds one row to all. */
+  readonly addend: { readonly byteOffset: number; readonly rowStride: number } | null;
+}
+
+/**
+ * Bytes that are packed at once: of rows of the left operand, which are to stay in a core's second cache beside a panel of the
+ * right one, and of columns of the right one, which are to stay in the third.
+ */
+const leftBytes = 384 * 1024;
+const rightBytes = 3 * 1024 * 1024;
+/** Units of k of a panel of columns that is to stay in the first or the second cache while the panels of rows pass by. */
+const mostUnits = 512;
+/** What packing may write behind the last panel. */
+const spareBytes = 64 * 4 * tileColumns;
+
+/** Bytes that a thread's packings take. Beyond that, products are made in blocks. */
+export const packedBytes: number = leftBytes + rightBytes + 2 * spareBytes;
+
+const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
+
+/** The tasks of products, in the order in which they are carried out. */
+export function planTasks(products: readonly MatrixProduct[], code: ProductCode): BigUint64Array {
+  const tasks = new TaskList();
+  for (const product of products) addProduct(tasks, product, code);
+  return tasks.finish();
+}
+
+/** Blocks of at most `most` that are multiples of `unit`, and about equally large. */
+function* blocks(
+  size: number,
+  most: number,
+  unit: number,
+): Generator<{ readonly start: number; readonly size: number }> {
+  const count = Math.ceil(size / Math.max(unit, most - (most % unit)));
+  const each = Math.ceil(size / count / unit) * unit;
+  for (let start = 0; start < size; start += each) {
+    yield { start, size: Math.min(each, size - start) };
+  }
+}
+
+function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
+  const { kind, rows, columns, depth } = product;
+  const inUnit = unitElements(kind);
+  // Sums in bf16 would be rounded between blocks: they are made at once.
+  const mostDepth = inUnit * (kind === 'bf16 to bf16' ? Math.ceil(depth / inUnit) : mostUnits);
+  for (const along of blocks(depth, mostDepth, inUnit)) {
+    const units = Math.ceil(along.size / inUnit);
+    const mostColumns = rightBytes / (4 * units);
+    const mostRows = leftBytes / (4 * units);
+    for (const across of blocks(columns, mostColumns, tileColumns)) {
+      addPacking(tasks, product, code, 'right', across, along);
+      for (const down of blocks(rows, mostRows, tileRows)) {
+        addPacking(tasks, product, code, 'left', down, along);
+        addMultiply(tasks, product, code, down, across, along);
+      }
+    }
+  }
+}
+
+interface Block {
+  readonly start: number;
+  readonly size: number;
+}
+
+function addPacking(
+  tasks: TaskList,
+  product: MatrixProduct,
+  code: ProductCode,
+  side: Side,
+  lanes: Block,
+  along: Block,
+): void {
+  const packing = side === 'left' ? product.leftPacking : product.rightPacking;
+  const { byteOffset, rowStride, columnStride } = product[side];
+  const [laneStride, elementStride] =
+    side === 'left' ? [rowStride, columnStride] : [columnStride, rowStride];
+  const panelLanes = side === 'left' ? tileRows : tileColumns;
+  const bytes = bytesOf(packing);
+  const transposes = elementStride === 1;
+  const panels = Math.ceil(lanes.size / panelLanes);
+  tasks.add('pack', {
+    routine: code.packing(side, packing, transposes),
+    operand: side,
+    byteOffset: byteOffset + bytes * (lanes.start * laneStride + along.start * elementStride),
+    panelStepBytes: bytes * panelLanes * laneStride,
+    strideBytes: bytes * (transposes ? laneStride : elementStride),
+    panels,
+    lastLanes: lanes.size - (panels - 1) * panelLanes,
+    elements: along.size,
+    packedOffset: packedOffset(side),
+    packedPanelBytes: panelBytes(side, product.kind, along),
+  });
+}
+
+const packedOffset = (side: Side): number => (side === 'left' ? 0 : leftBytes + spareBytes);
+
+function panelBytes(side: Side, kind: ProductKind, along: Block): number {
+  const lanes = side === 'left' ? tileRows : tileColumns;
+  return 4 * lanes * Math.ceil(along.size / unitElements(kind));
+}
+
+function addMultiply(
+  tasks: TaskList,
+  product: MatrixProduct,
+  code: ProductCode,
+  down: Block,
+  across: Block,
+  along: Block,
+): void {
+  const { kind, depth, result, scale, addend } = product;
+  const isLast = along.start + along.size === depth;
+  const rowPanels = Math.ceil(down.size / tileRows);
+  const columnPanels = Math.ceil(across.size / tileColumns);
+  const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
+  const placeIn = (
+    matrix: { readonly byteOffset: number; readonly rowStride: number },
+    elementBytes: number,
+  ): number => matrix.byteOffset + elementBytes * (down.start * matrix.rowStride + across.start);
+  tasks.add('multiply', {
+    routine: code.multiply(kind),
+    lastKernel: code.tile(kind, down.size - (rowPanels - 1) * tileRows),
+    leftOffset: packedOffset('left'),
+    rightOffset: packedOffset('right'),
+    units: Math.ceil(along.size / unitElements(kind)),
+    rowPanels,
+    columnPanels,
+    lastColumns: across.size - (columnPanels - 1) * tileColumns,
+    leftPanelBytes: panelBytes('left', kind, along),
+    rightPanelBytes: panelBytes('right', kind, along),
+    resultOffset: placeIn(result, resultBytes),
+    resultStrideBytes: resultBytes * result.rowStride,
+    addendOffset: addend === null ? 0 : placeIn(addend, 4),
+    addendStrideBytes: 4 * (addend?.rowStride ?? 0),
+    addendPanelBytes: 4 * tileColumns,
+    flags: {
+      addsToResult: along.start > 0,
+      scales: isLast && scale !== 1,
+      addsAddend: isLast && addend !== null,
+    },
+    scale,
+  });
+}

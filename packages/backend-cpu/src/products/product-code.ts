@@ -1,0 +1,96 @@
+import { Assembler } from '../machine-code/assembler.ts';
+import type { Label } from '../machine-code/code.ts';
+import { type Address, codeAt, type NativeCode, placeCode } from '../machine-code/code-pages.ts';
+import {
+  at,
+  r12,
+  r13,
+  r14,
+  r15,
+  rax,
+  rbp,
+  rbx,
+  rdi,
+  type Register,
+} from '../machine-code/operands.ts';
+import type { ProcessorFeatures } from '../machine-code/processor.ts';
+import { emitMultiply } from './emit-multiply.ts';
+import { emitPacking } from './emit-packing.ts';
+import { emitTile } from './emit-tile.ts';
+import { type Packing, type ProductKind, tileColumns, tileRows } from './product-types.ts';
+import { operandAddress, taskBytes } from './task-layout.ts';
+
+export type Side = 'left' | 'right';
+
+/** The routines of products in executable memory. */
+export interface ProductCode {
+  /** Carries out the tasks of a frame (task-layout.ts). */
+  readonly run: NativeCode;
+  /** Packs panels of one operand; `transposes` where the elements along k lie together. */
+  packing(side: Side, packing: Packing, transposes: boolean): Address;
+  multiply(kind: ProductKind): Address;
+  /** The kernel of a panel with that many rows. */
+  tile(kind: ProductKind, rows: number): Address;
+}
+
+/** Registers that a function leaves as they were. */
+const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
+
+/** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
+export function createProductCode({ avx512, bf16 }: ProcessorFeatures): ProductCode {
+  if (!avx512) throw new Error('the processor has no AVX-512, or its system does not use it');
+  const code = new Assembler();
+  const run = emitRun(code);
+  const packings: readonly Packing[] = bf16 ? ['f32', 'bf16', 'f32 as bf16'] : ['f32'];
+  const kinds: readonly ProductKind[] = bf16
+    ? ['f32 to f32', 'bf16 to f32', 'bf16 to bf16']
+    : ['f32 to f32'];
+  const labels = new Map<string, Label>();
+  for (const packing of packings) {
+    for (const transposes of [false, true]) {
+      labels.set(`left ${packing} ${transposes}`, emitPacking(code, packing, tileRows, transposes));
+      const right = emitPacking(code, packing, tileColumns, transposes);
+      labels.set(`right ${packing} ${transposes}`, right);
+    }
+  }
+  for (const kind of kinds) {
+    for (let rows = 1; rows <= tileRows; rows++) {
+      const tile = emitTile(code, kind, rows);
+      labels.set(`tile ${kind} ${rows}`, tile);
+      if (rows === tileRows) labels.set(`multiply ${kind}`, emitMultiply(code, kind, tile));
+    }
+  }
+  const start = placeCode(code.finish());
+  const addressOf = (label: Label | undefined): Address => {
+    if (label?.byteOffset === undefined) throw new RangeError('no such routine');
+    return start + BigInt(label.byteOffset);
+  };
+  return {
+    run: codeAt(addressOf(run)),
+    packing: (side, packing, transposes) =>
+      addressOf(labels.get(`${side} ${packing} ${transposes}`)),
+    multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
+    tile: (kind, rows) => addressOf(labels.get(`tile ${kind} ${rows}`)),
+  };
+}
+
+/** Calls the routine of one task after the other, up to one without. rdi: the frame. */
+function emitRun(code: Assembler): Label {
+  const start = code.entry();
+  for (const register of kept) code.push(register);
+  code.mov(rbp, rdi);
+  code.mov(r15, operandAddress('tasks'));
+  const [next, done] = [code.label(), code.label()];
+  code.place(next);
+  code.mov(rax, at(r15));
+  code.cmp(rax, 0);
+  code.jumpIf('equal', done);
+  code.call(rax);
+  code.add(r15, taskBytes);
+  code.jump(next);
+  code.place(done);
+  code.vzeroupper();
+  for (const register of kept.toReversed()) code.pop(register);
+  code.ret();
+  return start;
+}

@@ -1,0 +1,56 @@
+import {
+  fieldOffset,
+  type OperandName,
+  operandOffset,
+  taskBytes,
+  type TaskField,
+  taskFlags,
+} from './task-layout.ts';
+
+type Flags = Readonly<Record<keyof typeof taskFlags, boolean>>;
+
+type Fields<K extends 'pack' | 'multiply'> = {
+  readonly [F in TaskField<K>]: F extends 'routine' | 'lastKernel'
+    ? bigint
+    : F extends 'operand'
+      ? OperandName
+      : F extends 'flags'
+        ? Flags
+        : number;
+};
+
+const taskWords = taskBytes / 8;
+
+/** Tasks as the machine reads them. */
+export class TaskList {
+  readonly #words: bigint[] = [];
+
+  add<K extends 'pack' | 'multiply'>(kind: K, fields: Fields<K>): void {
+    const words = Array.from({ length: taskWords }, () => 0n);
+    for (const [field, value] of Object.entries<Fields<K>[TaskField<K>]>(fields)) {
+      words[fieldOffset(kind, field as TaskField<K>) / 8] = wordOf(field, value);
+    }
+    this.#words.push(...words);
+  }
+
+  /** Their words, up to the one without a routine that ends them. */
+  finish(): BigUint64Array {
+    const words = new BigUint64Array(new ArrayBuffer(8 * (this.#words.length + taskWords)));
+    words.set(this.#words);
+    return words;
+  }
+}
+
+function wordOf(field: string, value: bigint | OperandName | Flags | number): bigint {
+  if (typeof value === 'bigint') return value;
+  if (typeof value === 'string') return BigInt(operandOffset(value));
+  if (typeof value === 'object') {
+    let bits = 0;
+    if (value.addsToResult) bits |= taskFlags.addsToResult;
+    if (value.scales) bits |= taskFlags.scales;
+    if (value.addsAddend) bits |= taskFlags.addsAddend;
+    return BigInt(bits);
+  }
+  if (field === 'scale') return BigInt(new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0);
+  return BigInt(value);
+}

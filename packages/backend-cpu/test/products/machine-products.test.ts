@@ -1,0 +1,138 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Packing, ProductKind } from '../../src/products/product-types.ts';
+import { type Case, fromBf16, machine, multiply, toBf16, transposed } from './support.ts';
+
+const ways: readonly (readonly [ProductKind, Packing])[] = [
+  ['f32 to f32', 'f32'],
+  ['bf16 to f32', 'bf16'],
+  ['bf16 to f32', 'f32 as bf16'],
+  ['bf16 to bf16', 'bf16'],
+];
+const has = (kind: ProductKind): boolean =>
+  machine.kind === 'own' && (kind === 'f32 to f32' || machine.bf16);
+
+function numbers(count: number, seed: number): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: count }, (_, index) => Math.sin(seed + index * 1.7));
+}
+
+/** The furthest that a product is from the sum in f64, in units of what rounding may do to a sum of its length. */
+function furthest(of: Case): number {
+  const { kind, packing, rows, columns, depth, scale = 1 } = of;
+  const isWide = packing === 'f32';
+  const [a, b] = [numbers(rows * depth, 1), numbers(depth * columns, 2)];
+  // What packing rounds, and what was rounded before, are the same values.
+  const [exactA, exactB] = isWide ? [a, b] : [fromBf16(toBf16(a)), fromBf16(toBf16(b))];
+  const stored = (
+    values: Float32Array<ArrayBuffer>,
+  ): Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer> =>
+    packing === 'bf16' ? toBf16(values) : values;
+  const left = of.transposeLeft === true ? transposed(stored(a), rows, depth) : stored(a);
+  const right = of.transposeRight === true ? transposed(stored(b), depth, columns) : stored(b);
+  const result = multiply(of, left, right);
+  let most = 0;
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      let [sum, magnitude] = [0, 0];
+      for (let k = 0; k < depth; k++) {
+        const term = (exactA[row * depth + k] ?? NaN) * (exactB[k * columns + column] ?? NaN);
+        sum += term;
+        magnitude += Math.abs(term);
+      }
+      const addend = of.addend?.[column] ?? 0;
+      const expected = scale * sum + addend;
+      const bound =
+        (depth + 2) * 2 ** -24 * (Math.abs(scale) * magnitude + Math.abs(addend)) +
+        (kind === 'bf16 to bf16' ? 2 ** -8 * Math.abs(expected) : 0) +
+        1e-30;
+      const actual = result[row * columns + column] ?? NaN;
+      most = Math.max(most, Math.abs(actual - expected) / bound);
+      if (Number.isNaN(actual)) return NaN;
+    }
+  }
+  return most;
+}
+
+describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
+  const skipped = !has(kind);
+
+  it.skipIf(skipped)('is the sum in f64 within its rounding, for every edge of a tile', () => {
+    for (const [rows, columns, depth] of [
+      [1, 1, 1],
+      [14, 32, 4],
+      [15, 33, 3],
+      [13, 31, 17],
+      [28, 64, 2],
+      [3, 17, 1100],
+      [430, 16, 300],
+    ] as const) {
+      for (const transposeLeft of [false, true]) {
+        for (const transposeRight of [false, true]) {
+          const of = { kind, packing, rows, columns, depth, transposeLeft, transposeRight };
+          expect(furthest(of), JSON.stringify(of)).toBeLessThanOrEqual(1);
+        }
+      }
+    }
+  });
+
+  it.skipIf(skipped)('is so for any sizes, with a factor and a row that is added', () => {
+    const size = fc.integer({ min: 1, max: 70 });
+    fc.assert(
+      fc.property(
+        fc.record({ rows: size, columns: size, depth: size }),
+        fc.boolean(),
+        fc.boolean(),
+        fc.constantFrom(1, 0.125, -3),
+        fc.boolean(),
+        (sizes, transposeLeft, transposeRight, scale, adds) => {
+          const added = adds ? { addend: numbers(sizes.columns, 3) } : {};
+          const of = { kind, packing, ...sizes, transposeLeft, transposeRight, scale, ...added };
+          expect(furthest(of)).toBeLessThanOrEqual(1);
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it.skipIf(skipped)('keeps NaN and infinities where they belong', () => {
+    const [rows, columns, depth] = [16, 34, 5];
+    const a = numbers(rows * depth, 1);
+    const b = numbers(depth * columns, 2);
+    a[3 * depth + 1] = NaN;
+    a[7 * depth] = Infinity;
+    const stored = (values: Float32Array<ArrayBuffer>) =>
+      packing === 'bf16' ? toBf16(values) : values;
+    const result = multiply({ kind, packing, rows, columns, depth }, stored(a), stored(b));
+    for (const [index, value] of result.entries()) {
+      const row = Math.floor(index / columns);
+      if (row === 3) expect(value).toBeNaN();
+      else if (row === 7) expect(Math.abs(value)).toBe(Infinity);
+      else expect(Number.isFinite(value)).toBe(true);
+    }
+  });
+});
+
+describe('where products are made by machine code', () => {
+  it.skipIf(!has('f32 to f32'))(
+    'sums of f32 are made in the order of k, each term by one fused multiply-add',
+    () => {
+      // A fused term is rounded once: (1 + e)² - (1 + 2 e) is e² and not 0, and 2²⁴ + 1 - 2²⁴ depends on the order.
+      const e = 2 ** -12;
+      const left = Float32Array.of(-1, 1 + e, 2 ** 24, 1, -(2 ** 24));
+      const right = Float32Array.of(1 + 2 * e, 1 + e, 1, 1, 1);
+      const of = { kind: 'f32 to f32', packing: 'f32', rows: 1, columns: 1 } as const;
+      expect(multiply({ ...of, depth: 2 }, left, right)[0]).toBe(e * e);
+      expect(multiply({ ...of, depth: 3 }, left.slice(2), right.slice(2))[0]).toBe(0);
+    },
+  );
+
+  it.skipIf(!has('f32 to f32'))('f32 keeps denormal values', () => {
+    const [left, right] = [Float32Array.of(2 ** -140), Float32Array.of(0.5)];
+    const of = { kind: 'f32 to f32', packing: 'f32', rows: 1, columns: 1, depth: 1 } as const;
+    expect(multiply(of, left, right)[0]).toBe(2 ** -141);
+  });
+
+  it('says why where they are not', () => {
+    expect(machine.kind === 'own' || machine.reason.length > 0).toBe(true);
+  });
+});

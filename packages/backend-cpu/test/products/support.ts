@@ -1,0 +1,83 @@
+import { addressOf } from '../../src/onnx/runtime/api.ts';
+import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
+import { alignedBytes, createFrame, productMachine } from '../../src/products/product-machine.ts';
+import type { Packing, ProductKind } from '../../src/products/product-types.ts';
+
+export type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
+
+export function toBf16(values: Float32Array): Uint16Array<ArrayBuffer> {
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(bits, (word) => (word + 0x7fff + ((word >>> 16) & 1)) >>> 16);
+}
+
+export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {
+  return new Float32Array(Uint32Array.from(values, (half) => half << 16).buffer);
+}
+
+const packed = alignedBytes(packedBytes);
+
+/** The products that need machine code are tried where this processor has it. */
+export const machine = productMachine();
+
+export interface Case {
+  readonly kind: ProductKind;
+  readonly packing: Packing;
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly transposeLeft?: boolean;
+  readonly transposeRight?: boolean;
+  readonly scale?: number;
+  /** Shape: [columns]. */
+  readonly addend?: Float32Array<ArrayBuffer>;
+}
+
+/** The product as the machine makes it. Shape: left [rows, depth], right [depth, columns], or transposed in memory. */
+export function multiply(of: Case, left: Elements, right: Elements): Float32Array {
+  if (machine.kind === 'none') throw new Error(machine.reason);
+  const { kind, packing, rows, columns, depth, addend } = of;
+  const result =
+    kind === 'bf16 to bf16' ? new Uint16Array(rows * columns) : new Float32Array(rows * columns);
+  const product: MatrixProduct = {
+    kind,
+    leftPacking: packing,
+    rightPacking: packing,
+    rows,
+    columns,
+    depth,
+    left: {
+      byteOffset: 0,
+      rowStride: of.transposeLeft === true ? 1 : depth,
+      columnStride: of.transposeLeft === true ? rows : 1,
+    },
+    right: {
+      byteOffset: 0,
+      rowStride: of.transposeRight === true ? 1 : columns,
+      columnStride: of.transposeRight === true ? depth : 1,
+    },
+    result: { byteOffset: 0, rowStride: columns },
+    scale: of.scale ?? 1,
+    addend: addend === undefined ? null : { byteOffset: 0, rowStride: 0 },
+  };
+  const tasks = planTasks([product], machine.code);
+  const places = [left, right, result, addend ?? result, packed, tasks];
+  const frame = createFrame();
+  frame.set(
+    places.map(({ buffer, byteOffset, byteLength }) =>
+      addressOf(new Uint8Array(buffer, byteOffset, byteLength)),
+    ),
+  );
+  machine.code.run(frame);
+  return result instanceof Uint16Array ? fromBf16(result) : result;
+}
+
+/** A matrix as it lies in memory when it is transposed. Shape: [rows, columns] -> [columns, rows]. */
+export function transposed<T extends Elements>(matrix: T, rows: number, columns: number): T {
+  const result = matrix.slice();
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      result[column * rows + row] = matrix[row * columns + column] ?? 0;
+    }
+  }
+  return result as T;
+}
