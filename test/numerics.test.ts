@@ -184,6 +184,39 @@ describe.each([
       expect(await weight.grad?.data()).toEqual(Float32Array.of(-1, 1));
     });
 
+    it('of sigmoid, silu and mish keep their digits where they nearly vanish, also beside products', async () => {
+      const at = [-16, -20, -30];
+      const x = tensor([at]).requiresGrad_();
+      const eye = tensor([
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+      ]);
+      const slopes = {
+        sigmoid: (e: number) => e,
+        silu: (e: number, v: number) => e * (1 + v),
+        mish: (e: number, v: number) => e * (1 + v),
+      };
+      for (const name of ['sigmoid', 'silu', 'mish'] as const) {
+        x.zeroGrad();
+        x.matmul(eye)[name]().matmul(eye).sum().backward();
+        const found = await numbers(x.grad ?? x);
+        const ratios = at.map((v, i) => (found[i] ?? Number.NaN) / slopes[name](Math.exp(v), v));
+        for (const ratio of ratios) expect(ratio).toBeCloseTo(1, 4);
+      }
+    });
+
+    it('know the sign of a zero that tril and where have passed on', async () => {
+      const x = tensor([[-0, -0]]).requiresGrad_();
+      const slope = tensor([1, -1]);
+      x.tril(1).reciprocal().mul(slope).sum().backward();
+      expect(await x.grad?.data()).toEqual(Float32Array.of(-Infinity, Infinity));
+      const isFirst = ones([1, 2]).tril().gt(0);
+      const [zeros, fives] = [tensor([[-0, -0]]), tensor([[5, 5]])];
+      expect(await isFirst.where(zeros, fives).data()).toEqual(Float32Array.of(-0, 5));
+      expect(await isFirst.where(fives, zeros).data()).toEqual(Float32Array.of(5, -0));
+    });
+
     it('of clamp are 1 at its bounds', async () => {
       const x = tensor([-2, -1, 0, 1, 2]).requiresGrad_();
       x.clamp(-1, 1).sum().backward();

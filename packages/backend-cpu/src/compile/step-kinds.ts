@@ -42,7 +42,7 @@ export function stepKinds(
    */
   function gainsFromOnnx(step: Step): boolean {
     if (step.op === 'softmax') return true;
-    if (!support.fuses(step, values) || isCoarserInOnnx(step)) return false;
+    if (!support.fuses(step, values) || isWorseInOnnx(step)) return false;
     const sources = [...flow.sources(step)].filter((id) => sizeOf(id) === elementCount(step.shape));
     const makers = sources.flatMap((id) => flow.producer(id) ?? []);
     return makers.length > 0 && makers.every((maker) => kinds.get(maker) === 'onnx');
@@ -54,10 +54,10 @@ export function stepKinds(
 }
 
 /**
- * Whether ONNX Runtime computes a step with fewer correct digits than the kernels: its sigmoid and its tanh,
- * which gelu's approximation uses.
+ * Whether the kernels compute a step better than ONNX Runtime: its tanh, which gelu's approximation uses, has
+ * fewer correct digits, and a sigmoid is four nodes there.
  */
-function isCoarserInOnnx(step: Step): boolean {
+function isWorseInOnnx(step: Step): boolean {
   if (step.op === 'gelu') return step.params.approximate === 'tanh';
   return step.op === 'sigmoid' || step.op === 'tanh';
 }

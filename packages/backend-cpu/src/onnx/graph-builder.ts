@@ -33,6 +33,7 @@ export class GraphBuilder {
   readonly #nodes: OnnxNode[] = [];
   readonly #initializers = new Map<string, OnnxInitializer>();
   readonly #operands = new Map<number, Operand>();
+  readonly #scalars = new Map<string, number>();
   readonly #converted: ReadonlyMap<number, TensorType>;
   #names = 0;
 
@@ -111,7 +112,13 @@ export class GraphBuilder {
 
   scalar(type: TensorType, value: number): string {
     const name = `${type}:${Object.is(value, -0) ? '-0' : value}`;
+    this.#scalars.set(name, value);
     return this.#initializer(name, { name, type, shape: [], bytes: scalarBytes[type](value) });
+  }
+
+  /** The number that a name of `scalar` stands for; undefined for other names. */
+  constantOf(name: string): number | undefined {
+    return this.#scalars.get(name);
   }
 
   /** A 1-D tensor, as nodes take axes, shapes and pads. Its name says nothing of the numbers, which may depend on sizes. */

@@ -17,7 +17,6 @@ type Unary =
   | 'floor'
   | 'ceil'
   | 'logicalNot'
-  | 'sigmoid'
   | 'relu';
 
 type Binary =
@@ -56,17 +55,49 @@ function divide(graph: GraphBuilder, step: StepMap['div']): Operand {
   return { name: graph.cast(quotient, 'i32'), shape };
 }
 
-/** ORT has no Where for bool. */
+/** ORT's Sigmoid has the wrong digits where its result is small, as its polynomial ends at -18. */
+function logistic(graph: GraphBuilder, step: StepMap['sigmoid']): Operand {
+  const x = operandOf(graph, step, 0);
+  const one = graph.scalar('f32', 1);
+  const exponential = graph.emit('Exp', [graph.emit('Neg', [x.name])]);
+  const name = graph.emit('Div', [one, graph.emit('Add', [exponential, one])]);
+  return { name, shape: x.shape };
+}
+
+/** ORT has no Where for bool, and its Where of floats loses the sign of a zero of the first branch. */
 function select(graph: GraphBuilder, step: StepMap['where']): Operand {
   const operands = [0, 1, 2].map((index) => operandOf(graph, step, index));
   const shape = broadcastShape(operands);
-  const [condition = '', ...branches] = operands.map(({ name }) => name);
-  if (step.dtype !== 'bool') return { name: graph.emit('Where', [condition, ...branches]), shape };
-  const bytes = branches.map((name) => graph.cast(name, 'u8'));
-  return { name: graph.cast(graph.emit('Where', [condition, ...bytes]), 'bool'), shape };
+  const [condition = '', first = '', second = ''] = operands.map(({ name }) => name);
+  const { dtype } = step;
+  if (dtype === 'bool') {
+    const bytes = [first, second].map((name) => graph.cast(name, 'u8'));
+    return { name: graph.cast(graph.emit('Where', [condition, ...bytes]), 'bool'), shape };
+  }
+  const hasSigns = dtype === 'f32' || dtype === 'f64';
+  if (!hasSigns || keepsSign(graph.constantOf(first))) {
+    return { name: graph.emit('Where', [condition, first, second]), shape };
+  }
+  // Not would be merged into Where, with the branches exchanged.
+  const opposite = graph.emit('Xor', [condition, graph.scalar('bool', 1)]);
+  if (keepsSign(graph.constantOf(second))) {
+    return { name: graph.emit('Where', [opposite, second, first]), shape };
+  }
+  const one = graph.scalar(dtype, 1);
+  const factors = [
+    graph.emit('Where', [opposite, one, first]),
+    graph.emit('Where', [condition, one, second]),
+  ];
+  return { name: graph.emit('Mul', factors), shape };
 }
 
-export const elementwise: Lowerings<Unary | Binary | 'div' | 'fmod' | 'where' | 'cast' | 'gelu'> = {
+function keepsSign(constant: number | undefined): boolean {
+  return constant !== undefined && !Object.is(constant, -0);
+}
+
+export const elementwise: Lowerings<
+  Unary | Binary | 'sigmoid' | 'div' | 'fmod' | 'where' | 'cast' | 'gelu'
+> = {
   neg: unary('Neg'),
   abs: unary('Abs'),
   exp: unary('Exp'),
@@ -80,7 +111,7 @@ export const elementwise: Lowerings<Unary | Binary | 'div' | 'fmod' | 'where' | 
   floor: unary('Floor'),
   ceil: unary('Ceil'),
   logicalNot: unary('Not'),
-  sigmoid: unary('Sigmoid'),
+  sigmoid: logistic,
   relu: unary('Relu'),
   add: binary('Add'),
   sub: binary('Sub'),
