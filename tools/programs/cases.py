@@ -186,4 +186,8 @@ def cases():
     for p in ("2", "1", "3"):
         add(points, f"cdist 0 1 p={p}")
     add([points[0], "f32 2x2x2 g: 0.5 9 -7 1 5 0 20 2"], "cdist 0 1 p=inf")
+    lowest = "f32 1x1x3x4 g: -inf -inf 1 2 -inf -inf -inf -inf 0 -inf -inf -inf"
+    for stride in (1, 2):
+        add([lowest], f"maxPool2d 0 kernel=3 stride={stride} padding=1 dilation=1")
+    add([lowest], "maxPool2d 0 kernel=2 stride=1 padding=1 dilation=2")
     return programs

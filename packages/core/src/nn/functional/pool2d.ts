@@ -3,7 +3,7 @@ import { floats, requireDType } from '../../graph/infer-checks.ts';
 import { withoutAutocast } from '../../graph/autocast.ts';
 import { formatShape } from '../../shape.ts';
 import { ShapeError } from '../../spec/errors.ts';
-import { full } from '../../tensor/create.ts';
+import { full, ones } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import { conv2d } from './conv2d.ts';
 import { shiftsOf } from './shifts-of.ts';
@@ -42,8 +42,18 @@ export function maxPool2d(x: Tensor, kernel: Size2d, options: MaxPoolOptions = {
   const around = [0, 0, ...padding];
   return composed(() => {
     const padded = x.pad(around, around, Number.NEGATIVE_INFINITY);
-    const candidates = shiftsOf('maxPool2d', padded, window, { stride, dilation });
-    return candidates.gather(0, candidates.argMax(0, { keepDim: true })).squeeze(0);
+    const shifts = (values: Tensor): Tensor =>
+      shiftsOf('maxPool2d', values, window, { stride, dilation });
+    const candidates = shifts(padded);
+    const places = candidates.argMax(0, { keepDim: true });
+    const isPadded = padding.some((size) => size > 0);
+    if (!isPadded) return candidates.gather(0, places).squeeze(0);
+    // Where all is -Infinity, the first element of x has the gradient, and not the padding before it.
+    const [, , height = 0, width = 0] = x.shape;
+    const inside = shifts(ones([1, 1, height, width]).pad(around, around));
+    const isLowest = candidates.detach().gather(0, places).eq(Number.NEGATIVE_INFINITY);
+    const chosen = isLowest.where(inside.argMax(0, { keepDim: true }), places);
+    return candidates.gather(0, chosen).squeeze(0);
   });
 }
 
