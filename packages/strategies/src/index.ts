@@ -81,7 +81,17 @@ export type {
   TransferAction,
   TransferKind,
 } from './pipeline-schedule/action.ts';
+export { formatAction } from './pipeline-schedule/action-text.ts';
+export { checkSchedule } from './pipeline-schedule/check-schedule.ts';
+export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lower-schedule.ts';
+export {
+  pipelineSchedule,
+  scheduleNames,
+  type ScheduleName,
+} from './pipeline-schedule/pipeline-schedule.ts';
 export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/schedule.ts';
+export type { ScheduleShape } from './pipeline-schedule/schedule-shape.ts';
+export { evaluationOf } from './pipeline-schedule/schedules/forward-only.ts';
 export { compose } from './plan/compose.ts';
 export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';

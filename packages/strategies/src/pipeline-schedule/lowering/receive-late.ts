@@ -1,0 +1,45 @@
+import type { Action, TransferAction } from '../action.ts';
+import { computationsOf } from '../schedule.ts';
+import { isTransferKind } from '../action-text.ts';
+import { makesInputGradient } from '../dependencies.ts';
+
+/**
+ * Moves each receive to right before what needs it. Of two ranks that exchange messages the lower one still takes
+ * what the other sent before it sends: otherwise both could wait with a message that the other does not take.
+ */
+export function receiveLate(
+  actions: readonly Action[],
+  rank: number,
+  rankOfStage: readonly number[],
+): Action[] {
+  const late: Action[] = [];
+  let waiting: TransferAction[] = [];
+  const take = (isDue: (receive: TransferAction) => boolean): void => {
+    late.push(...waiting.filter(isDue));
+    waiting = waiting.filter((receive) => !isDue(receive));
+  };
+  for (const action of actions) {
+    if (action.kind === 'receiveActivation' || action.kind === 'receiveGradient') {
+      waiting.push(action);
+      continue;
+    }
+    if (isTransferKind(action.kind) && 'peer' in action) {
+      const to = rankOfStage[action.peer] ?? 0;
+      if (rank < to) take(({ peer }) => rankOfStage[peer] === to);
+    }
+    for (const { kind, stage, microbatch } of computationsOf(action)) {
+      const needed =
+        kind === 'forward'
+          ? 'receiveActivation'
+          : makesInputGradient(kind)
+            ? 'receiveGradient'
+            : undefined;
+      take(
+        (receive) =>
+          receive.kind === needed && receive.stage === stage && receive.microbatch === microbatch,
+      );
+    }
+    late.push(action);
+  }
+  return late;
+}

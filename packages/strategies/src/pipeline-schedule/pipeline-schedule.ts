@@ -1,0 +1,77 @@
+import { ConfigError } from '@shardwise/core/extend';
+import type { Schedule } from './schedule.ts';
+import { type FullShape, fullShape, type ScheduleShape } from './schedule-shape.ts';
+import { dualPipeV } from './schedules/dual-pipe-v.ts';
+import { forwardOnly } from './schedules/forward-only.ts';
+import { gpipe } from './schedules/gpipe.ts';
+import { interleaved1f1b, zb1p, zb2p } from './schedules/interleaved.ts';
+import { loopedBfs } from './schedules/looped-bfs.ts';
+import { naive } from './schedules/naive.ts';
+import { oneForwardOneBackward } from './schedules/one-forward-one-backward.ts';
+import { vHalf, vMin } from './schedules/v-half-and-v-min.ts';
+import { zbv } from './schedules/zbv.ts';
+
+export type ScheduleName =
+  | 'naive'
+  | 'gpipe'
+  | '1f1b'
+  | 'interleaved1f1b'
+  | 'loopedBfs'
+  | 'zb1p'
+  | 'zb2p'
+  | 'zbv'
+  | 'vHalf'
+  | 'vMin'
+  | 'dualPipeV'
+  | 'forwardOnly';
+
+interface ScheduleMaker {
+  readonly make: (shape: FullShape) => Schedule;
+  /** Stages per rank where nothing is said of them. */
+  readonly stagesPerRank: 1 | 2;
+}
+
+const makers: Readonly<Record<ScheduleName, ScheduleMaker>> = {
+  naive: { make: naive, stagesPerRank: 1 },
+  gpipe: { make: gpipe, stagesPerRank: 1 },
+  '1f1b': { make: oneForwardOneBackward, stagesPerRank: 1 },
+  interleaved1f1b: { make: interleaved1f1b, stagesPerRank: 2 },
+  loopedBfs: { make: loopedBfs, stagesPerRank: 2 },
+  zb1p: { make: zb1p, stagesPerRank: 1 },
+  zb2p: { make: zb2p, stagesPerRank: 1 },
+  zbv: { make: zbv, stagesPerRank: 2 },
+  vHalf: { make: vHalf, stagesPerRank: 2 },
+  vMin: { make: vMin, stagesPerRank: 2 },
+  dualPipeV: { make: dualPipeV, stagesPerRank: 2 },
+  forwardOnly: { make: forwardOnly, stagesPerRank: 1 },
+};
+
+export const scheduleNames: readonly ScheduleName[] = Object.keys(
+  makers,
+) as readonly ScheduleName[];
+
+export function isScheduleName(name: string): name is ScheduleName {
+  return Object.hasOwn(makers, name);
+}
+
+/**
+ * The schedule of this name: what each rank computes in which order.
+ *
+ * Throws ConfigError for a name that there is not, and for a shape that the schedule cannot have.
+ */
+export function pipelineSchedule(name: ScheduleName, shape: ScheduleShape): Schedule {
+  if (!isScheduleName(name)) throw unknownName(name);
+  const { make, stagesPerRank } = makers[name];
+  return make(fullShape(name, shape, stagesPerRank));
+}
+
+function unknownName(name: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `the schedule ${name}`,
+      found: 'no schedule of this name',
+      todo: `The schedules are ${scheduleNames.join(', ')}`,
+    },
+    { schedule: name },
+  );
+}

@@ -1,0 +1,98 @@
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import type { Schedule } from './schedule.ts';
+import type { ScheduledAction } from './action.ts';
+
+/** What a schedule is made for. */
+export interface ScheduleShape {
+  readonly ranks: number;
+  /** Default 1, and 2 for schedules whose ranks have 2 stages each. */
+  readonly stagesPerRank?: number;
+  readonly microbatches: number;
+}
+
+/** A shape with nothing left out. */
+export type FullShape = Required<ScheduleShape>;
+
+/** Above these, lists of actions would be longer than anything that trains. */
+const most = { ranks: 4096, stagesPerRank: 256, microbatches: 65_536, computations: 10_000_000 };
+
+const shapeRules: OptionRules<ScheduleShape> = {
+  ranks: option.required(option.integer(1, most.ranks)),
+  stagesPerRank: option.integer(1, most.stagesPerRank),
+  microbatches: option.required(option.integer(1, most.microbatches)),
+};
+
+/** Throws ConfigError for numbers that no schedule takes. */
+export function fullShape(name: string, shape: ScheduleShape, stagesPerRank: number): FullShape {
+  checkOptions(`the schedule ${name}`, shape, shapeRules);
+  const full = { stagesPerRank, ...shape };
+  const computations = full.ranks * full.stagesPerRank * full.microbatches;
+  if (computations > most.computations) {
+    throw refusal(
+      name,
+      full,
+      `${computations} pairs of stage and microbatch`,
+      `Take ${most.computations} at most`,
+    );
+  }
+  return full;
+}
+
+/** The error of a schedule that cannot have this shape. */
+export function refusal(name: string, shape: FullShape, found: string, todo: string): ConfigError {
+  const { ranks, stagesPerRank, microbatches } = shape;
+  return new ConfigError(
+    {
+      asked: `the schedule ${name} for ${count(ranks, 'rank')} with ${count(stagesPerRank, 'stage')} each and ${count(microbatches, 'microbatch', 'microbatches')}`,
+      found,
+      todo,
+    },
+    { schedule: name, ranks, stagesPerRank, microbatches },
+  );
+}
+
+/** Throws ConfigError unless each rank has one stage on the way down the ranks and one on the way up. */
+export function requireTwoStages(name: string, shape: FullShape): void {
+  if (shape.stagesPerRank === 2) return;
+  throw refusal(
+    name,
+    shape,
+    `${count(shape.stagesPerRank, 'stage')} where a rank has one on the way down and one on the way up`,
+    'Take 2 stages per rank',
+  );
+}
+
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+/** Stage s is of rank s modulo `ranks`: each rank's next stage is `ranks` stages further. */
+export function loopPlacement({ ranks, stagesPerRank }: FullShape): number[] {
+  return Array.from({ length: ranks * stagesPerRank }, (_, stage) => stage % ranks);
+}
+
+/** Stages go down the ranks and up again: rank 0 has the first stage and the last. */
+export function vPlacement({ ranks, stagesPerRank }: FullShape): number[] {
+  return Array.from({ length: ranks * stagesPerRank }, (_, stage) => {
+    const place = stage % ranks;
+    return Math.floor(stage / ranks) % 2 === 0 ? place : ranks - 1 - place;
+  });
+}
+
+/** A schedule whose ranks do what `actionsOf` says of each. */
+export function scheduleOf(
+  name: string,
+  shape: FullShape,
+  rankOfStage: readonly number[],
+  actionsOf: (rank: number) => readonly ScheduledAction[],
+): Schedule {
+  return {
+    name,
+    ranks: shape.ranks,
+    stages: rankOfStage.length,
+    microbatches: shape.microbatches,
+    forwardOnly: false,
+    rankOfStage,
+    actions: Array.from({ length: shape.ranks }, (_, rank) => actionsOf(rank)),
+  };
+}

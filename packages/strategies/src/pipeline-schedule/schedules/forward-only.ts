@@ -1,0 +1,53 @@
+import type { ComputeAction } from '../action.ts';
+import { range } from '../range.ts';
+import type { Schedule } from '../schedule.ts';
+import { type FullShape, loopPlacement } from '../schedule-shape.ts';
+
+/** Forwards only, as for evaluation and generation. */
+export function forwardOnly(shape: FullShape): Schedule {
+  return forwardsOf('forwardOnly', loopPlacement(shape), shape.ranks, shape.microbatches);
+}
+
+/** Forwards on the ranks where a schedule has its stages, of any number of microbatches. */
+export function evaluationOf(
+  schedule: Schedule,
+  microbatches: number = schedule.microbatches,
+): Schedule {
+  return forwardsOf(
+    `${schedule.name}, forwards only`,
+    schedule.rankOfStage,
+    schedule.ranks,
+    microbatches,
+  );
+}
+
+/** In each unit of time a rank does what is ready and stands at the latest stage: microbatches leave early. */
+function forwardsOf(
+  name: string,
+  rankOfStage: readonly number[],
+  ranks: number,
+  microbatches: number,
+): Schedule {
+  const stages = rankOfStage.length;
+  const actions: ComputeAction[][] = range(ranks).map(() => []);
+  const descending = range(ranks).map((rank) =>
+    range(stages)
+      .filter((stage) => rankOfStage[stage] === rank)
+      .toReversed(),
+  );
+  const done = range(stages).map(() => 0);
+  for (let left = stages * microbatches; left > 0;) {
+    const before = [microbatches, ...done];
+    const chosen = descending.map((own) =>
+      own.find((stage) => (done[stage] ?? 0) < (before[stage] ?? 0)),
+    );
+    for (const [rank, stage] of chosen.entries()) {
+      if (stage === undefined) continue;
+      const microbatch = done[stage] ?? 0;
+      actions[rank]?.push({ kind: 'forward', stage, microbatch });
+      done[stage] = microbatch + 1;
+      left--;
+    }
+  }
+  return { name, ranks, stages, microbatches, forwardOnly: true, rankOfStage, actions };
+}

@@ -1,0 +1,28 @@
+import type { ComputeAction } from '../action.ts';
+import { range } from '../range.ts';
+import type { Schedule } from '../schedule.ts';
+import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
+
+/**
+ * All microbatches of a stage before the rank's next stage, and back in the same way, the last microbatch first
+ * (Lamy-Poirier 2022, arXiv 2211.05953). Parameters of a stage are gathered twice only.
+ */
+export function loopedBfs(shape: FullShape): Schedule {
+  const placement = loopPlacement(shape);
+  const microbatches = range(shape.microbatches);
+  return scheduleOf('loopedBfs', shape, placement, (rank): ComputeAction[] => {
+    const stages = range(placement.length).filter((stage) => placement[stage] === rank);
+    return [
+      ...stages.flatMap((stage) =>
+        microbatches.map((microbatch) => ({ kind: 'forward' as const, stage, microbatch })),
+      ),
+      ...stages
+        .toReversed()
+        .flatMap((stage) =>
+          microbatches
+            .toReversed()
+            .map((microbatch) => ({ kind: 'backward' as const, stage, microbatch })),
+        ),
+    ];
+  });
+}

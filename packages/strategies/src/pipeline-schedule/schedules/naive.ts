@@ -1,0 +1,16 @@
+import type { ComputeAction } from '../action.ts';
+import { range } from '../range.ts';
+import type { Schedule } from '../schedule.ts';
+import { type FullShape, loopPlacement, scheduleOf } from '../schedule-shape.ts';
+
+/** One microbatch after the other: all ranks but one wait at any time, and one microbatch is live. */
+export function naive(shape: FullShape): Schedule {
+  const placement = loopPlacement(shape);
+  return scheduleOf('naive', shape, placement, (rank) => {
+    const stages = range(placement.length).filter((stage) => placement[stage] === rank);
+    return range(shape.microbatches).flatMap((microbatch): ComputeAction[] => [
+      ...stages.map((stage) => ({ kind: 'forward' as const, stage, microbatch })),
+      ...stages.toReversed().map((stage) => ({ kind: 'backward' as const, stage, microbatch })),
+    ]);
+  });
+}

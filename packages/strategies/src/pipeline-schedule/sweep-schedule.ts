@@ -1,0 +1,122 @@
+import type { ComputeAction, ScheduledAction, StageAction } from './action.ts';
+import { formatAction } from './action-text.ts';
+import {
+  type Dependency,
+  makesInputGradient,
+  needsOf,
+  type StageDependencies,
+} from './dependencies.ts';
+import { computationsOf, type Schedule } from './schedule.ts';
+
+/** A schedule whose ranks may also gather stages and reduce gradients: this waits for nothing. */
+export interface SweptSchedule extends Omit<Schedule, 'actions'> {
+  readonly actions: readonly (readonly (ScheduledAction | StageAction)[])[];
+}
+
+/** A rank that cannot go on. */
+export interface BlockedRank {
+  readonly rank: number;
+  /** How many actions the rank has done, and the text of the one that it cannot do. */
+  readonly position: number;
+  readonly action: string;
+  /** The computation that it waits for, and the rank that has it. */
+  readonly waitsFor: string;
+  readonly waitsForRank: number;
+}
+
+/**
+ * Visits all actions in one order in which every action comes after what it needs: rank by rank, one action of each,
+ * again and again. Returns the ranks that are left when no rank can go on, none for a schedule that can run.
+ */
+export function sweepSchedule(
+  schedule: SweptSchedule,
+  dependencies: readonly StageDependencies[],
+  visit: (rank: number, action: ScheduledAction | StageAction) => void = () => {},
+): BlockedRank[] {
+  const { stages, microbatches, actions } = schedule;
+  const done = {
+    forward: new Uint8Array(stages * microbatches),
+    gradient: new Uint8Array(stages * microbatches),
+  };
+  const missingOf = (computation: ComputeAction): Dependency | undefined =>
+    needsOf(computation, dependencies).find(
+      ({ of, stage }) => done[of][stage * microbatches + computation.microbatch] !== 1,
+    );
+  const isReady = (action: ScheduledAction | StageAction): boolean =>
+    computationsOf(action).every((each) => missingOf(each) === undefined);
+  const positions = actions.map(() => 0);
+  let left = actions.reduce((sum, own) => sum + own.length, 0);
+  for (let before = -1; left > 0 && before !== left;) {
+    before = left;
+    for (const [rank, own] of actions.entries()) {
+      const action = own[positions[rank] ?? 0];
+      if (action === undefined || !isReady(action)) continue;
+      for (const { kind, stage, microbatch } of computationsOf(action)) {
+        const index = stage * microbatches + microbatch;
+        if (kind === 'forward') done.forward[index] = 1;
+        else if (makesInputGradient(kind)) done.gradient[index] = 1;
+      }
+      visit(rank, action);
+      positions[rank] = (positions[rank] ?? 0) + 1;
+      left--;
+    }
+  }
+  return actions.flatMap((own, rank): BlockedRank[] => {
+    const position = positions[rank] ?? 0;
+    const action = own[position];
+    if (action === undefined) return [];
+    for (const computation of computationsOf(action)) {
+      const missing = missingOf(computation);
+      if (missing === undefined) continue;
+      const { stage } = missing;
+      const kind =
+        missing.of === 'forward' ? 'forward' : gradientKind(schedule, stage, computation);
+      return [
+        {
+          rank,
+          position,
+          action: formatAction(action),
+          waitsFor: formatAction({ kind, stage, microbatch: computation.microbatch }),
+          waitsForRank: schedule.rankOfStage[stage] ?? 0,
+        },
+      ];
+    }
+    return [];
+  });
+}
+
+/** Which of the two actions that make input gradients the schedule has for a stage and microbatch. */
+function gradientKind(
+  schedule: SweptSchedule,
+  stage: number,
+  { microbatch }: ComputeAction,
+): 'backward' | 'inputGradient' {
+  const own = schedule.actions[schedule.rankOfStage[stage] ?? 0] ?? [];
+  const isSplit = own
+    .flatMap(computationsOf)
+    .some(
+      (other) =>
+        other.kind === 'inputGradient' && other.stage === stage && other.microbatch === microbatch,
+    );
+  return isSplit ? 'inputGradient' : 'backward';
+}
+
+/** One line: the ranks that wait for each other, or, where there is no such cycle, the first that waits. */
+export function describeBlocked(blocked: readonly BlockedRank[]): string {
+  const byRank = new Map(blocked.map((each) => [each.rank, each]));
+  let path: BlockedRank[] = [];
+  for (let at = blocked[0]; at !== undefined; at = byRank.get(at.waitsForRank)) {
+    const seen = path.indexOf(at);
+    if (seen >= 0) {
+      path = path.slice(seen);
+      break;
+    }
+    path.push(at);
+  }
+  return path
+    .map(
+      ({ rank, position, action, waitsFor, waitsForRank }) =>
+        `rank ${rank} at action ${position}, ${action}, waits for ${waitsFor} of rank ${waitsForRank}`,
+    )
+    .join('; ');
+}
