@@ -11,6 +11,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
   applyPlan,
+  dataParallel,
   ddp,
   distributeTensor,
   fsdp,
@@ -374,6 +375,22 @@ describe('mixed precision', () => {
     const { weight } = await layer.stateDict();
     expect(weight?.dtype).toBe('f32');
     expect(await layer.weight.item()).toBe(fine - 2 ** -12);
+  });
+
+  it('a strategy computes in computeDtype or says why not, and a loss of what it gives is f32', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', singleGroup()) });
+    const mixedPrecision = { computeDtype: 'bf16' } as const;
+    const model = new sw.nn.Sequential(new sw.nn.Linear(1, 1, { bias: false }));
+    model.parameters()[0]?.assign(sw.tensor([[fine]]));
+    const parallel = await parallelize(model, fsdp({ mixedPrecision }));
+    const y = parallel.forward(sw.ones([1, 1]));
+    expect(y.dtype).toBe('f32');
+    expect(await y.item()).toBe(1);
+    const given: object = { mixedPrecision };
+    expect(() => dataParallel(given)).toThrow(/no option of this name/);
+    expect(() => ddp({ mixedPrecision: { ...mixedPrecision, reduceDtype: 'bf16' } })).toThrow(
+      /reduceDtype for parameters of f32/,
+    );
   });
 
   it('backward outside of autocast computes as forward did; an inner autocast counts', async () => {

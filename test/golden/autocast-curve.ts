@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { autocast, nn, optim } from 'shardwise';
+import { autocast, nn, optim, parallelize, type Strategy } from 'shardwise';
 import { z } from 'zod';
 import { partOfBatch, readGolden, withPrefix } from './golden-file.ts';
 import { goldenModels, type GoldenModel, type GoldenName } from './models.ts';
@@ -39,26 +39,38 @@ export function largestDifference(a: readonly number[], b: readonly number[]): n
   return Math.max(...a.map((value, i) => Math.abs(value - (b[i] ?? Number.NaN))));
 }
 
-/** Of the same training on this rank; f16 with a loss scale, as there. */
+/** How the ranks of a mesh train together, and which part of each batch this one has. */
+export interface SharedTraining {
+  readonly strategy: Strategy;
+  readonly rank: number;
+  readonly size: number;
+}
+
+/** Losses of this rank, in each step of the same training; f16 with a loss scale, as there. */
 export async function lossCurve(
   modelName: GoldenName,
   optimizerName: OptimizerName,
   dtype: 'bf16' | 'f16',
+  shared?: SharedTraining,
 ): Promise<number[]> {
   const { tensors: golden } = await readGolden(modelName);
   const model: GoldenModel = goldenModels[modelName]();
   await model.loadStateDict(withPrefix(golden, 'initial'), { strict: modelName !== 'gpt-tied' });
+  const parallel = shared === undefined ? null : await parallelize(model, shared.strategy);
+  const { rank, size } = shared ?? { rank: 0, size: 1 };
   const optimizer = goldenOptimizers[optimizerName](model.parameters());
   const scaler = new optim.LossScaler(dtype === 'f16' ? 1024 : 1);
   const losses: number[] = [];
   const [steps = 0] = golden['data.inputs']?.shape ?? [];
   for (let step = 0; step < steps; step++) {
     optimizer.zeroGrad();
-    const inputs = partOfBatch(golden['data.inputs'], step, 0, 1);
-    const targets = partOfBatch(golden['data.targets'], step, 0, 1);
-    const loss = autocast({ dtype }, () =>
-      nn.functional.crossEntropy(model.forward(inputs), targets),
-    );
+    const inputs = partOfBatch(golden['data.inputs'], step, rank, size);
+    const targets = partOfBatch(golden['data.targets'], step, rank, size);
+    const { crossEntropy } = nn.functional;
+    const loss =
+      parallel === null
+        ? autocast({ dtype }, () => crossEntropy(model.forward(inputs), targets))
+        : crossEntropy(parallel.forward(inputs), targets);
     scaler.scale(loss).backward();
     await scaler.step(optimizer);
     scaler.update();

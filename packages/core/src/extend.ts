@@ -48,7 +48,9 @@ export { commonRuns } from './layout/common-runs.ts';
 export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and what happens while the graph is built.
-export { autocast, autocastDType } from './graph/autocast.ts';
+export { autocast } from './graph/autocast.ts';
+export { lowered } from './nn/functional/lowered.ts';
+export { widened } from './nn/functional/widened.ts';
 export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
 export type { Node } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';

@@ -1,6 +1,7 @@
 import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
+  autocast,
   type DType,
   fromData,
   LineMesh,
@@ -10,7 +11,16 @@ import {
   type Strategy,
   type Tensor,
 } from '@shardwise/core';
-import { ddp, fsdp, type MixedPrecision, parallelize, zero } from '@shardwise/strategies';
+import {
+  colwiseParallel,
+  ddp,
+  fsdp,
+  type MixedPrecision,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
 import { beforeAll, describe, expect, it } from 'vitest';
 
 beforeAll(async () => {
@@ -113,4 +123,59 @@ describe.each(Object.entries(strategies))('%s with inputs that are cast', (_, st
       }
     }
   });
+});
+
+describe.each(Object.entries(strategies))('%s with computeDtype', (_, strategyOf) => {
+  const products = { computeDtype: 'bf16' } as const;
+
+  it('computes as autocast does, and gives f32', async () => {
+    const model = build();
+    const { y: expected } = autocast({}, () => model.forward(inputs()));
+    expected.to('f32').square().mean().backward();
+    const parallel = await parallelize(build(), strategyOf(products));
+    const { y, ids } = parallel.forward(inputs());
+    y.square().mean().backward();
+    expect([expected.dtype, y.dtype, ids.dtype]).toEqual(['bf16', 'f32', 'i32']);
+    expect(parallel.module.seen).toEqual(['f32', 'bf16']);
+    expect(await y.data()).toEqual(await expected.to('f32').data());
+    expect(await gradientsOf(parallel.module)).toEqual(await gradientsOf(model));
+    expect(parallel.module.parameters().map(({ part }) => part.dtype)).not.toContain('bf16');
+  });
+
+  it('gives its results in outputDtype', async () => {
+    const policy = { ...products, outputDtype: 'bf16' } as const;
+    const parallel = await parallelize(build(), strategyOf(policy));
+    expect(parallel.forward(inputs()).y.dtype).toBe('bf16');
+  });
+
+  it('reads parameters of 16 bits as they are stored', async () => {
+    const whole = await parallelize(build(), strategyOf(products));
+    const half = await parallelize(
+      build(),
+      strategyOf({ ...products, parameterDtype: 'bf16', reduceDtype: 'f32' }),
+    );
+    const model = build();
+    // What is not an operand of a product is rounded, too: the embedding.
+    model.tokens.weight.assign(model.tokens.weight.to('bf16').to('f32'));
+    const { y: expected } = autocast({}, () => model.forward(inputs()));
+    const { y } = half.forward(inputs());
+    expect(await y.data()).toEqual(await expected.to('f32').data());
+    expect(await whole.forward(inputs()).y.data()).not.toEqual(await y.data());
+  });
+});
+
+it('tensor parallelism computes as autocast does', async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  setRank({ device: await cpu(), mesh: new LineMesh('tp', group) });
+  const styles = { 'layers.0': colwiseParallel(), 'layers.1': rowwiseParallel() };
+  const strategy = tensorParallel(styles, { mixedPrecision: { computeDtype: 'bf16' } });
+  const parallel = await parallelize(build(), strategy);
+  const { y } = parallel.forward(inputs());
+  const model = build();
+  const { y: expected } = autocast({}, () => model.forward(inputs()));
+  expect(y.dtype).toBe('f32');
+  const [found, wanted] = [await y.data(), await expected.to('f32').data()];
+  for (const [i, value] of wanted.entries()) {
+    expect(Math.abs(Number(found[i]) - Number(value))).toBeLessThan(2 ** -7);
+  }
 });

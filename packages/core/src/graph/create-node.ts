@@ -59,7 +59,9 @@ function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
   return inputs.map((input) => {
     const isTaken = policy === 'f32' ? isHalfDType(input.dtype) : kindOf(input.dtype) === 'float';
     if (!isTaken || input.dtype === dtype || input.dtype === 'f64') return input;
-    return createNode('cast', { dtype }, [input]);
+    const cast = (): Node => createNode('cast', { dtype }, [input]);
+    // Of a parameter that is whole for this pass alone, backward makes 16 bits again as well.
+    return input.op === 'detach' && input.region !== null ? inRegion(input.region, cast) : cast();
   });
 }
 

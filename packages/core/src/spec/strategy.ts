@@ -1,4 +1,4 @@
-import type { DType, Shape } from './dtype.ts';
+import type { DType, HalfDType, Shape } from './dtype.ts';
 import type { Layout } from './layout.ts';
 import type { MeshAxis } from './mesh.ts';
 
@@ -90,6 +90,15 @@ export interface Plan<Context = unknown> {
    * of the parameters that lie as its states.
    */
   readonly lowPrecision?: LowPrecision;
+  /** Mixed precision of passes: the model's forward runs inside autocast. */
+  readonly autocast?: PlannedAutocast;
+}
+
+export interface PlannedAutocast {
+  /** To what operands of products are rounded. */
+  readonly dtype: HalfDType;
+  /** To what the model's floating-point results are converted. */
+  readonly outputDtype: DType;
 }
 
 export interface LowPrecision {

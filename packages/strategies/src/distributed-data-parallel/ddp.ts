@@ -9,8 +9,8 @@ import {
 } from '@shardwise/core/extend';
 import {
   checkMixedPrecision,
-  lowPrecisionOf,
   type MixedPrecision,
+  plannedPrecision,
 } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
@@ -73,7 +73,7 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
   const { axis = 'dp', broadcastBuffers = true, bucketBytes: limit = bucketBytes } = options;
   const { staticGraph = false, findUnusedParameters = false } = options;
   const hook = hookOf(options);
-  const lowPrecision = lowPrecisionOf(options.mixedPrecision);
+  const precision = plannedPrecision(options.mixedPrecision);
   const limitsBytes = [Math.min(firstBucketBytes, limit), limit];
   const common: Omit<Reduce, 'parameters'> = {
     axis,
@@ -87,7 +87,7 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
       requireAxis('ddp', axes, axis);
       const trained = parameters
         .filter(({ requiresGrad }) => requiresGrad)
-        .map((each) => ({ ...each, dtype: lowPrecision?.gradientDtype ?? each.dtype }))
+        .map((each) => ({ ...each, dtype: precision.lowPrecision?.gradientDtype ?? each.dtype }))
         .toReversed();
       const buckets = assignBuckets(trained, limitsBytes).map(({ indices }) =>
         indices.flatMap((index) => trained[index]?.name ?? []),
@@ -102,7 +102,7 @@ export function ddp(options: DistributedDataParallelOptions = {}): Strategy {
           ...buckets.map((names) => new Step(reduce, { ...common, parameters: names })),
           ...(broadcastBuffers ? [new Step(shareBuffers, { axes: [axis] })] : []),
         ],
-        ...(lowPrecision === undefined ? {} : { lowPrecision }),
+        ...precision,
       };
     },
   };

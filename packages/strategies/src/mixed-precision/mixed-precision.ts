@@ -1,44 +1,108 @@
-import { checkOptions, type LowPrecision, option, type OptionRules } from '@shardwise/core/extend';
+import {
+  checkOptions,
+  ConfigError,
+  type HalfDType,
+  option,
+  type OptionRules,
+  type Plan,
+} from '@shardwise/core/extend';
 
-/** As MixedPrecisionPolicy of PyTorch's fully_shard, and DeepSpeed's fp16 and bf16. */
+/** As MixedPrecisionPolicy of PyTorch's fully_shard, torch.autocast, and DeepSpeed's fp16 and bf16. */
 export interface MixedPrecision {
   /**
-   * In which ranks store and collect parameters for forward and backward. Each rank keeps an f32
-   * part beside it, which the optimizer updates. Sums and products are computed in f32.
+   * The dtype of products, as of core's `autocast`, inside of which the model's forward runs: operands of 16 bits, sums
+   * in f32; norms, softmax, losses, and what an optimizer updates, are f32. Default: f32.
    */
-  readonly parameterDtype: 'f16' | 'bf16';
+  readonly computeDtype?: HalfDType;
+  /**
+   * In which ranks store and collect parameters for forward and backward. Each rank keeps an f32
+   * part beside it, which the optimizer updates. Default: f32, and one copy.
+   */
+  readonly parameterDtype?: HalfDType;
   /** In which gradients are reduced over ranks, and kept. Default: parameterDtype. */
-  readonly reduceDtype?: 'f16' | 'bf16' | 'f32';
+  readonly reduceDtype?: HalfDType | 'f32';
   /**
    * Whether floating-point inputs of the model's forward, and of each unit's, are converted to
    * parameterDtype, so that activations take its bytes and each operation's result is rounded to it,
-   * as PyTorch does by default. Default: false, and activations are f32.
+   * as PyTorch does by default. Default: false, and activations are f32, or what computeDtype makes of them.
    */
   readonly castForwardInputs?: boolean;
-  /** To what floating-point results of the model's forward are converted. Default: as they were computed. */
-  readonly outputDtype?: 'f16' | 'bf16' | 'f32';
+  /** To what floating-point results of the model's forward are converted. Default: f32 with computeDtype, else as they were computed. */
+  readonly outputDtype?: HalfDType | 'f32';
 }
 
-/** The same as a plan has it; undefined without mixed precision. */
-export function lowPrecisionOf(policy: MixedPrecision | undefined): LowPrecision | undefined {
-  if (policy === undefined) return undefined;
-  const { parameterDtype, reduceDtype = parameterDtype, castForwardInputs, outputDtype } = policy;
+/** What a plan has of a policy. */
+export type PlannedPrecision = Pick<Plan, 'lowPrecision' | 'autocast'>;
+
+export function plannedPrecision(policy: MixedPrecision | undefined): PlannedPrecision {
+  const { computeDtype, parameterDtype, castForwardInputs, outputDtype } = policy ?? {};
+  const output = computeDtype === undefined && outputDtype !== undefined ? { outputDtype } : {};
   return {
-    parameterDtype,
-    gradientDtype: reduceDtype,
-    ...(castForwardInputs === undefined ? {} : { castForwardInputs }),
-    ...(outputDtype === undefined ? {} : { outputDtype }),
+    ...(parameterDtype === undefined
+      ? {}
+      : {
+          lowPrecision: {
+            parameterDtype,
+            gradientDtype: policy?.reduceDtype ?? parameterDtype,
+            ...(castForwardInputs === undefined ? {} : { castForwardInputs }),
+            ...output,
+          },
+        }),
+    ...(computeDtype === undefined
+      ? {}
+      : { autocast: { dtype: computeDtype, outputDtype: outputDtype ?? 'f32' } }),
   };
 }
 
 const rules: OptionRules<MixedPrecision> = {
-  parameterDtype: option.required(option.oneOf('f16', 'bf16')),
+  computeDtype: option.oneOf('f16', 'bf16'),
+  parameterDtype: option.oneOf('f16', 'bf16'),
   reduceDtype: option.oneOf('f16', 'bf16', 'f32'),
   castForwardInputs: option.flag,
   outputDtype: option.oneOf('f16', 'bf16', 'f32'),
 };
 
-/** Throws ConfigError for options out of range. */
+/** Throws ConfigError for options out of range, and for those that would have no effect together. */
 export function checkMixedPrecision(policy: MixedPrecision | undefined): void {
-  if (policy !== undefined) checkOptions('mixedPrecision', policy, rules);
+  if (policy === undefined) return;
+  checkOptions('mixedPrecision', policy, rules);
+  const { computeDtype, parameterDtype, reduceDtype, castForwardInputs = false } = policy;
+  if (computeDtype === undefined && parameterDtype === undefined) {
+    throw unfit(policy, 'neither of them', 'Give computeDtype, parameterDtype, or both');
+  }
+  if (parameterDtype === undefined && ((reduceDtype ?? 'f32') !== 'f32' || castForwardInputs)) {
+    const option = castForwardInputs ? 'castForwardInputs' : 'reduceDtype';
+    throw unfit(
+      policy,
+      `${option} for parameters of f32`,
+      `Give parameterDtype too, or leave ${option} out`,
+    );
+  }
+  if (computeDtype !== undefined && castForwardInputs) {
+    const todo = 'Leave one of them out: computeDtype has norms and losses in f32';
+    throw unfit(policy, 'castForwardInputs, which has every operation in parameterDtype', todo);
+  }
+  if (computeDtype !== undefined && (parameterDtype ?? computeDtype) !== computeDtype) {
+    throw unfit(policy, 'parameters that would be rounded twice', 'Use one dtype for both');
+  }
+}
+
+/** Of a strategy that stores all in f32. Throws ConfigError also for what it would ignore. */
+export function checkComputePrecision(strategy: string, policy: MixedPrecision | undefined): void {
+  checkMixedPrecision(policy);
+  if (policy?.parameterDtype === undefined) return;
+  const todo = 'Give the parameterDtype to ddp(), zero() or fsdp(), and compose them';
+  throw unfit(policy, `${strategy}(), which stores and reduces in f32`, todo);
+}
+
+function unfit(policy: MixedPrecision, found: string, todo: string): ConfigError {
+  const { computeDtype = 'f32', parameterDtype = 'f32' } = policy;
+  return new ConfigError(
+    {
+      asked: `mixedPrecision with computeDtype ${computeDtype} and parameterDtype ${parameterDtype}`,
+      found,
+      todo,
+    },
+    { ...policy },
+  );
 }

@@ -1,4 +1,5 @@
 import { currentSession, type Model, type Module } from '@shardwise/core/extend';
+import { runInAutocast } from '../mixed-precision/run-in-autocast.ts';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import { declareTypes } from './declare-types.ts';
 import { PlanContext } from './plan-context.ts';
@@ -18,6 +19,7 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
   const context = new PlanContext(plan, model);
   for (const step of plan.steps) step.check(context);
   for (const step of plan.steps) await step.apply(context);
+  runInAutocast(plan, model);
   await currentSession().realize([]);
   checkApplied(plan, model);
   markVarying(plan, model);

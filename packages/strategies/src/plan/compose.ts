@@ -44,6 +44,7 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
   requireDifferentAxes(outer, inner);
   requireOneCut(outer, inner);
   const lowPrecision = outer.lowPrecision ?? inner.lowPrecision;
+  const autocast = autocastOf(outer, inner);
   return {
     strategy: `${outer.strategy} × ${inner.strategy}`,
     axes: outer.axes,
@@ -60,7 +61,22 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
     }),
     steps: [...outer.steps, ...inner.steps],
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
+    ...(autocast === undefined ? {} : { autocast }),
   };
+}
+
+/** One of both, or one for both: a model has one forward pass. */
+function autocastOf(outer: ModelPlan, inner: ModelPlan): ModelPlan['autocast'] {
+  const [own, other] = [outer.autocast, inner.autocast];
+  if (own === undefined || other === undefined || own.dtype === other.dtype) return own ?? other;
+  throw new LayoutError(
+    {
+      asked: `${outer.strategy} composed with ${inner.strategy}`,
+      found: `products in ${own.dtype} by the first, and in ${other.dtype} by the second`,
+      todo: 'Give one of them the computeDtype, or both the same',
+    },
+    { axes: outer.axes },
+  );
 }
 
 /** What averages gradients over batches has to see the parameters that an optimizer will update. */

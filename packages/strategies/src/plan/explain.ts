@@ -129,8 +129,9 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   const { transport, ...memoryOptions } = options;
   const way = transport && `transport: ${transport.kind} (${transport.reason})`;
   const memory = planMemory(plan, memoryOptions);
+  const precision = plan.autocast === undefined ? '' : `; products in ${plan.autocast.dtype}`;
   return [
-    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}`,
+    `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}${precision}`,
     '',
     table([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',

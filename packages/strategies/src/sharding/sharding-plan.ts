@@ -6,7 +6,7 @@ import {
   replicated,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
-import { lowPrecisionOf, type MixedPrecision } from '../mixed-precision/mixed-precision.ts';
+import { type MixedPrecision, plannedPrecision } from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { batchAxesOf, type BatchAxes } from '../plan/batch-axes.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
@@ -59,7 +59,6 @@ export function shardingPlan(
   // The whole model first, then the units in the order in which the model declares them.
   const units = [...byUnit].sort(([a], [b]) => Number(b === '') - Number(a === ''));
   const groups = Map.groupBy(parameters.toReversed(), ({ name }) => options.gradientGroupOf(name));
-  const lowPrecision = lowPrecisionOf(options.mixedPrecision);
   for (const [unit] of units) afterForwardOf(options.reshardAfterForward(unit), axis, size);
   return {
     strategy,
@@ -79,7 +78,7 @@ export function shardingPlan(
       ),
       ...(options.broadcastBuffers ? [new Step(shareBuffers, { axes: batchAxes })] : []),
     ],
-    ...(lowPrecision === undefined ? {} : { lowPrecision }),
+    ...plannedPrecision(options.mixedPrecision),
   };
 }
 

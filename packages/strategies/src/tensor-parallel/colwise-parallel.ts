@@ -1,4 +1,4 @@
-import { checkOptions, Linear, option, type OptionRules } from '@shardwise/core/extend';
+import { checkOptions, Linear, lowered, option, type OptionRules } from '@shardwise/core/extend';
 import { activationCollectives } from './activation-collectives.ts';
 import { redistributeOver } from '../layout/redistribute.ts';
 import { type GatherAgainOptions, gatherAgainRules, sendingAgain } from './gather-again.ts';
@@ -55,7 +55,8 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
       );
     },
     collectives(module, tokens) {
-      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+      const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
+      const { productDtype: dtype = own } = module;
       const [features = 0, inputs = 0] = shape;
       return [
         ...activationCollectives({
@@ -82,7 +83,7 @@ export function colwiseParallel(options: ColwiseParallelOptions = {}): ParallelS
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x], forward) => {
         const multiply = (): unknown =>
-          forward([redistributeOver(requireTensor(x, path), axis, input, 'replicate')]);
+          forward([redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate')]);
         const product = gatherAgain ? sendingAgain(multiply) : multiply();
         return redistributeOver(requireTensor(product, path), axis, shard(-1), output);
       });

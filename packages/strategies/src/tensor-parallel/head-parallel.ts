@@ -2,6 +2,7 @@ import {
   checkOptions,
   LayoutError,
   MultiheadAttention,
+  lowered,
   option,
   type OptionRules,
   withCoordinateKeys,
@@ -77,7 +78,8 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
       ]);
     },
     collectives(module, tokens) {
-      const { shape, dtype } = requireParameter(module, 'in_proj_weight', 2, name);
+      const { shape, dtype: own } = requireParameter(module, 'in_proj_weight', 2, name);
+      const { productDtype: dtype = own } = module;
       return [
         ...activationCollectives({
           module: module.path,
@@ -116,7 +118,7 @@ export function headParallel(options: HeadParallelOptions): ParallelStyle {
         wrapMethod(attention, method, (inputs, attend) => {
           const attended = (): unknown => {
             const copied = copiesOf(inputs.slice(0, tensors), (x) =>
-              redistributeOver(requireTensor(x, path), axis, input, 'replicate'),
+              redistributeOver(lowered(requireTensor(x, path)), axis, input, 'replicate'),
             );
             // Each rank drops weights of other heads.
             return withCoordinateKeys(rank, () => attend([...copied, ...inputs.slice(tensors)]));
@@ -134,10 +136,11 @@ function copiesOf<T>(values: readonly unknown[], copy: (value: unknown) => T): T
   return values.flatMap((value) => copies.get(value) ?? []);
 }
 
-function projectionOf({ path, parameters }: ModuleSpec): ModuleSpec {
+function projectionOf({ path, parameters, ...rest }: ModuleSpec): ModuleSpec {
   const prefix = 'out_proj.';
   const own = [...parameters].filter(([key]) => key.startsWith(prefix));
   return {
+    ...rest,
     path: `${path}.out_proj`,
     parameters: new Map(own.map(([key, value]) => [key.slice(prefix.length), value])),
   };

@@ -1,4 +1,4 @@
-import type { CollectivePlan, Module, ParameterSpec } from '@shardwise/core/extend';
+import type { CollectivePlan, DType, Module, ParameterSpec } from '@shardwise/core/extend';
 import type { DimSharding } from '../layout/axis-layout.ts';
 
 /** A module as a plan sees it. */
@@ -6,6 +6,8 @@ export interface ModuleSpec {
   readonly path: string;
   /** The parameters of the module and of all below it, by their names within it. */
   readonly parameters: ReadonlyMap<string, ParameterSpec>;
+  /** In what products take and give activations, where it is not the dtype of the parameters. */
+  readonly productDtype?: DType;
 }
 
 /** Where a rank stands on the tensor-parallel axis. */

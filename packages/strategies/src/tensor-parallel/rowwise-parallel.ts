@@ -2,6 +2,7 @@ import {
   checkOptions,
   functional,
   Linear,
+  lowered,
   type OptionRules,
   reinterpret,
 } from '@shardwise/core/extend';
@@ -50,7 +51,8 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
       ]);
     },
     collectives(module, tokens) {
-      const { shape, dtype } = requireParameter(module, 'weight', 2, name);
+      const { shape, dtype: own } = requireParameter(module, 'weight', 2, name);
+      const { productDtype: dtype = own } = module;
       const [features = 0, inputs = 0] = shape;
       const bias = module.parameters.get('bias');
       return [
@@ -77,13 +79,15 @@ export function rowwiseParallel(options: RowwiseParallelOptions = {}): ParallelS
     install(module, { axis }, path) {
       const linear = requireModule(module, Linear, path, name);
       wrapMethod(linear, 'forward', ([x]) => {
-        const own = redistributeOver(requireTensor(x, path), axis, input, shard(-1));
+        const own = redistributeOver(lowered(requireTensor(x, path)), axis, input, shard(-1));
         const product = functional.linear(own, linear.weight);
         const sum = redistributeOver(product, axis, 'partial', output);
         const { bias } = linear;
         if (bias === null) return sum;
         return sum.add(
-          output === 'invariant' ? bias : reinterpret(bias, axis, 'invariant', 'replicate'),
+          lowered(
+            output === 'invariant' ? bias : reinterpret(bias, axis, 'invariant', 'replicate'),
+          ),
         );
       });
     },

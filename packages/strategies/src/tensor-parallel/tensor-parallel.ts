@@ -7,6 +7,11 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { layoutOver } from '../layout/axis-layout.ts';
+import {
+  checkComputePrecision,
+  type MixedPrecision,
+  plannedPrecision,
+} from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import { runLayer } from '../plan/steps/run-layer.ts';
@@ -19,11 +24,14 @@ export interface TensorParallelOptions {
   readonly axis?: string;
   /** Tokens of a rank's batch, for the bytes in the plan. Default: 1. */
   readonly tokens?: number;
+  /** What products compute in; parameters and their gradients are f32. Default: everything is f32. */
+  readonly mixedPrecision?: Pick<MixedPrecision, 'computeDtype' | 'outputDtype'>;
 }
 
 const optionRules: OptionRules<TensorParallelOptions> = {
   axis: option.axisName,
   tokens: option.integer(1),
+  mixedPrecision: option.object(),
 };
 
 /**
@@ -37,6 +45,7 @@ const optionRules: OptionRules<TensorParallelOptions> = {
  */
 export function tensorParallel(styles: StylePlan, options: TensorParallelOptions = {}): Strategy {
   checkOptions('tensorParallel', options, optionRules);
+  checkComputePrecision('tensorParallel', options.mixedPrecision);
   const { axis = 'tp', tokens = 1 } = options;
   return {
     name: 'tensor-parallel',
@@ -66,6 +75,7 @@ export function tensorParallel(styles: StylePlan, options: TensorParallelOptions
             });
           }),
         ],
+        ...plannedPrecision(options.mixedPrecision),
       };
     },
   };

@@ -16,6 +16,7 @@ import {
   ShapeError,
   stack,
   type Tensor,
+  widened,
 } from '@shardwise/core/extend';
 
 export interface VocabParallelCrossEntropyOptions {
@@ -57,7 +58,7 @@ export function vocabParallelCrossEntropy(
   const { size, rank } = axisOf(currentSession().mesh, axis);
   const classes = logits.shape.at(-1) ?? 0;
   const rows = elementCount(targets.shape);
-  const table = logits.reshape([rows, classes]);
+  const table = widened(logits).reshape([rows, classes]);
   const flat = targets.reshape([rows]);
   const largest = noGrad(() =>
     allGather(table.max(1, { keepDim: true }), axis, 1).max(1, { keepDim: true }),

@@ -12,6 +12,8 @@ const bf16Activations = {
   reduceDtype: 'f32',
   outputDtype: 'f32',
 } as const;
+const products = { computeDtype: 'bf16' } as const;
+const allInF16 = { computeDtype: 'f16', parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 const f16 = { parameterDtype: 'f16', reduceDtype: 'f32' } as const;
 
 /** A model has a parameter that no loss uses. */
@@ -65,6 +67,28 @@ export const variants: Readonly<Record<string, Variant>> = {
   },
   'FSDP in bf16 with activation checkpointing': {
     strategy: () => fsdp({ mixedPrecision: bf16 }),
+    checkpointed: true,
+  },
+  'DDP with products in bf16': {
+    strategy: () => ddp({ mixedPrecision: products, findUnusedParameters }),
+  },
+  'DDP with products in bf16 and activation checkpointing': {
+    strategy: () => ddp({ mixedPrecision: products, findUnusedParameters }),
+    checkpointed: true,
+  },
+  'ZeRO-1 with products in bf16 and accumulation': {
+    strategy: () => zero({ stage: 1, mixedPrecision: products }),
+    microbatches: 3,
+  },
+  'ZeRO-2 with products and parameters in bf16': {
+    strategy: () => zero({ stage: 2, mixedPrecision: { ...bf16, ...products } }),
+  },
+  'ZeRO-3 with products and parameters in f16, reduced in f32': {
+    strategy: () => zero({ stage: 3, mixedPrecision: allInF16 }),
+  },
+  'FSDP with products in bf16': { strategy: () => fsdp({ mixedPrecision: products }) },
+  'FSDP with products in bf16 and activation checkpointing': {
+    strategy: () => fsdp({ mixedPrecision: products }),
     checkpointed: true,
   },
 };

@@ -1,4 +1,3 @@
-import { lowered } from '../../graph/build/precision.ts';
 import { conv2dInput } from '../../graph/build/contract.ts';
 import { floats, requireDType, requireSameDType } from '../../graph/infer-checks.ts';
 import { composed } from '../../realize/small-values.ts';
@@ -11,6 +10,7 @@ import { Tensor } from '../../tensor/tensor.ts';
 import { requireShape } from '../require-shape.ts';
 import { type Conv2dOptions, conv2dRules, imageHint } from './conv2d.ts';
 import { pair, type Size2d, size2d } from './window-size.ts';
+import { lowered } from './lowered.ts';
 
 export interface ConvTranspose2dOptions extends Conv2dOptions {
   /** Rows and columns more at the end, less than stride or dilation; default 0. */
@@ -78,7 +78,7 @@ export function convTranspose2d(
       ? gradient({ padding }, image)
       : cut(gradient({ padding: [0, 0] }, full), padding, image);
     if (bias === null) return y;
-    return y.add(new Tensor(lowered(bias.reshape([outputs, 1, 1]).node)));
+    return y.add(lowered(bias.reshape([outputs, 1, 1])));
   });
 }
 

@@ -1,9 +1,9 @@
 import { autocastDType } from '../../graph/autocast.ts';
-import { lowered } from '../../graph/build/precision.ts';
 import type { Node } from '../../graph/node.ts';
 import { isHalfDType } from '../../spec/dtype.ts';
 import { resultDType } from '../../tensor/promotion.ts';
 import { Tensor } from '../../tensor/tensor.ts';
+import { lowered } from './lowered.ts';
 
 /** One product, built with its result in the operands' dtype, or as f32 sums. */
 export interface BiasedProduct {
@@ -18,6 +18,5 @@ export interface BiasedProduct {
 export function withBias({ x, bias, rounded, sums }: BiasedProduct): Tensor {
   const half = autocastDType();
   if (half === null && !isHalfDType(x.dtype)) return new Tensor(rounded()).add(bias);
-  const addend = new Tensor(lowered(bias.node));
-  return new Tensor(sums()).add(addend).to(half ?? resultDType([x, bias]));
+  return new Tensor(sums()).add(lowered(bias)).to(half ?? resultDType([x, bias]));
 }

@@ -35,8 +35,12 @@ export const runLayer: StepKind<RunLayer> = {
     if (axisSize(plan.axes, axis) === 1) return [];
     const names = Object.values(parameters);
     const spec = moduleSpec(module, parameters, plannedParameters(plan, names));
+    const { autocast } = plan;
     return style
-      .collectives(spec, tokens)
+      .collectives(
+        autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype },
+        tokens,
+      )
       .map((collective) => ({ ...collective, axis, parameters: names }));
   },
   check(data, context) {

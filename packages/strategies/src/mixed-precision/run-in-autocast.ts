@@ -1,0 +1,15 @@
+import { autocast, type Module, type Plan } from '@shardwise/core/extend';
+import { interceptForward } from '../sharding/intercept-forward.ts';
+import { castFloats } from './cast-floats.ts';
+
+/** Has forward passes of a model compute as its plan says. */
+export function runInAutocast({ autocast: planned }: Plan, model: Module): void {
+  if (planned === undefined) return;
+  const { dtype, outputDtype } = planned;
+  interceptForward(model, (forward, inputs) =>
+    castFloats(
+      autocast({ dtype }, () => forward(inputs)),
+      outputDtype,
+    ),
+  );
+}

@@ -1,0 +1,46 @@
+import {
+  colwiseParallel,
+  ddp,
+  fsdp,
+  rowwiseParallel,
+  type Strategy,
+  tensorParallel,
+  zero,
+} from 'shardwise';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../ranks/join.ts';
+import { lossCurve } from './autocast-curve.ts';
+
+const mixedPrecision = { computeDtype: 'bf16' } as const;
+const inHalf = { ...mixedPrecision, parameterDtype: 'bf16', reduceDtype: 'f32' } as const;
+const styles = {
+  'blocks.*.attention.qkv': colwiseParallel({ heads: [3, 3, 3] }),
+  'blocks.*.attention.projection': rowwiseParallel(),
+  'blocks.*.up': colwiseParallel(),
+  'blocks.*.down': rowwiseParallel(),
+};
+
+/** Strategies whose ranks have parts of a batch, and those that share out layers. */
+export const strategies: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp({ mixedPrecision }),
+  'ZeRO-1': () => zero({ stage: 1, mixedPrecision }),
+  'ZeRO-2 with parameters in bf16': () => zero({ stage: 2, mixedPrecision: inHalf }),
+  'ZeRO-3': () => zero({ stage: 3, mixedPrecision }),
+  FSDP: () => fsdp({ mixedPrecision }),
+  'tensor parallelism': () => tensorParallel(styles, { axis: 'dp', mixedPrecision }),
+};
+
+export const results = z.record(z.string(), z.array(z.number()));
+
+/** The losses of the GPT with each strategy, on this rank. */
+export async function main(context: RankContext): Promise<z.infer<typeof results>> {
+  await join(context);
+  const { rank, size } = context;
+  const found: Record<string, number[]> = {};
+  for (const [name, strategy] of Object.entries(strategies)) {
+    const part = name === 'tensor parallelism' ? { rank: 0, size: 1 } : { rank, size };
+    found[name] = await lossCurve('gpt', 'adamw', 'bf16', { strategy: strategy(), ...part });
+  }
+  return found;
+}
