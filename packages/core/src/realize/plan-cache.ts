@@ -9,10 +9,11 @@ import { declaredSizes } from './declared-sizes.ts';
 import { type ExecutionPlan, makePlan, NotSizedError, PlanFailure } from './execution-plan.ts';
 import { rowCountsOf } from './row-symbols.ts';
 import { numbersOf, type Observation, relateSizes, type SizeRelations } from './size-relations.ts';
-import { sameWords, type Signature, Signatures } from './signature.ts';
+import { programKey } from './program-key.ts';
+import { type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
-import { structureKey } from './structure-key.ts';
 import { forgetVaryingSizes, noteVaryingSizes } from './varying-sizes.ts';
+import { Interned, type Key, KeyMap } from './words.ts';
 
 /** Plans that a rank keeps; the ones used longest ago go first. */
 export const planLimit = 128;
@@ -22,14 +23,14 @@ const textLimit = 100_000;
 
 /** A compiled program, and how many plans run it. */
 interface SharedProgram {
+  readonly key: Key;
   readonly executable: Executable;
   plans: number;
 }
 
 /** Subgraphs of one structure, which differ in numbers and sizes. */
 interface Family {
-  readonly hash: number;
-  readonly words: Int32Array;
+  readonly key: Key;
   /** The numbers of the constants in the first run. */
   readonly numbers: Float64Array;
   /** For each constant 1 where its number was another one in some run, else 0. */
@@ -56,7 +57,7 @@ export interface Entry {
   /** For each constant 1 where its number is an input of the plan, else 0. */
   readonly varying: Uint8Array;
   readonly plan: ExecutionPlan;
-  readonly programs: readonly string[];
+  readonly programs: readonly SharedProgram[];
 }
 
 /** A run that has no plan yet. */
@@ -91,11 +92,12 @@ const mostFailures = 3;
  */
 export class PlanCache {
   readonly #backend: Backend;
-  #signatures = new Signatures();
-  readonly #families = new Map<number, Family[]>();
+  #interned = new Interned();
+  #signatures = new Signatures(this.#interned);
+  readonly #families = new KeyMap<Family>();
   /** All entries in the order of their last use. */
   readonly #used = new Set<Entry>();
-  readonly #programs = new Map<string, SharedProgram>();
+  readonly #programs = new KeyMap<SharedProgram>();
   readonly #churn: PlanChurn;
 
   /** `warn` is told once of a program whose plans serve one run each. */
@@ -109,7 +111,7 @@ export class PlanCache {
    * The plan of a subgraph with some outputs. The search for it began at `start`. Throws PlanFailure.
    */
   async planFor(subgraph: Subgraph, outputs: readonly Node[], start: number): Promise<FoundPlan> {
-    if (this.#signatures.textCount > textLimit) this.#clear();
+    if (this.#interned.size > textLimit) this.#clear();
     const signature = this.#signatures.of(subgraph, outputs);
     const family = this.#familyOf(signature);
     const found = this.#find(family, signature);
@@ -129,13 +131,12 @@ export class PlanCache {
   }
 
   /** The family of a structure; a new one is kept with its first entry. */
-  #familyOf({ hash, words, numbers }: Signature): Family {
-    const known = this.#families.get(hash)?.find((family) => sameWords(family.words, words));
+  #familyOf({ key, numbers }: Signature): Family {
+    const known = this.#families.get(key);
     if (known !== undefined) return known;
     // The signature's arrays are used again for the next one.
     return {
-      hash,
-      words: words.slice(),
+      key: { hash: key.hash, words: key.words.slice() },
       numbers: numbers.slice(),
       varying: new Uint8Array(numbers.length),
       observations: [],
@@ -205,7 +206,7 @@ export class PlanCache {
    */
   async #entry(run: NewRun, relations: SizeRelations | null): Promise<Entry> {
     const { subgraph, outputs, family, sizes, rowCounts } = run;
-    const programs: string[] = [];
+    const programs: SharedProgram[] = [];
     const varying = family.varying.slice();
     if (relations === null && rowCounts.length > 0) throw rowsError(rowCounts);
     try {
@@ -249,8 +250,7 @@ export class PlanCache {
   }
 
   #register(family: Family): void {
-    const same = this.#families.get(family.hash) ?? [];
-    if (!same.includes(family)) this.#families.set(family.hash, [...same, family]);
+    if (this.#families.get(family.key) === undefined) this.#families.add(family.key, family);
   }
 
   #keep(entry: Entry): void {
@@ -263,17 +263,18 @@ export class PlanCache {
     if (this.#used.size > planLimit && oldest !== undefined) this.#drop(oldest);
   }
 
-  #compile(program: Program, users: string[]): Promise<Executable> {
-    return this.#shared(structureKey(program), users, () => this.#backend.compile(program));
+  #compile(program: Program, users: SharedProgram[]): Promise<Executable> {
+    const key = programKey([program], [], this.#interned);
+    return this.#shared(key, users, () => this.#backend.compile(program));
   }
 
   /** Throws NotSizedError. */
-  async #compileSized(program: SizedProgram, users: string[]): Promise<Executable> {
+  async #compileSized(program: SizedProgram, users: SharedProgram[]): Promise<Executable> {
     const { symbols } = program;
     const largest = symbols.map(({ seen }) => seen);
     const smaller = largest.map((size, index) => size - 1 - index);
     const programs = [largest, smaller].map((sizes) => program.at(sizes));
-    const key = structureKey({ symbols, programs });
+    const key = programKey(programs, symbols, this.#interned);
     return this.#shared(key, users, async () => {
       const executable = await this.#backend.compileSized?.(program);
       if (executable === undefined) throw new NotSizedError('the backend cannot compile it');
@@ -282,18 +283,18 @@ export class PlanCache {
   }
 
   async #shared(
-    key: string,
-    users: string[],
+    key: Key,
+    users: SharedProgram[],
     compile: () => Promise<Executable>,
   ): Promise<Executable> {
     let shared = this.#programs.get(key);
     if (shared === undefined) {
-      shared = { executable: await compile(), plans: 0 };
-      this.#programs.set(key, shared);
+      shared = { key, executable: await compile(), plans: 0 };
+      this.#programs.add(key, shared);
       count('programsCompiled', 1);
     }
     shared.plans++;
-    users.push(key);
+    users.push(shared);
     return shared.executable;
   }
 
@@ -302,20 +303,15 @@ export class PlanCache {
     forgetVaryingSizes(entry);
     const { family } = entry;
     family.entries.splice(family.entries.indexOf(entry), 1);
-    if (family.entries.length === 0) {
-      const others = this.#families.get(family.hash)?.filter((other) => other !== family) ?? [];
-      if (others.length > 0) this.#families.set(family.hash, others);
-      else this.#families.delete(family.hash);
-    }
+    if (family.entries.length === 0) this.#families.delete(family.key);
     this.#release(entry.programs);
     count('plansDropped', 1);
   }
 
-  #release(programs: readonly string[]): void {
-    for (const key of programs) {
-      const shared = this.#programs.get(key);
-      if (shared === undefined || --shared.plans > 0) continue;
-      this.#programs.delete(key);
+  #release(programs: readonly SharedProgram[]): void {
+    for (const shared of programs) {
+      if (--shared.plans > 0) continue;
+      this.#programs.delete(shared.key);
       shared.executable.dispose();
       count('programsDisposed', 1);
     }
@@ -324,7 +320,8 @@ export class PlanCache {
   #clear(): void {
     for (const entry of this.#used) this.#drop(entry);
     this.#families.clear();
-    this.#signatures = new Signatures();
+    this.#interned = new Interned();
+    this.#signatures = new Signatures(this.#interned);
   }
 }
 

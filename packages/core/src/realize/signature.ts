@@ -1,16 +1,15 @@
 import { isOp, none, type Node } from '../graph/node.ts';
 import type { Subgraph } from './collect.ts';
 import { hasSizes, splitParams } from './op-sizes.ts';
-import { structureKey } from './structure-key.ts';
+import { type Interned, type Key, Words } from './words.ts';
 
 /**
  * What a subgraph computes, but for the contents of its leaves. Valid until the next one is made. Subgraphs
- * with equal `words` differ at most in the numbers of their constants and in sizes.
+ * with equal keys differ at most in the numbers of their constants and in sizes.
  */
 export interface Signature {
-  readonly hash: number;
   /** Ops, parameters, sizes of 0 and 1, and connections. */
-  readonly words: Int32Array;
+  readonly key: Key;
   /** The number of each constant, in program order. */
   readonly numbers: Float64Array;
   /** Sizes from 2 on: those of leaves, and those among parameters, in program order. */
@@ -33,44 +32,40 @@ const rowCount = -4;
  * contribute theirs.
  */
 export class Signatures {
-  readonly #interned = new Map<string, number>();
-  #words = new Int32Array(4096);
-  #length = 0;
+  readonly #interned: Interned;
+  readonly #words = new Words();
   #numbers = new Float64Array(256);
   #numberCount = 0;
   #sizes = new Float64Array(1024);
   #sizeCount = 0;
 
-  /** Texts that have been seen: they take memory for as long as these signatures are used. */
-  get textCount(): number {
-    return this.#interned.size;
+  constructor(interned: Interned) {
+    this.#interned = interned;
   }
 
   of(subgraph: Subgraph, roots: readonly Node[]): Signature {
-    this.#length = 0;
+    this.#words.clear();
     this.#numberCount = 0;
     this.#sizeCount = 0;
     for (const { dtype, shape } of subgraph.leaves) {
-      this.#push(this.#intern(dtype));
+      this.#words.push(this.#interned.text(dtype));
       this.#pushSizes(shape);
     }
-    this.#push(-1);
+    this.#words.push(-1);
     let era = 0;
     for (const node of subgraph.computed) {
-      if (node.era !== era) this.#push(-2);
+      if (node.era !== era) this.#words.push(-2);
       era = node.era;
-      this.#push(this.#intern(node.op));
+      this.#words.push(this.#interned.text(node.op));
       if (isOp(node, 'constant')) this.#constant(node);
       else if (hasSizes(node)) this.#sized(node);
-      else if (node.params !== none) this.#push(this.#intern(structureKey(node.params)));
-      for (const input of node.inputs) this.#push(input.slot);
-      this.#push(-1);
+      else if (node.params !== none) this.#words.push(this.#interned.data(node.params));
+      for (const input of node.inputs) this.#words.push(input.slot);
+      this.#words.push(-1);
     }
-    for (const root of roots) this.#push(root.slot);
-    const words = this.#words.subarray(0, this.#length);
+    for (const root of roots) this.#words.push(root.slot);
     return {
-      hash: hashOf(words),
-      words,
+      key: this.#words.key,
       numbers: this.#numbers.subarray(0, this.#numberCount),
       sizes: this.#sizes.subarray(0, this.#sizeCount),
     };
@@ -78,15 +73,15 @@ export class Signatures {
 
   #sized(node: Node): void {
     const { sizes, rest } = splitParams(node);
-    this.#push(this.#intern(structureKey(rest)));
+    this.#words.push(this.#interned.data(rest));
     for (const list of sizes) this.#pushSizes(list);
-    if (node.rowCount !== null) this.#push(node.rowCount.count.slot);
+    if (node.rowCount !== null) this.#words.push(node.rowCount.count.slot);
   }
 
   #constant({ params: { value, shape, dtype }, rowCount: rows }: Node<'constant'>): void {
-    this.#push(this.#intern(dtype));
+    this.#words.push(this.#interned.text(dtype));
     this.#pushSizes(shape);
-    if (rows !== null) this.#push(rows.count.slot);
+    if (rows !== null) this.#words.push(rows.count.slot);
     if (this.#numberCount === this.#numbers.length) {
       const larger = new Float64Array(this.#numbers.length * 2);
       larger.set(this.#numbers);
@@ -96,12 +91,12 @@ export class Signatures {
   }
 
   #pushSizes(list: readonly number[]): void {
-    this.#push(list.length);
+    this.#words.push(list.length);
     for (const size of list) {
-      if (Number.isNaN(size)) this.#push(rowCount);
-      else if (isSpecial(size)) this.#push(size);
+      if (Number.isNaN(size)) this.#words.push(rowCount);
+      else if (isSpecial(size)) this.#words.push(size);
       else {
-        this.#push(someSize);
+        this.#words.push(someSize);
         if (this.#sizeCount === this.#sizes.length) {
           const larger = new Float64Array(this.#sizes.length * 2);
           larger.set(this.#sizes);
@@ -111,35 +106,4 @@ export class Signatures {
       }
     }
   }
-
-  #intern(text: string): number {
-    let id = this.#interned.get(text);
-    if (id === undefined) {
-      id = this.#interned.size;
-      this.#interned.set(text, id);
-    }
-    return id;
-  }
-
-  #push(word: number): void {
-    if (this.#length === this.#words.length) {
-      const larger = new Int32Array(this.#words.length * 2);
-      larger.set(this.#words);
-      this.#words = larger;
-    }
-    this.#words[this.#length++] = word;
-  }
-}
-
-/** FNV-1a over words. */
-function hashOf(words: Int32Array): number {
-  let hash = 0x811c9dc5 | 0;
-  for (const word of words) hash = Math.imul(hash ^ word, 0x01000193);
-  return hash;
-}
-
-export function sameWords(a: Int32Array, b: Int32Array): boolean {
-  if (a.length !== b.length) return false;
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }

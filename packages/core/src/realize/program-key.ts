@@ -1,0 +1,42 @@
+import type { Program } from '../spec/backend.ts';
+import type { SizeSymbol } from '../spec/sized.ts';
+import { type Interned, type Key, Words } from './words.ts';
+
+/** Ends the inputs of an instruction, and each part of a program; no word of a list is negative. */
+const end = -1;
+
+/**
+ * What a program computes, or what one with symbols computes at some sizes: two with equal keys can be run by one
+ * executable. Numbers, and not text: that of a large program would be moved by the garbage collector again and again.
+ */
+export function programKey(
+  programs: readonly Program[],
+  symbols: readonly SizeSymbol[],
+  interned: Interned,
+): Key {
+  const words = new Words();
+  for (const { max, seen, multipleOf } of symbols) words.pushList([max, seen, multipleOf]);
+  for (const program of programs) {
+    words.push(end);
+    for (const { shape, dtype } of program.inputs) {
+      words.push(interned.text(dtype));
+      words.pushList(shape);
+    }
+    words.push(end);
+    for (const { op, params, inputs, shape, dtype } of program.instructions) {
+      words.push(interned.text(op));
+      words.push(interned.data(params));
+      words.push(interned.text(dtype));
+      words.pushList(shape);
+      for (const input of inputs) words.push(input);
+      words.push(end);
+    }
+    for (const output of program.outputs) words.push(output);
+    words.push(end);
+    for (const { target, value } of program.updates) {
+      words.push(target);
+      words.push(value);
+    }
+  }
+  return words.ownKey();
+}

@@ -1,0 +1,115 @@
+import { none } from '../graph/node.ts';
+import { structureKey } from './structure-key.ts';
+
+/** Whole numbers that say what something is: what has equal ones is the same. */
+export interface Key {
+  readonly hash: number;
+  readonly words: Int32Array;
+}
+
+/** Stands before a number that is no word: its 64 bits follow. */
+const wide = -5;
+
+/** Texts and plain data by number: equal ones have the same. They take memory for as long as this is used. */
+export class Interned {
+  readonly #numbers = new Map<string, number>();
+
+  get size(): number {
+    return this.#numbers.size;
+  }
+
+  text(text: string): number {
+    let number = this.#numbers.get(text);
+    if (number === undefined) {
+      number = this.#numbers.size;
+      this.#numbers.set(text, number);
+    }
+    return number;
+  }
+
+  data(data: object): number {
+    return this.text(data === none ? '{}' : structureKey(data));
+  }
+}
+
+/** A list of words that is filled again and again. */
+export class Words {
+  #list = new Int32Array(4096);
+  #length = 0;
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  push(word: number): void {
+    if (this.#length === this.#list.length) {
+      const larger = new Int32Array(this.#list.length * 2);
+      larger.set(this.#list);
+      this.#list = larger;
+    }
+    this.#list[this.#length++] = word;
+  }
+
+  /** The sizes of a shape, or other numbers that are not negative. */
+  pushList(list: readonly number[]): void {
+    this.push(list.length);
+    for (const number of list) this.pushNumber(number);
+  }
+
+  pushNumber(number: number): void {
+    if ((number | 0) === number && number >= 0) return this.push(number);
+    const bits = new Int32Array(Float64Array.of(number).buffer);
+    this.push(wide);
+    for (const half of bits) this.push(half);
+  }
+
+  /** What it holds. Valid until it is changed. */
+  get key(): Key {
+    const words = this.#list.subarray(0, this.#length);
+    return { hash: hashOf(words), words };
+  }
+
+  /** What it holds, for good: `key` in memory of its own. */
+  ownKey(): Key {
+    return { hash: this.key.hash, words: this.key.words.slice() };
+  }
+}
+
+/** Values by keys. */
+export class KeyMap<Value> {
+  readonly #byHash = new Map<number, (readonly [words: Int32Array, value: Value])[]>();
+
+  get({ hash, words }: Key): Value | undefined {
+    return this.#byHash.get(hash)?.find(([known]) => sameWords(known, words))?.[1];
+  }
+
+  /** Keeps the words of a key that has no value: they must not change any more. */
+  add({ hash, words }: Key, value: Value): void {
+    const same = this.#byHash.get(hash);
+    if (same === undefined) this.#byHash.set(hash, [[words, value]]);
+    else same.push([words, value]);
+  }
+
+  delete({ hash, words }: Key): void {
+    const others = this.#byHash.get(hash)?.filter(([known]) => !sameWords(known, words)) ?? [];
+    if (others.length > 0) this.#byHash.set(hash, others);
+    else this.#byHash.delete(hash);
+  }
+
+  clear(): void {
+    this.#byHash.clear();
+  }
+}
+
+/** FNV-1a over words. */
+function hashOf(words: Int32Array): number {
+  let hash = 0x811c9dc5 | 0;
+  for (const word of words) hash = Math.imul(hash ^ word, 0x01000193);
+  return hash;
+}
+
+function sameWords(a: Int32Array, b: Int32Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
