@@ -26,8 +26,7 @@ export function readPrograms(file: URL | string): readonly RecordedProgram[] {
  */
 export async function differences(program: RecordedProgram, anySize = false): Promise<string[]> {
   const inputs = program.in.map((line) => declare(line, anySize));
-  const values = [...inputs];
-  for (const line of program.do) values.push(compute(line, values));
+  const values = valuesOf(program, inputs);
   const roots = numbers(program.roots).map((id) => at(values, id));
   for (const root of roots) root.sum().backward();
   const found: string[] = [];
@@ -48,17 +47,45 @@ export async function differences(program: RecordedProgram, anySize = false): Pr
   return found;
 }
 
-function declare(line: string, anySize: boolean): Tensor {
+/** The inputs, and after them what each line computes. */
+export function valuesOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
+  const values = [...inputs];
+  for (const line of program.do) values.push(compute(line, values));
+  return values;
+}
+
+/** A program's roots and reads. */
+export function resultsOf(program: RecordedProgram, inputs: readonly Tensor[]): Tensor[] {
+  const values = valuesOf(program, inputs);
+  return [...numbers(program.roots), ...numbers(program.reads)].map((id) => at(values, id));
+}
+
+/** An input of a program: its values, and whether its gradient is wanted. */
+export interface ProgramInput {
+  readonly dtype: 'f32' | 'i32' | 'bool';
+  readonly shape: readonly number[];
+  readonly elements: readonly number[];
+  readonly isTrained: boolean;
+}
+
+export function readInput(line: string): ProgramInput {
   const [head = '', body = ''] = line.split(': ');
   const [dtype, shape = '.', flag] = head.split(' ');
   if (dtype !== 'f32' && dtype !== 'i32' && dtype !== 'bool') throw new TypeError(line);
   const elements = body === '' ? [] : body.split(' ').map(element);
-  const data = flag === 'g' || anySize ? tensor(nested(elements, dims(shape)), dtype) : null;
-  const x = data ?? tensor(elements, dtype).reshape(dims(shape));
+  return { dtype, shape: dims(shape), elements, isTrained: flag === 'g' };
+}
+
+function declare(line: string, anySize: boolean): Tensor {
+  const { dtype, shape, elements, isTrained } = readInput(line);
+  const x =
+    isTrained || anySize
+      ? tensor(nested(elements, shape), dtype)
+      : tensor(elements, dtype).reshape(shape);
   for (const [dim, size] of x.shape.entries()) {
     if (anySize && size > 1) dynamic(x, dim, { max: 2 * size });
   }
-  return flag === 'g' ? x.requiresGrad_() : x;
+  return isTrained ? x.requiresGrad_() : x;
 }
 
 type Nested = number | readonly Nested[];

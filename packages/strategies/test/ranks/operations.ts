@@ -1,0 +1,217 @@
+import { concat, fromData, nn, optim, type Strategy, type Tensor, tensor } from '@shardwise/core';
+import {
+  colwiseParallel,
+  ddp,
+  fsdp,
+  parallelize,
+  rowwiseParallel,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import {
+  readInput,
+  readPrograms,
+  type RecordedProgram,
+  resultsOf,
+} from '../../../../test/support/recorded-program.ts';
+
+/** Strategies, and whether all ranks are given the whole batch. */
+export const strategies: Readonly<Record<string, { make: () => Strategy; wholeBatch: boolean }>> = {
+  DDP: { make: () => ddp(), wholeBatch: false },
+  'ZeRO-3': { make: () => zero({ stage: 3 }), wholeBatch: false },
+  FSDP: { make: () => fsdp(), wholeBatch: false },
+  'tensor parallelism': {
+    make: () => tensorParallel({ up: colwiseParallel(), down: rowwiseParallel() }, { axis: 'dp' }),
+    wholeBatch: true,
+  },
+};
+
+/** Some operations: their inputs in the words of tools/golden-programs.py, and what is computed of them. */
+export interface OperationCase {
+  readonly name: string;
+  readonly inputs: readonly string[];
+  readonly compute: (inputs: readonly Tensor[]) => readonly Tensor[];
+}
+
+/** Cases of one model. */
+const part = 60;
+/** By which the items of the batch multiply all that is no integer: exact, so that no rank rounds another way. */
+const scales = [1, 0.5];
+
+const matrix = 'f32 3x4 g: 1 -2 0.5 3 0.25 -1.5 2 1 -1 0.75 -0.5 4';
+const other = 'f32 3x4 g: 0.5 1 -2 2 1 0.5 3 -1 0.25 -0.75 1 2';
+const mask = 'bool 3x4: 1 0 1 0 0 0 1 1 1 0 0 1';
+const { functional } = nn;
+
+/** What recorded programs have no words for: rows that only the run counts, and losses. */
+const furtherCases: readonly OperationCase[] = [
+  further('maskedSelect', [matrix, mask], (x, m) => x.maskedSelect(m)),
+  further('at by a mask', [matrix, 'bool 3: 1 0 1'], (x, m) => x.at(m).square()),
+  further('nonzero', [matrix], (x) => x.nonzero()),
+  further('unique', [matrix], (x) => x.unique().square()),
+  further('takeRows', [matrix, 'i32 .: 2'], (x, count) => x.takeRows(count).square()),
+  further('fillRows', [matrix, 'i32 .: 2'], (x, count) => x.takeRows(count).square().fillRows(3)),
+  further('smoothL1Loss', [matrix, other], (x, y) => functional.smoothL1Loss(x, y)),
+  further('huberLoss', [matrix, other], (x, y) => functional.huberLoss(x, y)),
+  further('klDiv', [matrix, other], (x, y) =>
+    functional.klDiv(x.logSoftmax(), y.softmax(-1), { reduction: 'batchMean' }),
+  ),
+  further('binaryCrossEntropy', [matrix, other], (x, y) =>
+    functional.binaryCrossEntropy(x.sigmoid(), y.sigmoid().detach()),
+  ),
+  further('sigmoidFocalLoss', [matrix, mask], (x, m) =>
+    functional.sigmoidFocalLoss(x, m.to('f32')),
+  ),
+  further('cosineEmbeddingLoss', [matrix, other, 'i32 3: 1 -1 1'], (x, y, t) =>
+    functional.cosineEmbeddingLoss(x, y, t),
+  ),
+  further('tripletMarginLoss', [matrix, other], (x, y) =>
+    functional.tripletMarginLoss(x, y, x.flip([0])),
+  ),
+  further('crossEntropy of probabilities', [matrix, other], (x, y) =>
+    functional.crossEntropy(x, y.softmax(-1).detach()),
+  ),
+  further('ctcLoss', [matrix], (x) =>
+    functional.ctcLoss(x.unsqueeze(1).logSoftmax(), tensor([[1, 2]], 'i32'), [3], [2]),
+  ),
+  further('interpolate', [matrix], (x) =>
+    functional.interpolate(x.reshape([1, 1, 3, 4]), { scaleFactor: 2, mode: 'bilinear' }).square(),
+  ),
+  further('unfold', [matrix], (x) => functional.unfold(x.reshape([1, 1, 3, 4]), 2).square()),
+];
+
+function further(
+  name: string,
+  inputs: readonly string[],
+  compute: (...inputs: Tensor[]) => Tensor,
+): OperationCase {
+  return { name, inputs, compute: (values) => [compute(...values)] };
+}
+
+/** All cases, in parts that one model holds. */
+export function caseParts(): readonly (readonly OperationCase[])[] {
+  const recorded = readPrograms(
+    new URL('../../../../test/golden/operations.json', import.meta.url),
+  );
+  const cases = recorded.filter(isFinite).map((program) => ({
+    name: program.do.join(', '),
+    inputs: program.in,
+    compute: (inputs: readonly Tensor[]) => resultsOf(program, inputs),
+  }));
+  const count = Math.ceil(cases.length / part);
+  const parts = Array.from({ length: count }, (_, i) => cases.slice(i * part, (i + 1) * part));
+  return [furtherCases, ...parts];
+}
+
+/** An infinity of one case would be in the gradient of what all cases share. */
+function isFinite(program: RecordedProgram): boolean {
+  return ![...program.in, ...program.out, ...program.grad].some((line) => /inf|nan/.test(line));
+}
+
+/** The inputs of a case that are trained are its parameters. */
+class Case extends nn.Module {
+  readonly trained: nn.ParameterList;
+  readonly #inputs: readonly (Tensor | null)[];
+  readonly #compute: OperationCase['compute'];
+
+  constructor({ inputs, compute }: OperationCase) {
+    super();
+    const declared = inputs.map(readInput);
+    this.trained = new nn.ParameterList(
+      declared
+        .filter(({ isTrained }) => isTrained)
+        .map(({ elements, shape }) => new nn.Parameter(Float32Array.from(elements), shape)),
+    );
+    this.#inputs = declared.map(({ isTrained, elements, dtype, shape }) =>
+      isTrained ? null : tensor(elements, dtype).reshape(shape),
+    );
+    this.#compute = compute;
+  }
+
+  /** The sum of all results, and of what is trained: DDP asks for a gradient of each parameter. Shape: scale [] -> []. */
+  forward(scale: Tensor): Tensor {
+    const trained = [...this.trained];
+    const inputs = this.#inputs.map((x) => {
+      const input = x ?? trained.shift();
+      if (input === undefined) throw new RangeError('no such input');
+      return input.dtype === 'f32' ? input.mul(scale) : input;
+    });
+    const summed = [...this.#compute(inputs), ...this.trained];
+    return summed.map((y) => y.to('f32').sum()).reduce((sum, y) => sum.add(y));
+  }
+}
+
+/** Each case of each item of a batch, on inputs that two layers have scaled. */
+export class OperationsModel extends nn.Module {
+  readonly up = new nn.Linear(1, 4, { bias: false });
+  readonly down = new nn.Linear(4, 1, { bias: false });
+  readonly cases: nn.ModuleList<Case>;
+
+  constructor(cases: readonly OperationCase[]) {
+    super();
+    this.cases = new nn.ModuleList(cases.map((each) => new Case(each)));
+    for (const layer of [this.up, this.down]) {
+      const { shape } = layer.weight;
+      layer.weight = new nn.Parameter(nn.init.constant(shape, 0.5), shape);
+    }
+  }
+
+  /** Shape: x [B, 1] -> [cases], the mean of the batch. */
+  forward(x: Tensor): Tensor {
+    const factors = this.down.forward(this.up.forward(x));
+    const items = Array.from({ length: x.shape[0] ?? 0 }, (_, i) => factors.at(i, 0));
+    const each = [...this.cases].map((one) =>
+      items.map((item) => one.forward(item)).reduce((sum, y) => sum.add(y)),
+    );
+    return concat(each.map((y) => y.reshape([1]))).mul(1 / items.length);
+  }
+}
+
+export const trained = z.object({
+  losses: z.array(z.number()),
+  state: z.record(z.string(), z.array(z.number())),
+});
+export type Trained = z.infer<typeof trained>;
+
+/** One step of SGD, by which parameters lose their gradients. */
+export async function train(
+  model: OperationsModel,
+  forward: (x: Tensor) => Tensor,
+  items: readonly number[],
+): Promise<Trained> {
+  const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+  const losses = forward(fromData(Float32Array.from(items), [items.length, 1], 'f32'));
+  losses.sum().backward();
+  await optimizer.step();
+  const state = Object.entries(await model.stateDict()).map(
+    ([name, { bytes }]) =>
+      [name, [...new Float32Array(bytes.slice().buffer)]] satisfies [string, number[]],
+  );
+  return { losses: Array.from(await losses.data(), Number), state: Object.fromEntries(state) };
+}
+
+export function trainAlone(cases: readonly OperationCase[]): Promise<Trained> {
+  const model = new OperationsModel(cases);
+  return train(model, (x) => model.forward(x), scales);
+}
+
+export async function main(context: RankContext): Promise<Record<string, Trained[]>> {
+  await join(context);
+  const { rank, size } = context;
+  const share = scales.length / size;
+  const found: Record<string, Trained[]> = {};
+  for (const [name, { make, wholeBatch }] of Object.entries(strategies)) {
+    const list: Trained[] = [];
+    for (const cases of caseParts()) {
+      const model = new OperationsModel(cases);
+      const parallel = await parallelize(model, make());
+      const items = wholeBatch ? scales : scales.slice(rank * share, (rank + 1) * share);
+      list.push(await train(model, (x) => parallel.forward(x), items));
+    }
+    found[name] = list;
+  }
+  return found;
+}
