@@ -82,6 +82,12 @@ export type {
   TransferKind,
 } from './pipeline-schedule/action.ts';
 export { formatAction } from './pipeline-schedule/action-text.ts';
+export {
+  activationSlots,
+  type ActivationSlot,
+  type RankSlots,
+} from './pipeline-schedule/activation-slots.ts';
+export { checkLoweredSchedule } from './pipeline-schedule/check-lowered-schedule.ts';
 export { checkSchedule } from './pipeline-schedule/check-schedule.ts';
 export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lower-schedule.ts';
 export {
@@ -89,9 +95,22 @@ export {
   scheduleNames,
   type ScheduleName,
 } from './pipeline-schedule/pipeline-schedule.ts';
+export type { LinkCosts, ScheduleCosts, StageCosts } from './pipeline-schedule/schedule-costs.ts';
 export type { LoweredSchedule, Schedule, StageEdge } from './pipeline-schedule/schedule.ts';
 export type { ScheduleShape } from './pipeline-schedule/schedule-shape.ts';
+export {
+  readLoweredSchedule,
+  readSchedule,
+  type ReadScheduleOptions,
+  writeSchedule,
+} from './pipeline-schedule/schedule-text.ts';
 export { evaluationOf } from './pipeline-schedule/schedules/forward-only.ts';
+export {
+  simulateSchedule,
+  type RankSimulation,
+  type ScheduleSimulation,
+  type TimedAction,
+} from './pipeline-schedule/simulate-schedule.ts';
 export { compose } from './plan/compose.ts';
 export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';

@@ -1,4 +1,11 @@
-import type { Action, ComputeAction, ComputeKind, StageKind, TransferKind } from './action.ts';
+import type {
+  Action,
+  ComputeAction,
+  ComputeKind,
+  StageAction,
+  StageKind,
+  TransferKind,
+} from './action.ts';
 import { computationsOf } from './schedule.ts';
 
 const computeWords: Readonly<Record<ComputeKind, string>> = {
@@ -114,8 +121,12 @@ export function isTransferKind(kind: Action['kind']): kind is TransferKind {
   return Object.hasOwn(transferWords, kind);
 }
 
-export function isStageKind(kind: Action['kind']): kind is StageKind {
+function isStageKind(kind: Action['kind']): kind is StageKind {
   return Object.hasOwn(stageWords, kind);
+}
+
+export function isStageAction(action: Action): action is StageAction {
+  return isStageKind(action.kind);
 }
 
 function entriesOf<Kind extends string>(words: Readonly<Record<Kind, string>>): [string, Kind][] {

@@ -18,6 +18,7 @@ export function checkSchedule(
   edges: readonly StageEdge[] = chainEdges(schedule.stages),
 ): void {
   checkPlacement(schedule);
+  checkLength(schedule);
   checkEdges(schedule, edges);
   checkOrderOfStages(schedule);
   const blocked = sweepSchedule(schedule, dependenciesOf(edges, schedule.stages));
@@ -67,6 +68,22 @@ function checkPlacement(schedule: Schedule): void {
     `rank ${idle} without a stage`,
     'Give each rank a stage, or take fewer ranks',
     { rank: idle },
+  );
+}
+
+/** Nothing is made for stages and microbatches that the actions are too few for. */
+function checkLength(schedule: Schedule): void {
+  const { stages, microbatches, actions } = schedule;
+  const computations = actions.reduce(
+    (sum, own) => sum + own.reduce((all, action) => all + computationsOf(action).length, 0),
+    0,
+  );
+  const needed = stages * microbatches;
+  if (computations >= needed) return;
+  throw scheduleError(
+    schedule,
+    `${computations} actions where forwards alone are ${needed}`,
+    'Let each stage do each microbatch once',
   );
 }
 

@@ -26,7 +26,10 @@ export interface LowerOptions {
   readonly activeStages?: number;
   /** Reduces a stage's gradients right after its last backward; default false. */
   readonly reduceGradients?: boolean;
-  /** Receives right before what needs the message, for less memory and less overlap; default false. */
+  /**
+   * Receives right before what needs the message, for less memory and less overlap; default false. Sends then may not
+   * wait for their receives.
+   */
   readonly lateReceives?: boolean;
 }
 
@@ -40,7 +43,7 @@ const lowerRules: OptionRules<LowerOptions> = {
 /**
  * What ranks execute so that the schedule happens. Input gradients directly before the weight gradient of the same
  * microbatch become whole backwards. Messages are in one order of all ranks: those that ranks send and receive one by
- * one, as they stand here, cannot wait for each other.
+ * one, as they stand here, cannot wait for each other, even if each send waits for its receive.
  *
  * Throws ConfigError for a schedule that ranks cannot run.
  */

@@ -21,6 +21,8 @@ export interface StageEdge {
   readonly to: number;
   /** Whether a gradient comes back over it: not for integers, nor to stages where nothing is trained. */
   readonly gradient: boolean;
+  /** What crosses for one microbatch, each way; only times and explanations ask for it. Default 0. */
+  readonly bytes?: number;
 }
 
 /** What ranks execute: a schedule with its messages, and with gathering and reductions where it was asked for. */

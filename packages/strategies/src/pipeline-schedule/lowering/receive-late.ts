@@ -4,8 +4,9 @@ import { isTransferKind } from '../action-text.ts';
 import { makesInputGradient } from '../dependencies.ts';
 
 /**
- * Moves each receive to right before what needs it. Of two ranks that exchange messages the lower one still takes
- * what the other sent before it sends: otherwise both could wait with a message that the other does not take.
+ * Moves each receive to right before what needs it, as PyTorch does: of two ranks that exchange messages the lower one
+ * still takes what the other sent before it sends. Sends may not wait for their receives: ranks whose sends do would
+ * block, in 1F1B already with two.
  */
 export function receiveLate(
   actions: readonly Action[],

@@ -1,0 +1,104 @@
+import type { Action, ScheduledAction, TransferAction } from './action.ts';
+import { formatAction, isStageAction } from './action-text.ts';
+import { checkSchedule } from './check-schedule.ts';
+import { dryRun, isTransfer, otherEnd } from './dry-run.ts';
+import type { LoweredSchedule } from './schedule.ts';
+import { scheduleError } from './schedule-error.ts';
+import { describeBlocked } from './sweep-schedule.ts';
+
+/**
+ * Throws ConfigError unless ranks can execute this: what they compute is a schedule, each message is of an edge
+ * between two ranks and stands once at either end, behind what makes it and before what needs it, and no ranks wait
+ * for each other. The error names the rank, its action and what this waits for.
+ */
+export function checkLoweredSchedule(lowered: LoweredSchedule): void {
+  checkSchedule({ ...lowered, actions: lowered.actions.map(scheduledOf) }, lowered.edges);
+  const places = new Map<string, { rank: number; position: number; action: TransferAction }>();
+  for (const [rank, own] of lowered.actions.entries()) {
+    const made = new Set<string>();
+    for (const [position, action] of own.entries()) {
+      const text = formatAction(action);
+      const fail = (found: string, todo: string): never => {
+        throw scheduleError(
+          lowered,
+          `rank ${rank} at action ${position}, ${text}: ${found}`,
+          todo,
+          {
+            rank,
+            position,
+            action: text,
+          },
+        );
+      };
+      for (const name of resultsOf(action)) made.add(name);
+      if ('stage' in action && lowered.rankOfStage[action.stage] !== rank) {
+        fail(`stage ${action.stage} is not of this rank`, 'Let the rank of the stage do it');
+      }
+      if (!isTransfer(action)) continue;
+      checkEdge(lowered, action, fail);
+      if (places.has(text)) fail('the message stands here twice', 'Leave one of them out');
+      places.set(text, { rank, position, action });
+      const isEarly = isSend(action) && !made.has(resultName(action));
+      if (isEarly) fail('it sends what comes later', 'Put it behind what makes it');
+    }
+  }
+  for (const { rank, position, action } of places.values()) {
+    const other = formatAction(otherEnd(action));
+    if (places.has(other)) continue;
+    const text = formatAction(action);
+    throw scheduleError(
+      lowered,
+      `rank ${rank} at action ${position}, ${text}: rank ${lowered.rankOfStage[action.peer]} has no ${other}`,
+      `Add ${other}`,
+      { rank, position, action: text, waitsFor: other },
+    );
+  }
+  const { blocked } = dryRun(lowered);
+  if (blocked.length === 0) return;
+  throw scheduleError(
+    lowered,
+    `no rank can go on: ${describeBlocked(blocked)}`,
+    'Move what is waited for before the action of its rank that waits itself',
+    { blocked },
+  );
+}
+
+function scheduledOf(actions: readonly Action[]): ScheduledAction[] {
+  return actions.flatMap((action) => (isTransfer(action) || isStageAction(action) ? [] : [action]));
+}
+
+function checkEdge(
+  { edges, rankOfStage }: LoweredSchedule,
+  { kind, stage, peer }: TransferAction,
+  fail: (found: string, todo: string) => never,
+): void {
+  const isOutward = kind === 'sendActivation' || kind === 'receiveGradient';
+  const [from, to] = isOutward ? [stage, peer] : [peer, stage];
+  const edge = edges.find((each) => each.from === from && each.to === to);
+  if (edge === undefined)
+    return fail(`no edge from stage ${from} to stage ${to}`, 'Name it in the edges');
+  if (!edge.gradient && kind.endsWith('Gradient')) {
+    fail(`no gradient comes back from stage ${to} to stage ${from}`, 'Leave it out');
+  }
+  if (rankOfStage[stage] === rankOfStage[peer]) {
+    fail(`stages ${stage} and ${peer} are of one rank`, 'Leave it out: the rank has what it needs');
+  }
+}
+
+function isSend({ kind }: TransferAction): boolean {
+  return kind === 'sendActivation' || kind === 'sendGradient';
+}
+
+/** What of a stage and microbatch an action makes, or a message carries. */
+function resultsOf(action: Action): string[] {
+  if (isTransfer(action) || isStageAction(action)) return [];
+  const computations = action.kind === 'overlap' ? action.actions : [action];
+  return computations.map(
+    ({ kind, stage, microbatch }) =>
+      `${kind === 'forward' ? 'activation' : kind === 'weightGradient' ? 'weights' : 'gradient'} ${stage} ${microbatch}`,
+  );
+}
+
+function resultName({ kind, stage, microbatch }: TransferAction): string {
+  return `${kind === 'sendActivation' ? 'activation' : 'gradient'} ${stage} ${microbatch}`;
+}

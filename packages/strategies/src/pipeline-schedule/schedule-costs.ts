@@ -1,0 +1,93 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { range } from './range.ts';
+import type { Schedule } from './schedule.ts';
+import { scheduleError } from './schedule-error.ts';
+
+/** What one microbatch costs in a stage. */
+export interface StageCosts {
+  readonly forwardMs: number;
+  readonly inputGradientMs: number;
+  readonly weightGradientMs: number;
+  /** Of a backward that is not split; default: the sum of the two. */
+  readonly backwardMs?: number;
+  /** What is kept from the forward until the backward, or until the weight gradient; default 0. */
+  readonly activationBytes?: number;
+  /** What of it is still kept between the input gradient and the weight gradient; default: all. */
+  readonly weightGradientBytes?: number;
+}
+
+/** How messages between ranks take their time. Messages do not slow each other down. */
+export interface LinkCosts {
+  readonly latencyMs: number;
+  /** Default: without limit. */
+  readonly bytesPerSecond?: number;
+}
+
+export interface ScheduleCosts {
+  /** One for each stage. Default: each forward, input gradient and weight gradient takes 1 ms. */
+  readonly stages?: readonly StageCosts[];
+  /** Default: messages take no time. */
+  readonly link?: LinkCosts;
+  /** What share of the shorter half of a pair hides behind the longer one; default 0. */
+  readonly hiddenShare?: number;
+}
+
+/** Costs with nothing left out. */
+export interface FullCosts {
+  readonly stages: readonly Required<StageCosts>[];
+  readonly link: Required<LinkCosts>;
+  readonly hiddenShare: number;
+}
+
+const amount = {
+  ...option.nonNegative,
+  fits: (value: unknown): value is number =>
+    typeof value === 'number' && Number.isFinite(value) && value >= 0,
+};
+
+const costsRules: OptionRules<ScheduleCosts> = {
+  stages: option.listOf(option.object<StageCosts>('the costs of a stage')),
+  link: option.object<LinkCosts>('{ latencyMs, bytesPerSecond }'),
+  hiddenShare: option.share,
+};
+
+export const stageCostsRules: OptionRules<StageCosts> = {
+  forwardMs: option.required(amount),
+  inputGradientMs: option.required(amount),
+  weightGradientMs: option.required(amount),
+  backwardMs: amount,
+  activationBytes: amount,
+  weightGradientBytes: amount,
+};
+
+export const linkRules: OptionRules<LinkCosts> = {
+  latencyMs: option.required(amount),
+  bytesPerSecond: option.positive,
+};
+
+export const unitCosts: StageCosts = { forwardMs: 1, inputGradientMs: 1, weightGradientMs: 1 };
+
+/** Throws ConfigError for costs that are no times, shares or bytes, or not one for each stage. */
+export function fullCosts(schedule: Schedule, costs: ScheduleCosts): FullCosts {
+  checkOptions('costs of a schedule', costs, costsRules);
+  const stages = costs.stages ?? range(schedule.stages).map(() => unitCosts);
+  if (stages.length !== schedule.stages) {
+    const found = `costs of ${stages.length} stages`;
+    throw scheduleError(schedule, found, `Give costs for each of the ${schedule.stages} stages`);
+  }
+  if (costs.link !== undefined) checkOptions('the link of a schedule', costs.link, linkRules);
+  return {
+    stages: stages.map((stage, index) => {
+      checkOptions(`the costs of stage ${index}`, stage, stageCostsRules);
+      const { activationBytes = 0 } = stage;
+      return {
+        backwardMs: stage.inputGradientMs + stage.weightGradientMs,
+        weightGradientBytes: activationBytes,
+        ...stage,
+        activationBytes,
+      };
+    }),
+    link: { bytesPerSecond: Infinity, latencyMs: 0, ...costs.link },
+    hiddenShare: costs.hiddenShare ?? 0,
+  };
+}

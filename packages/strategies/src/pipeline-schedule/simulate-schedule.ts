@@ -1,0 +1,178 @@
+import type { ComputeAction, ScheduledAction } from './action.ts';
+import { isStageAction } from './action-text.ts';
+import { checkSchedule } from './check-schedule.ts';
+import { dependenciesOf, makesInputGradient } from './dependencies.ts';
+import { range } from './range.ts';
+import { chainEdges, computationsOf, type Schedule, type StageEdge } from './schedule.ts';
+import { type FullCosts, fullCosts, type ScheduleCosts } from './schedule-costs.ts';
+import { sweepSchedule } from './sweep-schedule.ts';
+
+/** An action with its time, from the beginning of the step. */
+export interface TimedAction {
+  readonly action: ScheduledAction;
+  readonly startMs: number;
+  readonly endMs: number;
+}
+
+export interface RankSimulation {
+  readonly actions: readonly TimedAction[];
+  readonly busyMs: number;
+  /** The rest of the makespan. */
+  readonly idleMs: number;
+  /** Of this, what lies between its own first and last action: all of it, where steps follow without a barrier. */
+  readonly waitingMs: number;
+  /** How many pairs of stage and microbatch are kept at most, between forward and backward or weight gradient. */
+  readonly peakMicrobatches: number;
+  /** What these keep at most, by the costs. */
+  readonly peakActivationBytes: number;
+}
+
+export interface ScheduleSimulation {
+  /** From the first rank's first action to the last rank's last. */
+  readonly makespanMs: number;
+  /** The share of all ranks' time in which they wait. */
+  readonly bubble: number;
+  readonly ranks: readonly RankSimulation[];
+}
+
+/**
+ * When ranks do what, if each action takes what the costs say and waits for nothing but its rank and the messages
+ * that it needs.
+ *
+ * Throws ConfigError for a schedule that ranks cannot run, which names the ranks that wait for each other.
+ */
+export function simulateSchedule(
+  schedule: Schedule,
+  costs: ScheduleCosts = {},
+  edges: readonly StageEdge[] = chainEdges(schedule.stages),
+): ScheduleSimulation {
+  const full = fullCosts(schedule, costs);
+  checkSchedule(schedule, edges);
+  const clock = new MessageClock(schedule, full, edges);
+  const ranks = schedule.actions.map(() => new RankClock(full, schedule.forwardOnly));
+  sweepSchedule(schedule, dependenciesOf(edges, schedule.stages), (rank, action) => {
+    if (isStageAction(action)) return;
+    const computations = computationsOf(action);
+    const ready = Math.max(0, ...computations.map((each) => clock.readyMs(each)));
+    const endMs = ranks[rank]?.run(action, ready) ?? 0;
+    for (const computation of computations) clock.finish(computation, endMs);
+  });
+  const makespanMs = Math.max(0, ...ranks.map(({ nowMs }) => nowMs));
+  const busyMs = ranks.reduce((sum, rank) => sum + rank.busyMs, 0);
+  return {
+    makespanMs,
+    bubble: makespanMs === 0 ? 0 : 1 - busyMs / (makespanMs * schedule.ranks),
+    ranks: ranks.map((rank) => ({
+      actions: rank.actions,
+      busyMs: rank.busyMs,
+      idleMs: makespanMs - rank.busyMs,
+      waitingMs: rank.nowMs - (rank.actions[0]?.startMs ?? 0) - rank.busyMs,
+      peakMicrobatches: rank.peakMicrobatches,
+      peakActivationBytes: rank.peakActivationBytes,
+    })),
+  };
+}
+
+/** When what a computation needs has arrived. */
+class MessageClock {
+  readonly #microbatches: number;
+  readonly #arrivals: { readonly forward: Float64Array; readonly gradient: Float64Array };
+  readonly #outgoing: { to: number; delayMs: number }[][];
+  readonly #returning: { to: number; delayMs: number }[][];
+
+  constructor(schedule: Schedule, { link }: FullCosts, edges: readonly StageEdge[]) {
+    const { stages, microbatches, rankOfStage } = schedule;
+    this.#microbatches = microbatches;
+    this.#arrivals = {
+      forward: new Float64Array(stages * microbatches),
+      gradient: new Float64Array(stages * microbatches),
+    };
+    this.#outgoing = range(stages).map(() => []);
+    this.#returning = range(stages).map(() => []);
+    for (const { from, to, gradient, bytes = 0 } of edges) {
+      const isLocal = rankOfStage[from] === rankOfStage[to];
+      const delayMs = isLocal ? 0 : link.latencyMs + (1000 * bytes) / link.bytesPerSecond;
+      this.#outgoing[from]?.push({ to, delayMs });
+      if (gradient) this.#returning[to]?.push({ to: from, delayMs });
+    }
+  }
+
+  readyMs({ kind, stage, microbatch }: ComputeAction): number {
+    const index = stage * this.#microbatches + microbatch;
+    if (kind === 'forward') return this.#arrivals.forward[index] ?? 0;
+    return makesInputGradient(kind) ? (this.#arrivals.gradient[index] ?? 0) : 0;
+  }
+
+  finish({ kind, stage, microbatch }: ComputeAction, endMs: number): void {
+    if (kind === 'weightGradient') return;
+    const isForward = kind === 'forward';
+    const arrivals = this.#arrivals[isForward ? 'forward' : 'gradient'];
+    for (const { to, delayMs } of (isForward ? this.#outgoing : this.#returning)[stage] ?? []) {
+      const index = to * this.#microbatches + microbatch;
+      arrivals[index] = Math.max(arrivals[index] ?? 0, endMs + delayMs);
+    }
+  }
+}
+
+/** What a rank has done, and what it keeps. */
+class RankClock {
+  readonly actions: TimedAction[] = [];
+  nowMs = 0;
+  busyMs = 0;
+  peakMicrobatches = 0;
+  peakActivationBytes = 0;
+  readonly #costs: FullCosts;
+  readonly #forwardOnly: boolean;
+  #microbatches = 0;
+  #bytes = 0;
+
+  constructor(costs: FullCosts, forwardOnly: boolean) {
+    this.#costs = costs;
+    this.#forwardOnly = forwardOnly;
+  }
+
+  /** Returns when the action has ended. */
+  run(action: ScheduledAction, readyMs: number): number {
+    const startMs = Math.max(this.nowMs, readyMs);
+    const durationMs = this.#durationMs(action);
+    const computations = computationsOf(action);
+    for (const each of computations) this.#keep(each);
+    for (const each of computations) this.#drop(each);
+    this.nowMs = startMs + durationMs;
+    this.busyMs += durationMs;
+    this.actions.push({ action, startMs, endMs: this.nowMs });
+    return this.nowMs;
+  }
+
+  #durationMs(action: ScheduledAction): number {
+    if (action.kind !== 'overlap') return this.#computationMs(action);
+    const [a, b] = action.actions.map((each) => this.#computationMs(each));
+    const [first, second] = [a ?? 0, b ?? 0];
+    return first + second - this.#costs.hiddenShare * Math.min(first, second);
+  }
+
+  #computationMs({ kind, stage }: ComputeAction): number {
+    return this.#costs.stages[stage]?.[`${kind}Ms`] ?? 0;
+  }
+
+  #keep({ kind, stage }: ComputeAction): void {
+    if (kind !== 'forward') return;
+    this.#microbatches++;
+    this.#bytes += this.#costs.stages[stage]?.activationBytes ?? 0;
+    this.peakMicrobatches = Math.max(this.peakMicrobatches, this.#microbatches);
+    this.peakActivationBytes = Math.max(this.peakActivationBytes, this.#bytes);
+  }
+
+  #drop({ kind, stage }: ComputeAction): void {
+    const { activationBytes = 0, weightGradientBytes = 0 } = this.#costs.stages[stage] ?? {};
+    const isLast = kind === 'backward' || kind === 'weightGradient';
+    if (isLast || (kind === 'forward' && this.#forwardOnly)) this.#microbatches--;
+    if (kind === 'backward' || (kind === 'forward' && this.#forwardOnly)) {
+      this.#bytes -= activationBytes;
+    } else if (kind === 'inputGradient') {
+      this.#bytes -= activationBytes - weightGradientBytes;
+    } else if (kind === 'weightGradient') {
+      this.#bytes -= weightGradientBytes;
+    }
+  }
+}

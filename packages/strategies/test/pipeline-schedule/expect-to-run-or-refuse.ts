@@ -1,0 +1,43 @@
+import {
+  checkSchedule,
+  pipelineSchedule,
+  type ScheduleName,
+  type ScheduleShape,
+} from '@shardwise/strategies';
+import { expect } from 'vitest';
+
+/** What schedules cannot take: for which ranks, stages per rank and microbatches, and what the error then says. */
+const limits: Readonly<
+  Partial<Record<ScheduleName, (p: number, v: number, m: number) => string | undefined>>
+> = {
+  gpipe: (_, v) => (v === 1 ? undefined : `${v} stages of one rank. Take loopedBfs`),
+  '1f1b': (_, v) => (v === 1 ? undefined : `${v} stages of one rank. Take interleaved1f1b`),
+  interleaved1f1b: unequalRounds,
+  zb1p: unequalRounds,
+  zb2p: unequalRounds,
+  zbv: needsTwo,
+  vHalf: needsTwo,
+  vMin: needsTwo,
+  dualPipeV: (p, v, m) =>
+    needsTwo(p, v) ?? (m >= 2 * p ? undefined : `fewer microbatches than the ${2 * p} stages`),
+};
+
+function unequalRounds(p: number, _: number, m: number): string | undefined {
+  const rounds = Math.max(1, Math.floor(m / p));
+  return m % rounds === 0 ? undefined : `${rounds} rounds, into which ${m} microbatches`;
+}
+
+function needsTwo(_: number, v: number): string | undefined {
+  return v === 2
+    ? undefined
+    : `${v} stage${v === 1 ? '' : 's'} where a rank has one on the way down and one on the way up`;
+}
+
+/** Expects that ranks can run the schedule, or the error with the numbers that it cannot take. */
+export function expectToRunOrRefuse(name: ScheduleName, shape: Required<ScheduleShape>): void {
+  const { ranks, stagesPerRank, microbatches } = shape;
+  const limit = limits[name]?.(ranks, stagesPerRank, microbatches);
+  const make = () => pipelineSchedule(name, shape);
+  if (limit === undefined) expect(() => checkSchedule(make())).not.toThrow();
+  else expect(make).toThrow(limit);
+}
