@@ -7,11 +7,12 @@ import {
   type Program,
   type SizedProgram,
 } from '@shardwise/core/spec';
-import { compile, compileSized } from './compile/compile.ts';
-import { bufferAlignmentBytes, type Host } from './compile/executable.ts';
+import { compile, type CompileHost, compileSized } from './compile/compile.ts';
+import { bufferAlignmentBytes } from './compile/executable.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import { Sessions } from './onnx/sessions.ts';
+import type { Products } from './products/products.ts';
 import { WorkQueue } from './work-queue.ts';
 
 /** Computes in the memory that its buffers lie in. */
@@ -40,9 +41,11 @@ export class CpuBackend implements Backend {
   readonly #arena: Arena;
   readonly #scratch: Scratch;
   readonly #sessions: Sessions;
+  readonly #products: Products;
   readonly #queue = new WorkQueue();
 
-  constructor(arena: Arena, threads: number) {
+  constructor(arena: Arena, threads: number, products: Products) {
+    this.#products = products;
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
     this.#sessions = new Sessions(threads);
@@ -102,8 +105,13 @@ export class CpuBackend implements Backend {
     return compileSized(program, this.#host, this.#sessions);
   }
 
-  get #host(): Host {
-    return { arena: this.#arena, scratch: this.#scratch, queue: this.#queue };
+  get #host(): CompileHost {
+    return {
+      arena: this.#arena,
+      scratch: this.#scratch,
+      queue: this.#queue,
+      products: this.#products,
+    };
   }
 
   sync(): Promise<void> {

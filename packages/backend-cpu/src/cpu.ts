@@ -4,6 +4,7 @@ import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
 import { configureCalls } from './onnx/runtime/call-threads.ts';
+import { createProducts } from './products/products.ts';
 
 export interface CpuOptions {
   /** Where tensors live; must not grow afterwards. Default: a shared memory of its own. */
@@ -18,6 +19,11 @@ export interface CpuOptions {
   readonly byteLength?: number;
   /** Threads of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
   readonly threads?: number;
+  /**
+   * What makes products of matrices: machine code of ours, where the processor has AVX-512 and the system runs it, or
+   * ONNX Runtime everywhere. Default: 'own'.
+   */
+  readonly products?: 'own' | 'onnxruntime';
 }
 
 const cpuRules: OptionRules<CpuOptions> = {
@@ -25,18 +31,19 @@ const cpuRules: OptionRules<CpuOptions> = {
   byteOffset: option.count,
   byteLength: option.count,
   threads: option.integer(1),
+  products: option.oneOf('own', 'onnxruntime'),
 };
 
 /** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. Throws ConfigError. */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
-  const { threads = 1, byteOffset, byteLength } = options;
+  const { threads = 1, products = 'own', byteOffset, byteLength } = options;
   if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
   const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
   configureCalls();
   adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
-  return new CpuBackend(arena, threads);
+  return new CpuBackend(arena, threads, createProducts(products));
 }
 
 function nothingToShare(byteOffset: number): ConfigError {

@@ -14,6 +14,7 @@ import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 const support: KernelSupport = {
   computes: ({ op }) => op !== 'matmul' && op !== 'sin',
   fuses: ({ op }) => op !== 'matmul' && op !== 'sin',
+  multiplies: () => false,
 };
 
 /** Large enough for a kernel. */

@@ -30,7 +30,7 @@ describe('a run that other work is to overlap', () => {
   });
 
   it.each([
-    { pool: '0', held: 'blocks', fewest: 0, most: 5 },
+    { pool: '0', held: 'blocks, product by product,', fewest: 0, most: 60 },
     { pool: '64', held: 'leaves free', fewest: 100, most: Number.POSITIVE_INFINITY },
   ])('$held a thread of a process whose pool has $pool threads', async ({ pool, fewest, most }) => {
     const worker = new Worker(new URL('./overlap-turns.worker.ts', import.meta.url), {

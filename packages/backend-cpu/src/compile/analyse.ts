@@ -5,6 +5,8 @@ import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
 import { cutPieces } from './cut-pieces.ts';
 import { Dataflow } from './dataflow.ts';
 import { kernelSupport } from './kernel-support.ts';
+import { type OwnProducts, productOf } from './product-step.ts';
+import type { BatchedProduct } from '../products/batched-product.ts';
 import { describePiece, onnxGraph, type PieceDescription } from './onnx-model.ts';
 import { type PieceProgram, piecePrograms } from './piece-program.ts';
 import { simplify } from './simplify.ts';
@@ -21,6 +23,7 @@ export interface Signature {
 /** A piece as plain data. */
 export type AnalysedPiece =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
+  | { readonly kind: 'product'; readonly products: readonly BatchedProduct[] }
   | {
       readonly kind: 'onnx';
       readonly graph: OnnxGraph;
@@ -35,14 +38,15 @@ export interface Analysis {
   readonly storage: StoragePlan;
 }
 
-/** Cuts a program into pieces, and decides where its values lie. */
-export function analyse(program: Program): Analysis {
+/** Cuts a program into pieces, and decides where its values lie. `own` says which products machine code makes. */
+export function analyse(program: Program, own: OwnProducts | null): Analysis {
+  const support = kernelSupport(own);
   const segment = simplify(program);
-  const flow = new Dataflow(segment, storedValues(segment, kernelSupport));
-  const programs = piecePrograms(segment, cutPieces(segment, flow, kernelSupport), flow);
+  const flow = new Dataflow(segment, storedValues(segment, support));
+  const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
   const inPlace = inPlaceUpdates(segment, programs, flow);
-  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace));
-  const kernelStorage = pieces.map((piece) => (piece.kind === 'kernel' ? piece.plan.storage : []));
+  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own));
+  const kernelStorage = pieces.map(storageOf);
   return {
     signature: signatureOf(program),
     pieces,
@@ -54,7 +58,15 @@ function analysePiece(
   segment: Segment,
   piece: PieceProgram,
   inPlace: ReadonlyMap<number, number>,
+  flow: Dataflow,
+  own: OwnProducts | null,
 ): AnalysedPiece {
+  if (piece.kind === 'product') {
+    const products = piece.steps.flatMap(
+      (step) => productOf(step, segment.values, flow, own) ?? [],
+    );
+    return { kind: 'product', products };
+  }
   if (piece.kind === 'kernel') {
     const made = new Set(piece.outputs);
     const plan = planKernels({
@@ -72,6 +84,18 @@ function analysePiece(
     slots: onnxSlots(segment.values, piece),
     description: describePiece(piece),
   };
+}
+
+/** Values that a piece needs memory for, although nothing outside may read them. */
+function storageOf(piece: AnalysedPiece): readonly number[] {
+  switch (piece.kind) {
+    case 'kernel':
+      return piece.plan.storage;
+    case 'product':
+      return piece.products.map(({ result }) => result);
+    case 'onnx':
+      return [];
+  }
 }
 
 function signatureOf(program: Program): Signature {

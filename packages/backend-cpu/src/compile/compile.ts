@@ -1,28 +1,34 @@
 import { type Program, Sized, type SizedProgram, specialSizes } from '@shardwise/core/spec';
 import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
 import type { Sessions } from '../onnx/sessions.ts';
+import type { Products } from '../products/products.ts';
 import { analyse, type Analysis } from './analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
-import { link, type SessionLeases } from './link.ts';
+import { link, type LinkTarget, type SessionLeases } from './link.ts';
 import { formatPiece } from './onnx-model.ts';
 import { locate } from './storage.ts';
+
+/** What executables share, and what makes their products. */
+export interface CompileHost extends Host {
+  readonly products: Products;
+}
 
 /** Compiles a program to sessions and kernels, in dependency order. */
 export async function compile(
   program: Program,
-  host: Host,
+  host: CompileHost,
   sessions: Sessions,
 ): Promise<CpuExecutable> {
-  const analysis = analyse(program);
+  const analysis = analyse(program, host.products.own);
   const leases = acquire(analysis, analysis, sessions);
-  const parts = link(analysis, analysis, leases, host.arena.memory);
+  const parts = link(analysis, analysis, leases, targetOf(host));
   return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
 }
 
 /** Compiles a program of any sizes. Undefined where its structure depends on the sizes. */
 export async function compileSized(
   program: SizedProgram,
-  host: Host,
+  host: CompileHost,
   sessions: Sessions,
 ): Promise<CpuExecutable | undefined> {
   const specialAt = ({ inputs, instructions }: Program): string =>
@@ -31,7 +37,7 @@ export async function compileSized(
   const analysis = Sized.of(program.symbols, (sizes) => {
     const sample = program.at(sizes);
     if (specialAt(sample) !== usual) throw new RangeError('sizes that are special');
-    return analyse(sample);
+    return analyse(sample, host.products.own);
   });
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
@@ -42,10 +48,14 @@ export async function compileSized(
   if (isGiven) return undefined;
   const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, sessions);
   const locations = locate(analysis.most().storage);
-  const { memory } = host.arena;
+  const target = targetOf(host);
   return new CpuExecutable(host, locations, leases, (sizes) =>
-    link(analysis.at(sizes), pattern, leases, memory),
+    link(analysis.at(sizes), pattern, leases, target),
   );
+}
+
+function targetOf({ arena, products }: CompileHost): LinkTarget {
+  return { memory: arena.memory, products };
 }
 
 /** The sessions of the pieces; null for kernels. */

@@ -2,6 +2,7 @@ import { OnnxPiece } from '../onnx/onnx-piece.ts';
 import type { SessionLease } from '../onnx/sessions.ts';
 import { linkKernels } from '../wasm/compile-kernels.ts';
 import { sizeInputs } from '../onnx/session-model.ts';
+import type { Products } from '../products/products.ts';
 import type { Analysis, Signature } from './analyse.ts';
 import type { CompiledPiece } from './compiled-piece.ts';
 import { formatPiece } from './onnx-model.ts';
@@ -17,15 +18,22 @@ export interface LinkedProgram {
   readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
 }
 
+/** The memory in which it runs, and what makes its products. */
+export interface LinkTarget {
+  readonly memory: WebAssembly.Memory;
+  readonly products: Products;
+}
+
 /** `pattern` is the analysis with NaN for what depends on the sizes. */
 export function link(
   { signature, pieces, storage }: Analysis,
   pattern: Analysis,
   leases: SessionLeases,
-  memory: WebAssembly.Memory,
+  { memory, products }: LinkTarget,
 ): LinkedProgram {
   const linked = pieces.map((piece, index): CompiledPiece => {
     if (piece.kind === 'kernel') return linkKernels(memory, piece.plan);
+    if (piece.kind === 'product') return products.link(memory, piece.products);
     const lease = leases[index];
     const sized = pattern.pieces[index];
     if (!lease || sized?.kind !== 'onnx') throw new RangeError(`piece ${index} has no session`);

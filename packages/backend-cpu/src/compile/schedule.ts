@@ -1,7 +1,8 @@
 import type { Dataflow } from './dataflow.ts';
 import type { Step } from './step.ts';
 
-export type PieceKind = 'onnx' | 'kernel';
+/** ONNX sessions, WebAssembly kernels, and products of our own. */
+export type PieceKind = 'onnx' | 'kernel' | 'product';
 
 /** Steps that run together; they read only their own and earlier pieces' values. */
 export interface Piece {
@@ -33,14 +34,15 @@ class ReadyList {
   }
 }
 
-/** Groups steps, given in program order, into pieces of alternating kinds. */
+/** Groups steps, given in program order, into pieces of changing kinds. Products take no steps that any piece could take. */
 export function schedule(
   steps: readonly Step[],
   flow: Dataflow,
   kindOf: (step: Step) => PieceKind | 'either',
 ): Piece[] {
   const graph = dependencies(steps, flow);
-  const ready = { onnx: new ReadyList(), kernel: new ReadyList(), either: new ReadyList() };
+  const lists = (): ReadyList => new ReadyList();
+  const ready = { onnx: lists(), kernel: lists(), product: lists(), either: lists() };
   const release = (position: number): void => {
     const step = steps[position];
     if (step !== undefined) ready[kindOf(step)].add(position);
@@ -50,7 +52,8 @@ export function schedule(
   const done = new Set<number>();
   let frontier = 0;
   const take = (kind: PieceKind): Step | undefined => {
-    const list = ready[kind].first < ready.either.first ? ready[kind] : ready.either;
+    const isOwn = kind === 'product' || ready[kind].first < ready.either.first;
+    const list = isOwn ? ready[kind] : ready.either;
     const position = list.first;
     const step = steps[position];
     if (step === undefined || position > frontier + windowSteps) return undefined;
@@ -66,14 +69,22 @@ export function schedule(
   };
 
   const pieces: Piece[] = [];
-  let kind: PieceKind = ready.onnx.first < ready.kernel.first ? 'onnx' : 'kernel';
+  let kind = kindOfNext(null);
   while (frontier < steps.length) {
     const taken: Step[] = [];
     for (let step = take(kind); step !== undefined; step = take(kind)) taken.push(step);
     if (taken.length > 0) pieces.push({ kind, steps: taken });
-    kind = kind === 'onnx' ? 'kernel' : 'onnx';
+    kind = kindOfNext(kind);
   }
   return pieces;
+
+  /** Of the other kinds that of the step that comes first; a kernel where any will do. */
+  function kindOfNext(last: PieceKind | null): PieceKind {
+    const others = (['kernel', 'onnx', 'product'] as const).filter((other) => other !== last);
+    const firstOf = (kind: PieceKind): number =>
+      Math.min(ready[kind].first, kind === 'product' ? Infinity : ready.either.first);
+    return others.reduce((best, other) => (firstOf(other) < firstOf(best) ? other : best));
+  }
 }
 
 /** For each position the steps that read its step, and how many steps that one waits for. */

@@ -18,14 +18,16 @@ export function stepKinds(
   flow: Dataflow,
   support: KernelSupport,
 ): ReadonlyMap<Step, StepKind> {
-  const kinds = new Map(steps.map((step) => [step, ownKind(step, values, support)]));
+  const kinds = new Map(steps.map((step) => [step, ownKind(step, values, flow, support)]));
   const nextReader = new Map<number, Step>();
   for (const step of steps.toReversed()) {
     const reader = nextReader.get(step.output);
-    const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
+    const next = reader === undefined ? undefined : kinds.get(reader);
+    const isBeforeOnnx = next === 'onnx' || (next === 'product' && step.op === 'softmax');
     const isFree = kinds.get(step) === 'kernel' && isOnnxStep(step, values);
     const gains = isBeforeOnnx ? isFree && gainsFromOnnx(step) : narrowsProduct(step, reader);
     if (gains) kinds.set(step, 'onnx');
+    if (gains && reader === undefined) makersOf(step).forEach((maker) => kinds.set(maker, 'onnx'));
     for (const source of flow.sources(step)) nextReader.set(source, step);
   }
   return kinds;
@@ -33,7 +35,11 @@ export function stepKinds(
   /** A gradient of 16 bits: its f32 values are gone when the session is done. */
   function narrowsProduct(step: Step, reader: Step | undefined): boolean {
     if (reader !== undefined || !isNarrowing(step, values)) return false;
-    return [...flow.sources(step)].every((id) => flow.producer(id)?.op === 'matmul');
+    return makersOf(step).length > 0 && makersOf(step).every(({ op }) => op === 'matmul');
+  }
+
+  function makersOf(step: Step): Step[] {
+    return [...flow.sources(step)].flatMap((id) => flow.producer(id) ?? []);
   }
 
   /**
@@ -62,7 +68,13 @@ function isWorseInOnnx(step: Step): boolean {
   return step.op === 'sigmoid' || step.op === 'tanh';
 }
 
-function ownKind(step: Step, values: readonly ValueType[], support: KernelSupport): StepKind {
+function ownKind(
+  step: Step,
+  values: readonly ValueType[],
+  flow: Dataflow,
+  support: KernelSupport,
+): StepKind {
+  if (support.multiplies(step, values, flow)) return 'product';
   if (!support.computes(step, values)) return 'onnx';
   if (!isOnnxStep(step, values)) return 'kernel';
   const sizes = [step, ...step.inputs.map((id) => valueAt(values, id))].map(({ shape }) =>

@@ -1,0 +1,97 @@
+import type { ValueType } from '@shardwise/core/spec';
+import type { BatchedProduct, BatchOperand } from '../products/batched-product.ts';
+import type { ProductKind } from '../products/product-types.ts';
+import type { Dataflow } from './dataflow.ts';
+import { viewOf } from './product-views.ts';
+import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
+
+/** What of products a backend makes by itself. */
+export interface OwnProducts {
+  /** Also of values of bf16. */
+  readonly bf16: boolean;
+}
+
+/** A step as a product of ours. Undefined where ONNX Runtime is to compute it. */
+export function productOf(
+  step: Step,
+  values: readonly ValueType[],
+  flow: Dataflow,
+  own: OwnProducts | null,
+): BatchedProduct | undefined {
+  if (step.op !== 'matmul' || own === null) return undefined;
+  const kind = kindOf(step, values);
+  if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
+  const { transposeA, transposeB, scale = 1 } = step.params;
+  const batch = step.shape.slice(0, -2);
+  const left = operandOf(inputAt(step, 0), values, flow, batch.length, transposeA);
+  const right = operandOf(inputAt(step, 1), values, flow, batch.length, transposeB);
+  const addend = addendOf(step, values, flow);
+  if (left === undefined || right === undefined || addend === undefined) return undefined;
+  return {
+    kind,
+    packing: kind === 'f32 to f32' ? 'f32' : 'bf16',
+    batch,
+    rows: step.shape.at(-2) ?? 1,
+    columns: step.shape.at(-1) ?? 1,
+    depth: depthOf(step, values),
+    left,
+    right,
+    result: step.output,
+    scale,
+    addend,
+  };
+}
+
+function kindOf(step: Step, values: readonly ValueType[]): ProductKind | undefined {
+  const [a, b] = [0, 1].map((index) => valueAt(values, inputAt(step, index)).dtype);
+  if (a !== b) return undefined;
+  if (a === 'f32' && step.dtype === 'f32') return 'f32 to f32';
+  if (a !== 'bf16') return undefined;
+  if (step.dtype === 'f32') return 'bf16 to f32';
+  return step.dtype === 'bf16' ? 'bf16 to bf16' : undefined;
+}
+
+function depthOf(step: StepMap['matmul'], values: readonly ValueType[]): number {
+  const { shape } = valueAt(values, inputAt(step, 0));
+  return shape.at(step.params.transposeA ? -2 : -1) ?? 1;
+}
+
+/** Undefined where the elements of no dim lie next to each other, or the value is not in memory. */
+function operandOf(
+  id: number,
+  values: readonly ValueType[],
+  flow: Dataflow,
+  batchDims: number,
+  transposed: boolean,
+): BatchOperand | undefined {
+  const view = viewOf(id, values, flow);
+  if (view === undefined) return undefined;
+  const { root, shape, strides } = view;
+  const dims = shape.length - 2;
+  const [first = 0, second = 0] = strides.slice(-2);
+  const [rowStride, columnStride] = transposed ? [second, first] : [first, second];
+  const [rows = 1, columns = 1] = transposed ? shape.slice(-2).toReversed() : shape.slice(-2);
+  // A dim of one element has any stride.
+  const row = rows === 1 && columnStride !== 1 ? 1 : rowStride;
+  const column = columns === 1 && row !== 1 ? 1 : columnStride;
+  if (row !== 1 && column !== 1) return undefined;
+  const batchStrides = Array.from({ length: batchDims }, (_, dim) => {
+    const own = dim - (batchDims - dims);
+    return own < 0 || shape[own] === 1 ? 0 : (strides[own] ?? 0);
+  });
+  return { value: root, batchStrides, rowStride: row, columnStride: column };
+}
+
+/** Null where nothing is added; undefined where it lies in a way that the kernels don't add. */
+function addendOf(
+  step: StepMap['matmul'],
+  values: readonly ValueType[],
+  flow: Dataflow,
+): BatchedProduct['addend'] | undefined {
+  const [, , id] = step.inputs;
+  if (id === undefined) return null;
+  const view = viewOf(id, values, flow);
+  const [rowStride = 0, columnStride = 0] = view?.strides.slice(-2) ?? [];
+  const isPlain = columnStride === 1 || step.shape.at(-1) === 1;
+  return view !== undefined && isPlain ? { value: view.root, rowStride } : undefined;
+}

@@ -1,0 +1,64 @@
+import type { Shape, ValueType } from '@shardwise/core/spec';
+import type { Dataflow } from './dataflow.ts';
+import { inputAt, sameShape, type Step, valueAt } from './step.ts';
+
+/** A value as its elements lie in a value in memory. */
+export interface View {
+  /** The value in memory. */
+  readonly root: number;
+  readonly shape: Shape;
+  /** For each dim, in elements. 0 where one element stands for all. */
+  readonly strides: readonly number[];
+}
+
+/** How a value lies in memory, through reshapes and expands. Undefined where it must be computed first. */
+export function viewOf(id: number, values: readonly ValueType[], flow: Dataflow): View | undefined {
+  const lazy = flow.lazy(id);
+  const { shape } = valueAt(values, id);
+  if (lazy === undefined) return wholeView(id, shape);
+  if (lazy.op !== 'reshape' && lazy.op !== 'expand') return undefined;
+  const inner = viewOf(inputAt(lazy, 0), values, flow);
+  if (inner === undefined) return undefined;
+  return lazy.op === 'expand' ? expanded(inner, lazy) : reshaped(inner, shape);
+}
+
+function wholeView(root: number, shape: Shape): View {
+  const strides = shape.map((_, dim) =>
+    shape.slice(dim + 1).reduce((product, size) => product * size, 1),
+  );
+  return { root, shape, strides };
+}
+
+function expanded({ root, shape, strides }: View, { shape: larger }: Step): View {
+  return {
+    root,
+    shape: larger,
+    strides: strides.map((stride, dim) => (shape[dim] === larger[dim] ? stride : 0)),
+  };
+}
+
+/** Of values that lie in one piece; others may only gain and lose dims of size 1. */
+function reshaped(view: View, shape: Shape): View | undefined {
+  const whole = wholeView(view.root, view.shape);
+  const isWhole = view.strides.every(
+    (stride, dim) => view.shape[dim] === 1 || stride === whole.strides[dim],
+  );
+  if (isWhole) return wholeView(view.root, shape);
+  const kept = [...view.shape.keys()].filter((dim) => view.shape[dim] !== 1);
+  const sizes = kept.map((dim) => view.shape[dim] ?? 0);
+  if (
+    !sameShape(
+      sizes,
+      shape.filter((size) => size !== 1),
+    )
+  ) {
+    return undefined;
+  }
+  const strides = kept.map((dim) => view.strides[dim] ?? 0);
+  let next = 0;
+  return {
+    root: view.root,
+    shape,
+    strides: shape.map((size) => (size === 1 ? 0 : (strides[next++] ?? 0))),
+  };
+}

@@ -1,0 +1,86 @@
+import type { MatrixProduct } from './plan-tasks.ts';
+import type { Packing, ProductKind } from './product-types.ts';
+
+/** Where the matrices of a batch lie in a value in memory, in elements. */
+export interface BatchOperand {
+  readonly value: number;
+  readonly batchStrides: readonly number[];
+  readonly rowStride: number;
+  readonly columnStride: number;
+}
+
+/** Products of matrices, one for each index of the batch, as plain data. */
+export interface BatchedProduct {
+  readonly kind: ProductKind;
+  readonly packing: Packing;
+  readonly batch: readonly number[];
+  readonly rows: number;
+  readonly columns: number;
+  readonly depth: number;
+  readonly left: BatchOperand;
+  readonly right: BatchOperand;
+  /** The value that is made, which lies in one piece. */
+  readonly result: number;
+  readonly scale: number;
+  readonly addend: { readonly value: number; readonly rowStride: number } | null;
+}
+
+const elementBytes = (packing: Packing): number => (packing === 'bf16' ? 2 : 4);
+
+/** The products of its matrices. */
+export function productsOf(product: BatchedProduct): MatrixProduct[] {
+  const { kind, packing, batch, rows, columns, depth, left, right, scale, addend } =
+    withRowsOfBatch(product);
+  const bytes = elementBytes(packing);
+  const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
+  return indicesOf(batch).map((index, position) => {
+    const offsetIn = ({ batchStrides }: BatchOperand): number =>
+      index.reduce((sum, at, dim) => sum + at * (batchStrides[dim] ?? 0), 0);
+    return {
+      kind,
+      leftPacking: packing,
+      rightPacking: packing,
+      rows,
+      columns,
+      depth,
+      left: matrixOf(left, bytes * offsetIn(left)),
+      right: matrixOf(right, bytes * offsetIn(right)),
+      result: { byteOffset: resultBytes * position * rows * columns, rowStride: columns },
+      scale,
+      addend: addend === null ? null : { byteOffset: 0, rowStride: addend.rowStride },
+    };
+  });
+}
+
+function matrixOf(operand: BatchOperand, byteOffset: number): MatrixProduct['left'] {
+  return { byteOffset, rowStride: operand.rowStride, columnStride: operand.columnStride };
+}
+
+/** Where all matrices are multiplied with the same one, and their rows follow each other, they are one matrix. */
+function withRowsOfBatch(product: BatchedProduct): BatchedProduct {
+  const dim = product.batch.length - 1;
+  const size = product.batch[dim];
+  if (size === undefined) return product;
+  const { left, right, rows } = product;
+  const follows = left.batchStrides[dim] === rows * left.rowStride;
+  if (size !== 1 && (!follows || right.batchStrides[dim] !== 0)) return product;
+  const outer = <T extends BatchOperand>(operand: T): T => ({
+    ...operand,
+    batchStrides: operand.batchStrides.slice(0, dim),
+  });
+  return withRowsOfBatch({
+    ...product,
+    batch: product.batch.slice(0, dim),
+    rows: rows * size,
+    left: outer(left),
+    right: outer(right),
+  });
+}
+
+function indicesOf(batch: readonly number[]): number[][] {
+  return batch.reduce<number[][]>(
+    (indices, size) =>
+      indices.flatMap((index) => Array.from({ length: size }, (_, at) => [...index, at])),
+    [[]],
+  );
+}
