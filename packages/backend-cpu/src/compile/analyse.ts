@@ -88,14 +88,8 @@ function analysePiece(
 
 /** Values that a piece needs memory for, although nothing outside may read them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
-  switch (piece.kind) {
-    case 'kernel':
-      return piece.plan.storage;
-    case 'product':
-      return piece.products.map(({ result }) => result);
-    case 'onnx':
-      return [];
-  }
+  if (piece.kind === 'kernel') return piece.plan.storage;
+  return piece.kind === 'product' ? piece.products.map(({ result }) => result) : [];
 }
 
 function signatureOf(program: Program): Signature {

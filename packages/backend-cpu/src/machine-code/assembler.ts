@@ -1,5 +1,5 @@
 import { Code, type Label } from './code.ts';
-import type { Mask, Memory, Register, Vector } from './operands.ts';
+import type { Mask, Memory, Register, Tile, Vector } from './operands.ts';
 import {
   binary,
   type Binary,
@@ -230,6 +230,42 @@ export class Assembler {
     const encoding = { map: 1, prefix: 1, opcode: 0x72, evex: true } as const;
     encodeVector(this.#code, encoding, target.byteLength, 6, target.index, source);
     this.#code.byte(bits);
+  }
+
+  /** Takes the sizes of all tiles from 64 bytes of memory. */
+  ldtilecfg(source: Memory): void {
+    this.#tiles(0, 0x49, 0, 0, source);
+  }
+
+  /** Lets all tiles go. */
+  tilerelease(): void {
+    this.#tiles(0, 0x49, 0, 0, 0);
+  }
+
+  tilezero(target: Tile): void {
+    this.#tiles(3, 0x49, target.index, 0, 0);
+  }
+
+  /** Rows begin at the base, as far from each other as the index says. */
+  tileloadd(target: Tile, source: Memory): void {
+    this.#tiles(3, 0x4b, target.index, 0, source);
+  }
+
+  tilestored(target: Memory, source: Tile): void {
+    this.#tiles(2, 0x4b, source.index, 0, target);
+  }
+
+  /** Adds to 16 x 16 sums of f32 the products of 16 rows of 16 pairs of bf16 with 16 pairs of rows of 16. */
+  tdpbf16ps(target: Tile, left: Tile, right: Tile): void {
+    this.#tiles(2, 0x5c, target.index, right.index, left.index);
+  }
+
+  #tiles(prefix: number, opcode: number, reg: number, vvvv: number, rm: number | Memory): void {
+    const low = typeof rm === 'number' ? 0 : rm.base.index >> 3;
+    const middle = typeof rm === 'number' ? 0 : (rm.index?.index ?? 0) >> 3;
+    const extensions = 0x80 | ((middle ^ 1) << 6) | ((low ^ 1) << 5);
+    this.#code.byte(0xc4, extensions | 2, ((~vvvv & 15) << 3) | prefix, opcode);
+    this.#code.operands(reg, rm);
   }
 
   #arithmetic(

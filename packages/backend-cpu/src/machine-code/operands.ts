@@ -17,6 +17,12 @@ export interface Mask {
   readonly index: number;
 }
 
+/** A register of 16 rows of 64 bytes, of processors that multiply tiles (AMX). */
+export interface Tile {
+  readonly kind: 'tile';
+  readonly index: number;
+}
+
 /** What lies at base + index * scale + displacement. */
 export interface Memory {
   readonly kind: 'memory';
@@ -47,6 +53,7 @@ export const r15: Register = register(15);
 
 export const zmm = (index: number): Vector => ({ kind: 'vector', index, byteLength: 64 });
 export const ymm = (index: number): Vector => ({ kind: 'vector', index, byteLength: 32 });
+export const tmm = (index: number): Tile => ({ kind: 'tile', index });
 export const mask = (index: number): Mask => ({ kind: 'mask', index });
 
 /** What lies `displacement` bytes behind the address in `base`. */

@@ -1,3 +1,4 @@
+import koffi from 'koffi';
 import { Assembler } from './assembler.ts';
 import { codeAt, placeCode } from './code-pages.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
@@ -8,10 +9,14 @@ export interface ProcessorFeatures {
   readonly avx512: boolean;
   /** AVX512-BF16. */
   readonly bf16: boolean;
+  /** AMX-BF16, and the system has let this process use it. */
+  readonly tiles: boolean;
 }
 
 /** Of the registers that the system saves: those of SSE and AVX, and the three kinds of AVX-512. */
 const SAVED_BY_SYSTEM = 0xe6;
+/** Those of tiles. */
+const TILES_SAVED_BY_SYSTEM = 0x6_0000;
 
 /** Asks the processor. Throws an error that says why where machine code cannot be run. */
 export function processorFeatures(): ProcessorFeatures {
@@ -42,15 +47,29 @@ export function processorFeatures(): ProcessorFeatures {
   };
   const [lastLeaf = 0] = ask(0);
   const [, , usesOfSystem = 0] = ask(1);
-  if (lastLeaf < 7 || !hasBit(usesOfSystem, 27)) return { avx512: false, bf16: false };
+  if (lastLeaf < 7 || !hasBit(usesOfSystem, 27))
+    return { avx512: false, bf16: false, tiles: false };
   const saved = new BigUint64Array(new ArrayBuffer(8));
   codeAt(start + BigInt(xgetbv.byteOffset ?? 0))(saved);
-  const [parts = 0, features = 0] = ask(7);
-  const avx512 =
-    (Number(saved[0] ?? 0n) & SAVED_BY_SYSTEM) === SAVED_BY_SYSTEM &&
-    [8, 16, 17, 30, 31].every((bit) => hasBit(features, bit));
+  const hasSaved = (registers: number): boolean =>
+    (Number(saved[0] ?? 0n) & registers) === registers;
+  const [parts = 0, features = 0, , others = 0] = ask(7);
   const [newer = 0] = parts > 0 ? ask(7, 1) : [];
-  return { avx512, bf16: avx512 && hasBit(newer, 5) };
+  const avx512 =
+    hasSaved(SAVED_BY_SYSTEM) && [8, 16, 17, 30, 31].every((bit) => hasBit(features, bit));
+  const bf16 = avx512 && hasBit(newer, 5);
+  const hasTiles = hasSaved(TILES_SAVED_BY_SYSTEM) && [22, 24].every((bit) => hasBit(others, bit));
+  return { avx512, bf16, tiles: bf16 && hasTiles && letsUseTiles() };
+}
+
+const SYS_ARCH_PRCTL = 158;
+const ARCH_REQ_XCOMP_PERM = 0x1023;
+const XFEATURE_XTILEDATA = 18;
+
+/** Linux gives a process the registers of tiles, which take 8 KiB of each thread's state, where it asks for them. */
+function letsUseTiles(): boolean {
+  const syscall = koffi.load(null).func('long syscall(long number, ...)');
+  return syscall(SYS_ARCH_PRCTL, 'long', ARCH_REQ_XCOMP_PERM, 'long', XFEATURE_XTILEDATA) === 0;
 }
 
 function hasBit(bits: number, index: number): boolean {

@@ -25,9 +25,15 @@ import {
 import { type Packing, unitElements } from './product-types.ts';
 import { taskField } from './task-layout.ts';
 
+/** How a panel lies in memory: unit by unit, or in tiles of 16 lanes by 16 units, lane by lane. */
+export interface PanelShape {
+  readonly lanes: number;
+  readonly inTiles: boolean;
+}
+
 /**
- * The routine that packs panels of `lanes` rows or columns: for each unit of k, what all lanes have there lies
- * together. With `transposes`, the elements of a lane lie together in memory, and `strideBytes` is from lane to lane;
+ * The routine that packs panels of rows or columns: for each unit of k, what all lanes have there lies
+ * together, or in tiles. With `transposes`, the elements of a lane lie together in memory, and `strideBytes` is from lane to lane;
  * without, the lanes of an element do, and it is from element to element.
  *
  * What is written behind the end of a panel lies in the next one, which is packed later, or in the spare bytes behind
@@ -36,9 +42,10 @@ import { taskField } from './task-layout.ts';
 export function emitPacking(
   code: Assembler,
   packing: Packing,
-  lanes: number,
+  shape: PanelShape,
   transposes: boolean,
 ): Label {
+  const { lanes } = shape;
   const start = code.entry();
   // r12: the source of a panel. r13: its place. r14: panels to come.
   code.mov(rax, taskField('pack', 'operand'));
@@ -55,7 +62,8 @@ export function emitPacking(
   code.jumpIf('greater', whole);
   code.mov(rbx, taskField('pack', 'lastLanes'));
   code.place(whole);
-  if (transposes) emitTransposingPanel(code, packing, lanes);
+  if (transposes) emitTransposingPanel(code, packing, shape);
+  else if (shape.inTiles) emitStraightTiles(code, packing, lanes);
   else emitStraightPanel(code, packing, lanes);
   code.add(r12, taskField('pack', 'panelStepBytes'));
   code.add(r13, taskField('pack', 'packedPanelBytes'));
@@ -70,7 +78,8 @@ const packedMemory = at(rbp, 8 * 4);
 /** Sixteen lanes are one vector, of which each element is a unit. */
 const vectorLanes = 16;
 
-function emitTransposingPanel(code: Assembler, packing: Packing, lanes: number): void {
+function emitTransposingPanel(code: Assembler, packing: Packing, shape: PanelShape): void {
+  const { lanes } = shape;
   const groups = Math.ceil(lanes / vectorLanes);
   const tableBytes = 8 * vectorLanes * groups;
   code.sub(rsp, tableBytes);
@@ -86,7 +95,7 @@ function emitTransposingPanel(code: Assembler, packing: Packing, lanes: number):
     code.place(isLast);
   }
   for (let group = 0; group < groups; group++) {
-    emitTransposedGroup(code, packing, 4 * lanes, group);
+    emitTransposedGroup(code, packing, shape, group);
   }
   code.add(rsp, tableBytes);
 }
@@ -94,16 +103,17 @@ function emitTransposingPanel(code: Assembler, packing: Packing, lanes: number):
 function emitTransposedGroup(
   code: Assembler,
   packing: Packing,
-  unitBytes: number,
+  { lanes, inTiles }: PanelShape,
   group: number,
 ): void {
+  const unitBytes = inTiles ? 64 : 4 * lanes;
   const elements = vectorLanes * unitElements(packing);
   const elementBytes = packing === 'bf16' ? 2 : 4;
   const [loop, whole, done] = [code.label(), code.label(), code.label()];
   // rcx: bytes into each lane. r11: elements to come. rdi: the place.
   code.xor(rcx, rcx);
   code.mov(r11, taskField('pack', 'elements'));
-  code.lea(rdi, at(r13, 64 * group));
+  emitGroupStart(code, inTiles, group);
   code.place(loop);
   code.cmp(r11, 1);
   code.jumpIf('less', done);
@@ -118,12 +128,28 @@ function emitTransposedGroup(
     code.mov(rax, at(rsp, 8 * (vectorLanes * group + lane)));
     emitUnitsOfLane(code, packing, zmm(lane));
   }
-  emitTranspose(code, unitBytes);
+  if (inTiles) {
+    // The lanes of a tile lie as they lay in memory.
+    for (let lane = 0; lane < vectorLanes; lane++) {
+      code.vstore('vmovups', at(rdi, 64 * lane), zmm(lane));
+    }
+  } else emitTranspose(code, unitBytes);
   code.add(rcx, elements * elementBytes);
   code.add(rdi, vectorLanes * unitBytes);
   code.sub(r11, elements);
   code.jump(loop);
   code.place(done);
+}
+
+/** rdi: where the first tile, or the first unit, of 16 lanes lies. */
+function emitGroupStart(code: Assembler, inTiles: boolean, group: number): void {
+  code.mov(rdi, r13);
+  if (!inTiles) code.add(rdi, 64 * group);
+  else if (group === 1) {
+    code.mov(rax, taskField('pack', 'packedPanelBytes'));
+    code.shr(rax, 1);
+    code.add(rdi, rax);
+  }
 }
 
 /** Sixteen units of the lane at rax. */
@@ -200,7 +226,72 @@ function emitStraightPanel(code: Assembler, packing: Packing, lanes: number): vo
     for (let vector = 0; vector < vectors; vector++) {
       emitStraightUnit(code, packing, vector, false);
     }
+    code.add(rdi, unitBytes);
   }
+  code.place(done);
+  emitZeros(code, unitBytes, vectors);
+}
+
+/** From rdi to the end of the panel, which tiles read: there what is no number would make all of their sums NaN. */
+function emitZeros(code: Assembler, unitBytes: number, vectors: number): void {
+  const [loop, done] = [code.label(), code.label()];
+  code.mov(rax, r13);
+  code.add(rax, taskField('pack', 'packedPanelBytes'));
+  code.ternary('vpxord', zmm(0), zmm(0), zmm(0));
+  code.place(loop);
+  code.cmp(rdi, rax);
+  code.jumpIf('notLess', done);
+  for (let vector = 0; vector < vectors; vector++) {
+    code.vstore('vmovups', at(rdi, 64 * vector), zmm(0));
+  }
+  code.add(rdi, unitBytes);
+  code.jump(loop);
+  code.place(done);
+}
+
+/** Two groups of 16 lanes, whose elements for each k lie together, in tiles. */
+function emitStraightTiles(code: Assembler, packing: Packing, lanes: number): void {
+  code.mov(rax, -1);
+  code.bzhi(rax, rax, rbx);
+  code.kmovd(mask(1), rax);
+  code.kshiftrd(mask(2), mask(1), vectorLanes);
+  for (let group = 0; group < lanes / vectorLanes; group++) {
+    const [loop, done] = [code.label(), code.label()];
+    code.mov(rsi, r12);
+    code.mov(r9, taskField('pack', 'strideBytes'));
+    code.mov(r11, taskField('pack', 'elements'));
+    emitGroupStart(code, true, group);
+    code.place(loop);
+    code.cmp(r11, 1);
+    code.jumpIf('less', done);
+    for (let unit = 0; unit < vectorLanes; unit++) emitUnitOfTile(code, packing, group, unit);
+    emitTranspose(code, 64);
+    code.add(rdi, 64 * vectorLanes);
+    code.sub(r11, 2 * vectorLanes);
+    code.jump(loop);
+    code.place(done);
+  }
+}
+
+/** Unit `unit` of 16 lanes in the vector of this number: 0 where k has come to its end. */
+function emitUnitOfTile(code: Assembler, packing: Packing, group: number, unit: number): void {
+  const [missing, single, done] = [code.label(), code.label(), code.label()];
+  const offset = (packing === 'bf16' ? 32 : 64) * group;
+  const [pair, second] = [zmm(unit), zmm(31)];
+  code.cmp(r11, 2 * unit + 1);
+  code.jumpIf('less', missing);
+  emitWords(code, packing, pair, at(rsi, offset), group);
+  code.add(rsi, r9);
+  code.cmp(r11, 2 * unit + 2);
+  code.jumpIf('less', single);
+  emitWords(code, packing, second, at(rsi, offset), group);
+  code.add(rsi, r9);
+  code.vpslld(second, second, 16);
+  code.ternary('vpord', pair, pair, second);
+  code.place(single);
+  code.jump(done);
+  code.place(missing);
+  code.ternary('vpxord', pair, pair, pair);
   code.place(done);
 }
 

@@ -1,11 +1,5 @@
 import type { ProductCode, Side } from './product-code.ts';
-import {
-  type Packing,
-  type ProductKind,
-  tileColumns,
-  tileRows,
-  unitElements,
-} from './product-types.ts';
+import { type Packing, type ProductKind, tileColumns, unitElements } from './product-types.ts';
 import { TaskList } from './task-list.ts';
 
 /** Where the elements of a matrix lie, in elements: at least one of the strides is 1. */
@@ -72,15 +66,17 @@ function* blocks(
 function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode): void {
   const { kind, rows, columns, depth } = product;
   const inUnit = unitElements(kind);
+  const panels = code.panels(kind);
+  const step = inUnit * panels.unitMultiple;
   // Sums in bf16 would be rounded between blocks: they are made at once.
-  const mostDepth = inUnit * (kind === 'bf16 to bf16' ? Math.ceil(depth / inUnit) : mostUnits);
-  for (const along of blocks(depth, mostDepth, inUnit)) {
-    const units = Math.ceil(along.size / inUnit);
+  const mostDepth = kind === 'bf16 to bf16' ? depth + step : mostUnits * inUnit;
+  for (const along of blocks(depth, mostDepth, step)) {
+    const units = unitsOf(product, along, code);
     const mostColumns = rightBytes / (4 * units);
     const mostRows = leftBytes / (4 * units);
     for (const across of blocks(columns, mostColumns, tileColumns)) {
       addPacking(tasks, product, code, 'right', across, along);
-      for (const down of blocks(rows, mostRows, tileRows)) {
+      for (const down of blocks(rows, mostRows, panels.rows)) {
         addPacking(tasks, product, code, 'left', down, along);
         addMultiply(tasks, product, code, down, across, along);
       }
@@ -105,7 +101,7 @@ function addPacking(
   const { byteOffset, rowStride, columnStride } = product[side];
   const [laneStride, elementStride] =
     side === 'left' ? [rowStride, columnStride] : [columnStride, rowStride];
-  const panelLanes = side === 'left' ? tileRows : tileColumns;
+  const panelLanes = side === 'left' ? code.panels(product.kind).rows : tileColumns;
   const bytes = bytesOf(packing);
   const transposes = elementStride === 1;
   const panels = Math.ceil(lanes.size / panelLanes);
@@ -119,15 +115,16 @@ function addPacking(
     lastLanes: lanes.size - (panels - 1) * panelLanes,
     elements: along.size,
     packedOffset: packedOffset(side),
-    packedPanelBytes: panelBytes(side, product.kind, along),
+    packedPanelBytes: 4 * panelLanes * unitsOf(product, along, code),
   });
 }
 
 const packedOffset = (side: Side): number => (side === 'left' ? 0 : leftBytes + spareBytes);
 
-function panelBytes(side: Side, kind: ProductKind, along: Block): number {
-  const lanes = side === 'left' ? tileRows : tileColumns;
-  return 4 * lanes * Math.ceil(along.size / unitElements(kind));
+/** Units of k that a packing has. */
+function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
+  const { unitMultiple } = code.panels(kind);
+  return Math.ceil(along.size / unitElements(kind) / unitMultiple) * unitMultiple;
 }
 
 function addMultiply(
@@ -140,7 +137,10 @@ function addMultiply(
 ): void {
   const { kind, depth, result, scale, addend } = product;
   const isLast = along.start + along.size === depth;
-  const rowPanels = Math.ceil(down.size / tileRows);
+  const panelRows = code.panels(kind).rows;
+  const rowPanels = Math.ceil(down.size / panelRows);
+  const lastRows = down.size - (rowPanels - 1) * panelRows;
+  const units = unitsOf(product, along, code);
   const columnPanels = Math.ceil(across.size / tileColumns);
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
   const placeIn = (
@@ -149,15 +149,16 @@ function addMultiply(
   ): number => matrix.byteOffset + elementBytes * (down.start * matrix.rowStride + across.start);
   tasks.add('multiply', {
     routine: code.multiply(kind),
-    lastKernel: code.tile(kind, down.size - (rowPanels - 1) * tileRows),
+    lastKernel: code.tile(kind, lastRows) ?? 0n,
     leftOffset: packedOffset('left'),
     rightOffset: packedOffset('right'),
-    units: Math.ceil(along.size / unitElements(kind)),
+    units,
     rowPanels,
     columnPanels,
     lastColumns: across.size - (columnPanels - 1) * tileColumns,
-    leftPanelBytes: panelBytes('left', kind, along),
-    rightPanelBytes: panelBytes('right', kind, along),
+    lastRows,
+    leftPanelBytes: 4 * panelRows * units,
+    rightPanelBytes: 4 * tileColumns * units,
     resultOffset: placeIn(result, resultBytes),
     resultStrideBytes: resultBytes * result.rowStride,
     addendOffset: addend === null ? 0 : placeIn(addend, 4),

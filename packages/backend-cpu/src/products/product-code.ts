@@ -17,7 +17,15 @@ import type { ProcessorFeatures } from '../machine-code/processor.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitTile } from './emit-tile.ts';
-import { type Packing, type ProductKind, tileColumns, tileRows } from './product-types.ts';
+import { emitTiles } from './emit-tiles.ts';
+import {
+  amxRows,
+  amxUnits,
+  type Packing,
+  type ProductKind,
+  tileColumns,
+  tileRows,
+} from './product-types.ts';
 import { operandAddress, taskBytes } from './task-layout.ts';
 
 export type Side = 'left' | 'right';
@@ -29,15 +37,17 @@ export interface ProductCode {
   /** Packs panels of one operand; `transposes` where the elements along k lie together. */
   packing(side: Side, packing: Packing, transposes: boolean): Address;
   multiply(kind: ProductKind): Address;
-  /** The kernel of a panel with that many rows. */
-  tile(kind: ProductKind, rows: number): Address;
+  /** The kernel of a panel with that many rows. Undefined where one routine takes panels of any. */
+  tile(kind: ProductKind, rows: number): Address | undefined;
+  /** Rows of a panel, and of how many units of k packings have multiples. */
+  panels(kind: ProductKind): { readonly rows: number; readonly unitMultiple: number };
 }
 
 /** Registers that a function leaves as they were. */
 const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
 
 /** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
-export function createProductCode({ avx512, bf16 }: ProcessorFeatures): ProductCode {
+export function createProductCode({ avx512, bf16, tiles }: ProcessorFeatures): ProductCode {
   if (!avx512) throw new Error('the processor has no AVX-512, or its system does not use it');
   const code = new Assembler();
   const run = emitRun(code);
@@ -48,12 +58,19 @@ export function createProductCode({ avx512, bf16 }: ProcessorFeatures): ProductC
   const labels = new Map<string, Label>();
   for (const packing of packings) {
     for (const transposes of [false, true]) {
-      labels.set(`left ${packing} ${transposes}`, emitPacking(code, packing, tileRows, transposes));
-      const right = emitPacking(code, packing, tileColumns, transposes);
-      labels.set(`right ${packing} ${transposes}`, right);
+      const inTiles = tiles && packing !== 'f32';
+      const lanes = inTiles ? amxRows : tileRows;
+      const left = emitPacking(code, packing, { lanes, inTiles }, transposes);
+      const columns = { lanes: tileColumns, inTiles: false };
+      labels.set(`left ${packing} ${transposes}`, left);
+      labels.set(`right ${packing} ${transposes}`, emitPacking(code, packing, columns, transposes));
     }
   }
   for (const kind of kinds) {
+    if (tiles && kind !== 'f32 to f32') {
+      labels.set(`multiply ${kind}`, emitTiles(code, kind));
+      continue;
+    }
     for (let rows = 1; rows <= tileRows; rows++) {
       const tile = emitTile(code, kind, rows);
       labels.set(`tile ${kind} ${rows}`, tile);
@@ -70,7 +87,14 @@ export function createProductCode({ avx512, bf16 }: ProcessorFeatures): ProductC
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
-    tile: (kind, rows) => addressOf(labels.get(`tile ${kind} ${rows}`)),
+    tile: (kind, rows) => {
+      const label = labels.get(`tile ${kind} ${rows}`);
+      return label && addressOf(label);
+    },
+    panels: (kind) =>
+      tiles && kind !== 'f32 to f32'
+        ? { rows: amxRows, unitMultiple: amxUnits }
+        : { rows: tileRows, unitMultiple: 1 },
   };
 }
 

@@ -34,6 +34,7 @@ const taskFields = {
     'rowPanels',
     'columnPanels',
     'lastColumns',
+    'lastRows',
     'leftPanelBytes',
     'rightPanelBytes',
     'resultOffset',

@@ -17,6 +17,7 @@ import {
   rdx,
   rsi,
   rsp,
+  tmm,
   ymm,
   zmm,
 } from '../../src/machine-code/operands.ts';
@@ -123,5 +124,12 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'vpmovzxwd zmm7{k1}{z},YMMWORD PTR [rdi+0x20]': (code) =>
     code.binary('vpmovzxwd', zmm(7), at(rdi, 32), { mask: mask(1), zero: true }),
   'vshuff32x4 zmm1,zmm18,zmm3,0x88': (code) => code.vshuff32x4(zmm(1), zmm(18), zmm(3), 0x88),
+  'ldtilecfg [rsp+0x40]': (code) => code.ldtilecfg(at(rsp, 64)),
+  tilerelease: (code) => code.tilerelease(),
+  'tilezero tmm3': (code) => code.tilezero(tmm(3)),
+  'tileloadd tmm6,[r10+rax*1]': (code) => code.tileloadd(tmm(6), indexed(r10, rax)),
+  'tileloadd tmm7,[rdx+r8*1+0x40]': (code) => code.tileloadd(tmm(7), indexed(rdx, r8, 1, 64)),
+  'tilestored [rsp+r8*1+0x840],tmm2': (code) => code.tilestored(indexed(rsp, r8, 1, 0x840), tmm(2)),
+  'tdpbf16ps tmm3,tmm5,tmm7': (code) => code.tdpbf16ps(tmm(3), tmm(5), tmm(7)),
   'vpslld zmm20,zmm21,0x10': (code) => code.vpslld(zmm(20), zmm(21), 16),
 };

@@ -1,23 +1,34 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Packing, ProductKind } from '../../src/products/product-types.ts';
-import { type Case, fromBf16, machine, multiply, toBf16, transposed } from './support.ts';
+import type { ProductCode } from '../../src/products/product-code.ts';
+import { type Case, codes, fromBf16, machine, multiply, toBf16, transposed } from './support.ts';
 
-const ways: readonly (readonly [ProductKind, Packing])[] = [
-  ['f32 to f32', 'f32'],
+const halfWays = [
   ['bf16 to f32', 'bf16'],
   ['bf16 to f32', 'f32 as bf16'],
   ['bf16 to bf16', 'bf16'],
+] as const;
+/** What each instruction set multiplies. */
+const ways: readonly (readonly [string, ProductKind, Packing])[] = [
+  ['AVX-512', 'f32 to f32', 'f32'],
+  ...['AVX512-BF16', 'AMX'].flatMap((set) =>
+    halfWays.map(([kind, packing]) => [set, kind, packing] as const),
+  ),
 ];
-const has = (kind: ProductKind): boolean =>
-  machine.kind === 'own' && (kind === 'f32 to f32' || machine.bf16);
+
+function codeOf(set: string): ProductCode {
+  const code = codes[set];
+  if (code === undefined) throw new Error(`this processor has no ${set}`);
+  return code;
+}
 
 function numbers(count: number, seed: number): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: count }, (_, index) => Math.sin(seed + index * 1.7));
 }
 
 /** The furthest that a product is from the sum in f64, in units of what rounding may do to a sum of its length. */
-function furthest(of: Case): number {
+function furthest(code: ProductCode, of: Case): number {
   const { kind, packing, rows, columns, depth, scale = 1 } = of;
   const isWide = packing === 'f32';
   const [a, b] = [numbers(rows * depth, 1), numbers(depth * columns, 2)];
@@ -29,7 +40,7 @@ function furthest(of: Case): number {
     packing === 'bf16' ? toBf16(values) : values;
   const left = of.transposeLeft === true ? transposed(stored(a), rows, depth) : stored(a);
   const right = of.transposeRight === true ? transposed(stored(b), depth, columns) : stored(b);
-  const result = multiply(of, left, right);
+  const result = multiply(code, of, left, right);
   let most = 0;
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column++) {
@@ -53,8 +64,8 @@ function furthest(of: Case): number {
   return most;
 }
 
-describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
-  const skipped = !has(kind);
+describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) => {
+  const skipped = codes[set] === undefined;
 
   it.skipIf(skipped)('is the sum in f64 within its rounding, for every edge of a tile', () => {
     for (const [rows, columns, depth] of [
@@ -69,7 +80,7 @@ describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
       for (const transposeLeft of [false, true]) {
         for (const transposeRight of [false, true]) {
           const of = { kind, packing, rows, columns, depth, transposeLeft, transposeRight };
-          expect(furthest(of), JSON.stringify(of)).toBeLessThanOrEqual(1);
+          expect(furthest(codeOf(set), of), JSON.stringify(of)).toBeLessThanOrEqual(1);
         }
       }
     }
@@ -87,7 +98,7 @@ describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
         (sizes, transposeLeft, transposeRight, scale, adds) => {
           const added = adds ? { addend: numbers(sizes.columns, 3) } : {};
           const of = { kind, packing, ...sizes, transposeLeft, transposeRight, scale, ...added };
-          expect(furthest(of)).toBeLessThanOrEqual(1);
+          expect(furthest(codeOf(set), of)).toBeLessThanOrEqual(1);
         },
       ),
       { numRuns: 60 },
@@ -102,7 +113,12 @@ describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
     a[7 * depth] = Infinity;
     const stored = (values: Float32Array<ArrayBuffer>) =>
       packing === 'bf16' ? toBf16(values) : values;
-    const result = multiply({ kind, packing, rows, columns, depth }, stored(a), stored(b));
+    const result = multiply(
+      codeOf(set),
+      { kind, packing, rows, columns, depth },
+      stored(a),
+      stored(b),
+    );
     for (const [index, value] of result.entries()) {
       const row = Math.floor(index / columns);
       if (row === 3) expect(value).toBeNaN();
@@ -113,7 +129,7 @@ describe.each(ways)('a product of %s, packed as %s', (kind, packing) => {
 });
 
 describe('where products are made by machine code', () => {
-  it.skipIf(!has('f32 to f32'))(
+  it.skipIf(codes['AVX-512'] === undefined)(
     'sums of f32 are made in the order of k, each term by one fused multiply-add',
     () => {
       // A fused term is rounded once: (1 + e)² - (1 + 2 e) is e² and not 0, and 2²⁴ + 1 - 2²⁴ depends on the order.
@@ -121,15 +137,17 @@ describe('where products are made by machine code', () => {
       const left = Float32Array.of(-1, 1 + e, 2 ** 24, 1, -(2 ** 24));
       const right = Float32Array.of(1 + 2 * e, 1 + e, 1, 1, 1);
       const of = { kind: 'f32 to f32', packing: 'f32', rows: 1, columns: 1 } as const;
-      expect(multiply({ ...of, depth: 2 }, left, right)[0]).toBe(e * e);
-      expect(multiply({ ...of, depth: 3 }, left.slice(2), right.slice(2))[0]).toBe(0);
+      expect(multiply(codeOf('AVX-512'), { ...of, depth: 2 }, left, right)[0]).toBe(e * e);
+      expect(
+        multiply(codeOf('AVX-512'), { ...of, depth: 3 }, left.slice(2), right.slice(2))[0],
+      ).toBe(0);
     },
   );
 
-  it.skipIf(!has('f32 to f32'))('f32 keeps denormal values', () => {
+  it.skipIf(codes['AVX-512'] === undefined)('f32 keeps denormal values', () => {
     const [left, right] = [Float32Array.of(2 ** -140), Float32Array.of(0.5)];
     const of = { kind: 'f32 to f32', packing: 'f32', rows: 1, columns: 1, depth: 1 } as const;
-    expect(multiply(of, left, right)[0]).toBe(2 ** -141);
+    expect(multiply(codeOf('AVX-512'), of, left, right)[0]).toBe(2 ** -141);
   });
 
   it('says why where they are not', () => {

@@ -1,6 +1,8 @@
 import { addressOf } from '../../src/onnx/runtime/api.ts';
 import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
 import { alignedBytes, createFrame, productMachine } from '../../src/products/product-machine.ts';
+import { type ProcessorFeatures, processorFeatures } from '../../src/machine-code/processor.ts';
+import { createProductCode, type ProductCode } from '../../src/products/product-code.ts';
 import type { Packing, ProductKind } from '../../src/products/product-types.ts';
 
 export type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;
@@ -19,6 +21,19 @@ const packed = alignedBytes(packedBytes);
 /** The products that need machine code are tried where this processor has it. */
 export const machine = productMachine();
 
+/** This processor, and what it is without the registers for tiles, and without bf16. */
+export const codes: Readonly<Record<string, ProductCode>> =
+  machine.kind === 'none' ? {} : codesOf(processorFeatures());
+
+function codesOf(features: ProcessorFeatures): Record<string, ProductCode> {
+  const plain = { ...features, tiles: false };
+  return {
+    'AVX-512': createProductCode({ ...plain, bf16: false }),
+    ...(features.bf16 && { 'AVX512-BF16': createProductCode(plain) }),
+    ...(features.tiles && { AMX: createProductCode(features) }),
+  };
+}
+
 export interface Case {
   readonly kind: ProductKind;
   readonly packing: Packing;
@@ -33,8 +48,12 @@ export interface Case {
 }
 
 /** The product as the machine makes it. Shape: left [rows, depth], right [depth, columns], or transposed in memory. */
-export function multiply(of: Case, left: Elements, right: Elements): Float32Array {
-  if (machine.kind === 'none') throw new Error(machine.reason);
+export function multiply(
+  code: ProductCode,
+  of: Case,
+  left: Elements,
+  right: Elements,
+): Float32Array {
   const { kind, packing, rows, columns, depth, addend } = of;
   const result =
     kind === 'bf16 to bf16' ? new Uint16Array(rows * columns) : new Float32Array(rows * columns);
@@ -59,7 +78,7 @@ export function multiply(of: Case, left: Elements, right: Elements): Float32Arra
     scale: of.scale ?? 1,
     addend: addend === undefined ? null : { byteOffset: 0, rowStride: 0 },
   };
-  const tasks = planTasks([product], machine.code);
+  const tasks = planTasks([product], code);
   const places = [left, right, result, addend ?? result, packed, tasks];
   const frame = createFrame();
   frame.set(
@@ -67,7 +86,7 @@ export function multiply(of: Case, left: Elements, right: Elements): Float32Arra
       addressOf(new Uint8Array(buffer, byteOffset, byteLength)),
     ),
   );
-  machine.code.run(frame);
+  code.run(frame);
   return result instanceof Uint16Array ? fromBf16(result) : result;
 }
 
