@@ -24,11 +24,17 @@ def ctc(logits, targets, inputs, lengths, blank=0, zero_infinity=False, reductio
 
 
 def cross_entropy(logits, targets, **options):
-    """Classes are last with us."""
+    """Classes are last with us, where no dim is given."""
+    if options.pop("dim", -1) == 1:
+        return F.cross_entropy(logits, targets, **options)
     soft = targets.dtype == torch.float32
     if logits.dim() > 2:
         logits, targets = logits.movedim(-1, 1), targets.movedim(-1, 1) if soft else targets
     return F.cross_entropy(logits, targets, **options)
+
+
+def nll(logits, targets, dim=1, **options):
+    return F.nll_loss(logits, targets, **options)
 
 
 # Ours, PyTorch's, and PyTorch's names of options.
@@ -42,7 +48,7 @@ FUNCTIONS = {
     "cosineEmbeddingLoss": F.cosine_embedding_loss,
     "tripletMarginLoss": F.triplet_margin_loss,
     "crossEntropy": cross_entropy,
-    "nllLoss": F.nll_loss,
+    "nllLoss": nll,
     "ctcLoss": ctc,
 }
 NAMES = {
@@ -96,7 +102,13 @@ def cases():
     for reduction in ["mean", "sum", "none"]:
         yield "crossEntropy", [a, soft], {"reduction": reduction}
     yield "crossEntropy", [a, soft], {"weight": weight, "labelSmoothing": 0.1}
-    yield "crossEntropy", [a.view(2, 2, 3), soft.view(2, 2, 3)], {"weight": weight}
+    yield "crossEntropy", [a.view(2, 2, 3), soft.view(2, 2, 3)], {"weight": weight, "dim": -1}
+    images, shares = waves(2, 3, 2, 2), waves(2, 3, 2, 2, offset=70).softmax(1)
+    pixels = i32(0, 2, -100, 1, 1, 0, 2, 2).view(2, 2, 2)
+    for reduction in ["mean", "none"]:
+        yield "crossEntropy", [images, shares], {"weight": weight, "dim": 1, "labelSmoothing": 0.1, "reduction": reduction}
+        yield "crossEntropy", [images, pixels], {"weight": weight, "dim": 1, "reduction": reduction}
+    yield "nllLoss", [images, pixels], {"weight": weight, "dim": 1}
     yield "crossEntropy", [a.view(2, 2, 3), labels.view(2, 2)], {"weight": weight, "labelSmoothing": 0.3}
     yield "nllLoss", [a, labels], {"weight": weight}
     logits, words = waves(7, 3, 5) * 3, torch.tensor([[1, 2, 2], [3, 1, 0], [4, 4, 4]])

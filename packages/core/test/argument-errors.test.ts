@@ -204,7 +204,7 @@ describe('a function says what it expected of which argument:', () => {
       'labels and classes in other places',
       () => functional.crossEntropy(ones([2, 3, 4, 4]), zeros([2, 4, 4], 'i32')),
       ShapeError,
-      'Use targets of shape [2, 3, 4]; classes are the last dim',
+      'Pass dim: 1 where the classes are dim 1, as in PyTorch',
     ],
     [
       'predictions of another shape',

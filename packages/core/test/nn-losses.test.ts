@@ -63,6 +63,17 @@ describe('losses refuse', () => {
     expect(call).toThrow('targets that are probabilities of classes, and no indices');
   });
 
+  test('probabilities of several dims, of which any may be that of the classes', () => {
+    const images = ones([2, 3, 4, 4]);
+    expect(() => functional.crossEntropy(images, images)).toThrow('Pass dim: 1');
+    expect(functional.crossEntropy(images, images, { dim: 1 }).shape).toEqual([]);
+    const weight = ones([4]);
+    expect(() => functional.crossEntropy(images, images, { dim: 1, weight })).toThrow(
+      'weight of shape [4]: 4 classes (dim 0) instead of 3',
+    );
+    expect(() => functional.crossEntropy(images, images, { dim: 4 })).toThrow(ShapeError);
+  });
+
   test('weights of another number of classes', () => {
     const targets = tensor([0, 1], 'i32');
     expect(() => functional.crossEntropy(rows(), targets, { weight: ones([2]) })).toThrow(

@@ -42,7 +42,7 @@ test.each([
   ['dims that do not pair', () => x().movedim([0, 1], 0), ShapeError, '2 dims for 1 places'],
   ['a triangle of a vector', () => ones([3]).tril(), ShapeError, 'tril of shapes [3]'],
   ['a transpose of three dims', () => ones([1, 2, 3]).T, ShapeError, 'Write mT'],
-  ['more items than dims', () => x().at(0, 0, 0), ShapeError, '3 items for 2 dims'],
+  ['more items than dims', () => x().at(0, 0, 0), ShapeError, 'items for 3 dims of 2'],
   ['two ellipses', () => x().at('...', '...'), ShapeError, "2 times '...'"],
   ['an element that is not there', () => x().at(2), ShapeError, '2 elements there'],
   ['indices that are floats', () => x().at(ones([1])), DTypeError, 'at with indices'],

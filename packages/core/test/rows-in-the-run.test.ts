@@ -7,6 +7,7 @@ import {
   optim,
   setRank,
   ShapeError,
+  slice,
   statistics,
   tensor,
   type Tensor,
@@ -56,7 +57,46 @@ describe.each([
     expect([...((await matrix.grad?.data()) ?? [])]).toEqual([2, 4, 0, 0, 10, 12]);
     expect([...(await matrix.at(matrix.gt(2), '...').data())]).toEqual([3, 4, 5, 6]);
     expect(() => matrix.at(tensor([true, false]))).toThrow('a mask of the shape of the tensor');
-    expect(() => matrix.at(tensor([true, false, true]), 0)).toThrow('beside other indices');
+  });
+
+  it('are those of a mask beside other indices, as PyTorch has them', async () => {
+    const cube = fromData(
+      Float32Array.from({ length: 12 }, (_, i) => i),
+      [2, 3, 2],
+      'f32',
+    ).requiresGrad_();
+    const [rows, places] = [tensor([false, true]), tensor([true, false, true])];
+    const pairs = tensor([
+      [true, false, false],
+      [false, true, true],
+    ]);
+    const found = {
+      number: cube.at(rows, 0),
+      slice: cube.at(rows, slice(1, 3), ':'),
+      'number before': cube.at(1, places),
+      'both sides': cube.at(rows, ':', 1),
+      index: cube.at(rows, tensor([2], 'i32')),
+      'index apart': cube.at(rows, ':', tensor(1, 'i32')),
+      'two dims': cube.at(pairs, 1),
+      'new dim': cube.at(rows, null, 0),
+    };
+    const values = Object.entries(found).map(async ([name, x]) => [name, [...(await x.data())]]);
+    expect(Object.fromEntries(await Promise.all(values))).toEqual({
+      number: [6, 7],
+      slice: [8, 9, 10, 11],
+      'number before': [6, 7, 10, 11],
+      'both sides': [7, 9, 11],
+      index: [10, 11],
+      'index apart': [7, 9, 11],
+      'two dims': [1, 9, 11],
+      'new dim': [6, 7],
+    });
+    cube.at(pairs, 1).square().sum().backward();
+    expect([...((await cube.grad?.data()) ?? [])]).toEqual([0, 2, 0, 0, 0, 0, 0, 0, 0, 18, 0, 22]);
+    expect(() => cube.at(':', places)).toThrow('Move the dims of the mask to the front');
+    expect(() => cube.at(rows, places)).toThrow('Make one mask of both');
+    expect(() => cube.at(rows, tensor([0, 1], 'i32'))).toThrow('Make one mask of both');
+    expect(() => cube.at(places)).toThrow('sizes that differ from dim 0 on');
   });
 
   it('are different elements in order, of which each NaN is one', async () => {
@@ -66,6 +106,30 @@ describe.each([
     expect([...(await tensor([7]).unique().data())]).toEqual([7]);
     expect([...(await tensor([true, false, true]).unique().data())]).toEqual([0, 1]);
     expect(zeros([0]).unique().shape).toEqual([0]);
+  });
+
+  it('are different elements with their places and numbers', async () => {
+    const x = tensor([
+      [3, 1, -2],
+      [3, 3, 1],
+    ]).requiresGrad_();
+    const { values, inverse, counts } = x.uniqueWithCounts();
+    expect([...(await counts.data())]).toEqual([1, 2, 3]);
+    expect([inverse.shape, [...(await inverse.data())]]).toEqual([
+      [2, 3],
+      [2, 1, 0, 2, 2, 1],
+    ]);
+    expect([...(await values.mul(counts).data())]).toEqual([-2, 2, 9]);
+    expect([...(await values.indexSelect(0, inverse.flatten()).data())]).toEqual([
+      3, 1, -2, 3, 3, 1,
+    ]);
+    const none = zeros([0, 2]).uniqueWithCounts();
+    expect([none.values.shape, none.inverse.shape, none.counts.shape]).toEqual([[0], [0, 2], [0]]);
+    const bools = tensor([true, true]).uniqueWithCounts();
+    expect([[...(await bools.values.data())], [...(await bools.counts.data())]]).toEqual([
+      [1],
+      [2],
+    ]);
   });
 
   it('are summed, averaged and multiplied as many as there are', async () => {

@@ -3,7 +3,7 @@ import { gather } from '../../graph/build/index-ops.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import { requireIndexDType } from '../../graph/infer-indices.ts';
 import { composed } from '../../realize/small-values.ts';
-import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
+import { elementCount, formatShape, normalizeDim, sameShape, sizeAt } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
 import type { Shape } from '../../spec/dtype.ts';
 import { ConfigError, ShapeError } from '../../spec/errors.ts';
@@ -23,6 +23,8 @@ export interface NllLossOptions {
   readonly ignoreIndex?: number;
   /** Factor of the losses of each class; default 1. Shape: [V]. */
   readonly weight?: Tensor;
+  /** The dim of the classes: 1 for what PyTorch takes, as [N, C, H, W]. Default: the last one. */
+  readonly dim?: number;
 }
 
 export interface CrossEntropyOptions extends NllLossOptions {
@@ -34,6 +36,7 @@ const nllLossRules: OptionRules<NllLossOptions> = {
   reduction: reductionRule,
   ignoreIndex: option.integer(-(2 ** 31)),
   weight: option.instanceOf(Tensor),
+  dim: option.integer(Number.MIN_SAFE_INTEGER),
 };
 
 const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
@@ -42,11 +45,12 @@ const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
 };
 
 /**
- * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy (classes last). Targets are classes,
- * or floats of the shape of the logits: the probability of each class. The mean of the latter is over the rows.
- * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'.
- * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1] and an ignoreIndex beside
- * probabilities; a target that is no class is an IndexError of the run.
+ * Cross-entropy of the softmax of logits, as torch.nn.functional.cross_entropy; classes are the last dim, or `dim`. Targets
+ * are classes, or floats of the shape of the logits: the probability of each class. The mean of the latter is over the rows.
+ * Shape: logits [N.., V], targets i32 [N..] or floats [N.., V] -> [], or [N..] for reduction 'none'; with dim 1 logits
+ * [N, V, ..], targets i32 [N, ..] or floats [N, V, ..].
+ * Throws ShapeError, DTypeError, and ConfigError for a labelSmoothing outside [0, 1], an ignoreIndex beside probabilities,
+ * and probabilities of several dims without `dim`; a target that is no class is an IndexError of the run.
  */
 export function crossEntropy(
   logits: Tensor,
@@ -58,18 +62,20 @@ export function crossEntropy(
   requireTensors(operation, { logits, targets });
   const { labelSmoothing = 0, ignoreIndex } = options;
   const isSoft = kindOf(targets.dtype) === 'float' && sameShape(targets.shape, logits.shape);
-  requireWeight(operation, options.weight, logits.shape);
   if (isSoft && ignoreIndex !== undefined) throw ignoredProbabilities(ignoreIndex);
-  return composed(() =>
-    isSoft
-      ? softLoss(logits.logSoftmax(), targets, options, labelSmoothing)
-      : logLoss(operation, logits.logSoftmax(), targets, options, labelSmoothing),
-  );
+  if (isSoft && logits.ndim > 2 && options.dim === undefined) throw noClassDim(logits.shape);
+  const dim = classDim(operation, options, logits.shape);
+  return composed(() => {
+    const table = classesLast(logits, dim).logSoftmax();
+    if (isSoft) return softLoss(table, classesLast(targets, dim), options, labelSmoothing);
+    checkShapes(logits, targets, dim);
+    return logLoss(operation, table, targets, options, labelSmoothing);
+  });
 }
 
 /**
- * Negative log-likelihood of log-probabilities.
- * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'.
+ * Negative log-likelihood of log-probabilities; classes are the last dim, or `dim`.
+ * Shape: logProbabilities [N.., V], targets i32 [N..] -> [], or [N..] for reduction 'none'; with dim 1 [N, V, ..], [N, ..].
  */
 export function nllLoss(
   logProbabilities: Tensor,
@@ -78,8 +84,30 @@ export function nllLoss(
 ): Tensor {
   checkOptions('nllLoss', options, nllLossRules);
   requireTensors('nllLoss', { logProbabilities, targets });
-  requireWeight('nllLoss', options.weight, logProbabilities.shape);
-  return composed(() => logLoss('nllLoss', widened(logProbabilities), targets, options, 0));
+  const dim = classDim('nllLoss', options, logProbabilities.shape);
+  return composed(() => {
+    checkShapes(logProbabilities, targets, dim);
+    const table = classesLast(widened(logProbabilities), dim);
+    return logLoss('nllLoss', table, targets, options, 0);
+  });
+}
+
+/** Throws ShapeError for a dim that there is not, and for other weights than one for each of its classes. */
+function classDim(
+  operation: string,
+  { dim = -1, weight }: NllLossOptions,
+  shape: Shape,
+): number | undefined {
+  if (shape.length === 0) return undefined;
+  const found = normalizeDim(operation, dim, shape.length);
+  if (weight !== undefined) {
+    requireShape({ operation, name: 'weight', value: weight }, [['classes', sizeAt(shape, found)]]);
+  }
+  return found;
+}
+
+function classesLast(x: Tensor, dim: number | undefined): Tensor {
+  return dim === undefined || dim === x.ndim - 1 ? x : x.movedim(dim, -1);
 }
 
 /** Targets are probabilities. Shape: [N.., V], [N.., V] -> [], or [N..]. */
@@ -105,7 +133,6 @@ function logLoss(
   { reduction = 'mean', ignoreIndex = -100, weight }: NllLossOptions,
   smoothing: number,
 ): Tensor {
-  checkShapes(logProbabilities, targets);
   requireIndexDType(operation, targets);
   const { dtype, shape } = logProbabilities;
   const classes = sizeAt(shape, shape.length - 1);
@@ -132,22 +159,32 @@ function logLoss(
   return losses.to(wide).sum().div(counted.sum()).to(losses.dtype);
 }
 
-function checkShapes(table: Tensor, targets: Tensor): void {
-  if (table.ndim > 0 && sameShape(table.shape.slice(0, -1), targets.shape)) return;
+function checkShapes(table: Tensor, targets: Tensor, dim: number | undefined): void {
+  const rows = dim === undefined ? [] : table.shape.toSpliced(dim, 1);
+  if (dim !== undefined && sameShape(rows, targets.shape)) return;
+  const isSecond = table.ndim > 2 && sameShape(table.shape.toSpliced(1, 1), targets.shape);
+  const place = dim === table.ndim - 1 ? 'the last dim' : `dim ${dim}`;
   throw new ShapeError(
     {
       asked: `a loss of classes of shape ${formatShape(table.shape)} and targets of shape ${formatShape(targets.shape)}`,
       found: 'targets that are not one class index per row',
-      todo: `Use targets of shape ${formatShape(table.shape.slice(0, -1))}; classes are the last dim`,
+      todo: isSecond
+        ? 'Pass dim: 1 where the classes are dim 1, as in PyTorch'
+        : `Use targets of shape ${formatShape(rows)}; classes are ${place}`,
     },
     { classes: table.shape, targets: targets.shape },
   );
 }
 
-function requireWeight(operation: string, weight: Tensor | undefined, table: Shape): void {
-  if (weight === undefined) return;
-  const classes = table.at(-1) ?? 1;
-  requireShape({ operation, name: 'weight', value: weight }, [['classes', classes]]);
+function noClassDim(shape: Shape): ConfigError {
+  return new ConfigError(
+    {
+      asked: `crossEntropy of logits and probabilities of shape ${formatShape(shape)}`,
+      found: `${shape.length} dims, of which any may be that of the classes`,
+      todo: 'Pass dim: 1 for what PyTorch takes, and dim: -1 where the classes are last',
+    },
+    { shape },
+  );
 }
 
 function ignoredProbabilities(ignoreIndex: number): ConfigError {

@@ -1,27 +1,27 @@
+import { add, scale } from '../../graph/build/elementwise.ts';
 import { indexSelect } from '../../graph/build/index-ops.ts';
 import { permute, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { CallSite } from '../../graph/call-site.ts';
 import type { Node } from '../../graph/node.ts';
-import { elementCount, formatShape, sizeAt } from '../../shape.ts';
+import { shapeFault } from '../../graph/infer-checks.ts';
+import { elementCount, formatShape, sameShape, sizeAt } from '../../shape.ts';
 import { describeValue } from '../../spec/describe-value.ts';
 import { ShapeError } from '../../spec/errors.ts';
 import { requireElementAt } from '../check-arguments.ts';
 import { TensorHandle } from '../handle.ts';
 import { linearIndex } from './linear-index.ts';
-import { rowsWhere } from './rows.ts';
+import { truePlaces } from './rows.ts';
 import { Slice } from './slice.ts';
 
 /**
  * What stands between the brackets of Python's x[…]: an element of a dim, a slice(start, stop, step), ':' for all of a
- * dim, '...' for all dims that are not named, null for a new dim of size 1, or an i32 tensor of elements. A mask of bools
- * stands alone.
+ * dim, '...' for all dims that are not named, null for a new dim of size 1, an i32 tensor of elements, or a mask of bools
+ * for as many dims as it has.
  */
 export type Index = number | Slice | ':' | '...' | null | TensorHandle;
 
 /** x[items] of PyTorch. Shape: N -> by the items. */
 export function at(x: Node, items: readonly Index[]): Node {
-  const mask = onlyMask(items);
-  if (mask !== null) return rowsWhere(x, mask);
   const found: { readonly dim: number; readonly index: Node }[] = [];
   let result = x;
   let dim = 0;
@@ -34,7 +34,10 @@ export function at(x: Node, items: readonly Index[]): Node {
       const kept = sliceDim(result, dim, element, element + 1);
       result = reshape(kept, kept.shape.toSpliced(dim, 1));
     } else {
-      if (item instanceof TensorHandle) found.push({ dim, index: item.node });
+      if (item instanceof TensorHandle && item.dtype === 'bool') {
+        result = mergedDims(result, dim, item);
+        found.push({ dim, index: truePlaces(reshape(item.node, [elementCount(item.shape)])) });
+      } else if (item instanceof TensorHandle) found.push({ dim, index: item.node });
       else if (item instanceof Slice) result = sliced(result, dim, item);
       dim++;
     }
@@ -42,10 +45,17 @@ export function at(x: Node, items: readonly Index[]): Node {
   return found.length === 0 ? result : byTensors(result, found);
 }
 
-/** The mask that stands alone, or is followed by all of the rest. */
-function onlyMask([first, ...rest]: readonly Index[]): Node | null {
-  const isAlone = rest.every((item) => item === ':' || item === '...');
-  return first instanceof TensorHandle && first.dtype === 'bool' && isAlone ? first.node : null;
+/** The dims from `dim` on that a mask stands for, as one. Shape: x [.., A.., R..], mask [A..] -> [.., A elements, R..]. */
+function mergedDims(x: Node, dim: number, mask: TensorHandle): Node {
+  const { shape, ndim } = mask;
+  const isFit = ndim > 0 && sameShape(x.shape.slice(dim, dim + ndim), shape);
+  if (isFit) return reshape(x, x.shape.toSpliced(dim, ndim, elementCount(shape)));
+  throw shapeFault(
+    'at by a mask',
+    [x, mask],
+    `sizes that differ from dim ${dim} on`,
+    'Use a mask of the shape of the tensor, or of the dims in whose place it stands',
+  );
 }
 
 function sliced(x: Node, dim: number, slice: Slice): Node {
@@ -62,7 +72,13 @@ function byTensors(
   const others = [...x.shape.keys()].filter((dim) => !indexed.includes(dim));
   const sizes = indexed.map((dim) => sizeAt(x.shape, dim));
   const rest = others.map((dim) => sizeAt(x.shape, dim));
-  const indices = found.map(({ index }) => index);
+  requireKnownPlace(x, found);
+  const counted = found.find(({ index }) => isCountedInRun(index))?.index;
+  const indices = found.map(({ index }) => {
+    if (counted === undefined || index === counted) return index;
+    // One element for each row: an expand would need to know how many.
+    return add(scale(counted, 0), reshape(index, [1]));
+  });
   const { index, shape } = linearIndex('at', indices, sizes);
   const rows = reshape(permute(x, [...indexed, ...others]), [elementCount(sizes), ...rest]);
   const taken = indexSelect(rows, 0, index, new CallSite('at'));
@@ -75,10 +91,43 @@ function byTensors(
   return permute(result, [...behind.slice(0, first), ...own, ...behind.slice(first)]);
 }
 
+/** Only the run counts the true elements of a mask: they are rows, and do not broadcast with others. */
+function requireKnownPlace(
+  x: Node,
+  found: readonly { readonly dim: number; readonly index: Node }[],
+): void {
+  if (!found.some(({ index }) => isCountedInRun(index))) return;
+  const others = found.filter(({ index }) => !isCountedInRun(index));
+  const several = others.find(
+    ({ index }) => index.shape.length > 1 || elementCount(index.shape) !== 1,
+  );
+  const [first = 0, ...rest] = found.map(({ dim }) => dim);
+  const isTogether = rest.every((dim, i) => dim === first + i + 1);
+  if (found.length - others.length > 1 || several !== undefined) {
+    throw shapeFault(
+      'at by a mask',
+      [x],
+      'several elements of another index for the true elements of a mask, which only the run counts',
+      'Make one mask of both, or take the elements of one after the other: x.at(mask).at(...)',
+    );
+  }
+  if (first === 0 || !isTogether) return;
+  throw shapeFault(
+    'at by a mask',
+    [x],
+    `a mask of dim ${first}: only the run knows the size of that dim of the result, which can be dim 0 alone`,
+    'Move the dims of the mask to the front: x.movedim(1, 0).at(mask)',
+  );
+}
+
+function isCountedInRun({ shape }: Node): boolean {
+  return Number.isNaN(shape[0]);
+}
+
 /** One item for each dim, and those that make dims. */
 function withoutEllipsis(x: Node, items: readonly Index[]): Exclude<Index, '...'>[] {
   items.forEach((item) => requireIndex(item));
-  const named = items.filter((item) => item !== null && item !== '...').length;
+  const named = items.reduce<number>((count, item) => count + dimsOf(item), 0);
   const ellipses = items.filter((item) => item === '...').length;
   const missing = x.shape.length - named;
   if (missing < 0 || ellipses > 1) {
@@ -86,7 +135,7 @@ function withoutEllipsis(x: Node, items: readonly Index[]): Exclude<Index, '...'
       {
         asked: `at(${items.map(formatIndex).join(', ')}) of shape ${formatShape(x.shape)}`,
         found:
-          ellipses > 1 ? `${ellipses} times '...'` : `${named} items for ${x.shape.length} dims`,
+          ellipses > 1 ? `${ellipses} times '...'` : `items for ${named} dims of ${x.shape.length}`,
         todo: ellipses > 1 ? "Write '...' once" : 'Give at most one item for each dim',
       },
       { shape: x.shape },
@@ -95,6 +144,12 @@ function withoutEllipsis(x: Node, items: readonly Index[]): Exclude<Index, '...'
   const all: ':'[] = Array.from({ length: missing }, () => ':');
   const full = ellipses === 0 ? [...items, ...all] : items;
   return full.flatMap((item) => (item === '...' ? all : [item]));
+}
+
+/** Of how many dims of the tensor an item says something. */
+function dimsOf(item: Index): number {
+  if (item === null || item === '...') return 0;
+  return item instanceof TensorHandle && item.dtype === 'bool' ? item.ndim : 1;
 }
 
 function requireIndex(item: unknown): void {

@@ -58,8 +58,8 @@ function maskFault(op: string, shape: Shape): DTypeError {
   return new DTypeError(
     {
       asked: `${op} by a mask of shape [${shape.join(', ')}]`,
-      found: 'a mask beside other indices, or in the place of places',
-      todo: 'Write x.at(mask) with the mask alone, mask.where(x, 0) or x.maskedFill(mask, value)',
+      found: 'a mask in the place of indices',
+      todo: 'Write mask.where(values, x) or x.maskedFill(mask, value)',
     },
     { op, shape },
   );

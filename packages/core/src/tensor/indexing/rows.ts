@@ -1,12 +1,11 @@
-import { cast, div, equal, logicalNot, mul, sub } from '../../graph/build/elementwise.ts';
-import { gather, indexSelect } from '../../graph/build/index-ops.ts';
+import { cast, div, equal, logicalNot, mul, offset, sub } from '../../graph/build/elementwise.ts';
+import { gather, indexSelect, scatter, scatterAdd } from '../../graph/build/index-ops.ts';
 import { constant, constantLike } from '../../graph/build/leaf.ts';
 import { concat, expandTo, reshape, sliceDim } from '../../graph/build/movement.ts';
-import { argSort, sum } from '../../graph/build/reduce.ts';
+import { argSort, cumsum, sum } from '../../graph/build/reduce.ts';
 import { createNode } from '../../graph/create-node.ts';
 import { none, type Node } from '../../graph/node.ts';
-import { shapeFault } from '../../graph/infer-checks.ts';
-import { broadcastShapes, elementCount, sameShape } from '../../shape.ts';
+import { broadcastShapes, elementCount } from '../../shape.ts';
 
 /** The first rows, as many as `count` says. Shape: x [N, ..], count i32 [] -> [count, ..]. */
 export function takeRows(x: Node, count: Node): Node {
@@ -40,27 +39,52 @@ export function maskedSelect(x: Node, mask: Node): Node {
   return indexSelect(reshape(expandTo(x, shape), flat), 0, places);
 }
 
-/** Rows of the first dims where a mask of these is true, in order. Shape: x [A.., R..], mask bool [A..] -> [count, R..]. */
-export function rowsWhere(x: Node, mask: Node): Node {
-  const { length } = mask.shape;
-  if (length === 0 || !sameShape(x.shape.slice(0, length), mask.shape)) {
-    const todo = 'Use a mask of the shape of the tensor, or of its first dims';
-    throw shapeFault('at by a mask', [x, mask], 'sizes that differ', todo);
-  }
-  const rows = reshape(x, [elementCount(mask.shape), ...x.shape.slice(length)]);
-  return indexSelect(rows, 0, truePlaces(reshape(mask, [elementCount(mask.shape)])));
-}
-
 /** Each different element once, in ascending order; NaN is none that is equal. Shape: x N -> [count]. */
 export function unique(x: Node): Node {
+  if (elementCount(x.shape) === 0) return reshape(x, [0]);
+  return firstOfRuns(x, runsOf(x));
+}
+
+/** What `unique` gives, where each element is in it, and how often it is there. Shape: x N -> [count], i32 N, i32 [count]. */
+export function uniqueWithCounts(x: Node): Record<'values' | 'inverse' | 'counts', Node> {
+  const size = elementCount(x.shape);
+  const zeros = constant(0, [size], 'i32');
+  if (size === 0) return { values: unique(x), inverse: reshape(zeros, x.shape), counts: zeros };
+  const found = runsOf(x);
+  const runs = offset(cumsum(cast(found.isFirst, 'i32'), 0), -1);
+  const counts = scatterAdd(zeros, 0, runs, constant(1, [size], 'i32'), null);
+  return {
+    values: firstOfRuns(x, found),
+    inverse: reshape(scatter(zeros, 0, found.order, runs, null), x.shape),
+    counts: takeRows(counts, found.count),
+  };
+}
+
+function firstOfRuns(x: Node, { sorted, isFirst, count }: Runs): Node {
+  return cast(indexSelect(sorted, 0, truePlaces(isFirst, count)), x.dtype);
+}
+
+/** Equal elements beside each other. */
+interface Runs {
+  /** Places of the elements in order. Shape: i32 [N elements]. */
+  readonly order: Node;
+  readonly sorted: Node;
+  /** Which of them is none that is equal to the one before. */
+  readonly isFirst: Node;
+  /** How many of these there are. Shape: i32 []. */
+  readonly count: Node;
+}
+
+/** Shape: x N, not empty. */
+function runsOf(x: Node): Runs {
   const flat = reshape(x, [elementCount(x.shape)]);
   const numbers = x.dtype === 'bool' ? cast(flat, 'i32') : flat;
-  if (elementCount(x.shape) === 0) return flat;
-  const sorted = gather(numbers, 0, argSort(numbers, 0), null);
+  const order = argSort(numbers, 0);
+  const sorted = gather(numbers, 0, order, null);
   const last = elementCount(x.shape) - 1;
   const isOther = logicalNot(equal(sliceDim(sorted, 0, 1, last + 1), sliceDim(sorted, 0, 0, last)));
   const isFirst = concat([constant(1, [1], 'bool'), isOther], 0);
-  return cast(indexSelect(sorted, 0, truePlaces(isFirst)), x.dtype);
+  return { order, sorted, isFirst, count: sum(cast(isFirst, 'i32'), [0]) };
 }
 
 function notZero(x: Node): Node {
@@ -68,9 +92,9 @@ function notZero(x: Node): Node {
   return flat.dtype === 'bool' ? flat : logicalNot(equal(flat, constantLike(flat, 0)));
 }
 
-/** The places of what is true, in order. Shape: mask bool [N] -> i32 [count]. */
-function truePlaces(mask: Node): Node {
+/** The places of what is true, in order. Shape: mask bool [N], count i32 [] -> i32 [count]. */
+export function truePlaces(mask: Node, count: Node = sum(cast(mask, 'i32'), [0])): Node {
   // A stable order with what is true in front.
   const order = argSort(cast(logicalNot(mask), 'i32'), 0);
-  return takeRows(order, sum(cast(mask, 'i32'), [0]));
+  return takeRows(order, count);
 }

@@ -7,7 +7,14 @@ import { operandOf, requireTensors } from '../check-arguments.ts';
 import type { TensorHandle } from '../handle.ts';
 import { at, type Index } from '../indexing/at.ts';
 import { indexPut, type IndexPutOptions, maskedFill, put, takeAlongDim } from '../indexing/put.ts';
-import { fillRows, maskedSelect, nonzero, takeRows, unique } from '../indexing/rows.ts';
+import {
+  fillRows,
+  maskedSelect,
+  nonzero,
+  takeRows,
+  unique,
+  uniqueWithCounts,
+} from '../indexing/rows.ts';
 import { dot, multiply, outer } from '../multiply.ts';
 import { MovementMethods } from './movement-methods.ts';
 
@@ -52,6 +59,18 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
   /** torch.unique: each different element once, in ascending order. Only the run knows how many. Shape: this N -> [count]. */
   unique(): T {
     return this.tensorOf(unique(this.node));
+  }
+  /**
+   * torch.unique with return_inverse and return_counts: the elements that unique() gives, the place among them of each element of
+   * this tensor, and how often each is in it. Shape: this N -> values [count], inverse i32 N, counts i32 [count].
+   */
+  uniqueWithCounts(): { readonly values: T; readonly inverse: T; readonly counts: T } {
+    const { values, inverse, counts } = uniqueWithCounts(this.node);
+    return {
+      values: this.tensorOf(values),
+      inverse: this.tensorOf(inverse),
+      counts: this.tensorOf(counts),
+    };
   }
   /** torch.masked_select: as many elements as the run finds. Shape: this N, mask bool N', broadcast -> [count]. */
   maskedSelect(mask: T): T {
@@ -98,8 +117,8 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
     return this.tensorOf(dot(this.node, other.node));
   }
   /**
-   * x[…] of PyTorch: numbers, slice(start, stop, step), ':', '...', null and i32 tensors, as `x.at(slice(0, 2), '...', -1)`;
-   * or a mask of bools alone, of the first dims, whose true rows only the run counts.
+   * x[…] of PyTorch: numbers, slice(start, stop, step), ':', '...', null and i32 tensors, as `x.at(slice(0, 2), '...', -1)`.
+   * A mask of bools stands for as many dims as it has; only the run counts its true elements, which become dim 0.
    * Throws ShapeError for what is out of range, or more items than dims.
    */
   at(...items: readonly Index[]): T {
