@@ -87,8 +87,16 @@ export {
   type ActivationSlot,
   type RankSlots,
 } from './pipeline-schedule/activation-slots.ts';
+export {
+  automaticSchedule,
+  type AutomaticSchedule,
+  type AutomaticScheduleOptions,
+  type LayerCosts,
+} from './pipeline-schedule/automatic-schedule.ts';
+export { balancedPartition } from './pipeline-schedule/balanced-partition.ts';
 export { checkLoweredSchedule } from './pipeline-schedule/check-lowered-schedule.ts';
 export { checkSchedule } from './pipeline-schedule/check-schedule.ts';
+export { explainSchedule } from './pipeline-schedule/explain-schedule.ts';
 export { lowerSchedule, type LowerOptions } from './pipeline-schedule/lower-schedule.ts';
 export {
   pipelineSchedule,

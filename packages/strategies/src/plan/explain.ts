@@ -16,6 +16,7 @@ import { describeImbalance } from '../memory/describe-imbalance.ts';
 import { localElements } from '../memory/local-bytes.ts';
 import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/plan-memory.ts';
 import { checkPlan } from './check-plan.ts';
+import { textTable } from '../text-table.ts';
 import { redistributionRows } from './redistribution-rows.ts';
 import { collectivesOf } from './step.ts';
 
@@ -28,20 +29,6 @@ const explainRules: OptionRules<ExplainOptions> = {
   ...planMemoryRules,
   transport: option.object('what init() calls transport'),
 };
-
-function table(rows: readonly (readonly string[])[]): string {
-  const widths = (rows[0] ?? []).map((_, column) =>
-    Math.max(...rows.map((row) => (row[column] ?? '').length)),
-  );
-  return rows
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
-    .join('\n');
-}
 
 const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
 
@@ -116,11 +103,11 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   const traffic = [
     ...(collectives.length === 0
       ? []
-      : [table([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives])]),
+      : [textTable([['when', 'collective', 'axis', 'of', 'bytes'], ...collectives])]),
     ...(redistributions.length === 0
       ? []
       : [
-          table([
+          textTable([
             ['layer', 'layers', 'activation', 'axis', 'forward', 'backward', 'bytes'],
             ...redistributions,
           ]),
@@ -133,13 +120,13 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
   return [
     `${plan.strategy} on ${mesh || 'one rank'}; batch: ${formatLayout(plan.batch)}${precision}`,
     '',
-    table([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
+    textTable([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',
     traffic.join('\n\n') || 'no communication',
     ...(way === undefined ? [] : [way]),
     ...varyingSizes().map(describeSize),
     '',
-    table(memoryRows(memory)),
+    textTable(memoryRows(memory)),
     '',
     describeFormula(memory),
     ...describeImbalance(plan, memoryOptions),

@@ -2,8 +2,11 @@ import {
   checkLoweredSchedule,
   lowerSchedule,
   pipelineSchedule,
+  readSchedule,
   scheduleNames,
+  simulateSchedule,
 } from '@shardwise/strategies';
+import { mergeBackwards } from '../../src/pipeline-schedule/lowering/merge-backwards.ts';
 import { dryRun } from '../../src/pipeline-schedule/dry-run.ts';
 import { describe, expect, it } from 'vitest';
 import { digest, golden, linesOf, scheduleOfKey } from './golden-schedules.ts';
@@ -12,22 +15,28 @@ describe.each(Object.entries(golden.lowered))('what ranks execute of %s', (key, 
   const schedule = scheduleOfKey(key);
 
   it('has the messages that PyTorch has, in the same places', () => {
-    expect(digest(linesOf(lowerSchedule(schedule)))).toBe(recorded.messages);
+    expect(digest(linesOf(lowerSchedule(schedule, { mergeBackwards: 'all' })))).toBe(
+      recorded.messages,
+    );
   });
 
   it('needs as many steps as PyTorch counts', () => {
-    const { steps, blocked } = dryRun(lowerSchedule(schedule));
+    const { steps, blocked } = dryRun(lowerSchedule(schedule, { mergeBackwards: 'all' }));
     expect(blocked).toEqual([]);
     if (recorded.steps !== null) expect(steps).toBe(recorded.steps);
   });
 
   it('receives late where PyTorch does', () => {
-    const late = lowerSchedule(schedule, { lateReceives: true });
+    const late = lowerSchedule(schedule, { lateReceives: true, mergeBackwards: 'all' });
     expect(digest(linesOf(late))).toBe(recorded.late);
   });
 
   it('gathers and reduces where PyTorch does', () => {
-    const all = lowerSchedule(schedule, { activeStages: 3, reduceGradients: true });
+    const all = lowerSchedule(schedule, {
+      activeStages: 3,
+      reduceGradients: true,
+      mergeBackwards: 'all',
+    });
     expect(digest(linesOf(all))).toBe(recorded.all);
   });
 });
@@ -49,5 +58,33 @@ describe.each(scheduleNames)('messages of %s', (name) => {
     const late = lowerSchedule(schedule, { lateReceives: true });
     checkLoweredSchedule(late);
     expect(dryRun(late).blocked).toEqual([]);
+  });
+});
+
+describe('whole backwards', () => {
+  const schedule = readSchedule('0F0,0F1,0I0,0W0,0I1,0W1\n1F0,1I0,1W0,1F1,1I1,1W1');
+
+  it.each([
+    ['unawaited', '1I0 1SEND_B0 1W0', '0B0'],
+    ['all', '1B0 1SEND_B0', '0B0'],
+    ['none', '1I0 1SEND_B0 1W0', '0I0 0W0'],
+  ] as const)(
+    'are made where no other rank waits for the gradient, if not said otherwise: %s',
+    (mergeBackwards, last, first) => {
+      const lines = linesOf(lowerSchedule(schedule, { mergeBackwards }));
+      expect(lines[1]).toContain(last);
+      expect(lines[0]).toContain(first);
+      if (mergeBackwards === 'unawaited') expect(linesOf(lowerSchedule(schedule))).toEqual(lines);
+    },
+  );
+
+  it('of which other ranks wait would make schedules slower: V-Min takes a third longer', () => {
+    const vMin = pipelineSchedule('vMin', { ranks: 8, microbatches: 32 });
+    const merged = vMin.actions.map((own) => mergeBackwards(own, () => true));
+    const unawaited = vMin.actions.map((own) => mergeBackwards(own, (stage) => stage === 0));
+    const makespans = [vMin.actions, unawaited, merged].map(
+      (actions) => simulateSchedule({ ...vMin, actions }).makespanMs,
+    );
+    expect(makespans).toEqual([219, 219, 292]);
   });
 });

@@ -1,0 +1,229 @@
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { balancedPartition } from './balanced-partition.ts';
+import { pipelineSchedule, type ScheduleName, scheduleNames } from './pipeline-schedule.ts';
+import { range } from './range.ts';
+import type { Schedule, StageEdge } from './schedule.ts';
+import {
+  type LinkCosts,
+  type ScheduleCosts,
+  type StageCosts,
+  stageCostsRules,
+} from './schedule-costs.ts';
+import { type ScheduleSimulation, simulateSchedule } from './simulate-schedule.ts';
+
+/** What a layer costs for all rows of a step together. */
+export interface LayerCosts extends StageCosts {
+  /** What the next layer takes of it; default 0. */
+  readonly outputBytes?: number;
+  /** Parameters, gradients and optimizer states, which its rank always keeps; default 0. */
+  readonly stateBytes?: number;
+}
+
+export interface AutomaticScheduleOptions {
+  readonly layers: readonly LayerCosts[];
+  readonly ranks: number;
+  /** Rows of a step: there cannot be more microbatches. */
+  readonly rows: number;
+  /** What each rank has room for; default: without limit. */
+  readonly memoryBytes?: number;
+  /** Default: messages take no time. */
+  readonly link?: LinkCosts;
+  /** What each forward, input gradient and weight gradient takes more than its share of the layers' times; default 0. */
+  readonly overheadMs?: number;
+  /** Which schedules are tried; default: all that train. */
+  readonly schedules?: readonly ScheduleName[];
+  /** Which numbers of microbatches; default: powers of 2 and the first multiples of the ranks. */
+  readonly microbatches?: readonly number[];
+  /** Which numbers of stages per rank; default 1 to 4. */
+  readonly stagesPerRank?: readonly number[];
+}
+
+/** What was chosen, with what it was chosen for. */
+export interface AutomaticSchedule {
+  readonly schedule: Schedule;
+  /** Stage i has layers `boundaries[i]` to `boundaries[i + 1]` - 1. */
+  readonly boundaries: readonly number[];
+  readonly costs: ScheduleCosts;
+  readonly edges: readonly StageEdge[];
+  readonly simulation: ScheduleSimulation;
+  /** States and peak activations of each rank. */
+  readonly peakBytes: readonly number[];
+  /** How many others were simulated, and how many of all had no room. */
+  readonly tried: number;
+  readonly withoutRoom: number;
+}
+
+const automaticRules: OptionRules<AutomaticScheduleOptions> = {
+  layers: option.required(option.listOf(option.object<LayerCosts>('the costs of a layer'))),
+  ranks: option.required(option.integer(1, 4096)),
+  rows: option.required(option.integer(1)),
+  memoryBytes: option.positive,
+  link: option.object<LinkCosts>('{ latencyMs, bytesPerSecond }'),
+  overheadMs: option.nonNegative,
+  schedules: option.listOf(option.oneOf(...scheduleNames)),
+  microbatches: option.listOf(option.integer(1)),
+  stagesPerRank: option.listOf(option.integer(1, 256)),
+};
+
+const layerRules: OptionRules<LayerCosts> = {
+  ...stageCostsRules,
+  outputBytes: option.nonNegative,
+  stateBytes: option.nonNegative,
+};
+
+/**
+ * The schedule, the cut into stages and the number of microbatches that are fastest in the simulator among those for
+ * which every rank has room; of equally fast ones that which needs least memory. Cuts are tried that balance the time
+ * of stages, and their memory.
+ *
+ * Throws ConfigError where nothing fits, and says what the most frugal one needs.
+ */
+export function automaticSchedule(options: AutomaticScheduleOptions): AutomaticSchedule {
+  checkOptions('automaticSchedule', options, automaticRules);
+  for (const [index, layer] of options.layers.entries()) {
+    checkOptions(`automaticSchedule, layer ${index}`, layer, layerRules);
+  }
+  if (options.layers.length < options.ranks) {
+    throw failure(
+      options,
+      `${options.layers.length} layers`,
+      'Take fewer ranks, or name finer layers',
+    );
+  }
+  const { memoryBytes = Infinity } = options;
+  let best: AutomaticSchedule | undefined;
+  let leastBytes = Infinity;
+  let [tried, withoutRoom] = [0, 0];
+  for (const schedule of schedulesOf(options)) {
+    for (const boundaries of cutsOf(options.layers, schedule)) {
+      const candidate = evaluate(options, schedule, boundaries);
+      tried++;
+      const needed = Math.max(...candidate.peakBytes);
+      leastBytes = Math.min(leastBytes, needed);
+      if (needed > memoryBytes) withoutRoom++;
+      else if (best === undefined || isBetter(candidate, best)) best = candidate;
+    }
+  }
+  if (tried === 0) {
+    throw failure(
+      options,
+      'no schedule that takes them',
+      'Allow more schedules, stages per rank or microbatches',
+    );
+  }
+  if (best === undefined) {
+    throw failure(
+      options,
+      `none of ${tried} schedules and cuts with room: the most frugal one needs ${leastBytes} bytes of a rank that has ${memoryBytes}`,
+      'Take more ranks, more microbatches or recomputed activations',
+    );
+  }
+  return { ...best, tried, withoutRoom };
+}
+
+function isBetter(a: AutomaticSchedule, b: AutomaticSchedule): boolean {
+  const [timeA, timeB] = [a.simulation.makespanMs, b.simulation.makespanMs];
+  // Sums of the same times in another order differ in their last digits.
+  if (Math.abs(timeA - timeB) > 1e-9 * timeB) return timeA < timeB;
+  return Math.max(...a.peakBytes) < Math.max(...b.peakBytes);
+}
+
+function schedulesOf(options: AutomaticScheduleOptions): Schedule[] {
+  const { ranks, rows, layers } = options;
+  const multiples = [1, 2, 3, 4, 6, 8].map((rounds) => rounds * ranks);
+  const powers = range(11).map((exponent) => 2 ** exponent);
+  const counts = options.microbatches ?? [...new Set([...powers, ...multiples])];
+  const names = options.schedules ?? scheduleNames.filter((name) => name !== 'forwardOnly');
+  return names.flatMap((name) =>
+    (options.stagesPerRank ?? [1, 2, 3, 4]).flatMap((stagesPerRank) =>
+      counts.flatMap((microbatches) => {
+        if (microbatches > rows || stagesPerRank * ranks > layers.length) return [];
+        return scheduleOrNone(name, { ranks, stagesPerRank, microbatches });
+      }),
+    ),
+  );
+}
+
+/** None for a shape that the schedule does not take. */
+function scheduleOrNone(
+  name: ScheduleName,
+  shape: { ranks: number; stagesPerRank: number; microbatches: number },
+): Schedule[] {
+  try {
+    return [pipelineSchedule(name, shape)];
+  } catch (error) {
+    if (error instanceof ConfigError) return [];
+    throw error;
+  }
+}
+
+/** Boundaries that balance the time of stages, and those that balance their memory where these are others. */
+function cutsOf(layers: readonly LayerCosts[], { stages }: Schedule): number[][] {
+  const times = layers.map(
+    ({ forwardMs, inputGradientMs, weightGradientMs }) =>
+      forwardMs + inputGradientMs + weightGradientMs,
+  );
+  const bytes = layers.map(
+    ({ stateBytes = 0, activationBytes = 0 }) => stateBytes + activationBytes,
+  );
+  const [byTime, byMemory] = [times, bytes].map((costs) => balancedPartition(costs, stages));
+  const cuts = [byTime ?? []];
+  if (byMemory !== undefined && byMemory.join() !== byTime?.join()) cuts.push(byMemory);
+  return cuts;
+}
+
+function evaluate(
+  { layers, link, overheadMs = 0 }: AutomaticScheduleOptions,
+  schedule: Schedule,
+  boundaries: readonly number[],
+): AutomaticSchedule {
+  const { microbatches, stages } = schedule;
+  const layersOf = (stage: number): readonly LayerCosts[] =>
+    layers.slice(boundaries[stage], boundaries[stage + 1]);
+  const costs: ScheduleCosts = {
+    stages: range(stages).map((stage): StageCosts => {
+      const own = layersOf(stage);
+      const sum = (of: (layer: LayerCosts) => number): number =>
+        own.reduce((all, layer) => all + of(layer), 0) / microbatches;
+      const kept = (layer: LayerCosts): number => layer.activationBytes ?? 0;
+      return {
+        forwardMs: overheadMs + sum(({ forwardMs }) => forwardMs),
+        inputGradientMs: overheadMs + sum(({ inputGradientMs }) => inputGradientMs),
+        weightGradientMs: overheadMs + sum(({ weightGradientMs }) => weightGradientMs),
+        backwardMs:
+          overheadMs +
+          sum((layer) => layer.backwardMs ?? layer.inputGradientMs + layer.weightGradientMs),
+        activationBytes: sum(kept),
+        weightGradientBytes: sum((layer) => layer.weightGradientBytes ?? kept(layer)),
+      };
+    }),
+    ...(link === undefined ? {} : { link }),
+  };
+  const edges = range(stages - 1).map((from): StageEdge => {
+    const bytes = (layersOf(from).at(-1)?.outputBytes ?? 0) / microbatches;
+    return { from, to: from + 1, gradient: true, bytes };
+  });
+  const simulation = simulateSchedule(schedule, costs, edges);
+  const peakBytes = simulation.ranks.map(({ peakActivationBytes }, rank) =>
+    range(stages)
+      .filter((stage) => schedule.rankOfStage[stage] === rank)
+      .flatMap(layersOf)
+      .reduce((sum, { stateBytes = 0 }) => sum + stateBytes, peakActivationBytes),
+  );
+  return { schedule, boundaries, costs, edges, simulation, peakBytes, tried: 1, withoutRoom: 0 };
+}
+
+function failure(
+  { ranks, rows, layers, memoryBytes }: AutomaticScheduleOptions,
+  found: string,
+  todo: string,
+): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a schedule for ${layers.length} layers on ${ranks} ranks with ${rows} rows`,
+      found,
+      todo,
+    },
+    { ranks, rows, layers: layers.length, memoryBytes },
+  );
+}
