@@ -3,7 +3,7 @@ import { onnxComputes } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import type { PieceKind } from './schedule.ts';
-import { isNarrowing } from './widening.ts';
+import { isKernelOnly, isNarrowing } from './widening.ts';
 import { elementCount, valueAt, type Step } from './step.ts';
 
 /** A pass over fewer elements costs less than one more piece. */
@@ -76,7 +76,7 @@ function ownKind(
 ): StepKind {
   if (support.multiplies(step, values, flow)) return 'product';
   if (!support.computes(step, values)) return 'onnx';
-  if (!isOnnxStep(step, values)) return 'kernel';
+  if (!isOnnxStep(step, values) || isKernelOnly(step, values)) return 'kernel';
   const sizes = [step, ...step.inputs.map((id) => valueAt(values, id))].map(({ shape }) =>
     elementCount(shape),
   );

@@ -1,4 +1,5 @@
-import type { ValueType } from '@shardwise/core/spec';
+import { isHalfDType, type ValueType } from '@shardwise/core/spec';
+import { isFusable, wasmHandles } from '../wasm/handles.ts';
 import { inputAt, type Segment, type Step, valueAt } from './step.ts';
 
 /** Whether a step makes f32 values of f16 or bf16 ones. */
@@ -14,9 +15,16 @@ export function isNarrowing(step: Step, values: readonly ValueType[]): boolean {
   return valueAt(values, inputAt(step, 0)).dtype === 'f32';
 }
 
+/** Whether kernels alone make a step: a session moves values of 16 bits as integers, and does not convert what it has moved. */
+export function isKernelOnly(step: Step, values: readonly ValueType[]): boolean {
+  const types = step.inputs.map((id) => valueAt(values, id));
+  const isOfHalves = [step, ...types].some(({ dtype }) => isHalfDType(dtype));
+  return isOfHalves && (isFusable(step, types) || wasmHandles(step, types));
+}
+
 /**
- * Conversions of inputs that nothing else reads, by the ids of what they make: each piece makes the
- * f32 values that it needs, so that no copy of all parameters in f32 is there at any time.
+ * f32 values of f16 and bf16 ones, by the ids of what they make, where each piece that reads them makes them: so
+ * there is no copy of all parameters in f32 at any time, nor of what forward keeps for backward in 16 bits.
  */
 export function repeatedWidenings({ steps, values, inputCount }: Segment): ReadonlySet<number> {
   const producers = new Map(steps.map((step) => [step.output, step]));
@@ -24,16 +32,18 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
     const step = producers.get(id);
     return step?.op === 'reshape' ? rootOf(inputAt(step, 0)) : id;
   };
-  const readOtherwise = new Set<number>();
+  const readBySessions = new Set<number>();
   for (const step of steps) {
-    if (step.op === 'reshape' || isWidening(step, values)) continue;
-    for (const id of step.inputs) readOtherwise.add(rootOf(id));
+    if (step.op === 'reshape' || isKernelOnly(step, values)) continue;
+    for (const id of step.inputs) readBySessions.add(rootOf(id));
   }
   const repeated = new Set<number>();
   for (const step of steps) {
     if (!isWidening(step, values)) continue;
     const root = rootOf(inputAt(step, 0));
-    if (root < inputCount && !readOtherwise.has(root)) repeated.add(step.output);
+    const maker = producers.get(root);
+    const isOfKernels = root < inputCount || (maker !== undefined && isKernelOnly(maker, values));
+    if (isOfKernels && !readBySessions.has(root)) repeated.add(step.output);
   }
   return repeated;
 }

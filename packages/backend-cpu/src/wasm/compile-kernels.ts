@@ -180,7 +180,7 @@ function compileGroup(
 }
 
 function copyParts(
-  { id, inputs, shape, parts }: MoveNode,
+  { id, inputs, dtype, shape, parts }: MoveNode,
   addressOf: (node: number) => number,
 ): Call[] {
   const whole = wholeView(shape);
@@ -188,7 +188,7 @@ function copyParts(
     const input = inputs[index];
     if (!input) return [];
     const sizes = source.dims.map(({ size }) => size);
-    const copy = rowCopyOf(source, slicedView(whole, starts, sizes));
+    const copy = rowCopyOf(source, slicedView(whole, starts, sizes), dtypes[dtype].bytes);
     const { loops } = copy;
     return {
       key: `copy rows ${loops}`,

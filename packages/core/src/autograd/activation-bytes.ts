@@ -34,8 +34,11 @@ export function activationBytes(loss: TensorHandle): number {
   const seen = new Set<Node>(gradients);
   for (const node of seen) {
     const { memory } = opFacts[node.op];
-    if (node.id >= firstId || memory === 'input') {
+    if (node.id >= firstId) {
       for (const input of node.inputs) seen.add(input);
+    } else if (memory === 'input') {
+      // The value itself; what else there is has a gradient, and is not read for it.
+      for (const value of node.inputs.slice(0, 1)) seen.add(value);
     } else if (memory === 'own' && node.value === null) {
       bytes += elementCount(node.shape) * dtypes[node.dtype].bytes;
     }

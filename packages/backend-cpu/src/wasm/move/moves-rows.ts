@@ -1,4 +1,4 @@
-import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
+import { type Instruction, isHalfDType, type Shape, type ValueType } from '@shardwise/core/spec';
 import { elementCount } from '../fuse/access.ts';
 
 /** Shorter runs of neighbours than this are not worth a loop of their own. */
@@ -6,7 +6,8 @@ const RUN_ELEMENTS = 16;
 
 /** Whether an instruction moves elements in runs of neighbours, which row copies do. */
 export function movesRows(instruction: Instruction, inputs: readonly ValueType[]): boolean {
-  if (instruction.dtype !== 'f32' && instruction.dtype !== 'i32') return false;
+  const { dtype } = instruction;
+  if (dtype !== 'f32' && dtype !== 'i32' && !isHalfDType(dtype)) return false;
   return runElements(instruction, inputs) >= RUN_ELEMENTS;
 }
 

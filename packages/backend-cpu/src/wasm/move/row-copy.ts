@@ -1,7 +1,15 @@
-import { type Code, FunctionBuilder, type Local, usize, v128 } from '@shardwise/wasm-assembler';
+import {
+  type Code,
+  FunctionBuilder,
+  i32,
+  type Local,
+  usize,
+  v128,
+} from '@shardwise/wasm-assembler';
 import type { View } from './view.ts';
 
-const ELEMENT_BYTES = 4;
+const WORD_BYTES = 4;
+const HALF_BYTES = 2;
 const VECTOR_BYTES = 16;
 const UNROLL = 4;
 
@@ -23,9 +31,9 @@ interface Loop {
 
 /**
  * Plans the copy between views of one shape whose innermost elements are neighbours on both sides.
- * Dims that continue each other on both sides are one loop.
+ * Dims that continue each other on both sides are one loop. Elements have an even number of bytes.
  */
-export function rowCopyOf(source: View, target: View): RowCopy {
+export function rowCopyOf(source: View, target: View, elementBytes: number): RowCopy {
   const loops: Loop[] = [];
   source.dims.forEach(({ size, stride }, dim) => {
     if (size === 1) return;
@@ -41,14 +49,14 @@ export function rowCopyOf(source: View, target: View): RowCopy {
   const columns = hasRow ? last.size : 1;
   const sizes = around.flatMap((loop) => [
     loop.size,
-    loop.source * ELEMENT_BYTES,
-    loop.target * ELEMENT_BYTES,
+    loop.source * elementBytes,
+    loop.target * elementBytes,
   ]);
   return {
     loops: around.length,
-    sizes: [...sizes, columns * ELEMENT_BYTES],
-    sourceBytes: source.elementOffset * ELEMENT_BYTES,
-    targetBytes: target.elementOffset * ELEMENT_BYTES,
+    sizes: [...sizes, columns * elementBytes],
+    sourceBytes: source.elementOffset * elementBytes,
+    targetBytes: target.elementOffset * elementBytes,
   };
 }
 
@@ -89,7 +97,8 @@ function copyRow(
     vectors.forEach((vector, i) => fn.do(v128.store(to(), vector, i * VECTOR_BYTES)));
   });
   fn.forSteps(done, VECTOR_BYTES, rowBytes, () => fn.do(v128.store(to(), v128.load(from()))));
-  fn.forSteps(done, ELEMENT_BYTES, rowBytes, () =>
+  fn.forSteps(done, WORD_BYTES, rowBytes, () =>
     fn.do(v128.store32Lane0(to(), v128.load32Zero(from()))),
   );
+  fn.forSteps(done, HALF_BYTES, rowBytes, () => fn.do(i32.store16(to(), i32.load16u(from()))));
 }

@@ -17,6 +17,7 @@ import { programTests } from './program-tests.ts';
 import { randomProgramTests, randomSizedProgramTests } from './random-program-tests.ts';
 import { runCase } from './run-case.ts';
 import { sizedTests } from './sized-tests.ts';
+import { halfProductTests } from './half-product-tests.ts';
 import { storedDTypeTests } from './stored-dtype-tests.ts';
 
 /** Known shortcomings; a test of them that passes all the same fails. */
@@ -54,6 +55,7 @@ export function listTests<B extends Backend>(options: ListOptions<B> = {}): List
     ...listCases(compositeCases, compositeTest),
     ...listed('adjoint', adjointTests),
     ...listed('stored dtypes', storedDTypeTests),
+    ...listed('products of 16 bits', halfProductTests),
     ...listed('indices', indexTests),
     ...listed('program', programTests),
     ...listed('random programs', [...randomProgramTests, ...randomSizedProgramTests]),
