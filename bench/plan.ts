@@ -45,7 +45,7 @@ const worlds: readonly World[] = [
 
 /** What it takes to make the plans of a training's first steps. */
 interface Planning {
-  /** Of the graphs that plans are made of. */
+  /** Of the steps' graphs: those that plans are made of, and those whose plan is found. */
   readonly nodes: number;
   /** Time that this thread was on a core. */
   readonly microseconds: number;
@@ -111,10 +111,8 @@ class PlanningClock {
   #start = 0;
   readonly #unsubscribe = subscribe(({ name, detail = '' }) => {
     const now = onCore();
-    if (name === 'make a plan') {
-      this.#nodes += Number.parseInt(detail, 10);
-      this.#microseconds += now - this.#start;
-    }
+    if (name === 'look up the plan') this.#nodes += Number.parseInt(detail, 10);
+    if (name === 'make a plan') this.#microseconds += now - this.#start;
     // Where a plan is made, that begins as soon as it has been looked for.
     this.#start = now;
   });

@@ -1,10 +1,13 @@
 import type { Node } from '../graph/node.ts';
-import { elementCount } from '../shape.ts';
+import { elementCount, sameShape } from '../shape.ts';
 import { dtypes } from '../spec/dtype.ts';
 import type { Subgraph } from './collect.ts';
 
 /** A longer program is computed in pieces of about this many operations, where it falls into such. */
 export const pieceOps = 2048;
+
+/** As many operations as make a place in a program known again: more than a layer's. */
+const likenessOps = 512;
 
 /** What may pass from one piece to the next, so that a piece is an iteration or more of a loop. */
 const crossingBytes = 64 * 1024;
@@ -45,7 +48,7 @@ function boundariesOf(computed: readonly Node[], roots: ReadonlySet<Node>): read
   const boundaries: Boundary[] = [];
   let start = 0;
   while (computed.length - start > 2 * pieceOps) {
-    const at = lowest(bytesAt, start + pieceOps);
+    const at = boundaryAfter(computed, start, bytesAt);
     const first = at === undefined ? undefined : computed[at];
     if (at === undefined || first === undefined) break;
     const crossing = computed.slice(start, at).filter((node, offset) => {
@@ -95,15 +98,36 @@ function isConstant({ op, inputs }: Node): boolean {
 }
 
 /**
- * The position at which least crosses, of `pieceOps` positions from `from` on; a later one, where too much
- * crosses there.
+ * The position at which least crosses, of `pieceOps` positions from `start + pieceOps` on; a later one, where too much
+ * crosses there. Of those where equally little does, the first from which the program goes on as it did from
+ * `start`: then what is between two such boundaries has the same plan as what is between the next two.
  */
-function lowest(bytesAt: Float64Array, from: number): number | undefined {
+function boundaryAfter(
+  computed: readonly Node[],
+  start: number,
+  bytesAt: Float64Array,
+): number | undefined {
+  const from = start + pieceOps;
   let found: number | undefined;
+  let isAlike = false;
   for (let at = from; at < bytesAt.length - pieceOps; at++) {
     const bytes = bytesAt[at] ?? Infinity;
-    if (bytes <= crossingBytes && bytes < (bytesAt[found ?? -1] ?? Infinity)) found = at;
+    const least = bytesAt[found ?? -1] ?? Infinity;
+    if (bytes <= crossingBytes && (bytes < least || (bytes === least && !isAlike))) {
+      const goesOnAlike = isSimilar(computed, start, at);
+      if (bytes < least || goesOnAlike) [found, isAlike] = [at, goesOnAlike];
+    }
     if (found !== undefined && at >= from + pieceOps) break;
   }
   return found;
+}
+
+/** Whether the operations from `b` on are those from `a` on, as far as one sees without their connections. */
+function isSimilar(computed: readonly Node[], a: number, b: number): boolean {
+  for (let offset = 0; offset < likenessOps; offset++) {
+    const [one, other] = [computed[a + offset], computed[b + offset]];
+    if (one === undefined || other === undefined) return offset > 0;
+    if (one.op !== other.op || !sameShape(one.shape, other.shape)) return false;
+  }
+  return true;
 }

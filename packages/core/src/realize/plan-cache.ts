@@ -115,7 +115,8 @@ export class PlanCache {
     const signature = this.#signatures.of(subgraph, outputs);
     const family = this.#familyOf(signature);
     const found = this.#find(family, signature);
-    count('graphMs', record('graph', 'look up the plan', start));
+    const detail = `${subgraph.computed.length} nodes`;
+    count('graphMs', record('graph', 'look up the plan', start, detail));
     if (found !== null && takesNumbers(found.entry, signature.numbers)) {
       this.#used.delete(found.entry);
       this.#used.add(found.entry);
@@ -124,7 +125,6 @@ export class PlanCache {
     }
     const compileStart = performance.now();
     const made = await this.#make(subgraph, outputs, family, signature, found?.entry ?? null);
-    const detail = `${subgraph.computed.length} nodes`;
     count('compileMs', record('graph', 'make a plan', compileStart, detail));
     this.#churn.made(subgraph);
     return made;

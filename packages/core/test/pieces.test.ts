@@ -1,0 +1,42 @@
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { collect } from '../src/realize/collect.ts';
+import { pieceOps, piecesOf } from '../src/realize/pieces.ts';
+import { Signatures } from '../src/realize/signature.ts';
+import { Interned } from '../src/realize/words.ts';
+import { setRank } from '../src/rank.ts';
+import { zeros } from '../src/tensor/create.ts';
+import type { Tensor } from '../src/tensor/tensor.ts';
+
+beforeEach(() => setRank({ device: interpreter() }));
+
+/** What an optimizer might do to a parameter. */
+function updated(parameter: Tensor): Tensor {
+  return parameter.mul(2).add(parameter.square()).sub(1).div(3).neg();
+}
+
+/** The structures of the pieces of an update of all parameters of a model. */
+function structures(parameters: readonly Tensor[]): number[] {
+  const roots = parameters.map((parameter) => updated(parameter).node);
+  const signatures = new Signatures(new Interned());
+  return piecesOf(collect(roots), roots).map(
+    (piece) => signatures.of(collect(piece), piece).key.hash,
+  );
+}
+
+describe('updates of many parameters that do not depend on each other', () => {
+  const layer = [[3, 2], [2], [2, 2, 5], [7], [5]];
+  // No number of whole layers has `pieceOps` operations.
+  const layers = Array.from({ length: (8 * pieceOps) / 7 / layer.length }, () => layer).flat();
+
+  test('are cut between layers, so that pieces have one plan', () => {
+    const [, ...later] = structures([[11], ...layers].map((shape) => zeros(shape)));
+    expect(later.length).toBeGreaterThan(4);
+    expect(new Set(later.slice(0, -1)).size).toBe(1);
+  });
+
+  test('are cut all the same where nothing comes again', () => {
+    const shapes = layers.map((shape, index) => [...shape, index + 1]);
+    expect(structures(shapes.map((shape) => zeros(shape))).length).toBeGreaterThan(4);
+  });
+});
