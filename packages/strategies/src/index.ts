@@ -119,6 +119,10 @@ export {
   type ScheduleSimulation,
   type TimedAction,
 } from './pipeline-schedule/simulate-schedule.ts';
+export {
+  visualizeSchedule,
+  type VisualizeScheduleOptions,
+} from './pipeline-schedule/visualize-schedule.ts';
 export { compose } from './plan/compose.ts';
 export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';

@@ -1,4 +1,5 @@
 import { textTable } from '../text-table.ts';
+import { formatNumber } from './format-number.ts';
 import { isTransfer } from './dry-run.ts';
 import { lowerSchedule } from './lower-schedule.ts';
 import { chainEdges, type Schedule, stagesOfRank, type StageEdge } from './schedule.ts';
@@ -54,9 +55,4 @@ export function explainSchedule(
     textTable([header, ...rows]),
     `makespan ${formatNumber(makespanMs)} ms, bubble ${formatNumber(100 * bubble)} %`,
   ].join('\n');
-}
-
-/** Three digits behind the point at most. */
-export function formatNumber(value: number): string {
-  return String(Number(value.toFixed(3)));
 }

@@ -1,0 +1,112 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { drawSchedule } from './draw-schedule.ts';
+import { formatNumber } from './format-number.ts';
+import { printSchedule } from './print-schedule.ts';
+import { computationsOf, type Schedule, type StageEdge } from './schedule.ts';
+import type { ScheduleCosts } from './schedule-costs.ts';
+import { scheduleError } from './schedule-error.ts';
+import { rowsOf, type SchedulePanel } from './schedule-picture.ts';
+import { simulateSchedule, type TimedAction } from './simulate-schedule.ts';
+
+export interface VisualizeScheduleOptions {
+  /** Default 'text'. */
+  readonly format?: 'text' | 'svg';
+  /** As for `simulateSchedule`. */
+  readonly costs?: ScheduleCosts;
+  readonly edges?: readonly StageEdge[];
+  /**
+   * What really happened, for each rank, in milliseconds of one clock of all ranks. It is drawn below what was
+   * simulated, on the same scale; its first action begins at 0.
+   */
+  readonly measured?: readonly (readonly TimedAction[])[];
+  /** How wide a text is at most; default 160. */
+  readonly columns?: number;
+}
+
+const visualizeScheduleRules: OptionRules<VisualizeScheduleOptions> = {
+  format: option.oneOf('text', 'svg'),
+  costs: option.object<ScheduleCosts>('costs of a schedule'),
+  edges: option.listOf(option.object<StageEdge>('an edge { from, to, gradient }')),
+  measured: option.listOf(option.object<readonly TimedAction[]>('a list of actions with times')),
+  columns: option.integer(20),
+};
+
+/** When which rank does what, simulated and, where times are given, as it was measured: as text, or as an SVG image. */
+export function visualizeSchedule(
+  schedule: Schedule,
+  options: VisualizeScheduleOptions = {},
+): string {
+  checkOptions('visualizeSchedule', options, visualizeScheduleRules);
+  const { costs, edges, measured } = options;
+  const simulation = simulateSchedule(schedule, costs, edges);
+  const panels: SchedulePanel[] = [
+    {
+      heading: headingOf('simulated', simulation.makespanMs, simulation.bubble),
+      rows: rowsOf(
+        schedule,
+        simulation.ranks.map(({ actions }) => actions),
+        (rank) => `live ${simulation.ranks[rank]?.peakMicrobatches}`,
+      ),
+    },
+  ];
+  let endMs = simulation.makespanMs;
+  if (measured !== undefined) {
+    const timed = fromZero(schedule, measured);
+    const measuredMs = Math.max(0, ...timed.flat().map((each) => each.endMs));
+    const busyMs = timed.flat().reduce((sum, each) => sum + each.endMs - each.startMs, 0);
+    const bubble = measuredMs === 0 ? 0 : 1 - busyMs / (measuredMs * schedule.ranks);
+    panels.push({
+      heading: headingOf('measured', measuredMs, bubble),
+      rows: rowsOf(schedule, timed, () => ''),
+    });
+    endMs = Math.max(endMs, measuredMs);
+  }
+  const { name, stages, ranks, microbatches } = schedule;
+  const title = `${name}: ${stages} stages on ${ranks} ranks, ${microbatches} microbatches`;
+  const picture = { title, panels, endMs };
+  return options.format === 'svg'
+    ? drawSchedule(picture)
+    : printSchedule(picture, options.columns ?? 160);
+}
+
+function headingOf(what: string, makespanMs: number, bubble: number): string {
+  return `${what}: ${formatNumber(makespanMs)} ms, bubble ${Number((100 * bubble).toFixed(1))} %`;
+}
+
+/** Measured times from the first action on; throws ConfigError for what cannot be times of this schedule. */
+function fromZero(
+  schedule: Schedule,
+  measured: readonly (readonly TimedAction[])[],
+): TimedAction[][] {
+  if (measured.length !== schedule.ranks) {
+    const found = `measured times of ${measured.length} ranks`;
+    throw scheduleError(schedule, found, `Give times of each of the ${schedule.ranks} ranks`);
+  }
+  for (const [rank, own] of measured.entries()) {
+    for (const [position, { action, startMs, endMs }] of own.entries()) {
+      const place = `rank ${rank}, measured action ${position}`;
+      const isTime = Number.isFinite(startMs) && Number.isFinite(endMs) && startMs <= endMs;
+      if (!isTime) {
+        const found = `${place} from ${startMs} to ${endMs} ms`;
+        throw scheduleError(schedule, found, 'Give finite times, the end not before the start', {
+          rank,
+          position,
+        });
+      }
+      const stray = computationsOf(action).find(
+        (each) => schedule.rankOfStage[each.stage] !== rank,
+      );
+      if (stray === undefined) continue;
+      const found = `${place} of stage ${stray.stage}, which this rank does not have`;
+      throw scheduleError(schedule, found, 'Give the times of this schedule', { rank, position });
+    }
+  }
+  const firstMs = Math.min(...measured.flat().map(({ startMs }) => startMs));
+  return measured.map((own) =>
+    own.map(({ action, startMs, endMs }) => ({
+      action,
+      startMs: startMs - firstMs,
+      endMs: endMs - firstMs,
+    })),
+  );
+}
