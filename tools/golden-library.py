@@ -16,7 +16,7 @@ import torch
 
 from library.losses import losses
 from library.modules import functions, modules
-from library.optimizers import averages, one_cycles, optimizers, plateaus
+from library.optimizers import averages, one_cycles, optimizers, plateaus, swa_rates
 
 OUTPUT = pathlib.Path(__file__).parents[1] / "packages/core/test/golden/library.json"
 
@@ -31,5 +31,6 @@ golden = {
     "averages": list(averages()),
     "plateaus": list(plateaus()),
     "oneCycles": list(one_cycles()),
+    "swaRates": list(swa_rates()),
 }
 OUTPUT.write_text(json.dumps(golden) + "\n")

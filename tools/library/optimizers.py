@@ -168,3 +168,24 @@ def one_cycles():
                 optimizer.step()
                 schedule.step()
         yield {"optimizer": kind, "settings": {camel(key): value for key, value in settings.items()}, "rates": rates, "momenta": momenta}
+
+
+def swa_rates():
+    """After two steps of another scheduler, which has a step again in between."""
+    for settings in [
+        {"swa_lr": 0.05},
+        {"swa_lr": [0.05, 2], "anneal_epochs": 4, "anneal_strategy": "linear"},
+        {"swa_lr": 0.05, "anneal_epochs": 0},
+        {"swa_lr": 0.3, "anneal_epochs": 1},
+    ]:
+        groups = [{"params": [nn.Parameter(torch.ones(1))], "lr": lr} for lr in (0.1, 1.0)]
+        optimizer = torch.optim.SGD(groups, lr=1)
+        halved = torch.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda step: 0.5)
+        halved.step()
+        halved.step()
+        schedule = torch.optim.swa_utils.SWALR(optimizer, **settings)
+        rates = []
+        for step in range(13):
+            rates.append([group["lr"] for group in optimizer.param_groups])
+            (halved if step == 3 else schedule).step()
+        yield {"settings": {camel(key): value for key, value in settings.items()}, "rates": rates}

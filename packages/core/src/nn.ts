@@ -53,6 +53,20 @@ export { Identity } from './nn/identity.ts';
 export { InstanceNorm1d, InstanceNorm2d, InstanceNorm3d } from './nn/instance-norm.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
+export {
+  BCELoss,
+  BCEWithLogitsLoss,
+  CosineEmbeddingLoss,
+  CrossEntropyLoss,
+  CTCLoss,
+  HuberLoss,
+  KLDivLoss,
+  L1Loss,
+  MSELoss,
+  NLLLoss,
+  SmoothL1Loss,
+  TripletMarginLoss,
+} from './nn/losses.ts';
 export { LSTM, type LSTMState } from './nn/lstm.ts';
 export { MaxPool2d } from './nn/max-pool2d.ts';
 export { ModuleDict } from './nn/module-dict.ts';

@@ -45,6 +45,7 @@ export {
   type ReduceLROnPlateauOptions,
   type ReduceLROnPlateauState,
 } from './optim/reduce-lr-on-plateau.ts';
+export { SWALR, type SWALROptions } from './optim/swa-lr.ts';
 export {
   DynamicLossScaler,
   type DynamicLossScalerOptions,

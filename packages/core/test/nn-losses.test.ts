@@ -1,5 +1,6 @@
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, test } from 'vitest';
+import * as nn from '../src/nn.ts';
 import * as functional from '../src/nn/functional.ts';
 import { setRank } from '../src/rank.ts';
 import { ConfigError, DTypeError, ShapeError } from '../src/spec/errors.ts';
@@ -135,4 +136,96 @@ test('weights of classes do not change the dtype of a loss', () => {
   for (const targets of [tensor([0, 1], 'i32'), logits]) {
     expect(functional.crossEntropy(logits, targets, { weight }).dtype).toBe('bf16');
   }
+});
+
+describe('losses are modules, too', () => {
+  const rows = (): Tensor =>
+    tensor([
+      [0.1, 0.7, 0.2],
+      [0.5, 0.1, 0.4],
+    ]);
+  const targets = (): Tensor =>
+    tensor([
+      [0.3, 0.4, 0.3],
+      [0.1, 0.8, 0.1],
+    ]);
+  const labels = (): Tensor => tensor([1, 2], 'i32');
+  const options = { reduction: 'none' } as const;
+
+  test('with the values of their functions', async () => {
+    const weight = tensor([1, 2, 3]);
+    const signs = tensor([1, -1], 'i32');
+    const steps = rows().logSoftmax().unsqueeze(1);
+    const pairs: Readonly<Record<string, readonly [Tensor, Tensor]>> = {
+      MSELoss: [
+        new nn.MSELoss(options).forward(rows(), targets()),
+        functional.mseLoss(rows(), targets(), options),
+      ],
+      L1Loss: [new nn.L1Loss().forward(rows(), targets()), functional.l1Loss(rows(), targets())],
+      SmoothL1Loss: [
+        new nn.SmoothL1Loss({ beta: 0.1 }).forward(rows(), targets()),
+        functional.smoothL1Loss(rows(), targets(), { beta: 0.1 }),
+      ],
+      HuberLoss: [
+        new nn.HuberLoss({ delta: 0.1 }).forward(rows(), targets()),
+        functional.huberLoss(rows(), targets(), { delta: 0.1 }),
+      ],
+      KLDivLoss: [
+        new nn.KLDivLoss({ reduction: 'batchMean' }).forward(rows(), targets()),
+        functional.klDiv(rows(), targets(), { reduction: 'batchMean' }),
+      ],
+      CrossEntropyLoss: [
+        new nn.CrossEntropyLoss({ weight, labelSmoothing: 0.1 }).forward(rows(), labels()),
+        functional.crossEntropy(rows(), labels(), { weight, labelSmoothing: 0.1 }),
+      ],
+      NLLLoss: [
+        new nn.NLLLoss({ weight }).forward(rows(), labels()),
+        functional.nllLoss(rows(), labels(), { weight }),
+      ],
+      BCELoss: [
+        new nn.BCELoss({ weight }).forward(rows(), targets()),
+        functional.binaryCrossEntropy(rows(), targets(), { weight }),
+      ],
+      BCEWithLogitsLoss: [
+        new nn.BCEWithLogitsLoss({ weight, posWeight: weight }).forward(rows(), targets()),
+        functional.binaryCrossEntropyWithLogits(rows(), targets(), { weight, posWeight: weight }),
+      ],
+      CosineEmbeddingLoss: [
+        new nn.CosineEmbeddingLoss({ margin: 0.2 }).forward(rows(), targets(), signs),
+        functional.cosineEmbeddingLoss(rows(), targets(), signs, { margin: 0.2 }),
+      ],
+      TripletMarginLoss: [
+        new nn.TripletMarginLoss({ p: 1 }).forward(rows(), targets(), ones([2, 3])),
+        functional.tripletMarginLoss(rows(), targets(), ones([2, 3]), { p: 1 }),
+      ],
+      CTCLoss: [
+        new nn.CTCLoss({ blank: 2 }).forward(steps, tensor([[1]], 'i32'), [2], [1]),
+        functional.ctcLoss(steps, tensor([[1]], 'i32'), [2], [1], { blank: 2 }),
+      ],
+    };
+    for (const [name, [found, expected]] of Object.entries(pairs)) {
+      expect([name, ...(await found.data())]).toEqual([name, ...(await expected.data())]);
+    }
+  });
+
+  test('whose weights stand in the state dict where they are buffers, under the names of PyTorch', async () => {
+    const weight = (): nn.BufferTensor => new nn.BufferTensor(Float32Array.of(1, 2, 3), [3]);
+    const names = async (loss: nn.Module): Promise<string[]> => Object.keys(await loss.stateDict());
+    expect(await names(new nn.CrossEntropyLoss({ weight: weight() }))).toEqual(['weight']);
+    const both = new nn.BCEWithLogitsLoss({ weight: weight(), posWeight: weight() });
+    expect(await names(both)).toEqual(['weight', 'pos_weight']);
+    expect(await names(new nn.CrossEntropyLoss({ weight: ones([3]) }))).toEqual([]);
+    const printed = new nn.CrossEntropyLoss({ weight: weight(), labelSmoothing: 0.1 }).toString();
+    expect(printed).toBe('CrossEntropyLoss(labelSmoothing=0.1, weight=[3])');
+  });
+
+  test('whose options are checked when they are made', () => {
+    const misspelt = { reduction: 'mean', reduce: true } as const;
+    const wrong = [
+      (): unknown => new nn.MSELoss(misspelt),
+      (): unknown => new nn.CrossEntropyLoss({ labelSmoothing: 2 }),
+      (): unknown => new nn.CTCLoss({ blank: -1 }),
+    ];
+    for (const make of wrong) expect(make).toThrow(ConfigError);
+  });
 });

@@ -163,6 +163,31 @@ describe('20 steps are PyTorch’s, or those of the paper', () => {
   );
 });
 
+describe('SWALR', () => {
+  test.each(golden.swaRates)('$settings', ({ settings, rates }) => {
+    // What another scheduler has left of 0.1 and 1.
+    const optimizer = { paramGroups: [{ lr: 0.025 }, { lr: 0.25 }] };
+    let swa = new optim.SWALR(optimizer, settings);
+    rates.forEach((expected, step) => {
+      swa.learningRates.forEach((rate, group) => {
+        expect(rate, `step ${step}`).toBeCloseTo(expected[group] ?? NaN, 12);
+      });
+      const state = swa.stateDict();
+      swa = new optim.SWALR(optimizer, settings);
+      swa.loadStateDict(state);
+      if (step === 3) for (const group of optimizer.paramGroups) group.lr *= 0.5;
+      else swa.step();
+    });
+  });
+
+  test('refuses other numbers of learning rates than groups, and states that are none', () => {
+    const optimizer = { paramGroups: [{ lr: 1 }] };
+    expect(() => new optim.SWALR(optimizer, { swaLr: [1, 2] })).toThrow('2 numbers as swaLr');
+    const swa = new optim.SWALR(optimizer, { swaLr: 1 });
+    expect(() => swa.loadStateDict({ step: -1 })).toThrow('step -1');
+  });
+});
+
 const trained = (...values: number[]): Tensor => tensor(values).requiresGrad_();
 
 describe('clipGradValue', () => {
@@ -213,7 +238,7 @@ describe('optimizers refuse', () => {
     [
       'least learning rates of other groups',
       () => new optim.ReduceLROnPlateau({ paramGroups: [{ lr: 1 }] }, { minLr: [0, 0] }),
-      '2 least learning rates',
+      '2 numbers as minLr',
     ],
     ['a decay above 1', () => new optim.AveragedWeights(new Model([]), { decay: 2 }), 'decay: 2'],
   ];

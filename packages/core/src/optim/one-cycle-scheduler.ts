@@ -4,6 +4,7 @@ import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { withDefaults } from '../spec/with-defaults.ts';
+import { eachGroup } from './each-group.ts';
 import { requireOptimizer } from './learning-rate-scheduler.ts';
 
 /** What the scheduler changes: the learning rate of each group, and its momentum or first beta. */
@@ -134,9 +135,9 @@ export class OneCycleScheduler {
       this.#options;
     const { paramGroups } = this.#optimizer;
     const count = paramGroups.length;
-    const highest = eachOf('maxLr', maxLr, count);
-    const lowMomenta = eachOf('baseMomentum', baseMomentum, count);
-    const highMomenta = eachOf('maxMomentum', maxMomentum, count);
+    const highest = eachGroup('OneCycleScheduler', 'maxLr', maxLr, count);
+    const lowMomenta = eachGroup('OneCycleScheduler', 'baseMomentum', baseMomentum, count);
+    const highMomenta = eachGroup('OneCycleScheduler', 'maxMomentum', maxMomentum, count);
     for (const [index, group] of paramGroups.entries()) {
       const rate = highest[index] ?? 0;
       const first = rate / divFactor;
@@ -189,19 +190,6 @@ function phasesOf({ pctStart, totalSteps, threePhase }: Required<OneCycleOptions
     { endStep: 2 * rise - 2, rates: ['highest', 'first'], momenta: ['lowest', 'highest'] },
     { endStep, rates: ['first', 'last'], momenta: ['highest', 'highest'] },
   ];
-}
-
-function eachOf(name: string, value: number | readonly number[], count: number): readonly number[] {
-  if (typeof value === 'number') return Array.from({ length: count }, () => value);
-  if (value.length === count) return value;
-  throw new ConfigError(
-    {
-      asked: `a OneCycleScheduler with ${value.length} numbers as ${name}`,
-      found: `${count} parameter groups`,
-      todo: `Give one number, or one for each group`,
-    },
-    { [name]: value, groups: count },
-  );
 }
 
 function noMomentum(group: number): ConfigError {

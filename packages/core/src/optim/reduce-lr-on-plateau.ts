@@ -3,6 +3,7 @@ import { CheckpointError, ConfigError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import { eachGroup } from './each-group.ts';
 import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
 import { requireSameOnRanks } from './same-on-ranks.ts';
 
@@ -149,18 +150,8 @@ export class ReduceLROnPlateau {
 
   /** Of each group. Throws ConfigError for another number of them. */
   #leastRates(): readonly number[] {
-    const { minLr } = this.#options;
     const { length } = this.#optimizer.paramGroups;
-    if (typeof minLr === 'number') return this.#optimizer.paramGroups.map(() => minLr);
-    if (minLr.length === length) return minLr;
-    throw new ConfigError(
-      {
-        asked: `a ReduceLROnPlateau with ${minLr.length} least learning rates`,
-        found: `${length} parameter groups`,
-        todo: 'Give one minLr, or one for each group',
-      },
-      { minLr, groups: length },
-    );
+    return eachGroup('ReduceLROnPlateau', 'minLr', this.#options.minLr, length);
   }
 }
 

@@ -69,6 +69,16 @@ const schema = z.object({
       momenta: z.array(z.array(z.number())),
     }),
   ),
+  swaRates: z.array(
+    z.object({
+      settings: z.object({
+        swaLr: z.union([z.number(), z.array(z.number())]),
+        annealEpochs: z.number().default(10),
+        annealStrategy: z.enum(['cos', 'linear']).default('cos'),
+      }),
+      rates: z.array(z.array(z.number())),
+    }),
+  ),
 });
 
 /** What tools/golden-library.py recorded. */

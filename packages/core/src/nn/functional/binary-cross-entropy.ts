@@ -27,11 +27,11 @@ export interface SigmoidFocalLossOptions extends LossOptions {
   readonly gamma?: number;
 }
 
-const entropyRules: OptionRules<BinaryCrossEntropyOptions> = {
+export const entropyRules: OptionRules<BinaryCrossEntropyOptions> = {
   ...lossRules,
   weight: option.instanceOf(Tensor),
 };
-const logitsRules: OptionRules<BinaryCrossEntropyWithLogitsOptions> = {
+export const logitsRules: OptionRules<BinaryCrossEntropyWithLogitsOptions> = {
   ...entropyRules,
   posWeight: option.instanceOf(Tensor),
 };

@@ -32,14 +32,14 @@ export interface CrossEntropyOptions extends NllLossOptions {
   readonly labelSmoothing?: number;
 }
 
-const nllLossRules: OptionRules<NllLossOptions> = {
+export const nllLossRules: OptionRules<NllLossOptions> = {
   reduction: reductionRule,
   ignoreIndex: option.integer(-(2 ** 31)),
   weight: option.instanceOf(Tensor),
   dim: option.integer(Number.MIN_SAFE_INTEGER),
 };
 
-const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
+export const crossEntropyRules: OptionRules<CrossEntropyOptions> = {
   ...nllLossRules,
   labelSmoothing: option.share,
 };

@@ -21,7 +21,7 @@ export interface CtcLossOptions extends LossOptions {
   readonly zeroInfinity?: boolean;
 }
 
-const ctcRules: OptionRules<CtcLossOptions> = {
+export const ctcRules: OptionRules<CtcLossOptions> = {
   ...lossRules,
   blank: option.count,
   zeroInfinity: option.flag,

@@ -28,11 +28,11 @@ export interface TripletMarginLossOptions extends LossOptions {
   readonly swap?: boolean;
 }
 
-const cosineRules: OptionRules<CosineEmbeddingLossOptions> = {
+export const cosineRules: OptionRules<CosineEmbeddingLossOptions> = {
   ...lossRules,
   margin: option.number,
 };
-const tripletRules: OptionRules<TripletMarginLossOptions> = {
+export const tripletRules: OptionRules<TripletMarginLossOptions> = {
   ...lossRules,
   margin: option.positive,
   p: option.positive,

@@ -19,7 +19,7 @@ export interface KlDivOptions {
   readonly logTarget?: boolean;
 }
 
-const klDivRules: OptionRules<KlDivOptions> = {
+export const klDivRules: OptionRules<KlDivOptions> = {
   reduction: option.oneOf('mean', 'sum', 'none', 'batchMean'),
   logTarget: option.flag,
 };

@@ -23,8 +23,11 @@ export interface HuberOptions extends LossOptions {
 }
 
 export const lossRules: OptionRules<LossOptions> = { reduction: reductionRule };
-const smoothL1Rules: OptionRules<SmoothL1Options> = { ...lossRules, beta: option.nonNegative };
-const huberRules: OptionRules<HuberOptions> = { ...lossRules, delta: option.positive };
+export const smoothL1Rules: OptionRules<SmoothL1Options> = {
+  ...lossRules,
+  beta: option.nonNegative,
+};
+export const huberRules: OptionRules<HuberOptions> = { ...lossRules, delta: option.positive };
 
 /** (input - target)². Shape: input N, target N -> [], or N for reduction 'none'. */
 export function mseLoss(input: Tensor, target: Tensor, options: LossOptions = {}): Tensor {

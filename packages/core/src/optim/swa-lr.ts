@@ -1,0 +1,95 @@
+import { checkOptions } from '../spec/check-options.ts';
+import { describeValue } from '../spec/describe-value.ts';
+import { CheckpointError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { eachGroup } from './each-group.ts';
+import { requireOptimizer, type ScheduledOptimizer } from './learning-rate-scheduler.ts';
+
+export interface SWALROptions {
+  /** The learning rate in the end, of all groups or of each. */
+  readonly swaLr: number | readonly number[];
+  /** Calls of step() until then; default 10. */
+  readonly annealEpochs?: number;
+  /** Default cos. */
+  readonly annealStrategy?: 'cos' | 'linear';
+}
+
+const swaRules: OptionRules<SWALROptions> = {
+  swaLr: option.required(option.either(option.nonNegative, option.listOf(option.nonNegative))),
+  annealEpochs: option.count,
+  annealStrategy: option.oneOf('cos', 'linear'),
+};
+
+/**
+ * Brings learning rates to those with which weights are averaged, and leaves them there (torch SWALR; Izmailov et al.
+ * 2018). It goes on from the rates that the groups have: another scheduler may have had its steps before. Its state
+ * has no learning rates: those are the optimizer's.
+ */
+export class SWALR {
+  readonly #optimizer: ScheduledOptimizer;
+  readonly #options: SWALROptions;
+  #step = 0;
+
+  /** Throws ConfigError. */
+  constructor(optimizer: ScheduledOptimizer, options: SWALROptions) {
+    requireOptimizer('SWALR', optimizer);
+    checkOptions('SWALR', options, swaRules);
+    this.#optimizer = optimizer;
+    this.#options = options;
+    this.#finalRates();
+    if (options.annealEpochs === 0) this.#apply();
+  }
+
+  /** The next learning rates. */
+  step(): void {
+    this.#step++;
+    this.#apply();
+  }
+
+  /** The learning rate of each group now. */
+  get learningRates(): readonly number[] {
+    return this.#optimizer.paramGroups.map(({ lr }) => lr);
+  }
+
+  stateDict(): { readonly step: number } {
+    return { step: this.#step };
+  }
+
+  /** Throws CheckpointError for a step that is no count. */
+  loadStateDict({ step }: { readonly step: number }): void {
+    if (!option.count.fits(step)) {
+      throw new CheckpointError(
+        {
+          asked: 'load a SWALR',
+          found: `step ${describeValue(step)}`,
+          todo: 'Load what stateDict() of a SWALR gave',
+        },
+        { step },
+      );
+    }
+    this.#step = step;
+  }
+
+  #apply(): void {
+    const final = this.#finalRates();
+    const [before, now] = [this.#shareAt(this.#step - 1), this.#shareAt(this.#step)];
+    for (const [index, group] of this.#optimizer.paramGroups.entries()) {
+      const end = final[index] ?? 0;
+      // What the rate would be without the steps up to now.
+      const first = before === 1 ? end : (group.lr - before * end) / (1 - before);
+      group.lr = end * now + first * (1 - now);
+    }
+  }
+
+  /** How much of the way is done after so many steps. */
+  #shareAt(step: number): number {
+    const { annealEpochs = 10, annealStrategy = 'cos' } = this.#options;
+    const share = annealEpochs === 0 ? 1 : Math.max(0, Math.min(1, step / annealEpochs));
+    return annealStrategy === 'linear' ? share : (1 - Math.cos(Math.PI * share)) / 2;
+  }
+
+  #finalRates(): readonly number[] {
+    return eachGroup('SWALR', 'swaLr', this.#options.swaLr, this.#optimizer.paramGroups.length);
+  }
+}
