@@ -21,7 +21,7 @@ const support: KernelSupport = {
 const type = f32(100, 100);
 
 function compile(program: Program): { segment: Segment; flow: Dataflow; pieces: PieceProgram[] } {
-  const segment = simplify(program);
+  const segment = simplify(program, null);
   const flow = new Dataflow(segment, storedValues(segment, support));
   return { segment, flow, pieces: piecePrograms(segment, cutPieces(segment, flow, support), flow) };
 }

@@ -1,7 +1,10 @@
-import type { Instruction, Shape } from '@shardwise/core/spec';
+import type { Instruction, Program, Shape } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
-import { simplify } from '../src/compile/simplify.ts';
+import { simplify as simplifyFor } from '../src/compile/simplify.ts';
+import type { Segment } from '../src/compile/step.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
+
+const simplify = (program: Program): Segment => simplifyFor(program, null);
 
 function permute(input: number, order: readonly number[], shape: Shape): Instruction {
   return { op: 'permute', params: { order }, inputs: [input], shape, dtype: 'f32' };

@@ -41,7 +41,7 @@ export interface Analysis {
 /** Cuts a program into pieces, and decides where its values lie. `own` says which products machine code makes. */
 export function analyse(program: Program, own: OwnProducts | null): Analysis {
   const support = kernelSupport(own);
-  const segment = simplify(program);
+  const segment = simplify(program, own);
   const flow = new Dataflow(segment, storedValues(segment, support));
   const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
   const inPlace = inPlaceUpdates(segment, programs, flow);

@@ -3,6 +3,8 @@ import { castInSteps } from './cast-in-steps.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
+import { narrowOperands, narrowResult } from './narrow-products.ts';
+import type { OwnProducts } from './product-step.ts';
 import type { Rewriter } from './rewriter.ts';
 import { sumInSteps } from './sum-in-steps.ts';
 import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } from './step.ts';
@@ -10,9 +12,9 @@ import { elementCount, inputAt, sameShape, valueAt, type Segment, type Step } fr
 /**
  * The steps of a program that do something: dead code, 0-size values and transposes of matmul
  * operands are gone, slices' gradients are put together, sums and conversions are those that kernels have, matmuls scale and add by themselves, and
- * whatever only renames dims is a `reshape`.
+ * whatever only renames dims is a `reshape`. `own` says which products there is machine code for.
  */
-export function simplify(program: Program): Segment {
+export function simplify(program: Program, own: OwnProducts | null): Segment {
   const inputCount = program.inputs.length;
   const values: ValueType[] = [
     ...program.inputs,
@@ -34,9 +36,10 @@ export function simplify(program: Program): Segment {
     const output = inputCount + index;
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
-    const plain = absorbTransposes(asReshape(whole, values), producers);
+    const narrow = own?.bf16 === true ? narrowOperands(whole, rewriter) : whole;
+    const plain = absorbTransposes(asReshape(narrow, values), producers);
     const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
-    producers.set(output, fuseProducts(made, uses, rewriter));
+    producers.set(output, narrowResult(fuseProducts(made, uses, rewriter), uses, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
   const updates = program.updates.filter(

@@ -1,6 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import { onnxComputes } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
+import { isNarrowProduct } from './narrow-products.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import type { PieceKind } from './schedule.ts';
 import { isKernelOnly, isNarrowing } from './widening.ts';
@@ -35,7 +36,10 @@ export function stepKinds(
   /** A gradient of 16 bits: its f32 values are gone when the session is done. */
   function narrowsProduct(step: Step, reader: Step | undefined): boolean {
     if (reader !== undefined || !isNarrowing(step, values)) return false;
-    return makersOf(step).length > 0 && makersOf(step).every(({ op }) => op === 'matmul');
+    const makers = makersOf(step);
+    const isWide = (maker: Step): boolean =>
+      maker.op === 'matmul' && !isNarrowProduct(maker, values);
+    return makers.length > 0 && makers.every(isWide);
   }
 
   function makersOf(step: Step): Step[] {

@@ -1,5 +1,6 @@
 import { Dataflow } from './dataflow.ts';
 import type { KernelSupport } from './kernel-support.ts';
+import { isNarrowProduct } from './narrow-products.ts';
 import type { Segment } from './step.ts';
 
 /**
@@ -29,6 +30,10 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     else stored.add(id);
   }
   for (const step of segment.steps) {
+    // Machine code reads them where they lie; nothing else multiplies them.
+    if (isNarrowProduct(step, segment.values) && !support.multiplies(step, segment.values, flow)) {
+      for (const id of step.inputs) if (flow.lazy(id) !== undefined) stored.add(id);
+    }
     const isKernel = flow.lazy(step.output) === undefined && support.computes(step, segment.values);
     if (isKernel) step.inputs.forEach(storeUnrepeatable);
   }
