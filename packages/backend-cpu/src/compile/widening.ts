@@ -1,5 +1,6 @@
 import { isHalfDType, type ValueType } from '@shardwise/core/spec';
 import { isFusable, wasmHandles } from '../wasm/handles.ts';
+import { isNarrowProduct } from './narrow-products.ts';
 import { inputAt, type Segment, type Step, valueAt } from './step.ts';
 
 /** Whether a step makes f32 values of f16 or bf16 ones. */
@@ -22,6 +23,10 @@ export function isKernelOnly(step: Step, values: readonly ValueType[]): boolean 
   return isOfHalves && (isFusable(step, types) || wasmHandles(step, types));
 }
 
+function isOutsideSessions(step: Step, values: readonly ValueType[]): boolean {
+  return isKernelOnly(step, values) || isNarrowProduct(step, values);
+}
+
 /**
  * f32 values of f16 and bf16 ones, by the ids of what they make, where each piece that reads them makes them: so
  * there is no copy of all parameters in f32 at any time, nor of what forward keeps for backward in 16 bits.
@@ -34,7 +39,7 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
   };
   const readBySessions = new Set<number>();
   for (const step of steps) {
-    if (step.op === 'reshape' || isKernelOnly(step, values)) continue;
+    if (step.op === 'reshape' || isOutsideSessions(step, values)) continue;
     for (const id of step.inputs) readBySessions.add(rootOf(id));
   }
   const repeated = new Set<number>();
@@ -42,7 +47,8 @@ export function repeatedWidenings({ steps, values, inputCount }: Segment): Reado
     if (!isWidening(step, values)) continue;
     const root = rootOf(inputAt(step, 0));
     const maker = producers.get(root);
-    const isOfKernels = root < inputCount || (maker !== undefined && isKernelOnly(maker, values));
+    const isOfKernels =
+      root < inputCount || (maker !== undefined && isOutsideSessions(maker, values));
     if (isOfKernels && !readBySessions.has(root)) repeated.add(step.output);
   }
   return repeated;
