@@ -4,6 +4,7 @@ import type { Bench } from './bench.ts';
 import { collectives } from './collectives/collectives.ts';
 import { ddp } from './ddp.ts';
 import { lengths } from './lengths.ts';
+import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
@@ -17,6 +18,7 @@ import { UsageError } from './usage-error.ts';
 
 const benches: Readonly<Record<string, Bench>> = {
   train,
+  matmul,
   ddp,
   lengths,
   memory,
