@@ -15,10 +15,11 @@ function isWorld(world: unknown): world is ThreadsWorld {
 export async function join(
   { rank, world }: RankContext,
   device: 'cpu' | 'interpreter' = 'cpu',
+  axis = 'dp',
 ): Promise<{ group: SharedMemoryGroup; mesh: Mesh }> {
   if (!isWorld(world)) throw new TypeError('a ThreadsWorld is expected');
   const group = joinThreadsWorld(world, rank);
-  const mesh = new LineMesh('dp', group);
+  const mesh = new LineMesh(axis, group);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
   setRank({

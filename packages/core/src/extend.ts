@@ -39,6 +39,7 @@ export {
   chunksOf,
   type DimRange,
   dimRanges,
+  isHeldAt,
   localShape,
   type PlaceOf,
   sameBox,
@@ -51,17 +52,32 @@ export { takeChunks } from './layout/take-chunks.ts';
 export { autocast } from './graph/autocast.ts';
 export { lowered } from './nn/functional/lowered.ts';
 export { widened } from './nn/functional/widened.ts';
-export { inputNode, isGradEnabled, noGrad } from './graph/create-node.ts';
-export type { Node } from './graph/node.ts';
+export {
+  currentRegion,
+  inputNode,
+  isGradEnabled,
+  newestNodeId,
+  noGrad,
+} from './graph/create-node.ts';
+export type { Node, NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
 export { GradientSum } from './tensor/gradient-sum.ts';
 export { queueAfterBackward } from './tensor/handle.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';
+export { backwardTo } from './autograd/backward-to.ts';
+export type { Seeded } from './autograd/walk.ts';
+export { constantLike } from './graph/build/leaf.ts';
+export { add as addNodes, mul as mulNodes } from './graph/build/elementwise.ts';
+export { addParts } from './autograd/sum-parts.ts';
+export { freeNode } from './graph/ownership.ts';
+export { dropWork, takingWork } from './realize/pending.ts';
+export type { PendingWork } from './realize/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export { withoutValues } from './realize/small-values.ts';
 
 // The rank.
 export { currentSession, ownPlace } from './rank.ts';
+export type { Compute } from './realize/session.ts';
 export { axisOf } from './mesh.ts';
 export { subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
@@ -73,6 +89,7 @@ export type { PageStore } from './paging/page.ts';
 // Modules and their parameters.
 export { Module } from './nn/module.ts';
 export { BufferTensor, constructParts, Parameter, ParameterPart } from './nn/parameter.ts';
+export type { ParameterPartOptions } from './nn/parameter.ts';
 export type { InitialPart } from './nn/initial-part.ts';
 export { DividedParameter } from './nn/divided-parameter.ts';
 export { Embedding } from './nn/embedding.ts';

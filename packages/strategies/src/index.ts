@@ -44,6 +44,7 @@ export {
   type VisualizeOptions,
 } from './distributed-tensor/visualize-sharding.ts';
 export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
+export type { StrategyWithLoss } from './plan/strategy-with-loss.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
 export {
   constructSharded,
@@ -64,6 +65,8 @@ export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero
 export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
+export type { LossWeight } from './pipeline/loss-weight.ts';
+export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
 export { parallelize, planFor } from './plan/parallelize.ts';
 export {
   ZeroRedundancyOptimizer,

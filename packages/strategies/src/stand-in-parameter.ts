@@ -19,7 +19,8 @@ export abstract class StandInParameter extends DividedParameter {
   /** `original` is what stood there; its contents are freed. */
   constructor(original: Parameter) {
     super(original.shape, original.part);
-    this.layerParameter = original instanceof LayerParameter ? original : null;
+    const stoodFor = original instanceof StandInParameter ? original.layerParameter : null;
+    this.layerParameter = original instanceof LayerParameter ? original : stoodFor;
   }
 
   override get node(): Node {

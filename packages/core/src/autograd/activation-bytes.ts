@@ -19,7 +19,7 @@ export function activationBytes(loss: TensorHandle): number {
   const gradients: Node[] = [];
   const firstId = noGrad(() => {
     const seed = constantLike(root, 1);
-    walkBackward(root, seed, {
+    walkBackward([{ output: root, gradient: seed }], {
       needs: (node) => node.requiresGrad,
       isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
       gradientsOf: recomputing(gradientsOfNode),

@@ -6,13 +6,7 @@ import { constantLike } from '../graph/build/leaf.ts';
 import { allDims, sum } from '../graph/build/reduce.ts';
 import { endRecomputation, recomputing } from './recompute.ts';
 import { gradientsOfNode } from './rules.ts';
-import { walkBackward } from './walk.ts';
-
-/** An output, and the gradient that it begins with, of its shape. */
-export interface Seeded {
-  readonly output: Node;
-  readonly gradient: Node;
-}
+import { type Seeded, walkBackward } from './walk.ts';
 
 /**
  * The gradients of outputs by nodes that they are computed from, leaves or not; null where none flows. Leaves collect
@@ -32,7 +26,7 @@ export function gradientsBy(
     const reaching = reachingNodes(output, targets);
     if (!reaching.has(output)) return;
     const isFirst = (node: Node): boolean => !node.inputs.some((input) => reaching.has(input));
-    walkBackward(output, gradient, {
+    walkBackward([{ output, gradient }], {
       needs: (node) => reaching.has(node),
       isLeaf: (node) => node.op === 'assign' || (targets.has(node) && isFirst(node)),
       gradientsOf: createGraph ? withoutRegions : recomputing(gradientsOfNode),

@@ -199,7 +199,8 @@ function throughDecomposition<K extends CompositeOp>(
     reaches.set(x, result);
     return result;
   };
-  walkBackward(decompose(node.op, node.params, node.inputs), gradient, {
+  const output = decompose(node.op, node.params, node.inputs);
+  walkBackward([{ output, gradient }], {
     needs,
     isLeaf: (x) => stops.has(x),
     gradientsOf: gradientsOfNode,

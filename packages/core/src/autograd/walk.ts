@@ -22,15 +22,29 @@ export interface WalkOptions {
   readonly onLeaf: (leaf: Node, gradient: Node | null) => void;
 }
 
+/** An output, and the gradient that it begins with, of its shape. */
+export interface Seeded {
+  readonly output: Node;
+  readonly gradient: Node;
+}
+
 /**
- * Reverse-mode differentiation: visits nodes from the youngest to the oldest and adds the nodes of
+ * Reverse-mode differentiation of the sum of what the outputs are owed: visits nodes from the youngest to the oldest and adds the nodes of
  * the gradient to the graph. Throws TensorStateError where a value that a gradient reads is no longer
  * that of the forward pass.
  */
-export function walkBackward(root: Node, seed: Node, options: WalkOptions): void {
-  const { order, uses } = collect(root, options);
-  options.onStart?.(options.isLeaf(root) ? [root] : uses.keys());
-  const parts = new Map<Node, [Node, ...Node[]]>([[root, [seed]]]);
+export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
+  const roots = [...new Set(outputs.map(({ output }) => output))];
+  const { order, uses } = collect(roots, options);
+  const unused = roots.filter((root) => options.isLeaf(root) && !uses.has(root));
+  options.onStart?.([...unused, ...uses.keys()]);
+  const parts = new Map<Node, [Node, ...Node[]]>();
+  const owe = (node: Node, part: Node): void => {
+    const owed = parts.get(node);
+    if (owed === undefined) parts.set(node, [part]);
+    else owed.push(part);
+  };
+  for (const { output, gradient } of outputs) owe(output, gradient);
   const takeGradient = (node: Node): Node | null => {
     const owed = parts.get(node);
     parts.delete(node);
@@ -41,7 +55,7 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): void
     return gradient;
   };
   const finish = (leaf: Node): void => options.onLeaf(leaf, takeGradient(leaf));
-  if (options.isLeaf(root)) finish(root);
+  unused.forEach(finish);
   for (const node of order) {
     const gradient = takeGradient(node);
     const olderId = newestNodeId();
@@ -50,11 +64,7 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): void
     node.inputs.forEach((input, index) => {
       if (!options.needs(input)) return;
       const part = inputGradients[index] ?? null;
-      if (part !== null) {
-        const owed = parts.get(input);
-        if (owed === undefined) parts.set(input, [part]);
-        else owed.push(part);
-      }
+      if (part !== null) owe(input, part);
       if (!options.isLeaf(input)) return;
       const left = (uses.get(input) ?? 0) - 1;
       uses.set(input, left);
@@ -64,7 +74,10 @@ export function walkBackward(root: Node, seed: Node, options: WalkOptions): void
 }
 
 /** Inner nodes youngest first, and how often each leaf is used by them. */
-function collect(root: Node, options: WalkOptions): { order: Node[]; uses: Map<Node, number> } {
+function collect(
+  roots: readonly Node[],
+  options: WalkOptions,
+): { order: Node[]; uses: Map<Node, number> } {
   const walk = newWalk();
   const order: Node[] = [];
   const uses = new Map<Node, number>();
@@ -76,7 +89,7 @@ function collect(root: Node, options: WalkOptions): { order: Node[]; uses: Map<N
     order.push(node);
     stack.push(node);
   };
-  visit(root);
+  roots.forEach(visit);
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
     for (const input of node.inputs) {
       if (!options.needs(input)) continue;

@@ -65,11 +65,11 @@ function autocastInputs(op: Op, inputs: readonly Node[]): readonly Node[] {
   });
 }
 
-/** A leaf that holds `value`. */
+/** A leaf that holds `value`; with null whoever made it gives it one before anything reads it. */
 export function inputNode(
   shape: Shape,
   dtype: DType,
-  value: NodeValue,
+  value: NodeValue | null,
   requiresGrad = false,
 ): Node<'input'> {
   const node = makeNode('input', none, [], shape, dtype, requiresGrad);

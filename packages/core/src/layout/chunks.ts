@@ -118,12 +118,18 @@ function flatRange(
   return own;
 }
 
+/** Whether a place has anything of a tensor that lies so; not where another rank has it alone. */
+export function isHeldAt({ only }: Pick<Layout, 'only'>, placeOf: PlaceOf): boolean {
+  return only === undefined || placeOf(only.axis).rank === only.rank;
+}
+
 /**
  * Which elements of a tensor a place has, in the order in which it has them. Every place has an empty tensor.
  * What it stores may be longer, by padding behind them.
  */
 export function chunksOf(shape: Shape, layout: Layout, placeOf: PlaceOf): readonly Chunk[] {
   if (elementCount(shape) === 0) return [wholeChunk(shape)];
+  if (!isHeldAt(layout, placeOf)) return [];
   const { dims } = layout;
   const ranges = shape.map((size, dim) => dimRanges(size, dims[dim] ?? [], layout, placeOf));
   const chunks = boxesOf(ranges).map(chunkOfBox);

@@ -53,10 +53,13 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
   const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
   for (const { part } of parameters) {
     const { grad, shardedOver } = part;
-    if (grad === null) continue;
-    const key = shardedOver.join(' ');
-    const group = byAxes.get(key) ?? { axes: shardedOver, gradients: [] };
-    group.gradients.push(grad);
+    const { only } = part.layout;
+    // Ranks that do not have a parameter take part in the sum over those that do.
+    if (grad === null && only === undefined) continue;
+    const axes = only === undefined ? shardedOver : [...shardedOver, only.axis];
+    const key = axes.join(' ');
+    const group = byAxes.get(key) ?? { axes, gradients: [] };
+    if (grad !== null) group.gradients.push(grad);
     byAxes.set(key, group);
   }
   return noGrad(() => {
@@ -74,7 +77,8 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
  * f32, as squares of f16 may exceed f16. Shape: -> [].
  */
 function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
-  const own = stack(gradients.map((gradient) => gradient.to('f32').square().sum())).sum();
+  const squares = gradients.map((gradient) => gradient.to('f32').square().sum());
+  const own = squares.length === 0 ? zeros([]) : stack(squares).sum();
   return sumOverAxes(own, axes);
 }
 

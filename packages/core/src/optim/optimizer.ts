@@ -1,6 +1,7 @@
 import { withoutAutocast } from '../graph/autocast.ts';
 import { noGrad } from '../graph/create-node.ts';
-import { currentSession } from '../rank.ts';
+import { isHeldAt } from '../layout/chunks.ts';
+import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
@@ -23,6 +24,7 @@ import {
   type ParamGroupInput,
   withSavedSettings,
 } from './param-group.ts';
+import { arraysOfOnly } from './arrays-of-only.ts';
 import { ParameterState } from './parameter-state.ts';
 import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
 import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';
@@ -174,6 +176,7 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     for (const state of this.#states.values()) state.dispose();
     this.#states.clear();
     for (const [parameter, { step, ...arrays }] of saved) {
+      if (!isHeldAt(parameter.part.layout, ownPlace)) continue;
       const state = this.#keptOf(parameter);
       noGrad(() => {
         for (const [name, array] of Object.entries(arrays)) {
@@ -192,16 +195,12 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    * ranks, this rank's. Throws TensorStateError for parameters that the model does not have any more.
    */
   async stateDict(): Promise<OptimizerStateDict<Settings>> {
-    const state: Record<string, Record<string, HostArray>> = {};
+    const state: Record<string, HostArrays> = {};
     for (const [index, parameter] of this.#params().entries()) {
       parameter.checkNotReplaced();
-      const saved = this.savedState(parameter);
-      if (saved === undefined) continue;
-      const arrays: Record<string, HostArray> = { step: encodeStepCount(saved.steps) };
-      for (const [name, make] of saved.tensors) {
-        arrays[name] = await readWhole(noGrad(() => this.wholeState(name, make(), parameter)));
-      }
-      state[index] = arrays;
+      const own = await this.#wholeStates(parameter);
+      const arrays = await arraysOfOnly(parameter.part.layout, own);
+      if (arrays !== undefined) state[index] = arrays;
     }
     let first = 0;
     const paramGroups = this.paramGroups.map((group) => {
@@ -209,6 +208,16 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
       return { ...group, params };
     });
     return { state, paramGroups };
+  }
+
+  async #wholeStates(parameter: Tensor): Promise<HostArrays | undefined> {
+    const saved = this.savedState(parameter);
+    if (saved === undefined) return undefined;
+    const arrays: Record<string, HostArray> = { step: encodeStepCount(saved.steps) };
+    for (const [name, make] of saved.tensors) {
+      arrays[name] = await readWhole(noGrad(() => this.wholeState(name, make(), parameter)));
+    }
+    return arrays;
   }
 
   /** Each rank takes its part. Throws CheckpointError, before anything changes, where groups, settings, names or shapes differ. */

@@ -9,7 +9,7 @@ import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from './next-turn.ts';
-import type { Session } from './session.ts';
+import type { Compute, Session } from './session.ts';
 import { Realization, type Surroundings, takeBacklog } from './realization.ts';
 
 /** How long work may go on in microtasks alone until timers, input and finalizers get their turn. */
@@ -99,6 +99,12 @@ export class DeviceSession implements Session {
     void this.#inOrder(() =>
       this.#ahead(() => this.#realization.run([], this.#surroundings, backlog)),
     );
+  }
+
+  workAhead(work: (compute: Compute) => Promise<void>): void {
+    const compute: Compute = (nodes) =>
+      this.#realization.run(nodes, this.#surroundings, { pending: new Map(), offered: [] });
+    void this.#inOrder(() => this.#ahead(() => work(compute)));
   }
 
   /** Keeps an error before the next call begins, which throws it. */

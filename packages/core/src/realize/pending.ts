@@ -66,6 +66,44 @@ export function takePending(): ReadonlyMap<Node, PendingWork> {
   return taken;
 }
 
+/**
+ * Runs `body` and takes out of what is pending what it has added: the caller computes that, and says what became of it,
+ * or drops it by `dropWork`.
+ */
+export function takingWork<T>(body: () => T): {
+  readonly result: T;
+  readonly work: ReadonlyMap<Node, PendingWork>;
+} {
+  const { deepestPending } = rankState;
+  const before = takePending();
+  try {
+    const result = body();
+    return { result, work: takePending() };
+  } finally {
+    takePending();
+    restorePending(before);
+    rankState.deepestPending = deepestPending;
+  }
+}
+
+/** Has work never be done: tensors that it would update are as before it. */
+export function dropWork(work: ReadonlyMap<Node, PendingWork>): void {
+  const before = takePending();
+  restorePending(work);
+  try {
+    for (;;) {
+      const last = [...pending].at(-1);
+      if (last === undefined) break;
+      const [node, { outcome }] = last;
+      pending.delete(node);
+      // This may bring back an earlier update of the same tensor.
+      outcome.dropped?.();
+    }
+  } finally {
+    restorePending(before);
+  }
+}
+
 /** Puts back what a realization took and did not compute. */
 export function restorePending(work: Iterable<readonly [Node, PendingWork]>): void {
   for (const [node, entry] of work) if (!pending.has(node)) pending.set(node, entry);

@@ -5,6 +5,9 @@ import type { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 
+/** Computes these nodes, and nothing of what is pending beside them. */
+export type Compute = (nodes: readonly Node[]) => Promise<void>;
+
 /** A rank's tensors: computes them on its device, reads them, and moves them out of it. Calls run one after another. */
 export interface Session {
   readonly backend: Backend;
@@ -39,6 +42,12 @@ export interface Session {
    * something throws what it fails with.
    */
   computeAhead(): void;
+
+  /**
+   * Begins work that computes several times, without anyone waiting for it: later calls wait until it is over. The
+   * next one that computes something throws what it fails with.
+   */
+  workAhead(work: (compute: Compute) => Promise<void>): void;
 
   /**
    * Has this rank refuse all further work, since tensors that belong together were updated in part before

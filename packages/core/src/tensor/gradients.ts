@@ -1,4 +1,5 @@
-import { gradientsBy, type Seeded } from '../autograd/gradients.ts';
+import { gradientsBy } from '../autograd/gradients.ts';
+import type { Seeded } from '../autograd/walk.ts';
 import { constantLike } from '../graph/build/leaf.ts';
 import { mul } from '../graph/build/elementwise.ts';
 import { allDims, sum } from '../graph/build/reduce.ts';

@@ -331,7 +331,7 @@ export class TensorHandle {
       withoutAutocast(() =>
         withoutValues(() => {
           noGrad(() =>
-            walkBackward(root, seed, {
+            walkBackward([{ output: root, gradient: seed }], {
               needs: (node) => node.requiresGrad,
               isLeaf: (node) => node.sink !== null || node.op === 'input' || node.op === 'assign',
               onStart: (leaves) => {

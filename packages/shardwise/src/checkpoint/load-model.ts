@@ -6,11 +6,13 @@ import {
   formatShape,
   type HostArray,
   inputNode,
+  isHeldAt,
   type LoadOptions,
   type LoadReport,
   loadRules,
   type Module,
   noGrad,
+  ownPlace,
   sameShape,
   stateMismatch,
   Tensor,
@@ -58,6 +60,7 @@ export async function loadModel(
   const arrays: { readonly tensor: Tensor; readonly array: HostArray }[] = [];
   for (const target of targets) {
     const { part } = target.tensor;
+    if (!isHeldAt(part.layout, ownPlace)) continue;
     const { dtype } = part;
     const held = await readHeld(files, target.stored, part, target.places);
     const array = convertArray(held, dtype);

@@ -5,7 +5,9 @@ import {
   formatShape,
   type HostArray,
   type HostArrays,
+  isHeldAt,
   type Module,
+  ownPlace,
   sameShape,
   type SavedType,
   stateMismatch,
@@ -91,6 +93,7 @@ export async function loadOptimizer(
   await using files = checkpoint.optimizer.open();
   const saved = new Map<Tensor, HostArrays>();
   for (const [parameter, states] of slots) {
+    if (!isHeldAt(parameter.part.layout, ownPlace)) continue;
     const arrays: Record<string, HostArray> = {};
     for (const [state, { stored, type, places }] of states) {
       arrays[state] = await readHeld(files, stored, type, places);

@@ -5,11 +5,13 @@ import {
   type Model,
   type Module,
   type Strategy,
+  type Tensor,
 } from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
 import type { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
+import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
  * How a strategy would lay the model out on this rank's mesh; `explain` prints it. Throws ConfigError for what is no
@@ -25,10 +27,23 @@ export function planFor(model: Module, strategy: Strategy): ModelPlan {
  * Makes the plan of a strategy and carries it out: `applyPlan(planFor(model, strategy), model)`. A collective.
  * Make optimizers after it: parameters may be others then.
  */
+export async function parallelize<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+  Targets extends readonly unknown[],
+>(
+  model: M & Model<Inputs, Output>,
+  strategy: StrategyWithLoss<Output, Targets>,
+): Promise<PlannedModel<M, [...Inputs, ...Targets], Tensor>>;
 export async function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
   model: M & Model<Inputs, Output>,
   strategy: Strategy,
-): Promise<PlannedModel<M, Inputs, Output>> {
+): Promise<PlannedModel<M, Inputs, Output>>;
+export async function parallelize(
+  model: Module & Model<readonly unknown[], unknown>,
+  strategy: Strategy,
+): Promise<PlannedModel<Module, readonly unknown[], unknown>> {
   return applyPlan(planFor(model, strategy), model);
 }
 

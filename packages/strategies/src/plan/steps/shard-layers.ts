@@ -6,9 +6,6 @@ import {
   type Layout,
   noGrad,
   Parameter,
-  type ProcessGroup,
-  randomState,
-  setRandomState,
   shardedAxes,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -20,6 +17,7 @@ import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
+import { shareKeys } from '../share-keys.ts';
 import { Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 import { runLayer } from './run-layer.ts';
@@ -91,15 +89,6 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
   part.dispose();
   parameter.dispose();
   return replacement;
-}
-
-/** Gives all ranks rank 0's keys: what they draw for values that all have must be equal. */
-async function shareKeys(group: ProcessGroup): Promise<void> {
-  const state = randomState();
-  const keys = Int32Array.of(state.seed, state.counter);
-  await group.broadcast({ bytes: new Uint8Array(keys.buffer), dtype: 'i32' }, 0);
-  const [seed = 0, counter = 0] = keys;
-  setRandomState({ ...state, seed, counter });
 }
 
 /** The error for a model of which another strategy has made parts, which can't be cut. */

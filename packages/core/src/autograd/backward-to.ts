@@ -1,0 +1,37 @@
+import { noGrad } from '../graph/create-node.ts';
+import type { Node } from '../graph/node.ts';
+import { withoutValues } from '../realize/small-values.ts';
+import { checkGradientTypes } from './check-gradient-types.ts';
+import { endRecomputation, recomputing } from './recompute.ts';
+import { gradientsOfNode } from './rules.ts';
+import { type Seeded, walkBackward } from './walk.ts';
+
+/**
+ * The gradients of a part of a model by the values that it begins with: `isFirst` says which these are, beside leaves.
+ * Leaves collect nothing. What backward makes again in a checkpoint is made here, too. Values that no gradient
+ * comes to are not in the map.
+ */
+export function backwardTo(
+  outputs: readonly Seeded[],
+  isFirst: (node: Node) => boolean,
+): ReadonlyMap<Node, Node> {
+  const found = new Map<Node, Node>();
+  const walk = (): void =>
+    walkBackward(outputs, {
+      needs: (node) => node.requiresGrad,
+      isLeaf: (node) =>
+        node.sink !== null || node.op === 'input' || node.op === 'assign' || isFirst(node),
+      gradientsOf: recomputing(gradientsOfNode),
+      onLeaf: (leaf, gradient) => {
+        if (gradient === null) return;
+        checkGradientTypes(leaf, gradient);
+        found.set(leaf, gradient);
+      },
+    });
+  try {
+    withoutValues(() => noGrad(walk));
+  } finally {
+    endRecomputation();
+  }
+  return found;
+}

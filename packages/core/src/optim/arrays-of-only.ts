@@ -1,0 +1,26 @@
+import { currentSession } from '../rank.ts';
+import type { HostArrays } from '../serialization/host-array.ts';
+import { decodeSafetensors, encodeSafetensors } from '../serialization/safetensors.ts';
+import type { Layout } from '../spec/layout.ts';
+
+/**
+ * What one rank of an axis has alone, on all ranks of it: a collective. `own` is what this rank has, which for other
+ * layouts is the result.
+ */
+export async function arraysOfOnly(
+  { only }: Pick<Layout, 'only'>,
+  own: HostArrays | undefined,
+): Promise<HostArrays | undefined> {
+  if (only === undefined) return own;
+  const group = currentSession().mesh.group(only.axis);
+  if (group.size === 1) return own;
+  const isHere = group.rank === only.rank;
+  const mine = isHere && own !== undefined ? encodeSafetensors(own) : new Uint8Array();
+  const length = Float64Array.of(mine.byteLength);
+  await group.broadcast({ bytes: new Uint8Array(length.buffer), dtype: 'f64' }, only.rank);
+  const [byteLength = 0] = length;
+  if (byteLength === 0) return undefined;
+  const bytes = isHere ? mine : new Uint8Array(byteLength);
+  await group.broadcast({ bytes, dtype: 'u8' }, only.rank);
+  return isHere ? own : decodeSafetensors(bytes).tensors;
+}

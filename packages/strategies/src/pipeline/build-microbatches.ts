@@ -1,0 +1,153 @@
+import {
+  ConfigError,
+  dropWork,
+  type Node,
+  type PendingWork,
+  Tensor,
+  takingWork,
+  withoutValues,
+} from '@shardwise/core/extend';
+import { forEachTensor } from '../map-tensors.ts';
+import { lossFactors, shareOf } from './loss-weight.ts';
+import { MicrobatchGraph } from './microbatch-graph.ts';
+import type { Microbatch } from './microbatch.ts';
+import type { PassSettings } from './pass-settings.ts';
+import { rowsOf, splitMicrobatches } from './split-microbatches.ts';
+import { StageParameter } from './stage-parameter.ts';
+
+export type Run = (...inputs: readonly unknown[]) => unknown;
+
+/** A batch whose forward passes were built. */
+export interface BuiltBatch {
+  readonly microbatches: readonly Microbatch[];
+  /** What each microbatch returned: the tensors in it, as loss or outputs. */
+  readonly outputs: readonly (readonly Tensor[])[];
+  /** What the first microbatch returned. */
+  readonly output: unknown;
+  /** How much each microbatch counts. Shape: each []. */
+  readonly factors: readonly Node[];
+  /** Buffers that a stage has updated, and which stage. */
+  readonly updated: ReadonlyMap<Node, number>;
+}
+
+/** Builds the forward passes of all microbatches of a batch, of all stages; nothing is computed. */
+export function buildMicrobatches(
+  run: Run,
+  inputs: readonly unknown[],
+  { schedule, loss, weight, marks, place, model }: PassSettings,
+  isTraining: boolean,
+): BuiltBatch {
+  // Few rows are no fault where nothing is averaged over passes.
+  const count = isTraining
+    ? schedule.microbatches
+    : Math.min(schedule.microbatches, rowsOf(inputs));
+  requireNoGradients(inputs);
+  const targets = loss?.targets ?? 0;
+  if (loss !== null && inputs.length <= targets) throw tooFewInputs(inputs.length, targets);
+  const parts = withoutValues(() => splitMicrobatches(inputs, count));
+  const factors = lossFactors(weight, parts);
+  const own = model.parameters().filter((each) => each instanceof StageParameter);
+  const outputs: Tensor[][] = [];
+  const results: unknown[] = [];
+  const updated = new Map<Node, number>();
+  const microbatches = parts.map((part, index): Microbatch => {
+    const forward = (): unknown => {
+      const output = run(...part.inputs.slice(0, part.inputs.length - targets));
+      if (loss === null) return output;
+      return loss.of(output, part.inputs.slice(part.inputs.length - targets));
+    };
+    for (const parameter of own) parameter.show(() => parameter.part.node);
+    try {
+      const { result, work } = takingWork(() => withoutValues(() => marks.record(forward)));
+      results.push(result.result);
+      const tensors: Tensor[] = [];
+      forEachTensor(result.result, (tensor) => tensors.push(tensor));
+      outputs.push(tensors);
+      const factor = factors[index];
+      const share =
+        isTraining && factor !== undefined
+          ? withoutValues(() => shareOf(lossOf(result.result), factor))
+          : null;
+      const roots = {
+        outputs: share === null ? tensors.map(({ node }) => node) : [share],
+        loss: share,
+        updates: [...work.keys()],
+      };
+      const graph = new MicrobatchGraph(roots, result.starts, isState);
+      for (const update of work.keys()) {
+        const stage = graph.stageOf(update);
+        if (stage !== null) updated.set(targetOf(update), stage);
+      }
+      return { graph, loss: share, updates: ownUpdates(work, graph, place) };
+    } finally {
+      for (const parameter of own) parameter.show(null);
+    }
+  });
+  return { microbatches, outputs, output: results[0], factors, updated };
+}
+
+/** Parameters and buffers stay on the device. */
+function isState(leaf: Node): boolean {
+  return leaf.resident || leaf.op === 'assign';
+}
+
+function targetOf(update: Node): Node {
+  const [target] = update.inputs;
+  return update.op === 'assign' && target !== undefined ? targetOf(target) : update;
+}
+
+/** Other ranks make the updates of their stages. */
+function ownUpdates(
+  work: ReadonlyMap<Node, PendingWork>,
+  graph: MicrobatchGraph,
+  { rank, rankOfStage }: PassSettings['place'],
+): ReadonlyMap<Node, PendingWork> {
+  const isOwn = (node: Node): boolean => rankOfStage[graph.stageOf(node) ?? 0] === rank;
+  dropWork(new Map([...work].filter(([node]) => !isOwn(node))));
+  return new Map([...work].filter(([node]) => isOwn(node)));
+}
+
+function lossOf(result: unknown): Node {
+  const isLoss = result instanceof Tensor && result.numel === 1 && result.requiresGrad;
+  if (isLoss) return noShape(result);
+  throw new ConfigError(
+    {
+      asked: 'a training pass of a pipeline',
+      found:
+        result instanceof Tensor
+          ? `an output of shape [${result.shape.join(', ')}]${result.requiresGrad ? '' : ' that requires no gradient'}, and not a loss`
+          : 'an output that is no tensor, and not a loss',
+      todo: 'Give pipeline() a loss, or have the model return its loss: one that is built outside of the stages cannot reach them. Use noGrad() to evaluate',
+    },
+    { shape: result instanceof Tensor ? result.shape : null },
+  );
+}
+
+function noShape(loss: Tensor): Node {
+  return loss.ndim === 0 ? loss.node : loss.reshape([]).node;
+}
+
+function requireNoGradients(inputs: readonly unknown[]): void {
+  forEachTensor(inputs, (tensor) => {
+    if (!tensor.requiresGrad) return;
+    throw new ConfigError(
+      {
+        asked: 'a pass of a pipeline with an input that requires a gradient',
+        found: `one of shape [${tensor.shape.join(', ')}], whose gradient would not arrive`,
+        todo: 'Pass input.detach()',
+      },
+      { shape: tensor.shape },
+    );
+  });
+}
+
+function tooFewInputs(count: number, targets: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a pass of a pipeline whose loss takes ${targets} of its inputs beside the model's output`,
+      found: `${count} inputs`,
+      todo: "Pass the model's inputs, and behind them the loss's",
+    },
+    { inputs: count, targets },
+  );
+}

@@ -1,0 +1,62 @@
+import {
+  addNodes,
+  concat,
+  mulNodes,
+  type Node,
+  noGrad,
+  Tensor,
+  withoutValues,
+} from '@shardwise/core/extend';
+import { computationsOf, type Schedule } from '../pipeline-schedule/schedule.ts';
+import type { BuiltBatch } from './build-microbatches.ts';
+import { forwardDraft, numberedCrossings } from './forward-drafts.ts';
+import type { PipelinePlace } from './microbatch.ts';
+import type { WorkDraft } from './rank-work.ts';
+
+/** A tensor that the model returns, of the whole batch. */
+export interface BatchResult {
+  readonly node: Node;
+  /** The stage that makes it; null for what each rank computes by itself. */
+  readonly stage: number | null;
+  /** What the microbatches gave. */
+  readonly parts: readonly Node[];
+}
+
+/** What a rank does to evaluate a batch. Scalars of microbatches are averaged by their weights, other results joined. */
+export function evaluationWork(
+  { microbatches, outputs, factors }: BuiltBatch,
+  schedule: Schedule,
+  place: PipelinePlace,
+): { readonly drafts: readonly WorkDraft[]; readonly results: readonly BatchResult[] } {
+  const crossings = numberedCrossings(microbatches);
+  const results = (outputs[0] ?? []).map(({ ndim, node }, index): BatchResult => {
+    const parts = outputs.map((each) => each[index] ?? new Tensor(node));
+    const stage = microbatches[0]?.graph.stageOf(node) ?? null;
+    const nodes = parts.map((part) => part.node);
+    const joined = withoutValues(() =>
+      noGrad(() => (ndim === 0 ? weightedSum(nodes, factors) : concat(parts, 0).node)),
+    );
+    // A result of one microbatch may be what another program reads.
+    return { node: joined, stage, parts: nodes };
+  });
+  const drafts = (schedule.actions[place.rank] ?? []).flatMap(computationsOf).flatMap((action) => {
+    const { stage, microbatch } = action;
+    const own = microbatches[microbatch];
+    if (own === undefined) return [];
+    const item = forwardDraft(stage, crossings[microbatch] ?? [], own, microbatch, place);
+    for (const result of results) {
+      const part = result.parts[microbatch];
+      if (part !== undefined && result.stage === stage) item.computes.add(part);
+    }
+    return [item];
+  });
+  return { drafts, results };
+}
+
+function weightedSum(parts: readonly Node[], factors: readonly Node[]): Node {
+  const terms = parts.flatMap((part, index) => {
+    const factor = factors[index];
+    return factor === undefined ? [] : [mulNodes(part, factor)];
+  });
+  return terms.reduce(addNodes);
+}

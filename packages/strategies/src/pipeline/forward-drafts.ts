@@ -1,0 +1,43 @@
+import type { Crossing } from './microbatch-graph.ts';
+import type { Microbatch, PipelinePlace } from './microbatch.ts';
+import { tagOf } from './message.ts';
+import { draft, type WorkDraft } from './rank-work.ts';
+
+/** What crosses between stages in one microbatch, with its number in the pass. */
+export interface NumberedCrossing extends Crossing {
+  readonly number: number;
+}
+
+/** Numbers what crosses, in all microbatches of a pass. */
+export function numberedCrossings(microbatches: readonly Microbatch[]): NumberedCrossing[][] {
+  let count = 0;
+  return microbatches.map(({ graph }) =>
+    graph.crossings.map((crossing) => ({ ...crossing, number: count++ })),
+  );
+}
+
+/** The forward pass of one stage for one microbatch: what it receives, makes for others, and sends. */
+export function forwardDraft(
+  stage: number,
+  crossings: readonly NumberedCrossing[],
+  { updates, graph }: Microbatch,
+  microbatch: number,
+  { rank, rankOfStage }: PipelinePlace,
+): WorkDraft {
+  const item = draft(`${stage}F${microbatch}`);
+  for (const crossing of crossings) {
+    const tag = tagOf('activation', crossing.number);
+    if (crossing.to === stage) {
+      const peer = rankOfStage[crossing.from] ?? 0;
+      if (peer !== rank) item.receives.push({ node: crossing.node, peer, tag });
+    }
+    if (crossing.from === stage) {
+      item.computes.add(crossing.node);
+      const peer = rankOfStage[crossing.to] ?? 0;
+      if (peer !== rank) item.sends.push({ node: crossing.node, peer, tag });
+    }
+  }
+  for (const update of updates.keys())
+    if (graph.stageOf(update) === stage) item.computes.add(update);
+  return item;
+}

@@ -1,0 +1,47 @@
+import {
+  fromData,
+  mulNodes,
+  noGrad,
+  Tensor,
+  withoutValues,
+  type Node,
+} from '@shardwise/core/extend';
+import type { MicrobatchInputs } from './split-microbatches.ts';
+
+/**
+ * What the loss of a microbatch counts in that of the batch: `rows` where it is a mean over rows, `sum` where it is a
+ * sum, or what a function of the microbatch's inputs says, as the number of its tokens. But for `sum`, the weights are
+ * divided by their sum.
+ */
+export type LossWeight = 'rows' | 'sum' | ((...inputs: readonly unknown[]) => Tensor | number);
+
+/** The factors of the losses of microbatches. Shape: each []. */
+export function lossFactors(weight: LossWeight, parts: readonly MicrobatchInputs[]): Node[] {
+  return withoutValues(() =>
+    noGrad(() => {
+      if (weight === 'sum') return parts.map(() => scalar(1).node);
+      const weights = parts.map(({ inputs, rows }) => {
+        const own = weight === 'rows' ? rows : weight(...inputs);
+        return own instanceof Tensor ? own.to('f32').reshape([]) : own;
+      });
+      const numbers = weights.filter((each) => typeof each === 'number');
+      if (numbers.length === weights.length) {
+        const total = numbers.reduce((sum, each) => sum + each, 0);
+        return numbers.map((each) => scalar(each / total).node);
+      }
+      const tensors = weights.map((each) => (typeof each === 'number' ? scalar(each) : each));
+      const total = tensors.reduce((sum, each) => sum.add(each));
+      return tensors.map((each) => each.div(total).node);
+    }),
+  );
+}
+
+/** A leaf, so that microbatches of other sizes run the same plan. */
+function scalar(value: number): Tensor {
+  return fromData(Float32Array.of(value), [], 'f32');
+}
+
+/** Its share of the batch's loss. Shape: loss, factor -> loss. */
+export function shareOf(loss: Node, factor: Node): Node {
+  return mulNodes(loss, factor);
+}

@@ -1,0 +1,146 @@
+import { LayoutError, type Node } from '@shardwise/core/extend';
+
+/** What one stage makes and a later one reads. */
+export interface Crossing {
+  readonly node: Node;
+  readonly from: number;
+  readonly to: number;
+  /** Whether a gradient comes back. */
+  readonly gradient: boolean;
+}
+
+export interface MicrobatchRoots {
+  /** What the forward pass returns. */
+  readonly outputs: readonly Node[];
+  /** The output that is differentiated; null in evaluation. */
+  readonly loss: Node | null;
+  /** Updates of buffers. */
+  readonly updates: readonly Node[];
+}
+
+/**
+ * The forward pass of one microbatch, cut into stages. A value belongs to the stage in whose time it was made. What
+ * follows from the batch and from constants alone, as masks, belongs to none: each stage computes what it reads of it.
+ */
+export class MicrobatchGraph {
+  readonly crossings: readonly Crossing[];
+  /** Parameters that stages read, and whether a gradient flows to them from there. */
+  readonly reads: ReadonlyMap<Node, ReadonlyMap<number, boolean>>;
+  readonly #starts: readonly number[];
+  /** What stages compute. */
+  readonly #made: ReadonlySet<Node>;
+
+  /**
+   * `starts` is what StageMarks recorded, `isState` says of leaves whether they are parameters or buffers. Throws
+   * LayoutError for values that cannot cross.
+   */
+  constructor(
+    { outputs, loss, updates }: MicrobatchRoots,
+    starts: readonly number[],
+    isState: (leaf: Node) => boolean,
+  ) {
+    this.#starts = starts;
+    const roots = [...outputs, ...updates];
+    const isLeaf = leafOf(updates);
+    const nodes = nodesBelow(roots, isLeaf);
+    const staged = new Set<Node>();
+    for (const node of nodes) {
+      if (isLeaf(node)) {
+        if (isState(node)) staged.add(node);
+      } else if (
+        node.requiresGrad ||
+        node.op === 'assign' ||
+        node.inputs.some((x) => staged.has(x))
+      ) {
+        staged.add(node);
+      }
+    }
+    this.#made = new Set([...staged].filter((node) => !isLeaf(node)));
+    const alive = gradientPath(loss, nodes);
+    const crossings = new Map<string, Crossing>();
+    const reads = new Map<Node, Map<number, boolean>>();
+    for (const node of nodes) {
+      if (isLeaf(node) || !staged.has(node)) continue;
+      const to = this.#stageAt(node);
+      const flows = alive.has(node);
+      for (const input of node.inputs) {
+        if (!staged.has(input)) continue;
+        const gradient = flows && alive.has(input);
+        if (isLeaf(input)) {
+          const stages = reads.get(input) ?? new Map<number, boolean>();
+          stages.set(to, gradient || stages.get(to) === true);
+          reads.set(input, stages);
+          continue;
+        }
+        const from = this.#stageAt(input);
+        if (from === to) continue;
+        requireSendable(input, from, to);
+        const key = `${input.id} ${to}`;
+        const known = crossings.get(key);
+        crossings.set(key, {
+          node: input,
+          from,
+          to,
+          gradient: gradient || known?.gradient === true,
+        });
+      }
+    }
+    this.crossings = [...crossings.values()].toSorted(
+      (a, b) => a.node.id - b.node.id || a.to - b.to,
+    );
+    this.reads = reads;
+  }
+
+  /** The stage that makes a value of the forward pass; null for what each stage computes for itself, and for leaves. */
+  stageOf(node: Node): number | null {
+    return this.#made.has(node) ? this.#stageAt(node) : null;
+  }
+
+  #stageAt({ id }: Node): number {
+    const later = this.#starts.findIndex((start) => id <= start);
+    return later < 0 ? this.#starts.length : later;
+  }
+}
+
+/** Whether a node has its contents from elsewhere, where these updates are the pass's own. */
+export function leafOf(updates: readonly Node[]): (node: Node) => boolean {
+  const own = new Set(updates);
+  return (node) =>
+    node.op === 'input' || node.value !== null || (node.op === 'assign' && !own.has(node));
+}
+
+/** In the order of the program. */
+function nodesBelow(roots: readonly Node[], isLeaf: (node: Node) => boolean): Node[] {
+  const seen = new Set(roots);
+  for (const node of seen) if (!isLeaf(node)) for (const input of node.inputs) seen.add(input);
+  return [...seen].toSorted((a, b) => a.id - b.id);
+}
+
+/** Values between the loss and what trains. */
+function gradientPath(loss: Node | null, nodes: readonly Node[]): ReadonlySet<Node> {
+  const alive = new Set<Node>();
+  if (loss?.requiresGrad === true) alive.add(loss);
+  for (const node of nodes.toReversed()) {
+    if (!alive.has(node)) continue;
+    for (const input of node.inputs) if (input.requiresGrad) alive.add(input);
+  }
+  return alive;
+}
+
+function requireSendable(node: Node, from: number, to: number): void {
+  const found =
+    node.op === 'assign'
+      ? 'a buffer that the earlier stage updates and the later one reads'
+      : node.rowCount === null
+        ? null
+        : 'a value with as many rows as a run computes, which nobody can receive';
+  if (found === null) return;
+  throw new LayoutError(
+    {
+      asked: `a pipeline that cuts between stage ${from} and stage ${to}`,
+      found,
+      todo: 'Cut where both are in one stage',
+    },
+    { from, to, op: node.op },
+  );
+}

@@ -1,0 +1,25 @@
+import type { Module, ProcessGroup } from '@shardwise/core/extend';
+import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import type { LossWeight } from './loss-weight.ts';
+import type { PipelinePlace } from './microbatch.ts';
+import type { StageMarks } from './stage-marks.ts';
+
+/** The loss of a pass: it takes the model's output and the last inputs of the pass. */
+export interface LossOfPass {
+  readonly targets: number;
+  readonly of: (output: unknown, targets: readonly unknown[]) => unknown;
+}
+
+/** What all passes of a pipeline have in common. */
+export interface PassSettings {
+  readonly axis: string;
+  readonly model: Module;
+  readonly schedule: Schedule;
+  readonly place: PipelinePlace;
+  readonly marks: StageMarks;
+  /** Null where the model's own output is the loss. */
+  readonly loss: LossOfPass | null;
+  readonly weight: LossWeight;
+  /** Messages between the ranks of the pipeline. */
+  readonly group: ProcessGroup;
+}

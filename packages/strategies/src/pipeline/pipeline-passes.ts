@@ -1,0 +1,284 @@
+import {
+  ConfigError,
+  currentSession,
+  inputNode,
+  isGradEnabled,
+  type Node,
+  noGrad,
+  type NodeValue,
+  Tensor,
+  TensorStateError,
+  addNodes,
+} from '@shardwise/core/extend';
+import { mapTensors } from '../map-tensors.ts';
+import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
+import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
+import { evaluationWork } from './evaluation-work.ts';
+import { tagOf } from './message.ts';
+import type { PassSettings } from './pass-settings.ts';
+import { draft, type WorkDraft, withFrees } from './rank-work.ts';
+import { bytesOf, runWork } from './run-work.ts';
+import {
+  lendParameters,
+  type ParameterPlaces,
+  returnGradients,
+  sharedParameters,
+} from './shared-parameters.ts';
+import { StageParameter } from './stage-parameter.ts';
+import { trainingWork } from './training-work.ts';
+
+/** The passes of a model that trains in stages. */
+export class PipelinePasses {
+  readonly #settings: PassSettings;
+
+  constructor(settings: PassSettings) {
+    this.#settings = settings;
+  }
+
+  /**
+   * In the place of a forward pass. In training it gives the loss of the batch, which all ranks can read after
+   * backward(); inside noGrad what the model returns, of the batch.
+   */
+  forward(run: Run, inputs: readonly unknown[]): unknown {
+    if (!isGradEnabled()) return this.#evaluate(run, inputs);
+    const batch = buildMicrobatches(run, inputs, this.#settings, true);
+    return this.#lossOf(batch);
+  }
+
+  #lossOf(batch: BuiltBatch): Tensor {
+    const [first] = batch.microbatches;
+    const node = inputNode([], 'f32', unread(), true);
+    node.axisTypes = first?.loss?.axisTypes ?? null;
+    let isOwed = true;
+    node.sink = {
+      accumulate: (gradient) => {
+        if (!isOwed) throw backwardTwice();
+        isOwed = false;
+        this.#train(batch, node, gradient);
+      },
+    };
+    return new Tensor(node);
+  }
+
+  #train(batch: BuiltBatch, loss: Node, lossGradient: Node): void {
+    const { schedule, place } = this.#settings;
+    const { microbatches } = batch;
+    const { rank } = place;
+    const session = currentSession();
+    session.computeAhead();
+    const parameters = this.#parameters();
+    this.#requireKnown(batch, parameters);
+    const work = trainingWork(microbatches, lossGradient, schedule, place);
+    const shared = sharedParameters(microbatches, parameters, place);
+    const gradients = new Map(work.gradients);
+    const returned = returnGradients(shared, rank, gradients);
+    const drafts = [lendParameters(shared, rank), ...work.drafts, returned];
+    const shares = microbatches.flatMap((each) => (each.loss === null ? [] : [each.loss]));
+    const total = noGrad(() => shares.reduce(addNodes));
+    const lossStage = microbatches[0]?.graph.stageOf(shares[0] ?? total) ?? 0;
+    const lossRank = place.rankOfStage[lossStage] ?? 0;
+    this.#shareResult({ node: total, replica: loss, stage: lossRank, index: 0 }, drafts, shares);
+    this.#shareBuffers(batch, drafts);
+    const kept = new Set([...gradients.values(), total, loss, ...updatesOf(batch)]);
+    const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
+    for (const [leaf] of finals) leaf.sink?.expect?.();
+    for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
+    loss.value = null;
+    const unfilled = [loss, ...gradients.values()];
+    this.#begin(drafts, kept, batch, unfilled, async () => {
+      if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
+    });
+  }
+
+  #evaluate(run: Run, inputs: readonly unknown[]): unknown {
+    const batch = buildMicrobatches(run, inputs, this.#settings, false);
+    const { schedule, place, axis } = this.#settings;
+    const { microbatches } = batch;
+    currentSession().computeAhead();
+    const parameters = this.#parameters();
+    const forwards = evaluationOf(schedule, microbatches.length);
+    const shared = sharedParameters(microbatches, parameters, place);
+    const { drafts: own, results } = evaluationWork(batch, forwards, place);
+    const drafts = [lendParameters(shared, place.rank), ...own];
+    const kept = new Set<Node>(updatesOf(batch));
+    const unfilled: Node[] = [];
+    for (const [index, { node, stage, parts }] of results.entries()) {
+      if (stage === null) continue;
+      kept.add(node);
+      const rank = place.rankOfStage[stage] ?? 0;
+      const isHere = rank === place.rank;
+      if (isHere) unfilled.push(node);
+      if (node.shape.length === 0) {
+        if (!isHere) unfilled.push(node);
+        this.#shareResult({ node, replica: node, stage: rank, index }, drafts, parts);
+      } else if (isHere) lastWith(drafts, parts).computes.add(node);
+      else node.value = elsewhere(node, axis, rank);
+    }
+    this.#shareBuffers(batch, drafts);
+    this.#begin(drafts, kept, batch, unfilled, async () => {});
+    const tensors = results.map(({ node }) => new Tensor(node));
+    return mapTensors(batch.output, () => {
+      const next = tensors.shift();
+      if (next === undefined) throw new RangeError('fewer results than tensors in the output');
+      return next;
+    });
+  }
+
+  /** Has the rank that makes a scalar give it to the others, as soon as its parts are there. */
+  #shareResult(
+    result: { node: Node; replica: Node; stage: number; index: number },
+    drafts: WorkDraft[],
+    parts: readonly Node[],
+  ): void {
+    const { place } = this.#settings;
+    const { node, replica, stage: root, index } = result;
+    const tag = tagOf('result', index);
+    if (place.rank !== root) {
+      const item = draft('result');
+      item.receives.push({ node: replica, peer: root, tag });
+      drafts.push(item);
+      return;
+    }
+    const item = lastWith(drafts, parts);
+    item.computes.add(node);
+    for (let peer = 0; peer < this.#settings.group.size; peer++) {
+      if (peer !== root) item.sends.push({ node, peer, tag });
+    }
+  }
+
+  /** Has the ranks whose stages update buffers give them to the others, at the end. */
+  #shareBuffers({ updated }: BuiltBatch, drafts: WorkDraft[]): void {
+    const { place, group } = this.#settings;
+    const item = draft('buffers');
+    for (const [index, [leaf, stage]] of [...updated].entries()) {
+      const root = place.rankOfStage[stage] ?? 0;
+      const tag = tagOf('buffer', index);
+      if (place.rank !== root) {
+        item.receives.push({ node: leaf, peer: root, tag });
+        continue;
+      }
+      for (let peer = 0; peer < group.size; peer++) {
+        if (peer !== root) item.sends.push({ node: leaf, peer, tag });
+      }
+    }
+    drafts.push(item);
+  }
+
+  #begin(
+    drafts: readonly WorkDraft[],
+    kept: ReadonlySet<Node>,
+    { microbatches, updated }: BuiltBatch,
+    unfilled: readonly Node[],
+    finish: () => Promise<void>,
+  ): void {
+    const { group } = this.#settings;
+    const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
+    currentSession().workAhead(async (compute) => {
+      try {
+        await runWork(items, group, compute);
+        await finish();
+      } catch (error) {
+        for (const node of unfilled) node.value ??= { kind: 'failed', error };
+        throw error;
+      } finally {
+        for (const { updates } of microbatches) {
+          for (const [node, { outcome }] of updates) {
+            if (node.value === null) outcome.dropped?.();
+            else outcome.settled?.();
+          }
+        }
+      }
+    });
+  }
+
+  #parameters(): ParameterPlaces {
+    const parameters = this.#settings.model.parameters();
+    return new Map(
+      parameters.flatMap((parameter, index) =>
+        parameter instanceof StageParameter
+          ? [[parameter.part.node, { owner: parameter.owner.rank, index }] as const]
+          : [],
+      ),
+    );
+  }
+
+  /** Throws ConfigError for what would train apart on each rank, or be read where it is not up to date. */
+  #requireKnown({ microbatches, updated }: BuiltBatch, parameters: ParameterPlaces): void {
+    const { rankOfStage } = this.#settings.place;
+    for (const { graph } of microbatches) {
+      for (const [leaf, stages] of graph.reads) {
+        if (leaf.requiresGrad && !parameters.has(leaf) && leaf.op !== 'detach')
+          throw unknownLeaf(leaf);
+        const writer = updated.get(leaf);
+        const reader = stages
+          .keys()
+          .find((stage) => rankOfStage[stage] !== rankOfStage[writer ?? stage]);
+        if (writer !== undefined && reader !== undefined) throw staleBuffer(leaf, writer, reader);
+      }
+    }
+  }
+}
+
+function updatesOf({ microbatches }: BuiltBatch): Node[] {
+  return microbatches.flatMap(({ updates }) => [...updates.keys()]);
+}
+
+/** The last of the drafts that computes one of some nodes. */
+function lastWith(drafts: WorkDraft[], parts: readonly Node[]): WorkDraft {
+  const found = drafts.findLast(({ computes }) => parts.some((part) => computes.has(part)));
+  if (found !== undefined) return found;
+  const item = draft('result');
+  drafts.push(item);
+  return item;
+}
+
+function unread(): NodeValue {
+  const error = new TensorStateError({
+    asked: 'the loss of a pipeline',
+    found: 'its backward() has not been called, and stages compute the loss and gradients together',
+    todo: 'Call loss.backward() first, or run the pass inside noGrad() to evaluate',
+  });
+  return { kind: 'failed', error };
+}
+
+function elsewhere({ shape }: Node, axis: string, rank: number): NodeValue {
+  const error = new TensorStateError(
+    {
+      asked: `an output of a pipeline, of shape [${shape.join(', ')}]`,
+      found: `rank ${rank} of '${axis}' has it, as its stage is there`,
+      todo: 'Read it on that rank, or call await onEveryRank(output) on all ranks',
+    },
+    { axis, rank },
+  );
+  return { kind: 'failed', error };
+}
+
+function backwardTwice(): TensorStateError {
+  return new TensorStateError({
+    asked: 'backward() of the loss of a pipeline',
+    found: 'it was called before: the stages have dropped what it needs',
+    todo: 'Build the loss again by another forward pass, or add up losses before backward()',
+  });
+}
+
+function unknownLeaf({ shape }: Node): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a training pass of a pipeline',
+      found: `a tensor of shape [${shape.join(', ')}] that requires a gradient and is no parameter of the model, so that each rank would have its own`,
+      todo: 'Make it a parameter of the model',
+    },
+    { shape },
+  );
+}
+
+function staleBuffer({ shape }: Node, writer: number, reader: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a training pass of a pipeline',
+      found: `a buffer of shape [${shape.join(', ')}] that stage ${writer} updates and stage ${reader} reads, on another rank`,
+      todo: 'Cut where both are in one stage',
+    },
+    { writer, reader, shape },
+  );
+}

@@ -1,0 +1,192 @@
+import {
+  checkOptions,
+  ConfigError,
+  type Layout,
+  LayoutError,
+  option,
+  type OptionRules,
+  replicated,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core/extend';
+import {
+  isScheduleName,
+  pipelineSchedule,
+  type ScheduleName,
+  scheduleNames,
+} from '../pipeline-schedule/pipeline-schedule.ts';
+import { checkSchedule } from '../pipeline-schedule/check-schedule.ts';
+import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import { requireAxis } from '../plan/axis-of-plan.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
+import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
+import { runStages } from '../plan/steps/run-stages.ts';
+import type { LossWeight } from './loss-weight.ts';
+import type { LossOfPass } from './pass-settings.ts';
+import { stagesOfParameters } from './stages-of-parameters.ts';
+
+export interface PipelineOptions {
+  /** When each rank computes what: a name, or a schedule of your own. Default: `1f1b`. */
+  readonly schedule?: ScheduleName | Schedule;
+  /** In how many parts the rows of a batch pass through the stages. Default: as many as the schedule has. */
+  readonly microbatches?: number;
+  /** Paths of the modules with which stages 1 and later begin, in the order in which the model calls them. */
+  readonly cut: readonly string[];
+  /**
+   * What the loss of a microbatch counts in that of the batch: `rows` where it is a mean over rows, `sum` where it is a
+   * sum, or a function of the microbatch's inputs, as the number of its tokens. Default: `rows`.
+   */
+  readonly weight?: LossWeight;
+  /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
+  readonly axis?: string;
+}
+
+/** A pipeline with a loss beside its model. */
+export interface PipelineWithLoss<
+  Output,
+  Targets extends readonly unknown[],
+> extends PipelineOptions {
+  /**
+   * The loss of a microbatch. A pass is then given the model's inputs and, behind them, as many targets as this takes.
+   * Without it the model returns its loss. Shape: -> [].
+   */
+  readonly loss: (output: Output, ...targets: Targets) => Tensor;
+}
+
+const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = {
+  schedule: option.checkedLater(),
+  microbatches: option.integer(1),
+  cut: option.required(option.listOf(option.text)),
+  loss: option.callback(),
+  weight: option.checkedLater(),
+  axis: option.axisName,
+};
+
+/**
+ * Pipeline parallelism: the model is cut into stages, which the ranks of an axis have, and microbatches pass through them
+ * (Huang et al. 2019, "GPipe"; Narayanan et al. 2019, "PipeDream"). What crosses between stages is found in the graph:
+ * several tensors, skip connections to any later stage, masks, shared parameters. All ranks call the model with the same
+ * batch; the loss of a training pass is that of one rank that accumulates the same microbatches.
+ *
+ *     pipeline({ schedule: '1f1b', microbatches: 8, cut: ['blocks.4'], loss: crossEntropy })
+ *
+ * Carried out, it gives the rank of each stage rank 0's parameters, and all ranks rank 0's keys of random numbers.
+ * Throws ConfigError for options out of range; planning throws LayoutError for cuts that are no modules, and ConfigError
+ * for a shape that the schedule cannot have.
+ */
+export function pipeline<Output, Targets extends readonly unknown[]>(
+  options: PipelineWithLoss<Output, Targets>,
+): StrategyWithLoss<Output, Targets>;
+export function pipeline(options: PipelineOptions): Strategy;
+export function pipeline(
+  options: PipelineOptions & { readonly loss?: (...inputs: never[]) => Tensor },
+): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
+  checkOptions('pipeline', options, optionRules);
+  const { axis = 'pp', cut, weight = 'rows', loss } = options;
+  requireWeight(weight);
+  return {
+    name: 'pipeline',
+    ...(loss === undefined ? {} : { loss }),
+    plan(model, axes): ModelPlan {
+      const ranks = requireAxis('a pipeline', axes, axis);
+      const schedule = scheduleOf(options, ranks);
+      const stages = stagesOfParameters(model, cut);
+      return {
+        strategy: 'pipeline',
+        axes,
+        batch: { dims: [], partial: [] },
+        parameters: model.parameters.map((parameter, index) => {
+          const rank = schedule.rankOfStage[stages[index] ?? 0] ?? 0;
+          const layout: Layout = { ...replicated(parameter.shape), only: { axis, rank } };
+          return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
+        }),
+        steps: [new Step(runStages, { axis, cut, schedule, loss: lossOfPass(loss), weight })],
+      };
+    },
+  };
+}
+
+function lossOfPass(loss: ((...inputs: never[]) => Tensor) | undefined): LossOfPass | null {
+  if (loss === undefined) return null;
+  const targets = Math.max(0, loss.length - 1);
+  return {
+    targets,
+    of: (output, given): unknown => Reflect.apply(loss, undefined, [output, ...given]),
+  };
+}
+
+function scheduleOf(
+  {
+    schedule = '1f1b',
+    microbatches,
+    cut,
+  }: Pick<PipelineOptions, 'schedule' | 'microbatches' | 'cut'>,
+  ranks: number,
+): Schedule {
+  const stages = cut.length + 1;
+  const found =
+    typeof schedule === 'string' ? named(schedule, ranks, stages, microbatches) : schedule;
+  if (typeof schedule !== 'string') checkSchedule(found);
+  const differs =
+    found.ranks !== ranks
+      ? `${found.ranks} ranks, and the mesh has ${ranks}`
+      : found.stages !== stages
+        ? `${found.stages} stages, and the model is cut into ${stages}`
+        : microbatches !== undefined && found.microbatches !== microbatches
+          ? `${found.microbatches} microbatches, and ${microbatches} were asked for`
+          : null;
+  if (differs === null) return found;
+  throw new ConfigError(
+    {
+      asked: `a pipeline by the schedule ${found.name}`,
+      found: `it is for ${differs}`,
+      todo: 'Give a schedule, cuts and microbatches that fit each other and the mesh',
+    },
+    { ranks, stages, microbatches: found.microbatches },
+  );
+}
+
+function named(
+  name: ScheduleName,
+  ranks: number,
+  stages: number,
+  microbatches: number | undefined,
+): Schedule {
+  if (!isScheduleName(name)) {
+    throw new ConfigError(
+      {
+        asked: `a pipeline by the schedule '${String(name)}'`,
+        found: 'no schedule of this name',
+        todo: `Use one of ${scheduleNames.join(', ')}`,
+      },
+      { schedule: name },
+    );
+  }
+  if (microbatches === undefined) {
+    throw new ConfigError({
+      asked: `a pipeline by the schedule ${name}`,
+      found: 'no number of microbatches',
+      todo: 'Say in how many parts a batch passes through the stages: microbatches: 4 × ranks, or more',
+    });
+  }
+  if (stages % ranks !== 0) {
+    throw new LayoutError(
+      {
+        asked: `a pipeline of ${stages} stages on ${ranks} ranks`,
+        found: `${stages - 1} cuts, so that some ranks would have more stages than others`,
+        todo: `Give ${ranks - 1} cuts, or ${2 * ranks - 1} for two stages on each rank`,
+      },
+      { stages, ranks },
+    );
+  }
+  return pipelineSchedule(name, { ranks, stagesPerRank: stages / ranks, microbatches });
+}
+
+function requireWeight(weight: unknown): void {
+  if (weight === 'rows' || weight === 'sum' || typeof weight === 'function') return;
+  throw new ConfigError({
+    asked: 'the weight of the losses of microbatches',
+    found: typeof weight === 'string' ? `'${weight}'` : `a value of type ${typeof weight}`,
+    todo: "Use 'rows', 'sum' or a function of the inputs of a microbatch",
+  });
+}

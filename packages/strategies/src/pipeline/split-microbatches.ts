@@ -1,0 +1,58 @@
+import { ConfigError, formatShape, type Tensor } from '@shardwise/core/extend';
+import { forEachTensor, mapTensors } from '../map-tensors.ts';
+
+/** What one microbatch is given, and how many rows of the batch it has. */
+export interface MicrobatchInputs {
+  readonly inputs: readonly unknown[];
+  readonly rows: number;
+}
+
+/**
+ * Cuts the rows (dim 0) of all tensors, as torch.tensor_split: where `count` does not divide them the first microbatches
+ * have one more. Tensors without dims and other values go to all. Throws ConfigError where tensors have different
+ * numbers of rows, and for fewer rows than microbatches.
+ */
+export function splitMicrobatches(inputs: readonly unknown[], count: number): MicrobatchInputs[] {
+  const rows = rowsOf(inputs);
+  if (rows < count) {
+    throw new ConfigError(
+      {
+        asked: `a batch in ${count} microbatches`,
+        found: `${rows} rows`,
+        todo: 'Give at least one row to each microbatch, or ask for fewer microbatches',
+      },
+      { rows, microbatches: count },
+    );
+  }
+  const [least, more] = [Math.floor(rows / count), rows % count];
+  let start = 0;
+  return Array.from({ length: count }, (_, microbatch) => {
+    const first = start;
+    start += least + (microbatch < more ? 1 : 0);
+    const stop = start;
+    const part = (tensor: Tensor): Tensor =>
+      tensor.ndim === 0 || count === 1 ? tensor : tensor.slice(0, first, stop);
+    return { inputs: inputs.map((input) => mapTensors(input, part)), rows: stop - first };
+  });
+}
+
+/** The rows of a batch. Throws ConfigError where its tensors differ, and where there is none. */
+export function rowsOf(inputs: readonly unknown[]): number {
+  const tensors: Tensor[] = [];
+  forEachTensor(inputs, (tensor) => {
+    if (tensor.ndim > 0) tensors.push(tensor);
+  });
+  const [first] = tensors;
+  const rows = first?.shape[0];
+  const other = tensors.find(({ shape }) => shape[0] !== rows);
+  if (first !== undefined && rows !== undefined && other === undefined) return rows;
+  const shapes = tensors.map(({ shape }) => formatShape(shape)).join(', ');
+  throw new ConfigError(
+    {
+      asked: 'a batch that a pipeline cuts into microbatches along dim 0',
+      found: shapes === '' ? 'no tensor with rows' : `tensors of shapes ${shapes}`,
+      todo: 'Give tensors that all have one row for each element of the batch, and what is the same for all rows as a number or a tensor without dims',
+    },
+    { shapes: tensors.map(({ shape }) => shape) },
+  );
+}

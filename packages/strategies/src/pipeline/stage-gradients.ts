@@ -1,0 +1,68 @@
+import {
+  backwardTo,
+  constantLike,
+  inputNode,
+  type Node,
+  noGrad,
+  type Seeded,
+} from '@shardwise/core/extend';
+import type { NumberedCrossing } from './forward-drafts.ts';
+import type { Microbatch, PipelinePlace } from './microbatch.ts';
+
+/** The backward pass of one stage for one microbatch, built and not computed. */
+export interface StageGradients {
+  /** Of what the stage takes from others, in the order of their messages. */
+  readonly inputs: ReadonlyMap<NumberedCrossing, Node>;
+  /** Of parameters, and what stands for them, by the leaf that the forward pass read. */
+  readonly leaves: ReadonlyMap<Node, Node>;
+  /** What other ranks will send for what this stage has made. */
+  readonly received: ReadonlyMap<NumberedCrossing, Node>;
+}
+
+/**
+ * Builds the backward passes of a rank's stages for one microbatch. A gradient that another rank owes is a leaf without
+ * contents, until it is received. `lossGradient` is what the loss is owed.
+ */
+export function stageGradients(
+  { graph, loss }: Microbatch,
+  crossings: readonly NumberedCrossing[],
+  lossGradient: Node,
+  { rank, rankOfStage }: PipelinePlace,
+): ReadonlyMap<number, StageGradients> {
+  const found = new Map<number, StageGradients>();
+  const lossStage = loss === null ? null : graph.stageOf(loss);
+  for (const stage of rankOfStage.keys().toArray().toReversed()) {
+    if (rankOfStage[stage] !== rank) continue;
+    const outputs: Seeded[] = [];
+    if (loss !== null && lossStage === stage) {
+      outputs.push({ output: loss, gradient: lossGradient });
+    }
+    const received = new Map<NumberedCrossing, Node>();
+    for (const crossing of crossings) {
+      if (crossing.from !== stage || !crossing.gradient) continue;
+      const local = found.get(crossing.to)?.inputs.get(crossing);
+      const { node } = crossing;
+      const gradient = local ?? leafWithoutContents(node);
+      if (local === undefined) received.set(crossing, gradient);
+      outputs.push({ output: node, gradient });
+    }
+    const isOfEarlierStage = (node: Node): boolean => (graph.stageOf(node) ?? stage) < stage;
+    const own = backwardTo(outputs, isOfEarlierStage);
+    const inputs = new Map<NumberedCrossing, Node>();
+    for (const crossing of crossings) {
+      if (crossing.to !== stage || !crossing.gradient) continue;
+      const zeros = (): Node => noGrad(() => constantLike(crossing.node, 0));
+      inputs.set(crossing, own.get(crossing.node) ?? zeros());
+    }
+    const leaves = new Map([...own].filter(([node]) => !isOfEarlierStage(node)));
+    found.set(stage, { inputs, leaves, received });
+  }
+  return found;
+}
+
+/** A value like another one that will be received. */
+export function leafWithoutContents({ shape, dtype, axisTypes }: Node): Node {
+  const leaf = inputNode(shape, dtype, null);
+  leaf.axisTypes = axisTypes;
+  return leaf;
+}

@@ -1,0 +1,65 @@
+import { currentRegion, LayoutError, type Module, newestNodeId } from '@shardwise/core/extend';
+
+/** Where in a program stages begin: stage s + 1 where the s-th of some modules is called first. */
+export class StageMarks {
+  readonly #model: Module;
+  readonly #cuts: readonly string[];
+  #starts: number[] | null = null;
+  #remove: (() => void)[] | null = null;
+
+  /** `cuts` are paths of modules, in the order in which the model calls them. */
+  constructor(model: Module, cuts: readonly string[]) {
+    this.#model = model;
+    this.#cuts = cuts;
+  }
+
+  /**
+   * Runs a forward pass. Nodes with ids above `starts[s]` belong to stage s + 1 or a later one. Throws LayoutError where
+   * the modules at the cuts are called in another order, not at all, or in a part that backward makes again.
+   */
+  record<T>(forward: () => T): { readonly result: T; readonly starts: readonly number[] } {
+    this.#remove ??= this.#cuts.map((path, cut) =>
+      this.#model.getSubmodule(path).registerForwardPreHook(() => this.#enter(cut)),
+    );
+    const starts: number[] = [];
+    this.#starts = starts;
+    try {
+      const result = forward();
+      const missing = this.#cuts[starts.length];
+      if (missing === undefined) return { result, starts };
+      throw this.#error(
+        missing,
+        'the forward pass did not call it',
+        'Cut at modules that every forward pass calls',
+      );
+    } finally {
+      this.#starts = null;
+    }
+  }
+
+  detach(): void {
+    for (const remove of this.#remove ?? []) remove();
+    this.#remove = null;
+  }
+
+  #enter(cut: number): void {
+    const starts = this.#starts;
+    if (starts === null || cut < starts.length) return;
+    const path = this.#cuts[cut] ?? '';
+    if (cut > starts.length) {
+      const other = this.#cuts[starts.length] ?? '';
+      const todo = 'Give the cuts in the order in which forward() calls the modules';
+      throw this.#error(path, `it is called before '${other}', the cut before it`, todo);
+    }
+    if (currentRegion() !== null) {
+      const todo = 'Put checkpoint() around modules within a stage, or cut elsewhere';
+      throw this.#error(path, 'it is called inside a checkpoint, which backward runs again', todo);
+    }
+    starts.push(newestNodeId());
+  }
+
+  #error(path: string, found: string, todo: string): LayoutError {
+    const asked = `a pipeline cut at '${path}'`;
+    return new LayoutError({ asked, found, todo }, { cut: path });
+  }
+}

@@ -1,0 +1,64 @@
+import {
+  broadcast,
+  type Node,
+  noGrad,
+  type Parameter,
+  type Tensor,
+  zeros,
+} from '@shardwise/core/extend';
+import { StandInParameter } from '../stand-in-parameter.ts';
+import type { StagePart } from './stage-part.ts';
+
+/** The rank of a mesh axis that has a stage. */
+export interface StageOwner {
+  readonly axis: string;
+  readonly rank: number;
+}
+
+/**
+ * A parameter that the rank of one stage has. In passes of the pipeline all ranks build expressions of it, and that
+ * rank computes them; elsewhere it is broadcast for each expression, so that all ranks must build it.
+ */
+export class StageParameter extends StandInParameter {
+  readonly owner: StageOwner;
+  readonly #part: StagePart;
+
+  /** `original` is what stood there. */
+  constructor(part: StagePart, original: Parameter, owner: StageOwner) {
+    super(original);
+    this.#part = part;
+    this.owner = owner;
+  }
+
+  override get part(): StagePart {
+    return this.#part;
+  }
+
+  /** Of this rank alone; null on ranks that do not have the stage. */
+  override get gradientNode(): Node | null {
+    return this.#part.gradientNode;
+  }
+
+  override setGradientNode(node: Node): void {
+    this.#part.setGradientNode(node);
+  }
+
+  /** On the rank of the stage, which has all of it. Shape: part -> whole. */
+  override wholeOf(part: Tensor): Tensor {
+    return this.layerParameter?.wholeOf(part) ?? part;
+  }
+
+  override partOf(whole: Tensor): Tensor {
+    return this.layerParameter?.partOf(whole) ?? whole;
+  }
+
+  protected override elsewhere(): Node {
+    return this.#fromOwner(this.#part).node;
+  }
+
+  #fromOwner(part: Tensor): Tensor {
+    const { axis, rank } = this.owner;
+    const own = this.#part.isHere ? part : zeros(this.#part.shape, this.#part.dtype);
+    return noGrad(() => broadcast(own, axis, rank));
+  }
+}

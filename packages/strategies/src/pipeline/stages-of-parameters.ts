@@ -1,0 +1,46 @@
+import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
+
+/**
+ * The stage that has each parameter: as many cuts as stand before its module in the tree of modules, or at it. Throws
+ * LayoutError for cuts that are no modules, or stand in another order.
+ */
+export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): readonly number[] {
+  const paths = model.modules ?? pathsOf(model);
+  const places = cut.map((path) => {
+    const place = paths.indexOf(path);
+    if (place > 0) return place;
+    throw cutError(
+      path,
+      `no module of this name; there are ${paths.slice(1, 8).join(', ')}, …`,
+      'Name modules of the model, where stages begin',
+    );
+  });
+  for (const [index, place] of places.entries()) {
+    const before = places[index - 1];
+    if (before === undefined || before < place) continue;
+    throw cutError(
+      cut[index] ?? '',
+      `it does not stand behind '${cut[index - 1]}', the cut before it, in the model`,
+      'Give the cuts in the order of the modules',
+    );
+  }
+  return model.parameters.map(({ name }) => {
+    const path = name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
+    const place = Math.max(0, paths.indexOf(path));
+    return places.filter((start) => start <= place).length;
+  });
+}
+
+/** Where a model was given by its parameters alone. */
+function pathsOf({ parameters }: ModelSpec): readonly string[] {
+  const paths = new Set(['']);
+  for (const { name } of parameters) {
+    const names = name.split('.').slice(0, -1);
+    for (let count = 1; count <= names.length; count++) paths.add(names.slice(0, count).join('.'));
+  }
+  return [...paths];
+}
+
+function cutError(path: string, found: string, todo: string): LayoutError {
+  return new LayoutError({ asked: `a pipeline cut at '${path}'`, found, todo }, { cut: path });
+}

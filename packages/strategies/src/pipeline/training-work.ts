@@ -1,0 +1,132 @@
+import { addParts, type Node, noGrad } from '@shardwise/core/extend';
+import type { ComputeAction } from '../pipeline-schedule/action.ts';
+import { computationsOf, type Schedule } from '../pipeline-schedule/schedule.ts';
+import { forwardDraft, numberedCrossings } from './forward-drafts.ts';
+import { tagOf } from './message.ts';
+import type { Microbatch, PipelinePlace } from './microbatch.ts';
+import type { WorkDraft } from './rank-work.ts';
+import { draft } from './rank-work.ts';
+import { below } from './saved-values.ts';
+import { type StageGradients, stageGradients } from './stage-gradients.ts';
+
+export interface TrainingWork {
+  readonly drafts: readonly WorkDraft[];
+  /** The sums of gradients over this rank's microbatches and stages, by leaf, in the order of backward. */
+  readonly gradients: ReadonlyMap<Node, Node>;
+}
+
+/**
+ * What a rank does in a training step, action by action of its schedule. Programs are found by what depends on what:
+ * the input gradients of a stage are the gradients of what it takes, and all that only its parameters' gradients need is
+ * left to the weight gradients. What one program makes and a later one reads is kept in between.
+ */
+export function trainingWork(
+  microbatches: readonly Microbatch[],
+  lossGradient: Node,
+  schedule: Schedule,
+  place: PipelinePlace,
+): TrainingWork {
+  const crossings = numberedCrossings(microbatches);
+  const passes = microbatches.map((microbatch, index) =>
+    stageGradients(microbatch, crossings[index] ?? [], lossGradient, place),
+  );
+  const gradients = new Map<Node, Node>();
+  const forwards = new Map<string, WorkDraft>();
+  const splits = new Map<string, Backward>();
+  const drafts: WorkDraft[] = [];
+  // What stands in a draft is made there; other programs take it.
+  const made = new Set<Node>();
+  const add = (item: WorkDraft): WorkDraft => {
+    for (const node of item.computes) made.add(node);
+    for (const { node } of item.receives) made.add(node);
+    drafts.push(item);
+    return item;
+  };
+  const actions = (schedule.actions[place.rank] ?? []).flatMap(computationsOf);
+  for (const { kind, stage, microbatch } of actions) {
+    const own = microbatches[microbatch];
+    const pass = passes[microbatch]?.get(stage);
+    if (own === undefined || pass === undefined) continue;
+    const key = `${stage} ${microbatch}`;
+    if (kind === 'forward') {
+      const item = forwardDraft(stage, crossings[microbatch] ?? [], own, microbatch, place);
+      if (own.loss !== null && own.graph.stageOf(own.loss) === stage) item.computes.add(own.loss);
+      forwards.set(key, add(item));
+      continue;
+    }
+    const item = draft(`${stage}${letterOf[kind]}${microbatch}`);
+    if (kind !== 'weightGradient') addInputGradients(item, pass, place);
+    if (kind !== 'inputGradient') addWeightGradients(item, pass, gradients);
+    const backward: Backward = { item, before: splits.get(key) ?? null, computed: new Set() };
+    const forward = forwards.get(key);
+    if (forward !== undefined) keepForBackward(backward, forward, own, made);
+    if (kind === 'inputGradient') splits.set(key, backward);
+    add(item);
+  }
+  return { drafts, gradients };
+}
+
+const letterOf = {
+  forward: 'F',
+  backward: 'B',
+  inputGradient: 'I',
+  weightGradient: 'W',
+} as const satisfies Record<ComputeAction['kind'], string>;
+
+interface Backward {
+  readonly item: WorkDraft;
+  /** The input gradients of the same stage and microbatch, where this is what they left. */
+  readonly before: Backward | null;
+  /** What its program computes. */
+  readonly computed: Set<Node>;
+}
+
+/** Has the programs before it keep what a backward program reads of them. */
+function keepForBackward(
+  { item, before, computed }: Backward,
+  forward: WorkDraft,
+  { graph }: Microbatch,
+  made: ReadonlySet<Node>,
+): void {
+  const isReady = (node: Node): boolean => made.has(node);
+  const isOfForward = (node: Node): boolean => graph.stageOf(node) !== null;
+  const isEarlier = (node: Node): boolean =>
+    isOfForward(node) || before?.computed.has(node) === true;
+  const found = below(item.computes, isReady, isEarlier);
+  for (const node of found.computed) computed.add(node);
+  for (const node of found.taken) {
+    if (made.has(node)) continue;
+    if (isOfForward(node)) forward.computes.add(node);
+    else before?.item.computes.add(node);
+  }
+}
+
+function addInputGradients(
+  item: WorkDraft,
+  { inputs, received }: StageGradients,
+  { rank, rankOfStage }: PipelinePlace,
+): void {
+  for (const [crossing, node] of received) {
+    const peer = rankOfStage[crossing.to] ?? 0;
+    item.receives.push({ node, peer, tag: tagOf('gradient', crossing.number) });
+  }
+  for (const [crossing, node] of inputs) {
+    item.computes.add(node);
+    const peer = rankOfStage[crossing.from] ?? 0;
+    if (peer !== rank) item.sends.push({ node, peer, tag: tagOf('gradient', crossing.number) });
+  }
+}
+
+/** Adds what the leaves are owed to what earlier programs have summed. */
+function addWeightGradients(
+  item: WorkDraft,
+  { leaves }: StageGradients,
+  gradients: Map<Node, Node>,
+): void {
+  for (const [leaf, gradient] of leaves) {
+    const sum = gradients.get(leaf);
+    const next = sum === undefined ? gradient : noGrad(() => addParts(sum, gradient));
+    gradients.set(leaf, next);
+    item.computes.add(next);
+  }
+}

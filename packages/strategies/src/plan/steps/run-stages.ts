@@ -1,0 +1,124 @@
+import {
+  type CollectivePlan,
+  currentSession,
+  joinLayouts,
+  noGrad,
+  type Parameter,
+  replicated,
+} from '@shardwise/core/extend';
+import type { Schedule } from '../../pipeline-schedule/schedule.ts';
+import type { LossWeight } from '../../pipeline/loss-weight.ts';
+import type { LossOfPass } from '../../pipeline/pass-settings.ts';
+import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
+import { StageMarks } from '../../pipeline/stage-marks.ts';
+import { StageParameter } from '../../pipeline/stage-parameter.ts';
+import { StagePart } from '../../pipeline/stage-part.ts';
+import { requireOneStep } from '../agreeing-steps.ts';
+import { requireUnaveraged } from '../averaged-parameters.ts';
+import { ofRankZero } from '../of-rank-zero.ts';
+import type { PassHooks, PlanContext } from '../plan-context.ts';
+import { startBroadcasts } from '../planned-bytes.ts';
+import { requireSameModel } from '../same-model.ts';
+import { shareKeys } from '../share-keys.ts';
+import { Step, type StepKind } from '../step.ts';
+import { requireWhole } from '../whole-parameters.ts';
+import { distribute } from './distribute.ts';
+import { shardLayers } from './shard-layers.ts';
+
+/** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
+export interface RunStages {
+  readonly axis: string;
+  /** Paths of the modules with which stages 1 and later begin. */
+  readonly cut: readonly string[];
+  readonly schedule: Schedule;
+  readonly loss: LossOfPass | null;
+  readonly weight: LossWeight;
+}
+
+export const runStages: StepKind<RunStages> = {
+  name: 'runStages',
+  collectives({ axis }, plan): readonly CollectivePlan[] {
+    return startBroadcasts(plan, { axis });
+  },
+  precedes: (_, other) => Step.is(other, distribute) || Step.is(other, shardLayers),
+  check(_, context) {
+    requireOneStep(context.plan, runStages);
+    const asked = `${context.plan.strategy} of a model`;
+    requireUnaveraged(asked, context.parameters);
+    requireWhole(asked, context.parameters);
+  },
+  async apply({ axis, cut, schedule, loss, weight }, context) {
+    const { model, hooks } = context;
+    const session = currentSession();
+    const group = session.mesh.group(axis);
+    await requireSameModel([...context.parameters, ...model.namedBuffers()], group);
+    await shareKeys(group);
+    const replacements = new Map<Parameter, StageParameter>();
+    for (const [name, parameter] of context.parameters) {
+      replacements.set(parameter, await stageParameter(name, parameter, axis, context));
+    }
+    model.replaceParameters(replacements);
+    for (const [, buffer] of model.namedBuffers()) {
+      noGrad(() => buffer.assign(ofRankZero(buffer, [axis])));
+    }
+    await session.realize([]);
+    const messages = `${axis} messages`;
+    await session.extendMesh(messages, async () => {
+      const own = await group.split(0, group.rank);
+      return own ?? group;
+    });
+    const marks = new StageMarks(model, cut);
+    const passes = new PipelinePasses({
+      axis,
+      model,
+      schedule,
+      place: { rank: group.rank, rankOfStage: schedule.rankOfStage },
+      marks,
+      loss,
+      weight,
+      group: session.mesh.group(messages),
+    });
+    hooks.push({ forward: passHook(passes), detach: () => marks.detach() });
+  },
+};
+
+/** The rank of its stage gets rank 0's values; the others drop theirs. */
+async function stageParameter(
+  name: string,
+  parameter: Parameter,
+  axis: string,
+  context: PlanContext,
+): Promise<StageParameter> {
+  const { part } = parameter;
+  const { only } = context.plannedOf(name).parameter;
+  const owner = only ?? { axis, rank: 0 };
+  const isHere = currentSession().mesh.coordinate(axis) === owner.rank;
+  const layout = joinLayouts(part.layout, { ...replicated(part.shape), only: owner });
+  const { wholeShape, dtype, requiresGrad } = part;
+  const value = noGrad(() => ofRankZero(part, [axis]));
+  const data = (await value.data()).slice();
+  const own = new StagePart(isHere ? data : null, part.shape, {
+    wholeShape,
+    layout,
+    dtype,
+    requiresGrad,
+  });
+  value.dispose();
+  parameter.dispose();
+  return new StageParameter(own, parameter, owner);
+}
+
+function passHook(passes: PipelinePasses): NonNullable<PassHooks['forward']> {
+  return forward;
+
+  function forward<Inputs extends readonly unknown[], Output>(
+    run: (...inputs: Inputs) => Output,
+    inputs: Inputs,
+  ): Output;
+  function forward(
+    run: (...inputs: readonly unknown[]) => unknown,
+    inputs: readonly unknown[],
+  ): unknown {
+    return passes.forward(run, inputs);
+  }
+}

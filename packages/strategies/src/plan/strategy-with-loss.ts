@@ -1,0 +1,10 @@
+import type { Strategy, Tensor } from '@shardwise/core/extend';
+
+/** A strategy that computes the loss by itself: passes are given targets behind the model's inputs, and return the loss. */
+export interface StrategyWithLoss<
+  Output = never,
+  Targets extends readonly unknown[] = never,
+> extends Strategy {
+  /** Shape: -> []. */
+  readonly loss: (output: Output, ...targets: Targets) => Tensor;
+}

@@ -1,0 +1,54 @@
+import type { ScheduleName } from '@shardwise/strategies';
+import { describe, expect, it } from 'vitest';
+import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
+import type { PipelineTask } from './ranks/pipeline.ts';
+
+const onePerRank: readonly ScheduleName[] = ['gpipe', '1f1b', 'zb1p', 'zb2p'];
+const twoPerRank: readonly ScheduleName[] = [
+  'interleaved1f1b',
+  'loopedBfs',
+  'zb1p',
+  'zbv',
+  'vHalf',
+  'vMin',
+  'dualPipeV',
+];
+
+/** What interleaving needs of the number of microbatches, as the schedules' own table says. */
+function takes(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
+  if (schedule === 'dualPipeV') return microbatches >= 2 * ranks;
+  if (schedule === 'interleaved1f1b' || schedule === 'zb1p' || schedule === 'zb2p') {
+    return microbatches % Math.max(1, Math.floor(microbatches / ranks)) === 0;
+  }
+  return true;
+}
+
+describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
+  const cases = (
+    schedules: readonly ScheduleName[],
+    cut: readonly string[],
+  ): [string, PipelineTask][] =>
+    schedules.flatMap((schedule) =>
+      (ranks === 2 ? [1, 2, 4, 7] : ranks === 4 ? [4, 8] : [2, 7])
+        .filter((microbatches) => takes(schedule, ranks, microbatches))
+        .map((microbatches): [string, PipelineTask] => [
+          `${schedule} of ${microbatches} microbatches in ${cut.length + 1} stages`,
+          { schedule, cut, microbatches, rows: 9, tied: true, skips: true, dropout: 0.2 },
+        ]),
+    );
+
+  it('with one stage each trains as one rank', async () => {
+    const naive: PipelineTask = { schedule: 'naive', cut: cuts[ranks], microbatches: 1, rows: 5 };
+    await expectSameAsOneRank(
+      ranks,
+      Object.fromEntries([['naive', naive], ...cases(onePerRank, cuts[ranks])]),
+    );
+    expect.hasAssertions();
+  });
+
+  it('with two stages each trains as one rank', async () => {
+    const stages = { 1: 2, 2: 4, 3: 6, 4: 8 } as const;
+    await expectSameAsOneRank(ranks, Object.fromEntries(cases(twoPerRank, cuts[stages[ranks]])));
+    expect.hasAssertions();
+  });
+});
