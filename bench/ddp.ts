@@ -1,5 +1,6 @@
 import type { Bench, BenchResult } from './bench.ts';
 import { startPeer, type Peer, type PeerRound } from './peer.ts';
+import { type Precision, precisionFlag, precisionOf } from './precision.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
 import type { RankRound } from './rank-messages.ts';
 import { startRanks, type Ranks } from './ranks.ts';
@@ -16,14 +17,16 @@ const MODES = ['ddp', 'alone'] as const;
 export const ddp: Bench = {
   about:
     'GPT training with DDP on two ranks, tokens per second, against PyTorch DDP with gloo on two processes',
-  flags: roundsFlag,
+  flags: { ...roundsFlag, ...precisionFlag },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
+    const precision = precisionOf(values);
     const started = await startPeer('gpt_ddp.py');
     const peer = 'peer' in started ? started.peer : undefined;
-    const ranks = startRanks(RANKS, 'ddp-rank.ts');
+    const ranks = startRanks(RANKS, 'ddp-rank.ts', { precision });
     try {
-      return await compare(ranks, peer, 'reason' in started ? started.reason : undefined, rounds);
+      const reason = 'reason' in started ? started.reason : undefined;
+      return await compare(ranks, peer, reason, { rounds, precision });
     } finally {
       await ranks.close();
       await peer?.close();
@@ -35,7 +38,7 @@ async function compare(
   ranks: Ranks,
   peer: Peer | undefined,
   reason: string | undefined,
-  rounds: number,
+  { rounds, precision }: { readonly rounds: number; readonly precision: Precision },
 ): Promise<BenchResult> {
   const ours: Record<'ddp' | 'alone', RankRound[][]> = { ddp: [], alone: [] };
   const theirs: Record<'ddp' | 'alone', PeerRound[]> = { ddp: [], alone: [] };
@@ -43,7 +46,8 @@ async function compare(
     for (const mode of MODES) {
       const ourMode = mode === 'ddp' ? 'together' : mode;
       ours[mode].push(await ranks.round({ mode: ourMode, steps: STEPS_PER_ROUND }));
-      const answer = await peer?.round({ mode, steps: STEPS_PER_ROUND, optimizer: 'default' });
+      const request = { mode, steps: STEPS_PER_ROUND, optimizer: 'default', precision } as const;
+      const answer = await peer?.round(request);
       if (answer !== undefined) theirs[mode].push(answer);
     }
   }
@@ -92,6 +96,7 @@ async function compare(
     ],
     record: {
       workload,
+      precision,
       ranks: RANKS,
       tokensPerSecond: round(tokensPerSecond(RANKS * tokensPerStep, times.ddp.medianMs), 1),
       efficiency: round(efficiency, 4),

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import type { Precision } from './precision.ts';
 
 const about = z.looseObject({ torch: z.string(), blas: z.string(), threads: z.number() });
 const answer = z.object({
@@ -17,6 +18,7 @@ export interface PeerRequest {
   readonly steps: number;
   readonly optimizer: 'default' | 'fused';
   readonly mode?: 'ddp' | 'fsdp' | 'alone';
+  readonly precision: Precision;
 }
 
 /** PyTorch in a process of its own that computes only while it is asked to, so that rounds interleave. */

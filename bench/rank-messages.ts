@@ -1,4 +1,5 @@
 import type { ThreadsWorld } from 'shardwise';
+import type { Precision } from './precision.ts';
 
 export interface RankData {
   readonly rank: number;
@@ -7,6 +8,7 @@ export interface RankData {
   readonly contestant: string;
   /** Rows of a rank's batch, if not as many as in the workload. */
   readonly batch?: number | undefined;
+  readonly precision: Precision;
 }
 
 /** What a rank trains; `alone`: each rank a model of its own, and sends nothing. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { createThreadsWorld } from 'shardwise';
+import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 
 export interface Ranks {
@@ -9,11 +10,22 @@ export interface Ranks {
   close(): Promise<void>;
 }
 
+/** What ranks are told of their training. */
+export interface Contestant {
+  readonly contestant?: string;
+  readonly batch?: number;
+  readonly precision: Precision;
+}
+
 /** Starts the ranks of a world of their own as threads of this process, which run bench/SCRIPT. */
-export function startRanks(size: number, script: string, contestant = '', batch?: number): Ranks {
+export function startRanks(
+  size: number,
+  script: string,
+  { contestant = '', batch, precision }: Contestant,
+): Ranks {
   const world = createThreadsWorld({ size });
   const workers = Array.from({ length: size }, (_, rank) => {
-    const data: RankData = { rank, world, contestant, batch };
+    const data: RankData = { rank, world, contestant, batch, precision };
     return new Worker(new URL(`./${script}`, import.meta.url), { workerData: data });
   });
   const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {

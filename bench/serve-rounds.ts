@@ -8,6 +8,7 @@ import {
   statistics,
   subscribe,
 } from 'shardwise';
+import type { Precision } from './precision.ts';
 import type { RankData, RankRequest, RankRound } from './rank-messages.ts';
 import type { Training } from './training.ts';
 
@@ -16,11 +17,12 @@ interface JoinedRank {
   readonly group: ProcessGroup;
   readonly contestant: string;
   readonly batch: number | undefined;
+  readonly precision: Precision;
 }
 
 /** Makes this thread the rank that its worker data say. */
 export async function joinBenchWorld(): Promise<JoinedRank> {
-  const { rank, world, contestant, batch }: RankData = workerData;
+  const { rank, world, contestant, batch, precision }: RankData = workerData;
   const group = joinThreadsWorld(world, rank);
   const region = world.regions[rank];
   if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
@@ -28,7 +30,7 @@ export async function joinBenchWorld(): Promise<JoinedRank> {
     device: await cpu({ memory: world.memory, ...region }),
     mesh: new LineMesh('dp', group),
   });
-  return { rank, group, contestant, batch };
+  return { rank, group, contestant, batch, precision };
 }
 
 /** Trains when told to, and answers with what it took. */

@@ -15,13 +15,15 @@ const strategies: Readonly<Record<string, () => Strategy>> = {
   'fsdp-checkpointing': () => fsdp(),
 };
 
-const { rank, group, contestant, batch } = await joinBenchWorld();
+const { rank, group, contestant, batch, precision } = await joinBenchWorld();
 const strategy = strategies[contestant];
 if (strategy === undefined) throw new RangeError(`no contestant ${contestant}`);
 const model = buildModel(largeWorkload);
 if (contestant === 'fsdp-checkpointing') checkpointBlocks(model);
 const parallel = await parallelize(model, strategy());
-serveRounds(group, { together: new Training(parallel, model.parameters(), rank, batch) });
+serveRounds(group, {
+  together: new Training(parallel, model.parameters(), { rank, batch, precision }),
+});
 
 function checkpointBlocks({ blocks }: GPT): void {
   for (const block of blocks) {

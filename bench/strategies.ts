@@ -3,6 +3,7 @@ import { cpu, setRank } from 'shardwise';
 import type { Bench, BenchResult } from './bench.ts';
 import { matmulLimitMs } from './matmul-limit.ts';
 import { startPeer, type PeerOrReason, type PeerRound } from './peer.ts';
+import { type Precision, precisionFlag, precisionOf } from './precision.ts';
 import { countOf, roundsFlag, roundsOf } from './rounds.ts';
 import type { RankRound } from './rank-messages.ts';
 import { startRanks, type Ranks } from './ranks.ts';
@@ -31,10 +32,11 @@ const peerModes = ['ddp', 'fsdp'] as const;
 /** Each strategy against DDP, and against PyTorch's own. */
 export const strategies: Bench = {
   about: `GPT of 25 million parameters on ${RANKS} ranks: tokens per second of each strategy over DDP's`,
-  flags: { ...roundsFlag, batch: { type: 'string' } },
+  flags: { ...roundsFlag, ...precisionFlag, batch: { type: 'string' } },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
     const batch = countOf(values, 'batch', largeWorkload.batch);
+    const precision = precisionOf(values);
     const { layers, width, heads } = largeWorkload;
     const started = await startPeer('gpt_ddp.py', [layers, width, heads, batch].map(String));
     const peer = 'peer' in started ? started.peer : undefined;
@@ -42,11 +44,11 @@ export const strategies: Bench = {
     const ranks = new Map<string, Ranks>(
       Object.keys(contestants).map((name) => [
         name,
-        startRanks(RANKS, 'strategies-rank.ts', name, batch),
+        startRanks(RANKS, 'strategies-rank.ts', { contestant: name, batch, precision }),
       ]),
     );
     try {
-      return await compare(ranks, started, rounds, { ...largeWorkload, batch });
+      return await compare(ranks, started, { ...largeWorkload, batch }, { rounds, precision });
     } finally {
       for (const each of ranks.values()) await each.close();
       await peer?.close();
@@ -57,8 +59,8 @@ export const strategies: Bench = {
 async function compare(
   ranks: ReadonlyMap<string, Ranks>,
   started: PeerOrReason,
-  rounds: number,
   workload: Workload,
+  { rounds, precision }: { readonly rounds: number; readonly precision: Precision },
 ): Promise<BenchResult> {
   const peer = 'peer' in started ? started.peer : undefined;
   const tokens = RANKS * workload.batch * workload.context;
@@ -70,7 +72,8 @@ async function compare(
       ours.set(name, [...(ours.get(name) ?? []), answer]);
     }
     for (const mode of peer === undefined ? [] : peerModes) {
-      const answer = await peer?.round({ mode, steps: STEPS_PER_ROUND, optimizer: 'default' });
+      const request = { mode, steps: STEPS_PER_ROUND, optimizer: 'default', precision } as const;
+      const answer = await peer?.round(request);
       if (answer !== undefined) theirs.set(mode, [...(theirs.get(mode) ?? []), answer]);
     }
   }
@@ -127,6 +130,7 @@ async function compare(
     ],
     record: {
       workload,
+      precision,
       elements,
       ranks: RANKS,
       results,

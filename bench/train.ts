@@ -3,6 +3,7 @@ import type { Bench, BenchResult } from './bench.ts';
 import { freshProcess } from './fresh-process.ts';
 import { matmulLimitMs } from './matmul-limit.ts';
 import { startPeer, type Peer, type PeerRound } from './peer.ts';
+import { type Precision, precisionFlag, precisionOf } from './precision.ts';
 import { roundsFlag, roundsOf } from './rounds.ts';
 import { mean, median, round, summarize, tokensPerSecond, type Rounds } from './summary.ts';
 import { trainAlone, type StepTimes } from './training.ts';
@@ -20,13 +21,15 @@ interface PeerRounds {
 /** One rank against PyTorch eager on the same core. */
 export const train: Bench = {
   about: 'GPT training on one rank, tokens per second, against PyTorch eager on one thread',
-  flags: roundsFlag,
+  flags: { ...roundsFlag, ...precisionFlag },
   run: async (values) => {
     const rounds = roundsOf(values, ROUNDS);
+    const precision = precisionOf(values);
     const started = await startPeer('gpt_train.py');
     const peer = 'peer' in started ? started.peer : undefined;
     try {
-      return await compare(peer, 'reason' in started ? started.reason : undefined, rounds);
+      const reason = 'reason' in started ? started.reason : undefined;
+      return await compare(peer, reason, { rounds, precision });
     } finally {
       await peer?.close();
     }
@@ -36,17 +39,20 @@ export const train: Bench = {
 async function compare(
   peer: Peer | undefined,
   reason: string | undefined,
-  rounds: number,
+  { rounds, precision }: { readonly rounds: number; readonly precision: Precision },
 ): Promise<BenchResult> {
   const fresh = await freshProcess();
   setRank({ device: await cpu() });
-  const training = trainAlone();
+  const training = trainAlone(0, precision);
+  const inFloat32 = precision === 'f32' ? null : trainAlone();
   const ours: StepTimes[][] = [];
+  const oursInFloat32: StepTimes[][] = [];
   const peers: Record<'default' | 'fused', PeerRound[]> = { default: [], fused: [] };
   for (let index = 0; index <= rounds; index++) {
     ours.push(await training.run(STEPS_PER_ROUND));
+    if (inFloat32 !== null) oursInFloat32.push(await inFloat32.run(STEPS_PER_ROUND));
     for (const optimizer of ['default', 'fused'] as const) {
-      const answer = await peer?.round({ steps: STEPS_PER_ROUND, optimizer });
+      const answer = await peer?.round({ steps: STEPS_PER_ROUND, optimizer, precision });
       if (answer !== undefined) peers[optimizer].push(answer);
     }
   }
@@ -54,6 +60,10 @@ async function compare(
   // The first round warms everybody up; its losses count, its times do not.
   const measured = ours.slice(1).flat();
   const times = summarize(ours.slice(1).map((steps) => steps.map(({ ms }) => ms)));
+  const float32 =
+    inFloat32 === null
+      ? null
+      : summarize(oursInFloat32.slice(1).map((steps) => steps.map(({ ms }) => ms)));
   const cpuMs = median(measured.map((step) => step.cpuMs));
   const losses = ours.flat().map(({ loss }) => loss);
   const eager = peer === undefined ? undefined : peerRounds(peers.default);
@@ -67,6 +77,14 @@ async function compare(
     rows: [
       ['Shardwise, median of rounds', rate(times.medianMs)],
       ['Shardwise, best step', rate(times.minMs)],
+      ...(float32 === null
+        ? []
+        : [
+            [
+              'Shardwise in f32, median of rounds',
+              `${rate(float32.medianMs)}, a ratio of ${(float32.medianMs / times.medianMs).toFixed(2)}`,
+            ] as const,
+          ]),
       ...(eager === undefined || fused === undefined
         ? [['PyTorch', `not measured: ${reason ?? ''}`] as const]
         : [
@@ -100,6 +118,8 @@ async function compare(
     ],
     record: {
       workload,
+      precision,
+      ratioOverFloat32: float32 === null ? null : round(float32.medianMs / times.medianMs, 3),
       tokensPerSecond: round(tokensPerSecond(tokensPerStep, times.medianMs), 1),
       ratio: eager === undefined ? null : round(eager.rounds.medianMs / times.medianMs, 3),
       ratioOfBest: eager === undefined ? null : round(eager.rounds.minMs / times.minMs, 3),

@@ -1,5 +1,6 @@
-import { manualSeed, type Model, nn, optim, statistics, type Tensor } from 'shardwise';
+import { autocast, manualSeed, type Model, nn, optim, statistics, type Tensor } from 'shardwise';
 import { GPT } from '../examples/gpt/model.ts';
+import type { Precision } from './precision.ts';
 import { batchOf, type Workload, workload } from './workload.ts';
 
 export interface StepTimes {
@@ -28,9 +29,18 @@ export function buildModel(of: Workload = workload): GPT {
 }
 
 /** One rank's own training of the workload. */
-export function trainAlone(rank = 0): Training {
+export function trainAlone(rank = 0, precision: Precision = 'f32'): Training {
   const model = buildModel();
-  return new Training(model, model.parameters(), rank);
+  return new Training(model, model.parameters(), { rank, precision });
+}
+
+export interface TrainingOptions {
+  /** Default: 0. */
+  readonly rank?: number;
+  /** Rows of a batch. Default: those of the workload. */
+  readonly batch?: number | undefined;
+  /** Default: f32. */
+  readonly precision?: Precision;
 }
 
 /** A model under training that goes on from round to round. */
@@ -39,13 +49,14 @@ export class Training {
   readonly #optimizer: optim.AdamW;
   readonly #rank: number;
   readonly #batch: number | undefined;
+  readonly #precision: Precision;
   #step = 0;
 
-  /** `batch` is that of the workload by default. */
-  constructor(model: TokenModel, parameters: nn.Parameter[], rank = 0, batch?: number) {
+  constructor(model: TokenModel, parameters: nn.Parameter[], options: TrainingOptions = {}) {
     this.#model = model;
-    this.#rank = rank;
-    this.#batch = batch;
+    this.#rank = options.rank ?? 0;
+    this.#batch = options.batch;
+    this.#precision = options.precision ?? 'f32';
     this.#optimizer = new optim.AdamW(parameters, {
       lr: workload.learningRate,
       weightDecay: workload.weightDecay,
@@ -64,7 +75,9 @@ export class Training {
     const cpuBefore = process.cpuUsage();
     const start = performance.now();
     this.#optimizer.zeroGrad();
-    const loss = nn.functional.crossEntropy(this.#model.forward(inputs), targets);
+    const loss = autocast({ dtype: 'bf16', enabled: this.#precision === 'bf16' }, () =>
+      nn.functional.crossEntropy(this.#model.forward(inputs), targets),
+    );
     loss.backward();
     const updated = this.#optimizer.step();
     const buildMs = performance.now() - start;

@@ -1,6 +1,7 @@
 """PyTorch DistributedDataParallel over gloo with the benchmark GPT: two processes of one thread each.
 
-Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "mode": "ddp" | "fsdp" | "alone"}, where
+Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "mode": "ddp" | "fsdp" | "alone",
+"precision": "f32" | "bf16"}, where bf16 is torch.autocast,
 "fsdp" is fully_shard of each block and of the whole, and "alone" trains the same two ranks without any communication.
 The arguments LAYERS WIDTH HEADS BATCH are those of another model than the benchmarks' usual one, and of each rank's batch. Answers each with one line: {"ms": [milliseconds of each step
 of rank 0, between two barriers of all ranks], "losses": [rank 0's]}. The first line it writes describes itself.
@@ -38,12 +39,12 @@ class Training:
         self.optimizer = make_optimizer(model, fused)
         self.step = 0
 
-    def run(self, steps):
+    def run(self, steps, precision):
         ms, losses = [], []
         dist.barrier()
         for _ in range(steps):
             start = time.perf_counter()
-            losses.append(train_step(self.model, self.optimizer, self.step, self.rank, self.batch))
+            losses.append(train_step(self.model, self.optimizer, self.step, self.rank, self.batch, precision))
             ms.append((time.perf_counter() - start) * 1000)
             self.step += 1
         start = time.perf_counter()
@@ -62,7 +63,7 @@ def serve(rank, port, requests, answers, sizes, batch):
         key = (request["mode"], request["optimizer"])
         if key not in trainings:
             trainings[key] = Training(rank, key[0], True if key[1] == "fused" else None, sizes, batch)
-        answer = trainings[key].run(request["steps"])
+        answer = trainings[key].run(request["steps"], request["precision"])
         if rank == 0:
             answers.put(answer)
     dist.destroy_process_group()

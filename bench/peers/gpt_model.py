@@ -66,11 +66,12 @@ def make_optimizer(model, fused):
     return torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=fused)
 
 
-def train_step(model, optimizer, step, rank=0, batch=BATCH):
+def train_step(model, optimizer, step, rank=0, batch=BATCH, precision="f32"):
     inputs, targets = batch_of(step, rank, batch)
     optimizer.zero_grad(set_to_none=True)
-    logits = model(inputs)
-    loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        logits = model(inputs)
+        loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
     loss.backward()
     optimizer.step()
     return loss.item()

@@ -1,6 +1,7 @@
 """PyTorch eager training of the benchmark GPT on one thread, as a process that is told when to run.
 
-Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused"}. Answers each with one line:
+Reads one JSON object per line from stdin: {"steps": n, "optimizer": "default" | "fused", "precision": "f32" | "bf16"}, where
+bf16 is torch.autocast. Answers each with one line:
 {"ms": [milliseconds of each step], "cpuMs": [the process's time on a core in each step], "losses": [...]}. The first line it writes describes itself. Ends with stdin.
 """
 
@@ -23,11 +24,11 @@ class Training:
         self.optimizer = make_optimizer(self.model, fused)
         self.step = 0
 
-    def run(self, steps):
+    def run(self, steps, precision):
         ms, cpu_ms, losses = [], [], []
         for _ in range(steps):
             start, cpu_start = time.perf_counter(), time.process_time()
-            losses.append(train_step(self.model, self.optimizer, self.step))
+            losses.append(train_step(self.model, self.optimizer, self.step, precision=precision))
             ms.append((time.perf_counter() - start) * 1000)
             cpu_ms.append((time.process_time() - cpu_start) * 1000)
             self.step += 1
@@ -46,7 +47,7 @@ def main():
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        print(json.dumps(trainings[request["optimizer"]].run(request["steps"])), flush=True)
+        print(json.dumps(trainings[request["optimizer"]].run(request["steps"], request["precision"])), flush=True)
 
 
 if __name__ == "__main__":
