@@ -18,6 +18,7 @@ import {
   OffloadedOptimizer,
   parallelize,
   planFor,
+  readSchedule,
   vocabParallelCrossEntropy,
   zero,
 } from '@shardwise/strategies';
@@ -762,6 +763,13 @@ describe('strategies', () => {
       for (const text of texts) expect(text).toMatch(/pass 2\).*pass 1\)|pass 1\).*pass 2\)/s);
     },
   );
+
+  it('a pipeline schedule whose ranks would wait for each other for ever is refused, and says which', () => {
+    const wrong = '0F0,0B0,0F1,0B1\n1F1,1B1,1F0,1B0';
+    expect(() => readSchedule(wrong)).toThrow(
+      'rank 0 at action 1, 0B0, waits for 1B0 of rank 1; rank 1 at action 0, 1F1, waits for 0F1 of rank 0',
+    );
+  });
 
   describe('on two ranks', () => {
     let ranks: readonly z.infer<typeof found>[] = [];

@@ -43,12 +43,12 @@ export function explainSchedule(
     'rank',
     'stages',
     'live',
-    'bytes',
+    'live bytes',
     'sends',
-    'bytes',
+    'sent bytes',
     'works ms',
     'waits ms',
-    'inside',
+    'inside ms',
   ];
   return [
     `${name}: ${stages} stages on ${ranks} ranks, ${microbatches} microbatches`,

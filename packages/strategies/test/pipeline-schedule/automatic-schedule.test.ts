@@ -159,9 +159,9 @@ describe('the explanation of a schedule', () => {
     expect(text).toBe(
       [
         'zb1p: 4 stages on 2 ranks, 4 microbatches',
-        'rank  stages  live  bytes  sends  bytes  works ms  waits ms  inside',
-        '0     0, 2    4     400    12     120    24        1         1',
-        '1     1, 3    4     400    12     120    24        1         0',
+        'rank  stages  live  live bytes  sends  sent bytes  works ms  waits ms  inside ms',
+        '0     0, 2    4     400         12     120         24        1         1',
+        '1     1, 3    4     400         12     120         24        1         0',
         'makespan 25 ms, bubble 4 %',
       ].join('\n'),
     );
