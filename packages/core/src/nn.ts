@@ -1,6 +1,7 @@
 // The names of torch.nn, as one group for users.
 export * as functional from './nn/functional.ts';
 export * as init from './random/init.ts';
+export type { FullBackwardHook, Gradients } from './nn/backward-hooks.ts';
 export type { ForwardHook, ForwardPreHook } from './nn/forward-hooks.ts';
 export { Module, type Named } from './nn/module.ts';
 export { constructTemporary } from './nn/construction/constructions.ts';

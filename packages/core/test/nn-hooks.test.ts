@@ -1,5 +1,8 @@
 import { interpreter } from '@shardwise/testing';
-import { beforeEach, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { noGrad } from '../src/graph/create-node.ts';
+import type { Gradients } from '../src/nn/backward-hooks.ts';
+import { Module } from '../src/nn/module.ts';
 import { Linear } from '../src/nn/linear.ts';
 import { ReLU } from '../src/nn/activations.ts';
 import { Sequential } from '../src/nn/sequential.ts';
@@ -68,4 +71,130 @@ test('hooks are no members of a module', () => {
   layer.registerForwardPreHook(() => {});
   expect(layer.parameters()).toHaveLength(2);
   expect(Object.keys(layer)).toEqual(Object.keys(new Linear(2, 1)));
+});
+
+describe('a full backward hook', () => {
+  /** x and y, of which the sum is taken with other factors; also what is no tensor. */
+  class Weighted extends Module {
+    forward(x: Tensor, factor: number, y: Tensor): readonly [Tensor, Tensor] {
+      return [x.mul(y).mul(factor), y.add(1)];
+    }
+  }
+
+  test('is given the gradients of inputs and outputs, as PyTorch gives them', async () => {
+    const [x, y] = [tensor([1, 2]).requiresGrad_(), tensor([3, 4]).requiresGrad_()];
+    const layer = new Weighted();
+    const seen: (readonly Gradients[])[] = [];
+    layer.registerFullBackwardHook((module, ...gradients) => {
+      expect(module).toBe(layer);
+      seen.push(gradients);
+    });
+    const [product, sum] = layer.forward(x, 10, y);
+    product
+      .mul(tensor([1, 2]))
+      .add(sum)
+      .sum()
+      .add(x.sum())
+      .backward();
+    expect(seen).toHaveLength(1);
+    const [gradInput = [], gradOutput = []] = seen[0] ?? [];
+    expect(await Promise.all(gradInput.map(numbers))).toEqual([[30, 80], [], [11, 41]]);
+    expect(await Promise.all(gradOutput.map(numbers))).toEqual([
+      [1, 2],
+      [1, 1],
+    ]);
+    expect(await numbers(x.grad)).toEqual([31, 81]);
+    expect(await numbers(y.grad)).toEqual([11, 41]);
+  });
+
+  test('may put other gradients in the place of those of the inputs', async () => {
+    const [x, y] = [tensor([1, 2]).requiresGrad_(), tensor([3, 4]).requiresGrad_()];
+    const layer = new Weighted();
+    const remove = layer.registerFullBackwardHook((_, [ofX = null, factor = null, ofY = null]) => [
+      ofX?.mul(2) ?? null,
+      factor,
+      ofY?.neg() ?? null,
+    ]);
+    layer.forward(x, 10, y)[0].sum().backward();
+    expect(await numbers(x.grad)).toEqual([60, 80]);
+    expect(await numbers(y.grad)).toEqual([-10, -20]);
+    remove();
+    layer.forward(x, 10, y)[0].sum().backward();
+    expect(await numbers(x.grad)).toEqual([90, 120]);
+  });
+
+  test('is given a gradient of each input, also where two are one tensor', async () => {
+    const x = tensor([1, 2]).requiresGrad_();
+    const layer = new Weighted();
+    const seen: Gradients[] = [];
+    layer.registerFullBackwardHook((_, gradInput) => void seen.push(gradInput));
+    layer
+      .forward(x, 10, x)[0]
+      .add(layer.forward(x, 1, x)[1])
+      .sum()
+      .backward();
+    expect(await numbers(x.grad)).toEqual([21, 41]);
+    expect(seen).toHaveLength(2);
+    expect(await Promise.all((seen[1] ?? []).map(numbers))).toEqual([[10, 20], [], [10, 20]]);
+  });
+
+  test('runs once for outputs of which one alone is used, and for inputs of which one alone has a gradient', async () => {
+    const y = tensor([3, 4]).requiresGrad_();
+    const layer = new Weighted();
+    const seen: unknown[] = [];
+    layer.registerFullBackwardHook((_, gradInput, gradOutput) => {
+      const isThere = (gradient: Tensor | null): boolean => gradient !== null;
+      seen.push([gradInput.map(isThere), gradOutput.map(isThere)]);
+    });
+    layer
+      .forward(ones([2]), 10, y)[1]
+      .sum()
+      .backward();
+    layer
+      .forward(y, 10, ones([2]))[0]
+      .sum()
+      .backward();
+    expect(seen).toEqual([
+      [
+        [false, false, true],
+        [false, true],
+      ],
+      [
+        [true, false, false],
+        [true, false],
+      ],
+    ]);
+    expect(await numbers(y.grad)).toEqual([11, 11]);
+  });
+
+  test('runs for a module whose inputs have no gradient, as the first one of a model', async () => {
+    const layer = new Linear(2, 1);
+    const seen: Gradients[] = [];
+    layer.registerFullBackwardHook((_, ...gradients) => void seen.push(...gradients));
+    layer
+      .forward(ones([1, 2]))
+      .mul(3)
+      .sum()
+      .backward();
+    expect(seen[0]).toEqual([null]);
+    expect(await numbers(seen[1]?.[0])).toEqual([3]);
+    expect(await numbers(layer.weight.grad)).toEqual([3, 3]);
+    noGrad(() => layer.forward(ones([1, 2])));
+    expect(seen).toHaveLength(2);
+  });
+
+  test('refuses gradients that do not fit', () => {
+    const x = tensor([1, 2]).requiresGrad_();
+    const wrong: readonly (readonly [unknown, string])[] = [
+      [[], 'a list of 0 gradients'],
+      [[ones([3])], 'one of shape [3] that it returned'],
+      [[1], 'the gradient of input 0'],
+      [ones([2]), 'no list'],
+    ];
+    for (const [returned, says] of wrong) {
+      const relu = new ReLU();
+      relu.registerFullBackwardHook(() => returned as never);
+      expect(() => relu.forward(x).sum().backward()).toThrow(says);
+    }
+  });
 });

@@ -1,5 +1,6 @@
 import { synchronously } from '../ambient.ts';
 import { ConfigError } from '../spec/errors.ts';
+import { type FullBackwardHook, withBackwardHooks } from './backward-hooks.ts';
 
 /** Called with what forward() is given; what it returns, if anything, is given in its place. */
 export type ForwardPreHook<M> = (
@@ -14,6 +15,7 @@ export type ForwardHook<M> = (module: M, inputs: readonly unknown[], output: unk
 export class ForwardHooks<M extends object> {
   readonly #before = new Set<ForwardPreHook<M>>();
   readonly #after = new Set<ForwardHook<M>>();
+  readonly #backward = new Set<FullBackwardHook<M>>();
   #isInstalled = false;
 
   addBefore(module: M, hook: ForwardPreHook<M>): () => void {
@@ -22,6 +24,10 @@ export class ForwardHooks<M extends object> {
 
   addAfter(module: M, hook: ForwardHook<M>): () => void {
     return this.#add(module, this.#after, hook);
+  }
+
+  addBackward(module: M, hook: FullBackwardHook<M>): () => void {
+    return this.#add(module, this.#backward, hook);
   }
 
   #add<T extends object>(module: M, hooks: Set<T>, hook: T): () => void {
@@ -50,7 +56,9 @@ export class ForwardHooks<M extends object> {
       for (const hook of this.#before) {
         inputs = synchronously('a forward hook', () => hook(module, inputs)) ?? inputs;
       }
-      let output: unknown = Reflect.apply(forward, module, inputs);
+      const call = (changed: readonly unknown[]): unknown =>
+        Reflect.apply(forward, module, changed);
+      let output = withBackwardHooks(module, this.#backward, inputs, call);
       for (const hook of this.#after) {
         const before = output;
         output = synchronously('a forward hook', () => hook(module, inputs, before)) ?? before;

@@ -4,6 +4,7 @@ import { inspecting } from '../print/inspect.ts';
 import type { DType } from '../spec/dtype.ts';
 import { ConfigError } from '../spec/errors.ts';
 import { brandMember } from '../member-brand.ts';
+import type { FullBackwardHook } from './backward-hooks.ts';
 import { type ForwardHook, ForwardHooks, type ForwardPreHook } from './forward-hooks.ts';
 import { constructions } from './construction/constructions.ts';
 import { hiddenMember } from './hidden-member.ts';
@@ -159,11 +160,20 @@ export abstract class Module {
   }
 
   /**
-   * `hook` runs after each call of forward(), with its inputs and output, and may return another output. The gradient of
-   * the output is seen by a hook of that tensor. Returns how to remove it.
+   * `hook` runs after each call of forward(), with its inputs and output, and may return another output.
+   * Returns how to remove it.
    */
   registerForwardHook(hook: ForwardHook<Module>): () => void {
     return (this.#hooks ??= new ForwardHooks()).addAfter(this, hook);
+  }
+
+  /**
+   * `hook` runs in backward() with the gradients of this module's inputs and outputs, and may return others of the inputs in
+   * a list: torch.nn.Module's register_full_backward_hook. Where no input has a gradient it is given nulls, as soon as those
+   * of the outputs are there. Returns how to remove it.
+   */
+  registerFullBackwardHook(hook: FullBackwardHook<Module>): () => void {
+    return (this.#hooks ??= new ForwardHooks()).addBackward(this, hook);
   }
 
   /**
