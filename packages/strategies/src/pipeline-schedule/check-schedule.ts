@@ -110,6 +110,14 @@ function checkEdges(schedule: Schedule, edges: readonly StageEdge[]): void {
   }
 }
 
+const scheduledKinds: ReadonlySet<string> = new Set([
+  'forward',
+  'backward',
+  'inputGradient',
+  'weightGradient',
+  'overlap',
+] satisfies ScheduledAction['kind'][]);
+
 /** What was done of a microbatch in a stage. */
 interface Progress {
   forward: boolean;
@@ -133,6 +141,7 @@ function checkOrderOfStages(schedule: Schedule): void {
           { rank, position, action: text },
         );
       };
+      if (!isScheduled(action)) return fail('no action of a schedule', 'Use F, B, I, W and pairs');
       checkPair(action, fail);
       for (const computation of computationsOf(action)) {
         const { stage, microbatch } = computation;
@@ -163,6 +172,11 @@ function checkOrderOfStages(schedule: Schedule): void {
       );
     }
   }
+}
+
+/** Schedules may come from JSON, and lowered ones look alike. */
+function isScheduled({ kind }: ScheduledAction): boolean {
+  return scheduledKinds.has(kind);
 }
 
 function checkPair(action: ScheduledAction, fail: (found: string, todo: string) => never): void {

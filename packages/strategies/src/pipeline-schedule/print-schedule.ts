@@ -13,7 +13,9 @@ export function printSchedule(picture: SchedulePicture, columns: number): string
   const labelWidth = Math.max(...rows.map(({ label }) => label.length));
   const perMs = Math.min(
     columns / Math.max(endMs, Number.MIN_VALUE),
-    Math.max(...rows.flatMap(({ cells }) => cells.map(neededPerMs)), 0),
+    rows
+      .flatMap(({ cells }) => cells.map(neededPerMs))
+      .reduce((most, needed) => Math.max(most, needed), 0),
   );
   const width = Math.round(endMs * perMs);
   return [

@@ -52,7 +52,7 @@ export function visualizeSchedule(
   let endMs = simulation.makespanMs;
   if (measured !== undefined) {
     const timed = fromZero(schedule, measured);
-    const measuredMs = Math.max(0, ...timed.flat().map((each) => each.endMs));
+    const measuredMs = timed.flat().reduce((latest, each) => Math.max(latest, each.endMs), 0);
     const busyMs = timed.flat().reduce((sum, each) => sum + each.endMs - each.startMs, 0);
     const bubble = measuredMs === 0 ? 0 : 1 - busyMs / (measuredMs * schedule.ranks);
     panels.push({
@@ -101,7 +101,9 @@ function fromZero(
       throw scheduleError(schedule, found, 'Give the times of this schedule', { rank, position });
     }
   }
-  const firstMs = Math.min(...measured.flat().map(({ startMs }) => startMs));
+  const firstMs = measured
+    .flat()
+    .reduce((first, { startMs }) => Math.min(first, startMs), Infinity);
   return measured.map((own) =>
     own.map(({ action, startMs, endMs }) => ({
       action,

@@ -90,6 +90,10 @@ const mistakes: Readonly<Record<string, readonly [Schedule, string]>> = {
     ]),
     'rank 0 at action 0, (0F0;0F1)OVERLAP_F_B: a pair that is no forward beside a backward',
   ],
+  'an action that no schedule has': [
+    edited(0, (own) => [...own, { kind: 'unshard', stage: 0 } as never]),
+    'rank 0 at action 6, 0UNSHARD: no action of a schedule',
+  ],
   'a backward where there are forwards only': [
     { ...schedule, forwardOnly: true },
     'rank 0 at action 2, 0B0: a backward where there are forwards only',

@@ -1,7 +1,9 @@
 import {
   checkLoweredSchedule,
+  checkSchedule,
   lowerSchedule,
   pipelineSchedule,
+  readLoweredSchedule,
   readSchedule,
   scheduleNames,
   simulateSchedule,
@@ -9,6 +11,8 @@ import {
 import { mergeBackwards } from '../../src/pipeline-schedule/lowering/merge-backwards.ts';
 import { dryRun } from '../../src/pipeline-schedule/dry-run.ts';
 import { describe, expect, it } from 'vitest';
+import { generator } from './expect-random-schedules-to-run.ts';
+import { randomSchedule } from './random-schedule.ts';
 import { digest, golden, linesOf, scheduleOfKey } from './golden-schedules.ts';
 
 describe.each(Object.entries(golden.lowered))('what ranks execute of %s', (key, recorded) => {
@@ -86,5 +90,49 @@ describe('whole backwards', () => {
       (actions) => simulateSchedule({ ...vMin, actions }).makespanMs,
     );
     expect(makespans).toEqual([219, 219, 292]);
+  });
+});
+
+describe('messages of hand-written schedules', () => {
+  it.each([
+    [
+      '0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1',
+      '0F0,0SEND_F0,0F1,0SEND_F1,0RECV_B0,0B0,0RECV_B1,0B1\n1RECV_F0,1RECV_F1,1F0,1B0,1SEND_B0,1F1,1B1,1SEND_B1',
+      11,
+    ],
+    [
+      '0F0,0F1,,3F0,3I0,3F1,3I1,0I0,3W0,0I1,3W1,0W0,0W1\n,1F0,2F0,1F1,2F1,2I0,1I0,2I1,1I1,2W0,2W1,1W0,1W1',
+      '0F0,0SEND_F0,0F1,0SEND_F1,3RECV_F0,3F0,3I0,3SEND_B0,3RECV_F1,3F1,3I1,3SEND_B1,0RECV_B0,0I0,3W0,0RECV_B1,0I1,3W1,0W0,0W1\n1RECV_F0,1RECV_F1,1F0,2F0,2SEND_F0,1F1,2RECV_B0,2F1,2SEND_F1,2I0,2RECV_B1,1I0,1SEND_B0,2I1,1I1,1SEND_B1,2W0,2W1,1W0,1W1',
+      24,
+    ],
+  ])(
+    "need a step less than PyTorch's, which counts empty cells as turns: %j",
+    (text, theirs, steps) => {
+      const lowered = lowerSchedule(readSchedule(text), { mergeBackwards: 'none' });
+      const read = readLoweredSchedule(theirs);
+      const sorted = (actions: readonly string[]) =>
+        actions.map((line) => line.split(' ').toSorted());
+      expect(sorted(linesOf(lowered))).toEqual(sorted(linesOf(read)));
+      expect(dryRun(read).steps).toBe(steps);
+      expect(dryRun(lowered).steps).toBe(steps - 1);
+    },
+  );
+});
+
+describe('random schedules with random edges', () => {
+  it('can be run when they are lowered, even if sends wait, and are read as they are written', () => {
+    const random = generator(11);
+    for (let turn = 0; turn < 200; turn++) {
+      const { schedule, edges } = randomSchedule(random);
+      checkSchedule(schedule, edges);
+      const lowered = lowerSchedule(schedule, {
+        edges,
+        reduceGradients: random() < 0.5,
+        ...(random() < 0.5 ? { activeStages: 2 } : {}),
+      });
+      checkLoweredSchedule(lowered);
+      expect(dryRun(lowered, true).blocked).toEqual([]);
+      expect(dryRun(lowerSchedule(schedule, { edges, lateReceives: true })).blocked).toEqual([]);
+    }
   });
 });

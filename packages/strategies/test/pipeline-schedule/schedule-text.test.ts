@@ -9,7 +9,9 @@ import {
   simulateSchedule,
   writeSchedule,
 } from '@shardwise/strategies';
+import { ShardwiseError } from '@shardwise/core';
 import { describe, expect, it } from 'vitest';
+import { generator } from './expect-random-schedules-to-run.ts';
 import { golden, linesOf } from './golden-schedules.ts';
 
 describe('a schedule as text', () => {
@@ -73,6 +75,30 @@ describe('a schedule as text', () => {
     [`${'9'.repeat(50)}F0`, 'not of the form'],
   ])('that is none is an error that says where: %j', (text, says) => {
     expect(() => readSchedule(text)).toThrow(says);
+  });
+});
+
+describe('a schedule with random mistakes', () => {
+  it('is read, or is an error of ours', () => {
+    const random = generator(7);
+    const letters = '0123456789FBIW,;()_<>\n SENDRCVOVERLAP-.e';
+    const text = writeSchedule(pipelineSchedule('dualPipeV', { ranks: 2, microbatches: 4 }));
+    let errors = 0;
+    for (let turn = 0; turn < 2000; turn++) {
+      const at = Math.floor(random() * text.length);
+      const length = Math.floor(random() * 3);
+      const added = letters.charAt(Math.floor(random() * letters.length));
+      const mistaken = text.slice(0, at) + (random() < 0.7 ? added : '') + text.slice(at + length);
+      for (const read of [readSchedule, readLoweredSchedule]) {
+        try {
+          read(mistaken);
+        } catch (error) {
+          if (!ShardwiseError.isInstance(error)) throw error;
+          errors++;
+        }
+      }
+    }
+    expect(errors).toBeGreaterThan(2000);
   });
 });
 

@@ -90,6 +90,13 @@ describe('a drawing of a schedule', () => {
     expect(svg).toContain('@media (prefers-color-scheme: dark)');
   });
 
+  it('takes as many actions as a long step has', () => {
+    const schedule = pipelineSchedule('gpipe', { ranks: 2, microbatches: 40_000 });
+    const { ranks } = simulateSchedule(schedule);
+    const measured = ranks.map(({ actions }) => actions);
+    expect(visualizeSchedule(schedule, { measured })).toContain('measured: 120003 ms');
+  });
+
   it('as an image takes any name', () => {
     const schedule = { ...pipelineSchedule('gpipe', { ranks: 1, microbatches: 1 }), name: '<b>&' };
     expect(visualizeSchedule(schedule, { format: 'svg' })).toContain(
