@@ -17,7 +17,7 @@ export interface CpuOptions {
    * a little faster.
    */
   readonly byteLength?: number;
-  /** Threads of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
+  /** Threads of products, and of ONNX Runtime's kernels. Default 1: ranks of one host share its cores. */
   readonly threads?: number;
   /**
    * What makes products of matrices: machine code of ours, where the processor has AVX-512 and the system runs it, or
@@ -43,7 +43,7 @@ export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   const arena = new Arena(memory, byteOffset, byteLength);
   configureCalls();
   adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
-  return new CpuBackend(arena, threads, createProducts(products));
+  return new CpuBackend(arena, threads, createProducts(products, threads));
 }
 
 function nothingToShare(byteOffset: number): ConfigError {

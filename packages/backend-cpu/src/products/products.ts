@@ -1,8 +1,9 @@
 import type { CompiledPiece } from '../compile/compiled-piece.ts';
+import { callThreads } from '../onnx/runtime/call-threads.ts';
 import type { BatchedProduct } from './batched-product.ts';
 import { packedBytes } from './plan-tasks.ts';
 import { alignedBytes, productMachine } from './product-machine.ts';
-import { ProductPiece } from './product-piece.ts';
+import { ProductPiece, type ProductResources } from './product-piece.ts';
 
 /** What makes the products of matrices of a backend. */
 export interface Products {
@@ -13,17 +14,22 @@ export interface Products {
   link(memory: WebAssembly.Memory, products: readonly BatchedProduct[]): CompiledPiece;
 }
 
-export function createProducts(choice: 'own' | 'onnxruntime'): Products {
+/** `threads` is how many threads one product may take. */
+export function createProducts(choice: 'own' | 'onnxruntime', threads: number): Products {
   if (choice === 'onnxruntime') return withoutOwn('ONNX Runtime was asked for');
   const machine = productMachine();
   if (machine.kind === 'none') return withoutOwn(machine.reason);
-  let packed: Uint8Array | undefined;
+  let resources: ProductResources | undefined;
   return {
     own: { bf16: machine.bf16 },
     reason: null,
     link: (memory, products) => {
-      packed ??= alignedBytes(packedBytes);
-      return new ProductPiece(memory, products, machine.code, packed);
+      resources ??= {
+        code: machine.code,
+        packed: Array.from({ length: threads }, () => alignedBytes(packedBytes)),
+        canOverlap: callThreads(),
+      };
+      return new ProductPiece(memory, products, resources);
     },
   };
 }

@@ -1,0 +1,84 @@
+import type { MatrixProduct } from './plan-tasks.ts';
+import type { ProductCode } from './product-code.ts';
+import { tileColumns } from './product-types.ts';
+
+/**
+ * Multiplications and additions from which on a part is worth a thread of its own: starting it and hearing from it takes
+ * some 50 µs.
+ */
+const fewestFlops = { 'f32 to f32': 5e7, 'bf16 to f32': 2e8, 'bf16 to bf16': 2e8 } as const;
+
+/**
+ * Products in at most so many parts of about the same work: some of the matrices each, or some rows or columns of every
+ * one. Each sum is made by one thread, in the same order whatever their number.
+ */
+export function splitProducts(
+  products: readonly MatrixProduct[],
+  threads: number,
+  code: ProductCode,
+): readonly (readonly MatrixProduct[])[] {
+  const flops = products.reduce(
+    (sum, { rows, columns, depth }) => sum + 2 * rows * columns * depth,
+    0,
+  );
+  const [first] = products;
+  if (first === undefined) return [];
+  const parts = Math.min(threads, Math.floor(flops / fewestFlops[first.kind]));
+  if (parts < 2) return [products];
+  if (products.length >= 2 * parts) {
+    return ranges(products.length, parts, 1).map(({ start, end }) => products.slice(start, end));
+  }
+  const byRows = first.rows >= first.columns;
+  const pieces = ranges(
+    byRows ? first.rows : first.columns,
+    parts,
+    byRows ? code.panels(first.kind).rows : tileColumns,
+  );
+  return pieces.map((range) =>
+    products.map((product) => (byRows ? rowsOf(product, range) : columnsOf(product, range))),
+  );
+}
+
+interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Ranges of multiples of `unit`, none of which is empty. */
+function ranges(size: number, parts: number, unit: number): readonly Range[] {
+  const each = Math.ceil(size / parts / unit) * unit;
+  return Array.from({ length: Math.ceil(size / each) }, (_, index) => ({
+    start: index * each,
+    end: Math.min(size, (index + 1) * each),
+  }));
+}
+
+const operandBytes = (packing: MatrixProduct['leftPacking']): number =>
+  packing === 'bf16' ? 2 : 4;
+const resultBytes = (kind: MatrixProduct['kind']): number => (kind === 'bf16 to bf16' ? 2 : 4);
+
+function moved<T extends { readonly byteOffset: number }>(place: T, bytes: number): T {
+  return { ...place, byteOffset: place.byteOffset + bytes };
+}
+
+function rowsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
+  const { kind, leftPacking, left, result, addend } = product;
+  return {
+    ...product,
+    rows: end - start,
+    left: moved(left, operandBytes(leftPacking) * start * left.rowStride),
+    result: moved(result, resultBytes(kind) * start * result.rowStride),
+    addend: addend && moved(addend, 4 * start * addend.rowStride),
+  };
+}
+
+function columnsOf(product: MatrixProduct, { start, end }: Range): MatrixProduct {
+  const { kind, rightPacking, right, result, addend } = product;
+  return {
+    ...product,
+    columns: end - start,
+    right: moved(right, operandBytes(rightPacking) * start * right.columnStride),
+    result: moved(result, resultBytes(kind) * start),
+    addend: addend && moved(addend, 4 * start),
+  };
+}

@@ -1,0 +1,74 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { cpu } from '../../src/cpu.ts';
+import type { MatrixProduct } from '../../src/products/plan-tasks.ts';
+import { splitProducts } from '../../src/products/split-products.ts';
+import { download, f32, matmul, programOf, upload } from '../support.ts';
+import { codes, machine } from './support.ts';
+
+const numbers = (count: number, seed: number): number[] =>
+  Array.from({ length: count }, (_, index) => Math.fround(Math.sin(seed + index * 1.7)));
+
+async function productBy(threads: number, batch: number, M: number, N: number): Promise<number[]> {
+  const backend = await cpu({ threads });
+  const [a, b, c] = [f32(batch, M, 400), f32(batch, 400, N), f32(batch, M, N)];
+  const program = programOf({ inputs: [a, b], instructions: [matmul(0, 1, c)], outputs: [2] });
+  const executable = await backend.compile(program);
+  const inputs = [a, b].map(({ shape }, index) =>
+    upload(
+      backend,
+      numbers(
+        shape.reduce((all, size) => all * size, 1),
+        index,
+      ),
+    ),
+  );
+  const output = backend.alloc(batch * M * N * 4);
+  await executable.run(inputs, [output]);
+  return download(backend, output);
+}
+
+describe('products on several threads', () => {
+  it.each([
+    { of: 'rows', batch: 1, M: 500, N: 300 },
+    { of: 'columns', batch: 1, M: 300, N: 500 },
+    { of: 'matrices', batch: 5, M: 170, N: 180 },
+  ])('that share out $of have the bits that one thread makes', async ({ batch, M, N }) => {
+    const [alone, shared] = [await productBy(1, batch, M, N), await productBy(2, batch, M, N)];
+    expect(shared).toEqual(alone);
+  });
+
+  it.skipIf(machine.kind === 'none')('are shared out so that every element is made once', () => {
+    const code = codes['AVX-512'];
+    if (code === undefined) throw new Error('no code');
+    const size = fc.integer({ min: 200, max: 2000 });
+    fc.assert(
+      fc.property(size, size, fc.integer({ min: 1, max: 6 }), (rows, columns, threads) => {
+        const product: MatrixProduct = {
+          kind: 'f32 to f32',
+          leftPacking: 'f32',
+          rightPacking: 'f32',
+          rows,
+          columns,
+          depth: 2000,
+          left: { byteOffset: 0, rowStride: 2000, columnStride: 1 },
+          right: { byteOffset: 0, rowStride: columns, columnStride: 1 },
+          result: { byteOffset: 0, rowStride: columns },
+          scale: 1,
+          addend: { byteOffset: 0, rowStride: columns },
+        };
+        const parts = splitProducts([product], threads, code).flat();
+        expect(parts.length).toBeLessThanOrEqual(threads);
+        const elements = parts.reduce((sum, part) => sum + part.rows * part.columns, 0);
+        expect(elements).toBe(rows * columns);
+        let next = 0;
+        for (const part of parts) {
+          expect(part.result.byteOffset).toBe(next);
+          expect(part.addend?.byteOffset).toBe(next);
+          next += 4 * (part.columns === columns ? part.rows * columns : part.columns);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
