@@ -12,7 +12,7 @@ import { bufferAlignmentBytes } from './compile/executable.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import { Sessions } from './onnx/sessions.ts';
-import type { Products } from './products/products.ts';
+import type { Products, ProductsBy } from './products/products.ts';
 import { WorkQueue } from './work-queue.ts';
 
 /** Computes in the memory that its buffers lie in. */
@@ -49,6 +49,11 @@ export class CpuBackend implements Backend {
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
     this.#sessions = new Sessions(threads);
+  }
+
+  /** What makes products of matrices, and why ONNX Runtime does where it does. */
+  get products(): ProductsBy {
+    return this.#products.by;
   }
 
   /** Bytes of the arena; temporaries of compiled programs count. */

@@ -3,6 +3,9 @@ import koffi from 'koffi';
 /** A place in the memory of this process. */
 export type Address = bigint;
 
+/** This system is of a kind on which machine code is not run. */
+export class NoCodeError extends Error {}
+
 const PROT_READ_WRITE = 1 | 2;
 const PROT_READ_EXECUTE = 1 | 4;
 const MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
@@ -14,8 +17,8 @@ const MAP_PRIVATE_ANONYMOUS = 0x02 | 0x20;
  */
 export function placeCode(code: Uint8Array): Address {
   const { platform, arch } = process;
-  if (arch !== 'x64') throw new Error(`the processor's architecture is ${arch}`);
-  if (platform !== 'linux') throw new Error(`on ${platform} machine code is not run`);
+  if (arch !== 'x64') throw new NoCodeError(`the processor is ${arch}`);
+  if (platform !== 'linux') throw new NoCodeError(`on ${platform} machine code of ours is not run`);
   const library = koffi.load(null);
   const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
   const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);

@@ -1,13 +1,21 @@
 import { addressOf } from '../onnx/runtime/api.ts';
+import { NoCodeError } from '../machine-code/code-pages.ts';
 import { type ProcessorFeatures, processorFeatures } from '../machine-code/processor.ts';
 import { operandNames } from './task-layout.ts';
 import { type MatrixProduct, packedBytes, planTasks } from './plan-tasks.ts';
 import { createProductCode, type ProductCode } from './product-code.ts';
 import type { ProductKind } from './product-types.ts';
 
+/** The instructions that products are made of, by the dtype of their operands. */
+export interface ProductInstructions {
+  readonly f32: 'AVX-512';
+  /** Null where f32 copies are multiplied. */
+  readonly bf16: 'AMX-BF16' | 'AVX512-BF16' | null;
+}
+
 /** How this thread makes products of matrices: by machine code of ours, or not, and why. */
 export type ProductMachine =
-  | { readonly kind: 'own'; readonly code: ProductCode; readonly bf16: boolean }
+  | { readonly kind: 'own'; readonly code: ProductCode; readonly instructions: ProductInstructions }
   | { readonly kind: 'none'; readonly reason: string };
 
 let known: ProductMachine | undefined;
@@ -19,9 +27,11 @@ export function productMachine(): ProductMachine {
 }
 
 function findMachine(): ProductMachine {
-  let reason = '';
   try {
     const features = processorFeatures();
+    if (!features.avx512)
+      return none('the processor has no AVX-512, or its system does not use it');
+    let wrong: ProductKind | undefined;
     // What does not compute as it should is left out.
     for (const tried of [
       features,
@@ -29,14 +39,28 @@ function findMachine(): ProductMachine {
       { ...features, tiles: false, bf16: false },
     ]) {
       const code = createProductCode(tried);
-      const wrong = kindsOf(tried).find((kind) => !isRight(kind, code));
-      if (wrong === undefined) return { kind: 'own', code, bf16: tried.bf16 };
-      reason = `products of ${wrong} failed their test`;
+      wrong = kindsOf(tried).find((kind) => !isRight(kind, code));
+      if (wrong === undefined) return { kind: 'own', code, instructions: instructionsOf(tried) };
     }
+    return unexpected(`products of ${wrong} are not what JavaScript makes of the same numbers`);
   } catch (error) {
-    reason = error instanceof Error ? error.message : String(error);
+    if (error instanceof NoCodeError) return none(error.message);
+    return unexpected(error instanceof Error ? error.message : String(error));
   }
+}
+
+function none(reason: string): ProductMachine {
   return { kind: 'none', reason };
+}
+
+/** A processor that has all it takes, and yet ONNX Runtime is to make the products: that is worth a word. */
+function unexpected(reason: string): ProductMachine {
+  console.warn(`shardwise: ONNX Runtime makes products of matrices, as ${reason}`);
+  return none(reason);
+}
+
+function instructionsOf({ bf16, tiles }: ProcessorFeatures): ProductInstructions {
+  return { f32: 'AVX-512', bf16: tiles ? 'AMX-BF16' : bf16 ? 'AVX512-BF16' : null };
 }
 
 function kindsOf({ bf16 }: ProcessorFeatures): readonly ProductKind[] {

@@ -2,27 +2,31 @@ import type { CompiledPiece } from '../compile/compiled-piece.ts';
 import { callThreads } from '../onnx/runtime/call-threads.ts';
 import type { BatchedProduct } from './batched-product.ts';
 import { packedBytes } from './plan-tasks.ts';
-import { alignedBytes, productMachine } from './product-machine.ts';
+import { alignedBytes, type ProductInstructions, productMachine } from './product-machine.ts';
 import { ProductPiece, type ProductResources } from './product-piece.ts';
+
+/** What makes products of matrices, and why ONNX Runtime does where it does. */
+export type ProductsBy =
+  | { readonly by: 'own'; readonly instructions: ProductInstructions }
+  | { readonly by: 'onnxruntime'; readonly reason: string };
 
 /** What makes the products of matrices of a backend. */
 export interface Products {
+  readonly by: ProductsBy;
   /** Which of them are ours; null where ONNX Runtime makes all. */
   readonly own: { readonly bf16: boolean } | null;
-  /** Why none is ours; null where some are. */
-  readonly reason: string | null;
   link(memory: WebAssembly.Memory, products: readonly BatchedProduct[]): CompiledPiece;
 }
 
 /** `threads` is how many threads one product may take. */
 export function createProducts(choice: 'own' | 'onnxruntime', threads: number): Products {
-  if (choice === 'onnxruntime') return withoutOwn('ONNX Runtime was asked for');
+  if (choice === 'onnxruntime') return withoutOwn('it was asked for');
   const machine = productMachine();
   if (machine.kind === 'none') return withoutOwn(machine.reason);
   let resources: ProductResources | undefined;
   return {
-    own: { bf16: machine.bf16 },
-    reason: null,
+    by: { by: 'own', instructions: machine.instructions },
+    own: { bf16: machine.instructions.bf16 !== null },
     link: (memory, products) => {
       resources ??= {
         code: machine.code,
@@ -36,8 +40,8 @@ export function createProducts(choice: 'own' | 'onnxruntime', threads: number): 
 
 function withoutOwn(reason: string): Products {
   return {
+    by: { by: 'onnxruntime', reason },
     own: null,
-    reason,
     link: () => {
       throw new RangeError('no products are ours');
     },

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { codes, fromBf16, multiply, toBf16 } from './support.ts';
+
+const { fround } = Math;
+/** The least positive number with all digits. What is below it is 0 in products of 16 bits. */
+const leastNormal = 2 ** -126;
+const flushed = (x: number): number => (Math.abs(x) < leastNormal ? 0 : x);
+const add = (sum: number, term: number): number => flushed(fround(sum + term));
+
+type Values = ArrayLike<number>;
+
+/** How each instruction adds up the terms of an element, in plain JavaScript. */
+const sums: Readonly<Record<string, (a: Values, b: Values) => number>> = {
+  'AVX512-BF16': (a, b) => {
+    let sum = 0;
+    for (let k = 0; k < a.length; k += 2) {
+      sum = add(sum, flushed(a[k + 1] ?? 0) * flushed(b[k + 1] ?? 0));
+      sum = add(sum, flushed(a[k] ?? 0) * flushed(b[k] ?? 0));
+    }
+    return sum;
+  },
+  AMX: (a, b) => {
+    let sum = 0;
+    for (let start = 0; start < a.length; start += 32) {
+      const halves = [0, 0];
+      for (let k = start; k < Math.min(start + 32, a.length); k++) {
+        halves[k % 2] = add(halves[k % 2] ?? 0, flushed(a[k] ?? 0) * flushed(b[k] ?? 0));
+      }
+      sum = add(sum, add(halves[0] ?? 0, halves[1] ?? 0));
+    }
+    return sum;
+  },
+};
+
+describe.each(Object.entries(sums))('a product of bf16 by %s', (set, sumOf) => {
+  const code = codes[set];
+
+  it.skipIf(code === undefined)('has the bits of its terms summed in the documented order', () => {
+    if (code === undefined) throw new Error('no code');
+    const [rows, columns, depth] = [20, 40, 101];
+    const a = toBf16(Float32Array.from({ length: rows * depth }, (_, at) => Math.sin(at * 1.7)));
+    const b = toBf16(Float32Array.from({ length: depth * columns }, (_, at) => Math.cos(at * 2.3)));
+    const of = { kind: 'bf16 to f32', packing: 'bf16', rows, columns, depth } as const;
+    const result = multiply(code, of, a, b);
+    const [left, right] = [fromBf16(a), fromBf16(b)];
+    const expected = Float32Array.from({ length: rows * columns }, (_, index) => {
+      const [row, column] = [Math.floor(index / columns), index % columns];
+      return sumOf(
+        left.subarray(row * depth, (row + 1) * depth),
+        Float32Array.from({ length: depth }, (__, k) => right[k * columns + column] ?? NaN),
+      );
+    });
+    expect(result).toEqual(expected);
+  });
+
+  it.skipIf(code === undefined)('takes denormal values for 0, and has none', () => {
+    if (code === undefined) throw new Error('no code');
+    const of = { kind: 'bf16 to f32', packing: 'bf16', rows: 1, columns: 1, depth: 1 } as const;
+    const one = (x: number, y: number): number | undefined =>
+      multiply(code, of, toBf16(Float32Array.of(x)), toBf16(Float32Array.of(y)))[0];
+    expect(one(2 ** -127, 2 ** 20)).toBe(0);
+    expect(one(2 ** -100, 2 ** -30)).toBe(0);
+    expect(one(2 ** -100, 2 ** -26)).toBe(2 ** -126);
+  });
+});
