@@ -1,6 +1,8 @@
+import type { ConfigError } from '@shardwise/core/extend';
 import type { Action, ScheduledAction, TransferAction } from './action.ts';
 import { formatAction, isStageAction } from './action-text.ts';
 import { checkSchedule } from './check-schedule.ts';
+import { checkStageActions } from './check-stage-actions.ts';
 import { dryRun, isTransfer, otherEnd } from './dry-run.ts';
 import type { LoweredSchedule } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
@@ -8,27 +10,22 @@ import { describeBlocked } from './sweep-schedule.ts';
 
 /**
  * Throws ConfigError unless ranks can execute this: what they compute is a schedule, each message is of an edge
- * between two ranks and stands once at either end, behind what makes it and before what needs it, and no ranks wait
- * for each other. The error names the rank, its action and what this waits for.
+ * between two ranks and stands once at either end, behind what makes it and before what needs it,
+ * parameters are there when they are used, gradients are reduced when they are complete, and no ranks wait for each
+ * other. The error names the rank, its action and what this waits for.
  */
 export function checkLoweredSchedule(lowered: LoweredSchedule): void {
   checkSchedule({ ...lowered, actions: lowered.actions.map(scheduledOf) }, lowered.edges);
   const places = new Map<string, { rank: number; position: number; action: TransferAction }>();
   for (const [rank, own] of lowered.actions.entries()) {
+    checkStageActions(lowered, rank, (position, action, found, todo) => {
+      throw actionError(lowered, rank, position, action, found, todo);
+    });
     const made = new Set<string>();
     for (const [position, action] of own.entries()) {
       const text = formatAction(action);
       const fail = (found: string, todo: string): never => {
-        throw scheduleError(
-          lowered,
-          `rank ${rank} at action ${position}, ${text}: ${found}`,
-          todo,
-          {
-            rank,
-            position,
-            action: text,
-          },
-        );
+        throw actionError(lowered, rank, position, action, found, todo);
       };
       for (const name of resultsOf(action)) made.add(name);
       if ('stage' in action && lowered.rankOfStage[action.stage] !== rank) {
@@ -61,6 +58,19 @@ export function checkLoweredSchedule(lowered: LoweredSchedule): void {
     'Move what is waited for before the action of its rank that waits itself',
     { blocked },
   );
+}
+
+function actionError(
+  lowered: LoweredSchedule,
+  rank: number,
+  position: number,
+  action: Action,
+  found: string,
+  todo: string,
+): ConfigError {
+  const text = formatAction(action);
+  const place = `rank ${rank} at action ${position}, ${text}`;
+  return scheduleError(lowered, `${place}: ${found}`, todo, { rank, position, action: text });
 }
 
 function scheduledOf(actions: readonly Action[]): ScheduledAction[] {

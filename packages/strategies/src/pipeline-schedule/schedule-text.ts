@@ -20,7 +20,7 @@ export interface ReadScheduleOptions {
 
 const readRules: OptionRules<ReadScheduleOptions> = { name: option.nonEmptyText };
 
-const mostCharacters = 2 ** 28;
+const mostCharacters = 2 ** 24;
 const mostRanks = 4096;
 
 /**
@@ -96,7 +96,7 @@ const onlyWaits = /^\d{1,6}WAIT_(?:SEND_[FB]\d{1,6}|REDUCE_GRAD)$/;
 function parseRows(text: string, options: ReadScheduleOptions): Parsed {
   checkOptions('a schedule from text', options, readRules);
   if (typeof text !== 'string' || text.length > mostCharacters) {
-    throw textError('no text, or one of more than 256 MiB', 'Give rows of actions');
+    throw textError('no text, or one of more than 16 MiB', 'Give rows of actions');
   }
   const rows = text.replace(/\r?\n$/, '').split(/\r?\n/);
   if (rows.length > mostRanks) {

@@ -129,6 +129,26 @@ describe('what ranks execute', () => {
     expect(() => readLoweredSchedule(text(0, order))).toThrow(says);
   });
 
+  it.each([
+    [
+      '0F0,0UNSHARD,0B0\n',
+      'action 0, 0F0: the parameters of stage 0 are not there. Put 0UNSHARD first',
+    ],
+    ['0UNSHARD,0F0,0RESHARD,0B0\n', 'action 3, 0B0: the parameters of stage 0 are not there'],
+    ['0UNSHARD,0UNSHARD,0F0,0B0\n', 'action 1, 0UNSHARD: they are there already. Leave it out'],
+    ['0UNSHARD,0F0,0B0,0RESHARD,0RESHARD\n', 'action 4, 0RESHARD: they are not there'],
+    [
+      '0F0,0F1,0B0,0REDUCE_GRAD,0B1\n',
+      'action 4, 0B1: it adds to gradients that were reduced. Reduce them behind it',
+    ],
+    ['0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD\n', 'action 3, 0REDUCE_GRAD: it was done before'],
+  ])(
+    'has parameters when they are used, and reduces gradients when they are complete: %j',
+    (csv, says) => {
+      expect(() => readLoweredSchedule(csv)).toThrow(says);
+    },
+  );
+
   it('has only messages of its edges', () => {
     expect(() => checkLoweredSchedule({ ...lowered, edges: [] })).toThrow(
       'rank 0 at action 1, 0SEND_F0: no edge from stage 0 to stage 1. Name it in the edges',

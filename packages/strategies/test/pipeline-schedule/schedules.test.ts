@@ -1,4 +1,11 @@
-import { pipelineSchedule, type ScheduleName, scheduleNames } from '@shardwise/strategies';
+import {
+  checkSchedule,
+  evaluationOf,
+  pipelineSchedule,
+  type ScheduleName,
+  scheduleNames,
+  simulateSchedule,
+} from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
 import { expectToRunOrRefuse } from './expect-to-run-or-refuse.ts';
 import { digest, golden, linesOf, scheduleOfKey } from './golden-schedules.ts';
@@ -45,11 +52,35 @@ describe.each(scheduleNames)('the schedule %s', (name) => {
   });
 });
 
+describe('evaluation', () => {
+  it.each(scheduleNames)('has its stages where %s has them, and keeps ranks busy', (name) => {
+    const schedule = pipelineSchedule(name, { ranks: 3, microbatches: 6 });
+    const evaluation = evaluationOf(schedule, 9);
+    checkSchedule(evaluation);
+    const { rankOfStage, forwardOnly, microbatches } = evaluation;
+    expect({ rankOfStage, forwardOnly, microbatches }).toEqual({
+      rankOfStage: schedule.rankOfStage,
+      forwardOnly: true,
+      microbatches: 9,
+    });
+    const { makespanMs } = simulateSchedule(evaluation);
+    // A rank computes 9 microbatches of its stages, and waits while one goes down the ranks, or down and up.
+    expect(makespanMs).toBeLessThanOrEqual((9 * schedule.stages) / 3 + 4);
+  });
+});
+
 describe('the schedule of a name', () => {
   it('needs a name that there is', () => {
     expect(() => pipelineSchedule('1F1B' as ScheduleName, { ranks: 2, microbatches: 4 })).toThrow(
       'the schedule 1F1B: no schedule of this name. The schedules are naive, gpipe, 1f1b,',
     );
+  });
+
+  it('names numbers of microbatches that it can take', () => {
+    const make = (microbatches: number) =>
+      pipelineSchedule('interleaved1f1b', { ranks: 2, microbatches });
+    expect(() => make(15)).toThrow('Take 14 or 16 microbatches');
+    expect([14, 16].map((microbatches) => make(microbatches).microbatches)).toEqual([14, 16]);
   });
 
   it('needs whole numbers, by their names', () => {

@@ -36,7 +36,7 @@ function interleaved(name: string, shape: FullShape, how: Interleaving): Schedul
       name,
       shape,
       `${rounds} rounds, into which ${microbatches} microbatches cannot be divided equally`,
-      `Take ${microbatches - (microbatches % rounds)} or ${microbatches + rounds - (microbatches % rounds)} microbatches`,
+      `Take ${rounds * ranks} or ${(rounds + 1) * ranks} microbatches`,
     );
   }
   const perRound = microbatches / rounds;
