@@ -245,6 +245,14 @@ describe.each([
     });
   });
 
+  it('softmax of empty rows is empty', async () => {
+    const x = zeros([2, 0]).requiresGrad_();
+    const y = x.add(1).softmax(-1).mul(x.add(1).logSoftmax(-1));
+    y.sum().backward();
+    expect([y.shape, await numbers(y)]).toEqual([[2, 0], []]);
+    expect(x.grad?.shape).toEqual([2, 0]);
+  });
+
   describe('what is only stored', () => {
     it('is converted: i64, f64, u8, f16 and bf16', async () => {
       const longs = fromData(BigInt64Array.of(2n ** 53n + 2n, -7n), [2], 'i64');

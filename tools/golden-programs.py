@@ -4,12 +4,15 @@ Run from the repository root, with PyTorch 2.15:
 
     python tools/golden-programs.py && npx oxfmt test/golden
 
-It rewrites test/golden/kinks.json (every operation at kinks, ties, zeros, infinities and NaN), test/golden/operations.json
+It rewrites test/golden/sized-programs.json (a sample of random programs, each at several sizes),
+test/golden/kinks.json (every operation at kinks, ties, zeros, infinities and NaN), test/golden/operations.json
 (operations with each kind of their parameters) and
 test/golden/programs.json (a sample of random programs). For many more, drawn from another seed:
 
     python tools/golden-programs.py --count 10000 --seed 1 --output /tmp/programs.json
     PROGRAMS=/tmp/programs.json npx vitest run test/golden-programs.test.ts
+    python tools/golden-programs.py --sized --count 10000 --seed 1 --output /tmp/sized.json
+    SIZED_PROGRAMS=/tmp/sized.json npx vitest run --mode full test/golden-programs-any-size.full.test.ts
 
 A program is text. `in` declares the values 0, 1, ...: dtype, shape (dims joined by x, `.` for none), `g`
 where a gradient is wanted, then the elements. Each line of `do` makes the next value: an operation, its
@@ -31,6 +34,7 @@ import torch
 from programs.draw import sample
 from programs.cases import cases
 from programs.kinks import kinks
+from programs.sizes import sized_sample
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "test/golden"
 
@@ -43,6 +47,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--count", type=int, default=300)
 parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--longest", type=int, default=1100, help="characters of a program")
+parser.add_argument("--sized", action="store_true", help="programs at several sizes")
 parser.add_argument("--output", type=pathlib.Path)
 options = parser.parse_args()
 warnings.filterwarnings("ignore")
@@ -50,4 +55,6 @@ torch.set_num_threads(1)
 if options.output is None:
     write(GOLDEN / "kinks.json", kinks())
     write(GOLDEN / "operations.json", cases())
-write(options.output or GOLDEN / "programs.json", sample(options.count, options.seed, options.longest))
+    write(GOLDEN / "sized-programs.json", sized_sample(options.count // 4, options.seed, 2 * options.longest))
+draw = sized_sample if options.sized else sample
+write(options.output or GOLDEN / "programs.json", draw(options.count, options.seed, options.longest * (1 + options.sized)))

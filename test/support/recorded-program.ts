@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { dynamic, tensor, type Operand, Tensor } from '@shardwise/core';
+import { dynamic, fromData, tensor, type Operand, Tensor } from '@shardwise/core';
 import { z } from 'zod';
 import { operations, type Call } from './program-operations.ts';
 
@@ -14,6 +14,21 @@ const recorded = z.object({
 
 /** A program in the words of tools/golden-programs.py, and what PyTorch made of it. */
 export type RecordedProgram = z.infer<typeof recorded>;
+
+const sizedPrograms = z.object({
+  programs: z.array(
+    recorded
+      .pick({ do: true, roots: true, reads: true })
+      .extend({ runs: z.array(recorded.pick({ in: true, out: true, grad: true })) }),
+  ),
+});
+
+/** Programs that were recorded at several sizes, the first ones all different and above 1: one program for each. */
+export function readSizedPrograms(file: URL | string): readonly (readonly RecordedProgram[])[] {
+  const contents: unknown = JSON.parse(readFileSync(file, 'utf8'));
+  const { programs } = sizedPrograms.parse(contents);
+  return programs.map(({ runs, ...program }) => runs.map((run) => ({ ...program, ...run })));
+}
 
 export function readPrograms(file: URL | string): readonly RecordedProgram[] {
   const contents: unknown = JSON.parse(readFileSync(file, 'utf8'));
@@ -78,14 +93,24 @@ export function readInput(line: string): ProgramInput {
 
 function declare(line: string, anySize: boolean): Tensor {
   const { dtype, shape, elements, isTrained } = readInput(line);
-  const x =
-    isTrained || anySize
-      ? tensor(nested(elements, shape), dtype)
-      : tensor(elements, dtype).reshape(shape);
+  const x = written(elements, shape, dtype, isTrained || anySize);
   for (const [dim, size] of x.shape.entries()) {
-    if (anySize && size > 1) dynamic(x, dim, { max: 2 * size });
+    if (anySize && size > 1) dynamic(x, dim, { max: Math.max(16, 2 * size) });
   }
   return isTrained ? x.requiresGrad_() : x;
+}
+
+/** `isLeaf`: as one whose sizes can be declared, or whose gradient is kept. */
+function written(
+  elements: readonly number[],
+  shape: readonly number[],
+  dtype: ProgramInput['dtype'],
+  isLeaf: boolean,
+): Tensor {
+  if (!isLeaf) return tensor(elements, dtype).reshape(shape);
+  return dtype === 'f32'
+    ? fromData(Float32Array.from(elements), shape, dtype)
+    : tensor(nested(elements, shape), dtype);
 }
 
 type Nested = number | readonly Nested[];

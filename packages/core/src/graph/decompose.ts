@@ -41,7 +41,9 @@ function perRow(value: Node, x: Node): Node {
   return expandReduced(value, lastDim(x), x);
 }
 
+/** An empty row has no largest element, and nothing to subtract it from. */
 function subtractMax(x: Node): Node {
+  if (x.shape.at(-1) === 0) return x;
   return sub(x, perRow(max(x, lastDim(x)), x));
 }
 
