@@ -38,8 +38,24 @@ const mostUnits = 512;
 /** What packing may write behind the last panel. */
 const spareBytes = 64 * 4 * tileColumns;
 
-/** Bytes that a thread's packings take. Beyond that, products are made in blocks. */
+/** Bytes that a thread's packings take, but for products of which a single panel takes more. */
 export const packedBytes: number = leftBytes + rightBytes + 2 * spareBytes;
+
+/** Bytes that the packings of these products take. */
+export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
+  const most = (side: Side): number =>
+    products.reduce((bytes, product) => Math.max(bytes, sideBytes(side, product, code)), 0);
+  return most('left') + most('right') + 2 * spareBytes;
+}
+
+/** Room for one side of a product: for what is to stay in the caches, or for one panel. */
+function sideBytes(side: Side, product: MatrixProduct, code: ProductCode): number {
+  const lanes = side === 'left' ? code.panels(product.kind).rows : tileColumns;
+  const { depth } = product;
+  const along = { start: 0, size: product.kind === 'bf16 to bf16' ? depth : 2 * mostUnits };
+  const panelBytes = 4 * lanes * unitsOf(product, along, code);
+  return Math.max(side === 'left' ? leftBytes : rightBytes, panelBytes);
+}
 
 const bytesOf = (packing: Packing): 2 | 4 => (packing === 'bf16' ? 2 : 4);
 
@@ -114,12 +130,14 @@ function addPacking(
     panels,
     lastLanes: lanes.size - (panels - 1) * panelLanes,
     elements: along.size,
-    packedOffset: packedOffset(side),
+    packedOffset: packedOffset(side, product, code),
     packedPanelBytes: 4 * panelLanes * unitsOf(product, along, code),
   });
 }
 
-const packedOffset = (side: Side): number => (side === 'left' ? 0 : leftBytes + spareBytes);
+function packedOffset(side: Side, product: MatrixProduct, code: ProductCode): number {
+  return side === 'left' ? 0 : sideBytes('left', product, code) + spareBytes;
+}
 
 /** Units of k that a packing has. */
 function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
@@ -150,8 +168,8 @@ function addMultiply(
   tasks.add('multiply', {
     routine: code.multiply(kind),
     lastKernel: code.tile(kind, lastRows) ?? 0n,
-    leftOffset: packedOffset('left'),
-    rightOffset: packedOffset('right'),
+    leftOffset: packedOffset('left', product, code),
+    rightOffset: packedOffset('right', product, code),
     units,
     rowPanels,
     columnPanels,

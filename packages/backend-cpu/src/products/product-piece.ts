@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
 import { type BatchedProduct, productsOf } from './batched-product.ts';
-import { planTasks } from './plan-tasks.ts';
+import { packedBytesOf, planTasks } from './plan-tasks.ts';
 import type { ProductCode } from './product-code.ts';
 import { createFrame, type Frame } from './product-machine.ts';
 import { splitProducts } from './split-products.ts';
@@ -16,8 +16,9 @@ const BUSY_MS = 0.2;
 /** What pieces of one backend share. */
 export interface ProductResources {
   readonly code: ProductCode;
-  /** Memory for packed operands, for each thread. */
-  readonly packed: readonly Uint8Array[];
+  readonly threads: number;
+  /** Memory for packed operands of a thread, which all pieces share that need no more. */
+  packedOf(thread: number, byteLength: number): Uint8Array;
   /** Whether calls may run on other threads. */
   readonly canOverlap: boolean;
 }
@@ -25,8 +26,9 @@ export interface ProductResources {
 /** What one thread does of a product. */
 interface Part {
   readonly frame: Frame;
-  /** The frame has its address. */
+  /** The frame has the addresses of both. */
   readonly tasks: BigUint64Array;
+  readonly packed: Uint8Array;
 }
 
 /** One product, ready to be made. */
@@ -47,19 +49,18 @@ export class ProductPiece implements CompiledPiece {
     products: readonly BatchedProduct[],
     resources: ProductResources,
   ) {
-    const { code, packed, canOverlap } = resources;
+    const { code, threads, canOverlap } = resources;
     this.#resources = resources;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     this.#calls = products.map((product) => {
-      const split = splitProducts(productsOf(product), canOverlap ? packed.length : 1, code);
+      const split = splitProducts(productsOf(product), canOverlap ? threads : 1, code);
       const parts = split.map((part, thread): Part => {
         const frame = createFrame();
         const tasks = planTasks(part, code);
-        const packedHere = packed[thread];
-        if (packedHere === undefined) throw new RangeError('more parts than threads');
-        frame[operandNames.indexOf('packed')] = hostAddress(packedHere);
+        const packed = resources.packedOf(thread, packedBytesOf(part, code));
+        frame[operandNames.indexOf('packed')] = hostAddress(packed);
         frame[operandNames.indexOf('tasks')] = hostAddress(new Uint8Array(tasks.buffer));
-        return { frame, tasks };
+        return { frame, tasks, packed };
       });
       return { product, parts, fastestMs: Number.POSITIVE_INFINITY };
     });

@@ -30,11 +30,24 @@ export function createProducts(choice: 'own' | 'onnxruntime', threads: number): 
     link: (memory, products) => {
       resources ??= {
         code: machine.code,
-        packed: Array.from({ length: threads }, () => alignedBytes(packedBytes)),
+        threads,
+        packedOf: packedMemory(),
         canOverlap: callThreads(),
       };
       return new ProductPiece(memory, products, resources);
     },
+  };
+}
+
+/** One memory for each thread, which is replaced where more is needed; who has the former keeps it. */
+function packedMemory(): ProductResources['packedOf'] {
+  const memories: Uint8Array[] = [];
+  return (thread, byteLength) => {
+    const known = memories[thread];
+    if (known !== undefined && known.byteLength >= byteLength) return known;
+    const larger = alignedBytes(Math.max(packedBytes, byteLength));
+    memories[thread] = larger;
+    return larger;
   };
 }
 

@@ -78,6 +78,7 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
       [13, 31, 17],
       [28, 64, 2],
       [3, 17, 1100],
+      [2, 3, 15_000],
       [430, 16, 300],
     ] as const) {
       for (const transposeLeft of [false, true]) {

@@ -1,5 +1,5 @@
 import { addressOf } from '../../src/onnx/runtime/api.ts';
-import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
+import { type MatrixProduct, packedBytesOf, planTasks } from '../../src/products/plan-tasks.ts';
 import { alignedBytes, createFrame, productMachine } from '../../src/products/product-machine.ts';
 import { type ProcessorFeatures, processorFeatures } from '../../src/machine-code/processor.ts';
 import { createProductCode, type ProductCode } from '../../src/products/product-code.ts';
@@ -16,8 +16,6 @@ export function fromBf16(values: Uint16Array): Float32Array<ArrayBuffer> {
   return new Float32Array(Uint32Array.from(values, (half) => half << 16).buffer);
 }
 
-const packed = alignedBytes(packedBytes);
-
 /** The products that need machine code are tried where this processor has it. */
 export const machine = productMachine();
 
@@ -33,6 +31,8 @@ function codesOf(features: ProcessorFeatures): Record<string, ProductCode> {
     ...(features.tiles && { AMX: createProductCode(features) }),
   };
 }
+
+let packed = alignedBytes(0);
 
 export interface Case {
   readonly kind: ProductKind;
@@ -79,6 +79,8 @@ export function multiply(
     addend: addend === undefined ? null : { byteOffset: 0, rowStride: 0 },
   };
   const tasks = planTasks([product], code);
+  const packedBytes = packedBytesOf([product], code);
+  if (packed.byteLength < packedBytes) packed = alignedBytes(packedBytes);
   const places = [left, right, result, addend ?? result, packed, tasks];
   const frame = createFrame();
   frame.set(
