@@ -32,7 +32,7 @@ export interface AutomaticScheduleOptions {
   readonly overheadMs?: number;
   /** Which schedules are tried; default: all that train. */
   readonly schedules?: readonly ScheduleName[];
-  /** Which numbers of microbatches; default: powers of 2 and the first multiples of the ranks. */
+  /** Which numbers of microbatches; default: multiples of the ranks up to 8 times, and powers of 2 up to the same. */
   readonly microbatches?: readonly number[];
   /** Which numbers of stages per rank; default 1 to 4. */
   readonly stagesPerRank?: readonly number[];
@@ -131,7 +131,9 @@ function isBetter(a: AutomaticSchedule, b: AutomaticSchedule): boolean {
 function schedulesOf(options: AutomaticScheduleOptions): Schedule[] {
   const { ranks, rows, layers } = options;
   const multiples = [1, 2, 3, 4, 6, 8].map((rounds) => rounds * ranks);
-  const powers = range(11).map((exponent) => 2 ** exponent);
+  const powers = range(16)
+    .map((exponent) => 2 ** exponent)
+    .filter((power) => power <= 8 * ranks);
   const counts = options.microbatches ?? [...new Set([...powers, ...multiples])];
   const names = options.schedules ?? scheduleNames.filter((name) => name !== 'forwardOnly');
   return names.flatMap((name) =>

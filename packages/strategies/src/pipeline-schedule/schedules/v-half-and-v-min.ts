@@ -14,7 +14,10 @@ interface Block {
 /** A block holds 2 forwards, 2 input gradients and 2 weight gradients. */
 const period = 6;
 
-/** About half of 1F1B's memory (Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv 2405.15362). */
+/**
+ * With many ranks half of 1F1B's memory (Qi et al. 2024, Pipeline Parallelism with Controllable Memory, arXiv 2405.15362),
+ * without its last step, which moves work of warm-up and cool-down forward.
+ */
 export function vHalf(shape: FullShape): Schedule {
   return blockSchedule('vHalf', shape, (rank, ranks) => {
     const delay = ranks % 2 === 0 ? 3 : 0;
@@ -27,7 +30,7 @@ export function vHalf(shape: FullShape): Schedule {
   });
 }
 
-/** About a third of 1F1B's memory, for a larger bubble (same source). */
+/** With many ranks a third of 1F1B's memory, for a larger bubble (same source). */
 export function vMin(shape: FullShape): Schedule {
   return blockSchedule('vMin', shape, (rank, ranks) => {
     const delay = ranks % 3 === 0 ? 2 : 0;
