@@ -23,7 +23,7 @@ describe('a GPT on three ranks, with products in bf16', () => {
         (_, step) => own.reduce((sum, losses) => sum + (losses[step] ?? Number.NaN), 0) / 3,
       );
       expect(mean).not.toEqual(curves.f32);
-      expect(largestDifference(mean, curves.f32)).toBeLessThan(noise.bf16);
+      expect(largestDifference(mean, curves.f32)).toBeLessThan(1.5 * noise.bf16);
       expect(largestDifference(mean, curves.bf16)).toBeLessThan(2 * noise.bf16);
     },
   );

@@ -17,7 +17,10 @@ const contents = z.object({
 export interface AutocastGolden {
   /** The mean loss of each step; f32 is without autocast. */
   readonly curves: z.infer<typeof curves>;
-  /** How far losses are from those in f32, at most, from these initial weights and some near by. */
+  /**
+   * How far losses are from those in f32, at most, from these initial weights and six others near by: a training whose
+   * roundings fall otherwise may be somewhat further off.
+   */
   readonly noise: z.infer<typeof noise>;
 }
 

@@ -1,4 +1,4 @@
-import type { Instruction, Program, Shape } from '@shardwise/core/spec';
+import type { Instruction, Program, Shape, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { simplify as simplifyFor } from '../src/compile/simplify.ts';
 import type { Segment } from '../src/compile/step.ts';
@@ -56,6 +56,34 @@ describe('simplify', () => {
     expect(segment.steps).toMatchObject([
       { op: 'matmul', inputs: [0, 1], params: { transposeA: false, transposeB: true } },
     ]);
+  });
+
+  it('rounds an input anew for each product, so that 16 bits of all weights are not kept', () => {
+    const half = { shape: [4, 4], dtype: 'bf16' } as const;
+    const whole = f32(4, 4);
+    const cast = (input: number, type: ValueType): Instruction => ({
+      op: 'cast',
+      params: { dtype: type.dtype },
+      inputs: [input],
+      ...type,
+    });
+    const program = programOf({
+      inputs: [whole, whole],
+      instructions: [
+        cast(1, half),
+        cast(2, whole),
+        matmul(0, 3, whole),
+        unary('exp', 4, whole),
+        matmul(5, 3, whole),
+      ],
+      outputs: [6],
+    });
+    const { steps } = simplify(program);
+    const roundings = steps.filter(({ op, dtype }) => op === 'cast' && dtype === 'bf16');
+    expect(roundings.map(({ inputs }) => inputs)).toEqual([[1], [1]]);
+    expect(steps.map(({ op }) => op)).toEqual(
+      ['cast', 'cast', 'matmul', 'exp'].concat(['cast', 'cast', 'matmul']),
+    );
   });
 
   it('makes a concatenation of the gradients of slices', () => {

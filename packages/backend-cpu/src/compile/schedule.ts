@@ -94,10 +94,38 @@ function dependencies(
 ): { readonly readers: readonly number[][]; readonly missing: number[] } {
   const positions = new Map(steps.map((step, position) => [step.output, position]));
   const readers: number[][] = steps.map(() => []);
+  const waits = waitsOfConversions(steps, flow);
   const missing = steps.map((step, position) => {
-    const sources = [...flow.sources(step)].flatMap((id) => positions.get(id) ?? []);
+    const ids = waits.get(step) ?? flow.sources(step);
+    const sources = [...ids].flatMap((id) => positions.get(id) ?? []);
     for (const source of sources) readers[source]?.push(position);
     return sources.length;
   });
   return { readers, missing };
+}
+
+/**
+ * A conversion of inputs for one product alone waits for what else the product reads: it would be made long before, and take
+ * memory, as nothing else holds it up.
+ */
+function waitsOfConversions(
+  steps: readonly Step[],
+  flow: Dataflow,
+): ReadonlyMap<Step, ReadonlySet<number>> {
+  const isConversion = (id: number): boolean => {
+    const step = flow.producer(id);
+    if (step?.op !== 'cast') return false;
+    return [...flow.sources(step)].every((source) => flow.producer(source) === undefined);
+  };
+  const readers = new Map<number, Step[]>();
+  for (const step of steps) {
+    for (const id of flow.sources(step)) readers.set(id, [...(readers.get(id) ?? []), step]);
+  }
+  const waits = new Map<Step, ReadonlySet<number>>();
+  for (const step of steps) {
+    const [reader, ...others] = readers.get(step.output) ?? [];
+    if (reader?.op !== 'matmul' || others.length > 0 || !isConversion(step.output)) continue;
+    waits.set(step, new Set([...flow.sources(reader)].filter((id) => !isConversion(id))));
+  }
+  return waits;
 }

@@ -4,6 +4,7 @@ import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
 import { narrowOperands, narrowResult } from './narrow-products.ts';
+import { roundAgain } from './round-again.ts';
 import type { OwnProducts } from './product-step.ts';
 import type { Rewriter } from './rewriter.ts';
 import { sumInSteps } from './sum-in-steps.ts';
@@ -36,7 +37,8 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     const output = inputCount + index;
     if (elementCount(instruction.shape) === 0) continue;
     const whole = joinPads(withoutEmptyInputs({ ...instruction, output }, values), rewriter);
-    const narrow = own?.bf16 === true ? narrowOperands(whole, rewriter) : whole;
+    const rounded = roundAgain(whole, inputCount, rewriter);
+    const narrow = own?.bf16 === true ? narrowOperands(rounded, rewriter) : rounded;
     const plain = absorbTransposes(asReshape(narrow, values), producers);
     const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
     producers.set(output, narrowResult(fuseProducts(made, uses, rewriter), uses, rewriter));

@@ -29,9 +29,18 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     if (support.fuses(lazy, segment.values)) lazy.inputs.forEach(storeUnrepeatable);
     else stored.add(id);
   }
+
+  function storeBelowViews(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
+    else if (lazy !== undefined) stored.add(id);
+  }
   for (const step of segment.steps) {
-    // Machine code reads them where they lie; nothing else multiplies them.
-    if (isNarrowProduct(step, segment.values) && !support.multiplies(step, segment.values, flow)) {
+    // Machine code reads them where they lie, through views; nothing else multiplies them.
+    const isWanting = (): boolean =>
+      isNarrowProduct(step, segment.values) && !support.multiplies(step, segment.values, flow);
+    if (isWanting()) step.inputs.forEach(storeBelowViews);
+    if (isWanting()) {
       for (const id of step.inputs) if (flow.lazy(id) !== undefined) stored.add(id);
     }
     const isKernel = flow.lazy(step.output) === undefined && support.computes(step, segment.values);

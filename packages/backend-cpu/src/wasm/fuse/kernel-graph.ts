@@ -5,7 +5,7 @@ import { type Access, type ElementwiseOp, type LaneDType, laneDType } from '../l
 import { indexKernel } from '../indexing/index-kernel.ts';
 import { movesRows } from '../move/moves-rows.ts';
 import { permutedView, slicedView, type View, wholeView } from '../move/view.ts';
-import { type RowKernel, rowKernel, withResidual } from '../rows/row-kernel.ts';
+import { type RowKernel, rowKernel, sumOfHalves, withResidual } from '../rows/row-kernel.ts';
 import { elementCount, expandAccess } from './access.ts';
 
 /** A value read by a node: views (reshape, expand) are folded into the access. */
@@ -114,8 +114,9 @@ export class KernelGraph {
       const inputs = read.map((input) => this.#stored(input));
       this.#define(output, { kind: 'row', kernel: indexing, inputs, ...base });
     } else if (kernel) {
-      const inputs = instruction.inputs.map((input) => this.#stored(input));
-      this.#define(output, { kind: 'row', kernel, inputs, ...base });
+      const halves = this.#halvesOf(kernel, first);
+      const inputs = halves?.inputs ?? instruction.inputs.map((input) => this.#stored(input));
+      this.#define(output, { kind: 'row', kernel: halves?.kernel ?? kernel, inputs, ...base });
     } else if (movesRows(instruction, types)) {
       this.#moves.set(output, this.#move(instruction, base));
     } else if (!isFusable(instruction, types)) {
@@ -135,6 +136,20 @@ export class KernelGraph {
       const node = this.#gradientWithResidual(instruction, base);
       this.#define(output, node ?? this.#loop(instruction, op, base));
     }
+  }
+
+  /** A sum of what was bf16 as a sum of that, without an f32 copy of it in memory. */
+  #halvesOf(kernel: RowKernel, input = -1): Pick<RowNode, 'kernel' | 'inputs'> | undefined {
+    const ofHalves = sumOfHalves(kernel);
+    if (ofHalves === undefined) return undefined;
+    const { access, node: id } = this.#reference(input);
+    const node = this.node(id);
+    const [source] = node.inputs;
+    const isWidened = node.kind === 'loop' && node.op === 'cast' && node.inputDType === 'bf16';
+    if (!isWidened || access.kind !== 'element' || source?.access.kind !== 'element') {
+      return undefined;
+    }
+    return { kernel: ofHalves, inputs: [source] };
   }
 
   /** Whether every element is known to be 0. */

@@ -43,6 +43,12 @@ export const sumManyRowsKey = 'sum many rows';
 /** Beyond this a sum row by row in f32 loses digits that a sum in f64 keeps. */
 const manyRows = 4096;
 
+/** The same sum of bf16 values, which it widens as it reads them; undefined for other kernels. */
+export function sumOfHalves({ key, sizes }: RowKernel): RowKernel | undefined {
+  if (key !== sumRowsKey) return undefined;
+  return { key: `${key} of bf16`, sizes, build: () => sumRows('bf16') };
+}
+
 /** The kernel of an instruction, where there is one for its op, dtype and dims. */
 export function rowKernel(
   instruction: Instruction,
@@ -185,5 +191,5 @@ function sumKernel(shape: Shape, dims: readonly number[]): RowKernel | undefined
   if (summed > manyRows) {
     return { key: sumManyRowsKey, sizes: [outer, summed, inner], build: sumManyRows };
   }
-  return { key: sumRowsKey, sizes: [summed, inner, outer], build: sumRows };
+  return { key: sumRowsKey, sizes: [summed, inner, outer], build: () => sumRows() };
 }

@@ -3,6 +3,8 @@ import {
   f32,
   f32x4,
   FunctionBuilder,
+  i32,
+  i32x4,
   i8x16,
   type Local,
   usize,
@@ -23,6 +25,8 @@ const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
 /** Four neighbouring elements of a row, or the one that a tail is at (in all lanes). */
 export interface Cursor {
   load(row: Address): Vector;
+  /** As f32, of a row of bf16. */
+  loadHalves(row: Address): Vector;
   store(row: Address, value: Code<'v128'>): void;
 }
 
@@ -64,8 +68,8 @@ export class RowWriter {
     });
   }
 
-  advance(address: Address, elements: Code<'usize'>): void {
-    const bytes = usize.mul(elements, usize.const(ELEMENT_BYTES));
+  advance(address: Address, elements: Code<'usize'>, elementBytes: number = ELEMENT_BYTES): void {
+    const bytes = usize.mul(elements, usize.const(elementBytes));
     this.fn.set(address, usize.add(address, bytes));
   }
 
@@ -133,6 +137,8 @@ export class RowWriter {
   #cursor(byteOffset: number): Cursor {
     return {
       load: (row) => this.fn.let(v128.load(this.#place(row), byteOffset)),
+      loadHalves: (row) =>
+        this.fn.let(i32x4.shl(v128.load16x4u(this.#halfPlace(row), byteOffset / 2), 16)),
       store: (row, value) => this.fn.do(v128.store(this.#place(row), value, byteOffset)),
     };
   }
@@ -140,8 +146,14 @@ export class RowWriter {
   #tailCursor(): Cursor {
     return {
       load: (row) => this.fn.let(v128.load32Splat(this.#place(row))),
+      loadHalves: (row) =>
+        this.fn.let(i32x4.shl(i32x4.splat(i32.load16u(this.#halfPlace(row))), 16)),
       store: (row, value) => this.fn.do(v128.store32Lane0(this.#place(row), value)),
     };
+  }
+
+  #halfPlace(row: Address): Code<'usize'> {
+    return usize.add(row, usize.shl(this.#column, usize.const(1)));
   }
 
   #place(row: Address): Code<'usize'> {

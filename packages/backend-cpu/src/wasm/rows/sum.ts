@@ -1,5 +1,13 @@
-import { f32, f32x4, f64, type FunctionBuilder, usize } from '@shardwise/wasm-assembler';
-import { RowWriter } from './row-writer.ts';
+import { dtypes } from '@shardwise/core/spec';
+import {
+  f32,
+  f32x4,
+  f64,
+  type FunctionBuilder,
+  type Local,
+  usize,
+} from '@shardwise/wasm-assembler';
+import { type Cursor, RowWriter } from './row-writer.ts';
 
 /** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */
 const BLOCK = 2048;
@@ -29,10 +37,13 @@ export function sumColumns(): FunctionBuilder {
 }
 
 /**
- * Shape: x [outer, rows, columns] -> [outer, columns].
+ * Shape: x [outer, rows, columns] of f32 or bf16 -> f32 [outer, columns].
  * Parameters: rows, columns, then as addresses: outer (a count), x, y.
  */
-export function sumRows(): FunctionBuilder {
+export function sumRows(dtype: 'f32' | 'bf16' = 'f32'): FunctionBuilder {
+  const { bytes } = dtypes[dtype];
+  const load = (at: Cursor, row: Local<'usize'>): Local<'v128'> =>
+    dtype === 'f32' ? at.load(row) : at.loadHalves(row);
   const writer = new RowWriter(3);
   const { fn, rows, columns } = writer;
   const [outerCount, x, y] = [writer.address(0), writer.address(1), writer.address(2)];
@@ -45,20 +56,20 @@ export function sumRows(): FunctionBuilder {
       const pointers = [fn.let(x)];
       for (let i = 1; i < ROWS_AT_ONCE; i++) {
         const pointer = fn.let(pointers[i - 1] ?? x);
-        writer.advance(pointer, columns);
+        writer.advance(pointer, columns, bytes);
         pointers.push(pointer);
       }
       writer.each((at) => {
-        const parts = pointers.map((pointer) => at.load(pointer));
+        const parts = pointers.map((pointer) => load(at, pointer));
         const [a = fn.float(0), b = a, c = a, d = a] = parts;
         const sum = f32x4.add(f32x4.add(a, b), f32x4.add(c, d));
         at.store(y, f32x4.add(at.load(y), sum));
       }, 2);
-      writer.advance(x, usize.mul(columns, usize.const(ROWS_AT_ONCE)));
+      writer.advance(x, usize.mul(columns, usize.const(ROWS_AT_ONCE)), bytes);
     });
     fn.forSteps(row, 1, rows, () => {
-      writer.each((at) => at.store(y, f32x4.add(at.load(y), at.load(x))), 2);
-      writer.advance(x, columns);
+      writer.each((at) => at.store(y, f32x4.add(at.load(y), load(at, x))), 2);
+      writer.advance(x, columns, bytes);
     });
     writer.advance(y, columns);
   });

@@ -41,7 +41,13 @@ export const halfProductTests: readonly ContractTest[] = [
   ...(['bf16', 'f16'] as const).flatMap((dtype) =>
     transposes.flatMap((flags) => sizes.map((each) => product({ dtype, ...flags, ...each }))),
   ),
-  ...(['bf16', 'f16'] as const).flatMap((dtype) => [rounded(dtype), moved(dtype)]),
+  ...(['bf16', 'f16'] as const).flatMap((dtype) => [
+    rounded(dtype),
+    moved(dtype),
+    summed(dtype, [1, 1]),
+    summed(dtype, [6, 7]),
+    summed(dtype, [37, 130]),
+  ]),
 ];
 
 /** The sums as they are, and rounded. */
@@ -117,13 +123,13 @@ function moved(dtype: HalfDType): ContractTest {
       const swap = { op: 'permute', params: { order: [1, 0, 2] } } as const;
       const turned = builder.op(swap, [input], [4, 3, 34], dtype);
       const starts = [1, 0, 2];
-      const cut = { starts, stops: [4, 3, 34], steps: [1, 1, 1] };
-      const part = builder.op({ op: 'slice', params: cut }, [turned], [3, 3, 32], dtype);
+      const cut = { starts, stops: [4, 3, 33], steps: [1, 1, 1] };
+      const part = builder.op({ op: 'slice', params: cut }, [turned], [3, 3, 31], dtype);
       const toWide = { op: 'cast', params: { dtype: 'f32' } } as const;
-      const wide = builder.op(toWide, [part], [3, 3, 32]);
+      const wide = builder.op(toWide, [part], [3, 3, 31]);
       const params = { transposeA: false, transposeB: true };
       const gram = builder.op({ op: 'matmul', params }, [wide, wide], [3, 3, 3]);
-      const twice = builder.op({ op: 'add', params: {} }, [wide, wide], [3, 3, 32]);
+      const twice = builder.op({ op: 'add', params: {} }, [wide, wide], [3, 3, 31]);
       const { outputs } = await evaluate(backend, builder.build(gram, twice, part), [x]);
       const at = (item: number, row: number, column: number): number =>
         x.values[row * 4 * 34 + (item + 1) * 34 + column + 2] ?? Number.NaN;
@@ -134,14 +140,36 @@ function moved(dtype: HalfDType): ContractTest {
           ),
         );
       const products = cells(3, (item, row, column) =>
-        Array.from({ length: 32 }, (_, k) => at(item, row, k) * at(item, column, k)).reduce(
+        Array.from({ length: 31 }, (_, k) => at(item, row, k) * at(item, column, k)).reduce(
           (sum, term) => sum + term,
         ),
       );
       assertAllclose(pick(outputs, 0), hostValue([3, 3, 3], 'f32', products), exact);
-      const doubled = cells(32, (...place) => 2 * at(...place));
-      assertAllclose(pick(outputs, 1), hostValue([3, 3, 32], 'f32', doubled), exact);
-      assertAllclose(pick(outputs, 2), hostValue([3, 3, 32], dtype, cells(32, at)), exact);
+      const doubled = cells(31, (...place) => 2 * at(...place));
+      assertAllclose(pick(outputs, 1), hostValue([3, 3, 31], 'f32', doubled), exact);
+      assertAllclose(pick(outputs, 2), hostValue([3, 3, 31], dtype, cells(31, at)), exact);
+    },
+  };
+}
+
+/** Long rows and short ones: each sum is of f32 values. */
+function summed(dtype: HalfDType, shape: readonly [rows: number, columns: number]): ContractTest {
+  const [rows, columns] = shape;
+  return {
+    title: `rows of ${dtype} [${shape.join(', ')}], summed in f32`,
+    check: async (backend) => {
+      const x = integers(shape, 4, { low: 100, high: 200, dtype });
+      const builder = new ProgramBuilder();
+      const input = builder.input(shape, dtype);
+      const wide = builder.op({ op: 'cast', params: { dtype: 'f32' } }, [input], shape);
+      const total = builder.op({ op: 'sum', params: { dims: [0] } }, [wide], [columns]);
+      const { outputs } = await evaluate(backend, builder.build(total), [x]);
+      const expected = Array.from({ length: columns }, (_, column) => {
+        let sum = 0;
+        for (let row = 0; row < rows; row++) sum += x.values[row * columns + column] ?? Number.NaN;
+        return sum;
+      });
+      assertAllclose(pick(outputs, 0), hostValue([columns], 'f32', expected), exact);
     },
   };
 }

@@ -1,0 +1,26 @@
+import type { Rewriter } from './rewriter.ts';
+import { inputAt, type Step } from './step.ts';
+import { isNarrowing, isWidening } from './widening.ts';
+
+/**
+ * A product of an input of the program that was rounded to 16 bits rounds it anew: a forward pass does not keep 16 bits of
+ * all weights for the backward pass.
+ */
+export function roundAgain(step: Step, inputCount: number, rewriter: Rewriter): Step {
+  if (step.op !== 'matmul') return step;
+  const inputs = step.inputs.map((id) => roundedAgain(id, inputCount, rewriter));
+  return { ...step, inputs };
+}
+
+function roundedAgain(id: number, inputCount: number, rewriter: Rewriter): number {
+  const step = rewriter.producer(id);
+  if (step?.op !== 'cast') return id;
+  const input = inputAt(step, 0);
+  const isOfInput = isNarrowing(step, rewriter.values) && input < inputCount;
+  if (isOfInput) return rewriter.append((output) => ({ ...step, output }));
+  if (!isWidening(step, rewriter.values)) return id;
+  const again = roundedAgain(input, inputCount, rewriter);
+  if (again === input) return id;
+  const inputs = [again];
+  return rewriter.append((output) => ({ ...step, inputs, output }));
+}
