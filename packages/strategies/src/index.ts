@@ -66,6 +66,7 @@ export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
 export type { LossWeight } from './pipeline/loss-weight.ts';
+export { onEveryRank } from './pipeline/on-every-rank.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
 export { parallelize, planFor } from './plan/parallelize.ts';
 export {

@@ -15,6 +15,7 @@ import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
 import { evaluationWork } from './evaluation-work.ts';
 import { tagOf } from './message.ts';
+import { noteHolder } from './on-every-rank.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
 import { bytesOf, runWork } from './run-work.ts';
@@ -64,26 +65,30 @@ export class PipelinePasses {
     const { schedule, place } = this.#settings;
     const { microbatches } = batch;
     const { rank } = place;
-    const session = currentSession();
-    session.computeAhead();
     const parameters = this.#parameters();
     this.#requireKnown(batch, parameters);
     const work = trainingWork(microbatches, lossGradient, schedule, place);
     const shared = sharedParameters(microbatches, parameters, place);
     const gradients = new Map(work.gradients);
     const returned = returnGradients(shared, rank, gradients);
-    const drafts = [lendParameters(shared, rank), ...work.drafts, returned];
+    const lent = lendParameters(shared, rank, updatesBefore(batch));
+    const drafts = [...lent, ...work.drafts, ...returned];
     const shares = microbatches.flatMap((each) => (each.loss === null ? [] : [each.loss]));
     const total = noGrad(() => shares.reduce(addNodes));
     const lossStage = microbatches[0]?.graph.stageOf(shares[0] ?? total) ?? 0;
     const lossRank = place.rankOfStage[lossStage] ?? 0;
     this.#shareResult({ node: total, replica: loss, stage: lossRank, index: 0 }, drafts, shares);
     this.#shareBuffers(batch, drafts);
-    const kept = new Set([...gradients.values(), total, loss, ...updatesOf(batch)]);
+    const kept = new Set([
+      ...gradients.values(),
+      total,
+      loss,
+      ...updatesOf(batch),
+      ...lent.flatMap(({ computes }) => [...computes]),
+    ]);
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
     for (const [leaf] of finals) leaf.sink?.expect?.();
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
-    loss.value = null;
     const unfilled = [loss, ...gradients.values()];
     this.#begin(drafts, kept, batch, unfilled, async () => {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
@@ -92,15 +97,18 @@ export class PipelinePasses {
 
   #evaluate(run: Run, inputs: readonly unknown[]): unknown {
     const batch = buildMicrobatches(run, inputs, this.#settings, false);
-    const { schedule, place, axis } = this.#settings;
+    const { schedule, place, axis, group } = this.#settings;
     const { microbatches } = batch;
-    currentSession().computeAhead();
     const parameters = this.#parameters();
     const forwards = evaluationOf(schedule, microbatches.length);
     const shared = sharedParameters(microbatches, parameters, place);
     const { drafts: own, results } = evaluationWork(batch, forwards, place);
-    const drafts = [lendParameters(shared, place.rank), ...own];
-    const kept = new Set<Node>(updatesOf(batch));
+    const lent = lendParameters(shared, place.rank, updatesBefore(batch));
+    const drafts = [...lent, ...own];
+    const kept = new Set<Node>([
+      ...updatesOf(batch),
+      ...lent.flatMap(({ computes }) => [...computes]),
+    ]);
     const unfilled: Node[] = [];
     for (const [index, { node, stage, parts }] of results.entries()) {
       if (stage === null) continue;
@@ -111,8 +119,11 @@ export class PipelinePasses {
       if (node.shape.length === 0) {
         if (!isHere) unfilled.push(node);
         this.#shareResult({ node, replica: node, stage: rank, index }, drafts, parts);
-      } else if (isHere) lastWith(drafts, parts).computes.add(node);
+        continue;
+      }
+      if (isHere) lastWith(drafts, parts).computes.add(node);
       else node.value = elsewhere(node, axis, rank);
+      noteHolder(node, { group, rank });
     }
     this.#shareBuffers(batch, drafts);
     this.#begin(drafts, kept, batch, unfilled, async () => {});
@@ -149,19 +160,19 @@ export class PipelinePasses {
   /** Has the ranks whose stages update buffers give them to the others, at the end. */
   #shareBuffers({ updated }: BuiltBatch, drafts: WorkDraft[]): void {
     const { place, group } = this.#settings;
-    const item = draft('buffers');
+    const [give, take] = [draft('give buffers'), draft('take buffers')];
     for (const [index, [leaf, stage]] of [...updated].entries()) {
       const root = place.rankOfStage[stage] ?? 0;
       const tag = tagOf('buffer', index);
       if (place.rank !== root) {
-        item.receives.push({ node: leaf, peer: root, tag });
+        take.receives.push({ node: leaf, peer: root, tag });
         continue;
       }
       for (let peer = 0; peer < group.size; peer++) {
-        if (peer !== root) item.sends.push({ node: leaf, peer, tag });
+        if (peer !== root) give.sends.push({ node: leaf, peer, tag });
       }
     }
-    drafts.push(item);
+    drafts.push(give, take);
   }
 
   #begin(
@@ -178,7 +189,10 @@ export class PipelinePasses {
         await runWork(items, group, compute);
         await finish();
       } catch (error) {
-        for (const node of unfilled) node.value ??= { kind: 'failed', error };
+        for (const node of unfilled) {
+          if (node.value === null || node.value.kind === 'failed')
+            node.value = { kind: 'failed', error };
+        }
         throw error;
       } finally {
         for (const { updates } of microbatches) {
@@ -217,6 +231,13 @@ export class PipelinePasses {
       }
     }
   }
+}
+
+/** What the program has assigned to parameters and buffers before the pass, and nobody has computed yet. */
+function updatesBefore({ microbatches }: BuiltBatch): Node[] {
+  const read = new Set(microbatches.flatMap(({ graph }) => [...graph.reads.keys()]));
+  for (const { updates } of microbatches) for (const own of updates.keys()) read.delete(own);
+  return [...read].filter(({ op, value }) => op === 'assign' && value === null);
 }
 
 function updatesOf({ microbatches }: BuiltBatch): Node[] {

@@ -24,7 +24,7 @@ export async function runWork(
   const asked = new Map<WorkItem, Promise<readonly Uint8Array[]>>();
   const ask = (item: WorkItem | undefined): void => {
     if (item === undefined || asked.has(item)) return;
-    const arrival = Promise.all(item.receives.map((message) => receive(message, group)));
+    const arrival = Promise.all(item.receives.map((message) => receiveBytes(message, group)));
     // Whoever waits for it is told; the others need not be.
     arrival.catch(() => {});
     asked.set(item, arrival);
@@ -35,11 +35,14 @@ export async function runWork(
     const arrived = (await asked.get(item)) ?? [];
     for (const [at, { node }] of item.receives.entries()) {
       const bytes = arrived[at];
-      if (bytes !== undefined) node.value = { kind: 'host', bytes, owned: true };
+      if (bytes === undefined) continue;
+      // A buffer, which the rank of another stage has updated.
+      if (node.value?.kind === 'device') freeNode(node, 'an update on another rank');
+      node.value = { kind: 'host', bytes, owned: true };
     }
     await compute(item.computes.filter(({ value }) => value === null));
     for (const message of item.sends) {
-      const sent = send(message, await bytesOf(message.node), group);
+      const sent = sendBytes(message, await bytesOf(message.node), group);
       sent.catch(() => {});
       sends.push(sent);
     }
@@ -48,13 +51,21 @@ export async function runWork(
   await Promise.all(sends);
 }
 
-async function receive({ node, peer, tag }: Message, group: ProcessGroup): Promise<Uint8Array> {
+/** What arrives, as bytes. */
+export async function receiveBytes(
+  { node, peer, tag }: Message,
+  group: ProcessGroup,
+): Promise<Uint8Array> {
   const bytes = new Uint8Array(elementCount(node.shape) * dtypes[node.dtype].bytes);
   if (bytes.byteLength > 0) await group.recv({ bytes, dtype: 'u8' }, peer, { tag });
   return bytes;
 }
 
-async function send({ peer, tag }: Message, bytes: Uint8Array, group: ProcessGroup): Promise<void> {
+export async function sendBytes(
+  { peer, tag }: Message,
+  bytes: Uint8Array,
+  group: ProcessGroup,
+): Promise<void> {
   if (bytes.byteLength > 0) await group.send({ bytes, dtype: 'u8' }, peer, { tag });
 }
 

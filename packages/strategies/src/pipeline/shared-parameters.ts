@@ -41,17 +41,23 @@ export function sharedParameters(
   });
 }
 
-/** Gives ranks the parameters that they read and others have, once a pass. */
-export function lendParameters(shared: readonly SharedParameter[], rank: number): WorkDraft {
-  const item = draft('lend');
+/** Gives ranks the parameters that they read and others have, once a pass; `updates` are made first. */
+export function lendParameters(
+  shared: readonly SharedParameter[],
+  rank: number,
+  updates: readonly Node[],
+): WorkDraft[] {
+  // Two ranks may lend each other something: nobody waits before it has given.
+  const [lend, borrow] = [draft('lend'), draft('borrow')];
+  for (const update of updates) lend.computes.add(update);
   for (const { leaf, owner, index, readers } of shared) {
     for (const reader of readers.keys()) {
       const tag = tagOf('parameter', index);
-      if (rank === owner) item.sends.push({ node: leaf, peer: reader, tag });
-      if (rank === reader) item.receives.push({ node: leaf, peer: owner, tag });
+      if (rank === owner) lend.sends.push({ node: leaf, peer: reader, tag });
+      if (rank === reader) borrow.receives.push({ node: leaf, peer: owner, tag });
     }
   }
-  return item;
+  return [lend, borrow];
 }
 
 /**
@@ -62,8 +68,8 @@ export function returnGradients(
   shared: readonly SharedParameter[],
   rank: number,
   gradients: Map<Node, Node>,
-): WorkDraft {
-  const item = draft('return');
+): WorkDraft[] {
+  const [give, add] = [draft('return'), draft('add')];
   for (const { leaf, owner, index, readers } of shared) {
     for (const [reader, gradient] of readers) {
       if (!gradient) continue;
@@ -71,18 +77,18 @@ export function returnGradients(
       const own = gradients.get(leaf);
       if (rank === reader) {
         const node = own ?? noGrad(() => constantLike(leaf, 0));
-        item.computes.add(node);
-        item.sends.push({ node, peer: owner, tag });
+        give.computes.add(node);
+        give.sends.push({ node, peer: owner, tag });
       }
       if (rank === owner) {
         const node = leafWithoutContents(leaf);
-        item.receives.push({ node, peer: reader, tag });
+        add.receives.push({ node, peer: reader, tag });
         gradients.set(leaf, own === undefined ? node : noGrad(() => addParts(own, node)));
       }
     }
     const total = gradients.get(leaf);
     if (rank !== owner) gradients.delete(leaf);
-    else if (total !== undefined) item.computes.add(total);
+    else if (total !== undefined) add.computes.add(total);
   }
-  return item;
+  return [give, add];
 }

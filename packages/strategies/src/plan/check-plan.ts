@@ -1,7 +1,9 @@
 import {
   axesOfLayout,
   formatShape,
+  isHeldAt,
   type Module,
+  ownPlace,
   type Plan,
   shardedAxes,
 } from '@shardwise/core/extend';
@@ -65,7 +67,7 @@ export function checkApplied(plan: Plan, model: Module): void {
       .join(', ') || 'none';
   for (const [name, { part }] of model.namedParameters()) {
     const layout = planned.get(name)?.optimizer;
-    if (layout === undefined) continue;
+    if (layout === undefined || !isHeldAt(layout, ownPlace)) continue;
     const [said, done] = [shared(shardedAxes(layout)), shared(part.shardedOver)];
     if (said === done) continue;
     throw planError(plan, {

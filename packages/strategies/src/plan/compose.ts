@@ -11,22 +11,48 @@ import {
 } from '@shardwise/core/extend';
 import { firstPlace } from '../layout/axis-size.ts';
 import { collectivesOf, type ModelPlan } from './step.ts';
+import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
- * Two strategies on one mesh, over different axes: `compose(tensorParallel(...), fsdp())`. The first
- * lays out the model; the second lays out what each rank then has, and averages over its batches.
- * Planning throws LayoutError where both use one axis, where the first shares out the batch, and where
- * both cut a parameter to compute with parts of it.
+ * Strategies on one mesh, over different axes: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each lays out what
+ * those before it leave a rank; what shares out the batch comes last, and averages over its batches. Planning throws
+ * LayoutError where two use one axis, where one before the last shares out the batch, and where two cut a parameter to
+ * compute with parts of it.
  */
-export function compose(first: Strategy, second: Strategy): Strategy {
+export function compose<Output, Targets extends readonly unknown[]>(
+  first: StrategyWithLoss<Output, Targets>,
+  second: Strategy,
+  ...others: readonly Strategy[]
+): StrategyWithLoss<Output, Targets>;
+export function compose<Output, Targets extends readonly unknown[]>(
+  first: Strategy,
+  second: StrategyWithLoss<Output, Targets>,
+  ...others: readonly Strategy[]
+): StrategyWithLoss<Output, Targets>;
+export function compose(
+  first: Strategy,
+  second: Strategy,
+  ...others: readonly Strategy[]
+): Strategy;
+export function compose(first: Strategy, ...others: readonly Strategy[]): Strategy {
+  return others.reduce(composeTwo, first);
+}
+
+function composeTwo(first: MaybeWithLoss, second: MaybeWithLoss): MaybeWithLoss {
+  const loss = first.loss ?? second.loss;
   return {
     name: `${first.name} × ${second.name}`,
+    ...(loss === undefined ? {} : { loss }),
     plan(model, axes) {
       const outer = first.plan(model, axes);
       requireSameBatch(outer, second.name);
       return merge(outer, second.plan({ ...model, parameters: localSpecs(outer) }, axes));
     },
   };
+}
+
+interface MaybeWithLoss extends Strategy {
+  readonly loss?: StrategyWithLoss['loss'];
 }
 
 /** Parameters as one rank has them after the first strategy. */

@@ -1,5 +1,7 @@
 import {
+  isHeldAt,
   LayoutError,
+  ownPlace,
   type Module,
   type Parameter,
   type ParameterPlan,
@@ -55,6 +57,11 @@ export class PlanContext {
   /** The model's parameters with their names, as the steps before have left them. */
   get parameters(): readonly (readonly [name: string, parameter: Parameter])[] {
     return this.model.namedParameters();
+  }
+
+  /** Those of which this rank has something: not what another rank of an axis has alone. */
+  get heldParameters(): readonly (readonly [name: string, parameter: Parameter])[] {
+    return this.parameters.filter(([, { part }]) => isHeldAt(part.layout, ownPlace));
   }
 
   /** What the plan says of a parameter. Throws LayoutError for one that it does not have. */

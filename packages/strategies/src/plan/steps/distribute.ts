@@ -127,7 +127,7 @@ export const distribute: StepKind<Distribute> = {
   },
 };
 
-/** Parameters of which the ranks of an axis each update a part, and the others, by their names. */
+/** Parameters of this rank of which the ranks of an axis each update a part, and its others, by their names. */
 function shardedAndWhole(
   axis: string,
   context: PlanContext,
@@ -135,8 +135,8 @@ function shardedAndWhole(
   const isSharded = (name: string): boolean =>
     shardingOf(context.plannedOf(name), 'optimizer', axis) !== null;
   return {
-    sharded: context.parameters.filter(([name]) => isSharded(name)),
-    whole: context.parameters.filter(([name]) => !isSharded(name)),
+    sharded: context.heldParameters.filter(([name]) => isSharded(name)),
+    whole: context.heldParameters.filter(([name]) => !isSharded(name)),
   };
 }
 

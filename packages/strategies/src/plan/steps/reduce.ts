@@ -74,7 +74,7 @@ export const reduce: StepKind<Reduce> = {
     // One reducer knows all buckets.
     if (steps[0]?.data !== data) return;
     // Also those that do not train now: they may later.
-    const whole = context.parameters.filter(([name]) => !context.sharded.has(name));
+    const whole = context.heldParameters.filter(([name]) => !context.sharded.has(name));
     const isWhole = new Set(whole.map(([name]) => name));
     const buckets = steps
       .map(({ data: { parameters } }) => parameters.filter((name) => isWhole.has(name)))

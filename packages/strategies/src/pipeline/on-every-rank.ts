@@ -1,0 +1,57 @@
+import {
+  ConfigError,
+  currentSession,
+  type Node,
+  type ProcessGroup,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { tagOf } from './message.ts';
+import { bytesOf, receiveBytes, sendBytes } from './run-work.ts';
+
+/** Which rank of a group has the value of a node alone. */
+interface Holder {
+  readonly group: ProcessGroup;
+  readonly rank: number;
+}
+
+const holders = new WeakMap<Node, Holder>();
+
+/** Remembers who has an output. */
+export function noteHolder(node: Node, holder: Holder): void {
+  holders.set(node, holder);
+}
+
+/**
+ * Gives all ranks of a pipeline an output of it that one of them has: a collective. Returns the output, which can be
+ * read when this has settled. Throws ConfigError for what is no output of a pipeline.
+ */
+export async function onEveryRank(output: Tensor): Promise<Tensor> {
+  const { node } = output;
+  const holder = holders.get(node);
+  if (holder === undefined) {
+    throw new ConfigError(
+      {
+        asked: `onEveryRank of a tensor of shape [${output.shape.join(', ')}]`,
+        found: 'no output of a pipeline that one rank has',
+        todo: 'Give it what forward() of the model returned inside noGrad(), before anything is made of it',
+      },
+      { shape: output.shape },
+    );
+  }
+  const { group, rank } = holder;
+  const tag = tagOf('result', 0);
+  currentSession().workAhead(async () => {
+    if (group.rank !== rank) {
+      node.value = { kind: 'host', bytes: await receiveBytes({ node, peer: rank, tag }, group) };
+      return;
+    }
+    const bytes = await bytesOf(node);
+    const others = Array.from({ length: group.size }, (_, peer) => peer).filter(
+      (peer) => peer !== rank,
+    );
+    await Promise.all(others.map((peer) => sendBytes({ node, peer, tag }, bytes, group)));
+  });
+  await currentSession().realize([]);
+  holders.delete(node);
+  return output;
+}

@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { spawnRanks } from '@shardwise/testing/node';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { behaviour, type Behaviour } from './ranks/pipeline-behaviour.ts';
+
+const moduleUrl = new URL('./ranks/pipeline-behaviour.ts', import.meta.url);
+
+function expectClose(found: readonly number[], expected: readonly number[]): void {
+  expect(found).toHaveLength(expected.length);
+  for (const [index, value] of expected.entries()) expect(found[index]).toBeCloseTo(value, 4);
+}
+
+describe('a pipeline of two ranks', () => {
+  let ranks: readonly Behaviour[] = [];
+  let directory = '';
+
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'pipeline-'));
+    const world = createThreadsWorld({ size: 2, arenaBytes: 64 * 1024 * 1024 });
+    const found = await spawnRanks(2, moduleUrl, { world, data: { directory } });
+    ranks = z.array(behaviour).length(2).parse(found);
+  });
+
+  afterAll(() => rm(directory, { recursive: true, force: true }));
+
+  it('gives every rank the loss of an evaluation, also of an odd number of rows', () => {
+    for (const { evaluation } of ranks) {
+      const [before, expected] = evaluation.before;
+      expect(before).toBeCloseTo(expected ?? Number.NaN, 5);
+      const [after, later] = evaluation.after;
+      expect(after).toBeCloseTo(later ?? Number.NaN, 4);
+      expect(after).toBeLessThan(before ?? Number.NaN);
+    }
+  });
+
+  it('has outputs on the rank of their stage, and on all by one call', () => {
+    const [first, last] = ranks.map(({ evaluation }) => evaluation.outputs.own);
+    expect(first).toMatch(/^TENSOR_STATE: .*rank 1 of 'pp' has it.*onEveryRank/);
+    expect(last).toBe('no error');
+    for (const { evaluation } of ranks) {
+      expectClose(evaluation.outputs.shared, evaluation.outputs.alone);
+    }
+  });
+
+  it('adds up gradients of several passes, whether their losses are added or not', () => {
+    for (const { passes } of ranks) {
+      expect(passes.alone.length).toBeGreaterThan(10);
+      expectClose(passes.apart, passes.alone);
+      expectClose(passes.together, passes.alone);
+    }
+  });
+
+  it('skips a step that overflows on all ranks alike', () => {
+    for (const { scaled } of ranks) {
+      expect(scaled).toMatchObject({ overflow: false, finite: true });
+      expect(scaled.scales).toEqual(ranks[0]?.scaled.scales);
+    }
+  });
+
+  it('has the same running means on all ranks as one that accumulates the microbatches', () => {
+    for (const { buffers } of ranks) expectClose(buffers.piped, buffers.alone);
+  });
+
+  it('takes the loss of the model itself, with a part from its first stage and weights by tokens', () => {
+    for (const { ownLoss } of ranks) expectClose(ownLoss.piped, ownLoss.alone);
+  });
+
+  it('sends no gradients to a stage that is frozen', () => {
+    const [first, second] = ranks.map(({ frozen }) => frozen);
+    expect(first).toEqual([]);
+    expect(second).toContain('head.weight');
+  });
+
+  it('saves checkpoints that other cuts and one rank load', () => {
+    for (const { checkpoints } of ranks) {
+      expect(checkpoints.elsewhere).toBeCloseTo(checkpoints.on, 5);
+      expect(checkpoints.alone).toBeCloseTo(checkpoints.on, 4);
+    }
+  });
+
+  it('gives every rank the states of all parameters in a state dict', () => {
+    for (const { states } of ranks) {
+      expect(states.saved).toHaveLength(29);
+      expect(states.reloaded).toBeCloseTo(states.on, 5);
+    }
+  });
+
+  it('makes no plan after the first steps', () => {
+    for (const rank of ranks) expect(rank.plans).toBe(0);
+  });
+
+  it.each([
+    ['a loss that is built outside', /^CONFIG: .*an output of shape .*Give pipeline\(\) a loss/],
+    ['a loss that is read before backward', /^TENSOR_STATE: .*Call loss.backward\(\) first/],
+    [
+      'a second backward',
+      /^TENSOR_STATE: backward\(\) of the loss of a pipeline: it was called before/,
+    ],
+    ['fewer rows than microbatches', /^CONFIG: a batch in 2 microbatches: 1 rows/],
+    ['an input that requires a gradient', /^CONFIG: .*whose gradient would not arrive/],
+    ['more stages than cuts', /^LAYOUT: a pipeline of 1 stages on 2 ranks: 0 cuts/],
+    ['a cut that is no module', /^LAYOUT: a pipeline cut at 'blocks.9': no module of this name/],
+    [
+      'cuts in another order',
+      /^LAYOUT: a pipeline cut at 'blocks.1': it does not stand behind 'blocks.2'/,
+    ],
+    ['microbatches that a schedule does not take', /^CONFIG: the schedule dualPipeV/],
+  ])('says what is wrong with %s', (name, message) => {
+    for (const { errors } of ranks) expect(errors[name]).toMatch(message);
+  });
+});

@@ -1,0 +1,398 @@
+import {
+  concat,
+  manualSeed,
+  nn,
+  noGrad,
+  optim,
+  type ProcessGroup,
+  ShardwiseError,
+  statistics,
+  tensor,
+  Tensor,
+} from '@shardwise/core';
+import {
+  onEveryRank,
+  parallelize,
+  pipeline,
+  type PipelineOptions,
+  type PlannedModel,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
+
+const numbers = z.array(z.number());
+
+export const behaviour = z.object({
+  /** Of one step in training, and of evaluations before and after it: piped, alone. */
+  evaluation: z.object({
+    before: numbers,
+    after: numbers,
+    outputs: z.object({ own: z.string(), shared: numbers, alone: numbers }),
+  }),
+  /** Gradients of two passes: added up, of the sum of losses, alone. */
+  passes: z.object({ apart: numbers, together: numbers, alone: numbers }),
+  /** Whether a step with a loss that overflows was taken, and one after it. */
+  scaled: z.object({ overflow: z.boolean(), finite: z.boolean(), scales: numbers }),
+  /** Running means: piped, alone. */
+  buffers: z.object({ piped: numbers, alone: numbers }),
+  /** Losses of a model that makes its own, with a loss in its first stage, weighted by tokens. */
+  ownLoss: z.object({ piped: numbers, alone: numbers }),
+  /** Gradients that there are where the first stage is frozen. */
+  frozen: z.array(z.string()),
+  /** Losses of a next step: on, of a pipeline cut elsewhere that loaded it, and alone. */
+  checkpoints: z.object({ on: z.number(), elsewhere: z.number(), alone: z.number() }),
+  /** Of the optimizer's state dict: names of parameters. */
+  states: z.object({ saved: z.array(z.string()), reloaded: z.number(), on: z.number() }),
+  /** Plans made by steps 3 and later. */
+  plans: z.number(),
+  errors: z.record(z.string(), z.string()),
+});
+
+export type Behaviour = z.infer<typeof behaviour>;
+
+const cut = ['blocks.2'];
+const options = { schedule: '1f1b', cut, microbatches: 2, loss: languageLoss } as const;
+
+interface Batch {
+  readonly x: Tensor;
+  readonly y: Tensor;
+}
+
+function batch(step: number, rows = 4): Batch {
+  const { ids, targets } = languageBatch(step, rows);
+  return { x: tensor(ids, 'i32'), y: tensor(targets, 'i32') };
+}
+
+type Piped = PlannedModel<Language, [ids: Tensor, targets: Tensor], Tensor>;
+
+async function piped(changes: Partial<typeof options> | { cut: string[] } = {}): Promise<Piped> {
+  manualSeed(3);
+  return parallelize(new Language(), pipeline({ ...options, ...changes }));
+}
+
+function alone(): Language {
+  manualSeed(3);
+  return new Language();
+}
+
+const adam = (model: nn.Module): optim.AdamW => new optim.AdamW(model.parameters(), { lr: 0.01 });
+
+async function evaluation(): Promise<Behaviour['evaluation']> {
+  const [model, reference] = [await piped(), alone()];
+  const { x, y } = batch(0, 3);
+  const both = async (): Promise<number[]> => {
+    const loss = noGrad(() => model.forward(x, y));
+    const expected = noGrad(() => languageLoss(reference.forward(x), y));
+    return [await loss.item(), await expected.item()];
+  };
+  const before = await both();
+  const optimizers = [adam(model.module), adam(reference)];
+  model.forward(concat([x, x], 0), concat([y, y], 0)).backward();
+  languageLoss(reference.forward(x), y).backward();
+  for (const optimizer of optimizers) await optimizer.step();
+  const after = await both();
+  manualSeed(3);
+  const plain = await parallelize(
+    new Language(),
+    pipeline({ schedule: 'gpipe', cut, microbatches: 2 }),
+  );
+  const logits = noGrad(() => plain.forward(x));
+  const own = await messageOf(async () => logits.data());
+  const shared = await (await onEveryRank(logits)).data();
+  const expected = await noGrad(() => alone().forward(x)).data();
+  return { before, after, outputs: { own, shared: values(shared), alone: values(expected) } };
+}
+
+async function passes(): Promise<Behaviour['passes']> {
+  const gradientsOf = async (model: nn.Module): Promise<number[]> => {
+    const sums: number[] = [];
+    for (const parameter of model.parameters()) {
+      const { grad } = parameter;
+      if (grad !== null) sums.push(await grad.square().sum().item());
+    }
+    return sums;
+  };
+  const [first, second] = [batch(0), batch(1)];
+  const apart = await piped();
+  apart.forward(first.x, first.y).backward();
+  apart.forward(second.x, second.y).backward();
+  const together = await piped();
+  together.forward(first.x, first.y).add(together.forward(second.x, second.y)).backward();
+  const reference = alone();
+  for (const { x, y } of [first, second]) languageLoss(reference.forward(x), y).backward();
+  const held = together.module.parameters().map(({ grad }) => grad !== null);
+  const expected = await gradientsOf(reference);
+  return {
+    apart: await gradientsOf(apart.module),
+    together: await gradientsOf(together.module),
+    alone: expected.filter((_, index) => held[index]),
+  };
+}
+
+async function scaled(): Promise<Behaviour['scaled']> {
+  const model = await piped();
+  const optimizer = adam(model.module);
+  const scaler = new optim.DynamicLossScaler({ initialScale: 2 ** 127 });
+  const step = async (factor: number): Promise<boolean> => {
+    optimizer.zeroGrad();
+    const { x, y } = batch(0);
+    scaler.scale(model.forward(x, y).mul(factor)).backward();
+    const taken = await scaler.step(optimizer);
+    scaler.update();
+    return taken;
+  };
+  const overflow = await step(1e6);
+  const between = scaler.lossScale;
+  const finite = await step(1e-6);
+  return { overflow, finite, scales: [between, scaler.lossScale] };
+}
+
+/** Batch norms in both stages, and a layer without parameters between. */
+class Norms extends nn.Module {
+  readonly layers = new nn.Sequential(
+    new nn.Linear(3, 4),
+    new nn.BatchNorm1d(4),
+    new nn.ReLU(),
+    new nn.Linear(4, 4),
+    new nn.BatchNorm1d(4),
+  );
+
+  /** Shape: x [B, 3] -> [B, 4]. */
+  forward(x: Tensor): Tensor {
+    return this.layers.forward(x);
+  }
+}
+
+async function buffers(): Promise<Behaviour['buffers']> {
+  const x = tensor([1, 2, 3, 4].map((row) => [row, row * row, 1 / row]));
+  const loss = (output: Tensor): Tensor => output.square().mean();
+  manualSeed(4);
+  const model = await parallelize(
+    new Norms(),
+    pipeline({ schedule: 'gpipe', cut: ['layers.2'], microbatches: 2, loss }),
+  );
+  manualSeed(4);
+  const reference = new Norms();
+  model.forward(x).backward();
+  for (const part of x.chunk(2)) loss(reference.forward(part)).backward();
+  await adam(model.module).step();
+  await adam(reference).step();
+  const read = async (module: nn.Module): Promise<number[]> => {
+    const found: number[] = [];
+    for (const [, buffer] of module.namedBuffers()) found.push(...values(await buffer.data()));
+    return found;
+  };
+  return { piped: await read(model.module), alone: await read(reference) };
+}
+
+/** Returns its loss: of the classes of tokens, and a penalty that its first stage makes. */
+class OwnLoss extends nn.Module {
+  readonly inner = new Language();
+
+  /** Shape: ids, targets i32 [B, T] -> []. */
+  forward(ids: Tensor, targets: Tensor): Tensor {
+    const penalty = this.inner.tokens.forward(ids).square().mean();
+    return languageLoss(this.inner.forward(ids), targets).add(penalty.mul(0.1));
+  }
+}
+
+async function ownLoss(): Promise<Behaviour['ownLoss']> {
+  const weight = (_: unknown, y: unknown): Tensor => countOf(y).add(1);
+  manualSeed(5);
+  const model = await parallelize(
+    new OwnLoss(),
+    pipeline({ schedule: '1f1b', cut: ['inner.blocks.2'], microbatches: 2, weight }),
+  );
+  manualSeed(5);
+  const reference = new OwnLoss();
+  const [own, other] = [adam(model.module), adam(reference)];
+  const found: { piped: number[]; alone: number[] } = { piped: [], alone: [] };
+  for (let step = 0; step < 2; step++) {
+    const { x, y } = batch(step);
+    own.zeroGrad();
+    other.zeroGrad();
+    const loss = model.forward(x, y);
+    loss.backward();
+    await own.step();
+    found.piped.push(await loss.item());
+    const parts = [0, 2].map(
+      (start) => [x.slice(0, start, start + 2), y.slice(0, start, start + 2)] as const,
+    );
+    const weights = parts.map(([, part]) => countOf(part).add(1));
+    const all = weights.reduce((sum, each) => sum.add(each));
+    const losses = parts.map(([ids, part], index) => {
+      const share = weights[index] ?? all;
+      return reference.forward(ids, part).mul(share.div(all));
+    });
+    const expected = losses.reduce((sum, each) => sum.add(each));
+    expected.backward();
+    await other.step();
+    found.alone.push(await expected.item());
+  }
+  return found;
+}
+
+function countOf(y: unknown): Tensor {
+  if (!(y instanceof Tensor)) throw new TypeError('targets are a tensor');
+  return y.ge(5).to('f32').sum();
+}
+
+async function frozen(): Promise<string[]> {
+  manualSeed(3);
+  const inner = new Language();
+  for (const [name, parameter] of inner.namedParameters()) {
+    if (/tokens|positions|blocks\.[01]/.test(name)) parameter.requiresGrad_(false);
+  }
+  const model = await parallelize(inner, pipeline(options));
+  const { x, y } = batch(0);
+  const loss = model.forward(x, y);
+  loss.backward();
+  await loss.item();
+  return model.module
+    .namedParameters()
+    .flatMap(([name, { grad }]) => (grad === null ? [] : [name]));
+}
+
+async function trainOnce(model: Piped, optimizer: optim.AdamW, step: number): Promise<number> {
+  const { x, y } = batch(step);
+  optimizer.zeroGrad();
+  const loss = model.forward(x, y);
+  loss.backward();
+  await optimizer.step();
+  return loss.item();
+}
+
+async function checkpoints(
+  directory: string,
+  group: ProcessGroup,
+): Promise<Behaviour['checkpoints']> {
+  const model = await piped();
+  const optimizer = adam(model.module);
+  await trainOnce(model, optimizer, 0);
+  const contents = { model: model.module, optimizer, step: 1 };
+  const saved = await saveCheckpoint(directory, contents, { group });
+  await trainOnce(model, optimizer, 1);
+  const on = await trainOnce(model, optimizer, 2);
+  const load = async (module: nn.Module, into: optim.AdamW): Promise<void> => {
+    const checkpoint = await loadCheckpoint(saved);
+    await loadModel(checkpoint, module);
+    await loadOptimizer(checkpoint, module, into);
+  };
+  const other = await piped({ cut: ['blocks.1'] });
+  const others = adam(other.module);
+  await load(other.module, others);
+  await trainOnce(other, others, 1);
+  const elsewhere = await trainOnce(other, others, 2);
+  const reference = alone();
+  const own = adam(reference);
+  await load(reference, own);
+  let last = Number.NaN;
+  for (const step of [1, 2]) {
+    const { x, y } = batch(step);
+    own.zeroGrad();
+    const loss = languageLoss(reference.forward(x), y);
+    loss.backward();
+    await own.step();
+    last = await loss.item();
+  }
+  return { on, elsewhere, alone: last };
+}
+
+async function states(): Promise<Behaviour['states']> {
+  const model = await piped();
+  const optimizer = adam(model.module);
+  await trainOnce(model, optimizer, 0);
+  const dict = await optimizer.stateDict();
+  const weights = await model.module.stateDict();
+  const other = await piped({ cut: ['blocks.3'] });
+  const others = adam(other.module);
+  await other.module.loadStateDict(weights);
+  others.loadStateDict(dict);
+  await trainOnce(model, optimizer, 1);
+  await trainOnce(other, others, 1);
+  const on = await trainOnce(model, optimizer, 2);
+  return { saved: Object.keys(dict.state), reloaded: await trainOnce(other, others, 2), on };
+}
+
+async function plans(): Promise<number> {
+  const model = await piped();
+  const optimizer = adam(model.module);
+  for (let step = 0; step < 2; step++) await trainOnce(model, optimizer, step);
+  const before = statistics().plansMade;
+  for (let step = 2; step < 4; step++) await trainOnce(model, optimizer, step);
+  return statistics().plansMade - before;
+}
+
+async function errors(): Promise<Record<string, string>> {
+  const { x, y } = batch(0);
+  const model = await piped();
+  const plan = (changes: Partial<PipelineOptions>): Promise<string> =>
+    messageOf(() => parallelize(alone(), pipeline({ ...options, ...changes })));
+  manualSeed(3);
+  const outside = await parallelize(
+    new Language(),
+    pipeline({ schedule: '1f1b', cut, microbatches: 2 }),
+  );
+  const twice = model.forward(x, y);
+  twice.backward();
+  await twice.item();
+  return {
+    'a loss that is built outside': await messageOf(async () =>
+      languageLoss(outside.forward(x), y),
+    ),
+    'a loss that is read before backward': await messageOf(() => model.forward(x, y).item()),
+    'a second backward': await messageOf(async () => twice.backward()),
+    'fewer rows than microbatches': await messageOf(async () =>
+      model.forward(x.slice(0, 0, 1), y.slice(0, 0, 1)),
+    ),
+    'an input that requires a gradient': await messageOf(async () =>
+      model.forward(tensor([[1], [2]]).requiresGrad_(), y),
+    ),
+    'more stages than cuts': await plan({ cut: [] }),
+    'a cut that is no module': await plan({ cut: ['blocks.9'] }),
+    'cuts in another order': await plan({
+      cut: ['blocks.2', 'blocks.1', 'head'],
+      schedule: 'interleaved1f1b',
+    }),
+    'microbatches that a schedule does not take': await plan({
+      cut: ['blocks.1', 'blocks.2', 'blocks.3'],
+      schedule: 'dualPipeV',
+      microbatches: 1,
+    }),
+  };
+}
+
+async function messageOf(body: () => Promise<unknown>): Promise<string> {
+  try {
+    await body();
+  } catch (error) {
+    if (ShardwiseError.isInstance(error)) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+  return 'no error';
+}
+
+function values(data: ArrayLike<number | bigint>): number[] {
+  return Array.from(data, Number);
+}
+
+export async function main(
+  context: RankContext<unknown, { readonly directory: string }>,
+): Promise<Behaviour> {
+  const { group } = await join(context, 'cpu', 'pp');
+  return {
+    evaluation: await evaluation(),
+    passes: await passes(),
+    scaled: await scaled(),
+    buffers: await buffers(),
+    ownLoss: await ownLoss(),
+    frozen: await frozen(),
+    checkpoints: await checkpoints(context.data.directory, group),
+    states: await states(),
+    plans: await plans(),
+    errors: await errors(),
+  };
+}
