@@ -1,14 +1,9 @@
-import type {
-  Action,
-  ComputeAction,
-  ComputeKind,
-  StageAction,
-  StageKind,
-  TransferKind,
-} from './action.ts';
+import type { Action, ComputeAction, ComputeKind, StageKind, TransferKind } from './action.ts';
+import { isSend, isStageKind, isTransferKind } from './action-kinds.ts';
 import { computationsOf } from './schedule.ts';
 
-const computeWords: Readonly<Record<ComputeKind, string>> = {
+/** A computation's letter. */
+export const computeLetters: Readonly<Record<ComputeKind, string>> = {
   forward: 'F',
   backward: 'B',
   inputGradient: 'I',
@@ -38,7 +33,7 @@ export function formatAction(action: Action): string {
     case 'backward':
     case 'inputGradient':
     case 'weightGradient':
-      return `${action.stage}${computeWords[action.kind]}${action.microbatch}`;
+      return `${action.stage}${computeLetters[action.kind]}${action.microbatch}`;
     case 'unshard':
     case 'reshard':
     case 'reduceGradient':
@@ -53,7 +48,7 @@ export function formatAction(action: Action): string {
 
 /** The kind of a computation or the like by its word. */
 const kindOfWord: ReadonlyMap<string, ComputeKind | TransferKind | StageKind> = new Map([
-  ...entriesOf(computeWords),
+  ...entriesOf(computeLetters),
   ...entriesOf(transferWords),
   ...entriesOf(stageWords),
 ]);
@@ -108,25 +103,9 @@ function parsePair(first: string, second: string): Action | { readonly problem: 
     : { kind: 'overlap', actions: [forward, backward] };
 }
 
-function isSend(kind: TransferKind): boolean {
-  return kind === 'sendActivation' || kind === 'sendGradient';
-}
-
 /** The other end of a message between stages that follow each other. */
 function neighbour(kind: TransferKind, stage: number): number {
   return kind === 'sendActivation' || kind === 'receiveGradient' ? stage + 1 : stage - 1;
-}
-
-export function isTransferKind(kind: Action['kind']): kind is TransferKind {
-  return Object.hasOwn(transferWords, kind);
-}
-
-function isStageKind(kind: Action['kind']): kind is StageKind {
-  return Object.hasOwn(stageWords, kind);
-}
-
-export function isStageAction(action: Action): action is StageAction {
-  return isStageKind(action.kind);
 }
 
 function entriesOf<Kind extends string>(words: Readonly<Record<Kind, string>>): [string, Kind][] {

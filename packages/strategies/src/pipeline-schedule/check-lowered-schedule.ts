@@ -1,12 +1,13 @@
 import type { ConfigError } from '@shardwise/core/extend';
 import type { Action, ScheduledAction, TransferAction } from './action.ts';
-import { formatAction, isStageAction } from './action-text.ts';
+import { isSend, isStageAction, isTransfer, otherEnd } from './action-kinds.ts';
+import { formatAction } from './action-text.ts';
 import { checkSchedule } from './check-schedule.ts';
 import { checkStageActions } from './check-stage-actions.ts';
-import { dryRun, isTransfer, otherEnd } from './dry-run.ts';
+import { dryRun } from './dry-run.ts';
 import type { LoweredSchedule } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
-import { describeBlocked } from './sweep-schedule.ts';
+import { describeBlocked } from './blocked-rank.ts';
 
 /**
  * Throws ConfigError unless ranks can execute this: what they compute is a schedule, each message is of an edge
@@ -35,7 +36,7 @@ export function checkLoweredSchedule(lowered: LoweredSchedule): void {
       checkEdge(lowered, action, fail);
       if (places.has(text)) fail('the message stands here twice', 'Leave one of them out');
       places.set(text, { rank, position, action });
-      const isEarly = isSend(action) && !made.has(resultName(action));
+      const isEarly = isSend(action.kind) && !made.has(resultName(action));
       if (isEarly) fail('it sends what comes later', 'Put it behind what makes it');
     }
   }
@@ -93,10 +94,6 @@ function checkEdge(
   if (rankOfStage[stage] === rankOfStage[peer]) {
     fail(`stages ${stage} and ${peer} are of one rank`, 'Leave it out: the rank has what it needs');
   }
-}
-
-function isSend({ kind }: TransferAction): boolean {
-  return kind === 'sendActivation' || kind === 'sendGradient';
 }
 
 /** What of a stage and microbatch an action makes, or a message carries. */

@@ -4,7 +4,8 @@ import { dependenciesOf } from './dependencies.ts';
 import { range } from './range.ts';
 import { chainEdges, computationsOf, type Schedule, type StageEdge } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
-import { describeBlocked, sweepSchedule } from './sweep-schedule.ts';
+import { describeBlocked } from './blocked-rank.ts';
+import { sweepSchedule } from './sweep-schedule.ts';
 
 /**
  * Throws ConfigError unless ranks can run the schedule: each rank has a stage and each stage one rank; each stage does

@@ -1,8 +1,8 @@
 import type { ComputeKind } from './action.ts';
+import { computeLetters } from './action-text.ts';
 import { formatNumber } from './format-number.ts';
 import {
   type CellPart,
-  kindLetters,
   kindNames,
   type PictureCell,
   type PictureRow,
@@ -168,7 +168,7 @@ function drawLegend(
       const box = `x="${round(x)}" y="${round(y - 8)}" width="22" height="16"`;
       const pattern = patternOf(kind);
       const overlay = pattern === undefined ? '' : `<rect ${box} fill="url(#${pattern})"/>`;
-      const drawn = `<rect class="cell ${kind}-0" ${box}/>${overlay}${text(kindLetters[kind], x + 11, y + 0.5, 'middle', 'label')}${text(name, x + 30, y, 'start', 'muted')}`;
+      const drawn = `<rect class="cell ${kind}-0" ${box}/>${overlay}${text(computeLetters[kind], x + 11, y + 0.5, 'middle', 'label')}${text(name, x + 30, y, 'start', 'muted')}`;
       x += 30 + name.length * characterWidth + 24;
       return drawn;
     }),

@@ -1,22 +1,15 @@
-import type { Action, TransferAction, TransferKind } from './action.ts';
-import { formatAction, isTransferKind } from './action-text.ts';
+import type { Action } from './action.ts';
+import { isReceive, isTransfer, otherEnd } from './action-kinds.ts';
+import { formatAction } from './action-text.ts';
 import { dependenciesOf, makesInputGradient, needsOf } from './dependencies.ts';
 import { computationsOf, type LoweredSchedule } from './schedule.ts';
-import type { BlockedRank } from './sweep-schedule.ts';
+import type { BlockedRank } from './blocked-rank.ts';
 
 export interface DryRun {
   /** How many steps all ranks need, if each rank does one action in a step. */
   readonly steps: number;
   readonly blocked: readonly BlockedRank[];
 }
-
-/** The other end's kind. */
-const counterpart: Readonly<Record<TransferKind, TransferKind>> = {
-  sendActivation: 'receiveActivation',
-  receiveActivation: 'sendActivation',
-  sendGradient: 'receiveGradient',
-  receiveGradient: 'sendGradient',
-};
 
 /**
  * Does what ranks do without computing anything: a receive waits for its send, a computation for its receives and for
@@ -31,7 +24,7 @@ export function dryRun(lowered: LoweredSchedule, together = false): DryRun {
   const missing = (action: Action): Action | undefined => {
     if (isTransfer(action)) {
       const other = otherEnd(action);
-      if (isReceive(action)) return done.has(formatAction(other)) ? undefined : other;
+      if (isReceive(action.kind)) return done.has(formatAction(other)) ? undefined : other;
       const head = next(rankOfStage[action.peer] ?? 0);
       const isMet = !together || (head !== undefined && formatAction(head) === formatAction(other));
       return isMet ? undefined : other;
@@ -88,17 +81,4 @@ export function dryRun(lowered: LoweredSchedule, together = false): DryRun {
     ];
   });
   return { steps, blocked };
-}
-
-export function isTransfer(action: Action): action is TransferAction {
-  return isTransferKind(action.kind);
-}
-
-export function isReceive({ kind }: TransferAction): boolean {
-  return kind === 'receiveActivation' || kind === 'receiveGradient';
-}
-
-/** The same message as the rank at its other end sees it. */
-export function otherEnd({ kind, stage, peer, microbatch }: TransferAction): TransferAction {
-  return { kind: counterpart[kind], stage: peer, peer: stage, microbatch };
 }

@@ -1,6 +1,6 @@
 import { textTable } from '../text-table.ts';
 import { formatNumber } from './format-number.ts';
-import { isTransfer } from './dry-run.ts';
+import { isSend, isTransfer } from './action-kinds.ts';
 import { lowerSchedule } from './lower-schedule.ts';
 import { chainEdges, type Schedule, stagesOfRank, type StageEdge } from './schedule.ts';
 import type { ScheduleCosts } from './schedule-costs.ts';
@@ -22,7 +22,7 @@ export function explainSchedule(
   const rows = simulated.map((rank, index) => {
     const sends = (lowered.actions[index] ?? [])
       .filter(isTransfer)
-      .filter(({ kind }) => kind === 'sendActivation' || kind === 'sendGradient');
+      .filter(({ kind }) => isSend(kind));
     const sentBytes = sends.reduce((sum, { stage, peer }) => {
       const edge = `${Math.min(stage, peer)} ${Math.max(stage, peer)}`;
       return sum + (bytesOf.get(edge) ?? 0);

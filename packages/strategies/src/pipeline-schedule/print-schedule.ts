@@ -1,10 +1,6 @@
+import { computeLetters } from './action-text.ts';
 import { formatNumber } from './format-number.ts';
-import {
-  type PictureCell,
-  type PictureRow,
-  kindLetters,
-  type SchedulePicture,
-} from './schedule-picture.ts';
+import { type PictureCell, type PictureRow, type SchedulePicture } from './schedule-picture.ts';
 
 /** A line for each rank: `|` begins an action, whose label follows; dots are waiting. */
 export function printSchedule(picture: SchedulePicture, columns: number): string {
@@ -60,6 +56,6 @@ function line({ cells }: PictureRow, perMs: number, width: number): string {
 function cellText(cell: PictureCell, length: number): string {
   const label = labelOf(cell);
   if (label.length < length) return `|${label}`.padEnd(length);
-  const letters = cell.parts.map(({ kind }) => kindLetters[kind]).join('');
+  const letters = cell.parts.map(({ kind }) => computeLetters[kind]).join('');
   return letters.length < length ? `|${letters}`.padEnd(length) : letters.slice(0, length);
 }

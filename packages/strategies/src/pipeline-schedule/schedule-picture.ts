@@ -1,4 +1,5 @@
 import type { ComputeAction, ComputeKind } from './action.ts';
+import { computeLetters } from './action-text.ts';
 import { computationsOf, type Schedule, stagesOfRank } from './schedule.ts';
 import type { TimedAction } from './simulate-schedule.ts';
 
@@ -40,13 +41,6 @@ export interface CellPart {
   readonly localStage: number;
 }
 
-export const kindLetters: Readonly<Record<ComputeKind, string>> = {
-  forward: 'F',
-  backward: 'B',
-  inputGradient: 'I',
-  weightGradient: 'W',
-};
-
 export const kindNames: Readonly<Record<ComputeKind, string>> = {
   forward: 'forward',
   backward: 'backward',
@@ -64,8 +58,8 @@ export function rowsOf(
     const stages = stagesOfRank(schedule, rank);
     const partOf = ({ kind, stage, microbatch }: ComputeAction): CellPart => ({
       kind,
-      label: `${stages.length > 1 ? stage : ''}${kindLetters[kind]}${microbatch}`,
-      shortLabels: [`${kindLetters[kind]}${microbatch}`, kindLetters[kind]],
+      label: `${stages.length > 1 ? stage : ''}${computeLetters[kind]}${microbatch}`,
+      shortLabels: [`${computeLetters[kind]}${microbatch}`, computeLetters[kind]],
       localStage: stages.indexOf(stage),
     });
     return {

@@ -1,9 +1,9 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
 import type { Action, ScheduledAction } from './action.ts';
-import { formatAction, isStageAction, parseAction } from './action-text.ts';
+import { isStageAction, isTransfer } from './action-kinds.ts';
+import { formatAction, parseAction } from './action-text.ts';
 import { checkLoweredSchedule } from './check-lowered-schedule.ts';
 import { checkSchedule } from './check-schedule.ts';
-import { isTransfer } from './dry-run.ts';
 import { range } from './range.ts';
 import {
   chainEdges,

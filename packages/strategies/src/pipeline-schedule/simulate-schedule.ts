@@ -1,5 +1,5 @@
 import type { ComputeAction, ScheduledAction } from './action.ts';
-import { isStageAction } from './action-text.ts';
+import { isStageAction } from './action-kinds.ts';
 import { checkSchedule } from './check-schedule.ts';
 import { dependenciesOf, makesInputGradient } from './dependencies.ts';
 import { range } from './range.ts';

@@ -1,5 +1,6 @@
 import type { ComputeAction, ScheduledAction, StageAction } from './action.ts';
 import { formatAction } from './action-text.ts';
+import type { BlockedRank } from './blocked-rank.ts';
 import {
   type Dependency,
   makesInputGradient,
@@ -11,17 +12,6 @@ import { computationsOf, type Schedule } from './schedule.ts';
 /** A schedule whose ranks may also gather stages and reduce gradients: this waits for nothing. */
 export interface SweptSchedule extends Omit<Schedule, 'actions'> {
   readonly actions: readonly (readonly (ScheduledAction | StageAction)[])[];
-}
-
-/** A rank that cannot go on. */
-export interface BlockedRank {
-  readonly rank: number;
-  /** How many actions the rank has done, and the text of the one that it cannot do. */
-  readonly position: number;
-  readonly action: string;
-  /** The computation that it waits for, and the rank that has it. */
-  readonly waitsFor: string;
-  readonly waitsForRank: number;
 }
 
 /**
@@ -99,24 +89,4 @@ function gradientKind(
         other.kind === 'inputGradient' && other.stage === stage && other.microbatch === microbatch,
     );
   return isSplit ? 'inputGradient' : 'backward';
-}
-
-/** One line: the ranks that wait for each other, or, where there is no such cycle, the first that waits. */
-export function describeBlocked(blocked: readonly BlockedRank[]): string {
-  const byRank = new Map(blocked.map((each) => [each.rank, each]));
-  let path: BlockedRank[] = [];
-  for (let at = blocked[0]; at !== undefined; at = byRank.get(at.waitsForRank)) {
-    const seen = path.indexOf(at);
-    if (seen >= 0) {
-      path = path.slice(seen);
-      break;
-    }
-    path.push(at);
-  }
-  return path
-    .map(
-      ({ rank, position, action, waitsFor, waitsForRank }) =>
-        `rank ${rank} at action ${position}, ${action}, waits for ${waitsFor} of rank ${waitsForRank}`,
-    )
-    .join('; ');
 }

@@ -1,6 +1,6 @@
 import type { Action, TransferAction } from '../action.ts';
 import { computationsOf } from '../schedule.ts';
-import { isTransferKind } from '../action-text.ts';
+import { isReceive, isTransfer } from '../action-kinds.ts';
 import { makesInputGradient } from '../dependencies.ts';
 
 /**
@@ -20,11 +20,11 @@ export function receiveLate(
     waiting = waiting.filter((receive) => !isDue(receive));
   };
   for (const action of actions) {
-    if (action.kind === 'receiveActivation' || action.kind === 'receiveGradient') {
-      waiting.push(action);
-      continue;
-    }
-    if (isTransferKind(action.kind) && 'peer' in action) {
+    if (isTransfer(action)) {
+      if (isReceive(action.kind)) {
+        waiting.push(action);
+        continue;
+      }
       const to = rankOfStage[action.peer] ?? 0;
       if (rank < to) take(({ peer }) => rankOfStage[peer] === to);
     }
