@@ -9,13 +9,15 @@ It rewrites packages/strategies/test/golden/pipeline-schedules.json:
 - `tables`: whole orders, one line for each rank; empty cells are left out, since they say nothing about the order.
 - `orders`: the first 16 digits of the SHA-256 of such lines, for many shapes, by schedule and shape; null is a shape
   that PyTorch refuses.
-- `lowered`: orders with messages, gathering and reductions, and the steps of PyTorch's dry run where it has one.
+- `lowered`: orders with messages, gathering and reductions, the steps of PyTorch's dry run where it has one, and the
+  slots of activations.
 """
 
 import hashlib
 import json
 import logging
 import pathlib
+import types
 
 from torch.distributed.pipelining import schedules as pp
 from torch.distributed.pipelining._utils import generate_stage_to_rank_mapping
@@ -148,6 +150,23 @@ TABLES = [
 LOWERED = [*TABLES, ("gpipe", 3, 1, 4), ("loopedBfs", 2, 2, 4)]
 
 
+def slots(actions, to_rank, stages, microbatches):
+    """For each rank the slots of its activations, in the order of its forwards."""
+    schedule = types.SimpleNamespace(pipeline_order=actions, _n_microbatches=microbatches)
+    rows = []
+    for rank, own in actions.items():
+        plan = pp.analyze_pipeline_activation_liveness(
+            schedule,
+            pp_rank=rank,
+            stage_indices=[s for s in range(stages) if to_rank(s) == rank],
+            granularity="stage_microbatch",
+        )
+        leaves = [leaf for action in own for leaf in (action.sub_actions or (action,))]
+        forwards = [leaf for leaf in leaves if leaf.computation_type == pp.FORWARD]
+        rows.append(" ".join(str(plan.slot_for(leaf.stage_index, leaf.microbatch_index)) for leaf in forwards))
+    return rows
+
+
 def main():
     tables = {}
     orders = {}
@@ -173,8 +192,9 @@ def main():
             "late": digest(lines(lower(actions, to_rank, p * v, m, late=True))),
             "all": digest(lines(lower(actions, to_rank, p * v, m, active=3, reduce=True))),
             "steps": steps,
+            "slots": digest(slots(actions, to_rank, p * v, m)),
         }
-    OUTPUT.write_text(json.dumps({"tables": tables, "orders": orders, "lowered": lowered}, indent=1) + "\n")
+    OUTPUT.write_text(json.dumps({"tables": tables, "orders": orders, "lowered": lowered}, indent=2) + "\n")
 
 
 main()

@@ -16,6 +16,8 @@ interface GoldenLowering {
   readonly all: string;
   /** Null: PyTorch's dry run does not know pairs. */
   readonly steps: number | null;
+  /** For each rank the slots of its activations, in the order of its forwards. */
+  readonly slots: string;
 }
 
 /** What tools/golden-pipeline-schedules.py records, by 'name ranks stagesPerRank microbatches'. */

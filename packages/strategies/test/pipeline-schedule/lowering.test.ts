@@ -1,4 +1,5 @@
 import {
+  activationSlots,
   checkLoweredSchedule,
   checkSchedule,
   lowerSchedule,
@@ -22,6 +23,13 @@ describe.each(Object.entries(golden.lowered))('what ranks execute of %s', (key, 
     expect(digest(linesOf(lowerSchedule(schedule, { mergeBackwards: 'all' })))).toBe(
       recorded.messages,
     );
+  });
+
+  it('gives activations the slots that PyTorch gives them', () => {
+    const lines = activationSlots(schedule).map(({ activations }) =>
+      activations.map(({ slot }) => slot).join(' '),
+    );
+    expect(digest(lines)).toBe(recorded.slots);
   });
 
   it('needs as many steps as PyTorch counts', () => {
