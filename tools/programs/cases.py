@@ -90,6 +90,13 @@ def cases():
     for name in ("prod", "any", "all"):
         read(["f32 2x0: "], f"{name} 0 dims=1")
         read(["f32 2x0: "], f"{name} 0")
+    for name in ("prod", "logSumExp", "sum"):
+        add(["f32 2x0 g: "], f"{name} 0 dims=1")
+        add(["f32 2x0 g: "], f"{name} 0 dims=0")
+        add(["f32 2x0 g: "], f"{name} 0 keep=1")
+    for name in ("softmax", "logSoftmax"):
+        add(["f32 2x0 g: "], f"{name} 0 dim=1")
+        add(["f32 2x0 g: "], f"{name} 0 dim=0")
 
     for dim in (0, 1):
         for down in ("", " down=1"):

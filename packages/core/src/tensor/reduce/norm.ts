@@ -66,7 +66,9 @@ export function std(x: Node, dims: Dims, options: VarianceOptions): Node {
 export function logSumExp(x: Node, dims: Dims, options: ReduceOptions): Node {
   checkOptions('logSumExp', options, reduceRules);
   const list = dimsOf('logSumExp', x, dims);
+  const isEmpty = list.some((dim) => x.shape[dim] === 0);
   const value = (wide: Node): Node => {
+    if (isEmpty) return log(sum(wide, list));
     const largest = max(wide, list);
     const infinite = equal(abs(largest), constantLike(largest, Number.POSITIVE_INFINITY));
     const shift = where(infinite, constantLike(largest, 0), largest);

@@ -1,8 +1,7 @@
-import { mul } from '../../graph/build/elementwise.ts';
-import { constant } from '../../graph/build/leaf.ts';
+import { mul, offset } from '../../graph/build/elementwise.ts';
 import { pad, permute, reshape, sliceDim } from '../../graph/build/movement.ts';
 import { widened } from '../../graph/build/precision.ts';
-import { allDims, keepDims } from '../../graph/build/reduce.ts';
+import { allDims, keepDims, sum } from '../../graph/build/reduce.ts';
 import type { Node } from '../../graph/node.ts';
 import { elementCount, sizeAt } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
@@ -34,7 +33,7 @@ export function prod(x: Node, dims: Dims, options: ReduceOptions): Node {
     const half = Math.ceil(size / 2);
     rows = mul(sliceDim(even, last, 0, half), sliceDim(even, last, half, 2 * half));
   }
-  const product = count === 0 ? constant(1, keptShape, wide.dtype) : reshape(rows, keptShape);
+  const product = count === 0 ? offset(sum(rows, [last]), 1) : reshape(rows, keptShape);
   return options.keepDim === true ? keepDims(product, x.shape, list) : product;
 }
 
