@@ -1,4 +1,5 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { amount } from './amount.ts';
 import { balancedPartition } from './balanced-partition.ts';
 import { pipelineSchedule, type ScheduleName, scheduleNames } from './pipeline-schedule.ts';
 import { range } from './range.ts';
@@ -59,7 +60,7 @@ const automaticRules: OptionRules<AutomaticScheduleOptions> = {
   rows: option.required(option.integer(1)),
   memoryBytes: option.positive,
   link: option.object<LinkCosts>('{ latencyMs, bytesPerSecond }'),
-  overheadMs: option.nonNegative,
+  overheadMs: amount,
   schedules: option.listOf(option.oneOf(...scheduleNames)),
   microbatches: option.listOf(option.integer(1)),
   stagesPerRank: option.listOf(option.integer(1, 256)),
@@ -67,8 +68,8 @@ const automaticRules: OptionRules<AutomaticScheduleOptions> = {
 
 const layerRules: OptionRules<LayerCosts> = {
   ...stageCostsRules,
-  outputBytes: option.nonNegative,
-  stateBytes: option.nonNegative,
+  outputBytes: amount,
+  stateBytes: amount,
 };
 
 /**

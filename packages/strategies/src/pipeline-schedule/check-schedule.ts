@@ -1,8 +1,10 @@
+import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
 import type { ComputeAction, ScheduledAction } from './action.ts';
 import { formatAction } from './action-text.ts';
 import { dependenciesOf } from './dependencies.ts';
 import { range } from './range.ts';
 import { chainEdges, computationsOf, type Schedule, type StageEdge } from './schedule.ts';
+import { amount } from './amount.ts';
 import { scheduleError } from './schedule-error.ts';
 import { describeBlocked } from './blocked-rank.ts';
 import { sweepSchedule } from './sweep-schedule.ts';
@@ -88,12 +90,22 @@ function checkLength(schedule: Schedule): void {
   );
 }
 
+/** An edge without `gradient` would be one over which no gradient comes back. */
+const edgeRules: OptionRules<StageEdge> = {
+  from: option.required(option.integer(0)),
+  to: option.required(option.integer(0)),
+  gradient: option.required(option.flag),
+  bytes: amount,
+};
+
 function checkEdges(schedule: Schedule, edges: readonly StageEdge[]): void {
   const seen = new Set<string>();
-  for (const { from, to } of edges) {
+  for (const given of edges) {
+    checkOptions('an edge between stages', given, edgeRules);
+    const { from, to } = given;
     const edge = `${from} → ${to}`;
-    const isInRange = from >= 0 && from < to && to < schedule.stages;
-    if (!isInRange || !Number.isSafeInteger(from) || !Number.isSafeInteger(to)) {
+    const isInRange = from < to && to < schedule.stages;
+    if (!isInRange) {
       throw scheduleError(
         schedule,
         `an edge ${edge}`,

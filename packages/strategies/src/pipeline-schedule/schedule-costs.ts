@@ -1,4 +1,5 @@
 import { checkOptions, option, type OptionRules } from '@shardwise/core/extend';
+import { amount } from './amount.ts';
 import { range } from './range.ts';
 import type { Schedule } from './schedule.ts';
 import { scheduleError } from './schedule-error.ts';
@@ -38,12 +39,6 @@ export interface FullCosts {
   readonly link: Required<LinkCosts>;
   readonly hiddenShare: number;
 }
-
-const amount = {
-  ...option.nonNegative,
-  fits: (value: unknown): value is number =>
-    typeof value === 'number' && Number.isFinite(value) && value >= 0,
-};
 
 const costsRules: OptionRules<ScheduleCosts> = {
   stages: option.listOf(option.object<StageCosts>('the costs of a stage')),

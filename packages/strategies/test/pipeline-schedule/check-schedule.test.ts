@@ -137,6 +137,20 @@ describe('edges between stages', () => {
     expect(() => checkSchedule(schedule, [...to(0, 1), ...to(0, 1)])).toThrow('two edges 0 → 1');
   });
 
+  it.each([
+    [
+      { from: 0, to: 1 },
+      'an edge between stages: no option gradient. Give gradient: true or false',
+    ],
+    [
+      { from: 0, to: 1, gradient: true, bytes: Number.NaN },
+      'bytes: NaN: a value that is not a finite number from 0',
+    ],
+    [{ from: 0.5, to: 1, gradient: true }, 'from: 0.5: a value that is not a whole number from 0'],
+  ])('say whether a gradient comes back, in numbers that can be: %j', (edge, says) => {
+    expect(() => lowerSchedule(schedule, { edges: [edge as never] })).toThrow(says);
+  });
+
   it('may pass over stages: the message goes straight to where it is needed, its gradient straight back', () => {
     const edges = [
       { from: 0, to: 1, gradient: true },

@@ -1,0 +1,8 @@
+import type { OptionRule } from '@shardwise/core/extend';
+
+/** The rule of times and bytes. */
+export const amount: OptionRule<number> = {
+  fits: (value): value is number =>
+    typeof value === 'number' && Number.isFinite(value) && value >= 0,
+  is: 'a finite number from 0',
+};
