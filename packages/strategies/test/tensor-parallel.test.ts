@@ -74,6 +74,14 @@ describe('the plan of tensor parallelism', () => {
     ]);
   });
 
+  it('says in what products compute', () => {
+    const mixedPrecision = { computeDtype: 'bf16' } as const;
+    const strategy = tensorParallel({ up: colwiseParallel() }, { mixedPrecision });
+    const plan = strategy.plan(specsOf(new Pair()), tp(3));
+    expect(plan.autocast).toEqual({ dtype: 'bf16', outputDtype: 'f32' });
+    expect(explain(plan)).toContain('; products in bf16');
+  });
+
   it('prints as a table', () => {
     const plan = tensorParallel({ up: colwiseParallel() }).plan(specsOf(new Pair()), tp(3));
     expect(explain(plan)).toContain('shard(0: tp)');
@@ -321,6 +329,13 @@ describe('tensor parallelism on 4 ranks', () => {
     // Forward 2 + 2 of each layer, in backward the same; the embedding's scatter and the head's gather.
     for (const { sequence } of ranks) {
       expect(sequence).toEqual({ allGather: 2 * (2 + 2) + 2, reduceScatter: 2 * (2 + 2) + 2 });
+    }
+  });
+
+  it('sends activations in the 16 bits of products, as its plan says', () => {
+    for (const { inHalves } of ranks) {
+      expect(Object.keys(inHalves.planned).length).toBeGreaterThan(1);
+      expect(inHalves.counted).toEqual(inHalves.planned);
     }
   });
 

@@ -1,3 +1,4 @@
+import { withoutAutocast } from '../graph/autocast.ts';
 import { newestNodeId, newWalk } from '../graph/create-node.ts';
 import type { Node } from '../graph/node.ts';
 import {
@@ -34,6 +35,10 @@ export interface Seeded {
  * that of the forward pass.
  */
 export function walkBackward(outputs: readonly Seeded[], options: WalkOptions): void {
+  withoutAutocast(() => walk(outputs, options));
+}
+
+function walk(outputs: readonly Seeded[], options: WalkOptions): void {
   const roots = [...new Set(outputs.map(({ output }) => output))];
   const { order, uses } = collect(roots, options);
   const unused = roots.filter((root) => options.isLeaf(root) && !uses.has(root));

@@ -43,6 +43,8 @@ export const observations = z.object({
   sequence: traffic,
   gathersAgain: traffic,
   planned: traffic,
+  /** With products in bf16, by collective and bytes: what ran, and what the plan says. */
+  inHalves: z.object({ counted: traffic, planned: traffic }),
   /** First dim of each block of a fused projection. */
   ranges: z.array(z.object({ start: z.number(), stop: z.number() })),
 });
@@ -65,6 +67,7 @@ export async function main(context: RankContext): Promise<Observations> {
       'a sequence-parallel GPT that gathers again, whose logits stay in parts',
     ),
     planned: planned(),
+    inHalves: await trafficInHalves(),
     ranges: await rangesOfQkv(),
   };
 }
@@ -194,6 +197,36 @@ function planned(): Record<string, number> {
     if (bytes !== activationBytes || when === 'start') continue;
     found[operation] = (found[operation] ?? 0) + 1;
   }
+  return found;
+}
+
+/** Activations travel in the 16 bits of products, but for the embedding's. */
+async function trafficInHalves(): Promise<Observations['inHalves']> {
+  const training = trainings['a GPT whose logits stay in parts'];
+  if (training === undefined) throw new RangeError('no training');
+  const mixedPrecision = { computeDtype: 'bf16' } as const;
+  const strategy = tensorParallel(training.styles, { tokens: 4 * 8, mixedPrecision });
+  const isActivation = (bytes: number): boolean =>
+    bytes === activationBytes || bytes === activationBytes / 2;
+  const found: Observations['inHalves'] = { counted: {}, planned: {} };
+  const note = (counts: Record<string, number>, operation: string, bytes: number): void => {
+    if (!isActivation(bytes)) return;
+    const key = `${operation} of ${bytes}`;
+    counts[key] = (counts[key] ?? 0) + 1;
+  };
+  const model = training.build();
+  for (const { operation, bytes, when } of collectivesOf(planFor(model, strategy))) {
+    if (when !== 'start') note(found.planned, operation, bytes);
+  }
+  const parallel = await parallelize(model, strategy);
+  const { ids, targets } = batchOf(0);
+  const loss = training.loss(parallel.forward(ids), targets);
+  loss.backward();
+  const stop = subscribe(({ category, name: operation, detail = '' }) => {
+    if (category === 'collective') note(found.counted, operation, Number.parseInt(detail, 10));
+  });
+  await loss.item();
+  stop();
   return found;
 }
 
