@@ -91,7 +91,5 @@ export {
   TransformerDecoderLayer,
   type TransformerDecoderCall,
 } from './nn/transformer-decoder-layer.ts';
-export {
-  TransformerEncoderLayer,
-  type TransformerLayerOptions,
-} from './nn/transformer-encoder-layer.ts';
+export { TransformerEncoderLayer } from './nn/transformer-encoder-layer.ts';
+export type { TransformerLayerOptions } from './nn/transformer-layer-options.ts';

@@ -1,4 +1,4 @@
-import { type Program, Sized, type SizedProgram, specialSizes } from '@shardwise/core/spec';
+import { type Program, Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
 import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
 import type { Sessions } from '../onnx/sessions.ts';
 import type { Products } from '../products/products.ts';
@@ -31,14 +31,12 @@ export async function compileSized(
   host: CompileHost,
   sessions: Sessions,
 ): Promise<CpuExecutable | undefined> {
-  const specialAt = ({ inputs, instructions }: Program): string =>
-    specialSizes([...inputs, ...instructions]);
-  const usual = specialAt(program.at(program.symbols.map(({ seen }) => seen)));
-  const analysis = Sized.of(program.symbols, (sizes) => {
-    const sample = program.at(sizes);
-    if (specialAt(sample) !== usual) throw new RangeError('sizes that are special');
-    return analyse(sample, host.products.own);
-  });
+  const { symbols } = program;
+  const sampleAt = whereUsual(symbols, program.at, ({ inputs, instructions }) => [
+    ...inputs,
+    ...instructions,
+  ]);
+  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), host.products.own));
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
   const pattern = analysis.pattern();

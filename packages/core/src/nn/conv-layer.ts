@@ -1,8 +1,10 @@
-import type { Generator } from '../random/generator.ts';
+import { Generator } from '../random/generator.ts';
 import * as init from '../random/init.ts';
 import { defaultGenerator } from '../random/keys.ts';
 import { formatShape } from '../shape.ts';
 import { ConfigError } from '../spec/errors.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
 import { Module } from './module.ts';
 import { Parameter } from './parameter.ts';
 
@@ -15,10 +17,20 @@ export interface ConvSize {
   readonly isTransposed?: boolean;
 }
 
-export interface ConvInit {
-  readonly bias: boolean | undefined;
-  readonly generator: Generator | undefined;
+/** The options that a layer has beside those of its function. */
+export interface ConvLayerOptions {
+  /** Default true. */
+  readonly bias?: boolean;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
 }
+
+export const convLayerRules: OptionRules<ConvLayerOptions> = {
+  bias: option.flag,
+  generator: option.instanceOf(Generator),
+};
+
+type Given<Options> = { readonly [K in keyof Options]-?: Options[K] | undefined };
 
 /** What convolutions have in common. Weight [out, in/groups, ...window], or [in, out/groups, ...window]; bias [out]. */
 export abstract class ConvLayer<Options extends { readonly groups?: number }> extends Module {
@@ -28,7 +40,11 @@ export abstract class ConvLayer<Options extends { readonly groups?: number }> ex
   readonly #size: ConvSize;
 
   /** Throws ConfigError where the groups do not divide the channels. */
-  constructor(size: ConvSize, options: Options, { bias = true, generator }: ConvInit) {
+  constructor(
+    size: ConvSize,
+    options: Options,
+    { bias = true, generator }: Given<ConvLayerOptions>,
+  ) {
     super();
     const { groups = 1 } = options;
     const { inChannels, outChannels, window, isTransposed = false } = size;

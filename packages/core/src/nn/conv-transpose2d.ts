@@ -1,9 +1,8 @@
-import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { ConvLayer } from './conv-layer.ts';
+import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import {
   convTranspose2d,
   convTranspose2dRules,
@@ -11,17 +10,11 @@ import {
 } from './functional/conv-transpose2d.ts';
 import { pair, type Size2d, size2d } from './functional/window-size.ts';
 
-export interface ConvTranspose2dLayerOptions extends ConvTranspose2dOptions {
-  /** Default true. */
-  readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
-  readonly generator?: Generator;
-}
+export interface ConvTranspose2dLayerOptions extends ConvTranspose2dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<ConvTranspose2dLayerOptions> = {
   ...convTranspose2dRules,
-  bias: option.flag,
-  generator: option.instanceOf(Generator),
+  ...convLayerRules,
 };
 const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: Size2d }> = {
   inChannels: option.required(option.count),

@@ -1,22 +1,15 @@
-import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { ConvLayer } from './conv-layer.ts';
+import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv1d, conv1dRules, type Conv1dOptions } from './functional/conv1d.ts';
 
-export interface Conv1dLayerOptions extends Conv1dOptions {
-  /** Default true. */
-  readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
-  readonly generator?: Generator;
-}
+export interface Conv1dLayerOptions extends Conv1dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv1dLayerOptions> = {
   ...conv1dRules,
-  bias: option.flag,
-  generator: option.instanceOf(Generator),
+  ...convLayerRules,
 };
 const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: number }> = {
   inChannels: option.required(option.count),

@@ -1,23 +1,16 @@
-import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { ConvLayer } from './conv-layer.ts';
+import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv2d, conv2dRules, type Conv2dOptions } from './functional/conv2d.ts';
 import { pair, type Size2d, size2d } from './functional/window-size.ts';
 
-export interface Conv2dLayerOptions extends Conv2dOptions {
-  /** Default true. */
-  readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
-  readonly generator?: Generator;
-}
+export interface Conv2dLayerOptions extends Conv2dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv2dLayerOptions> = {
   ...conv2dRules,
-  bias: option.flag,
-  generator: option.instanceOf(Generator),
+  ...convLayerRules,
 };
 const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: Size2d }> = {
   inChannels: option.required(option.count),

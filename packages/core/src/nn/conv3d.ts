@@ -1,23 +1,16 @@
-import { Generator } from '../random/generator.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
-import { ConvLayer } from './conv-layer.ts';
+import { ConvLayer, type ConvLayerOptions, convLayerRules } from './conv-layer.ts';
 import { conv3d, conv3dRules, type Conv3dOptions } from './functional/conv3d.ts';
 import { type Size3d, size3d, triple } from './functional/window-size.ts';
 
-export interface Conv3dLayerOptions extends Conv3dOptions {
-  /** Default true. */
-  readonly bias?: boolean;
-  /** Source of initial values; default the rank's generator. */
-  readonly generator?: Generator;
-}
+export interface Conv3dLayerOptions extends Conv3dOptions, ConvLayerOptions {}
 
 const layerRules: OptionRules<Conv3dLayerOptions> = {
   ...conv3dRules,
-  bias: option.flag,
-  generator: option.instanceOf(Generator),
+  ...convLayerRules,
 };
 const sizeRules: OptionRules<{ inChannels: number; outChannels: number; kernel: Size3d }> = {
   inChannels: option.required(option.count),

@@ -1,4 +1,3 @@
-import { defaultGenerator } from '../random/keys.ts';
 import { composed } from '../realize/small-values.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
@@ -9,7 +8,7 @@ import { LayerNorm } from './layer-norm.ts';
 import { Linear } from './linear.ts';
 import { Module } from './module.ts';
 import { MultiheadAttention, type MultiheadAttentionCall } from './multihead-attention.ts';
-import { transformerRules, type TransformerLayerOptions } from './transformer-encoder-layer.ts';
+import { type TransformerLayerOptions, transformerSettings } from './transformer-layer-options.ts';
 
 export interface TransformerDecoderCall extends MultiheadAttentionCall {
   /** Of the attention to the memory, as scaledDotProductAttention takes it. */
@@ -49,14 +48,8 @@ export class TransformerDecoderLayer extends Module {
   /** Throws ConfigError. */
   constructor(dModel: number, numHeads: number, options: TransformerLayerOptions = {}) {
     super();
-    checkOptions('TransformerDecoderLayer', options, transformerRules);
-    const {
-      dimFeedforward = 2048,
-      dropout = 0.1,
-      activation = 'relu',
-      normFirst = false,
-    } = options;
-    const { layerNormEps: eps = 1e-5, generator = defaultGenerator() } = options;
+    const settings = transformerSettings('TransformerDecoderLayer', options);
+    const { dimFeedforward, dropout, generator, layerNormEps: eps } = settings;
     this.selfAttn = new MultiheadAttention(dModel, numHeads, { dropout, generator });
     this.multiheadAttn = new MultiheadAttention(dModel, numHeads, { dropout, generator });
     this.linear1 = new Linear(dModel, dimFeedforward, { generator });
@@ -68,8 +61,8 @@ export class TransformerDecoderLayer extends Module {
     this.dropout1 = new Dropout(dropout);
     this.dropout2 = new Dropout(dropout);
     this.dropout3 = new Dropout(dropout);
-    this.activation = activation;
-    this.normFirst = normFirst;
+    this.activation = settings.activation;
+    this.normFirst = settings.normFirst;
   }
 
   /** Shape: x [B, T, E], memory [B, S, E] -> [B, T, E]. Throws ShapeError. */

@@ -1,39 +1,11 @@
-import { Generator } from '../random/generator.ts';
-import { defaultGenerator } from '../random/keys.ts';
 import { composed } from '../realize/small-values.ts';
-import { checkOptions } from '../spec/check-options.ts';
-import * as option from '../spec/option-rules.ts';
-import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 import { Dropout } from './dropout.ts';
 import { LayerNorm } from './layer-norm.ts';
 import { Linear } from './linear.ts';
 import { Module } from './module.ts';
 import { MultiheadAttention, type MultiheadAttentionCall } from './multihead-attention.ts';
-
-export interface TransformerLayerOptions {
-  /** Width between the two linear layers; default 2048. */
-  readonly dimFeedforward?: number;
-  /** Of attention weights, and of what each part of the layer gives; default 0.1. */
-  readonly dropout?: number;
-  /** Default relu. */
-  readonly activation?: 'relu' | 'gelu';
-  /** Default 1e-5. */
-  readonly layerNormEps?: number;
-  /** Whether each part normalises what it gets, and not what it gives; default false. */
-  readonly normFirst?: boolean;
-  /** Source of initial values; default the rank's generator. */
-  readonly generator?: Generator;
-}
-
-export const transformerRules: OptionRules<TransformerLayerOptions> = {
-  dimFeedforward: option.integer(1),
-  dropout: option.share,
-  activation: option.oneOf('relu', 'gelu'),
-  layerNormEps: option.nonNegative,
-  normFirst: option.flag,
-  generator: option.instanceOf(Generator),
-};
+import { type TransformerLayerOptions, transformerSettings } from './transformer-layer-options.ts';
 
 const torchNames: Readonly<Record<string, string>> = { selfAttn: 'self_attn' };
 
@@ -57,14 +29,8 @@ export class TransformerEncoderLayer extends Module {
   /** Throws ConfigError. */
   constructor(dModel: number, numHeads: number, options: TransformerLayerOptions = {}) {
     super();
-    checkOptions('TransformerEncoderLayer', options, transformerRules);
-    const {
-      dimFeedforward = 2048,
-      dropout = 0.1,
-      activation = 'relu',
-      normFirst = false,
-    } = options;
-    const { layerNormEps: eps = 1e-5, generator = defaultGenerator() } = options;
+    const settings = transformerSettings('TransformerEncoderLayer', options);
+    const { dimFeedforward, dropout, generator, layerNormEps: eps } = settings;
     this.selfAttn = new MultiheadAttention(dModel, numHeads, { dropout, generator });
     this.linear1 = new Linear(dModel, dimFeedforward, { generator });
     this.dropout = new Dropout(dropout);
@@ -73,8 +39,8 @@ export class TransformerEncoderLayer extends Module {
     this.norm2 = new LayerNorm(dModel, { eps });
     this.dropout1 = new Dropout(dropout);
     this.dropout2 = new Dropout(dropout);
-    this.activation = activation;
-    this.normFirst = normFirst;
+    this.activation = settings.activation;
+    this.normFirst = settings.normFirst;
   }
 
   /** Shape: x [B, T, E] -> [B, T, E]. Throws ShapeError. */

@@ -1,6 +1,6 @@
 import type { Backend, Executable, Instruction, Program, SizedProgram } from '../spec/backend.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { Sized, type SizeSymbol, specialSizes } from '../spec/sized.ts';
+import { Sized, type SizeSymbol, whereUsual } from '../spec/sized.ts';
 import type { Node, RowCount } from '../graph/node.ts';
 import { opFacts } from '../graph/op-facts.ts';
 import { sameShape } from '../shape.ts';
@@ -164,13 +164,10 @@ function sizedNumbering(
   const symbols = symbolsOf(sizing);
   const at = (numbers: readonly number[]): Numbering =>
     numbered({ sizes: sizesAt(relations, numbers.slice(0, known)), rows: numbers.slice(known) });
-  let usual: string | undefined;
-  const sized = Sized.of(symbols, (numbers) => {
-    usual ??= specialSizes(at(symbols.map(({ seen }) => seen)).graph.values);
-    const found = at(numbers);
-    if (specialSizes(found.graph.values) !== usual) throw new RangeError('sizes that are special');
-    return found;
-  });
+  const sized = Sized.of(
+    symbols,
+    whereUsual(symbols, at, ({ graph }) => graph.values),
+  );
   if (sized === undefined) throw new NotSizedError('a graph has several structures');
   return sized;
 }

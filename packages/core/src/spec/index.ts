@@ -1,7 +1,7 @@
 export * from './dtype.ts';
 export * from './op.ts';
 export * from './backend.ts';
-export { Sized, specialSizes, type Sizes, type SizeSymbol } from './sized.ts';
+export { Sized, type Sizes, type SizeSymbol, whereUsual } from './sized.ts';
 export * from './process-group.ts';
 export * from './store.ts';
 export * from './transport.ts';

@@ -322,13 +322,32 @@ function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
   );
 }
 
+/** A value of a program. */
+interface SizedValue {
+  readonly op?: string;
+  readonly shape: readonly number[];
+}
+
 /**
- * Which sizes of 0 and 1 the values of a program have: what is empty or repeated is computed in another way, so a
- * program is looked at only where they are those of its runs. Throws RangeError for sizes that no value has.
+ * What `look` sees, with RangeError where other values have sizes of 0 and 1 than at the sizes seen: what is empty or
+ * repeated is computed in another way, so a program is looked at only where they are those of its runs.
  */
-export function specialSizes(
-  values: Iterable<{ readonly op?: string; readonly shape: readonly number[] }>,
-): string {
+export function whereUsual<T>(
+  symbols: readonly SizeSymbol[],
+  look: (sizes: Sizes) => T,
+  valuesOf: (found: T) => Iterable<SizedValue>,
+): (sizes: Sizes) => T {
+  let usual: string | undefined;
+  return (sizes) => {
+    usual ??= specialSizes(valuesOf(look(symbols.map(({ seen }) => seen))));
+    const found = look(sizes);
+    if (specialSizes(valuesOf(found)) !== usual) throw new RangeError('sizes that are special');
+    return found;
+  };
+}
+
+/** Which sizes of 0 and 1 values have. Throws RangeError for sizes that no value has. */
+function specialSizes(values: Iterable<SizedValue>): string {
   const found = new Set<string>();
   for (const { op = 'input', shape } of values) {
     for (const [dim, size] of shape.entries()) {

@@ -1,0 +1,47 @@
+import { Generator } from '../random/generator.ts';
+import { defaultGenerator } from '../random/keys.ts';
+import { checkOptions } from '../spec/check-options.ts';
+import * as option from '../spec/option-rules.ts';
+import type { OptionRules } from '../spec/option-rules.ts';
+import { withDefaults } from '../spec/with-defaults.ts';
+
+export interface TransformerLayerOptions {
+  /** Width between the two linear layers; default 2048. */
+  readonly dimFeedforward?: number;
+  /** Of attention weights, and of what each part of the layer gives; default 0.1. */
+  readonly dropout?: number;
+  /** Default relu. */
+  readonly activation?: 'relu' | 'gelu';
+  /** Default 1e-5. */
+  readonly layerNormEps?: number;
+  /** Whether each part normalises what it gets, and not what it gives; default false. */
+  readonly normFirst?: boolean;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+const transformerRules: OptionRules<TransformerLayerOptions> = {
+  dimFeedforward: option.integer(1),
+  dropout: option.share,
+  activation: option.oneOf('relu', 'gelu'),
+  layerNormEps: option.nonNegative,
+  normFirst: option.flag,
+  generator: option.instanceOf(Generator),
+};
+
+/** The options, and defaults for what is not among them. Throws ConfigError. */
+export function transformerSettings(
+  layer: string,
+  options: TransformerLayerOptions,
+): Required<TransformerLayerOptions> {
+  checkOptions(layer, options, transformerRules);
+  const defaults: Required<TransformerLayerOptions> = {
+    dimFeedforward: 2048,
+    dropout: 0.1,
+    activation: 'relu',
+    layerNormEps: 1e-5,
+    normFirst: false,
+    generator: options.generator ?? defaultGenerator(),
+  };
+  return withDefaults(defaults, options);
+}
