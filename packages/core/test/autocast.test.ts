@@ -163,6 +163,28 @@ describe('autocast', () => {
     expect(weight.dtype).toBe('f32');
   });
 
+  it.each([
+    ['bf16', true],
+    ['f16', false],
+  ] as const)('has in %s products beyond 65504: %s', async (dtype, isFinite) => {
+    const weight = new nn.Parameter(Float32Array.of(300), [1, 1]);
+    const optimizer = new optim.SGD([weight], { lr: 2 ** -16 });
+    const scaler = new optim.DynamicLossScaler({ hysteresis: 1 });
+    const before = scaler.lossScale;
+    const loss = autocast({ dtype }, () =>
+      tensor([[300]])
+        .matmul(weight)
+        .mean(),
+    );
+    scaler.scale(loss).backward();
+    // What overflows in f16 makes no step: the gradient of 300 times the scale does, too.
+    expect(await scaler.step(optimizer)).toBe(isFinite);
+    scaler.update();
+    expect(Number.isFinite(await loss.item())).toBe(isFinite);
+    expect(scaler.lossScale < before).toBe(!isFinite);
+    expect((await weight.item()) < 300).toBe(isFinite);
+  });
+
   it('runs every layer with weights', async () => {
     const layers: readonly (readonly [nn.Module & { forward(x: Tensor): unknown }, Tensor])[] = [
       [new nn.LSTM(3, 4), randn([2, 5, 3])],
