@@ -32,10 +32,11 @@ export async function compileSized(
   sessions: Sessions,
 ): Promise<CpuExecutable | undefined> {
   const { symbols } = program;
-  const sampleAt = whereUsual(symbols, program.at, ({ inputs, instructions }) => [
-    ...inputs,
-    ...instructions,
-  ]);
+  const sampleAt = whereUsual(
+    symbols,
+    (sizes) => program.at(sizes),
+    ({ inputs, instructions }) => [...inputs, ...instructions],
+  );
   const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), host.products.own));
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
