@@ -1,5 +1,7 @@
 import { inputNode } from '../graph/create-node.ts';
-import { currentSession } from '../rank.ts';
+import { isHeldAt } from '../layout/chunks.ts';
+import { currentSession, ownPlace } from '../rank.ts';
+import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import { hostArray, type HostArray, type HostArrays } from '../serialization/host-array.ts';
 import { stateMismatch } from '../serialization/state-mismatch.ts';
 import { elementCount, formatShape, sameShape } from '../shape.ts';
@@ -34,13 +36,20 @@ export async function readStateDict(
   const arrays = new Map<Tensor, HostArray>();
   const dict: Record<string, HostArray> = {};
   for (const [name, tensor] of entries) {
-    const known = arrays.get(tensor);
-    const array =
-      known ?? hostArray(tensor.dtype, tensor.shape, toBytes(await tensor.data()).slice());
+    const array = arrays.get(tensor) ?? (await readArray(name, tensor));
     arrays.set(tensor, array);
     dict[name] = array;
   }
   return dict;
+}
+
+/** What one rank has alone it gives to the others. */
+async function readArray(name: string, tensor: Tensor): Promise<HostArray> {
+  const { layout } = tensor.part;
+  const read = async (): Promise<HostArray> =>
+    hostArray(tensor.dtype, tensor.shape, toBytes(await tensor.data()).slice());
+  const own = isHeldAt(layout, ownPlace) ? { [name]: await read() } : undefined;
+  return (await arraysOfOnly(layout, own))?.[name] ?? read();
 }
 
 /** What a name of a state dict is loaded into. */

@@ -4,6 +4,7 @@ import { isHeldAt } from '../layout/chunks.ts';
 import { currentSession, ownPlace } from '../rank.ts';
 import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
+import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
 import { CheckpointError, ConfigError, DTypeError } from '../spec/errors.ts';
 import { describeValue } from '../spec/describe-value.ts';
@@ -24,7 +25,6 @@ import {
   type ParamGroupInput,
   withSavedSettings,
 } from './param-group.ts';
-import { arraysOfOnly } from './arrays-of-only.ts';
 import { ParameterState } from './parameter-state.ts';
 import { checkSavedState, partOfState, readWhole } from './saved-arrays.ts';
 import { type SavedType, savedTypeOf, type StateType } from './state-type.ts';

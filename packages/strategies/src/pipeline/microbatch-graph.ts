@@ -20,15 +20,15 @@ export interface MicrobatchRoots {
 
 /**
  * The forward pass of one microbatch, cut into stages. A value belongs to the stage in whose time it was made. What
- * follows from the batch and from constants alone, as masks, belongs to none: each stage computes what it reads of it.
+ * follows from the batch alone, as masks, or from parameters alone, belongs to none: each stage computes what it reads
+ * of it.
  */
 export class MicrobatchGraph {
   readonly crossings: readonly Crossing[];
   /** Parameters that stages read, and whether a gradient flows to them from there. */
   readonly reads: ReadonlyMap<Node, ReadonlyMap<number, boolean>>;
   readonly #starts: readonly number[];
-  /** What stages compute. */
-  readonly #made: ReadonlySet<Node>;
+  readonly #kinds: ReadonlyMap<Node, Kind>;
 
   /**
    * `starts` is what StageMarks recorded, `isState` says of leaves whether they are parameters or buffers. Throws
@@ -40,40 +40,30 @@ export class MicrobatchGraph {
     isState: (leaf: Node) => boolean,
   ) {
     this.#starts = starts;
-    const roots = [...outputs, ...updates];
     const isLeaf = leafOf(updates);
-    const nodes = nodesBelow(roots, isLeaf);
-    const staged = new Set<Node>();
-    for (const node of nodes) {
-      if (isLeaf(node)) {
-        if (isState(node)) staged.add(node);
-      } else if (
-        node.requiresGrad ||
-        node.op === 'assign' ||
-        node.inputs.some((x) => staged.has(x))
-      ) {
-        staged.add(node);
-      }
-    }
-    this.#made = new Set([...staged].filter((node) => !isLeaf(node)));
+    const nodes = nodesBelow([...outputs, ...updates], isLeaf);
+    const kinds = kindsOf(nodes, isLeaf, isState);
+    this.#kinds = kinds;
     const alive = gradientPath(loss, nodes);
     const crossings = new Map<string, Crossing>();
     const reads = new Map<Node, Map<number, boolean>>();
     for (const node of nodes) {
-      if (isLeaf(node) || !staged.has(node)) continue;
+      if (kinds.get(node) !== 'staged') continue;
       const to = this.#stageAt(node);
       const flows = alive.has(node);
       for (const input of node.inputs) {
-        if (!staged.has(input)) continue;
+        const kind = kinds.get(input);
         const gradient = flows && alive.has(input);
-        if (isLeaf(input)) {
-          const stages = reads.get(input) ?? new Map<number, boolean>();
-          stages.set(to, gradient || stages.get(to) === true);
-          reads.set(input, stages);
+        if (kind === 'state') {
+          for (const leaf of statesBelow(input, isLeaf, kinds)) {
+            const stages = reads.get(leaf) ?? new Map<number, boolean>();
+            stages.set(to, (gradient && leaf.requiresGrad) || stages.get(to) === true);
+            reads.set(leaf, stages);
+          }
           continue;
         }
         const from = this.#stageAt(input);
-        if (from === to) continue;
+        if (kind !== 'staged' || from === to) continue;
         requireSendable(input, from, to);
         const key = `${input.id} ${to}`;
         const known = crossings.get(key);
@@ -93,7 +83,7 @@ export class MicrobatchGraph {
 
   /** The stage that makes a value of the forward pass; null for what each stage computes for itself, and for leaves. */
   stageOf(node: Node): number | null {
-    return this.#made.has(node) ? this.#stageAt(node) : null;
+    return this.#kinds.get(node) === 'staged' ? this.#stageAt(node) : null;
   }
 
   #stageAt({ id }: Node): number {
@@ -107,6 +97,45 @@ export function leafOf(updates: readonly Node[]): (node: Node) => boolean {
   const own = new Set(updates);
   return (node) =>
     node.op === 'input' || node.value !== null || (node.op === 'assign' && !own.has(node));
+}
+
+/**
+ * What follows from constants, from the batch, from parameters and buffers, and from a batch with these. Only what follows
+ * from both belongs to a stage; the rest is computed wherever it is read.
+ */
+type Kind = 'constant' | 'batch' | 'state' | 'staged';
+
+function kindsOf(
+  nodes: readonly Node[],
+  isLeaf: (node: Node) => boolean,
+  isState: (leaf: Node) => boolean,
+): ReadonlyMap<Node, Kind> {
+  const kinds = new Map<Node, Kind>();
+  for (const node of nodes) {
+    if (isLeaf(node)) {
+      kinds.set(node, isState(node) ? 'state' : 'batch');
+      continue;
+    }
+    const own = new Set(node.inputs.map((input) => kinds.get(input)));
+    const isMixed = own.has('state') && own.has('batch');
+    if (own.has('staged') || isMixed || node.op === 'assign') kinds.set(node, 'staged');
+    else kinds.set(node, own.has('state') ? 'state' : own.has('batch') ? 'batch' : 'constant');
+  }
+  return kinds;
+}
+
+/** The parameters and buffers that an expression of them reads. */
+function statesBelow(
+  node: Node,
+  isLeaf: (node: Node) => boolean,
+  kinds: ReadonlyMap<Node, Kind>,
+): ReadonlySet<Node> {
+  const seen = new Set([node]);
+  for (const each of seen) {
+    if (isLeaf(each)) continue;
+    for (const input of each.inputs) if (kinds.get(input) === 'state') seen.add(input);
+  }
+  return new Set([...seen].filter(isLeaf));
 }
 
 /** In the order of the program. */

@@ -17,6 +17,8 @@ export interface PassSettings {
   readonly schedule: Schedule;
   readonly place: PipelinePlace;
   readonly marks: StageMarks;
+  /** Whether a stage may read parameters of another one: not where ranks share out what updates them. */
+  readonly lends: boolean;
   /** Null where the model's own output is the loss. */
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;

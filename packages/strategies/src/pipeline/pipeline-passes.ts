@@ -3,6 +3,7 @@ import {
   currentSession,
   inputNode,
   isGradEnabled,
+  LayoutError,
   type Node,
   noGrad,
   type NodeValue,
@@ -23,6 +24,7 @@ import {
   lendParameters,
   type ParameterPlaces,
   returnGradients,
+  type SharedParameter,
   sharedParameters,
 } from './shared-parameters.ts';
 import { StageParameter } from './stage-parameter.ts';
@@ -66,9 +68,9 @@ export class PipelinePasses {
     const { microbatches } = batch;
     const { rank } = place;
     const parameters = this.#parameters();
-    this.#requireKnown(batch, parameters);
+    this.#requireFresh(batch);
     const work = trainingWork(microbatches, lossGradient, schedule, place);
-    const shared = sharedParameters(microbatches, parameters, place);
+    const shared = this.#shared(batch, parameters);
     const gradients = new Map(work.gradients);
     const returned = returnGradients(shared, rank, gradients);
     const lent = lendParameters(shared, rank, updatesBefore(batch));
@@ -87,7 +89,12 @@ export class PipelinePasses {
       ...lent.flatMap(({ computes }) => [...computes]),
     ]);
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
-    for (const [leaf] of finals) leaf.sink?.expect?.();
+    const known = new Set(this.#settings.model.parameters().map(({ part }) => part.node));
+    for (const [leaf] of finals) {
+      // What a strategy puts in the place of a parameter hands its gradient on.
+      if (leaf.op !== 'detach' && !known.has(leaf)) throw unknownLeaf(leaf);
+      leaf.sink?.expect?.();
+    }
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
     this.#begin(drafts, kept, batch, unfilled, async () => {
@@ -101,7 +108,7 @@ export class PipelinePasses {
     const { microbatches } = batch;
     const parameters = this.#parameters();
     const forwards = evaluationOf(schedule, microbatches.length);
-    const shared = sharedParameters(microbatches, parameters, place);
+    const shared = this.#shared(batch, parameters);
     const { drafts: own, results } = evaluationWork(batch, forwards, place);
     const lent = lendParameters(shared, place.rank, updatesBefore(batch));
     const drafts = [...lent, ...own];
@@ -205,6 +212,21 @@ export class PipelinePasses {
     });
   }
 
+  #shared({ microbatches }: BuiltBatch, parameters: ParameterPlaces): SharedParameter[] {
+    const { place, lends } = this.#settings;
+    const shared = sharedParameters(microbatches, parameters, place);
+    const [first] = shared;
+    if (first === undefined || lends) return shared;
+    throw new LayoutError(
+      {
+        asked: 'a pipeline whose ranks share out updates',
+        found: `a parameter of shape [${first.leaf.shape.join(', ')}] that stages of several ranks read`,
+        todo: 'Compose it with ddp(), cut where one rank has all that reads it, or untie the weights',
+      },
+      { shape: first.leaf.shape, owner: first.owner },
+    );
+  }
+
   #parameters(): ParameterPlaces {
     const parameters = this.#settings.model.parameters();
     return new Map(
@@ -216,13 +238,11 @@ export class PipelinePasses {
     );
   }
 
-  /** Throws ConfigError for what would train apart on each rank, or be read where it is not up to date. */
-  #requireKnown({ microbatches, updated }: BuiltBatch, parameters: ParameterPlaces): void {
+  /** Throws ConfigError for a buffer that would be read where it is not up to date. */
+  #requireFresh({ microbatches, updated }: BuiltBatch): void {
     const { rankOfStage } = this.#settings.place;
     for (const { graph } of microbatches) {
       for (const [leaf, stages] of graph.reads) {
-        if (leaf.requiresGrad && !parameters.has(leaf) && leaf.op !== 'detach')
-          throw unknownLeaf(leaf);
         const writer = updated.get(leaf);
         const reader = stages
           .keys()

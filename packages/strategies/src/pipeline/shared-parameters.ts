@@ -5,7 +5,7 @@ import { draft, type WorkDraft } from './rank-work.ts';
 import { leafWithoutContents } from './stage-gradients.ts';
 
 /** A parameter that stages of other ranks read than the one that has it. */
-interface SharedParameter {
+export interface SharedParameter {
   readonly leaf: Node;
   readonly owner: number;
   /** Its place among the parameters, the same on all ranks. */

@@ -1,11 +1,4 @@
-import {
-  broadcast,
-  type Node,
-  noGrad,
-  type Parameter,
-  type Tensor,
-  zeros,
-} from '@shardwise/core/extend';
+import type { Node, Parameter, Tensor } from '@shardwise/core/extend';
 import { StandInParameter } from '../stand-in-parameter.ts';
 import type { StagePart } from './stage-part.ts';
 
@@ -16,8 +9,7 @@ export interface StageOwner {
 }
 
 /**
- * A parameter that the rank of one stage has. In passes of the pipeline all ranks build expressions of it, and that
- * rank computes them; elsewhere it is broadcast for each expression, so that all ranks must build it.
+ * A parameter that the rank of one stage has. All ranks build expressions of it, and that rank alone can compute them.
  */
 export class StageParameter extends StandInParameter {
   readonly owner: StageOwner;
@@ -53,12 +45,6 @@ export class StageParameter extends StandInParameter {
   }
 
   protected override elsewhere(): Node {
-    return this.#fromOwner(this.#part).node;
-  }
-
-  #fromOwner(part: Tensor): Tensor {
-    const { axis, rank } = this.owner;
-    const own = this.#part.isHere ? part : zeros(this.#part.shape, this.#part.dtype);
-    return noGrad(() => broadcast(own, axis, rank));
+    return this.#part.node;
   }
 }

@@ -17,13 +17,12 @@ import { requireOneStep } from '../agreeing-steps.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan-context.ts';
-import { startBroadcasts } from '../planned-bytes.ts';
+import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
-import { Step, type StepKind } from '../step.ts';
+import { Step, type StepKind, stepsOf } from '../step.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { distribute } from './distribute.ts';
-import { shardLayers } from './shard-layers.ts';
 
 /** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
 export interface RunStages {
@@ -40,7 +39,7 @@ export const runStages: StepKind<RunStages> = {
   collectives({ axis }, plan): readonly CollectivePlan[] {
     return startBroadcasts(plan, { axis });
   },
-  precedes: (_, other) => Step.is(other, distribute) || Step.is(other, shardLayers),
+  precedes: (_, other) => Step.is(other, distribute),
   check(_, context) {
     requireOneStep(context.plan, runStages);
     const asked = `${context.plan.strategy} of a model`;
@@ -74,6 +73,7 @@ export const runStages: StepKind<RunStages> = {
       schedule,
       place: { rank: group.rank, rankOfStage: schedule.rankOfStage },
       marks,
+      lends: !sharesOutUpdates(context),
       loss,
       weight,
       group: session.mesh.group(messages),
@@ -106,6 +106,14 @@ async function stageParameter(
   value.dispose();
   parameter.dispose();
   return new StageParameter(own, parameter, owner);
+}
+
+/** Whether ranks with other batches update parts of the parameters. */
+function sharesOutUpdates({ plan }: PlanContext): boolean {
+  const axes = stepsOf(plan, distribute).map(({ data }) => data.axis);
+  return plan.parameters.some((planned) =>
+    axes.some((axis) => shardingOf(planned, 'optimizer', axis) !== null),
+  );
 }
 
 function passHook(passes: PipelinePasses): NonNullable<PassHooks['forward']> {

@@ -21,6 +21,7 @@ import { shareKeys } from '../share-keys.ts';
 import { Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 import { runLayer } from './run-layer.ts';
+import { runStages } from './run-stages.ts';
 
 /**
  * The ranks of an axis, which have the same batch, get rank 0's model, each with the part of every parameter
@@ -36,7 +37,9 @@ export const shardLayers: StepKind<ShardLayers> = {
     return startBroadcasts(plan, { axis });
   },
   precedes: ({ axis }, other) =>
-    Step.is(other, distribute) || (Step.is(other, runLayer) && other.data.axis === axis),
+    Step.is(other, distribute) ||
+    Step.is(other, runStages) ||
+    (Step.is(other, runLayer) && other.data.axis === axis),
   check({ axis }, context) {
     for (const [name, { part }] of context.parameters) {
       const planned = context.plannedOf(name);

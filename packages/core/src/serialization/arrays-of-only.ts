@@ -1,6 +1,6 @@
 import { currentSession } from '../rank.ts';
-import type { HostArrays } from '../serialization/host-array.ts';
-import { decodeSafetensors, encodeSafetensors } from '../serialization/safetensors.ts';
+import type { HostArrays } from './host-array.ts';
+import { decodeSafetensors, encodeSafetensors } from './safetensors.ts';
 import type { Layout } from '../spec/layout.ts';
 
 /**

@@ -1,0 +1,136 @@
+import { createMesh } from '@shardwise/collectives';
+import { cpu } from '@shardwise/backend-cpu';
+import { joinThreadsWorld, type ThreadsWorld } from '@shardwise/collectives';
+import {
+  allReduce,
+  manualSeed,
+  type MeshAxis,
+  noGrad,
+  optim,
+  setRank,
+  ShardwiseError,
+  type Strategy,
+  type Tensor,
+  tensor,
+} from '@shardwise/core';
+import {
+  colwiseParallel,
+  compose,
+  ddp,
+  fsdp,
+  parallelize,
+  pipeline,
+  rowwiseParallel,
+  tensorParallel,
+  type StrategyWithLoss,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
+
+export const trained = z.object({
+  losses: z.array(z.number()),
+  /** The sum of squares of each whole parameter at the end. */
+  parameters: z.array(z.number()),
+  /** Of how many parameters this rank keeps states. */
+  held: z.number(),
+});
+
+export const compositions = z.record(
+  z.string(),
+  z.object({ alone: trained.nullable(), parallel: z.union([trained, z.string()]) }),
+);
+
+/** What shares out the batch beside a pipeline. */
+const beside: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
+
+const rows = 8;
+const steps = 3;
+
+const layers = {
+  'blocks.*.up': colwiseParallel(),
+  'blocks.*.down': rowwiseParallel(),
+};
+
+export interface CompositionTask {
+  readonly axes: readonly MeshAxis[];
+  readonly names: readonly string[];
+}
+
+export async function main({
+  rank,
+  world,
+  data,
+}: RankContext<ThreadsWorld, CompositionTask>): Promise<z.infer<typeof compositions>> {
+  const region = world.regions[rank];
+  if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
+  const group = joinThreadsWorld(world, rank);
+  const mesh = await createMesh(group, data.axes);
+  setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
+  const sizeOf = (axis: string): number => data.axes.find(({ name }) => name === axis)?.size ?? 1;
+  const [shares, tp] = [sizeOf('dp'), sizeOf('tp')];
+  const found: z.infer<typeof compositions> = {};
+  for (const name of data.names) {
+    const stages = pipeline({
+      schedule: '1f1b',
+      cut: ['blocks.2'],
+      microbatches: 2,
+      loss: languageLoss,
+    });
+    const batch = beside[name];
+    const inStages = batch === undefined ? stages : compose(stages, batch());
+    const strategy = tp > 1 ? compose(tensorParallel(layers), inStages) : inStages;
+    const alone = rank === 0 ? await train(null, 1, 0) : null;
+    const place = shares > 1 ? mesh.coordinate('dp') : 0;
+    found[name] = { alone, parallel: await outcomeOf(() => train(strategy, shares, place)) };
+  }
+  return found;
+}
+
+async function outcomeOf<T>(body: () => Promise<T>): Promise<T | string> {
+  try {
+    return await body();
+  } catch (error) {
+    if (ShardwiseError.isInstance(error)) return `${error.code}: ${error.message}`;
+    throw error;
+  }
+}
+
+async function train(
+  strategy: StrategyWithLoss<Tensor, [targets: Tensor]> | null,
+  shares: number,
+  place: number,
+): Promise<z.infer<typeof trained>> {
+  manualSeed(7);
+  const inner = new Language();
+  const model = strategy === null ? null : await parallelize(inner, strategy);
+  const optimizer = new optim.AdamW(inner.parameters(), { lr: 0.01 });
+  const losses: number[] = [];
+  const own = rows / shares;
+  for (let step = 0; step < steps; step++) {
+    const { ids, targets } = languageBatch(step, rows);
+    const x = tensor(ids.slice(place * own, (place + 1) * own), 'i32');
+    const y = tensor(targets.slice(place * own, (place + 1) * own), 'i32');
+    optimizer.zeroGrad();
+    const loss = model === null ? languageLoss(inner.forward(x), y) : model.forward(x, y);
+    loss.backward();
+    optim.clipGradNorm(inner.parameters(), 0.5);
+    await optimizer.step();
+    const all =
+      shares === 1 ? loss : noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
+    losses.push(await all.item());
+  }
+  const state = await inner.stateDict();
+  const parameters = Object.values(state).map(({ bytes }) =>
+    new Float32Array(bytes.slice().buffer).reduce((sum, value) => sum + value * value, 0),
+  );
+  const held = inner.parameters().filter((each) => optimizer.stateOf(each) !== undefined).length;
+  return { losses, parameters, held };
+}
