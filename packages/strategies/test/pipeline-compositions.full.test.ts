@@ -40,8 +40,8 @@ describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) =>
     for (const name of task.names) {
       const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);
       for (const rank of ranks) {
-        const parallel = rank[name]?.parallel ?? expect.fail(name);
-        if (typeof parallel === 'string') return expect.fail(`${name}: ${parallel}`);
+        const found = rank[name]?.parallel ?? expect.fail(name);
+        const parallel = typeof found === 'string' ? expect.fail(`${name}: ${found}`) : found;
         for (const [step, loss] of alone.losses.entries()) {
           expect(parallel.losses[step], `${name}, step ${step}`).toBeCloseTo(loss, 4);
         }
