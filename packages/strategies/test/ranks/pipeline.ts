@@ -1,5 +1,5 @@
 import { manualSeed, optim, tensor } from '@shardwise/core';
-import { parallelize, pipeline, type ScheduleName } from '@shardwise/strategies';
+import { parallelize, pipeline, type Schedule, type ScheduleName } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
 import { join } from '../../../../test/ranks/join.ts';
@@ -13,7 +13,7 @@ export const trained = z.object({
 export type Trained = z.infer<typeof trained>;
 
 export interface PipelineTask extends LanguageOptions {
-  readonly schedule: ScheduleName;
+  readonly schedule: ScheduleName | Schedule;
   readonly cut: readonly string[];
   readonly microbatches: number;
   readonly rows: number;
