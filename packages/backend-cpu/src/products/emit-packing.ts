@@ -264,13 +264,31 @@ function emitStraightTiles(code: Assembler, packing: Packing, lanes: number): vo
     code.place(loop);
     code.cmp(r11, 1);
     code.jumpIf('less', done);
+    const [partial, loaded] = [code.label(), code.label()];
+    code.cmp(r11, 2 * vectorLanes);
+    code.jumpIf('less', partial);
+    for (let unit = 0; unit < vectorLanes; unit++) emitWholeUnit(code, packing, group, unit);
+    code.jump(loaded);
+    code.place(partial);
     for (let unit = 0; unit < vectorLanes; unit++) emitUnitOfTile(code, packing, group, unit);
+    code.place(loaded);
     emitTranspose(code, 64);
     code.add(rdi, 64 * vectorLanes);
     code.sub(r11, 2 * vectorLanes);
     code.jump(loop);
     code.place(done);
   }
+}
+
+/** Unit `unit` of 16 lanes in the vector of this number, where k has both of its elements. */
+function emitWholeUnit(code: Assembler, packing: Packing, group: number, unit: number): void {
+  const offset = (packing === 'bf16' ? 32 : 64) * group;
+  const [pair, second] = [zmm(unit), zmm(31 - (unit % 2))];
+  emitWords(code, packing, pair, at(rsi, offset), group);
+  emitWords(code, packing, second, indexed(rsi, r9, 1, offset), group);
+  code.lea(rsi, indexed(rsi, r9, 2));
+  code.vpslld(second, second, 16);
+  code.ternary('vpord', pair, pair, second);
 }
 
 /** Unit `unit` of 16 lanes in the vector of this number: 0 where k has come to its end. */

@@ -13,6 +13,7 @@ import {
   r8,
   r9,
   rax,
+  rbp,
   rbx,
   rcx,
   rdi,
@@ -20,7 +21,6 @@ import {
   rsi,
   rsp,
   tmm,
-  ymm,
   zmm,
 } from '../machine-code/operands.ts';
 import { type ProductKind, tileColumns } from './product-types.ts';
@@ -28,7 +28,6 @@ import { fieldOffset, operandAddress, taskField, taskFlags } from './task-layout
 
 /** A tile has 16 rows of 16 units; the routine multiplies two of rows with two of columns at once. */
 const edge = 16;
-const tileBytes = 64 * edge;
 const rightUnitBytes = 4 * tileColumns;
 const sumRowBytes = 4 * tileColumns;
 
@@ -72,7 +71,8 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.bzhi(rax, rax, rcx);
   code.kmovd(mask(1), rax);
   code.kshiftrd(mask(2), mask(1), edge);
-  code.mov(r12, operandAddress('packed'));
+  code.mov(rax, taskField('multiply', 'leftOperand'));
+  code.mov(r12, indexed(rbp, rax));
   code.add(r12, taskField('multiply', 'leftOffset'));
   code.mov(r14, taskField('multiply', 'rowPanels'));
   code.mov(rax, resultColumn);
@@ -125,13 +125,13 @@ function emitSums(code: Assembler): void {
   code.mov(rcx, taskField('multiply', 'units'));
   code.add(rcx, edge - 1);
   code.shr(rcx, 4);
-  // The tiles of the upper 16 rows come first, then those of the lower ones.
+  // rsi and r10: the tiles of the upper 16 rows, and of the lower ones.
   code.mov(rsi, r12);
-  code.mov(r10, taskField('multiply', 'leftPanelBytes'));
-  code.shr(r10, 1);
+  code.mov(r10, taskField('multiply', 'leftLowerBytes'));
   code.add(r10, r12);
   code.mov(rdx, rbx);
-  code.mov(rax, 64);
+  code.mov(rax, taskField('multiply', 'leftStrideBytes'));
+  code.mov(r9, taskField('multiply', 'leftStepBytes'));
   code.mov(r8, rightUnitBytes);
   for (let sum = 0; sum < 4; sum++) code.tilezero(tmm(sum));
   code.entry(loop);
@@ -143,8 +143,8 @@ function emitSums(code: Assembler): void {
   code.tdpbf16ps(tmm(1), tmm(4), tmm(7));
   code.tdpbf16ps(tmm(2), tmm(5), tmm(6));
   code.tdpbf16ps(tmm(3), tmm(5), tmm(7));
-  code.add(rsi, tileBytes);
-  code.add(r10, tileBytes);
+  code.add(rsi, r9);
+  code.add(r10, r9);
   code.add(rdx, edge * rightUnitBytes);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', loop);
@@ -154,9 +154,12 @@ function emitSums(code: Assembler): void {
   }
 }
 
+const sums = [zmm(0), zmm(1)] as const;
+const onlyThere = [{ mask: mask(1) }, { mask: mask(2) }] as const;
+
 /** Finishes the rows that there are, one after the other. */
 function emitRows(code: Assembler, kind: ProductKind): void {
-  const [next, whole] = [code.label(), code.label()];
+  const [whole, plain, next, done] = [code.label(), code.label(), code.label(), code.label()];
   code.mov(rcx, 2 * edge);
   code.cmp(r14, 1);
   code.jumpIf('greater', whole);
@@ -168,10 +171,38 @@ function emitRows(code: Assembler, kind: ProductKind): void {
   code.mov(r8, taskField('multiply', 'resultStrideBytes'));
   code.mov(r10, taskField('multiply', 'addendStrideBytes'));
   code.mov(r11, taskField('multiply', 'flags'));
+  code.cmp(r11, 0);
+  code.jumpIf('equal', plain);
   code.place(next);
-  const sums = [zmm(0), zmm(1)] as const;
-  const onlyThere = [{ mask: mask(1) }, { mask: mask(2) }] as const;
+  emitRow(code, kind, () => emitEpilogue(code, kind));
+  code.add(r9, r10);
+  code.sub(rcx, 1);
+  code.jumpIf('notEqual', next);
+  code.jump(done);
+  code.entry(plain);
+  emitRow(code, kind, () => {});
+  code.sub(rcx, 1);
+  code.jumpIf('notEqual', plain);
+  code.place(done);
+  code.store(resultRow, rdi);
+  code.store(addendRow, r9);
+}
+
+function emitRow(code: Assembler, kind: ProductKind, emitBetween: () => void): void {
   sums.forEach((sum, half) => code.binary('vmovups', sum, at(rsi, 64 * half)));
+  emitBetween();
+  if (kind === 'bf16 to bf16') {
+    // All 32 values in one vector, of which k1 says all that there are.
+    code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
+    code.vstore('vmovdqu16', at(rdi), zmm(2), onlyThere[0]);
+  } else {
+    sums.forEach((sum, half) => code.vstore('vmovups', at(rdi, 64 * half), sum, onlyThere[half]));
+  }
+  code.add(rsi, sumRowBytes);
+  code.add(rdi, r8);
+}
+
+function emitEpilogue(code: Assembler, kind: ProductKind): void {
   whenTask(code, 'addsToResult', () => {
     if (kind === 'bf16 to bf16') return;
     sums.forEach((sum, half) => {
@@ -189,19 +220,6 @@ function emitRows(code: Assembler, kind: ProductKind): void {
       code.ternary('vaddps', sum, sum, zmm(2));
     });
   });
-  sums.forEach((sum, half) => {
-    if (kind === 'bf16 to bf16') {
-      code.binary('vcvtneps2bf16', ymm(2), sum);
-      code.vstore('vmovdqu16', at(rdi, 32 * half), ymm(2), onlyThere[half]);
-    } else code.vstore('vmovups', at(rdi, 64 * half), sum, onlyThere[half]);
-  });
-  code.add(rsi, sumRowBytes);
-  code.add(rdi, r8);
-  code.add(r9, r10);
-  code.sub(rcx, 1);
-  code.jumpIf('notEqual', next);
-  code.store(resultRow, rdi);
-  code.store(addendRow, r9);
 }
 
 /** What is done where the flags in r11 have this one. */

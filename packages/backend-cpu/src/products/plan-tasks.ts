@@ -93,8 +93,10 @@ function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode):
     for (const across of blocks(columns, mostColumns, tileColumns)) {
       addPacking(tasks, product, code, 'right', across, along);
       for (const down of blocks(rows, mostRows, panels.rows)) {
-        addPacking(tasks, product, code, 'left', down, along);
-        addMultiply(tasks, product, code, down, across, along);
+        const isRead = readsTiles(product, code, down, along);
+        if (!isRead) addPacking(tasks, product, code, 'left', down, along);
+        const left = isRead ? readLeft(product, down, along) : packedLeft(product, code, along);
+        addMultiply(tasks, product, code, { down, across, along }, left);
       }
     }
   }
@@ -145,13 +147,58 @@ function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): numb
   return Math.ceil(along.size / unitElements(kind) / unitMultiple) * unitMultiple;
 }
 
+/** Where the routine that multiplies finds the left operand. */
+interface LeftPanels {
+  readonly leftOperand: 'left' | 'packed';
+  readonly leftOffset: number;
+  readonly leftPanelBytes: number;
+  /** Of tiles: from row to row, from 16 units to the next, and from 16 rows to the next. */
+  readonly leftStrideBytes: number;
+  readonly leftStepBytes: number;
+  readonly leftLowerBytes: number;
+}
+
+const tileRows = 16;
+const tileRowBytes = 64;
+
+/** Tiles are read where the operand lies if nothing of them lies outside of it. */
+function readsTiles(product: MatrixProduct, code: ProductCode, down: Block, along: Block): boolean {
+  const { kind, left, leftPacking } = product;
+  const { rows, unitMultiple } = code.panels(kind);
+  const isTiled = unitMultiple > 1 && leftPacking === 'bf16' && left.columnStride === 1;
+  return isTiled && down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
+}
+
+function readLeft({ left }: MatrixProduct, down: Block, along: Block): LeftPanels {
+  const rowBytes = 2 * left.rowStride;
+  return {
+    leftOperand: 'left',
+    leftOffset: left.byteOffset + down.start * rowBytes + 2 * along.start,
+    leftPanelBytes: 2 * tileRows * rowBytes,
+    leftStrideBytes: rowBytes,
+    leftStepBytes: tileRowBytes,
+    leftLowerBytes: tileRows * rowBytes,
+  };
+}
+
+function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): LeftPanels {
+  const leftPanelBytes = 4 * code.panels(product.kind).rows * unitsOf(product, along, code);
+  return {
+    leftOperand: 'packed',
+    leftOffset: packedOffset('left', product, code),
+    leftPanelBytes,
+    leftStrideBytes: tileRowBytes,
+    leftStepBytes: tileRows * tileRowBytes,
+    leftLowerBytes: leftPanelBytes / 2,
+  };
+}
+
 function addMultiply(
   tasks: TaskList,
   product: MatrixProduct,
   code: ProductCode,
-  down: Block,
-  across: Block,
-  along: Block,
+  { down, across, along }: Readonly<Record<'down' | 'across' | 'along', Block>>,
+  left: LeftPanels,
 ): void {
   const { kind, depth, result, scale, addend } = product;
   const isLast = along.start + along.size === depth;
@@ -168,14 +215,13 @@ function addMultiply(
   tasks.add('multiply', {
     routine: code.multiply(kind),
     lastKernel: code.tile(kind, lastRows) ?? 0n,
-    leftOffset: packedOffset('left', product, code),
+    ...left,
     rightOffset: packedOffset('right', product, code),
     units,
     rowPanels,
     columnPanels,
     lastColumns: across.size - (columnPanels - 1) * tileColumns,
     lastRows,
-    leftPanelBytes: 4 * panelRows * units,
     rightPanelBytes: 4 * tileColumns * units,
     resultOffset: placeIn(result, resultBytes),
     resultStrideBytes: resultBytes * result.rowStride,

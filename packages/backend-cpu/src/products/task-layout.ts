@@ -28,7 +28,11 @@ const taskFields = {
   multiply: [
     'routine',
     'lastKernel',
+    'leftOperand',
     'leftOffset',
+    'leftStrideBytes',
+    'leftStepBytes',
+    'leftLowerBytes',
     'rightOffset',
     'units',
     'rowPanels',
@@ -50,7 +54,7 @@ const taskFields = {
 export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K][number];
 
 /** Bytes from one task to the next. */
-export const taskBytes = 192;
+export const taskBytes = 256;
 
 /** What a multiplication does beside it. */
 export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4 } as const;

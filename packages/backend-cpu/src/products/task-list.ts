@@ -12,7 +12,7 @@ type Flags = Readonly<Record<keyof typeof taskFlags, boolean>>;
 type Fields<K extends 'pack' | 'multiply'> = {
   readonly [F in TaskField<K>]: F extends 'routine' | 'lastKernel'
     ? bigint
-    : F extends 'operand'
+    : F extends 'operand' | 'leftOperand'
       ? OperandName
       : F extends 'flags'
         ? Flags

@@ -79,6 +79,7 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
       [28, 64, 2],
       [3, 17, 1100],
       [2, 3, 15_000],
+      [64, 33, 1056],
       [430, 16, 300],
     ] as const) {
       for (const transposeLeft of [false, true]) {
