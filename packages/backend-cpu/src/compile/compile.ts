@@ -6,6 +6,7 @@ import { analyse, type Analysis } from './analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
 import { link, type LinkTarget, type SessionLeases } from './link.ts';
 import { formatPiece } from './onnx-model.ts';
+import type { OwnProducts } from './product-step.ts';
 import { locate } from './storage.ts';
 
 /** What executables share, and what makes their products. */
@@ -19,7 +20,7 @@ export async function compile(
   host: CompileHost,
   sessions: Sessions,
 ): Promise<CpuExecutable> {
-  const analysis = analyse(program, host.products.own);
+  const analysis = analyse(program, ownProducts(host, false));
   const leases = acquire(analysis, analysis, sessions);
   const parts = link(analysis, analysis, leases, targetOf(host));
   return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
@@ -37,7 +38,8 @@ export async function compileSized(
     (sizes) => program.at(sizes),
     ({ inputs, instructions }) => [...inputs, ...instructions],
   );
-  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), host.products.own));
+  const own = ownProducts(host, true);
+  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own));
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
   const pattern = analysis.pattern();
@@ -51,6 +53,10 @@ export async function compileSized(
   return new CpuExecutable(host, locations, leases, (sizes) =>
     link(analysis.at(sizes), pattern, leases, target),
   );
+}
+
+function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | null {
+  return products.own && { ...products.own, thin };
 }
 
 function targetOf({ arena, products }: CompileHost): LinkTarget {

@@ -1,5 +1,5 @@
 import type { ValueType } from '@shardwise/core/spec';
-import type { BatchedProduct, BatchOperand } from '../products/batched-product.ts';
+import { type BatchedProduct, type BatchOperand, isThin } from '../products/batched-product.ts';
 import type { ProductKind } from '../products/product-types.ts';
 import type { Dataflow } from './dataflow.ts';
 import { viewOf } from './product-views.ts';
@@ -9,6 +9,8 @@ import { inputAt, type Step, type StepMap, valueAt } from './step.ts';
 export interface OwnProducts {
   /** Also of values of bf16. */
   readonly bf16: boolean;
+  /** Also those of f32 that ONNX Runtime makes faster, as where sizes vary: what a product is made by may not depend on them. */
+  readonly thin: boolean;
 }
 
 /** A step as a product of ours. Undefined where ONNX Runtime is to compute it. */
@@ -27,7 +29,7 @@ export function productOf(
   const right = operandOf(inputAt(step, 1), values, flow, batch.length, transposeB);
   const addend = addendOf(step, values, flow);
   if (left === undefined || right === undefined || addend === undefined) return undefined;
-  return {
+  const product: BatchedProduct = {
     kind,
     packing: kind === 'f32 to f32' ? 'f32' : 'bf16',
     batch,
@@ -40,6 +42,7 @@ export function productOf(
     scale,
     addend,
   };
+  return own.thin || !isThin(product) ? product : undefined;
 }
 
 function kindOf(step: Step, values: readonly ValueType[]): ProductKind | undefined {

@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { analyse } from '../../src/compile/analyse.ts';
+import { f32, matmul, programOf } from '../support.ts';
+
+function kindsOf(batch: number[], [M, K, N]: readonly number[], thin = false): string[] {
+  const [m, k, n] = [M ?? 0, K ?? 0, N ?? 0];
+  const program = programOf({
+    inputs: [f32(...batch, m, k), f32(k, n)],
+    instructions: [matmul(0, 1, f32(...batch, m, n))],
+    outputs: [2],
+  });
+  return analyse(program, { bf16: false, thin }).pieces.map(({ kind }) => kind);
+}
+
+describe('a product of f32', () => {
+  it('is left to ONNX Runtime where it is large, and packing would not pay', () => {
+    for (const sizes of [
+      [4, 1024, 1024],
+      [1024, 4, 1024],
+      [1024, 1024, 4],
+    ]) {
+      expect(kindsOf([], sizes)).toEqual(['onnx']);
+    }
+  });
+
+  it('is ours where all of its sizes are large, or none', () => {
+    expect(kindsOf([], [32, 1024, 32])).toEqual(['product']);
+    expect(kindsOf([], [4, 4, 4])).toEqual(['product']);
+  });
+
+  it('has as many rows as its batch, where all are multiplied with the same matrix', () => {
+    expect(kindsOf([8], [4, 1024, 1024])).toEqual(['product']);
+  });
+
+  it('is ours wherever sizes vary, as they may not decide', () => {
+    expect(kindsOf([], [4, 1024, 1024], true)).toEqual(['product']);
+  });
+});
