@@ -1,10 +1,6 @@
-import { createThreadsWorld } from '@shardwise/collectives';
-import { spawnRanks } from '@shardwise/testing/node';
 import { describe, expect, it } from 'vitest';
-import { z } from 'zod';
-import { type CompositionTask, compositions } from './ranks/pipeline-compositions.ts';
-
-const moduleUrl = new URL('./ranks/pipeline-compositions.ts', import.meta.url);
+import { expectComposed } from './pipeline-composition-cases.ts';
+import type { CompositionTask } from './ranks/pipeline-compositions.ts';
 
 const tasks: Readonly<Record<string, CompositionTask>> = {
   'batches in two shares': {
@@ -33,23 +29,7 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
 
 describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) => {
   it('trains as one rank', async () => {
-    const size = task.axes.reduce((product, axis) => product * axis.size, 1);
-    const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
-    const options = { world, data: task, timeoutMs: 200_000 };
-    const ranks = z.array(compositions).parse(await spawnRanks(size, moduleUrl, options));
-    for (const name of task.names) {
-      const alone = ranks[0]?.[name]?.alone ?? expect.fail(name);
-      for (const rank of ranks) {
-        const found = rank[name]?.parallel ?? expect.fail(name);
-        const parallel = typeof found === 'string' ? expect.fail(`${name}: ${found}`) : found;
-        for (const [step, loss] of alone.losses.entries()) {
-          expect(parallel.losses[step], `${name}, step ${step}`).toBeCloseTo(loss, 4);
-        }
-        for (const [index, square] of alone.parameters.entries()) {
-          expect(parallel.parameters[index], `${name}, parameter ${index}`).toBeCloseTo(square, 2);
-        }
-        expect(parallel.held, name).toBeLessThan(alone.held);
-      }
-    }
+    await expectComposed(task);
+    expect.hasAssertions();
   });
 });

@@ -62,6 +62,8 @@ const layers = {
 export interface CompositionTask {
   readonly axes: readonly MeshAxis[];
   readonly names: readonly string[];
+  /** Default: in the middle. */
+  readonly cut?: readonly string[];
 }
 
 export async function main({
@@ -80,7 +82,7 @@ export async function main({
   for (const name of data.names) {
     const stages = pipeline({
       schedule: '1f1b',
-      cut: ['blocks.2'],
+      cut: data.cut ?? ['blocks.2'],
       microbatches: 2,
       loss: languageLoss,
     });
