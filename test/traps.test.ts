@@ -545,6 +545,13 @@ describe('modules and options', () => {
     expect(() => scheduler.step()).toThrow(/Make the scheduler after the last addParamGroup/);
   });
 
+  it('probabilities of pixels do not take the width of an image for its classes', () => {
+    const { crossEntropy } = sw.nn.functional;
+    const [logits, shares] = [sw.zeros([2, 3, 4, 5]), sw.full([2, 3, 4, 5], 1 / 3)];
+    expect(() => crossEntropy(logits, shares)).toThrow('any may be that of the classes');
+    expect(crossEntropy(logits, shares, { dim: 1, reduction: 'none' }).shape).toEqual([2, 4, 5]);
+  });
+
   it('a dataset that returns numbers, tensors or nothing is refused, by the item', async () => {
     const first = async (item: unknown): Promise<unknown> => {
       const dataset = { length: 1, get: () => item as never };
