@@ -149,6 +149,30 @@ describe('a program whose lengths differ from run to run', () => {
     }
   });
 
+  it('has a plan for even and one for odd lengths where a convolution halves them', async () => {
+    setRank({ device: await cpu() });
+    const lengths = [24, 41, 32, 59, 44, 37, 28, 63, 30, 25, 50, 61, 46, 33, 62, 35];
+    const weight = ones([1, 1, 3, 3]).mul(1).detach();
+    const made: number[] = [];
+    for (const length of lengths) {
+      const data = Float32Array.from({ length: length * 4 }, (_, i) => Math.floor(i / 4));
+      const x = fromData(data, [1, 1, length, 4], 'f32').requiresGrad_();
+      const plans = await plansOf(async () => {
+        const y = nn.functional.conv2d(x, weight, null, { stride: 2, padding: 1 });
+        y.sum().backward();
+        // Windows begin at each second row, and have three rows.
+        const rows = Array.from({ length }, (_, row) => (row % 2 === 0 ? 1 : 2));
+        if (length % 2 === 0) rows[length - 1] = 1;
+        const total = rows.reduce((sum, times, row) => sum + times * row * 5, 0);
+        expect(await y.sum().item()).toBe(total);
+        const slopes = rows.flatMap((times) => [1, 2, 1, 1].map((columns) => columns * times));
+        expect([...((await x.grad?.data()) ?? [])]).toEqual(slopes);
+      });
+      made.push(plans.all);
+    }
+    expect(made.slice(-4).reduce((sum, plans) => sum + plans)).toBe(0);
+  });
+
   it('computes slices, pads, concatenations and what is empty at some size', async () => {
     setRank({ device: await cpu() });
     for (const size of [5, 9, 31, 32, 64, 2]) {

@@ -3,8 +3,8 @@ import { assert, integer, nat, property } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 
 const symbols = [
-  { max: 512, seen: 100, multipleOf: 1 },
-  { max: 64, seen: 40, multipleOf: 1 },
+  { max: 512, seen: 100, spacing: 1 },
+  { max: 64, seen: 40, spacing: 1 },
 ];
 
 describe('what depends on sizes', () => {

@@ -151,7 +151,7 @@ export function symbolsOf({
   rowCounts,
 }: Pick<Sizing, 'relations' | 'rowCounts'>): readonly SizeSymbol[] {
   // Nothing limits the numbers that such a symbol is tried with, and small ones are special.
-  const rows = rowCounts.map(({ max }) => ({ max, seen: Math.max(max, usualRows), multipleOf: 1 }));
+  const rows = rowCounts.map(({ max }) => ({ max, seen: Math.max(max, usualRows), spacing: 1 }));
   return [...relations.symbols, ...rows];
 }
 

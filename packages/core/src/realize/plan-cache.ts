@@ -8,7 +8,16 @@ import type { Subgraph } from './collect.ts';
 import { declaredSizes } from './declared-sizes.ts';
 import { type ExecutionPlan, makePlan, NotSizedError, PlanFailure } from './execution-plan.ts';
 import { rowCountsOf } from './row-symbols.ts';
-import { numbersOf, type Observation, relateSizes, type SizeRelations } from './size-relations.ts';
+import {
+  allRuns,
+  narrower,
+  type Narrowing,
+  numbersOf,
+  type Observation,
+  relateSizes,
+  runsLike,
+  type SizeRelations,
+} from './size-relations.ts';
 import { programKey } from './program-key.ts';
 import { type Signature, Signatures } from './signature.ts';
 import { PlanChurn } from './plan-churn.ts';
@@ -42,8 +51,8 @@ interface Family {
   failures: number;
   /** Whether memory did not suffice for sizes that were not there yet: then plans have none for such. */
   isTight: boolean;
-  /** Whether plans could be made only for sizes with the common divisors of those that were seen. */
-  keepsDivisors: boolean;
+  /** For which runs plans could be made. */
+  narrowing: Narrowing;
 }
 
 /** A plan, and what runs it takes. */
@@ -143,7 +152,7 @@ export class PlanCache {
       entries: [],
       failures: 0,
       isTight: false,
-      keepsDivisors: false,
+      narrowing: allRuns,
     };
   }
 
@@ -180,8 +189,10 @@ export class PlanCache {
       count('sizedPlansMade', 1);
       noteVaryingSizes(entry, subgraph, entry.relations, family.observations);
     }
-    // What it takes needs no other plan: a plan for several sizes takes all that were observed.
-    const replaced = family.entries.filter((each) => each === known || entry.relations !== null);
+    // What it takes needs no other plan.
+    const replaced = family.entries.filter(
+      (each) => each === known || numbersIn(entry, each.sizes) !== null,
+    );
     for (const each of replaced) this.#drop(each);
     this.#keep(entry);
     const numbers = numbersIn(entry, sizes);
@@ -191,13 +202,14 @@ export class PlanCache {
   }
 
   /** What relates the sizes of a structure, where they are known to vary; else null. */
-  #relate({ family, subgraph, rowCounts }: NewRun): SizeRelations | null {
-    const { observations, failures, isTight, keepsDivisors } = family;
+  #relate({ family, subgraph, sizes, rowCounts }: NewRun): SizeRelations | null {
+    const { failures, isTight, narrowing } = family;
     if (this.#backend.compileSized === undefined || failures >= mostFailures) return null;
     const { limits, leafSizes } = declaredSizes(subgraph);
+    const observations = runsLike(sizes, family.observations, narrowing);
     const isSeenToVary = observations.length > 1 || rowCounts.length > 0;
     if (!isSeenToVary && limits.size === 0) return null;
-    return relateSizes(observations, { limits, leafSizes, isTight, keepsDivisors }) ?? null;
+    return relateSizes(observations, { limits, leafSizes, isTight, ...narrowing }) ?? null;
   }
 
   /**
@@ -223,12 +235,10 @@ export class PlanCache {
     } catch (error) {
       this.#release(programs);
       if (error instanceof NotSizedError) {
-        if (!family.keepsDivisors) {
-          family.keepsDivisors = true;
-          return this.#entry(run, this.#relate(run));
-        }
-        family.failures++;
-        return this.#entry(run, null);
+        const narrowed = narrower(family.narrowing);
+        if (narrowed === null) family.failures++;
+        else family.narrowing = narrowed;
+        return this.#entry(run, narrowed === null ? null : this.#relate(run));
       }
       const cause = error instanceof PlanFailure ? error.cause : error;
       if (!(cause instanceof OutOfMemoryError) || !tighten(family, relations, cause)) throw error;

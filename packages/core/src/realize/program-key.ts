@@ -15,7 +15,7 @@ export function programKey(
   interned: Interned,
 ): Key {
   const words = new Words();
-  for (const { max, seen, multipleOf } of symbols) words.pushList([max, seen, multipleOf]);
+  for (const { max, seen, spacing } of symbols) words.pushList([max, seen, spacing]);
   for (const program of programs) {
     words.push(end);
     for (const { shape, dtype } of program.inputs) {

@@ -44,15 +44,43 @@ export interface SizeRelations {
   readonly fixed: Float64Array;
 }
 
-export interface RelateOptions {
+export interface RelateOptions extends Narrowing {
   /** What was declared of sizes, by their places. */
   readonly limits: ReadonlyMap<number, SizeLimit>;
   /** How many sizes are those of leaves, which come first. */
   readonly leafSizes: number;
   /** Whether sizes become no larger than they were; else up to the next power of two. What is declared holds. */
   readonly isTight: boolean;
+}
+
+/** Which runs a plan is made for, where none could be made for all sizes. */
+export interface Narrowing {
   /** Whether sizes stay multiples of what divides all that were seen. */
   readonly keepsDivisors: boolean;
+  /** Sizes that differ by multiples of it are alike: halves of even and of odd sizes have two formulas. */
+  readonly modulus: number;
+}
+
+export const allRuns: Narrowing = { keepsDivisors: false, modulus: 1 };
+
+/** Five layers that each halve sizes. */
+const mostModulus = 32;
+
+/** Fewer runs; null where there are no fewer. */
+export function narrower({ keepsDivisors, modulus }: Narrowing): Narrowing | null {
+  if (!keepsDivisors) return { keepsDivisors: true, modulus };
+  return modulus < mostModulus ? { keepsDivisors, modulus: 2 * modulus } : null;
+}
+
+/** The runs whose sizes are like these. */
+export function runsLike(
+  sizes: Observation,
+  observations: readonly Observation[],
+  { modulus }: Narrowing,
+): readonly Observation[] {
+  const isLike = (run: Observation): boolean =>
+    run.every((size, place) => (size - (sizes[place] ?? 0)) % modulus === 0);
+  return modulus === 1 ? observations : observations.filter(isLike);
 }
 
 /** More symbols than these take too many points to look at. */
@@ -64,7 +92,7 @@ const mostSymbols = 6;
  */
 export function relateSizes(
   observations: readonly Observation[],
-  { limits, leafSizes, isTight, keepsDivisors }: RelateOptions,
+  { limits, leafSizes, isTight, keepsDivisors, modulus }: RelateOptions,
 ): SizeRelations | undefined {
   const [first] = observations;
   if (first === undefined) return undefined;
@@ -78,7 +106,7 @@ export function relateSizes(
   };
   while (unknown.length > 0) {
     const left = unknown.filter((column) => {
-      const relation = relationOf(column.numbers, known);
+      const relation = relationOf(column.numbers, known, modulus);
       if (relation !== undefined) know(column, relation);
       return relation === undefined;
     });
@@ -100,7 +128,7 @@ export function relateSizes(
     symbols: symbols.map(({ places: [place = 0], numbers }, index) => ({
       seen: seen[index] ?? 0,
       max: limits.get(place)?.max ?? bound(Math.max(...numbers)),
-      multipleOf: keepsDivisors ? numbers.reduce(greatestDivisor) : 1,
+      spacing: modulus === 1 && keepsDivisors ? numbers.reduce(greatestDivisor) : modulus,
     })),
     places: symbols.map(({ places: [place = 0] }) => place),
     limits: symbols.map(({ places: [place = 0] }) => limits.get(place) ?? null),
@@ -114,9 +142,9 @@ export function relateSizes(
 export function numbersOf(relations: SizeRelations, sizes: Observation): Sizes | null {
   const { symbols, places, relationOf: indices, fixed } = relations;
   const numbers = places.map((place) => sizes[place] ?? 0);
-  for (const [index, { max, multipleOf }] of symbols.entries()) {
+  for (const [index, { max, seen, spacing }] of symbols.entries()) {
     const number = numbers[index] ?? 0;
-    if (number > max || number % multipleOf !== 0) return null;
+    if (number > max || (number - seen) % spacing !== 0) return null;
   }
   const values = valuesOf(relations, numbers);
   for (let place = 0; place < sizes.length; place++) {
@@ -229,7 +257,11 @@ function isProduct(numbers: Sizes, one: Sizes, other: Sizes): number | undefined
 }
 
 /** What numbers are of known ones; undefined where it is nothing that programs usually do with sizes. */
-function relationOf(numbers: Sizes, known: readonly Column[]): Relation | undefined {
+function relationOf(
+  numbers: Sizes,
+  known: readonly Column[],
+  modulus: number,
+): Relation | undefined {
   for (const [of, { numbers: one }] of known.entries()) {
     const factor = constantOf(numbers, (at) => (numbers[at] ?? 0) / (one[at] ?? 0));
     if (factor !== undefined && Number.isInteger(factor)) {
@@ -239,6 +271,10 @@ function relationOf(numbers: Sizes, known: readonly Column[]): Relation | undefi
     if (difference !== undefined) return { kind: 'linear', of, factor: 1, addend: difference };
     const sum = constantOf(numbers, (at) => (numbers[at] ?? 0) + (one[at] ?? 0));
     if (sum !== undefined) return { kind: 'linear', of, factor: -1, addend: sum };
+    for (let part = 2; part <= modulus; part *= 2) {
+      const addend = constantOf(numbers, (at) => (numbers[at] ?? 0) - (one[at] ?? 0) / part);
+      if (addend !== undefined) return { kind: 'linear', of, factor: 1 / part, addend };
+    }
   }
   for (const [one, { numbers: a }] of known.entries()) {
     for (const [other, { numbers: b }] of known.entries()) {

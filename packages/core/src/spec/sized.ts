@@ -4,8 +4,8 @@ export interface SizeSymbol {
   readonly max: number;
   /** The largest number that it was seen with. Programs are valid with it and with what is just below. */
   readonly seen: number;
-  /** It is a multiple of this, as where it is shared out evenly. */
-  readonly multipleOf: number;
+  /** It differs from what was seen by multiples of this, as where it is shared out evenly, or halved. */
+  readonly spacing: number;
 }
 
 /** One number for each symbol. */
@@ -161,11 +161,11 @@ function samplePoints(symbols: readonly SizeSymbol[]): readonly (readonly Sizes[
 }
 
 function numbersNear(
-  { seen, multipleOf }: SizeSymbol,
+  { seen, spacing }: SizeSymbol,
   offsets: readonly number[],
   apart: number,
 ): readonly number[] {
-  const direction = seen < fewSizes * multipleOf ? multipleOf : -multipleOf;
+  const direction = seen < fewSizes * spacing ? spacing : -spacing;
   return offsets.map((offset) => seen + (offset + apart) * direction);
 }
 

@@ -40,8 +40,8 @@ export const randomSizedProgramTests: readonly ContractTest[] = Array.from(
     check: async (backend: Backend): Promise<void> => {
       const executable = await compileSized(backend, {
         symbols: [
-          { max: 512, seen: 20, multipleOf: 1 },
-          { max: 64, seen: 30, multipleOf: 1 },
+          { max: 512, seen: 20, spacing: 1 },
+          { max: 64, seen: 30, spacing: 1 },
         ],
         at: (sizes) => drawProgram(seed, sizes).program,
       });

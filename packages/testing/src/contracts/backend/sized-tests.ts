@@ -11,8 +11,8 @@ import type { Operation } from './program-builder.ts';
 import { programOf } from './run-case.ts';
 
 const symbols = [
-  { max: 128, seen: 40, multipleOf: 1 },
-  { max: 128, seen: 30, multipleOf: 1 },
+  { max: 128, seen: 40, spacing: 1 },
+  { max: 128, seen: 30, spacing: 1 },
 ];
 
 /** Others than those that a compiler may have looked at: small ones, equal ones, and the largest. */
