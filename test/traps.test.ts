@@ -17,6 +17,7 @@ import {
   fsdp,
   OffloadedOptimizer,
   parallelize,
+  pipeline,
   planFor,
   readSchedule,
   vocabParallelCrossEntropy,
@@ -35,6 +36,29 @@ import type { Ended } from './support/run-command.ts';
 import { runShardwise } from './support/run-shardwise.ts';
 
 beforeEach(() => sw.setRank({ device: interpreter() }));
+
+describe('pipelines', () => {
+  const forward = async (loss?: (y: sw.Tensor) => sw.Tensor): Promise<sw.Tensor> => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+    const layers = new sw.nn.Sequential(new sw.nn.Linear(2, 2), new sw.nn.Linear(2, 1));
+    const options = { schedule: 'interleaved1f1b', microbatches: 2, cut: ['1'] } as const;
+    const x = sw.tensor([1, 2, 3, 4]).reshape([2, 2]);
+    if (loss === undefined) return (await parallelize(layers, pipeline(options))).forward(x);
+    return (await parallelize(layers, pipeline({ ...options, loss }))).forward(x);
+  };
+
+  it('a loss that is built outside of the stages is refused: it would not reach them', async () => {
+    await expect(forward()).rejects.toThrow(/an output of shape .*Give pipeline\(\) a loss/);
+  });
+
+  it('the loss of a pass is not there before its backward()', async () => {
+    const loss = await forward((y) => y.square().mean());
+    await expect(loss.item()).rejects.toThrow('Call loss.backward() first');
+    loss.backward();
+    expect(await loss.item()).toBeGreaterThanOrEqual(0);
+    expect(() => loss.backward()).toThrow('it was called before');
+  });
+});
 
 describe('gradients', () => {
   it('noGrad with an async body is refused: it would end at the first await', async () => {

@@ -28,7 +28,7 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
 };
 
 describe.each(Object.entries(tasks))('a pipeline composed with %s', (_, task) => {
-  it('trains as one rank', async () => {
+  it('trains as one rank', { timeout: 300_000 }, async () => {
     await expectComposed(task);
     expect.hasAssertions();
   });

@@ -23,13 +23,15 @@ function takes(schedule: ScheduleName, ranks: number, microbatches: number): boo
   return true;
 }
 
+const timeout = { timeout: 300_000 };
+
 describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
   const cases = (
     schedules: readonly ScheduleName[],
     cut: readonly string[],
   ): [string, PipelineTask][] =>
     schedules.flatMap((schedule) =>
-      (ranks === 2 ? [1, 2, 4, 7] : ranks === 4 ? [4, 8] : [2, 7])
+      (ranks === 2 ? [1, 4, 7] : ranks === 4 ? [4, 8] : [2, 7])
         .filter((microbatches) => takes(schedule, ranks, microbatches))
         .map((microbatches): [string, PipelineTask] => [
           `${schedule} of ${microbatches} microbatches in ${cut.length + 1} stages`,
@@ -37,7 +39,7 @@ describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
         ]),
     );
 
-  it('with one stage each trains as one rank', async () => {
+  it('with one stage each trains as one rank', timeout, async () => {
     const naive: PipelineTask = { schedule: 'naive', cut: cuts[ranks], microbatches: 1, rows: 5 };
     await expectSameAsOneRank(
       ranks,
@@ -46,7 +48,7 @@ describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
     expect.hasAssertions();
   });
 
-  it('with two stages each trains as one rank', async () => {
+  it('with two stages each trains as one rank', timeout, async () => {
     const stages = { 1: 2, 2: 4, 3: 6, 4: 8 } as const;
     await expectSameAsOneRank(ranks, Object.fromEntries(cases(twoPerRank, cuts[stages[ranks]])));
     expect.hasAssertions();

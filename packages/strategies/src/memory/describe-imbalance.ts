@@ -1,8 +1,18 @@
 import type { Plan } from '@shardwise/core/extend';
-import { planMemory, type PlanMemoryOptions } from './plan-memory.ts';
+import { holdsAlone, planMemory, type PlanMemoryOptions, statesOf } from './plan-memory.ts';
 
 /** What one rank keeps that the others do not; nothing where all keep as much. */
 export function describeImbalance(plan: Plan, options: PlanMemoryOptions): readonly string[] {
+  const holders = holdsAlone(plan);
+  if (holders.length > 1) {
+    const bytes = holders
+      .toSorted((a, b) => a.rank - b.rank)
+      .map((holder) => {
+        const { parameter, gradient, optimizer } = statesOf(plan, holder, options);
+        return `rank ${holder.rank} of ${holder.axis} keeps ${parameter + gradient + optimizer}`;
+      });
+    return [`bytes of states: ${bytes.join(', ')}`];
+  }
   const states = ['parameter', 'gradient', 'optimizer'] as const;
   const alone = states.map((state) => plan.parameters.find((each) => each[state].only)?.[state]);
   const only = alone.find((layout) => layout !== undefined)?.only;

@@ -2,6 +2,7 @@ import {
   checkOptions,
   dtypes,
   elementCount,
+  type Layout,
   option,
   type OptionRules,
   type ParameterPlan,
@@ -41,23 +42,64 @@ export interface PlanMemory {
 /** What the states of a plan take on each rank between two steps. */
 export function planMemory(plan: Plan, options: PlanMemoryOptions = {}): PlanMemory {
   checkOptions('planMemory', options, planMemoryRules);
+  const [first, ...others] = holdersOf(plan).map((holder) => statesOf(plan, holder, options));
+  const most = others.reduce(
+    (largest, each) => (sumOf(each) > sumOf(largest) ? each : largest),
+    first ?? statesOf(plan, null, options),
+  );
+  // Ranks that have different parameters have no formula in common.
+  const isOneModel = others.length === 0 || holdsAlone(plan).length === 1;
+  return {
+    parameterBytes: most.parameter,
+    gradientBytes: most.gradient,
+    optimizerBytes: most.optimizer,
+    bufferBytes: bufferBytesOf(plan),
+    activationBytes: options.activationBytes ?? null,
+    statesBytes: sumOf(most),
+    formula: isOneModel
+      ? statesFormula(plan, (parameter) => elementBytes(parameter, plan, options))
+      : null,
+  };
+}
+
+type Holder = NonNullable<Layout['only']>;
+type StatesBytes = Readonly<Record<State, number>>;
+
+const states = ['parameter', 'gradient', 'optimizer'] as const satisfies readonly State[];
+
+function sumOf({ parameter, gradient, optimizer }: StatesBytes): number {
+  return parameter + gradient + optimizer;
+}
+
+/** The ranks of an axis that have states alone, each once. */
+export function holdsAlone(plan: Plan): Holder[] {
+  const all = plan.parameters.flatMap((each) => states.flatMap((state) => each[state].only ?? []));
+  return [...new Map(all.map((only) => [`${only.axis} ${only.rank}`, only])).values()];
+}
+
+/** Ranks that may have more than others; null where all have as much. */
+function holdersOf(plan: Plan): (Holder | null)[] {
+  const alone = holdsAlone(plan).toSorted((a, b) => a.rank - b.rank);
+  return alone.length === 0 ? [null] : alone;
+}
+
+/** What a rank keeps of the states, where `holder` is it. */
+export function statesOf(
+  plan: Plan,
+  holder: Holder | null,
+  options: PlanMemoryOptions = {},
+): StatesBytes {
   const bytes = { parameter: 0, gradient: 0, optimizer: 0 };
   for (const parameter of plan.parameters) {
     const element = elementBytes(parameter, plan, options);
-    for (const state of ['parameter', 'gradient', 'optimizer'] as const) {
-      bytes[state] += keptElements(plan, parameter, state) * element[state];
+    for (const state of states) {
+      const { only } = parameter[state];
+      const isHere =
+        only === undefined || (only.axis === holder?.axis && only.rank === holder.rank);
+      if (isHere) bytes[state] += keptElements(plan, parameter, state) * element[state];
     }
   }
-  const statesBytes = bytes.parameter + bytes.gradient + bytes.optimizer;
-  return {
-    parameterBytes: bytes.parameter,
-    gradientBytes: bytes.gradient,
-    optimizerBytes: bytes.optimizer,
-    bufferBytes: bufferBytesOf(plan),
-    activationBytes: options.activationBytes ?? null,
-    statesBytes,
-    formula: statesFormula(plan, (parameter) => elementBytes(parameter, plan, options)),
-  };
+  return bytes;
 }
 
 /** The elements of a parameter that ranks keep whole and update in equal parts: with padding. */

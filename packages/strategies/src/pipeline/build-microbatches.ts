@@ -108,8 +108,8 @@ function ownUpdates(
 }
 
 function lossOf(result: unknown): Node {
-  const isLoss = result instanceof Tensor && result.numel === 1 && result.requiresGrad;
-  if (isLoss) return noShape(result);
+  // One row's output may have one element, too, and is no loss for that.
+  if (result instanceof Tensor && result.ndim === 0 && result.requiresGrad) return result.node;
   throw new ConfigError(
     {
       asked: 'a training pass of a pipeline',
@@ -121,10 +121,6 @@ function lossOf(result: unknown): Node {
     },
     { shape: result instanceof Tensor ? result.shape : null },
   );
-}
-
-function noShape(loss: Tensor): Node {
-  return loss.ndim === 0 ? loss.node : loss.reshape([]).node;
 }
 
 function requireNoGradients(inputs: readonly unknown[]): void {

@@ -1,6 +1,8 @@
 import {
   ConfigError,
   currentSession,
+  dtypes,
+  elementCount,
   inputNode,
   isGradEnabled,
   LayoutError,
@@ -13,6 +15,7 @@ import {
 } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
 import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
+import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
 import { evaluationWork } from './evaluation-work.ts';
 import { tagOf } from './message.ts';
@@ -33,6 +36,8 @@ import { trainingWork } from './training-work.ts';
 /** The passes of a model that trains in stages. */
 export class PipelinePasses {
   readonly #settings: PassSettings;
+  /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
+  edges: readonly StageEdge[] | null = null;
 
   constructor(settings: PassSettings) {
     this.#settings = settings;
@@ -45,6 +50,7 @@ export class PipelinePasses {
   forward(run: Run, inputs: readonly unknown[]): unknown {
     if (!isGradEnabled()) return this.#evaluate(run, inputs);
     const batch = buildMicrobatches(run, inputs, this.#settings, true);
+    this.edges = edgesOf(batch);
     return this.#lossOf(batch);
   }
 
@@ -258,6 +264,20 @@ function updatesBefore({ microbatches }: BuiltBatch): Node[] {
   const read = new Set(microbatches.flatMap(({ graph }) => [...graph.reads.keys()]));
   for (const { updates } of microbatches) for (const own of updates.keys()) read.delete(own);
   return [...read].filter(({ op, value }) => op === 'assign' && value === null);
+}
+
+function edgesOf({ microbatches: [first] }: BuiltBatch): StageEdge[] {
+  const edges = Map.groupBy(first?.graph.crossings ?? [], ({ from, to }) => `${from} ${to}`);
+  return [...edges.values()].flatMap((crossings) => {
+    const [any] = crossings;
+    if (any === undefined) return [];
+    const { from, to } = any;
+    const bytes = crossings.reduce(
+      (sum, { node }) => sum + elementCount(node.shape) * dtypes[node.dtype].bytes,
+      0,
+    );
+    return [{ from, to, gradient: crossings.some(({ gradient }) => gradient), bytes }];
+  });
 }
 
 function updatesOf({ microbatches }: BuiltBatch): Node[] {

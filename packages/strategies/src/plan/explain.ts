@@ -18,7 +18,7 @@ import { planMemory, type PlanMemoryOptions, planMemoryRules } from '../memory/p
 import { checkPlan } from './check-plan.ts';
 import { textTable } from '../text-table.ts';
 import { redistributionRows } from './redistribution-rows.ts';
-import { collectivesOf } from './step.ts';
+import { collectivesOf, Step } from './step.ts';
 
 export interface ExplainOptions extends PlanMemoryOptions {
   /** How the ranks reach each other, and why so: `transport` of what `init` returns. Default: not known. */
@@ -123,6 +123,10 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     textTable([['parameter', 'dtype', 'shape', 'layout', 'gradient', 'bytes'], ...parameters]),
     '',
     traffic.join('\n\n') || 'no communication',
+    ...plan.steps.flatMap((step) => {
+      const text = step instanceof Step ? step.explain() : '';
+      return text === '' ? [] : ['', text];
+    }),
     ...(way === undefined ? [] : [way]),
     ...varyingSizes().map(describeSize),
     '',

@@ -14,6 +14,8 @@ export interface StepKind<Data extends object> {
   /** Throws where the step can't be carried out, before anything has changed. */
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
+  /** What `explain` prints of it beside layouts and messages of parameters. Default: nothing. */
+  explain?(data: Data): string;
 }
 
 /** A step of a kind. Edited copies are made by `with`. */
@@ -54,6 +56,11 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
 
   apply(context: PlanContext): void | Promise<void> {
     return this.#kind.apply(this.data, context);
+  }
+
+  /** Text for `explain`; '' where there is nothing to say. */
+  explain(): string {
+    return this.#kind.explain?.(this.data) ?? '';
   }
 
   #checkPlace(plan: ModelPlan): void {

@@ -6,7 +6,8 @@ import {
   type Parameter,
   replicated,
 } from '@shardwise/core/extend';
-import type { Schedule } from '../../pipeline-schedule/schedule.ts';
+import { explainSchedule } from '../../pipeline-schedule/explain-schedule.ts';
+import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
 import type { LossOfPass } from '../../pipeline/pass-settings.ts';
 import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
@@ -20,7 +21,7 @@ import type { PassHooks, PlanContext } from '../plan-context.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
-import { Step, type StepKind, stepsOf } from '../step.ts';
+import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
 import { requireWhole } from '../whole-parameters.ts';
 import { distribute } from './distribute.ts';
 
@@ -32,6 +33,8 @@ export interface RunStages {
   readonly schedule: Schedule;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
+  /** What crossed between stages in the latest pass, of one microbatch. Default: not known, as before the first one. */
+  readonly edges?: readonly StageEdge[];
 }
 
 export const runStages: StepKind<RunStages> = {
@@ -39,6 +42,7 @@ export const runStages: StepKind<RunStages> = {
   collectives({ axis }, plan): readonly CollectivePlan[] {
     return startBroadcasts(plan, { axis });
   },
+  explain: ({ schedule, edges }) => explainSchedule(schedule, {}, edges),
   precedes: (_, other) => Step.is(other, distribute),
   check(_, context) {
     requireOneStep(context.plan, runStages);
@@ -78,9 +82,19 @@ export const runStages: StepKind<RunStages> = {
       weight,
       group: session.mesh.group(messages),
     });
-    hooks.push({ forward: passHook(passes), detach: () => marks.detach() });
+    hooks.push({
+      forward: passHook(passes),
+      planned: (plan) => withEdges(plan, passes.edges),
+      detach: () => marks.detach(),
+    });
   },
 };
+
+function withEdges(plan: ModelPlan, edges: readonly StageEdge[] | null): ModelPlan {
+  if (edges === null) return plan;
+  const steps = plan.steps.map((step) => (Step.is(step, runStages) ? step.with({ edges }) : step));
+  return { ...plan, steps };
+}
 
 /** The rank of its stage gets rank 0's values; the others drop theirs. */
 async function stageParameter(
