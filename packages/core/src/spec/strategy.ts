@@ -23,7 +23,10 @@ export interface ModelSpec {
   readonly parameters: readonly ParameterSpec[];
   /** Default: none. */
   readonly buffers?: readonly BufferSpec[];
-  /** Paths of all modules, the model's own path '' first. Default: those that hold parameters. */
+  /**
+   * Paths of all modules: the model's own path '' first, each before those inside of it, and these before the next one.
+   * Default: those that hold parameters.
+   */
   readonly modules?: readonly string[];
 }
 

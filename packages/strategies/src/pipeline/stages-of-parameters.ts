@@ -6,6 +6,7 @@ import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
  */
 export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): readonly number[] {
   const paths = model.modules ?? pathsOf(model);
+  requireOrder(paths);
   const places = cut.map((path) => {
     const place = paths.indexOf(path);
     if (place > 0) return place;
@@ -29,6 +30,30 @@ export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): re
     const place = Math.max(0, paths.indexOf(path));
     return places.filter((start) => start <= place).length;
   });
+}
+
+/** What is behind a cut is known only where modules stand in the order of the model. */
+function requireOrder(paths: readonly string[]): void {
+  const around: string[] = [];
+  for (const path of paths) {
+    while (around.length > 0 && !isInside(path, around.at(-1) ?? '')) around.pop();
+    const parent = path.includes('.') ? path.slice(0, path.lastIndexOf('.')) : '';
+    if (path !== '' && around.at(-1) !== parent) {
+      throw new LayoutError(
+        {
+          asked: 'stages of a model that is given by the paths of its modules',
+          found: `'${path}', which does not follow '${parent}' and what is inside of that`,
+          todo: 'List each module before those inside of it, and these before the next one',
+        },
+        { path },
+      );
+    }
+    around.push(path);
+  }
+}
+
+function isInside(path: string, outer: string): boolean {
+  return outer === '' || path.startsWith(`${outer}.`);
 }
 
 /** Where a model was given by its parameters alone. */
