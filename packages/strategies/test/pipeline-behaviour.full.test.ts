@@ -94,6 +94,10 @@ describe('a pipeline of two ranks', () => {
   });
 
   it.each([
+    [
+      'ranks that are given different batches',
+      /^COLLECTIVE_MISMATCH: .*rank 1 was given a batch of other data than rank 0.*over the ranks of dp/,
+    ],
     ['a loss that is built outside', /^CONFIG: .*an output of shape .*Give pipeline\(\) a loss/],
     ['a loss that is read before backward', /^TENSOR_STATE: .*Call loss.backward\(\) first/],
     [

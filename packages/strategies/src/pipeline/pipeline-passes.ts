@@ -22,6 +22,7 @@ import { tagOf } from './message.ts';
 import { noteHolder } from './on-every-rank.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
+import { batchMark, requireSameBatch } from './same-batch.ts';
 import { bytesOf, runWork } from './run-work.ts';
 import {
   lendParameters,
@@ -33,9 +34,12 @@ import {
 import { StageParameter } from './stage-parameter.ts';
 import { trainingWork } from './training-work.ts';
 
+type Mark = ReturnType<typeof batchMark>;
+
 /** The passes of a model that trains in stages. */
 export class PipelinePasses {
   readonly #settings: PassSettings;
+  readonly #compared = new Set<'training' | 'evaluation'>();
   /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
   edges: readonly StageEdge[] | null = null;
 
@@ -48,13 +52,22 @@ export class PipelinePasses {
    * backward(); inside noGrad what the model returns, of the batch.
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
-    if (!isGradEnabled()) return this.#evaluate(run, inputs);
+    const mark = this.#markOf(inputs);
+    if (!isGradEnabled()) return this.#evaluate(run, inputs, mark);
     const batch = buildMicrobatches(run, inputs, this.#settings, true);
     this.edges = edgesOf(batch);
-    return this.#lossOf(batch);
+    return this.#lossOf(batch, mark);
   }
 
-  #lossOf(batch: BuiltBatch): Tensor {
+  /** Of the first batches of training and of evaluation: those tell whether ranks are given the same ones. */
+  #markOf(inputs: readonly unknown[]): Mark | null {
+    const pass = isGradEnabled() ? 'training' : 'evaluation';
+    if (this.#compared.has(pass)) return null;
+    this.#compared.add(pass);
+    return batchMark(inputs);
+  }
+
+  #lossOf(batch: BuiltBatch, mark: Mark | null): Tensor {
     const [first] = batch.microbatches;
     const node = inputNode([], 'f32', unread(), true);
     node.axisTypes = first?.loss?.axisTypes ?? null;
@@ -63,13 +76,13 @@ export class PipelinePasses {
       accumulate: (gradient) => {
         if (!isOwed) throw backwardTwice();
         isOwed = false;
-        this.#train(batch, node, gradient);
+        this.#train(batch, mark, node, gradient);
       },
     };
     return new Tensor(node);
   }
 
-  #train(batch: BuiltBatch, loss: Node, lossGradient: Node): void {
+  #train(batch: BuiltBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
     const { schedule, place } = this.#settings;
     const { microbatches } = batch;
     const { rank } = place;
@@ -103,12 +116,12 @@ export class PipelinePasses {
     }
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
-    this.#begin(drafts, kept, batch, unfilled, async () => {
+    this.#begin(drafts, kept, batch, unfilled, mark, async () => {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
     });
   }
 
-  #evaluate(run: Run, inputs: readonly unknown[]): unknown {
+  #evaluate(run: Run, inputs: readonly unknown[], mark: Mark | null): unknown {
     const batch = buildMicrobatches(run, inputs, this.#settings, false);
     const { schedule, place, axis, group } = this.#settings;
     const { microbatches } = batch;
@@ -139,7 +152,7 @@ export class PipelinePasses {
       noteHolder(node, { group, rank });
     }
     this.#shareBuffers(batch, drafts);
-    this.#begin(drafts, kept, batch, unfilled, async () => {});
+    this.#begin(drafts, kept, batch, unfilled, mark, async () => {});
     const tensors = results.map(({ node }) => new Tensor(node));
     return mapTensors(batch.output, () => {
       const next = tensors.shift();
@@ -193,12 +206,14 @@ export class PipelinePasses {
     kept: ReadonlySet<Node>,
     { microbatches, updated }: BuiltBatch,
     unfilled: readonly Node[],
+    mark: Mark | null,
     finish: () => Promise<void>,
   ): void {
     const { group } = this.#settings;
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
     currentSession().workAhead(async (compute) => {
       try {
+        if (mark !== null) await requireSameBatch(mark, group);
         await runWork(items, group, compute);
         await finish();
       } catch (error) {

@@ -326,7 +326,7 @@ async function plans(): Promise<number> {
   return statistics().plansMade - before;
 }
 
-async function errors(): Promise<Record<string, string>> {
+async function errors(rank: number): Promise<Record<string, string>> {
   const { x, y } = batch(0);
   const model = await piped();
   const plan = (changes: Partial<PipelineOptions>): Promise<string> =>
@@ -339,7 +339,10 @@ async function errors(): Promise<Record<string, string>> {
   const twice = model.forward(x, y);
   twice.backward();
   await twice.item();
+  const fed = await piped();
+  const feeder = adam(fed.module);
   return {
+    'ranks that are given different batches': await messageOf(() => trainOnce(fed, feeder, rank)),
     'a loss that is built outside': await messageOf(async () =>
       languageLoss(outside.forward(x), y),
     ),
@@ -393,6 +396,6 @@ export async function main(
     checkpoints: await checkpoints(context.data.directory, group),
     states: await states(),
     plans: await plans(),
-    errors: await errors(),
+    errors: await errors(context.rank),
   };
 }
