@@ -1,4 +1,5 @@
 import koffi from 'koffi';
+import { configureCalls } from '../onnx/runtime/call-threads.ts';
 
 /** A place in the memory of this process. */
 export type Address = bigint;
@@ -19,6 +20,7 @@ export function placeCode(code: Uint8Array): Address {
   const { platform, arch } = process;
   if (arch !== 'x64') throw new NoCodeError(`the processor is ${arch}`);
   if (platform !== 'linux') throw new NoCodeError(`on ${platform} machine code of ours is not run`);
+  configureCalls();
   const library = koffi.load(null);
   const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
   const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);
