@@ -107,6 +107,11 @@ describe('a pipeline of two ranks', () => {
     ['fewer rows than microbatches', /^CONFIG: a batch in 2 microbatches: 1 rows/],
     ['an input that requires a gradient', /^CONFIG: .*whose gradient would not arrive/],
     ['more stages than cuts', /^LAYOUT: a pipeline of 1 stages on 2 ranks: 0 cuts/],
+    ['a schedule without backwards', /^CONFIG: .*forwards only, so that nothing would be trained/],
+    [
+      'a cut inside a checkpoint',
+      /^LAYOUT: a pipeline cut at 'blocks.1': it is called inside a checkpoint/,
+    ],
     ['a cut that is no module', /^LAYOUT: a pipeline cut at 'blocks.9': no module of this name/],
     [
       'cuts in another order',

@@ -127,6 +127,16 @@ function scheduleOf(
   const found =
     typeof schedule === 'string' ? named(schedule, ranks, stages, microbatches) : schedule;
   if (typeof schedule !== 'string') checkSchedule(found);
+  if (found.forwardOnly) {
+    throw new ConfigError(
+      {
+        asked: `a pipeline by the schedule ${found.name}`,
+        found: 'forwards only, so that nothing would be trained',
+        todo: 'Use a schedule with backwards: evaluation inside noGrad() leaves them out by itself',
+      },
+      { schedule: found.name },
+    );
+  }
   const differs =
     found.ranks !== ranks
       ? `${found.ranks} ranks, and the mesh has ${ranks}`

@@ -342,7 +342,6 @@ async function errors(rank: number): Promise<Record<string, string>> {
   const fed = await piped();
   const feeder = adam(fed.module);
   return {
-    'ranks that are given different batches': await messageOf(() => trainOnce(fed, feeder, rank)),
     'a loss that is built outside': await messageOf(async () =>
       languageLoss(outside.forward(x), y),
     ),
@@ -355,6 +354,8 @@ async function errors(rank: number): Promise<Record<string, string>> {
       model.forward(tensor([[1], [2]]).requiresGrad_(), y),
     ),
     'more stages than cuts': await plan({ cut: [] }),
+    'a schedule without backwards': await plan({ schedule: 'forwardOnly' }),
+    'a cut inside a checkpoint': await cutInCheckpoint(x, y),
     'a cut that is no module': await plan({ cut: ['blocks.9'] }),
     'cuts in another order': await plan({
       cut: ['blocks.2', 'blocks.1', 'head'],
@@ -365,7 +366,25 @@ async function errors(rank: number): Promise<Record<string, string>> {
       schedule: 'dualPipeV',
       microbatches: 1,
     }),
+    'ranks that are given different batches': await messageOf(() => trainOnce(fed, feeder, rank)),
   };
+}
+
+/** Runs two of its blocks again in backward. */
+class Checkpointed extends nn.Module {
+  readonly blocks = new nn.Sequential(new nn.Linear(5, 5), new nn.Linear(5, 5));
+
+  /** Shape: x [B, 5] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    return nn.checkpoint(() => this.blocks.forward(x));
+  }
+}
+
+async function cutInCheckpoint(x: Tensor, y: Tensor): Promise<string> {
+  const loss = (output: Tensor, targets: Tensor): Tensor => output.sub(targets).square().mean();
+  const strategy = pipeline({ ...options, cut: ['blocks.1'], loss });
+  const model = await parallelize(new Checkpointed(), strategy);
+  return messageOf(async () => model.forward(x.to('f32'), y.to('f32')));
 }
 
 async function messageOf(body: () => Promise<unknown>): Promise<string> {
