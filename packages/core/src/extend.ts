@@ -79,7 +79,7 @@ export { withoutValues } from './realize/small-values.ts';
 export { currentSession, ownPlace } from './rank.ts';
 export type { Compute } from './realize/session.ts';
 export { axisOf } from './mesh.ts';
-export { subscribe, varyingSizes } from './timeline.ts';
+export { record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
 export { Generator } from './random/generator.ts';
 export type { GeneratorState } from './random/generator-state.ts';

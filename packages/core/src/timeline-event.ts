@@ -1,7 +1,8 @@
 /** One stretch of work of this rank. */
 export interface TimelineEvent {
   readonly name: string;
-  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph';
+  /** `stage`: one action of a pipeline's schedule, as `1F0`, without waiting for messages; others lie within it. */
+  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph' | 'stage';
   /** Milliseconds since the epoch, with a fraction (performance.timeOrigin + performance.now()). */
   readonly startMs: number;
   readonly durationMs: number;

@@ -54,6 +54,14 @@ describe('the report', () => {
     expect(html).toContain('<span class="chip finished">finished</span>');
   });
 
+  it('has a row for the actions of a pipeline where there are some', () => {
+    const piped = { ...timeline(0, 2), events: [entry('1F0', 'stage', 5)] };
+    const page = htmlReport(runOf([stepReport(0, 2), piped], 1));
+    expect(page).toContain('>stages</text>');
+    expect(page).toContain('data-tip="1F0\n');
+    expect(html).not.toContain('>stages</text>');
+  });
+
   it('shows what the memory of a rank holds, where the script tells it', () => {
     const memory = {
       parameterBytes: 4 * 2 ** 20,

@@ -1,4 +1,5 @@
 import { createThreadsWorld } from '@shardwise/collectives';
+import { formatAction, pipelineSchedule } from '@shardwise/strategies';
 import { spawnRanks } from '@shardwise/testing/node';
 import { expect } from 'vitest';
 import { z } from 'zod';
@@ -24,10 +25,20 @@ export async function expectSameAsOneRank(
   const world = createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 });
   const options = { world, data: tasks, timeoutMs: 300_000 };
   const ranks = z.array(outcome).parse(await spawnRanks(size, moduleUrl, options));
-  for (const name of Object.keys(tasks)) {
+  for (const [name, { schedule, cut, microbatches }] of Object.entries(tasks)) {
     const { alone } = ranks[0]?.[name] ?? expect.fail(name);
     if (alone === null) return expect.fail(name);
-    for (const rank of ranks) {
+    const stagesPerRank = (cut.length + 1) / size;
+    const planned =
+      typeof schedule === 'string'
+        ? pipelineSchedule(schedule, { ranks: size, stagesPerRank, microbatches })
+        : schedule;
+    for (const [index, rank] of ranks.entries()) {
+      const own = planned.actions[index] ?? [];
+      const once = own
+        .flatMap((action) => (action.kind === 'overlap' ? action.actions : [action]))
+        .map(formatAction);
+      expect(rank[name]?.actions, `timeline of ${name}`).toEqual([...once, ...once, ...once]);
       const { piped } = rank[name] ?? expect.fail(name);
       expectClose(piped.losses, alone.losses, 1e-5, `losses of ${name}`);
       for (const [parameter, values] of Object.entries(alone.parameters)) {

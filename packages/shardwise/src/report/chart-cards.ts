@@ -158,6 +158,9 @@ function timelineCard({ timelines, head, recent }: RunState): Card | undefined {
     { name: 'collective', colour: colours.communication },
     { name: 'data', colour: colours.data },
     { name: 'graph', colour: colours.graph },
+    ...(ofStep.some(({ events }) => events.some(({ category }) => category === 'stage'))
+      ? [{ name: 'stage of a pipeline', colour: colours.stage }]
+      : []),
   ];
   return {
     title: `Timeline of step ${first.step}`,

@@ -9,6 +9,7 @@ export const colours = {
   communication: 'var(--orange)',
   data: 'var(--green)',
   graph: 'var(--violet)',
+  stage: 'var(--teal)',
   other: 'var(--grey)',
 } as const;
 
@@ -18,6 +19,7 @@ export const categoryColours: Readonly<Record<TimelineEntry['category'], string>
   transfer: colours.other,
   data: colours.data,
   graph: colours.graph,
+  stage: colours.stage,
 };
 
 const rankColours = ['blue', 'orange', 'green', 'violet', 'red', 'teal', 'pink', 'grey'] as const;

@@ -19,17 +19,21 @@ const MAX_BOXES = 1500;
 const isBeside = ({ category }: TimelineEntry): boolean =>
   category === 'collective' || category === 'transfer';
 
-/** What a rank's own thread does, and what runs beside it. */
-const lanes: readonly {
+/** What a rank does for the stages of a pipeline, what its own thread does, and what runs beside it. */
+const allLanes: readonly {
   readonly name: string;
   readonly holds: (event: TimelineEntry) => boolean;
 }[] = [
-  { name: 'compute', holds: (event) => !isBeside(event) },
+  { name: 'stages', holds: ({ category }) => category === 'stage' },
+  { name: 'compute', holds: (event) => event.category !== 'stage' && !isBeside(event) },
   { name: 'communication', holds: isBeside },
 ];
 
 /** One step of every rank on one clock: `timelines` are of the same step, ordered by rank. */
 export function timelineChart(timelines: readonly Timeline[]): string {
+  const lanes = allLanes.filter(
+    ({ name, holds }) => name !== 'stages' || timelines.some(({ events }) => events.some(holds)),
+  );
   const start = Math.min(...timelines.map(({ startMs }) => startMs));
   const end = Math.max(...timelines.map(({ endMs }) => endMs));
   const x = linearScale([0, end - start], [LEFT, WIDTH - RIGHT], 9);

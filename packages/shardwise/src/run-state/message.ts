@@ -42,7 +42,7 @@ export interface Timeline {
 
 export interface TimelineEntry {
   readonly name: string;
-  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph';
+  readonly category: 'compute' | 'collective' | 'transfer' | 'data' | 'graph' | 'stage';
   readonly startMs: number;
   readonly durationMs: number;
   readonly detail?: string | undefined;
@@ -139,7 +139,7 @@ const rankMessage = z.discriminatedUnion('kind', [
     events: z.array(
       z.object({
         name: z.string(),
-        category: z.enum(['compute', 'collective', 'transfer', 'data', 'graph']),
+        category: z.enum(['compute', 'collective', 'transfer', 'data', 'graph', 'stage']),
         startMs: z.number(),
         durationMs: milliseconds,
         detail: z.string().optional(),

@@ -6,6 +6,7 @@ import {
   freeNode,
   type Node,
   type ProcessGroup,
+  record,
 } from '@shardwise/core/extend';
 import type { Message } from './message.ts';
 import type { WorkItem } from './rank-work.ts';
@@ -33,6 +34,7 @@ export async function runWork(
     ask(item);
     ask(items[index + 1]);
     const arrived = (await asked.get(item)) ?? [];
+    const start = performance.now();
     for (const [at, { node }] of item.receives.entries()) {
       const bytes = arrived[at];
       if (bytes === undefined) continue;
@@ -47,6 +49,7 @@ export async function runWork(
       sends.push(sent);
     }
     for (const node of item.frees) if (node.value !== null) freeNode(node, 'the end of its stage');
+    record('stage', item.name, start);
   }
   await Promise.all(sends);
 }

@@ -1,4 +1,4 @@
-import { manualSeed, optim, tensor } from '@shardwise/core';
+import { manualSeed, optim, subscribe, tensor } from '@shardwise/core';
 import { parallelize, pipeline, type Schedule, type ScheduleName } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
@@ -21,7 +21,12 @@ export interface PipelineTask extends LanguageOptions {
 
 export const outcome = z.record(
   z.string(),
-  z.object({ alone: trained.nullable(), piped: trained, held: z.array(z.string()) }),
+  z.object({
+    alone: trained.nullable(),
+    piped: trained,
+    held: z.array(z.string()),
+    actions: z.array(z.string()),
+  }),
 );
 
 const steps = 3;
@@ -67,7 +72,9 @@ async function trainAlone(task: PipelineTask): Promise<Trained> {
   return { losses, parameters: await valuesOf(model) };
 }
 
-async function trainPiped(task: PipelineTask): Promise<{ piped: Trained; held: string[] }> {
+async function trainPiped(
+  task: PipelineTask,
+): Promise<{ piped: Trained; held: string[]; actions: string[] }> {
   manualSeed(1);
   const { schedule, cut, microbatches } = task;
   const model = await parallelize(
@@ -77,6 +84,10 @@ async function trainPiped(task: PipelineTask): Promise<{ piped: Trained; held: s
   manualSeed(2);
   const optimizer = new optim.AdamW(model.module.parameters(), { lr: 1e-2 });
   const losses: number[] = [];
+  const actions: string[] = [];
+  const unsubscribe = subscribe(({ category, name }) => {
+    if (category === 'stage' && /^\d+[FBIW]\d+$/.test(name)) actions.push(name);
+  });
   for (let step = 0; step < steps; step++) {
     const { ids, targets } = languageBatch(step, task.rows);
     optimizer.zeroGrad();
@@ -86,11 +97,12 @@ async function trainPiped(task: PipelineTask): Promise<{ piped: Trained; held: s
     await optimizer.step();
     losses.push(await loss.item());
   }
+  unsubscribe();
   const held = model.module
     .namedParameters()
     .filter(([, parameter]) => optimizer.stateOf(parameter) !== undefined)
     .map(([name]) => name);
-  return { piped: { losses, parameters: await valuesOf(model.module) }, held };
+  return { piped: { losses, parameters: await valuesOf(model.module) }, held, actions };
 }
 
 async function valuesOf(model: Language): Promise<Record<string, number[]>> {
