@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
+import type { ScheduleMeasured } from './pipeline/messages.ts';
 import type { Precision } from './precision.ts';
 
 const about = z.looseObject({ torch: z.string(), blas: z.string(), threads: z.number() });
@@ -17,7 +18,7 @@ export type PeerRound = z.infer<typeof answer>;
 export interface PeerRequest {
   readonly steps: number;
   readonly optimizer: 'default' | 'fused';
-  readonly mode?: 'ddp' | 'fsdp' | 'alone';
+  readonly mode?: 'ddp' | 'fsdp' | 'alone' | ScheduleMeasured;
   readonly precision: Precision;
 }
 

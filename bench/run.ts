@@ -6,6 +6,7 @@ import { ddp } from './ddp.ts';
 import { lengths } from './lengths.ts';
 import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
+import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
 import { round } from './summary.ts';
@@ -25,6 +26,7 @@ const benches: Readonly<Record<string, Bench>> = {
   strategies,
   collectives,
   'tensor-parallel': tensorParallel,
+  pipeline,
   plan,
 };
 

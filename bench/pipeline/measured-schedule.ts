@@ -1,0 +1,101 @@
+import {
+  type ComputeAction,
+  formatAction,
+  type Schedule,
+  type ScheduleCosts,
+  simulateSchedule,
+} from 'shardwise';
+import { mean } from '../summary.ts';
+import type { MeasuredAction, RankRound } from './messages.ts';
+
+/** What one round says of a schedule, of its mean step. Times in milliseconds, shares from 0 to 1. */
+export interface MeasuredSchedule {
+  /** Of all actions of all ranks together, without waiting. */
+  readonly actionsMs: number;
+  /** From the step's beginning, when the graph is not built yet, until the last rank's last action has ended. */
+  readonly passMs: number;
+  /** The simulator's, if each action takes what the actions of its kind took on average in its stage. */
+  readonly makespanMs: number;
+  /** Of the time between the first action's beginning and the last one's end, what ranks waited. */
+  readonly bubble: number;
+  readonly simulatedBubble: number;
+  /** Means by stage and kind, as `0F`. */
+  readonly actionMs: Readonly<Record<string, number>>;
+}
+
+interface OwnAction extends MeasuredAction {
+  readonly action: ComputeAction;
+}
+
+export function measuredSchedule(
+  schedule: Schedule,
+  ranks: readonly RankRound[],
+): MeasuredSchedule {
+  const byName = new Map(
+    schedule.actions
+      .flat()
+      .flatMap((action) => (action.kind === 'overlap' ? action.actions : [action]))
+      .map((action) => [formatAction(action), action]),
+  );
+  const count = ranks[0]?.steps.length ?? 0;
+  const steps = Array.from({ length: count }, (_, index) => {
+    const ofRanks = ranks.flatMap(({ steps: own }) => own[index] ?? []);
+    const actions = ofRanks
+      .flatMap((own) => own.actions)
+      .flatMap((each): OwnAction[] => {
+        // Beside its actions a rank passes on the loss, for one.
+        const action = byName.get(each.name);
+        return action === undefined ? [] : [{ ...each, action }];
+      });
+    if (actions.length !== byName.size)
+      throw new Error(
+        `${schedule.name}: ${actions.length} actions of ${byName.size} were measured`,
+      );
+    return { startMs: Math.min(...ofRanks.map(({ startMs }) => startMs)), actions };
+  });
+  const own = steps.map(({ startMs, actions }) => {
+    const busyMs = actions.reduce((sum, { durationMs }) => sum + durationMs, 0);
+    const lastMs = Math.max(...actions.map((each) => each.startMs + each.durationMs));
+    const firstMs = Math.min(...actions.map((each) => each.startMs));
+    return {
+      actionsMs: busyMs,
+      passMs: lastMs - startMs,
+      bubble: 1 - busyMs / (schedule.ranks * (lastMs - firstMs)),
+    };
+  });
+  const times = timesOf(steps.flatMap(({ actions }) => actions));
+  const simulation = simulateSchedule(schedule, costsOf(schedule, times));
+  return {
+    actionsMs: mean(own.map(({ actionsMs }) => actionsMs)),
+    passMs: mean(own.map(({ passMs }) => passMs)),
+    makespanMs: simulation.makespanMs,
+    bubble: mean(own.map(({ bubble }) => bubble)),
+    simulatedBubble: simulation.bubble,
+    actionMs: Object.fromEntries(times),
+  };
+}
+
+function timesOf(actions: readonly OwnAction[]): ReadonlyMap<string, number> {
+  const groups = Map.groupBy(actions, ({ action }) => keyOf(action.kind, action.stage));
+  return new Map(
+    [...groups].map(([key, of]) => [key, mean(of.map(({ durationMs }) => durationMs))]),
+  );
+}
+
+function costsOf({ stages }: Schedule, times: ReadonlyMap<string, number>): ScheduleCosts {
+  const ms = (kind: ComputeAction['kind'], stage: number): number =>
+    times.get(keyOf(kind, stage)) ?? 0;
+  return {
+    stages: Array.from({ length: stages }, (_, stage) => ({
+      forwardMs: ms('forward', stage),
+      backwardMs: ms('backward', stage),
+      inputGradientMs: ms('inputGradient', stage),
+      weightGradientMs: ms('weightGradient', stage),
+    })),
+  };
+}
+
+/** As `0F`: an action's name without its microbatch. */
+function keyOf(kind: ComputeAction['kind'], stage: number): string {
+  return formatAction({ kind, stage, microbatch: 0 }).slice(0, -1);
+}

@@ -1,0 +1,238 @@
+import { pipelineSchedule, type Schedule } from 'shardwise';
+import type { Bench, BenchResult } from '../bench.ts';
+import { type PeerOrReason, type PeerRound, startPeer } from '../peer.ts';
+import { countOf, roundsFlag, roundsOf } from '../rounds.ts';
+import { mean, median, pairedRatio, round, summarize, tokensPerSecond } from '../summary.ts';
+import { peerWall } from '../wall.ts';
+import { largeWorkload } from '../workload.ts';
+import { type MeasuredSchedule, measuredSchedule } from './measured-schedule.ts';
+import {
+  contestants,
+  MICROBATCHES,
+  type Mode,
+  type RankRound,
+  RANKS,
+  type ScheduleMeasured,
+} from './messages.ts';
+import { type Ranks, startRanks } from './ranks.ts';
+
+const ROUNDS = 5;
+/** Steps are long enough for a round to be one. */
+const STEPS_PER_ROUND = 1;
+const ROWS = 8;
+
+const scheduleNames = Object.keys(contestants) as readonly ScheduleMeasured[];
+
+/** What the work has to come to, on two idle cores. */
+const targets = {
+  actionsOverAccumulation: 1.05,
+  splitOverUnsplit: 1.03,
+  efficiency: 0.93,
+  zb1pOver1f1b: 1,
+} as const;
+
+/** Each schedule against the simulator, one rank's accumulation, and PyTorch's. */
+export const pipeline: Bench = {
+  about: `GPT of 25 million parameters in stages on ${RANKS} ranks, ${MICROBATCHES} microbatches: each schedule against the simulator and PyTorch's`,
+  flags: { ...roundsFlag, rows: { type: 'string' } },
+  run: async (values) => {
+    const rounds = roundsOf(values, ROUNDS);
+    const rows = countOf(values, 'rows', ROWS);
+    const { layers, width, heads } = largeWorkload;
+    const sizes = [layers, width, heads, rows, MICROBATCHES].map(String);
+    const started = await startPeer('gpt_pipeline.py', sizes);
+    const modes: readonly Mode[] = ['alone', ...scheduleNames];
+    // Worlds of their own, so that what one schedule leaves takes no room of another.
+    const ranks = new Map(modes.map((mode) => [mode, startRanks(mode, rows)]));
+    try {
+      return await compare(ranks, started, rounds, rows);
+    } finally {
+      for (const each of ranks.values()) await each.close();
+      if ('peer' in started) await started.peer.close();
+    }
+  },
+};
+
+async function compare(
+  ranks: ReadonlyMap<Mode, Ranks>,
+  started: PeerOrReason,
+  rounds: number,
+  rows: number,
+): Promise<BenchResult> {
+  const peer = 'peer' in started ? started.peer : undefined;
+  const ours = new Map<Mode, RankRound[][]>();
+  const cpuMs = new Map<Mode, number[]>();
+  const theirs = new Map<ScheduleMeasured, PeerRound[]>();
+  for (let index = 0; index <= rounds; index++) {
+    for (const [mode, each] of ranks) {
+      const before = process.cpuUsage();
+      const answer = await each.round(STEPS_PER_ROUND);
+      const { user, system } = process.cpuUsage(before);
+      if (index > 0) cpuMs.set(mode, [...(cpuMs.get(mode) ?? []), (user + system) / 1000]);
+      ours.set(mode, [...(ours.get(mode) ?? []), answer]);
+    }
+    for (const mode of peer === undefined ? [] : scheduleNames) {
+      const request = {
+        mode,
+        steps: STEPS_PER_ROUND,
+        optimizer: 'default',
+        precision: 'f32',
+      } as const;
+      const answer = await peer?.round(request);
+      if (answer !== undefined) theirs.set(mode, [...(theirs.get(mode) ?? []), answer]);
+    }
+  }
+  const accumulation = counted(ours, 'alone').map((of) =>
+    mean(of.flatMap(({ steps }) => steps.map(({ accumulationMs }) => accumulationMs))),
+  );
+  // Two ranks do it at once.
+  const cpuMsAlone = (cpuMs.get('alone') ?? []).map((ms) => ms / RANKS);
+  const base = measuredOf(ours, '1f1b');
+  const baseTimes = timesOf(ours, '1f1b');
+  const tokens = rows * MICROBATCHES * largeWorkload.context;
+  const results = scheduleNames.map((name) => {
+    const measured = measuredOf(ours, name);
+    const times = timesOf(ours, name);
+    const peers = theirs.get(name);
+    const peerTimes = peers && peerWall(peers);
+    const over = (of: (each: MeasuredSchedule, index: number) => number): number =>
+      round(median(measured.map(of)), 3);
+    return {
+      schedule: name,
+      tokensPerSecond: round(tokensPerSecond(tokens, times.medianMs), 1),
+      actionsMs: over(({ actionsMs }) => actionsMs),
+      actionsOverAccumulation: over(
+        ({ actionsMs }, index) => actionsMs / (accumulation[index] ?? Number.NaN),
+      ),
+      actionsOver1f1b: over(
+        ({ actionsMs }, index) => actionsMs / (base[index]?.actionsMs ?? Number.NaN),
+      ),
+      cpuTimeOverAlone: round(
+        median((cpuMs.get(name) ?? []).map((ms, at) => ms / (cpuMsAlone[at] ?? Number.NaN))),
+        3,
+      ),
+      makespanMs: over(({ makespanMs }) => makespanMs),
+      passMs: over(({ passMs }) => passMs),
+      efficiency: over(({ makespanMs, passMs }) => makespanMs / passMs),
+      bubble: over(({ bubble }) => bubble),
+      simulatedBubble: over(({ simulatedBubble }) => simulatedBubble),
+      speedOver1f1b: round(pairedRatio(baseTimes, times), 3),
+      actionMs: meansOf(measured),
+      times,
+      lastLoss: lastLossOf(ours, name),
+      peer:
+        peerTimes === undefined
+          ? null
+          : {
+              tokensPerSecond: round(tokensPerSecond(tokens, peerTimes.medianMs), 1),
+              ratio: round(pairedRatio(peerTimes, times), 3),
+              ratioOfBest: round(peerTimes.minMs / times.minMs, 3),
+              times: peerTimes,
+              lastLoss: peers?.at(-1)?.losses.at(-1) ?? Number.NaN,
+            },
+    };
+  });
+  return {
+    rows: [
+      [
+        'one rank, accumulating',
+        `${median(accumulation).toFixed(0)} ms without the update, two at the same time`,
+      ],
+      ...results.map((result) => [result.schedule, describe(result)] as const),
+      [
+        'targets',
+        `actions ${targets.actionsOverAccumulation} of one rank's, split ${targets.splitOverUnsplit} of 1F1B's, efficiency ${targets.efficiency}, ZB1P ${targets.zb1pOver1f1b} of 1F1B's speed`,
+      ],
+      'peer' in started
+        ? ['PyTorch', `${started.peer.about.torch}, gloo (${started.peer.about.blas})`]
+        : ['PyTorch', `not measured: ${started.reason}`],
+    ],
+    record: {
+      workload: { ...largeWorkload, batch: rows * MICROBATCHES },
+      ranks: RANKS,
+      microbatches: MICROBATCHES,
+      rowsOfMicrobatch: rows,
+      targets,
+      accumulationMs: round(median(accumulation), 2),
+      lossAlone: lastLossOf(ours, 'alone'),
+      results,
+      peer: peer?.about ?? null,
+      ...('reason' in started ? { reason: started.reason } : {}),
+    },
+  };
+}
+
+/** The first round warms up. */
+function counted(
+  ours: ReadonlyMap<Mode, readonly (readonly RankRound[])[]>,
+  mode: Mode,
+): readonly (readonly RankRound[])[] {
+  return (ours.get(mode) ?? []).slice(1);
+}
+
+function measuredOf(
+  ours: ReadonlyMap<Mode, readonly (readonly RankRound[])[]>,
+  name: ScheduleMeasured,
+): MeasuredSchedule[] {
+  const schedule = scheduleOf(name);
+  return counted(ours, name).map((of) => measuredSchedule(schedule, of));
+}
+
+function scheduleOf(name: ScheduleMeasured): Schedule {
+  const stagesPerRank = (contestants[name].length + 1) / RANKS;
+  return pipelineSchedule(name, { ranks: RANKS, stagesPerRank, microbatches: MICROBATCHES });
+}
+
+/** A round takes as long as its slowest rank. */
+function timesOf(
+  ours: ReadonlyMap<Mode, readonly (readonly RankRound[])[]>,
+  name: ScheduleMeasured,
+): ReturnType<typeof summarize> {
+  return summarize(
+    counted(ours, name).map((of) => [Math.max(...of.map(({ msPerStep }) => msPerStep))]),
+  );
+}
+
+function meansOf(measured: readonly MeasuredSchedule[]): Record<string, number> {
+  const keys = Object.keys(measured[0]?.actionMs ?? {});
+  return Object.fromEntries(
+    keys.map((key) => [
+      key,
+      round(median(measured.map(({ actionMs }) => actionMs[key] ?? Number.NaN)), 3),
+    ]),
+  );
+}
+
+function lastLossOf(
+  ours: ReadonlyMap<Mode, readonly (readonly RankRound[])[]>,
+  mode: Mode,
+): number {
+  return counted(ours, mode).at(-1)?.[0]?.steps.at(-1)?.loss ?? Number.NaN;
+}
+
+interface Result {
+  readonly tokensPerSecond: number;
+  readonly actionsOverAccumulation: number;
+  readonly actionsOver1f1b: number;
+  readonly cpuTimeOverAlone: number;
+  readonly efficiency: number;
+  readonly bubble: number;
+  readonly simulatedBubble: number;
+  readonly speedOver1f1b: number;
+  readonly peer: { readonly ratio: number; readonly ratioOfBest: number } | null;
+}
+
+function describe(of: Result): string {
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  return [
+    `${Math.round(of.tokensPerSecond)} tokens/s`,
+    `${of.speedOver1f1b.toFixed(2)} of 1F1B's`,
+    `actions ${of.actionsOverAccumulation.toFixed(2)} of one rank's and ${of.actionsOver1f1b.toFixed(2)} of 1F1B's`,
+    `time on cores ${of.cpuTimeOverAlone.toFixed(2)} of one rank's`,
+    `efficiency ${of.efficiency.toFixed(3)}`,
+    `bubble ${percent(of.bubble)} (simulated ${percent(of.simulatedBubble)})`,
+    ...(of.peer === null
+      ? []
+      : [`${of.peer.ratio.toFixed(2)} of PyTorch's (best ${of.peer.ratioOfBest.toFixed(2)})`]),
+  ].join('; ');
+}

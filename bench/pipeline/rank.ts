@@ -1,0 +1,114 @@
+import { parentPort, workerData } from 'node:worker_threads';
+import {
+  cpu,
+  joinThreadsWorld,
+  LineMesh,
+  nn,
+  optim,
+  parallelize,
+  pipeline,
+  setRank,
+  subscribe,
+  type Tensor,
+} from 'shardwise';
+import { buildModel } from '../training.ts';
+import { batchOf, largeWorkload } from '../workload.ts';
+import {
+  contestants,
+  type MeasuredAction,
+  type MeasuredStep,
+  MICROBATCHES,
+  type Mode,
+  type RankData,
+  type RankRequest,
+  type RankRound,
+} from './messages.ts';
+
+// One rank of the pipeline benchmark: a thread that trains when told to.
+
+const { mode, rows, rank, world }: RankData = workerData;
+const group = joinThreadsWorld(world, rank);
+const region = world.regions[rank];
+if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
+setRank({
+  device: await cpu({ memory: world.memory, ...region }),
+  mesh: new LineMesh('pp', group),
+});
+
+const model = buildModel(largeWorkload);
+const pass = mode === 'alone' ? accumulate : await inStages(mode);
+const optimizer = new optim.AdamW(model.parameters(), {
+  lr: largeWorkload.learningRate,
+  weightDecay: largeWorkload.weightDecay,
+});
+let step = 0;
+
+parentPort?.on('message', (request: RankRequest) => {
+  if (request === 'close') group.close();
+  else void answer(request.steps);
+});
+
+/** Forward and backward of a batch; returns how its loss is read. */
+type Pass = (inputs: Tensor, targets: Tensor) => Promise<() => Promise<number>>;
+
+async function inStages(schedule: Exclude<Mode, 'alone'>): Promise<Pass> {
+  const cut = contestants[schedule];
+  const loss = (logits: Tensor, labels: Tensor): Tensor =>
+    nn.functional.crossEntropy(logits, labels);
+  const parallel = await parallelize(
+    model,
+    pipeline({ schedule, microbatches: MICROBATCHES, cut, loss }),
+  );
+  return async (inputs, targets) => {
+    const value = parallel.forward(inputs, targets);
+    value.backward();
+    return () => value.item();
+  };
+}
+
+/** One microbatch after the other, as somebody does who has a single rank. */
+async function accumulate(inputs: Tensor, targets: Tensor): Promise<() => Promise<number>> {
+  let total = 0;
+  const labels = targets.split(rows);
+  for (const [index, ids] of inputs.split(rows).entries()) {
+    const own = labels[index];
+    if (own === undefined) throw new RangeError('fewer targets than inputs');
+    const loss = nn.functional.crossEntropy(model.forward(ids), own).mul(1 / MICROBATCHES);
+    loss.backward();
+    total += await loss.item();
+  }
+  return async () => total;
+}
+
+async function runStep(): Promise<MeasuredStep> {
+  const { inputs, targets } = batchOf(step++, 0, rows * MICROBATCHES);
+  const actions: MeasuredAction[] = [];
+  const unsubscribe = subscribe(({ category, name, startMs, durationMs }) => {
+    if (category === 'stage') actions.push({ name, startMs, durationMs });
+  });
+  const startMs = now();
+  optimizer.zeroGrad();
+  const readLoss = await pass(inputs, targets);
+  const accumulationMs = now() - startMs;
+  await optimizer.step();
+  const loss = await readLoss();
+  const endMs = now();
+  unsubscribe();
+  return { startMs, endMs, accumulationMs, actions, loss };
+}
+
+/** A rejection ends the thread, which the benchmark's main thread hears. */
+async function answer(count: number): Promise<void> {
+  await group.barrier();
+  const startMs = now();
+  const steps: MeasuredStep[] = [];
+  for (let index = 0; index < count; index++) steps.push(await runStep());
+  await group.barrier();
+  const round: RankRound = { msPerStep: (now() - startMs) / count, steps };
+  parentPort?.postMessage(round);
+}
+
+/** As events of the timeline say. */
+function now(): number {
+  return performance.timeOrigin + performance.now();
+}

@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import { createThreadsWorld } from 'shardwise';
+import { type Mode, type RankData, type RankRequest, type RankRound, RANKS } from './messages.ts';
+
+export interface Ranks {
+  /** All ranks' measurements of one round, in rank order. */
+  round(steps: number): Promise<RankRound[]>;
+  close(): Promise<void>;
+}
+
+/** Starts the ranks of a mode as threads of this process, in a world of their own. */
+export function startRanks(mode: Mode, rows: number): Ranks {
+  const world = createThreadsWorld({ size: RANKS });
+  const workers = Array.from({ length: RANKS }, (_, rank) => {
+    const data: RankData = { mode, rows, rank, world };
+    return new Worker(new URL('./rank.ts', import.meta.url), { workerData: data });
+  });
+  const ask = async (worker: Worker, request: RankRequest): Promise<RankRound> => {
+    const answered = once(worker, 'message');
+    worker.postMessage(request);
+    const [answer]: RankRound[] = await answered;
+    if (answer === undefined) throw new Error('a rank answered nothing');
+    return answer;
+  };
+  return {
+    round: (steps) => Promise.all(workers.map((worker) => ask(worker, { steps }))),
+    close: async () => {
+      for (const worker of workers) worker.postMessage('close' satisfies RankRequest);
+      await Promise.all(workers.map((worker) => worker.terminate()));
+    },
+  };
+}
