@@ -54,6 +54,11 @@ export function isScheduleName(name: string): name is ScheduleName {
   return Object.hasOwn(makers, name);
 }
 
+/** Into how many stages a model is cut for each rank where nobody says so. */
+export function usualStagesPerRank(name: ScheduleName): number {
+  return makers[name].stagesPerRank;
+}
+
 /**
  * The schedule of this name: what each rank computes in which order.
  *

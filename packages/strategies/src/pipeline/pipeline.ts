@@ -14,6 +14,7 @@ import {
   pipelineSchedule,
   type ScheduleName,
   scheduleNames,
+  usualStagesPerRank,
 } from '../pipeline-schedule/pipeline-schedule.ts';
 import { checkSchedule } from '../pipeline-schedule/check-schedule.ts';
 import type { Schedule } from '../pipeline-schedule/schedule.ts';
@@ -21,6 +22,7 @@ import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
 import { runStages } from '../plan/steps/run-stages.ts';
+import { balancedCut } from './balanced-cut.ts';
 import type { LossWeight } from './loss-weight.ts';
 import type { LossOfPass } from './pass-settings.ts';
 import { stagesOfParameters } from './stages-of-parameters.ts';
@@ -30,8 +32,13 @@ export interface PipelineOptions {
   readonly schedule?: ScheduleName | Schedule;
   /** In how many parts the rows of a batch pass through the stages. Default: as many as the schedule has. */
   readonly microbatches?: number;
-  /** Paths of the modules with which stages 1 and later begin, in the order in which the model calls them. */
-  readonly cut: readonly string[];
+  /**
+   * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or what stages
+   * are to have alike: with `parameters`, the stage with the most of them has as few as can be. Default: `parameters`.
+   */
+  readonly cut?: readonly string[] | 'parameters';
+  /** Into how many stages. Default: as `cut` or the schedule says; else one for each rank, or two where the schedule has two. */
+  readonly stages?: number;
   /**
    * What the loss of a microbatch counts in that of the batch: `rows` where it is a mean over rows, `sum` where it is a
    * sum, or a function of the microbatch's inputs, as the number of its tokens. Default: `rows`.
@@ -56,7 +63,8 @@ export interface PipelineWithLoss<
 const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = {
   schedule: option.checkedLater(),
   microbatches: option.integer(1),
-  cut: option.required(option.listOf(option.text)),
+  cut: option.checkedLater(),
+  stages: option.integer(1),
   loss: option.callback(),
   weight: option.checkedLater(),
   axis: option.axisName,
@@ -82,15 +90,18 @@ export function pipeline(
   options: PipelineOptions & { readonly loss?: (...inputs: never[]) => Tensor },
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
-  const { axis = 'pp', cut, weight = 'rows', loss } = options;
+  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss } = options;
+  requireCut(cut);
   requireWeight(weight);
+  const ofPass = lossOfPass(loss);
   return {
     name: 'pipeline',
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes): ModelPlan {
       const ranks = requireAxis('a pipeline', axes, axis);
       const schedule = scheduleOf(options, ranks);
-      const stages = stagesOfParameters(model, cut);
+      const paths = cut === 'parameters' ? balancedCut(model, schedule.stages) : cut;
+      const stages = stagesOfParameters(model, paths);
       return {
         strategy: 'pipeline',
         axes,
@@ -100,7 +111,7 @@ export function pipeline(
           const layout: Layout = { ...replicated(parameter.shape), only: { axis, rank } };
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
-        steps: [new Step(runStages, { axis, cut, schedule, loss: lossOfPass(loss), weight })],
+        steps: [new Step(runStages, { axis, cut: paths, schedule, loss: ofPass, weight })],
       };
     },
   };
@@ -108,7 +119,14 @@ export function pipeline(
 
 function lossOfPass(loss: ((...inputs: never[]) => Tensor) | undefined): LossOfPass | null {
   if (loss === undefined) return null;
-  const targets = Math.max(0, loss.length - 1);
+  if (loss.length === 0) {
+    throw new ConfigError({
+      asked: 'the loss of a pipeline',
+      found: 'a function whose parameters cannot be counted: it has none, or they are optional',
+      todo: 'Write them one by one, the output first: loss: (output, targets) => …',
+    });
+  }
+  const targets = loss.length - 1;
   return {
     targets,
     of: (output, given): unknown => Reflect.apply(loss, undefined, [output, ...given]),
@@ -119,11 +137,23 @@ function scheduleOf(
   {
     schedule = '1f1b',
     microbatches,
-    cut,
-  }: Pick<PipelineOptions, 'schedule' | 'microbatches' | 'cut'>,
+    cut = 'parameters',
+    stages: asked,
+  }: Pick<PipelineOptions, 'schedule' | 'microbatches' | 'cut' | 'stages'>,
   ranks: number,
 ): Schedule {
-  const stages = cut.length + 1;
+  const cutStages = typeof cut === 'string' ? undefined : cut.length + 1;
+  if (cutStages !== undefined && asked !== undefined && cutStages !== asked) {
+    throw new ConfigError(
+      {
+        asked: `a pipeline of ${asked} stages`,
+        found: `cuts into ${cutStages}`,
+        todo: 'Give as many stages as cuts and one, or leave one of the two out',
+      },
+      { stages: asked, cuts: cutStages - 1 },
+    );
+  }
+  const stages = cutStages ?? asked ?? usualStages(schedule, ranks);
   const found =
     typeof schedule === 'string' ? named(schedule, ranks, stages, microbatches) : schedule;
   if (typeof schedule !== 'string') checkSchedule(found);
@@ -190,6 +220,21 @@ function named(
     );
   }
   return pipelineSchedule(name, { ranks, stagesPerRank: stages / ranks, microbatches });
+}
+
+function usualStages(schedule: ScheduleName | Schedule, ranks: number): number {
+  if (typeof schedule !== 'string') return schedule.stages;
+  return ranks * (isScheduleName(schedule) ? usualStagesPerRank(schedule) : 1);
+}
+
+function requireCut(cut: unknown): void {
+  if (cut === 'parameters') return;
+  if (Array.isArray(cut) && cut.every((path) => typeof path === 'string')) return;
+  throw new ConfigError({
+    asked: 'the cuts of a pipeline',
+    found: typeof cut === 'string' ? `'${cut}'` : `a value that is no list of texts`,
+    todo: "Use 'parameters' or a list of paths of modules: cut: ['blocks.4']",
+  });
 }
 
 function requireWeight(weight: unknown): void {

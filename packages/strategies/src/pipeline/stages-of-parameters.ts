@@ -5,8 +5,7 @@ import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
  * LayoutError for cuts that are no modules, or stand in another order.
  */
 export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): readonly number[] {
-  const paths = model.modules ?? pathsOf(model);
-  requireOrder(paths);
+  const paths = modulePaths(model);
   const places = cut.map((path) => {
     const place = paths.indexOf(path);
     if (place > 0) return place;
@@ -30,6 +29,13 @@ export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): re
     const place = Math.max(0, paths.indexOf(path));
     return places.filter((start) => start <= place).length;
   });
+}
+
+/** The modules of a model in its order. Throws LayoutError where it gives them in another one. */
+export function modulePaths(model: ModelSpec): readonly string[] {
+  const paths = model.modules ?? pathsOf(model);
+  requireOrder(paths);
+  return paths;
 }
 
 /** What is behind a cut is known only where modules stand in the order of the model. */

@@ -1,0 +1,77 @@
+import { ConfigError, LayoutError, type ModelSpec } from '@shardwise/core/extend';
+import { describe, expect, test } from 'vitest';
+import { balancedCut } from '../src/pipeline/balanced-cut.ts';
+import { pipeline } from '../src/pipeline/pipeline.ts';
+
+/** A model of parameters of these sizes. */
+function modelOf(sizes: Readonly<Record<string, number>>): ModelSpec {
+  const parameters = Object.entries(sizes).map(([name, size]) => ({
+    name,
+    shape: [size],
+    dtype: 'f32' as const,
+    requiresGrad: true,
+    names: [name],
+  }));
+  return { parameters };
+}
+
+const language = modelOf({
+  'tokens.weight': 30,
+  'blocks.0.up.weight': 20,
+  'blocks.0.down.weight': 20,
+  'blocks.1.up.weight': 20,
+  'blocks.1.down.weight': 20,
+  'blocks.2.up.weight': 40,
+  'norm.weight': 5,
+  'head.weight': 30,
+});
+
+describe('cuts that balance parameters', () => {
+  test('are at modules of the model and at members of its lists', () => {
+    expect(balancedCut(language, 1)).toEqual([]);
+    expect(balancedCut(language, 2)).toEqual(['blocks.2']); // 110 and 75, instead of 70 and 115
+    expect(balancedCut(language, 3)).toEqual(['blocks.1', 'blocks.2']); // 70, 40 and 75
+    expect(balancedCut(language, 6)).toEqual(['blocks.0', 'blocks.1', 'blocks.2', 'norm', 'head']);
+  });
+
+  test('are at the members of a Sequential, which is a list itself', () => {
+    const model = modelOf({ '0.weight': 6, '2.0.weight': 3, '2.1.weight': 3, '3.weight': 1 });
+    expect(balancedCut(model, 2)).toEqual(['2.0']);
+  });
+
+  test('are refused where there are more stages than modules', () => {
+    expect(() => balancedCut(language, 7)).toThrow(LayoutError);
+    expect(() => balancedCut(language, 7)).toThrow(/6 modules in a row: tokens, blocks\.0/);
+  });
+});
+
+describe('a pipeline without cuts', () => {
+  const stagesOf = (options: Parameters<typeof pipeline>[0], size: number): number[] => {
+    const { parameters } = pipeline(options).plan(language, [{ name: 'pp', size }]);
+    return parameters.map(({ parameter }) => parameter.only?.rank ?? -1);
+  };
+
+  test('has a stage for each rank', () => {
+    expect(stagesOf({ microbatches: 4 }, 2)).toEqual([0, 0, 0, 0, 0, 1, 1, 1]);
+  });
+
+  test('has as many stages as were asked for, or as the schedule takes', () => {
+    const twice = [0, 0, 0, 1, 1, 0, 1, 1];
+    const four = { microbatches: 4, stages: 4, schedule: 'interleaved1f1b' } as const;
+    expect(stagesOf(four, 2)).toEqual(
+      stagesOf({ microbatches: 4, schedule: 'interleaved1f1b' }, 2),
+    );
+    expect(stagesOf(four, 2)).toEqual(twice);
+  });
+
+  test('is told what does not fit', () => {
+    const cut = ['blocks.1'];
+    expect(() => stagesOf({ microbatches: 4, stages: 4, cut }, 2)).toThrow(
+      /a pipeline of 4 stages: cuts into 2/,
+    );
+    const flops = JSON.parse('"flops"');
+    expect(() => pipeline({ microbatches: 4, cut: flops })).toThrow(ConfigError);
+    const loss = (...all: never[]) => all[0] ?? expect.fail('no output');
+    expect(() => pipeline({ microbatches: 4, loss })).toThrow(/cannot be counted/);
+  });
+});
