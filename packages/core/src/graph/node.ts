@@ -76,7 +76,7 @@ export class Node<K extends Op = Op> {
   sink: GradientSink | null = null;
   /** Leaves that stay on the device once they are there: parameters, buffers, optimizer state. */
   resident = false;
-  /** Whether something frees its memory that knows when nobody reads it any more: a gradient's holder. */
+  /** Whether something frees its memory that knows when nobody reads it any more: a gradient's holder, or a pipeline. */
   hasOwner = false;
   /** Whether a gradient stands in it that has no gradient itself, and that nobody detached. */
   ofGradient = false;

@@ -211,6 +211,8 @@ export class PipelinePasses {
   ): void {
     const { group } = this.#settings;
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
+    // The garbage collector need not look for what is freed here: it would run after almost every item.
+    for (const { frees } of items) for (const node of frees) node.hasOwner = true;
     currentSession().workAhead(async (compute) => {
       try {
         if (mark !== null) await requireSameBatch(mark, group);
