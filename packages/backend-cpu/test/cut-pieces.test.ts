@@ -1,12 +1,14 @@
 import type { Instruction, Program } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { analyse } from '../src/compile/analyse.ts';
 import { Dataflow } from '../src/compile/dataflow.ts';
 import type { KernelSupport } from '../src/compile/kernel-support.ts';
 import { cutPieces } from '../src/compile/cut-pieces.ts';
 import { piecePrograms, type PieceProgram } from '../src/compile/piece-program.ts';
 import { simplify } from '../src/compile/simplify.ts';
 import type { Segment } from '../src/compile/step.ts';
+import { locate } from '../src/compile/storage.ts';
 import { storedValues } from '../src/compile/stored-values.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 
@@ -67,6 +69,17 @@ describe('cutPieces', () => {
       }),
     );
     expect(pieces.map(shown)).toEqual(['onnx: 1=matmul 2=add 3=matmul']);
+  });
+
+  it('takes memory for two results in a chain of our own products, however long', () => {
+    const bytesOf = (products: number): number => {
+      const instructions = Array.from({ length: products }, (_, id) => matmul(id, id, type));
+      const program = programOf({ inputs: [type], instructions, outputs: [products] });
+      return locate(analyse(program, { bf16: false, thin: true }).storage).scratchBytes;
+    };
+    const aligned = bytesOf(2);
+    expect(aligned).toBeGreaterThanOrEqual(100 * 100 * 4);
+    expect([bytesOf(3), bytesOf(100)]).toEqual([2 * aligned, 2 * aligned]);
   });
 
   it('leaves a lone elementwise step between products to their session', () => {

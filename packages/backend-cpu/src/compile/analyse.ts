@@ -23,7 +23,7 @@ export interface Signature {
 /** A piece as plain data. */
 export type AnalysedPiece =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
-  | { readonly kind: 'product'; readonly products: readonly BatchedProduct[] }
+  | { readonly kind: 'product'; readonly product: BatchedProduct }
   | {
       readonly kind: 'onnx';
       readonly graph: OnnxGraph;
@@ -62,10 +62,10 @@ function analysePiece(
   own: OwnProducts | null,
 ): AnalysedPiece {
   if (piece.kind === 'product') {
-    const products = piece.steps.flatMap(
-      (step) => productOf(step, segment.values, flow, own) ?? [],
-    );
-    return { kind: 'product', products };
+    const step = piece.steps.at(-1);
+    const product = step && productOf(step, segment.values, flow, own);
+    if (product === undefined) throw new RangeError('the piece ends with no product of ours');
+    return { kind: 'product', product };
   }
   if (piece.kind === 'kernel') {
     const made = new Set(piece.outputs);
@@ -89,7 +89,7 @@ function analysePiece(
 /** Values that a piece needs memory for, although nothing outside may read them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
-  return piece.kind === 'product' ? piece.products.map(({ result }) => result) : [];
+  return piece.kind === 'product' ? [piece.product.result] : [];
 }
 
 function signatureOf(program: Program): Signature {

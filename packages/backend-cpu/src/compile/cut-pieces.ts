@@ -5,8 +5,9 @@ import type { Segment, Step } from './step.ts';
 import { stepKinds } from './step-kinds.ts';
 
 /**
- * Cuts a segment into few pieces that alternate between ONNX sessions and kernels. Steps that only feed
- * updates come last, when nothing else reads the old contents any more, so that kernels may write in place.
+ * Cuts a segment into few pieces, of which each product of ours is one: its memory is free again when the pieces that read it
+ * have run. Steps that only feed updates come last, when nothing else reads the old contents any more, so that
+ * kernels may write in place.
  */
 export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSupport): Piece[] {
   const steps = segment.steps.filter((step) => flow.lazy(step.output) === undefined);
@@ -16,6 +17,8 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
     steps.filter((step) => !last.has(step)),
     flow,
     (step) => kinds.get(step) ?? 'either',
+  ).flatMap((piece) =>
+    piece.kind === 'product' ? piece.steps.map((step) => ({ ...piece, steps: [step] })) : [piece],
   );
   if (last.size === 0) return pieces;
   return [...pieces, { kind: 'kernel', steps: steps.filter((step) => last.has(step)) }];

@@ -33,7 +33,7 @@ export function link(
 ): LinkedProgram {
   const linked = pieces.map((piece, index): CompiledPiece => {
     if (piece.kind === 'kernel') return linkKernels(memory, piece.plan);
-    if (piece.kind === 'product') return products.link(memory, piece.products);
+    if (piece.kind === 'product') return products.link(memory, piece.product);
     const lease = leases[index];
     const sized = pattern.pieces[index];
     if (!lease || sized?.kind !== 'onnx') throw new RangeError(`piece ${index} has no session`);

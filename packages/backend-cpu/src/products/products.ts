@@ -15,7 +15,7 @@ export interface Products {
   readonly by: ProductsBy;
   /** Which of them are ours; null where ONNX Runtime makes all. */
   readonly own: { readonly bf16: boolean } | null;
-  link(memory: WebAssembly.Memory, products: readonly BatchedProduct[]): CompiledPiece;
+  link(memory: WebAssembly.Memory, product: BatchedProduct): CompiledPiece;
 }
 
 /** `threads` is how many threads one product may take. */
@@ -27,14 +27,14 @@ export function createProducts(choice: 'own' | 'onnxruntime', threads: number): 
   return {
     by: { by: 'own', instructions: machine.instructions },
     own: { bf16: machine.instructions.bf16 !== null },
-    link: (memory, products) => {
+    link: (memory, product) => {
       resources ??= {
         code: machine.code,
         threads,
         packedOf: packedMemory(),
         canOverlap: callThreads(),
       };
-      return new ProductPiece(memory, products, resources);
+      return new ProductPiece(memory, product, resources);
     },
   };
 }
