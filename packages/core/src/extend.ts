@@ -88,6 +88,7 @@ export type { PageStore } from './paging/page.ts';
 
 // Modules and their parameters.
 export { Module } from './nn/module.ts';
+export { flopsOf } from './nn/summary/count-flops.ts';
 export { BufferTensor, constructParts, Parameter, ParameterPart } from './nn/parameter.ts';
 export type { ParameterPartOptions } from './nn/parameter.ts';
 export type { InitialPart } from './nn/initial-part.ts';

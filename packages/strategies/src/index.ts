@@ -65,6 +65,9 @@ export { estimateZero3, type Zero3EstimateOptions } from './memory/estimate-zero
 export { memory, type MemoryOptions, type MemoryUse } from './memory/memory.ts';
 export { planMemory, type PlanMemory, type PlanMemoryOptions } from './memory/plan-memory.ts';
 export type { StatesFormula } from './memory/states-formula.ts';
+export { countModelCosts } from './pipeline/costs/count-model-costs.ts';
+export { measureModelCosts } from './pipeline/costs/measure-model-costs.ts';
+export type { ModelCosts, ModelCostsOptions, ModuleCosts } from './pipeline/costs/model-costs.ts';
 export type { LossWeight } from './pipeline/loss-weight.ts';
 export { onEveryRank } from './pipeline/on-every-rank.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';

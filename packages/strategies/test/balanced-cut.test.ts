@@ -2,6 +2,7 @@ import { ConfigError, LayoutError, type ModelSpec } from '@shardwise/core/extend
 import { describe, expect, test } from 'vitest';
 import { balancedCut } from '../src/pipeline/balanced-cut.ts';
 import { pipeline } from '../src/pipeline/pipeline.ts';
+import { pipelineSchedule } from '../src/pipeline-schedule/pipeline-schedule.ts';
 
 /** A model of parameters of these sizes. */
 function modelOf(sizes: Readonly<Record<string, number>>): ModelSpec {
@@ -26,22 +27,27 @@ const language = modelOf({
   'head.weight': 30,
 });
 
+function cutOf(model: ModelSpec, stages: number): readonly string[] {
+  const schedule = pipelineSchedule('gpipe', { ranks: stages, microbatches: 1 });
+  return balancedCut(model, schedule, { by: 'parameters', scale: 1 });
+}
+
 describe('cuts that balance parameters', () => {
   test('are at modules of the model and at members of its lists', () => {
-    expect(balancedCut(language, 1)).toEqual([]);
-    expect(balancedCut(language, 2)).toEqual(['blocks.2']); // 110 and 75, instead of 70 and 115
-    expect(balancedCut(language, 3)).toEqual(['blocks.1', 'blocks.2']); // 70, 40 and 75
-    expect(balancedCut(language, 6)).toEqual(['blocks.0', 'blocks.1', 'blocks.2', 'norm', 'head']);
+    expect(cutOf(language, 1)).toEqual([]);
+    expect(cutOf(language, 2)).toEqual(['blocks.2']); // 110 and 75, instead of 70 and 115
+    expect(cutOf(language, 3)).toEqual(['blocks.1', 'blocks.2']); // 70, 40 and 75
+    expect(cutOf(language, 6)).toEqual(['blocks.0', 'blocks.1', 'blocks.2', 'norm', 'head']);
   });
 
   test('are at the members of a Sequential, which is a list itself', () => {
     const model = modelOf({ '0.weight': 6, '2.0.weight': 3, '2.1.weight': 3, '3.weight': 1 });
-    expect(balancedCut(model, 2)).toEqual(['2.0']);
+    expect(cutOf(model, 2)).toEqual(['2.0']);
   });
 
   test('are refused where there are more stages than modules', () => {
-    expect(() => balancedCut(language, 7)).toThrow(LayoutError);
-    expect(() => balancedCut(language, 7)).toThrow(/6 modules in a row: tokens, blocks\.0/);
+    expect(() => cutOf(language, 7)).toThrow(LayoutError);
+    expect(() => cutOf(language, 7)).toThrow(/6 modules in a row: tokens, blocks\.0/);
   });
 });
 
@@ -69,8 +75,8 @@ describe('a pipeline without cuts', () => {
     expect(() => stagesOf({ microbatches: 4, stages: 4, cut }, 2)).toThrow(
       /a pipeline of 4 stages: cuts into 2/,
     );
-    const flops = JSON.parse('"flops"');
-    expect(() => pipeline({ microbatches: 4, cut: flops })).toThrow(ConfigError);
+    const layers = JSON.parse('"layers"');
+    expect(() => pipeline({ microbatches: 4, cut: layers })).toThrow(ConfigError);
     const loss = (...all: never[]) => all[0] ?? expect.fail('no output');
     expect(() => pipeline({ microbatches: 4, loss })).toThrow(/cannot be counted/);
   });

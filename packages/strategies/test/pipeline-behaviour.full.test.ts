@@ -98,6 +98,10 @@ describe('a pipeline of two ranks', () => {
       'ranks that are given different batches',
       /^COLLECTIVE_MISMATCH: .*rank 1 was given a batch of other data than rank 0.*over the ranks of dp/,
     ],
+    [
+      'ranks that cut at other modules',
+      /^COLLECTIVE_MISMATCH: .*rank 1 differs from rank 0 at line 0: rank 0 has cuts at blocks.1.*same cuts, schedule and costs/,
+    ],
     ['a loss that is built outside', /^CONFIG: .*an output of shape .*Give pipeline\(\) a loss/],
     ['a loss that is read before backward', /^TENSOR_STATE: .*Call loss.backward\(\) first/],
     [

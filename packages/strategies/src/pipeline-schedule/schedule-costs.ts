@@ -13,7 +13,7 @@ export interface StageCosts {
   readonly backwardMs?: number;
   /** What is kept from the forward until the backward, or until the weight gradient; default 0. */
   readonly activationBytes?: number;
-  /** What of it is still kept between the input gradient and the weight gradient; default: all. */
+  /** What is kept between the input gradient and the weight gradient, gradients included; default: as much. */
   readonly weightGradientBytes?: number;
 }
 

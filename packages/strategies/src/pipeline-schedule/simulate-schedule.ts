@@ -174,5 +174,6 @@ class RankClock {
     } else if (kind === 'weightGradient') {
       this.#bytes -= weightGradientBytes;
     }
+    this.peakActivationBytes = Math.max(this.peakActivationBytes, this.#bytes);
   }
 }

@@ -1,44 +1,118 @@
-import { elementCount, LayoutError, type ModelSpec } from '@shardwise/core/extend';
+import { ConfigError, elementCount, LayoutError, type ModelSpec } from '@shardwise/core/extend';
 import { balancedPartition } from '../pipeline-schedule/balanced-partition.ts';
-import { modulePaths } from './stages-of-parameters.ts';
+import { keptMicrobatches } from '../pipeline-schedule/kept-microbatches.ts';
+import { lightestPartition } from '../pipeline-schedule/lightest-partition.ts';
+import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import type { ModelCosts, ModuleCosts } from './costs/model-costs.ts';
+import { modulesInRow } from './modules-in-row.ts';
+import { stagesOfParameters } from './stages-of-parameters.ts';
+
+/** What stages are to have alike. */
+export type CutBy = 'parameters' | 'flops' | 'time' | 'memory';
+
+export const cutsBy: readonly CutBy[] = ['parameters', 'flops', 'time', 'memory'];
+
+export interface BalancedCutOptions {
+  readonly by: CutBy;
+  /** Only parameters are known without it. */
+  readonly costs?: ModelCosts | undefined;
+  /** Rows of a microbatch over rows of the costs. */
+  readonly scale: number;
+}
 
 /**
- * Where to cut a model into stages such that the one with the most parameters has as few as can be. A stage begins with a
- * module that the model itself holds, or with a member of a list of it. Throws LayoutError for more stages than such modules.
+ * Where to cut a model into the stages of a schedule such that the one with the most of something has as little as can be.
+ * A stage begins with a module that the model itself holds, or with a member of a list of it. Throws LayoutError for more
+ * stages than such modules, and ConfigError where it is not known what they cost.
  */
-export function balancedCut(model: ModelSpec, stages: number): readonly string[] {
-  const paths = modulePaths(model);
-  const chain = chainOf(paths);
-  if (stages > chain.length) {
-    throw new LayoutError(
-      {
-        asked: `a pipeline of ${stages} stages`,
-        found: `a model of ${chain.length} modules in a row: ${chain.slice(0, 8).join(', ')}`,
-        todo: `Take ${chain.length} stages at most, or name modules inside of these: cut: ['${chain[0] ?? 'blocks.0'}.…']`,
-      },
-      { stages, modules: chain.length },
-    );
-  }
-  const costs = chain.map(() => 0);
-  for (const { name, shape } of model.parameters) {
-    const place = chain.findIndex((path) => name.startsWith(`${path}.`));
-    // What the model holds itself is in the first stage.
-    const at = Math.max(0, place);
-    costs[at] = (costs[at] ?? 0) + elementCount(shape);
-  }
-  const boundaries = balancedPartition(costs, stages);
+export function balancedCut(
+  model: ModelSpec,
+  schedule: Schedule,
+  { by, costs, scale }: BalancedCutOptions,
+): readonly string[] {
+  const { stages } = schedule;
+  const chain = costs?.modules.map(({ path }) => path) ?? modulesInRow(model);
+  requireModules(chain, stages);
+  const boundaries =
+    by === 'memory'
+      ? lightestPartition(chain.length, stages, memoryOf(schedule, modulesOf(costs, by), scale))
+      : balancedPartition(
+          by === 'parameters' ? parametersOf(model, chain) : costsBy(by, costs),
+          stages,
+        );
   return boundaries.slice(1, -1).map((place) => chain[place] ?? '');
 }
 
-/** The modules of a model in a row: those that it holds, and the members of its lists in their place. */
-function chainOf(paths: readonly string[]): readonly string[] {
-  const byParent = Map.groupBy(
-    paths.filter((path) => path !== ''),
-    (path) => (path.includes('.') ? path.slice(0, path.lastIndexOf('.')) : ''),
+/** Those of each module, and of what stands behind it in the model up to the next one. */
+function parametersOf(model: ModelSpec, chain: readonly string[]): readonly number[] {
+  const counts = chain.map(() => 0);
+  const places = stagesOfParameters(model, chain.slice(1));
+  for (const [index, { shape }] of model.parameters.entries()) {
+    const place = places[index] ?? 0;
+    counts[place] = (counts[place] ?? 0) + elementCount(shape);
+  }
+  return counts;
+}
+
+function costsBy(by: 'flops' | 'time', costs: ModelCosts | undefined): readonly number[] {
+  const found = modulesOf(costs, by).map(({ flops, times }) => {
+    if (by === 'flops') return flops;
+    if (times === null) throw unknownCosts(by, 'costs that were counted, without times');
+    return times.forwardMs + times.inputGradientMs + times.weightGradientMs;
+  });
+  if (found.some((cost) => cost > 0)) return found;
+  throw unknownCosts(by, `a model whose modules all cost 0`);
+}
+
+/** States, and activations of as many microbatches as the schedule keeps at a place. */
+function memoryOf(
+  schedule: Schedule,
+  modules: readonly ModuleCosts[],
+  scale: number,
+): (stage: number, start: number, end: number) => number {
+  const kept = keptMicrobatches(schedule);
+  const sumsOf = (
+    of: (module: ModuleCosts) => number,
+  ): ((start: number, end: number) => number) => {
+    const sums = [0];
+    for (const module of modules) sums.push((sums.at(-1) ?? 0) + of(module));
+    return (start, end) => (sums[end] ?? 0) - (sums[start] ?? 0);
+  };
+  const states = sumsOf(({ stateBytes }) => stateBytes);
+  const activations = sumsOf(({ activationBytes }) => scale * activationBytes);
+  const rests = sumsOf(({ weightGradientBytes }) => scale * weightGradientBytes);
+  return (stage, start, end) => {
+    const [all, left] = [activations(start, end), rests(start, end)];
+    const most = (kept[stage] ?? []).map(({ whole, rest }) => whole * all + rest * left);
+    return states(start, end) + Math.max(0, ...most);
+  };
+}
+
+function modulesOf(costs: ModelCosts | undefined, by: CutBy): readonly ModuleCosts[] {
+  if (costs !== undefined) return costs.modules;
+  throw unknownCosts(by, 'no costs of its modules');
+}
+
+function requireModules(chain: readonly string[], stages: number): void {
+  if (stages <= chain.length) return;
+  throw new LayoutError(
+    {
+      asked: `a pipeline of ${stages} stages`,
+      found: `a model of ${chain.length} modules in a row: ${chain.slice(0, 8).join(', ')}`,
+      todo: `Take ${chain.length} stages at most, or name modules inside of these: cut: ['${chain[0] ?? 'blocks.0'}.…']`,
+    },
+    { stages, modules: chain.length },
   );
-  const isList = (path: string): boolean =>
-    byParent.get(path)?.every((member) => /^\d+$/.test(member.slice(path.length + 1))) ?? false;
-  const inRow = (path: string): readonly string[] =>
-    isList(path) ? (byParent.get(path) ?? []).flatMap(inRow) : [path];
-  return (byParent.get('') ?? []).flatMap(inRow);
+}
+
+function unknownCosts(by: CutBy, found: string): ConfigError {
+  const call = by === 'time' ? 'await measureModelCosts' : 'countModelCosts';
+  return new ConfigError(
+    {
+      asked: `a pipeline whose cuts balance ${by}`,
+      found,
+      todo: `Give costs: ${call}(model, inputs, { loss }), of a microbatch${by === 'memory' ? '' : ", or take cut: 'parameters'"}`,
+    },
+    { cut: by },
+  );
 }

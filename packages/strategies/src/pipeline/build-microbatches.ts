@@ -30,11 +30,17 @@ export interface BuiltBatch {
   readonly updated: ReadonlyMap<Node, number>;
 }
 
+/** What of the settings of a pass says how it is built. */
+export type BuildSettings = Pick<
+  PassSettings,
+  'schedule' | 'loss' | 'weight' | 'marks' | 'place' | 'model'
+>;
+
 /** Builds the forward passes of all microbatches of a batch, of all stages; nothing is computed. */
 export function buildMicrobatches(
   run: Run,
   inputs: readonly unknown[],
-  { schedule, loss, weight, marks, place, model }: PassSettings,
+  { schedule, loss, weight, marks, place, model }: BuildSettings,
   isTraining: boolean,
 ): BuiltBatch {
   // Few rows are no fault where nothing is averaged over passes.

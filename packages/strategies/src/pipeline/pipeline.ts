@@ -22,7 +22,9 @@ import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
 import { runStages } from '../plan/steps/run-stages.ts';
-import { balancedCut } from './balanced-cut.ts';
+import { balancedCut, type CutBy, cutsBy } from './balanced-cut.ts';
+import { checkModelCosts } from './costs/check-model-costs.ts';
+import type { ModelCosts } from './costs/model-costs.ts';
 import type { LossWeight } from './loss-weight.ts';
 import type { LossOfPass } from './pass-settings.ts';
 import { stagesOfParameters } from './stages-of-parameters.ts';
@@ -34,9 +36,15 @@ export interface PipelineOptions {
   readonly microbatches?: number;
   /**
    * Paths of the modules with which stages 1 and later begin, in the order in which the model calls them; or what stages
-   * are to have alike: with `parameters`, the stage with the most of them has as few as can be. Default: `parameters`.
+   * are to have alike: with `parameters`, the stage with the most of them has as few as can be. So with `flops`, `time`
+   * and `memory`, of which `costs` tell: memory is states, and the activations that the schedule keeps there. Default:
+   * `parameters`.
    */
-  readonly cut?: readonly string[] | 'parameters';
+  readonly cut?: readonly string[] | CutBy;
+  /** What modules cost: of `countModelCosts` or `measureModelCosts`, or written by hand. Default: not known. */
+  readonly costs?: ModelCosts;
+  /** Rows of a batch. Default: as many for each microbatch as `costs` have. */
+  readonly rows?: number;
   /** Into how many stages. Default: as `cut` or the schedule says; else one for each rank, or two where the schedule has two. */
   readonly stages?: number;
   /**
@@ -64,6 +72,8 @@ const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = 
   schedule: option.checkedLater(),
   microbatches: option.integer(1),
   cut: option.checkedLater(),
+  costs: option.object<ModelCosts>('what countModelCosts() returns'),
+  rows: option.integer(1),
   stages: option.integer(1),
   loss: option.callback(),
   weight: option.checkedLater(),
@@ -90,8 +100,10 @@ export function pipeline(
   options: PipelineOptions & { readonly loss?: (...inputs: never[]) => Tensor },
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
-  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss } = options;
+  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows } = options;
   requireCut(cut);
+  if (costs !== undefined) checkModelCosts(costs);
+  else if (rows !== undefined) throw rowsWithoutCosts(rows);
   requireWeight(weight);
   const ofPass = lossOfPass(loss);
   return {
@@ -100,7 +112,10 @@ export function pipeline(
     plan(model, axes): ModelPlan {
       const ranks = requireAxis('a pipeline', axes, axis);
       const schedule = scheduleOf(options, ranks);
-      const paths = cut === 'parameters' ? balancedCut(model, schedule.stages) : cut;
+      const scale =
+        rows === undefined || costs === undefined ? 1 : rows / schedule.microbatches / costs.rows;
+      const paths =
+        typeof cut === 'string' ? balancedCut(model, schedule, { by: cut, costs, scale }) : cut;
       const stages = stagesOfParameters(model, paths);
       return {
         strategy: 'pipeline',
@@ -117,7 +132,8 @@ export function pipeline(
   };
 }
 
-function lossOfPass(loss: ((...inputs: never[]) => Tensor) | undefined): LossOfPass | null {
+/** The loss of a pipeline; null where the model returns it. Throws ConfigError for one whose parameters cannot be counted. */
+export function lossOfPass(loss: ((...inputs: never[]) => Tensor) | undefined): LossOfPass | null {
   if (loss === undefined) return null;
   if (loss.length === 0) {
     throw new ConfigError({
@@ -228,12 +244,12 @@ function usualStages(schedule: ScheduleName | Schedule, ranks: number): number {
 }
 
 function requireCut(cut: unknown): void {
-  if (cut === 'parameters') return;
+  if (cutsBy.some((by) => by === cut)) return;
   if (Array.isArray(cut) && cut.every((path) => typeof path === 'string')) return;
   throw new ConfigError({
     asked: 'the cuts of a pipeline',
     found: typeof cut === 'string' ? `'${cut}'` : `a value that is no list of texts`,
-    todo: "Use 'parameters' or a list of paths of modules: cut: ['blocks.4']",
+    todo: `Use one of '${cutsBy.join("', '")}' or a list of paths of modules: cut: ['blocks.4']`,
   });
 }
 
@@ -244,4 +260,15 @@ function requireWeight(weight: unknown): void {
     found: typeof weight === 'string' ? `'${weight}'` : `a value of type ${typeof weight}`,
     todo: "Use 'rows', 'sum' or a function of the inputs of a microbatch",
   });
+}
+
+function rowsWithoutCosts(rows: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a pipeline for batches of ${rows} rows`,
+      found: 'rows of a batch, and no costs that depend on them',
+      todo: 'Give costs, too, or leave rows out: batches of any size pass through',
+    },
+    { rows },
+  );
 }

@@ -19,8 +19,32 @@ export async function requireSameModel(
   tensors: readonly (readonly [string, Tensor])[],
   group: ProcessGroup,
 ): Promise<void> {
+  await requireSameLines(tensors.map(describe), group, {
+    asked: 'to train one model on all ranks',
+    line: 'tensor',
+    todo: 'Build the same model, with the same options, on every rank',
+  });
+}
+
+/** What an error of `requireSameLines` says. */
+export interface ComparedLines {
+  readonly asked: string;
+  /** What a line stands for. */
+  readonly line: string;
+  readonly todo: string;
+}
+
+/**
+ * Compares lines of text with rank 0's. A collective; throws CollectiveMismatchError on every rank, naming the first rank
+ * and line that differ.
+ */
+export async function requireSameLines(
+  lines: readonly string[],
+  group: ProcessGroup,
+  { asked, line: what, todo }: ComparedLines,
+): Promise<void> {
   if (group.size === 1) return;
-  const mine = tensors.map(describe).join('\n');
+  const mine = lines.join('\n');
   const theirs = await descriptionOfRoot(mine, group);
   const verdicts = new Int32Array(group.size);
   await group.allGather(
@@ -30,15 +54,16 @@ export async function requireSameModel(
   const rank = verdicts.findIndex((line) => line >= 0);
   if (rank < 0) return;
   const line = verdicts[rank] ?? 0;
+  const none = `no such ${what}`;
   const detail =
-    rank === group.rank ? `it has ${lineAt(mine, line)}` : 'that rank says what it has';
+    rank === group.rank ? `it has ${lineAt(mine, line) ?? none}` : 'that rank says what it has';
   throw new CollectiveMismatchError(
     {
-      asked: 'to train one model on all ranks',
-      found: `rank ${rank} differs from rank 0 at tensor ${line}: rank 0 has ${lineAt(theirs, line)}; ${detail}`,
-      todo: 'Build the same model, with the same options, on every rank',
+      asked,
+      found: `rank ${rank} differs from rank 0 at ${what} ${line}: rank 0 has ${lineAt(theirs, line) ?? none}; ${detail}`,
+      todo,
     },
-    { rank, tensor: line },
+    { rank, [what]: line },
   );
 }
 
@@ -65,6 +90,6 @@ function firstDifference(a: string, b: string): number {
   return differs >= 0 ? differs : linesA.length;
 }
 
-function lineAt(description: string, line: number): string {
-  return description.split('\n')[line] || 'no such tensor';
+function lineAt(description: string, line: number): string | null {
+  return description.split('\n')[line] || null;
 }

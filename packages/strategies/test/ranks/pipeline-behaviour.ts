@@ -366,6 +366,7 @@ async function errors(rank: number): Promise<Record<string, string>> {
       schedule: 'dualPipeV',
       microbatches: 1,
     }),
+    'ranks that cut at other modules': await plan({ cut: [`blocks.${rank + 1}`] }),
     'ranks that are given different batches': await messageOf(() => trainOnce(fed, feeder, rank)),
   };
 }

@@ -4,7 +4,7 @@ import { elementCount, sizeAt } from '../../shape.ts';
 /**
  * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
  * batch), conv2d (2 R S C/groups for each element of the output) and transposed convolution (as many for each
- * element of the input). Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
+ * element of the input), and in their gradients. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
  * memory.
  */
 export function flopsOf(node: Node): number {
@@ -19,6 +19,10 @@ export function flopsOf(node: Node): number {
   const perWindow = elementCount(weight.shape.slice(1));
   if (node.op === 'conv2d') return perElement * perWindow;
   if (node.op === 'conv2dInput') return 2 * elementCount(input.shape) * perWindow;
+  // Of x and the output's gradient.
+  if (node.op === 'conv2dWeight') {
+    return 2 * elementCount(weight.shape) * elementCount(node.shape.slice(1));
+  }
   return 0;
 }
 

@@ -4,8 +4,10 @@ import {
   joinLayouts,
   noGrad,
   type Parameter,
+  type ProcessGroup,
   replicated,
 } from '@shardwise/core/extend';
+import { formatAction } from '../../pipeline-schedule/action-text.ts';
 import { explainSchedule } from '../../pipeline-schedule/explain-schedule.ts';
 import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
@@ -19,7 +21,7 @@ import { requireUnaveraged } from '../averaged-parameters.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan-context.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
-import { requireSameModel } from '../same-model.ts';
+import { requireSameLines, requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
 import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
 import { requireWhole } from '../whole-parameters.ts';
@@ -55,6 +57,7 @@ export const runStages: StepKind<RunStages> = {
     const session = currentSession();
     const group = session.mesh.group(axis);
     await requireSameModel([...context.parameters, ...model.namedBuffers()], group);
+    await requireSameStages(cut, schedule, group);
     await shareKeys(group);
     const replacements = new Map<Parameter, StageParameter>();
     for (const [name, parameter] of context.parameters) {
@@ -89,6 +92,23 @@ export const runStages: StepKind<RunStages> = {
     });
   },
 };
+
+/** Ranks that balance what each has measured by itself would cut otherwise, and wait for each other. */
+async function requireSameStages(
+  cut: readonly string[],
+  schedule: Schedule,
+  group: ProcessGroup,
+): Promise<void> {
+  const lines = [
+    `cuts at ${cut.join(', ') || 'no module'}`,
+    ...schedule.actions.map((own) => `the actions ${own.map(formatAction).join(' ')}`),
+  ];
+  await requireSameLines(lines, group, {
+    asked: 'to cut one model into stages on all ranks',
+    line: 'line',
+    todo: 'Give all ranks the same cuts, schedule and costs: measureModelCosts() gives all the same',
+  });
+}
 
 function withEdges(plan: ModelPlan, edges: readonly StageEdge[] | null): ModelPlan {
   if (edges === null) return plan;

@@ -1,0 +1,49 @@
+import { elementCount, type Model, type Module } from '@shardwise/core/extend';
+import { modelSpec } from '../../plan/model-spec.ts';
+import { lossOfPass } from '../pipeline.ts';
+import { stagesOfParameters } from '../stages-of-parameters.ts';
+import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
+import { stageUse } from './stage-use.ts';
+import { bytesAcross, TracedModel } from './traced-model.ts';
+
+/**
+ * What each module of a model costs for a batch: the inputs of a training pass, with the targets of the loss behind them.
+ * Counts what the graph of the pass says and computes nothing, so inputs may be `zeros(shape)`; `measureModelCosts` adds
+ * times. Ask for it before `parallelize`, with as many rows as a microbatch will have.
+ *
+ * Throws ConfigError for a pass without a loss.
+ */
+export function countModelCosts<Inputs extends readonly unknown[]>(
+  model: Module & Model<Inputs, unknown>,
+  inputs: readonly [...Inputs, ...targets: unknown[]],
+  options: ModelCostsOptions = {},
+): ModelCosts {
+  checkModelCostsOptions('countModelCosts', options);
+  return costsOf(new TracedModel(model, inputs, lossOfPass(options.loss)), model, options);
+}
+
+export function costsOf(
+  traced: TracedModel,
+  model: Module,
+  { optimizerTensors = 2 }: ModelCostsOptions,
+): ModelCosts {
+  const { rows, paths } = traced;
+  const { microbatch, drafts } = traced.stages();
+  const spec = modelSpec(model);
+  const stages = stagesOfParameters(spec, paths.slice(1));
+  const modules = paths.map((path, stage) => {
+    const own = spec.parameters.filter((_, index) => stages[index] === stage);
+    const count = (some: typeof own): number =>
+      some.reduce((sum, { shape }) => sum + elementCount(shape), 0);
+    const trained = count(own.filter(({ requiresGrad }) => requiresGrad));
+    return {
+      path,
+      parameters: count(own),
+      stateBytes: 4 * (count(own) + trained * (1 + optimizerTensors)),
+      ...stageUse(drafts[stage] ?? []),
+      outputBytes: bytesAcross(microbatch, stage),
+      times: null,
+    };
+  });
+  return { rows, modules };
+}

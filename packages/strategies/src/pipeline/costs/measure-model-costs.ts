@@ -1,0 +1,83 @@
+import {
+  type Compute,
+  currentSession,
+  freeNode,
+  type Model,
+  type Module,
+} from '@shardwise/core/extend';
+import { lossOfPass } from '../pipeline.ts';
+import { type WorkItem, withFrees } from '../rank-work.ts';
+import { costsOf } from './count-model-costs.ts';
+import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
+import { TracedModel } from './traced-model.ts';
+
+/** The first pass makes plans; of the others the fastest counts, which was disturbed least. */
+const passes = 4;
+
+/**
+ * `countModelCosts`, and how long each module takes on this machine: one rank computes a few passes, module by module. A
+ * collective: ranks get the mean of what they have measured, so that all cut alike. Leaves no gradient, no update of a
+ * buffer, and random numbers as they were.
+ *
+ *     const costs = await measureModelCosts(model, [ids, targets], { loss });
+ *     const parallel = await parallelize(model, pipeline({ cut: 'time', costs, microbatches: 8, loss }));
+ */
+export async function measureModelCosts<Inputs extends readonly unknown[]>(
+  model: Module & Model<Inputs, unknown>,
+  inputs: readonly [...Inputs, ...targets: unknown[]],
+  options: ModelCostsOptions = {},
+): Promise<ModelCosts> {
+  checkModelCostsOptions('measureModelCosts', options);
+  await currentSession().realize([]);
+  const traced = new TracedModel(model, inputs, lossOfPass(options.loss));
+  const counted = costsOf(traced, model, options);
+  const runs: Float32Array[] = [];
+  for (let pass = 0; pass < passes; pass++) {
+    runs.push(await timesOf(withFrees(traced.inOneRank(), new Set())));
+  }
+  const own = Float32Array.from(runs[0] ?? [], (_, at) =>
+    Math.min(...runs.slice(1).map((run) => run[at] ?? Infinity)),
+  );
+  const times = await meanOfRanks(own);
+  // Backward comes to the last module first.
+  const last = counted.modules.length - 1;
+  const backward = counted.modules.length;
+  return {
+    ...counted,
+    modules: counted.modules.map((module, index) => ({
+      ...module,
+      times: {
+        forwardMs: times[index] ?? 0,
+        inputGradientMs: times[backward + 2 * (last - index)] ?? 0,
+        weightGradientMs: times[backward + 2 * (last - index) + 1] ?? 0,
+      },
+    })),
+  };
+}
+
+/** The milliseconds of each item. */
+async function timesOf(items: readonly WorkItem[]): Promise<Float32Array> {
+  const times = new Float32Array(items.length);
+  const run = async (compute: Compute): Promise<void> => {
+    for (const [index, { computes, frees }] of items.entries()) {
+      const start = performance.now();
+      await compute(computes.filter(({ value }) => value === null));
+      times[index] = performance.now() - start;
+      for (const node of frees) if (node.value !== null) freeNode(node, 'the end of a measurement');
+    }
+  };
+  currentSession().workAhead(run);
+  await currentSession().realize([]);
+  return times;
+}
+
+/** Along one axis after the other, so that all have the same bits. */
+async function meanOfRanks(own: Float32Array): Promise<Float32Array> {
+  const { mesh } = currentSession();
+  for (const { name, size } of mesh.axes) {
+    if (size === 1) continue;
+    const bytes = new Uint8Array(own.buffer, own.byteOffset, own.byteLength);
+    await mesh.group(name).allReduce({ bytes, dtype: 'f32' }, 'avg');
+  }
+  return own;
+}

@@ -1,0 +1,138 @@
+import {
+  constantLike,
+  dropWork,
+  dtypes,
+  elementCount,
+  type Model,
+  type Module,
+  type Node,
+  noGrad,
+  randomState,
+  setRandomState,
+} from '@shardwise/core/extend';
+import { range } from '../../pipeline-schedule/range.ts';
+import type { ComputeAction } from '../../pipeline-schedule/action.ts';
+import type { Schedule } from '../../pipeline-schedule/schedule.ts';
+import { modelSpec } from '../../plan/model-spec.ts';
+import { buildMicrobatches } from '../build-microbatches.ts';
+import type { Microbatch } from '../microbatch.ts';
+import type { LossOfPass } from '../pass-settings.ts';
+import { modulesInRow } from '../modules-in-row.ts';
+import type { WorkDraft } from '../rank-work.ts';
+import { rowsOf } from '../split-microbatches.ts';
+import { StageMarks } from '../stage-marks.ts';
+import { trainingWork } from '../training-work.ts';
+import { callOrder } from './call-order.ts';
+
+export type AnyModel = Module & Model<readonly unknown[], unknown>;
+
+/**
+ * A model whose every module in a row is a stage: for what each of them costs. Building a pass leaves no gradient and no
+ * update of a buffer, and random numbers are as before it.
+ */
+export class TracedModel {
+  readonly rows: number;
+  /** The modules at which stages begin. */
+  readonly paths: readonly string[];
+  readonly #model: AnyModel;
+  readonly #inputs: readonly unknown[];
+  readonly #loss: LossOfPass | null;
+
+  constructor(model: AnyModel, inputs: readonly unknown[], loss: LossOfPass | null) {
+    this.#model = model;
+    this.#inputs = inputs;
+    this.#loss = loss;
+    this.rows = rowsOf(inputs);
+    const chain = modulesInRow(modelSpec(model));
+    this.paths = callOrder(model, chain, () => this.#build([]));
+  }
+
+  /** The forward, input gradients and weight gradients of each module, as of ranks of which each has one. */
+  stages(): {
+    readonly microbatch: Microbatch;
+    readonly drafts: readonly (readonly WorkDraft[])[];
+  } {
+    const microbatch = this.#build(this.paths.slice(1));
+    const stages = this.paths.map((_, stage) => stage);
+    return { microbatch, drafts: stages.map((rank) => this.#work(microbatch, rank, stages)) };
+  }
+
+  /** All of them, as of one rank that has all modules. */
+  inOneRank(): readonly WorkDraft[] {
+    const microbatch = this.#build(this.paths.slice(1));
+    return this.#work(
+      microbatch,
+      0,
+      this.paths.map(() => 0),
+    );
+  }
+
+  #work(
+    microbatch: Microbatch,
+    rank: number,
+    rankOfStage: readonly number[],
+  ): readonly WorkDraft[] {
+    const { loss } = microbatch;
+    if (loss === null) throw new RangeError('a training pass has a loss');
+    const lossGradient = noGrad(() => constantLike(loss, 1));
+    const schedule = oneMicrobatch(rankOfStage);
+    return trainingWork([microbatch], lossGradient, schedule, { rank, rankOfStage }).drafts;
+  }
+
+  #build(cuts: readonly string[]): Microbatch {
+    const random = randomState();
+    const marks = new StageMarks(this.#model, cuts);
+    const rankOfStage = range(cuts.length + 1).map(() => 0);
+    const run = (...inputs: readonly unknown[]): unknown => this.#model.forward(...inputs);
+    try {
+      const settings = {
+        schedule: oneMicrobatch(rankOfStage),
+        loss: this.#loss,
+        weight: 'rows',
+        marks,
+        place: { rank: 0, rankOfStage },
+        model: this.#model,
+      } as const;
+      const [built] = buildMicrobatches(run, this.#inputs, settings, true).microbatches;
+      if (built === undefined) throw new RangeError('a batch has a microbatch');
+      dropWork(built.updates);
+      return { ...built, updates: new Map() };
+    } finally {
+      marks.detach();
+      setRandomState(random);
+    }
+  }
+}
+
+function oneMicrobatch(rankOfStage: readonly number[]): Schedule {
+  const ranks = Math.max(...rankOfStage) + 1;
+  const forwards = rankOfStage.map(
+    (_, stage) => ({ kind: 'forward', stage, microbatch: 0 }) as const,
+  );
+  const backwards = forwards.toReversed().flatMap(({ stage, microbatch }): ComputeAction[] => [
+    { kind: 'inputGradient', stage, microbatch },
+    { kind: 'weightGradient', stage, microbatch },
+  ]);
+  return {
+    name: 'one microbatch',
+    ranks,
+    stages: rankOfStage.length,
+    microbatches: 1,
+    forwardOnly: false,
+    rankOfStage,
+    actions: range(ranks).map((rank) =>
+      [...forwards, ...backwards].filter(({ stage }) => rankOfStage[stage] === rank),
+    ),
+  };
+}
+
+/** What would be sent if there were a cut behind stage `stage`. */
+export function bytesAcross({ graph }: Microbatch, stage: number): number {
+  const nodes = new Set<Node>();
+  for (const { node, from, to } of graph.crossings)
+    if (from <= stage && to > stage) nodes.add(node);
+  return [...nodes].reduce(
+    (sum, { shape, dtype }) => sum + elementCount(shape) * dtypes[dtype].bytes,
+    0,
+  );
+}

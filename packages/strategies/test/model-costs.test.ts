@@ -1,0 +1,171 @@
+import { arange, manualSeed, nn, setRank, type Tensor, tensor } from '@shardwise/core';
+import { randomState } from '@shardwise/core/extend';
+import {
+  countModelCosts,
+  measureModelCosts,
+  type ModelCosts,
+  pipeline,
+} from '@shardwise/strategies';
+import { interpreter } from '@shardwise/testing';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
+
+const rows = 3;
+const { ids, targets } = languageBatch(0, rows);
+const options = { loss: languageLoss };
+
+function batch(): [Tensor, Tensor] {
+  return [tensor(ids, 'i32'), tensor(targets, 'i32')];
+}
+
+beforeEach(() => {
+  setRank({ device: interpreter() });
+  manualSeed(1);
+});
+
+describe('what the modules of a model cost', () => {
+  it('is counted in the graph of a pass, without computing it', () => {
+    const model = new Language();
+    const { rows: counted, modules } = countModelCosts(model, batch(), options);
+    expect(counted).toBe(rows);
+    const paths = modules.map(({ path }) => path);
+    expect(paths.join(' ')).toBe('tokens positions blocks.0 blocks.1 blocks.2 blocks.3 norm head');
+    // Twice in backward: by inputs and by weights.
+    const flops = modules.reduce((sum, module) => sum + module.flops, 0);
+    expect(flops).toBe(3 * nn.summary(model, batch()[0]).flops);
+    const parameters = modules.reduce((sum, module) => sum + module.parameters, 0);
+    expect(parameters).toBe(nn.summary(model).parameters);
+    const [, , block, ...others] = modules;
+    expect(others[0]).toEqual({ ...block, path: 'blocks.1' });
+    // [B, T, C] and parameters, gradients, and two states of Adam.
+    expect(block?.outputBytes).toBe(4 * rows * 5 * 8);
+    expect(block?.stateBytes).toBe(16 * (block?.parameters ?? 0));
+    // Weight gradients need gradients of what the linear layers gave, too.
+    expect(block?.weightGradientBytes).toBeGreaterThan(block?.activationBytes ?? Infinity);
+    expect(block?.times).toBeNull();
+  });
+
+  it('grows with rows and not with parameters', () => {
+    const { ids: more, targets: labels } = languageBatch(0, 2 * rows);
+    const twice = countModelCosts(
+      new Language(),
+      [tensor(more, 'i32'), tensor(labels, 'i32')],
+      options,
+    );
+    const once = countModelCosts(new Language(), batch(), options);
+    for (const [index, { flops, stateBytes, outputBytes }] of once.modules.entries()) {
+      expect(twice.modules[index]?.flops).toBe(2 * flops);
+      expect(twice.modules[index]?.stateBytes).toBe(stateBytes);
+      // Positions are the same for all rows.
+      if (index > 1) expect(twice.modules[index]?.outputBytes).toBe(2 * outputBytes);
+    }
+  });
+
+  it('is measured, and leaves gradients, buffers and random numbers as they were', async () => {
+    const model = new WithNorm();
+    const before = randomState();
+    const x = arange(12).to('f32').reshape([4, 3]);
+    const costs = await measureModelCosts(model, [x]);
+    expect(costs.modules.map(({ path }) => path)).toEqual(['first', 'norm', 'last']);
+    for (const { times } of costs.modules) {
+      expect(Math.min(...Object.values(times ?? { none: -1 }))).toBeGreaterThanOrEqual(0);
+    }
+    expect(randomState()).toEqual(before);
+    expect(model.parameters().map(({ grad }) => grad)).toEqual(model.parameters().map(() => null));
+    expect(await model.norm.runningMean?.data()).toEqual(Float32Array.of(0, 0, 0, 0));
+    const [first] = costs.modules;
+    expect(countModelCosts(model, [x]).modules[0]).toEqual({ ...first, times: null });
+  });
+
+  it('is known of the modules that forward calls in the order of the model', () => {
+    const costs = countModelCosts(new OtherOrder(), [arange(6).to('f32').reshape([2, 3])]);
+    expect(costs.modules.map(({ path }) => path)).toEqual(['first', 'second']);
+  });
+
+  it('needs a loss', () => {
+    expect(() => countModelCosts(new Language(), [batch()[0]])).toThrow(/and not a loss/);
+  });
+});
+
+describe('a pipeline that balances what modules cost', () => {
+  const axes = [{ name: 'pp', size: 2 }];
+  const spec = {
+    parameters: ['a', 'b', 'c', 'd'].map((name) => {
+      return { name: `${name}.weight`, shape: [10], dtype: 'f32', requiresGrad: true } as const;
+    }),
+  };
+  const module = { parameters: 10, stateBytes: 160, outputBytes: 0, weightGradientBytes: 0 };
+  const costs: ModelCosts = {
+    rows: 1,
+    modules: [
+      { ...module, path: 'a', flops: 6, activationBytes: 100, times: timesOf(1) },
+      { ...module, path: 'b', flops: 1, activationBytes: 100, times: timesOf(1) },
+      { ...module, path: 'c', flops: 1, activationBytes: 100, times: timesOf(1) },
+      { ...module, path: 'd', flops: 1, activationBytes: 100, times: timesOf(9) },
+    ],
+  };
+  const stagesOf = (changes: Parameters<typeof pipeline>[0]): number[] =>
+    pipeline({ microbatches: 4, costs, ...changes })
+      .plan(spec, axes)
+      .parameters.map(({ parameter }) => parameter.only?.rank ?? -1);
+
+  it('cuts at other places for parameters, operations, time and memory', () => {
+    expect(stagesOf({ cut: 'parameters' })).toEqual([0, 0, 1, 1]);
+    expect(stagesOf({ cut: 'flops' })).toEqual([0, 1, 1, 1]);
+    expect(stagesOf({ cut: 'time' })).toEqual([0, 0, 0, 1]);
+    // 1F1B keeps two microbatches on rank 0 and one on rank 1: 720 and 520, instead of 360 and 780.
+    expect(stagesOf({ cut: 'memory' })).toEqual([0, 0, 1, 1]);
+    // With 40 rows a microbatch has 10, and activations outweigh states.
+    expect(stagesOf({ cut: 'memory', rows: 40 })).toEqual([0, 1, 1, 1]);
+    expect(stagesOf({ cut: 'memory', rows: 40, schedule: 'gpipe' })).toEqual([0, 0, 1, 1]);
+  });
+
+  it('says what it has to know', () => {
+    const counted = { ...costs, modules: costs.modules.map((each) => ({ ...each, times: null })) };
+    const none = { rows: 1, modules: costs.modules.map((each) => ({ ...each, flops: 0 })) };
+    const without = (changes: Parameters<typeof pipeline>[0]) => (): unknown =>
+      pipeline({ microbatches: 4, ...changes }).plan(spec, axes);
+    expect(without({ cut: 'flops' })).toThrow(/balance flops: no costs of its modules.*countModel/);
+    expect(without({ cut: 'memory' })).toThrow(/balance memory: no costs of its modules/);
+    expect(without({ cut: 'time', costs: counted })).toThrow(/without times.*measureModelCosts/);
+    expect(without({ cut: 'flops', costs: none })).toThrow(/modules all cost 0/);
+    const six = { schedule: 'interleaved1f1b', stages: 6 } as const;
+    expect(without({ cut: 'flops', ...six, costs })).toThrow(/a model of 4 modules in a row/);
+    expect(() => pipeline({ microbatches: 4, rows: 8 })).toThrow(/rows of a batch, and no costs/);
+    const [a] = costs.modules;
+    const twice = a === undefined ? costs : { rows: 1, modules: [a, a] };
+    expect(without({ cut: 'flops', costs: twice })).toThrow(/module 'a' twice/);
+    const elsewhere = a === undefined ? costs : { rows: 1, modules: [a, { ...a, path: 'x' }] };
+    expect(without({ cut: 'flops', costs: elsewhere })).toThrow(
+      /cut at 'x': no module of this name/,
+    );
+  });
+});
+
+function timesOf(ms: number): NonNullable<ModelCosts['modules'][number]['times']> {
+  return { forwardMs: ms, inputGradientMs: ms, weightGradientMs: ms };
+}
+
+/** Shape: x [B, 3] -> []. */
+class WithNorm extends nn.Module {
+  readonly first = new nn.Linear(3, 4);
+  readonly norm = new nn.BatchNorm1d(4);
+  readonly drop = new nn.Dropout(0.5);
+  readonly last = new nn.Linear(4, 1);
+
+  forward(x: Tensor): Tensor {
+    const hidden = this.norm.forward(this.first.forward(x));
+    return this.last.forward(hidden.relu()).add(nn.functional.dropout(hidden, 0.5).sum()).mean();
+  }
+}
+
+/** Shape: x [B, 3] -> []. */
+class OtherOrder extends nn.Module {
+  readonly head = new nn.Linear(3, 1);
+  readonly first = new nn.Linear(3, 3);
+  readonly second = new nn.Linear(3, 3);
+
+  forward(x: Tensor): Tensor {
+    return this.head.forward(this.second.forward(this.first.forward(x))).mean();
+  }
+}
