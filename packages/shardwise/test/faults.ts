@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { Command, fixture, freePort } from './command.ts';
 
 /** What the others must hear of each, beside rank 1. */
-const heard = {
+const heardInCalls = {
   'killed-early': /SIGKILL|exit code 9/,
   'killed-before': /ended the group \(/,
   'killed-inside': /ended the group \(/,
@@ -19,9 +19,16 @@ const heard = {
   'one-call-fewer': /allReduce\(sum, .*barrier\(\)/,
   leaves: /closed the (group|transport)/,
 } as const;
-export type Fault = keyof typeof heard;
-const isFault = (name: string): name is Fault => name in heard;
-export const allFaults: readonly Fault[] = Object.keys(heard).filter(isFault);
+export type Fault = keyof typeof heardInCalls;
+const isFault = (name: string): name is Fault => name in heardInCalls;
+export const allFaults: readonly Fault[] = Object.keys(heardInCalls).filter(isFault);
+
+/** Of a pipeline, where rank 1 is killed as it has computed something: between what it receives and sends. */
+const heardInStages = {
+  'killed in warm-up': /ended the group \(/,
+  'killed in steady state': /ended the group \(/,
+  'killed in cool-down': /ended the group \(/,
+} as const;
 
 /** `hosts` times `nproc` ranks. */
 const worlds = {
@@ -35,12 +42,29 @@ const shm = shmAvailability();
 
 /** One run whose restarts each end by the next fault, and the last one well. */
 export function ranksThatFail(transport: keyof typeof worlds, committed: readonly Fault[]): void {
-  const isHere = shm.available || transport === 'threads' || transport === 'tcp';
-  const title = `ranks on ${transport}${isHere ? '' : ' (not here: no shared memory)'}`;
-  describe.skipIf(!isHere)(title, () => hearOfFaults(transport, committed));
+  const heard = Object.fromEntries(committed.map((fault) => [fault, heardInCalls[fault]]));
+  whereItCanBe(transport, 'ranks', () => hearOfFaults(transport, 'faults.ts', heard));
 }
 
-function hearOfFaults(transport: keyof typeof worlds, committed: readonly Fault[]): void {
+/** The same of ranks that train in stages. */
+export function stagesThatFail(transport: keyof typeof worlds): void {
+  whereItCanBe(transport, 'stages', () =>
+    hearOfFaults(transport, 'pipeline-faults.ts', heardInStages),
+  );
+}
+
+function whereItCanBe(transport: keyof typeof worlds, who: string, body: () => void): void {
+  const isHere = shm.available || transport === 'threads' || transport === 'tcp';
+  const title = `${who} on ${transport}${isHere ? '' : ' (not here: no shared memory)'}`;
+  describe.skipIf(!isHere)(title, body);
+}
+
+function hearOfFaults(
+  transport: keyof typeof worlds,
+  script: string,
+  heard: Readonly<Record<string, RegExp>>,
+): void {
+  const committed = Object.entries(heard);
   const { hosts, nproc, more } = worlds[transport];
   let output = '';
 
@@ -52,14 +76,14 @@ function hearOfFaults(transport: keyof typeof worlds, committed: readonly Fault[
       const own = hosts === 1 ? [] : [...meeting, '--node-rank', String(place)];
       const restarts = ['--max-restarts', String(committed.length), '--run-dir', `run-${place}`];
       const options = ['--nproc', String(nproc), ...own, ...more, ...restarts];
-      const args = ['run', ...options, fixture('faults.ts'), ...committed];
+      const args = ['run', ...options, fixture(script), ...Object.keys(heard)];
       return new Command(args, { cwd, env });
     });
     const codes = await Promise.all(runs.map((run) => run.ended()));
     output = runs.map((run) => run.output).join('\n');
     expect(codes, output).toEqual(codes.map(() => 0));
     // How long it took is for whoever reads the log of the tests.
-    for (const [line] of output.matchAll(/rank \d+ hears of \S+ after \d+ ms/g)) {
+    for (const [line] of output.matchAll(/rank \d+ hears of [^:]* after \d+ ms/g)) {
       console.log(`${transport}: ${line}`);
     }
   }, 300_000);
@@ -68,13 +92,13 @@ function hearOfFaults(transport: keyof typeof worlds, committed: readonly Fault[
     expect(output).toMatch(new RegExp(`^transport: ${transport} `, 'm'));
   });
 
-  it.each(committed)('all name rank 1 where it is one of "%s"', (fault) => {
+  it.each(committed)('all name rank 1 where it is one of "%s"', (fault, reason) => {
     for (let rank = 0; rank < hosts * nproc; rank += 1) {
       if (rank === 1) continue;
       const [, message = ''] =
         new RegExp(`rank ${rank} hears of ${fault} after \\d+ ms: (.*)$`, 'm').exec(output) ?? [];
       expect(message, output).toMatch(/rank 1\b/);
-      expect(message).toMatch(heard[fault]);
+      expect(message).toMatch(reason);
       expect(message).not.toContain('has not arrived');
     }
   });

@@ -1,5 +1,6 @@
 import { allGather, fromData, noGrad, type Tensor } from '@shardwise/core/extend';
 import { bytesNow } from './bytes-now.ts';
+import { hashOf } from './hash-of.ts';
 
 /**
  * Texts that all ranks of some axes must have alike. A rank tells the others of another one than before, in the
@@ -38,13 +39,4 @@ export class RankAgreement {
     }
     return undefined;
   }
-}
-
-/** A hash of a text (FNV-1a). */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5 | 0;
-  for (let index = 0; index < text.length; index++) {
-    hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
-  }
-  return hash;
 }

@@ -121,6 +121,14 @@ describe('a pipeline of two ranks', () => {
       'cuts in another order',
       /^LAYOUT: a pipeline cut at 'blocks.1': it does not stand behind 'blocks.2'/,
     ],
+    [
+      'ranks with other schedules',
+      /^COLLECTIVE_MISMATCH: .*rank 1 differs from rank 0 at line 2: rank 0 has the actions 1F0 /,
+    ],
+    [
+      'stages that send each other other shapes',
+      /^COLLECTIVE_MISMATCH: .*between the stages of rank 1's forward pass go .* of other shapes/,
+    ],
     ['microbatches that a schedule does not take', /^CONFIG: the schedule dualPipeV/],
   ])('says what is wrong with %s', (name, message) => {
     for (const { errors } of ranks) expect(errors[name]).toMatch(message);

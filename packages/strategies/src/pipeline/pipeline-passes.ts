@@ -22,7 +22,7 @@ import { tagOf } from './message.ts';
 import { noteHolder } from './on-every-rank.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
-import { batchMark, requireSameBatch } from './same-batch.ts';
+import { passMark, requireSamePass } from './same-pass.ts';
 import { bytesOf, runWork } from './run-work.ts';
 import {
   lendParameters,
@@ -34,7 +34,7 @@ import {
 import { StageParameter } from './stage-parameter.ts';
 import { trainingWork } from './training-work.ts';
 
-type Mark = ReturnType<typeof batchMark>;
+type Mark = ReturnType<typeof passMark>;
 
 /** The passes of a model that trains in stages. */
 export class PipelinePasses {
@@ -52,19 +52,24 @@ export class PipelinePasses {
    * backward(); inside noGrad what the model returns, of the batch.
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
-    const mark = this.#markOf(inputs);
-    if (!isGradEnabled()) return this.#evaluate(run, inputs, mark);
-    const batch = buildMicrobatches(run, inputs, this.#settings, true);
+    const isTraining = isGradEnabled();
+    const batch = buildMicrobatches(run, inputs, this.#settings, isTraining);
+    const mark = this.#markOf(inputs, batch, isTraining);
+    if (!isTraining) return this.#evaluate(batch, mark);
     this.edges = edgesOf(batch);
     return this.#lossOf(batch, mark);
   }
 
   /** Of the first batches of training and of evaluation: those tell whether ranks are given the same ones. */
-  #markOf(inputs: readonly unknown[]): Mark | null {
-    const pass = isGradEnabled() ? 'training' : 'evaluation';
+  #markOf(
+    inputs: readonly unknown[],
+    { microbatches }: BuiltBatch,
+    isTraining: boolean,
+  ): Mark | null {
+    const pass = isTraining ? 'training' : 'evaluation';
     if (this.#compared.has(pass)) return null;
     this.#compared.add(pass);
-    return batchMark(inputs);
+    return passMark(inputs, microbatches);
   }
 
   #lossOf(batch: BuiltBatch, mark: Mark | null): Tensor {
@@ -121,8 +126,7 @@ export class PipelinePasses {
     });
   }
 
-  #evaluate(run: Run, inputs: readonly unknown[], mark: Mark | null): unknown {
-    const batch = buildMicrobatches(run, inputs, this.#settings, false);
+  #evaluate(batch: BuiltBatch, mark: Mark | null): unknown {
     const { schedule, place, axis, group } = this.#settings;
     const { microbatches } = batch;
     const parameters = this.#parameters();
@@ -215,7 +219,7 @@ export class PipelinePasses {
     for (const { frees } of items) for (const node of frees) node.hasOwner = true;
     currentSession().workAhead(async (compute) => {
       try {
-        if (mark !== null) await requireSameBatch(mark, group);
+        if (mark !== null) await requireSamePass(mark, group);
         await runWork(items, group, compute);
         await finish();
       } catch (error) {

@@ -367,8 +367,46 @@ async function errors(rank: number): Promise<Record<string, string>> {
       microbatches: 1,
     }),
     'ranks that cut at other modules': await plan({ cut: [`blocks.${rank + 1}`] }),
+    'ranks with other schedules': await plan({ schedule: rank === 0 ? '1f1b' : 'gpipe' }),
+    'stages that send each other other shapes': await stagesThatDiffer(rank, x, y),
     'ranks that are given different batches': await messageOf(() => trainOnce(fed, feeder, rank)),
   };
+}
+
+/** Takes values of any shape. */
+class Factor extends nn.Module {
+  readonly factor = new nn.Parameter(Float32Array.of(2), []);
+
+  /** Shape: x N -> N. */
+  forward(x: Tensor): Tensor {
+    return x.mul(this.factor);
+  }
+}
+
+/** Its first stage makes another shape on each rank. */
+class Differing extends nn.Module {
+  readonly first = new nn.Linear(5, 5);
+  readonly second = new Factor();
+  readonly #width: number;
+
+  constructor(width: number) {
+    super();
+    this.#width = width;
+  }
+
+  /** Shape: x [B, 5] -> [B, 5]. */
+  forward(x: Tensor): Tensor {
+    const hidden = this.first.forward(x).slice(1, 0, this.#width);
+    return this.second.forward(hidden).pad([0, 0], [0, 5 - this.#width]);
+  }
+}
+
+async function stagesThatDiffer(rank: number, x: Tensor, y: Tensor): Promise<string> {
+  const strategy = pipeline({ ...options, cut: ['second'], loss: nn.functional.mseLoss });
+  const model = await parallelize(new Differing(4 - rank), strategy);
+  const optimizer = adam(model.module);
+  model.forward(x.to('f32'), y.to('f32')).backward();
+  return messageOf(() => optimizer.step());
 }
 
 /** Runs two of its blocks again in backward. */

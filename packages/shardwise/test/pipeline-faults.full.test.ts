@@ -1,0 +1,3 @@
+import { stagesThatFail } from './faults.ts';
+
+stagesThatFail('shm');

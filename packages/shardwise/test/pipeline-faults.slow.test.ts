@@ -1,0 +1,5 @@
+import { stagesThatFail } from './faults.ts';
+
+stagesThatFail('threads');
+stagesThatFail('tcp');
+stagesThatFail('hosted');

@@ -1,0 +1,73 @@
+import { CollectiveMismatchError, dtypes, type ProcessGroup } from '@shardwise/core/extend';
+import { hashOffset, mixed } from '../hash-of.ts';
+import { forEachTensor } from '../map-tensors.ts';
+import type { Microbatch } from './microbatch.ts';
+
+/**
+ * What tells passes apart: the shapes of their batches, their data where they lie on the host, 0 where they do not, and
+ * what crosses between stages.
+ */
+export function passMark(
+  inputs: readonly unknown[],
+  microbatches: readonly Microbatch[],
+): Int32Array<ArrayBuffer> {
+  let [shapes, data, crossings, isOnHost] = [hashOffset, hashOffset, hashOffset, true];
+  forEachTensor(inputs, ({ shape, node: { value } }) => {
+    for (const size of [shape.length, ...shape]) shapes = mixed(shapes, size);
+    if (value?.kind === 'host') for (const byte of value.bytes) data = mixed(data, byte);
+    else isOnHost = false;
+  });
+  for (const { graph } of microbatches) {
+    for (const { node, from, to } of graph.crossings) {
+      const { bytes } = dtypes[node.dtype];
+      for (const each of [from, to, bytes, ...node.shape]) crossings = mixed(crossings, each);
+    }
+  }
+  return Int32Array.of(shapes, isOnHost ? data : 0, crossings);
+}
+
+/**
+ * A collective. Throws CollectiveMismatchError on all ranks where they were given different batches, or where their
+ * stages would send each other other tensors.
+ */
+export async function requireSamePass(
+  mark: Int32Array<ArrayBuffer>,
+  group: ProcessGroup,
+): Promise<void> {
+  if (group.size === 1) return;
+  const all = new Int32Array(mark.length * group.size);
+  await group.allGather(
+    { bytes: new Uint8Array(mark.buffer), dtype: 'i32' },
+    { bytes: new Uint8Array(all.buffer), dtype: 'i32' },
+  );
+  const [shapes, data, crossings] = all;
+  for (let rank = 1; rank < group.size; rank++) {
+    const [ownShapes, ownData, ownCrossings] = all.subarray(mark.length * rank);
+    const bothKnown = data !== 0 && ownData !== 0;
+    if (ownShapes !== shapes) throw otherBatch(rank, 'shape');
+    if (bothKnown && ownData !== data) throw otherBatch(rank, 'data');
+    if (ownCrossings !== crossings) throw otherCrossings(rank);
+  }
+}
+
+function otherBatch(rank: number, what: 'shape' | 'data'): CollectiveMismatchError {
+  return new CollectiveMismatchError(
+    {
+      asked: 'to pass a batch through the stages of a pipeline',
+      found: `rank ${rank} was given a batch of other ${what} than rank 0`,
+      todo: 'Give all ranks of the pipeline the same batch: share a dataset out over the ranks of dp alone',
+    },
+    { rank },
+  );
+}
+
+function otherCrossings(rank: number): CollectiveMismatchError {
+  return new CollectiveMismatchError(
+    {
+      asked: 'to pass a batch through the stages of a pipeline',
+      found: `between the stages of rank ${rank}'s forward pass go other tensors, or tensors of other shapes, than between those of rank 0's`,
+      todo: 'Have forward() do the same on all ranks: it may not depend on the rank, or on random numbers of its own',
+    },
+    { rank },
+  );
+}
