@@ -12,6 +12,7 @@ import { bufferAlignmentBytes } from './compile/executable.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import { Sessions } from './onnx/sessions.ts';
+import type { Loops, LoopsBy } from './loops/loops.ts';
 import type { Products, ProductsBy } from './products/products.ts';
 import { WorkQueue } from './work-queue.ts';
 
@@ -42,10 +43,12 @@ export class CpuBackend implements Backend {
   readonly #scratch: Scratch;
   readonly #sessions: Sessions;
   readonly #products: Products;
+  readonly #loops: Loops;
   readonly #queue = new WorkQueue();
 
-  constructor(arena: Arena, threads: number, products: Products) {
+  constructor(arena: Arena, threads: number, products: Products, loops: Loops) {
     this.#products = products;
+    this.#loops = loops;
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
     this.#sessions = new Sessions(threads);
@@ -54,6 +57,11 @@ export class CpuBackend implements Backend {
   /** What makes products of matrices, and why ONNX Runtime does where it does. */
   get products(): ProductsBy {
     return this.#products.by;
+  }
+
+  /** What runs loops over elements, and why WebAssembly does where it does. */
+  get loops(): LoopsBy {
+    return this.#loops.by;
   }
 
   /** Bytes of the arena; temporaries of compiled programs count. */
@@ -116,6 +124,7 @@ export class CpuBackend implements Backend {
       scratch: this.#scratch,
       queue: this.#queue,
       products: this.#products,
+      loops: this.#loops.code,
     };
   }
 

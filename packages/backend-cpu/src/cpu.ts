@@ -1,5 +1,6 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
 import { CpuBackend } from './cpu-backend.ts';
+import { createLoops } from './loops/loops.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
 import { adviseHugePages } from './memory/huge-pages.ts';
@@ -24,6 +25,11 @@ export interface CpuOptions {
    * ONNX Runtime everywhere. Default: 'own'.
    */
   readonly products?: 'own' | 'onnxruntime';
+  /**
+   * What runs loops over elements and rows: machine code of ours, where the processor has AVX-512 and the system runs it, or
+   * WebAssembly everywhere. Default: 'own'.
+   */
+  readonly loops?: 'own' | 'webassembly';
 }
 
 const cpuRules: OptionRules<CpuOptions> = {
@@ -32,18 +38,19 @@ const cpuRules: OptionRules<CpuOptions> = {
   byteLength: option.count,
   threads: option.integer(1),
   products: option.oneOf('own', 'onnxruntime'),
+  loops: option.oneOf('own', 'webassembly'),
 };
 
 /** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. Throws ConfigError. */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
-  const { threads = 1, products = 'own', byteOffset, byteLength } = options;
+  const { threads = 1, products = 'own', loops = 'own', byteOffset, byteLength } = options;
   if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
   const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
   configureCalls();
   adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
-  return new CpuBackend(arena, threads, createProducts(products, threads));
+  return new CpuBackend(arena, threads, createProducts(products, threads), createLoops(loops));
 }
 
 function nothingToShare(byteOffset: number): ConfigError {

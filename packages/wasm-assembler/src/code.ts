@@ -13,14 +13,35 @@ export type BytesByWidth = Readonly<Record<Width, Bytes>>;
 /** Encoded bytes, nested so that building an expression never copies its parts. */
 export type Bytes = readonly (number | Bytes | BytesByWidth)[];
 
+/** How a vector comes from others: for who compiles it to other instructions than WebAssembly's. */
+export interface Operation {
+  /** WebAssembly's name of the instruction, or `input` for a vector that whoever made it knows. */
+  readonly name: string;
+  readonly inputs: readonly Code<'v128'>[];
+  /** The bits of a shift, the lanes of a constant, the number of an input. */
+  readonly numbers: readonly number[];
+}
+
 /** Instructions that leave one value of `kind` on the stack, or nothing. */
 export interface Code<K extends ValueKind | 'nothing'> {
   readonly kind: K;
   readonly bytes: Bytes;
+  /** Of vectors that lanes of vectors alone decide. */
+  readonly operation?: Operation;
 }
 
 export function code<K extends ValueKind | 'nothing'>(kind: K, ...bytes: Bytes): Code<K> {
   return { kind, bytes };
+}
+
+/** Code of a vector that says how it comes from others. */
+export function vector(
+  name: string,
+  inputs: readonly Code<'v128'>[],
+  numbers: readonly number[],
+  ...bytes: Bytes
+): Code<'v128'> {
+  return { kind: 'v128', bytes, operation: { name, inputs, numbers } };
 }
 
 export function flatten(bytes: Bytes, width: Width, into: number[] = []): number[] {
@@ -55,8 +76,9 @@ export function signed(value: number): number[] {
   return bytes;
 }
 
-export function float32Bytes(value: number): number[] {
-  return [...new Uint8Array(new Float32Array([value]).buffer)];
+/** The bits of an f32, as an i32. */
+export function float32Bits(value: number): number {
+  return new Int32Array(Float32Array.of(value).buffer)[0] ?? 0;
 }
 
 export function float64Bytes(value: number): number[] {

@@ -72,7 +72,7 @@ export class FunctionBuilder {
   let<K extends ValueKind>(value: Code<K>): Local<K> {
     const local = this.#declare(value.kind);
     this.set(local, value);
-    return local;
+    return withOperation(local, value);
   }
 
   set<K extends ValueKind>(local: Local<K>, value: Code<K>): void {
@@ -141,7 +141,7 @@ export class FunctionBuilder {
   #constant(key: string, value: Code<'v128'>): Local<'v128'> {
     const known = this.#constants.get(key);
     if (known) return known;
-    const local = this.#declare('v128');
+    const local = withOperation(this.#declare('v128'), value);
     this.#prologue.push([value.bytes, LOCAL_SET, unsigned(local.index)]);
     this.#constants.set(key, local);
     return local;
@@ -164,4 +164,9 @@ export class FunctionBuilder {
   #local<K extends ValueKind>(kind: K, index: number): Local<K> {
     return { ...code(kind, LOCAL_GET, unsigned(index)), index };
   }
+}
+
+/** A variable that says how the value comes about that it is set to first. */
+function withOperation<K extends ValueKind>(local: Local<K>, { operation }: Code<K>): Local<K> {
+  return operation === undefined ? local : { ...local, operation };
 }

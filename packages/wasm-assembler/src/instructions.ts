@@ -3,11 +3,12 @@ import {
   type Code,
   type ValueKind,
   code,
-  float32Bytes,
+  float32Bits,
   float64Bytes,
   int32Bytes,
   signed,
   unsigned,
+  vector,
 } from './code.ts';
 
 type I32 = Code<'i32'>;
@@ -53,11 +54,16 @@ function store<A extends ValueKind>(...opcode: number[]): Store<A> {
 }
 
 const simd = (opcode: number): number[] => [SIMD_PREFIX, ...unsigned(opcode)];
-const vectorUnary = (opcode: number): Unary<'v128', 'v128'> => unary('v128', ...simd(opcode));
-const vectorBinary = (opcode: number): Binary<'v128', 'v128'> => binary('v128', ...simd(opcode));
+function vectorUnary(name: string, opcode: number): Unary<'v128', 'v128'> {
+  return (a) => vector(name, [a], [], a.bytes, ...simd(opcode));
+}
 
-function shift(opcode: number): (a: V128, bits: number) => V128 {
-  return (a, bits) => code('v128', a.bytes, i32.const(bits).bytes, ...simd(opcode));
+function vectorBinary(name: string, opcode: number): Binary<'v128', 'v128'> {
+  return (a, b) => vector(name, [a, b], [], a.bytes, b.bytes, ...simd(opcode));
+}
+
+function shift(name: string, opcode: number): (a: V128, bits: number) => V128 {
+  return (a, bits) => vector(name, [a], [bits], a.bytes, i32.const(bits).bytes, ...simd(opcode));
 }
 
 function lane<R extends ValueKind>(result: R, opcode: number): (a: V128, lane: number) => Code<R> {
@@ -225,15 +231,23 @@ export const v128: {
   store64Lane0: (address, value, byteOffset = 0) =>
     code('nothing', address.bytes, value.bytes, ...simd(0x5b), 0, unsigned(byteOffset), 0),
   load16x4u: load('v128', ...simd(0x04)),
-  constInt: (lanes) => code('v128', ...simd(0x0c), ...lanes.flatMap(int32Bytes)),
-  not: vectorUnary(0x4d),
-  and: vectorBinary(0x4e),
+  constInt: (lanes) => vector('const', [], lanes, ...simd(0x0c), ...lanes.flatMap(int32Bytes)),
+  not: vectorUnary('v128.not', 0x4d),
+  and: vectorBinary('v128.and', 0x4e),
   /** a & ~b. */
-  andnot: vectorBinary(0x4f),
-  or: vectorBinary(0x50),
-  xor: vectorBinary(0x51),
+  andnot: vectorBinary('v128.andnot', 0x4f),
+  or: vectorBinary('v128.or', 0x50),
+  xor: vectorBinary('v128.xor', 0x51),
   bitselect: (whenOne, whenZero, mask) =>
-    code('v128', whenOne.bytes, whenZero.bytes, mask.bytes, ...simd(0x52)),
+    vector(
+      'v128.bitselect',
+      [whenOne, whenZero, mask],
+      [],
+      whenOne.bytes,
+      whenZero.bytes,
+      mask.bytes,
+      ...simd(0x52),
+    ),
 };
 
 type F32x4Unary =
@@ -265,31 +279,31 @@ export const f32x4: {
 } & Record<F32x4Unary, Unary<'v128', 'v128'>> &
   Record<F32x4Binary, Binary<'v128', 'v128'>> = {
   const: (value) => {
-    const lane = float32Bytes(value);
-    return code('v128', ...simd(0x0c), lane, lane, lane, lane);
+    const lane = float32Bits(value);
+    return v128.constInt([lane, lane, lane, lane]);
   },
   splat: unary('v128', ...simd(0x13)),
   extractLane: lane('f32', 0x1f),
-  eq: vectorBinary(0x41),
-  ne: vectorBinary(0x42),
-  lt: vectorBinary(0x43),
-  gt: vectorBinary(0x44),
-  le: vectorBinary(0x45),
-  ceil: vectorUnary(0x67),
-  floor: vectorUnary(0x68),
-  abs: vectorUnary(0xe0),
-  neg: vectorUnary(0xe1),
-  sqrt: vectorUnary(0xe3),
-  add: vectorBinary(0xe4),
-  sub: vectorBinary(0xe5),
-  mul: vectorBinary(0xe6),
-  div: vectorBinary(0xe7),
-  min: vectorBinary(0xe8),
-  max: vectorBinary(0xe9),
-  pmin: vectorBinary(0xea),
-  pmax: vectorBinary(0xeb),
-  convertI32x4S: vectorUnary(0xfa),
-  demoteF64x2Zero: vectorUnary(0x5e),
+  eq: vectorBinary('f32x4.eq', 0x41),
+  ne: vectorBinary('f32x4.ne', 0x42),
+  lt: vectorBinary('f32x4.lt', 0x43),
+  gt: vectorBinary('f32x4.gt', 0x44),
+  le: vectorBinary('f32x4.le', 0x45),
+  ceil: vectorUnary('f32x4.ceil', 0x67),
+  floor: vectorUnary('f32x4.floor', 0x68),
+  abs: vectorUnary('f32x4.abs', 0xe0),
+  neg: vectorUnary('f32x4.neg', 0xe1),
+  sqrt: vectorUnary('f32x4.sqrt', 0xe3),
+  add: vectorBinary('f32x4.add', 0xe4),
+  sub: vectorBinary('f32x4.sub', 0xe5),
+  mul: vectorBinary('f32x4.mul', 0xe6),
+  div: vectorBinary('f32x4.div', 0xe7),
+  min: vectorBinary('f32x4.min', 0xe8),
+  max: vectorBinary('f32x4.max', 0xe9),
+  pmin: vectorBinary('f32x4.pmin', 0xea),
+  pmax: vectorBinary('f32x4.pmax', 0xeb),
+  convertI32x4S: vectorUnary('f32x4.convertI32x4S', 0xfa),
+  demoteF64x2Zero: vectorUnary('f32x4.demoteF64x2Zero', 0x5e),
 };
 
 export const f64x2: {
@@ -299,13 +313,13 @@ export const f64x2: {
   promoteLowF32x4: Unary<'v128', 'v128'>;
 } & Record<'add' | 'mul' | 'div' | 'min' | 'max', Binary<'v128', 'v128'>> = {
   splat: unary('v128', ...simd(0x14)),
-  convertLowI32x4S: vectorUnary(0xfe),
-  promoteLowF32x4: vectorUnary(0x5f),
-  add: vectorBinary(0xf0),
-  mul: vectorBinary(0xf2),
-  div: vectorBinary(0xf3),
-  min: vectorBinary(0xf4),
-  max: vectorBinary(0xf5),
+  convertLowI32x4S: vectorUnary('f64x2.convertLowI32x4S', 0xfe),
+  promoteLowF32x4: vectorUnary('f64x2.promoteLowF32x4', 0x5f),
+  add: vectorBinary('f64x2.add', 0xf0),
+  mul: vectorBinary('f64x2.mul', 0xf2),
+  div: vectorBinary('f64x2.div', 0xf3),
+  min: vectorBinary('f64x2.min', 0xf4),
+  max: vectorBinary('f64x2.max', 0xf5),
 };
 
 type I32x4Unary = 'abs' | 'neg' | 'truncSatF32x4S' | 'truncSatF64x2SZero' | 'extendLowI16x8U';
@@ -321,23 +335,23 @@ export const i32x4: {
   const: (value) => v128.constInt([value, value, value, value]),
   splat: unary('v128', ...simd(0x11)),
   extractLane: lane('i32', 0x1b),
-  eq: vectorBinary(0x37),
-  ne: vectorBinary(0x38),
-  ltS: vectorBinary(0x39),
-  leS: vectorBinary(0x3d),
-  abs: vectorUnary(0xa0),
-  neg: vectorUnary(0xa1),
-  extendLowI16x8U: vectorUnary(0xa9),
-  shl: shift(0xab),
-  shrS: shift(0xac),
-  shrU: shift(0xad),
-  add: vectorBinary(0xae),
-  sub: vectorBinary(0xb1),
-  mul: vectorBinary(0xb5),
-  minS: vectorBinary(0xb6),
-  maxS: vectorBinary(0xb8),
-  truncSatF32x4S: vectorUnary(0xf8),
-  truncSatF64x2SZero: vectorUnary(0xfc),
+  eq: vectorBinary('i32x4.eq', 0x37),
+  ne: vectorBinary('i32x4.ne', 0x38),
+  ltS: vectorBinary('i32x4.ltS', 0x39),
+  leS: vectorBinary('i32x4.leS', 0x3d),
+  abs: vectorUnary('i32x4.abs', 0xa0),
+  neg: vectorUnary('i32x4.neg', 0xa1),
+  extendLowI16x8U: vectorUnary('i32x4.extendLowI16x8U', 0xa9),
+  shl: shift('i32x4.shl', 0xab),
+  shrS: shift('i32x4.shrS', 0xac),
+  shrU: shift('i32x4.shrU', 0xad),
+  add: vectorBinary('i32x4.add', 0xae),
+  sub: vectorBinary('i32x4.sub', 0xb1),
+  mul: vectorBinary('i32x4.mul', 0xb5),
+  minS: vectorBinary('i32x4.minS', 0xb6),
+  maxS: vectorBinary('i32x4.maxS', 0xb8),
+  truncSatF32x4S: vectorUnary('i32x4.truncSatF32x4S', 0xf8),
+  truncSatF64x2SZero: vectorUnary('i32x4.truncSatF64x2SZero', 0xfc),
 };
 
 export const i16x8: {
@@ -346,9 +360,9 @@ export const i16x8: {
   /** Of signed lanes; values of 16 bits keep them. */
   narrowI32x4U: Binary<'v128', 'v128'>;
 } = {
-  extendLowI8x16U: vectorUnary(0x89),
-  narrowI32x4S: vectorBinary(0x85),
-  narrowI32x4U: vectorBinary(0x86),
+  extendLowI8x16U: vectorUnary('i16x8.extendLowI8x16U', 0x89),
+  narrowI32x4S: vectorBinary('i16x8.narrowI32x4S', 0x85),
+  narrowI32x4U: vectorBinary('i16x8.narrowI32x4U', 0x86),
 };
 
 export const i8x16: {
@@ -357,7 +371,7 @@ export const i8x16: {
   narrowI16x8U: Binary<'v128', 'v128'>;
   shuffle: (a: V128, b: V128, lanes: readonly number[]) => V128;
 } = {
-  narrowI16x8S: vectorBinary(0x65),
-  narrowI16x8U: vectorBinary(0x66),
+  narrowI16x8S: vectorBinary('i8x16.narrowI16x8S', 0x65),
+  narrowI16x8U: vectorBinary('i8x16.narrowI16x8U', 0x66),
   shuffle: (a, b, lanes) => code('v128', a.bytes, b.bytes, ...simd(0x0d), ...lanes),
 };

@@ -1,6 +1,7 @@
 import { type Program, Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
 import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
 import type { Sessions } from '../onnx/sessions.ts';
+import type { LoopCode } from '../loops/loop-machine.ts';
 import type { Products } from '../products/products.ts';
 import { analyse, type Analysis } from './analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
@@ -9,9 +10,10 @@ import { formatPiece } from './onnx-model.ts';
 import type { OwnProducts } from './product-step.ts';
 import { locate } from './storage.ts';
 
-/** What executables share, and what makes their products. */
+/** What executables share, what makes their products, and what runs their loops; null for WebAssembly alone. */
 export interface CompileHost extends Host {
   readonly products: Products;
+  readonly loops: LoopCode | null;
 }
 
 /** Compiles a program to sessions and kernels, in dependency order. */
@@ -59,8 +61,8 @@ function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | nu
   return products.own && { ...products.own, thin };
 }
 
-function targetOf({ arena, products }: CompileHost): LinkTarget {
-  return { memory: arena.memory, products };
+function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
+  return { memory: arena.memory, products, loops };
 }
 
 /** The sessions of the pieces; null for kernels. */

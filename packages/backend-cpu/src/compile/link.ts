@@ -1,6 +1,7 @@
 import { OnnxPiece } from '../onnx/onnx-piece.ts';
 import type { SessionLease } from '../onnx/sessions.ts';
-import { linkKernels } from '../wasm/compile-kernels.ts';
+import type { LoopCode } from '../loops/loop-machine.ts';
+import { linkKernels } from '../wasm/link-kernels.ts';
 import { sizeInputs } from '../onnx/session-model.ts';
 import type { Products } from '../products/products.ts';
 import type { Analysis, Signature } from './analyse.ts';
@@ -18,10 +19,11 @@ export interface LinkedProgram {
   readonly storage: Pick<StoragePlan, 'copiesBefore' | 'copiesAfter' | 'updatesInPlace'>;
 }
 
-/** The memory in which it runs, and what makes its products. */
+/** The memory in which it runs, what makes its products, and what runs its loops; null for WebAssembly alone. */
 export interface LinkTarget {
   readonly memory: WebAssembly.Memory;
   readonly products: Products;
+  readonly loops: LoopCode | null;
 }
 
 /** `pattern` is the analysis with NaN for what depends on the sizes. */
@@ -29,10 +31,10 @@ export function link(
   { signature, pieces, storage }: Analysis,
   pattern: Analysis,
   leases: SessionLeases,
-  { memory, products }: LinkTarget,
+  { memory, products, loops }: LinkTarget,
 ): LinkedProgram {
   const linked = pieces.map((piece, index): CompiledPiece => {
-    if (piece.kind === 'kernel') return linkKernels(memory, piece.plan);
+    if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
     if (piece.kind === 'product') return products.link(memory, piece.product);
     const lease = leases[index];
     const sized = pattern.pieces[index];

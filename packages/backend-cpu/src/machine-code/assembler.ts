@@ -3,12 +3,18 @@ import type { Mask, Memory, Register, Tile, Vector } from './operands.ts';
 import {
   binary,
   type Binary,
+  binaryWith,
+  type BinaryWith,
   encodeVector,
   type Options,
+  type Shift,
+  shifts,
   type Store,
   stores,
   type Ternary,
   ternary,
+  ternaryWith,
+  type TernaryWith,
 } from './vector-instructions.ts';
 
 /** op r/m64, r64 has this opcode; op r64, m has two more; op r64, imm is 81 with the number. */
@@ -218,18 +224,57 @@ export class Assembler {
     encodeVector(this.#code, stores[name], byteLength, index, 0, target, options);
   }
 
-  /** Elements of 128 bits: two of the first, then two of the second, by the numbers in `choice`. */
-  vshuff32x4(target: Vector, first: Vector, second: Vector, choice: number): void {
-    const encoding = { map: 3, prefix: 1, opcode: 0x23, evex: true } as const;
-    encodeVector(this.#code, encoding, target.byteLength, target.index, first.index, second);
-    this.#code.byte(choice);
+  /** target = f(first, second, number). */
+  ternaryWith(
+    name: TernaryWith,
+    target: Vector | Mask,
+    first: Vector,
+    second: Vector | Memory,
+    number: number,
+    options?: Options,
+  ): void {
+    const encoding = ternaryWith[name];
+    encodeVector(
+      this.#code,
+      encoding,
+      first.byteLength,
+      target.index,
+      first.index,
+      second,
+      options,
+    );
+    this.#code.byte(number);
   }
 
-  /** Each element of 32 bits, shifted to the left. */
-  vpslld(target: Vector, source: Vector, bits: number): void {
-    const encoding = { map: 1, prefix: 1, opcode: 0x72, evex: true } as const;
-    encodeVector(this.#code, encoding, target.byteLength, 6, target.index, source);
+  /** target = f(source, number). */
+  binaryWith(name: BinaryWith, target: Vector, source: Vector | Memory, number: number): void {
+    encodeVector(this.#code, binaryWith[name], target.byteLength, target.index, 0, source);
+    this.#code.byte(number);
+  }
+
+  shift(name: Shift, target: Vector, source: Vector | Memory, bits: number): void {
+    const { part, ...encoding } = shifts[name];
+    encodeVector(this.#code, encoding, target.byteLength, part, target.index, source);
     this.#code.byte(bits);
+  }
+
+  /** All bits of the elements whose bit of the mask is 1, none of the others. */
+  vpmovm2d(target: Vector, source: Mask): void {
+    const encoding = { map: 2, prefix: 2, opcode: 0x38, evex: true } as const;
+    const rm = { ...target, index: source.index };
+    encodeVector(this.#code, encoding, target.byteLength, target.index, 0, rm);
+  }
+
+  /** The low 32 bits of a register in all elements. */
+  vpbroadcastd(target: Vector, source: Register): void {
+    const encoding = { map: 2, prefix: 1, opcode: 0x7c, evex: true } as const;
+    const rm = { ...target, index: source.index };
+    encodeVector(this.#code, encoding, target.byteLength, target.index, 0, rm);
+  }
+
+  /** Numbers of 32 bits that lie in the code. */
+  int32s(values: readonly number[]): void {
+    for (const value of values) this.#code.int32(value);
   }
 
   /** Takes the sizes of all tiles from 64 bytes of memory. */

@@ -12,15 +12,16 @@ interface Encoding {
   readonly prefix: Prefix;
   readonly opcode: number;
   readonly wide?: true;
-  /** What it reads or writes of memory: a whole vector, half of one, or one element of 4 bytes. Default: a whole one. */
-  readonly memory?: 'half' | 'element';
+  /** What it reads or writes of memory: a whole vector, half or a quarter of one, or one element of 4 bytes. Default: a whole one. */
+  readonly memory?: 'half' | 'quarter' | 'element';
   /** Only in EVEX. */
   readonly evex?: true;
 }
 
 export type Ternary =
-  | 'vaddps'
-  | 'vmulps'
+  | ('vaddps' | 'vsubps' | 'vmulps' | 'vdivps' | 'vminps' | 'vmaxps')
+  | ('vpaddd' | 'vpsubd' | 'vpmulld' | 'vpminsd' | 'vpmaxsd')
+  | ('vpandd' | 'vpandnd')
   | 'vxorps'
   | 'vfmadd231ps'
   | 'vunpcklps'
@@ -35,7 +36,21 @@ export type Ternary =
 /** target = f(first, second). */
 export const ternary: Readonly<Record<Ternary, Encoding>> = {
   vaddps: { map: 1, prefix: 0, opcode: 0x58 },
+  vsubps: { map: 1, prefix: 0, opcode: 0x5c },
   vmulps: { map: 1, prefix: 0, opcode: 0x59 },
+  vdivps: { map: 1, prefix: 0, opcode: 0x5e },
+  /** The second where neither is less than the other. */
+  vminps: { map: 1, prefix: 0, opcode: 0x5d },
+  /** The second where neither is greater than the other. */
+  vmaxps: { map: 1, prefix: 0, opcode: 0x5f },
+  vpaddd: { map: 1, prefix: 1, opcode: 0xfe, evex: true },
+  vpsubd: { map: 1, prefix: 1, opcode: 0xfa, evex: true },
+  vpmulld: { map: 2, prefix: 1, opcode: 0x40, evex: true },
+  vpminsd: { map: 2, prefix: 1, opcode: 0x39, evex: true },
+  vpmaxsd: { map: 2, prefix: 1, opcode: 0x3d, evex: true },
+  vpandd: { map: 1, prefix: 1, opcode: 0xdb, evex: true },
+  /** ~first & second. */
+  vpandnd: { map: 1, prefix: 1, opcode: 0xdf, evex: true },
   vxorps: { map: 1, prefix: 0, opcode: 0x57 },
   vfmadd231ps: { map: 2, prefix: 1, opcode: 0xb8 },
   vunpcklps: { map: 1, prefix: 0, opcode: 0x14 },
@@ -53,7 +68,8 @@ export type Binary =
   | 'vmovdqu16'
   | 'vbroadcastss'
   | 'vpbroadcastd'
-  | 'vpmovzxwd'
+  | ('vpmovzxwd' | 'vpmovzxbd')
+  | ('vsqrtps' | 'vcvtdq2ps' | 'vcvttps2dq' | 'vpabsd')
   | 'vcvtneps2bf16';
 
 /** target = f(source). The first operand is the vector of which the length is that of the instruction. */
@@ -63,16 +79,61 @@ export const binary: Readonly<Record<Binary, Encoding>> = {
   vbroadcastss: { map: 2, prefix: 1, opcode: 0x18, memory: 'element' },
   vpbroadcastd: { map: 2, prefix: 1, opcode: 0x58, memory: 'element', evex: true },
   vpmovzxwd: { map: 2, prefix: 1, opcode: 0x33, memory: 'half', evex: true },
+  vpmovzxbd: { map: 2, prefix: 1, opcode: 0x31, memory: 'quarter', evex: true },
+  vsqrtps: { map: 1, prefix: 0, opcode: 0x51 },
+  vcvtdq2ps: { map: 1, prefix: 0, opcode: 0x5b },
+  /** What no i32 is gives -2^31. */
+  vcvttps2dq: { map: 1, prefix: 2, opcode: 0x5b },
+  vpabsd: { map: 2, prefix: 1, opcode: 0x1e, evex: true },
   /** From a vector to one of half its length. */
   vcvtneps2bf16: { map: 2, prefix: 2, opcode: 0x72, evex: true },
 };
 
-export type Store = 'vmovups' | 'vmovdqu16';
+export type Store = 'vmovups' | 'vmovdqu16' | 'vmovntps' | 'vpmovdw' | 'vpmovdb';
 
 /** memory = source. */
 export const stores: Readonly<Record<Store, Encoding>> = {
   vmovups: { map: 1, prefix: 0, opcode: 0x11 },
   vmovdqu16: { map: 1, prefix: 3, opcode: 0x7f, wide: true, evex: true },
+  /** Past the caches, to an address that is a multiple of the vector's length. */
+  vmovntps: { map: 1, prefix: 0, opcode: 0x2b },
+  /** The low 16 bits of each element of 32. */
+  vpmovdw: { map: 2, prefix: 2, opcode: 0x33, memory: 'half', evex: true },
+  /** The low 8 bits of each element of 32. */
+  vpmovdb: { map: 2, prefix: 2, opcode: 0x31, memory: 'quarter', evex: true },
+};
+
+export type TernaryWith = 'vpternlogd' | 'vshuff32x4' | 'vcmpps' | 'vpcmpd';
+
+/** target = f(first, second, number). Comparisons have a mask as their target. */
+export const ternaryWith: Readonly<Record<TernaryWith, Encoding>> = {
+  /** Bit 4 t + 2 f + s of the number, of bits t of the target, f of the first and s of the second. */
+  vpternlogd: { map: 3, prefix: 1, opcode: 0x25, evex: true },
+  /** Elements of 128 bits: two of the first, then two of the second, by the numbers in `number`. */
+  vshuff32x4: { map: 3, prefix: 1, opcode: 0x23, evex: true },
+  vcmpps: { map: 1, prefix: 0, opcode: 0xc2, evex: true },
+  vpcmpd: { map: 3, prefix: 1, opcode: 0x1f, evex: true },
+};
+
+export type BinaryWith = 'vrndscaleps' | 'vpermilps';
+
+/** target = f(source, number). */
+export const binaryWith: Readonly<Record<BinaryWith, Encoding>> = {
+  /** To an integer: 9 down, 10 up. */
+  vrndscaleps: { map: 3, prefix: 1, opcode: 0x08, evex: true },
+  /** Elements of each 128 bits, by the numbers in `number`. */
+  vpermilps: { map: 3, prefix: 1, opcode: 0x04 },
+};
+
+export type Shift = 'vpslld' | 'vpsrld' | 'vpsrad';
+
+const shift = { map: 1, prefix: 1, opcode: 0x72, evex: true } as const;
+
+/** Each element of 32 bits by a number of bits. `part` is a part of the opcode, where others have their target. */
+export const shifts: Readonly<Record<Shift, Encoding & { readonly part: number }>> = {
+  vpslld: { ...shift, part: 6 },
+  vpsrld: { ...shift, part: 2 },
+  vpsrad: { ...shift, part: 4 },
 };
 
 /** What AVX-512 adds to an instruction. */
@@ -144,7 +205,12 @@ function evex(
 ): void {
   const { low, high } = extension(rm);
   const length = { 16: 0, 32: 0x20, 64: 0x40 }[byteLength];
-  const readBytes = memory === 'element' ? 4 : memory === 'half' ? byteLength / 2 : byteLength;
+  const readBytes = {
+    whole: byteLength,
+    half: byteLength / 2,
+    quarter: byteLength / 4,
+    element: 4,
+  };
   code.byte(
     0x62,
     bit(reg, 3, 7) | bit(high, 0, 6) | bit(low, 0, 5) | bit(reg, 4, 4) | map,
@@ -152,5 +218,9 @@ function evex(
     (zero ? 0x80 : 0) | length | (broadcast ? 0x10 : 0) | bit(vvvv, 4, 3) | (mask?.index ?? 0),
     opcode,
   );
-  code.operands(reg, rm.kind === 'vector' ? rm.index : rm, broadcast ? 4 : readBytes);
+  code.operands(
+    reg,
+    rm.kind === 'vector' ? rm.index : rm,
+    broadcast ? 4 : readBytes[memory ?? 'whole'],
+  );
 }

@@ -180,16 +180,16 @@ function emitTranspose(code: Assembler, unitBytes: number): void {
   for (let column = 0; column < 4; column++) {
     const [a, b] = [other(4 * column), other(4 * column + 1)];
     const [c, d] = [other(4 * column + 2), other(4 * column + 3)];
-    code.vshuff32x4(a, row(column), row(column + 4), even);
-    code.vshuff32x4(b, row(column), row(column + 4), odd);
-    code.vshuff32x4(c, row(column + 8), row(column + 12), even);
-    code.vshuff32x4(d, row(column + 8), row(column + 12), odd);
+    code.ternaryWith('vshuff32x4', a, row(column), row(column + 4), even);
+    code.ternaryWith('vshuff32x4', b, row(column), row(column + 4), odd);
+    code.ternaryWith('vshuff32x4', c, row(column + 8), row(column + 12), even);
+    code.ternaryWith('vshuff32x4', d, row(column + 8), row(column + 12), odd);
   }
   // Their columns, in order: what a store writes behind a short unit is overwritten by the next.
   for (let column = 0; column < 16; column++) {
     const place = 4 * (column % 4) + (Math.floor(column / 4) % 2);
     const result = row(0);
-    code.vshuff32x4(result, other(place), other(place + 2), column < 8 ? even : odd);
+    code.ternaryWith('vshuff32x4', result, other(place), other(place + 2), column < 8 ? even : odd);
     code.vstore('vmovups', at(rdi, column * unitBytes), result);
   }
 }
@@ -287,7 +287,7 @@ function emitWholeUnit(code: Assembler, packing: Packing, group: number, unit: n
   emitWords(code, packing, pair, at(rsi, offset), group);
   emitWords(code, packing, second, indexed(rsi, r9, 1, offset), group);
   code.lea(rsi, indexed(rsi, r9, 2));
-  code.vpslld(second, second, 16);
+  code.shift('vpslld', second, second, 16);
   code.ternary('vpord', pair, pair, second);
 }
 
@@ -304,7 +304,7 @@ function emitUnitOfTile(code: Assembler, packing: Packing, group: number, unit: 
   code.jumpIf('less', single);
   emitWords(code, packing, second, at(rsi, offset), group);
   code.add(rsi, r9);
-  code.vpslld(second, second, 16);
+  code.shift('vpslld', second, second, 16);
   code.ternary('vpord', pair, pair, second);
   code.place(single);
   code.jump(done);
@@ -328,7 +328,7 @@ function emitStraightUnit(
     if (hasSecond) {
       const second = zmm(2 * vector + 1);
       emitWords(code, packing, second, at(r10, (packing === 'bf16' ? 32 : 64) * vector), vector);
-      code.vpslld(second, second, 16);
+      code.shift('vpslld', second, second, 16);
       code.ternary('vpord', unit, unit, second);
     }
   }

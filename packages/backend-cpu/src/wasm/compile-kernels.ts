@@ -1,22 +1,25 @@
-import { dtypes, IndexError } from '@shardwise/core/spec';
+import { dtypes } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
+import { elementwiseLoop } from '../loops/elementwise-loop.ts';
+import type { LaneLoop } from '../loops/lane-loop.ts';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { inPlaceWrites } from './fuse/in-place.ts';
 import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
 import { fuseLoop } from './fuse/fused-loop.ts';
-import { libraryOf } from './kernel-library.ts';
-import type { KernelExecutable, KernelProgram } from './kernel-program.ts';
+import type { KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
 import type { LoopSpec } from './loop-spec.ts';
 
 /** One kernel, and the values whose addresses it takes. */
-interface Call {
+export interface KernelCall {
   /** Kernels of one key are the same code, which `build` makes. */
   readonly key: string;
   readonly build: () => FunctionBuilder;
+  /** The same as a loop that machine code runs, where it is one. Sizes are rows and columns then. */
+  readonly lanes?: () => LaneLoop;
   readonly sizes: readonly number[];
   readonly values: readonly number[];
   /** Where in each value the kernel starts; at its first byte where this is not given. */
@@ -42,7 +45,7 @@ interface CopiedValue {
 
 /** The kernels of a piece of a program, in order: plain data, but for what builds their code. */
 export interface KernelPlan {
-  readonly calls: readonly Call[];
+  readonly calls: readonly KernelCall[];
   readonly copies: readonly CopiedValue[];
   /** Value -> the input whose memory its kernel writes. */
   readonly direct: ReadonlyMap<number, number>;
@@ -74,46 +77,6 @@ export function planKernels(program: KernelProgram): KernelPlan {
   };
 }
 
-/** Makes kernels runnable on a memory where all values lie. */
-export function linkKernels(memory: WebAssembly.Memory, plan: KernelPlan): KernelExecutable {
-  const { direct, copies, storage, inputCount } = plan;
-  const library = libraryOf(memory);
-  const calls = plan.calls.map((call) => ({
-    ...call,
-    kernel: library.kernel(call.key, call.build),
-  }));
-  return {
-    storage,
-    run(address) {
-      const place = (value: number): number => address(direct.get(value) ?? value);
-      let updated = false;
-      for (const { kernel, sizes, values, byteOffsets, indices } of calls) {
-        const addresses = values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0));
-        const element = kernel(...sizes, ...addresses);
-        if (indices !== undefined && element !== undefined && element >= 0) {
-          const [index = 0] = new Int32Array(memory.buffer, place(indices.value) + 4 * element, 1);
-          const instruction = indices.reader - inputCount;
-          const { op, size } = indices;
-          throw IndexError.ofRun({ op, instruction, index, element, size, updated });
-        }
-        updated ||= values.some((value) => direct.has(value));
-      }
-      for (const { value, target, byteLength } of copies) {
-        const from = address(value);
-        new Uint8Array(memory.buffer).copyWithin(address(target), from, from + byteLength);
-      }
-    },
-  };
-}
-
-/** The kernels of a program on a memory. */
-export function compileKernels(
-  memory: WebAssembly.Memory,
-  program: KernelProgram,
-): KernelExecutable {
-  return linkKernels(memory, planKernels(program));
-}
-
 /** What stored values depend on. */
 function liveNodes(graph: KernelGraph): Set<number> {
   const live = new Set(graph.stores.values());
@@ -142,7 +105,7 @@ function compileGroup(
   group: readonly number[],
   graph: KernelGraph,
   stores: ReadonlyMap<number, readonly number[]>,
-): Call[] {
+): KernelCall[] {
   const addressOf = (id: number): number => stores.get(id)?.[0] ?? graph.node(id).value;
   const nodes = group.map((id) => graph.node(id));
   const [first] = nodes;
@@ -173,6 +136,7 @@ function compileGroup(
   const call = {
     key: structureKey(loop.spec),
     build: () => elementwiseKernel(loop.spec),
+    lanes: () => elementwiseLoop(loop.spec),
     sizes: [loop.rows, loop.columns],
     values: [...loop.loads.map(addressOf), ...loop.stores],
   };
@@ -182,7 +146,7 @@ function compileGroup(
 function copyParts(
   { id, inputs, dtype, shape, parts }: MoveNode,
   addressOf: (node: number) => number,
-): Call[] {
+): KernelCall[] {
   const whole = wholeView(shape);
   return parts.flatMap(({ source, starts }, index) => {
     const input = inputs[index];

@@ -123,7 +123,48 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'vpmovzxwd zmm7,ymm21': (code) => code.binary('vpmovzxwd', zmm(7), ymm(21)),
   'vpmovzxwd zmm7{k1}{z},YMMWORD PTR [rdi+0x20]': (code) =>
     code.binary('vpmovzxwd', zmm(7), at(rdi, 32), { mask: mask(1), zero: true }),
-  'vshuff32x4 zmm1,zmm18,zmm3,0x88': (code) => code.vshuff32x4(zmm(1), zmm(18), zmm(3), 0x88),
+  'vshuff32x4 zmm1,zmm18,zmm3,0x88': (code) =>
+    code.ternaryWith('vshuff32x4', zmm(1), zmm(18), zmm(3), 0x88),
+  'vsubps zmm3,zmm4,DWORD BCST [rbx+0x8]': (code) =>
+    code.ternary('vsubps', zmm(3), zmm(4), at(rbx, 8), { broadcast: true }),
+  'vdivps zmm21,zmm4,ZMMWORD PTR [rsp+0x1c0]': (code) =>
+    code.ternary('vdivps', zmm(21), zmm(4), at(rsp, 448)),
+  'vminps zmm1,zmm2,zmm3': (code) => code.ternary('vminps', zmm(1), zmm(2), zmm(3)),
+  'vmaxps zmm1{k7},zmm2,zmm3': (code) =>
+    code.ternary('vmaxps', zmm(1), zmm(2), zmm(3), { mask: mask(7) }),
+  'vpaddd zmm9,zmm22,zmm3': (code) => code.ternary('vpaddd', zmm(9), zmm(22), zmm(3)),
+  'vpsubd zmm9,zmm22,zmm3': (code) => code.ternary('vpsubd', zmm(9), zmm(22), zmm(3)),
+  'vpmulld zmm9,zmm22,zmm3': (code) => code.ternary('vpmulld', zmm(9), zmm(22), zmm(3)),
+  'vpminsd zmm9,zmm22,zmm3': (code) => code.ternary('vpminsd', zmm(9), zmm(22), zmm(3)),
+  'vpmaxsd zmm9,zmm22,zmm3': (code) => code.ternary('vpmaxsd', zmm(9), zmm(22), zmm(3)),
+  'vpandd zmm9,zmm22,DWORD BCST [rbx]': (code) =>
+    code.ternary('vpandd', zmm(9), zmm(22), at(rbx), { broadcast: true }),
+  'vpandnd zmm9,zmm22,zmm3': (code) => code.ternary('vpandnd', zmm(9), zmm(22), zmm(3)),
+  'vpmovzxbd zmm7{k1}{z},XMMWORD PTR [rdi+0x20]': (code) =>
+    code.binary('vpmovzxbd', zmm(7), at(rdi, 32), { mask: mask(1), zero: true }),
+  'vsqrtps zmm7,zmm8': (code) => code.binary('vsqrtps', zmm(7), zmm(8)),
+  'vcvtdq2ps zmm7,zmm18': (code) => code.binary('vcvtdq2ps', zmm(7), zmm(18)),
+  'vcvttps2dq zmm7{k2}{z},zmm18': (code) =>
+    code.binary('vcvttps2dq', zmm(7), zmm(18), { mask: mask(2), zero: true }),
+  'vpabsd zmm7,zmm18': (code) => code.binary('vpabsd', zmm(7), zmm(18)),
+  'vmovntps ZMMWORD PTR [rdi+rcx*4+0x40],zmm30': (code) =>
+    code.vstore('vmovntps', indexed(rdi, rcx, 4, 64), zmm(30)),
+  'vpmovdw YMMWORD PTR [rdi+rcx*2+0x20]{k7},zmm30': (code) =>
+    code.vstore('vpmovdw', indexed(rdi, rcx, 2, 32), zmm(30), { mask: mask(7) }),
+  'vpmovdb XMMWORD PTR [rdi+rcx*1+0x30],zmm3': (code) =>
+    code.vstore('vpmovdb', indexed(rdi, rcx, 1, 48), zmm(3)),
+  'vpternlogd zmm20,zmm1,zmm3,0xca': (code) =>
+    code.ternaryWith('vpternlogd', zmm(20), zmm(1), zmm(3), 0xca),
+  'vcmpltps k1,zmm18,DWORD BCST [rbx+0x4]': (code) =>
+    code.ternaryWith('vcmpps', mask(1), zmm(18), at(rbx, 4), 1, { broadcast: true }),
+  'vpcmpled k2,zmm18,zmm3': (code) => code.ternaryWith('vpcmpd', mask(2), zmm(18), zmm(3), 2),
+  'vrndscaleps zmm1,zmm20,0x9': (code) => code.binaryWith('vrndscaleps', zmm(1), zmm(20), 9),
+  'vpermilps zmm1,zmm20,0x4e': (code) => code.binaryWith('vpermilps', zmm(1), zmm(20), 0x4e),
+  'vpsrld zmm20,zmm21,0x10': (code) => code.shift('vpsrld', zmm(20), zmm(21), 16),
+  'vpsrad zmm2,zmm21,0x17': (code) => code.shift('vpsrad', zmm(2), zmm(21), 23),
+  'vpmovm2d zmm17,k3': (code) => code.vpmovm2d(zmm(17), mask(3)),
+  'vpbroadcastd zmm17,eax': (code) => code.vpbroadcastd(zmm(17), rax),
+  'vpbroadcastd zmm1,r9d': (code) => code.vpbroadcastd(zmm(1), r9),
   'ldtilecfg [rsp+0x40]': (code) => code.ldtilecfg(at(rsp, 64)),
   tilerelease: (code) => code.tilerelease(),
   'tilezero tmm3': (code) => code.tilezero(tmm(3)),
@@ -131,5 +172,5 @@ export const instructionSamples: Readonly<Record<string, (code: Assembler) => vo
   'tileloadd tmm7,[rdx+r8*1+0x40]': (code) => code.tileloadd(tmm(7), indexed(rdx, r8, 1, 64)),
   'tilestored [rsp+r8*1+0x840],tmm2': (code) => code.tilestored(indexed(rsp, r8, 1, 0x840), tmm(2)),
   'tdpbf16ps tmm3,tmm5,tmm7': (code) => code.tdpbf16ps(tmm(3), tmm(5), tmm(7)),
-  'vpslld zmm20,zmm21,0x10': (code) => code.vpslld(zmm(20), zmm(21), 16),
+  'vpslld zmm20,zmm21,0x10': (code) => code.shift('vpslld', zmm(20), zmm(21), 16),
 };

@@ -1,5 +1,7 @@
 import type { ComputeOp, ComputeParams, DType, Shape, ValueType } from '@shardwise/core/spec';
-import { compileKernels } from '../../src/wasm/compile-kernels.ts';
+import { loopMachine } from '../../src/loops/loop-machine.ts';
+import { planKernels } from '../../src/wasm/compile-kernels.ts';
+import { type KernelTarget, linkKernels } from '../../src/wasm/link-kernels.ts';
 import type { KernelExecutable, KernelInstruction } from '../../src/wasm/kernel-program.ts';
 
 const ALIGNMENT = 64;
@@ -54,13 +56,33 @@ export class KernelFixture {
     );
   }
 
-  compile(memory: WebAssembly.Memory): KernelExecutable {
-    return compileKernels(memory, this);
+  compile(memory: WebAssembly.Memory, loops: KernelTarget['loops'] = null): KernelExecutable {
+    return linkKernels({ memory, loops }, planKernels(this));
   }
 
-  /** Runs once; returns the outputs, then the values in place, as numbers. Fails on stray writes. */
+  /**
+   * Runs once by WebAssembly, and where there is any once by machine code, which has to give the same bits, or of sums in
+   * other orders about the same numbers. Returns the outputs, then the values in place. Fails on stray writes.
+   */
   run(memory: WebAssembly.Memory = sharedMemory(this.#bytes())): number[][] {
-    const executable = this.compile(memory);
+    const results = this.#runBy(memory, null);
+    const machine = loopMachine();
+    if (machine.kind === 'webassembly') return results;
+    const others = this.#runBy(memory, machine.code);
+    const hasSums = this.instructions.some(({ op }) => sums.has(op));
+    for (const [index, values] of results.entries()) {
+      const same = values.every((value, i) => {
+        const other = others[index]?.[i] ?? 0;
+        return hasSums ? isClose(value, other) : Object.is(value, other);
+      });
+      if (!same)
+        throw new Error(`Machine code computes ${others[index]?.join()}, not ${values.join()}`);
+    }
+    return others;
+  }
+
+  #runBy(memory: WebAssembly.Memory, loops: KernelTarget['loops']): number[][] {
+    const executable = this.compile(memory, loops);
     const wanted = [...this.outputs, ...this.inPlace.keys()];
     const bytes = new Uint8Array(memory.buffer).fill(GUARD);
     const addresses = this.#layOut(memory, executable);
@@ -140,6 +162,17 @@ function addressOf(addresses: ReadonlyMap<number, number>, id: number): number {
   const address = addresses.get(id);
   if (address === undefined) throw new RangeError(`Value ${id} has no address.`);
   return address;
+}
+
+/** Ops whose kernels sum up. */
+const sums: ReadonlySet<ComputeOp> = new Set<ComputeOp>([
+  ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad', 'sum'] as const),
+  ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
+  ...(['rmsNorm', 'rmsNormInputGrad', 'rmsNormWeightGrad'] as const),
+]);
+
+function isClose(a: number, b: number): boolean {
+  return Object.is(a, b) || Math.abs(a - b) <= 1e-4 * Math.max(1, Math.abs(a));
 }
 
 function sameBits(a: readonly number[], b: readonly number[]): boolean {

@@ -8,11 +8,11 @@ const STEPS = 50;
 /** Adds 1 to its half of the memory, STEPS times. */
 const source = (first: number): string => `
   const { workerData, parentPort } = require('node:worker_threads');
-  import(workerData.module).then(({ compileKernels }) => {
+  Promise.all(workerData.modules.map((module) => import(module))).then(([planner, linker]) => {
     const shape = [${ELEMENTS}];
     const f32 = { shape, dtype: 'f32' };
     const scalar = { shape: [1], dtype: 'f32' };
-    const executable = compileKernels(workerData.memory, {
+    const plan = planner.planKernels({
       values: [f32, scalar, f32, f32],
       instructions: [
         { op: 'constant', inputs: [], params: { value: 1, ...scalar }, ...scalar, output: 1 },
@@ -22,6 +22,7 @@ const source = (first: number): string => `
       outputs: [],
       inPlace: new Map([[3, 0]]),
     });
+    const executable = linker.linkKernels({ memory: workerData.memory, loops: null }, plan);
     for (let i = 0; i < ${STEPS}; i++) executable.run(() => ${first});
     parentPort.postMessage(executable.storage.length);
   });
@@ -29,9 +30,11 @@ const source = (first: number): string => `
 
 test('two threads run kernels on one memory at once', async () => {
   const memory = sharedMemory(1 << 20);
-  const module = new URL('../../src/wasm/compile-kernels.ts', import.meta.url).href;
+  const modules = ['compile', 'link'].map(
+    (verb) => new URL(`../../src/wasm/${verb}-kernels.ts`, import.meta.url).href,
+  );
   const finished = [0, ELEMENTS * 4].map((first) => {
-    const worker = new Worker(source(first), { eval: true, workerData: { memory, module } });
+    const worker = new Worker(source(first), { eval: true, workerData: { memory, modules } });
     return new Promise<unknown>((resolve, reject) => {
       worker.once('message', resolve);
       worker.once('error', reject);

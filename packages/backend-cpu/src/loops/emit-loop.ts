@@ -1,0 +1,71 @@
+import type { Assembler } from '../machine-code/assembler.ts';
+import type { Label } from '../machine-code/code.ts';
+import { at, indexed, r12, r14, rax, rbx, rdx, rsp, zmm } from '../machine-code/operands.ts';
+import { laneBytes } from '../wasm/loop-spec.ts';
+import { emitPass } from './emit-pass.ts';
+import type { LaneLoop } from './lane-loop.ts';
+import {
+  advance,
+  callWord,
+  callWords,
+  createFrame,
+  loadAddresses,
+  type LoopFrame,
+} from './loop-frame.ts';
+import { mostSlots } from './vector-registers.ts';
+
+/**
+ * Writes the routine of a loop. rbp: what it is called with (loop-frame.ts). All registers but rsp, rbp and r15 may be
+ * others behind it. Throws NoLanesError.
+ */
+export function emitLoop(code: Assembler, loop: LaneLoop): Label {
+  const frame = createFrame(code, loop);
+  const start = code.entry();
+  code.mov(r14, rsp);
+  code.and(rsp, -64);
+  code.sub(rsp, 64 * mostSlots);
+  code.addressOf(rbx, frame.pool.label);
+  code.mov(r12, callWord(callWords.rows));
+  code.mov(rdx, callWord(callWords.columns));
+  loadAddresses(frame);
+  keepColumns(frame);
+  code.xor(rax, rax);
+  code.store(frame.rowStart, rax);
+  for (const pass of loop.before) emitPass(frame, pass);
+  const [rows, end] = [code.label(), code.label()];
+  code.cmp(r12, 0);
+  code.jumpIf('equal', end);
+  code.place(rows);
+  for (const pass of loop.passes) emitPass(frame, pass);
+  nextRow(frame);
+  code.sub(r12, 1);
+  code.jumpIf('greater', rows);
+  code.place(end);
+  code.mov(rsp, r14);
+  code.ret();
+  code.entry(frame.pool.label);
+  code.int32s(frame.pool.numbers);
+  return start;
+}
+
+function keepColumns({ code, loop, kept, slots }: LoopFrame): void {
+  const input = loop.inputs.findIndex(({ kind }) => kind === 'columns');
+  if (input < 0) return;
+  const place = slots.take();
+  code.vpbroadcastd(zmm(0), rdx);
+  code.binary('vcvtdq2ps', zmm(0), zmm(0));
+  code.vstore('vmovups', place, zmm(0));
+  kept.set(input, place);
+}
+
+function nextRow(frame: LoopFrame): void {
+  const { code, loop, rowStart } = frame;
+  for (const [operand, { access, dtype }] of loop.operands.entries()) {
+    const bytes = laneBytes[dtype];
+    if (access === 'element') advance(frame, operand, (from) => indexed(from, rdx, bytes));
+    if (access === 'row') advance(frame, operand, (from) => at(from, bytes));
+  }
+  code.add(rdx, rowStart);
+  code.store(rowStart, rdx);
+  code.mov(rdx, callWord(callWords.columns));
+}

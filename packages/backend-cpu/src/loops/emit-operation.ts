@@ -1,0 +1,195 @@
+import type { Assembler } from '../machine-code/assembler.ts';
+import { mask, type Memory, type Vector } from '../machine-code/operands.ts';
+import type { Ternary } from '../machine-code/vector-instructions.ts';
+
+/** A value in a register or in memory, whole or as one element that stands for all. */
+export type Source =
+  | { readonly kind: 'vector'; readonly vector: Vector }
+  | { readonly kind: 'memory'; readonly memory: Memory; readonly broadcast: boolean };
+
+/** Where the operands of an operation are, by their numbers. */
+export interface Operands {
+  readonly code: Assembler;
+  readonly bits: number;
+  /** Another register than those of the operands. */
+  readonly target: Vector;
+  /** Whether an operand is in a register now. */
+  readonly isInRegister: (index: number) => boolean;
+  /** An operand in a register, which stays as it is. */
+  readonly register: (index: number) => Vector;
+  /** An operand in a register or in memory. */
+  readonly source: (index: number) => Source;
+  /** The same bits in all lanes. */
+  readonly constant: (bits: number) => Source;
+}
+
+type Emit = (operands: Operands) => void;
+
+/** k0 stands for no mask, and the last one is that of the last columns. */
+const chosen = mask(1);
+const SIGN = -0x80000000;
+
+function three(code: Assembler, name: Ternary, target: Vector, a: Vector, b: Source): void {
+  if (b.kind === 'vector') code.ternary(name, target, a, b.vector);
+  else code.ternary(name, target, a, b.memory, { broadcast: b.broadcast });
+}
+
+/** An instruction with the operands in this order, or in the other. */
+const ternary =
+  (name: Ternary, first: 0 | 1 = 0): Emit =>
+  (x) =>
+    three(x.code, name, x.target, x.register(first), x.source(1 - first));
+
+/** The same where the order of the operands makes no difference. */
+const either =
+  (name: Ternary): Emit =>
+  (x) => {
+    const first = !x.isInRegister(0) && x.isInRegister(1) ? 1 : 0;
+    three(x.code, name, x.target, x.register(first), x.source(1 - first));
+  };
+
+const withConstant =
+  (name: Ternary, bits: number): Emit =>
+  (x) =>
+    three(x.code, name, x.target, x.register(0), x.constant(bits));
+
+/** All bits of the lanes in which a comparison holds. */
+const compare =
+  (name: 'vcmpps' | 'vpcmpd', predicate: number): Emit =>
+  (x) => {
+    compareTo(x, name, x.register(0), x.source(1), predicate);
+    x.code.vpmovm2d(x.target, chosen);
+  };
+
+function compareTo(
+  { code }: Operands,
+  name: 'vcmpps' | 'vpcmpd',
+  a: Vector,
+  b: Source,
+  predicate: number,
+): void {
+  if (b.kind === 'vector') code.ternaryWith(name, chosen, a, b.vector, predicate);
+  else {
+    const { memory, broadcast } = b;
+    code.ternaryWith(name, chosen, a, memory, predicate, { broadcast });
+  }
+}
+
+/** Copies a value into a register. */
+export function move(code: Assembler, target: Vector, from: Source): void {
+  if (from.kind === 'vector') code.binary('vmovups', target, from.vector);
+  else code.binary(from.broadcast ? 'vbroadcastss' : 'vmovups', target, from.memory);
+}
+
+/** The larger or the smaller one: NaN where either is, and -0 below +0. Both orders of the operands differ in zeros alone. */
+const extreme =
+  (name: 'vminps' | 'vmaxps', join: 'vpord' | 'vpandd'): Emit =>
+  (x) => {
+    const { code, target } = x;
+    const [a, b] = [x.register(0), x.register(1)];
+    code.ternary(name, target, a, b);
+    code.ternaryWith('vcmpps', chosen, a, b, ordered.equal);
+    code.ternary(join, target, a, b, { mask: chosen });
+    code.ternaryWith('vcmpps', chosen, a, b, ordered.unordered);
+    code.ternary('vaddps', target, a, b, { mask: chosen });
+  };
+
+/** Predicates of vcmpps. Those of vpcmpd have the same numbers, but for `greater`. */
+const ordered = { equal: 0, less: 17, lessEqual: 18, unordered: 3, notEqual: 4, greater: 30 };
+const integers = { equal: 0, less: 1, lessEqual: 2, notEqual: 4 };
+
+const shift =
+  (name: 'vpslld' | 'vpsrld' | 'vpsrad'): Emit =>
+  ({ code, target, register, bits }) =>
+    code.shift(name, target, register(0), bits);
+
+type Both = 'add' | 'sub' | 'mul' | 'eq' | 'ne' | 'abs' | 'neg';
+type OfFloats =
+  | (Both | 'div' | 'min' | 'max' | 'pmin' | 'pmax' | 'lt' | 'le' | 'gt')
+  | ('sqrt' | 'floor' | 'ceil' | 'convertI32x4S');
+type OfIntegers =
+  | (Both | 'minS' | 'maxS' | 'ltS' | 'leS' | 'shl' | 'shrU' | 'shrS')
+  | 'truncSatF32x4S';
+type OfBits = 'and' | 'or' | 'xor' | 'andnot' | 'not' | 'bitselect';
+
+/** Operations of WebAssembly's vectors that compute lanes from the same lanes of others. */
+export type LaneOperation = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}`;
+
+const operations: Readonly<Record<LaneOperation, Emit>> = {
+  'f32x4.add': either('vaddps'),
+  'f32x4.sub': ternary('vsubps'),
+  'f32x4.mul': either('vmulps'),
+  'f32x4.div': ternary('vdivps'),
+  'f32x4.pmin': ternary('vminps', 1),
+  'f32x4.pmax': ternary('vmaxps', 1),
+  'f32x4.min': extreme('vminps', 'vpord'),
+  'f32x4.max': extreme('vmaxps', 'vpandd'),
+  'f32x4.eq': compare('vcmpps', ordered.equal),
+  'f32x4.ne': compare('vcmpps', ordered.notEqual),
+  'f32x4.lt': compare('vcmpps', ordered.less),
+  'f32x4.le': compare('vcmpps', ordered.lessEqual),
+  'f32x4.gt': compare('vcmpps', ordered.greater),
+  'f32x4.abs': withConstant('vpandd', ~SIGN),
+  'f32x4.neg': withConstant('vpxord', SIGN),
+  'f32x4.sqrt': ({ code, target, register }) => code.binary('vsqrtps', target, register(0)),
+  'f32x4.floor': ({ code, target, register }) =>
+    code.binaryWith('vrndscaleps', target, register(0), 9),
+  'f32x4.ceil': ({ code, target, register }) =>
+    code.binaryWith('vrndscaleps', target, register(0), 10),
+  'f32x4.convertI32x4S': ({ code, target, register }) =>
+    code.binary('vcvtdq2ps', target, register(0)),
+  'i32x4.add': either('vpaddd'),
+  'i32x4.sub': ternary('vpsubd'),
+  'i32x4.mul': either('vpmulld'),
+  'i32x4.minS': either('vpminsd'),
+  'i32x4.maxS': either('vpmaxsd'),
+  'i32x4.eq': compare('vpcmpd', integers.equal),
+  'i32x4.ne': compare('vpcmpd', integers.notEqual),
+  'i32x4.ltS': compare('vpcmpd', integers.less),
+  'i32x4.leS': compare('vpcmpd', integers.lessEqual),
+  'i32x4.shl': shift('vpslld'),
+  'i32x4.shrU': shift('vpsrld'),
+  'i32x4.shrS': shift('vpsrad'),
+  'i32x4.abs': ({ code, target, register }) => code.binary('vpabsd', target, register(0)),
+  'i32x4.neg': ({ code, target, source }) => {
+    code.ternary('vpxord', target, target, target);
+    three(code, 'vpsubd', target, target, source(0));
+  },
+  // The instruction gives -2^31 for what no i32 is; here NaN is to give 0, and large values the largest.
+  'i32x4.truncSatF32x4S': (x) => {
+    const { code, target } = x;
+    const value = x.register(0);
+    code.ternaryWith('vcmpps', chosen, value, value, ordered.equal);
+    code.binary('vcvttps2dq', target, value, { mask: chosen, zero: true });
+    compareTo(x, 'vcmpps', value, x.constant(0x4effffff), ordered.greater);
+    const largest = x.constant(0x7fffffff);
+    if (largest.kind === 'memory') {
+      code.binary('vbroadcastss', target, largest.memory, { mask: chosen });
+    }
+  },
+  'v128.and': either('vpandd'),
+  'v128.or': either('vpord'),
+  'v128.xor': either('vpxord'),
+  'v128.andnot': ternary('vpandnd', 1),
+  'v128.not': withConstant('vpxord', -1),
+  'v128.bitselect': (x) => {
+    const { code, target } = x;
+    const [whenOne, whenZero] = [x.register(0), x.source(1)];
+    move(code, target, x.source(2));
+    const number = 0xca;
+    if (whenZero.kind === 'vector') {
+      code.ternaryWith('vpternlogd', target, whenOne, whenZero.vector, number);
+    } else {
+      const { memory, broadcast } = whenZero;
+      code.ternaryWith('vpternlogd', target, whenOne, memory, number, { broadcast });
+    }
+  },
+};
+
+export function isLaneOperation(name: string): name is LaneOperation {
+  return name in operations;
+}
+
+export function emitOperation(name: LaneOperation, operands: Operands): void {
+  operations[name](operands);
+}

@@ -1,0 +1,56 @@
+import { type Vector, zmm } from '../machine-code/operands.ts';
+import { emitOperation, type LaneOperation, type Source } from './emit-operation.ts';
+import type { LoopFrame } from './loop-frame.ts';
+import { VectorRegisters } from './vector-registers.ts';
+
+/** A part of code without jumps. Values are numbers. */
+export type Item =
+  | {
+      readonly kind: 'operation';
+      readonly value: number;
+      readonly name: LaneOperation;
+      readonly bits: number;
+      readonly reads: readonly number[];
+    }
+  /** A value that is loaded. */
+  | { readonly kind: 'load'; readonly value: number; readonly load: (target: Vector) => void }
+  /** What is done with a value. Nobody needs what is in `spare`. */
+  | {
+      readonly kind: 'use';
+      readonly value: number;
+      readonly use: (vector: Vector, spare: Vector) => void;
+    };
+
+/** Writes the items in this order. `homes` are values in memory; registers from `count` on are left alone. */
+export function emitStraight(
+  { code, pool, slots }: LoopFrame,
+  items: readonly Item[],
+  homes: ReadonlyMap<number, Source>,
+  count: number,
+): void {
+  const spare = count - 1;
+  const registers = new VectorRegisters(code, slots, spare, homes, items.map(readsOf));
+  for (const [position, item] of items.entries()) {
+    const reads = readsOf(item);
+    if (item.kind === 'use') item.use(registers.register(item.value, reads), zmm(spare));
+    else if (item.kind === 'load') item.load(registers.define(item.value, []));
+    else {
+      const valueAt = (index: number): number => reads[index] ?? -1;
+      emitOperation(item.name, {
+        code,
+        bits: item.bits,
+        target: registers.define(item.value, reads),
+        isInRegister: (index) => registers.isInRegister(valueAt(index)),
+        register: (index) => registers.register(valueAt(index), [...reads, item.value]),
+        source: (index) => registers.source(valueAt(index)),
+        constant: (bits) => pool.constant(bits),
+      });
+    }
+    registers.passed(position, [...reads, item.value]);
+  }
+}
+
+function readsOf(item: Item): readonly number[] {
+  if (item.kind === 'use') return [item.value];
+  return item.kind === 'operation' ? item.reads : [];
+}

@@ -1,0 +1,102 @@
+import type { Assembler } from '../machine-code/assembler.ts';
+import type { Label } from '../machine-code/code.ts';
+import {
+  at,
+  type Memory,
+  r10,
+  r11,
+  r8,
+  r9,
+  rax,
+  rbp,
+  rbx,
+  rdi,
+  type Register,
+  rsi,
+} from '../machine-code/operands.ts';
+import type { Source } from './emit-operation.ts';
+import type { LaneLoop, LaneOperand } from './lane-loop.ts';
+import { Slots } from './vector-registers.ts';
+
+/** Elements of 32 bits in a vector. */
+export const LANES = 16;
+
+/**
+ * What a loop is called with, in words of 8 bytes: its routine, how many bytes this is, rows, columns, and the address of
+ * each operand. Addresses of those that don't fit in registers move on from row to row.
+ */
+export const callWords = { routine: 0, byteLength: 1, rows: 2, columns: 3, addresses: 4 } as const;
+
+export const callWord = (word: number): Memory => at(rbp, 8 * word);
+
+const addressRegisters: readonly Register[] = [rsi, rdi, r8, r9, r10, r11];
+
+/** Numbers in the code of a loop: those of the lanes, then constants. */
+export class ConstantPool {
+  readonly label: Label = { byteOffset: undefined };
+  readonly #places = new Map<number, number>();
+  readonly #numbers: number[] = Array.from({ length: LANES }, (_, lane) => lane);
+
+  get numbers(): readonly number[] {
+    return this.#numbers;
+  }
+
+  get laneNumbers(): Memory {
+    return at(rbx);
+  }
+
+  /** The same bits in all lanes. */
+  constant(bits: number): Source {
+    const place = this.#places.get(bits) ?? this.#numbers.push(bits | 0) - 1;
+    this.#places.set(bits, place);
+    return { kind: 'memory', memory: at(rbx, 4 * place), broadcast: true };
+  }
+}
+
+/** What the passes of one loop share while they are written. */
+export interface LoopFrame {
+  readonly code: Assembler;
+  readonly loop: LaneLoop;
+  readonly pool: ConstantPool;
+  readonly slots: Slots;
+  /** Inputs that are in memory as vectors: folds, and the number of columns. */
+  readonly kept: Map<number, Memory>;
+  /** The flat index of the row's first element. */
+  readonly rowStart: Memory;
+}
+
+export function createFrame(code: Assembler, loop: LaneLoop): LoopFrame {
+  const slots = new Slots();
+  return { code, loop, pool: new ConstantPool(), slots, kept: new Map(), rowStart: slots.take() };
+}
+
+export function operandAt({ loop }: LoopFrame, operand: number): LaneOperand {
+  const found = loop.operands[operand];
+  if (found === undefined) throw new RangeError(`a loop has no operand ${operand}`);
+  return found;
+}
+
+/** The register with the address of an operand, which may be rax. */
+export function addressIn({ code }: LoopFrame, operand: number): Register {
+  const register = addressRegisters[operand];
+  if (register !== undefined) return register;
+  code.mov(rax, callWord(callWords.addresses + operand));
+  return rax;
+}
+
+export function loadAddresses({ code, loop }: LoopFrame): void {
+  for (const [operand, register] of addressRegisters.slice(0, loop.operands.length).entries()) {
+    code.mov(register, callWord(callWords.addresses + operand));
+  }
+}
+
+/** Moves the address of an operand on. */
+export function advance(
+  frame: LoopFrame,
+  operand: number,
+  moved: (from: Register) => Memory,
+): void {
+  const address = addressIn(frame, operand);
+  frame.code.lea(address, moved(address));
+  if (address === rax) frame.code.store(callWord(callWords.addresses + operand), rax);
+}

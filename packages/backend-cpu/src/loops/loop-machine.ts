@@ -1,0 +1,141 @@
+import { addressOf } from '../onnx/runtime/api.ts';
+import { Assembler } from '../machine-code/assembler.ts';
+import {
+  type Address,
+  codeAt,
+  type NativeCode,
+  NoCodeError,
+  placeCode,
+} from '../machine-code/code-pages.ts';
+import {
+  at,
+  r12,
+  r13,
+  r14,
+  r15,
+  rax,
+  rbp,
+  rbx,
+  rdi,
+  type Register,
+} from '../machine-code/operands.ts';
+import { processorFeatures } from '../machine-code/processor.ts';
+import { elementwiseLoop } from './elementwise-loop.ts';
+import { emitLoop } from './emit-loop.ts';
+import { NoLanesError } from './lane-graph.ts';
+import type { LaneLoop } from './lane-loop.ts';
+import { callWords } from './loop-frame.ts';
+
+/** Loops in machine code of this processor. */
+export interface LoopCode {
+  /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
+  readonly run: NativeCode;
+  /** The routine of a loop; undefined where WebAssembly alone has what it takes. Loops of one key are the same. */
+  routine(key: string, build: () => LaneLoop): Address | undefined;
+}
+
+/** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
+export type LoopMachine =
+  | { readonly kind: 'own'; readonly code: LoopCode }
+  | { readonly kind: 'webassembly'; readonly reason: string };
+
+let known: LoopMachine | undefined;
+
+/** Found out once for each thread. */
+export function loopMachine(): LoopMachine {
+  known ??= findMachine();
+  return known;
+}
+
+function findMachine(): LoopMachine {
+  try {
+    if (!processorFeatures().avx512) {
+      return {
+        kind: 'webassembly',
+        reason: 'the processor has no AVX-512, or its system does not use it',
+      };
+    }
+    const code = new PlacedLoops();
+    if (isRight(code)) return { kind: 'own', code };
+    return unexpected('machine code does not compute what JavaScript does');
+  } catch (error) {
+    if (error instanceof NoCodeError) return { kind: 'webassembly', reason: error.message };
+    return unexpected(error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** A processor that has all it takes, and yet WebAssembly is to run the loops: that is worth a word. */
+function unexpected(reason: string): LoopMachine {
+  console.warn(`shardwise: WebAssembly runs loops over elements, as ${reason}`);
+  return { kind: 'webassembly', reason };
+}
+
+class PlacedLoops implements LoopCode {
+  readonly run: NativeCode = codeAt(placeCode(runCode()));
+  readonly #routines = new Map<string, Address | undefined>();
+
+  routine(key: string, build: () => LaneLoop): Address | undefined {
+    if (!this.#routines.has(key)) this.#routines.set(key, placed(build));
+    return this.#routines.get(key);
+  }
+}
+
+function placed(build: () => LaneLoop): Address | undefined {
+  const code = new Assembler();
+  try {
+    emitLoop(code, build());
+  } catch (error) {
+    if (error instanceof NoLanesError) return undefined;
+    throw error;
+  }
+  return placeCode(code.finish());
+}
+
+/** Registers that a function leaves as they were. */
+const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
+
+/** Calls one routine after the other. rdi: the first call. */
+function runCode(): Uint8Array {
+  const code = new Assembler();
+  for (const register of kept) code.push(register);
+  code.mov(r15, rdi);
+  const [next, done] = [code.label(), code.label()];
+  code.place(next);
+  code.mov(rax, at(r15, 8 * callWords.routine));
+  code.cmp(rax, 0);
+  code.jumpIf('equal', done);
+  code.mov(rbp, r15);
+  code.call(rax);
+  code.add(r15, at(r15, 8 * callWords.byteLength));
+  code.jump(next);
+  code.place(done);
+  code.vzeroupper();
+  for (const register of kept.toReversed()) code.pop(register);
+  code.ret();
+  return code.finish();
+}
+
+/** Whether a loop over some vectors and a part of one does what it should. */
+function isRight(code: LoopCode): boolean {
+  const routine = code.routine('what is tried first', () =>
+    elementwiseLoop({
+      byRows: false,
+      loads: [{ dtype: 'f32', access: 'element', elementOffset: 0 }],
+      steps: [
+        { op: 'constant', dtype: 'f32', value: 3 },
+        { op: 'mul', dtype: 'f32', inputDType: 'f32', inputs: [0, 1] },
+        { op: 'relu', dtype: 'f32', inputDType: 'f32', inputs: [2] },
+      ],
+      stores: [{ slot: 3, dtype: 'f32' }],
+    }),
+  );
+  if (routine === undefined) return false;
+  const from = Float32Array.from({ length: 89 }, (_, index) => index - 40);
+  const to = new Float32Array(from.length + 1);
+  const byteLength = 8 * (callWords.addresses + 2);
+  const call = new BigUint64Array(new ArrayBuffer(byteLength + 8));
+  const places = [from, to].map(({ buffer }) => addressOf(new Uint8Array(buffer)));
+  call.set([routine, BigInt(byteLength), 1n, BigInt(from.length), ...places]);
+  code.run(call);
+  return to.every((value, index) => value === Math.max(0, 3 * (from[index] ?? 0)));
+}

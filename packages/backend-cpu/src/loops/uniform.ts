@@ -1,0 +1,88 @@
+import type { Vector } from '../machine-code/operands.ts';
+import { emitLoadOne } from './emit-memory.ts';
+import type { Source } from './emit-operation.ts';
+import { emitStraight, type Item } from './emit-straight.ts';
+import type { LaneGraph } from './lane-graph.ts';
+import type { LoopFrame } from './loop-frame.ts';
+
+/** The nodes whose lanes differ; others are the same for a whole row. */
+export function varyingNodes({ loop }: LoopFrame, graph: LaneGraph): ReadonlySet<number> {
+  const varying = new Set<number>();
+  for (const [id, node] of graph.nodes.entries()) {
+    if (node.kind === 'operation' && node.inputs.some((input) => varying.has(input))) {
+      varying.add(id);
+    }
+    if (node.kind !== 'input') continue;
+    const input = loop.inputs[node.input];
+    const access = input?.kind === 'operand' ? loop.operands[input.operand]?.access : undefined;
+    const isVarying = access === 'element' || access === 'column' || input?.kind === 'index';
+    if (isVarying) varying.add(id);
+  }
+  return varying;
+}
+
+/**
+ * Writes what computes values that are the same for a whole row, and says where these lie: those of `roots`, and those
+ * that varying nodes read.
+ */
+export function keepUniform(
+  frame: LoopFrame,
+  graph: LaneGraph,
+  varying: ReadonlySet<number>,
+  roots: readonly { readonly node: number }[],
+): ReadonlyMap<number, Source> {
+  const { code, slots } = frame;
+  const known = knownValues(frame, graph);
+  const read = new Set(roots.map(({ node }) => node));
+  for (const id of varying) {
+    const node = graph.node(id);
+    if (node.kind === 'operation') node.inputs.forEach((input) => read.add(input));
+  }
+  const items: Item[] = [];
+  const homes = new Map(known);
+  const seen = new Set(known.keys());
+  for (const id of read) {
+    if (varying.has(id) || known.has(id)) continue;
+    addItems(frame, graph, id, seen, items);
+    const memory = slots.take();
+    homes.set(id, { kind: 'memory', memory, broadcast: false });
+    const use = (vector: Vector): void => code.vstore('vmovups', memory, vector);
+    items.push({ kind: 'use', value: id, use });
+  }
+  emitStraight(frame, items, known, 32);
+  return homes;
+}
+
+/** Values that lie in memory already. */
+function knownValues({ pool, kept }: LoopFrame, graph: LaneGraph): Map<number, Source> {
+  const homes = new Map<number, Source>();
+  for (const [id, node] of graph.nodes.entries()) {
+    if (node.kind === 'constant') homes.set(id, pool.constant(node.bits));
+    const memory = node.kind === 'input' ? kept.get(node.input) : undefined;
+    if (memory !== undefined) homes.set(id, { kind: 'memory', memory, broadcast: false });
+  }
+  return homes;
+}
+
+/** Adds what makes a value, behind what makes those that it is made of. */
+function addItems(
+  frame: LoopFrame,
+  graph: LaneGraph,
+  id: number,
+  seen: Set<number>,
+  items: Item[],
+): void {
+  if (seen.has(id)) return;
+  seen.add(id);
+  const node = graph.node(id);
+  if (node.kind === 'operation') {
+    const { name, bits, inputs } = node;
+    for (const input of inputs) addItems(frame, graph, input, seen, items);
+    items.push({ kind: 'operation', value: id, name, bits, reads: inputs });
+    return;
+  }
+  const input = node.kind === 'input' ? frame.loop.inputs[node.input] : undefined;
+  if (input?.kind !== 'operand') throw new RangeError(`a loop reads value ${id} too early`);
+  const { operand } = input;
+  items.push({ kind: 'load', value: id, load: (target) => emitLoadOne(frame, operand, target) });
+}

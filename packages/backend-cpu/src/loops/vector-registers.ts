@@ -1,0 +1,114 @@
+import type { Assembler } from '../machine-code/assembler.ts';
+import { at, type Memory, rsp, type Vector, zmm } from '../machine-code/operands.ts';
+import { move, type Source } from './emit-operation.ts';
+import { NoLanesError } from './lane-graph.ts';
+
+const VECTOR_BYTES = 64;
+/** As many vectors as the stack keeps for a loop. */
+export const mostSlots = 128;
+
+/** Places on the stack for vectors, for as long as a loop runs. */
+export class Slots {
+  #count = 0;
+
+  /** Throws NoLanesError where there are no more. */
+  take(): Memory {
+    if (this.#count === mostSlots) throw new NoLanesError('a loop with too many values at once');
+    return at(rsp, VECTOR_BYTES * this.#count++);
+  }
+}
+
+/** Which values of straight code lie in which registers. Values are numbers; each is read at positions known before. */
+export class VectorRegisters {
+  readonly #code: Assembler;
+  readonly #slots: Slots;
+  readonly #free: number[];
+  readonly #inRegister = new Map<number, number>();
+  /** Values in memory, where they stay. */
+  readonly #homes: Map<number, Source>;
+  /** Positions at which each value is still read, the next one last. */
+  readonly #reads = new Map<number, number[]>();
+
+  /** Registers from `count` on are left alone. `homes` are values that lie in memory. */
+  constructor(
+    code: Assembler,
+    slots: Slots,
+    count: number,
+    homes: ReadonlyMap<number, Source>,
+    reads: readonly (readonly number[])[],
+  ) {
+    this.#code = code;
+    this.#slots = slots;
+    this.#free = Array.from({ length: count }, (_, index) => count - 1 - index);
+    this.#homes = new Map(homes);
+    for (const [position, values] of [...reads.entries()].toReversed()) {
+      for (const value of new Set(values)) {
+        const known = this.#reads.get(value);
+        if (known === undefined) this.#reads.set(value, [position]);
+        else known.push(position);
+      }
+    }
+  }
+
+  isInRegister(value: number): boolean {
+    return this.#inRegister.has(value);
+  }
+
+  /** Where a value is. */
+  source(value: number): Source {
+    const register = this.#inRegister.get(value);
+    if (register !== undefined) return { kind: 'vector', vector: zmm(register) };
+    const home = this.#homes.get(value);
+    if (home === undefined) throw new RangeError(`value ${value} of a loop is nowhere`);
+    return home;
+  }
+
+  /** A value in a register; those of `kept` stay where they are. */
+  register(value: number, kept: readonly number[]): Vector {
+    const register = this.#inRegister.get(value);
+    if (register !== undefined) return zmm(register);
+    const source = this.source(value);
+    const target = this.define(value, kept);
+    move(this.#code, target, source);
+    return target;
+  }
+
+  /** A register for a value that is to be made; those of `kept` stay where they are. */
+  define(value: number, kept: readonly number[]): Vector {
+    const register = this.#free.pop() ?? this.#evicted(kept);
+    this.#inRegister.set(value, register);
+    return zmm(register);
+  }
+
+  /** Gives back the registers of values that are not read behind this position. */
+  passed(position: number, values: readonly number[]): void {
+    for (const value of new Set(values)) {
+      const reads = this.#reads.get(value);
+      if (reads?.at(-1) === position) reads.pop();
+      if (reads !== undefined && reads.length > 0) continue;
+      const register = this.#inRegister.get(value);
+      if (register === undefined) continue;
+      this.#inRegister.delete(value);
+      this.#free.push(register);
+    }
+  }
+
+  /** The register of the value that is read last, which goes to memory if it isn't there. */
+  #evicted(kept: readonly number[]): number {
+    let [chosen, latest] = [-1, -1];
+    for (const value of this.#inRegister.keys()) {
+      const next = this.#reads.get(value)?.at(-1) ?? Number.POSITIVE_INFINITY;
+      if (next <= latest || kept.includes(value)) continue;
+      [chosen, latest] = [value, next];
+    }
+    const register = this.#inRegister.get(chosen);
+    if (register === undefined) throw new NoLanesError('an operation with too many operands');
+    if (!this.#homes.has(chosen)) {
+      const memory = this.#slots.take();
+      this.#code.vstore('vmovups', memory, zmm(register));
+      this.#homes.set(chosen, { kind: 'memory', memory, broadcast: false });
+    }
+    this.#inRegister.delete(chosen);
+    return register;
+  }
+}

@@ -1,0 +1,95 @@
+import { IndexError } from '@shardwise/core/spec';
+import type { Kernel } from '@shardwise/wasm-assembler';
+import { CallList, type LoopCall } from '../loops/call-list.ts';
+import type { LoopCode } from '../loops/loop-machine.ts';
+import type { KernelCall, KernelPlan } from './compile-kernels.ts';
+import { type KernelLibrary, libraryOf } from './kernel-library.ts';
+import type { KernelExecutable } from './kernel-program.ts';
+
+/** The memory where all values lie, and what runs loops there; null for WebAssembly alone. */
+export interface KernelTarget {
+  readonly memory: WebAssembly.Memory;
+  readonly loops: LoopCode | null;
+}
+
+type AddressOf = (value: number) => number;
+
+/** Some calls, in order. */
+interface Part {
+  readonly calls: readonly KernelCall[];
+  /** Returns the place of an index that is out of range, or else a negative number or nothing. */
+  readonly run: (place: AddressOf) => number | undefined;
+}
+
+/** Makes kernels runnable. */
+export function linkKernels(target: KernelTarget, plan: KernelPlan): KernelExecutable {
+  const { direct, copies, storage, inputCount } = plan;
+  const { memory } = target;
+  const parts = partsOf(plan.calls, target);
+  return {
+    storage,
+    run(address) {
+      const place = (value: number): number => address(direct.get(value) ?? value);
+      let updated = false;
+      for (const { calls, run } of parts) {
+        const element = run(place);
+        const indices = calls[0]?.indices;
+        if (indices !== undefined && element !== undefined && element >= 0) {
+          const [index = 0] = new Int32Array(memory.buffer, place(indices.value) + 4 * element, 1);
+          const instruction = indices.reader - inputCount;
+          const { op, size } = indices;
+          throw IndexError.ofRun({ op, instruction, index, element, size, updated });
+        }
+        updated ||= calls.some(({ values }) => values.some((value) => direct.has(value)));
+      }
+      for (const { value, target: to, byteLength } of copies) {
+        const from = address(value);
+        new Uint8Array(memory.buffer).copyWithin(address(to), from, from + byteLength);
+      }
+    },
+  };
+}
+
+/** Loops of machine code that follow each other are called in one go. */
+function partsOf(calls: readonly KernelCall[], { memory, loops }: KernelTarget): Part[] {
+  const library = libraryOf(memory);
+  const parts: Part[] = [];
+  let together: { readonly call: KernelCall; readonly loop: LoopCall }[] = [];
+  const flush = (): void => {
+    if (loops === null || together.length === 0) return;
+    const list = new CallList(
+      memory,
+      loops,
+      together.map(({ loop }) => loop),
+    );
+    const run = (place: AddressOf): undefined => {
+      list.run(place);
+    };
+    parts.push({ calls: together.map(({ call }) => call), run });
+    together = [];
+  };
+  for (const call of calls) {
+    const loop = loops === null ? undefined : loopOf(call, loops);
+    if (loop !== undefined) {
+      together.push({ call, loop });
+      continue;
+    }
+    flush();
+    parts.push({ calls: [call], run: kernelOf(call, library) });
+  }
+  flush();
+  return parts;
+}
+
+function loopOf({ key, lanes, sizes, values }: KernelCall, loops: LoopCode): LoopCall | undefined {
+  const routine = lanes && loops.routine(key, lanes);
+  const [rows = 0, columns = 0] = sizes;
+  return routine === undefined ? undefined : { routine, rows, columns, values };
+}
+
+function kernelOf(call: KernelCall, library: KernelLibrary): Part['run'] {
+  const { key, build, sizes, values, byteOffsets } = call;
+  const kernel: Kernel = library.kernel(key, build);
+  return (place) =>
+    kernel(...sizes, ...values.map((value, i) => place(value) + (byteOffsets?.[i] ?? 0)));
+}

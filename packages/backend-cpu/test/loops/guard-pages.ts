@@ -1,0 +1,76 @@
+// Runs loops whose operands lie directly before pages, or directly behind pages, that nobody may touch. Whoever reads or
+// writes one byte more ends this process.
+import koffi from 'koffi';
+import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
+import { callWords } from '../../src/loops/loop-frame.ts';
+import { loopMachine } from '../../src/loops/loop-machine.ts';
+import { type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
+
+const PAGE_BYTES = 4096;
+const PROT_NONE = 0;
+const PROT_READ_WRITE = 3;
+const MAP_PRIVATE_ANONYMOUS = 0x22;
+
+const library = koffi.load(null);
+const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
+const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);
+
+/** A page between two that nobody may touch. */
+function guarded(): bigint {
+  const address: unknown = mmap(null, 3 * PAGE_BYTES, PROT_NONE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+  if (typeof address !== 'bigint') throw new Error('no memory');
+  const inner = address + BigInt(PAGE_BYTES);
+  if (mprotect(inner, PAGE_BYTES, PROT_READ_WRITE) !== 0) throw new Error('refused');
+  return inner;
+}
+
+const machine = loopMachine();
+if (machine.kind === 'webassembly') throw new Error(machine.reason);
+const { code } = machine;
+const places = Array.from({ length: 5 }, guarded);
+const counts = (
+  rows: number,
+  columns: number,
+): Readonly<Record<'element' | 'row' | 'column' | 'scalar', number>> => ({
+  element: rows * columns,
+  row: rows,
+  column: columns,
+  scalar: 1,
+});
+
+let made = 0;
+for (const dtype of ['f32', 'i32', 'bool', 'f16', 'bf16', 'u8'] as const satisfies LaneDType[]) {
+  const accesses = ['element', 'row', 'column', 'scalar'] as const;
+  const spec: LoopSpec = {
+    byRows: true,
+    loads: accesses.map((access) => ({ dtype, access, elementOffset: 0 })),
+    steps: [
+      ...[1, 2, 3].map(
+        (slot) => ({ op: 'cast', dtype: 'bool', inputs: [slot], inputDType: dtype }) as const,
+      ),
+      { op: 'logicalOr', dtype: 'bool', inputDType: 'bool', inputs: [4, 5] },
+      { op: 'logicalAnd', dtype: 'bool', inputDType: 'bool', inputs: [7, 6] },
+      { op: 'where', dtype, inputDType: dtype, inputs: [8, 0, 1] },
+    ],
+    stores: [{ slot: 9, dtype }],
+  };
+  const routine = code.routine(dtype, () => elementwiseLoop(spec));
+  if (routine === undefined) throw new Error(`no routine for ${dtype}`);
+  for (const columns of [1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130]) {
+    for (const rows of [1, 3]) {
+      for (const atEnd of [false, true]) {
+        const elements = counts(rows, columns);
+        const addresses = [...accesses, 'element' as const].map((access, index) => {
+          const start = places[index] ?? 0n;
+          return atEnd ? start + BigInt(PAGE_BYTES - laneBytes[dtype] * elements[access]) : start;
+        });
+        const words = callWords.addresses + addresses.length;
+        const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
+        call.set([routine, BigInt(8 * words), BigInt(rows), BigInt(columns), ...addresses]);
+        code.run(call);
+        made++;
+      }
+    }
+  }
+}
+process.send?.(made);

@@ -1,0 +1,123 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { cpu } from '../../src/cpu.ts';
+import { loopMachine } from '../../src/loops/loop-machine.ts';
+import type { LoopSpec, LoopStep } from '../../src/wasm/loop-spec.ts';
+import { uniform } from '../wasm/kernel-fixture.ts';
+import { randomLoop } from './random-loop.ts';
+import { runLoop } from './run-loop.ts';
+
+const machine = loopMachine();
+const own = machine.kind === 'own' ? machine.code : undefined;
+
+const f32 = { dtype: 'f32', access: 'element', elementOffset: 0 } as const;
+const add = (a: number, b: number): LoopStep => ({
+  op: 'add',
+  dtype: 'f32',
+  inputDType: 'f32',
+  inputs: [a, b],
+});
+
+/** Bytes with one NaN for all of its bits, which processors choose. */
+function withOneNaN(bytes: Uint8Array): Uint8Array {
+  const words = new Uint32Array(bytes.buffer, 0, bytes.byteLength >> 2);
+  for (const [index, word] of words.entries()) {
+    if ((word & 0x7fffffff) > 0x7f800000) words[index] = 0x7fc00000;
+  }
+  return bytes;
+}
+
+/** That machine code does with all of a loop's memory what WebAssembly does. */
+function expectSame(
+  spec: LoopSpec,
+  sizes: readonly [number, number],
+  inPlace?: Map<number, number>,
+): void {
+  if (own === undefined) return;
+  const [meant, found] = (['webassembly', own] as const).map((by) =>
+    runLoop(spec, sizes, by, inPlace),
+  );
+  expect(found && withOneNaN(found)).toEqual(meant && withOneNaN(meant));
+}
+
+describe.skipIf(own === undefined)('a loop in machine code', () => {
+  it('gives the bits of WebAssembly, whatever it computes from whatever dtypes', () => {
+    fc.assert(
+      fc.property(
+        fc.nat(),
+        fc.integer({ min: 0, max: 5 }),
+        fc.integer({ min: 1, max: 70 }),
+        (seed, rows, columns) => {
+          const spec = randomLoop(uniform(seed));
+          expectSame(spec, spec.byRows ? [rows, columns] : [1, rows * columns]);
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  it('of any number of elements writes those and no others', () => {
+    const spec: LoopSpec = {
+      byRows: false,
+      loads: [f32, f32],
+      steps: [add(0, 1)],
+      stores: [{ slot: 2, dtype: 'f32' }],
+    };
+    for (let columns = 0; columns <= 130; columns++) expectSame(spec, [1, columns]);
+  });
+
+  it('reads each element before it overwrites it, whichever result comes first', () => {
+    const spec: LoopSpec = {
+      byRows: false,
+      loads: [f32, f32, f32],
+      steps: [add(0, 1), add(2, 1)],
+      stores: [
+        { slot: 3, dtype: 'f32' },
+        { slot: 4, dtype: 'f32' },
+      ],
+    };
+    expectSame(spec, [1, 333], new Map([[0, 2]]));
+  });
+
+  it('keeps more values at once than there are registers', () => {
+    const loads = Array.from({ length: 40 }, () => f32);
+    const steps: LoopStep[] = loads.map((_, load) => add(load, (load * 7) % 40));
+    // Each step reads the sums in the opposite order of that in which they are made.
+    for (let step = 0; step < 39; step++) steps.push(add(79 - step, step === 0 ? 40 : 79 + step));
+    const last = loads.length + steps.length - 1;
+    expectSame({ byRows: false, loads, steps, stores: [{ slot: last, dtype: 'f32' }] }, [1, 100]);
+  });
+
+  it('is left to WebAssembly where vectors of 16 lanes have not what it takes', () => {
+    const spec: LoopSpec = {
+      byRows: false,
+      loads: [{ ...f32, dtype: 'i32' }],
+      steps: [{ op: 'div', dtype: 'i32', inputDType: 'i32', inputs: [0, 0] }],
+      stores: [{ slot: 1, dtype: 'i32' }],
+    };
+    expect(() => own && runLoop(spec, [1, 4], own)).toThrow('machine code does not have all');
+  });
+
+  it('reads and writes nothing that is not part of an operand', async () => {
+    const child = fork(new URL('./guard-pages.ts', import.meta.url));
+    let made: unknown = 0;
+    child.once('message', (count) => {
+      made = count;
+    });
+    expect(await once(child, 'exit')).toEqual([0, null]);
+    expect(made).toBeGreaterThan(0);
+  });
+});
+
+it('a backend says what runs its loops, and why where WebAssembly does', async () => {
+  const { loops } = await cpu();
+  expect(loops).toEqual(
+    machine.kind === 'own'
+      ? { by: 'own', instructions: 'AVX-512' }
+      : { by: 'webassembly', reason: machine.reason },
+  );
+  const { loops: asked } = await cpu({ loops: 'webassembly' });
+  expect(asked).toEqual({ by: 'webassembly', reason: 'it was asked for' });
+});

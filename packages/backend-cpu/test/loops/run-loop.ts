@@ -1,0 +1,68 @@
+import { instantiateKernels } from '@shardwise/wasm-assembler';
+import { CallList } from '../../src/loops/call-list.ts';
+import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
+import type { LoopCode } from '../../src/loops/loop-machine.ts';
+import { elementwiseKernel } from '../../src/wasm/elementwise.ts';
+import { laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
+import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
+
+const GUARD_BYTES = 128;
+
+/** Where each operand lies, and how many elements it has. */
+interface Place {
+  readonly address: number;
+  readonly elements: number;
+}
+
+/** Runs a loop on numbers of all kinds, and gives the bytes of its memory. Stores go to `inPlace` loads where given. */
+export function runLoop(
+  spec: LoopSpec,
+  [rows, columns]: readonly [number, number],
+  by: LoopCode | 'webassembly',
+  inPlace: ReadonlyMap<number, number> = new Map(),
+): Uint8Array {
+  const places: Place[] = [];
+  let top = 64;
+  const place = (elements: number, bytes: number): void => {
+    places.push({ address: top, elements });
+    top += Math.ceil((elements * bytes + GUARD_BYTES) / 64) * 64;
+  };
+  const counts = { element: rows * columns, row: rows, column: columns, scalar: 2 };
+  for (const { dtype, access } of spec.loads) place(counts[access], laneBytes[dtype]);
+  for (const [store, { dtype }] of spec.stores.entries()) {
+    const target = places[inPlace.get(store) ?? -1];
+    if (target === undefined) place(rows * columns, laneBytes[dtype]);
+    else places.push(target);
+  }
+  const memory = sharedMemory(top);
+  const bytes = new Uint8Array(memory.buffer);
+  for (const [load, { dtype }] of spec.loads.entries()) {
+    const { address = 0, elements = 0 } = places[load] ?? {};
+    if (dtype === 'f32')
+      new Float32Array(memory.buffer, address, elements).set(sampleFloats(elements, load + 1));
+    else
+      fill(bytes.subarray(address, address + elements * laneBytes[dtype]), load, dtype === 'bool');
+  }
+  const addresses = places.map(({ address }) => address);
+  if (by === 'webassembly') {
+    const kernel = instantiateKernels(new Map([['loop', elementwiseKernel(spec)]]), memory).get(
+      'loop',
+    );
+    kernel?.(rows, columns, ...addresses);
+  } else {
+    const routine = by.routine(JSON.stringify(spec), () => elementwiseLoop(spec));
+    if (routine === undefined)
+      throw new Error('machine code does not have all that the loop takes');
+    const values = [...addresses.keys()];
+    const list = new CallList(memory, by, [{ routine, rows, columns, values }]);
+    list.run((value) => addresses[value] ?? 0);
+  }
+  return bytes.slice();
+}
+
+function fill(bytes: Uint8Array, seed: number, isBool: boolean): void {
+  for (const index of bytes.keys()) {
+    const value = Math.imul(index + 7 * seed + 1, 0x9e3779b1) >>> 24;
+    bytes[index] = isBool ? value & 1 : value;
+  }
+}
