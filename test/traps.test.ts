@@ -28,7 +28,7 @@ import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
 import type { Node, UpdateRule } from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
-import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
 import { found } from './ranks/strategy-traps.ts';
 import { repository } from './support/documents.ts';
@@ -49,6 +49,17 @@ describe('pipelines', () => {
 
   it('a loss that is built outside of the stages is refused: it would not reach them', async () => {
     await expect(forward()).rejects.toThrow(/an output of shape .*Give pipeline\(\) a loss/);
+  });
+
+  it('a loss that is NaN says in which stage that began', async () => {
+    const warned = vi.spyOn(console, 'warn').mockReturnValue();
+    const loss = await forward((y) => y.div(0).sub(y.div(0)).sum());
+    loss.backward();
+    expect(await loss.item()).toBeNaN();
+    expect(warned).toHaveBeenCalledExactlyOnceWith(
+      expect.stringContaining("begins at '1' (the loss)"),
+    );
+    warned.mockRestore();
   });
 
   it('the loss of a pass is not there before its backward()', async () => {

@@ -89,6 +89,25 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
+  it('names the first stage with a value that is not finite, once, where the loss is not', () => {
+    const [first, second] = ranks.map(({ faults }) => faults);
+    expect(first).toEqual({
+      tokens: [
+        expect.stringMatching(/loss of a pipeline is NaN: .* of stage 0 on rank 0 of 'pp' \(/),
+      ],
+      'blocks.1.up': [
+        expect.stringMatching(
+          /stage 1 on rank 1 of 'pp', which begins at 'blocks.1' \(its output for microbatch 0\)/,
+        ),
+      ],
+      'blocks.2.up': [expect.stringMatching(/stage 2 on rank 1 of 'pp'/)],
+      head: [
+        expect.stringMatching(/stage 3 on rank 0 of 'pp', which begins at 'blocks.3' \(the loss\)/),
+      ],
+    });
+    expect(Object.values(second ?? {}).flat()).toEqual([]);
+  });
+
   it('makes no plan after the first steps', () => {
     for (const rank of ranks) expect(rank.plans).toBe(0);
   });

@@ -24,7 +24,8 @@ export function forwardDraft(
   microbatch: number,
   { rank, rankOfStage }: PipelinePlace,
 ): WorkDraft {
-  const item = draft(`${stage}F${microbatch}`);
+  const nodes = crossings.flatMap(({ from, node }) => (from === stage ? [node] : []));
+  const item = draft(`${stage}F${microbatch}`, { stage, microbatch, nodes });
   for (const crossing of crossings) {
     const tag = tagOf('activation', crossing.number);
     if (crossing.to === stage) {

@@ -19,6 +19,7 @@ import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
 import { evaluationWork } from './evaluation-work.ts';
 import { tagOf } from './message.ts';
+import { FirstFault } from './first-fault.ts';
 import { noteHolder } from './on-every-rank.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
@@ -42,6 +43,7 @@ export class PipelinePasses {
   readonly #compared = new Set<'training' | 'evaluation'>();
   /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
   edges: readonly StageEdge[] | null = null;
+  #lossWasFinite = true;
 
   constructor(settings: PassSettings) {
     this.#settings = settings;
@@ -121,8 +123,9 @@ export class PipelinePasses {
     }
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
-    this.#begin(drafts, kept, batch, unfilled, mark, async () => {
+    this.#begin(drafts, kept, batch, unfilled, mark, async (fault) => {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
+      await this.#tellOfLoss(loss, lossStage, fault);
     });
   }
 
@@ -211,7 +214,7 @@ export class PipelinePasses {
     { microbatches, updated }: BuiltBatch,
     unfilled: readonly Node[],
     mark: Mark | null,
-    finish: () => Promise<void>,
+    finish: (fault: FirstFault) => Promise<void>,
   ): void {
     const { group } = this.#settings;
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
@@ -220,8 +223,9 @@ export class PipelinePasses {
     currentSession().workAhead(async (compute) => {
       try {
         if (mark !== null) await requireSamePass(mark, group);
-        await runWork(items, group, compute);
-        await finish();
+        const fault = new FirstFault();
+        await runWork(items, group, compute, fault);
+        await finish(fault);
       } catch (error) {
         for (const node of unfilled) {
           if (node.value === null || node.value.kind === 'failed')
@@ -237,6 +241,24 @@ export class PipelinePasses {
         }
       }
     });
+  }
+
+  /** Says of a loss that is not finite where that began: once, until a loss is finite again. A collective for such. */
+  async #tellOfLoss({ value }: Node, lossStage: number, fault: FirstFault): Promise<void> {
+    const { group, marks, place, axis } = this.#settings;
+    const [loss = 0] = value?.kind === 'host' ? new Float32Array(value.bytes.slice().buffer) : [];
+    const wasFinite = this.#lossWasFinite;
+    this.#lossWasFinite = Number.isFinite(loss);
+    if (this.#lossWasFinite || !wasFinite) return;
+    const found = await fault.ofAll(group);
+    if (group.rank !== 0) return;
+    const stage = found?.stage ?? lossStage;
+    const path = marks.beginningOf(stage);
+    const what = found === null ? 'the loss' : `its output for microbatch ${found.microbatch}`;
+    const begins = path === null ? '' : `, which begins at '${path}'`;
+    console.warn(
+      `shardwise: the loss of a pipeline is ${loss}: the first value that is not finite is of stage ${stage} on rank ${place.rankOfStage[stage]} of '${axis}'${begins} (${what}). Look at the parameters and inputs of this stage`,
+    );
   }
 
   #shared({ microbatches }: BuiltBatch, parameters: ParameterPlaces): SharedParameter[] {

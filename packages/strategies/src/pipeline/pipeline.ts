@@ -89,6 +89,7 @@ const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = 
  *     pipeline({ schedule: '1f1b', microbatches: 8, cut: ['blocks.4'], loss: crossEntropy })
  *
  * Carried out, it gives the rank of each stage rank 0's parameters, and all ranks rank 0's keys of random numbers.
+ * A loss that is not finite is told on the console, with the first stage whose output was not.
  * Throws ConfigError for options out of range; planning throws LayoutError for cuts that are no modules, and ConfigError
  * for a shape that the schedule cannot have.
  */

@@ -9,6 +9,14 @@ export interface WorkItem {
   readonly computes: readonly Node[];
   readonly sends: readonly Message[];
   readonly frees: readonly Node[];
+  readonly made: MadeByStage | null;
+}
+
+/** What a stage has made for others in a forward pass. */
+export interface MadeByStage {
+  readonly stage: number;
+  readonly microbatch: number;
+  readonly nodes: readonly Node[];
 }
 
 /** A work item before it is known who reads what. */
@@ -17,10 +25,12 @@ export interface WorkDraft {
   readonly receives: Message[];
   readonly computes: Set<Node>;
   readonly sends: Message[];
+  /** Null but for forward passes. */
+  readonly made: MadeByStage | null;
 }
 
-export function draft(name: string): WorkDraft {
-  return { name, receives: [], computes: new Set(), sends: [] };
+export function draft(name: string, made: MadeByStage | null = null): WorkDraft {
+  return { name, receives: [], computes: new Set(), sends: [], made };
 }
 
 /**
@@ -46,12 +56,13 @@ export function withFrees(drafts: readonly WorkDraft[], kept: ReadonlySet<Node>)
     [...lastUse].filter(([node]) => !kept.has(node)),
     ([, index]) => index,
   );
-  return drafts.map(({ name, receives, computes, sends }, index) => ({
+  return drafts.map(({ name, receives, computes, sends, made: forOthers }, index) => ({
     name,
     receives,
     computes: [...computes],
     sends,
     frees: (frees.get(index) ?? []).map(([node]) => node),
+    made: forOthers,
   }));
 }
 

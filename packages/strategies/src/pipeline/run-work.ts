@@ -8,6 +8,7 @@ import {
   type ProcessGroup,
   record,
 } from '@shardwise/core/extend';
+import type { FirstFault } from './first-fault.ts';
 import type { Message } from './message.ts';
 import type { WorkItem } from './rank-work.ts';
 
@@ -20,6 +21,7 @@ export async function runWork(
   items: readonly WorkItem[],
   group: ProcessGroup,
   compute: Compute,
+  fault: FirstFault,
 ): Promise<void> {
   const sends: Promise<void>[] = [];
   const asked = new Map<WorkItem, Promise<readonly Uint8Array[]>>();
@@ -43,6 +45,8 @@ export async function runWork(
       node.value = { kind: 'host', bytes, owned: true };
     }
     await compute(item.computes.filter(({ value }) => value === null));
+    const { made } = item;
+    if (made !== null) for (const node of made.nodes) fault.look(node, made);
     for (const message of item.sends) {
       const sent = sendBytes(message, await bytesOf(message.node), group);
       sent.catch(() => {});

@@ -37,6 +37,11 @@ export class StageMarks {
     }
   }
 
+  /** The path of the module with which a stage begins; null for the first one. */
+  beginningOf(stage: number): string | null {
+    return this.#cuts[stage - 1] ?? null;
+  }
+
   detach(): void {
     for (const remove of this.#remove ?? []) remove();
     this.#remove = null;

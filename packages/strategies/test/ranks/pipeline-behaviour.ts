@@ -46,6 +46,8 @@ export const behaviour = z.object({
   checkpoints: z.object({ on: z.number(), elsewhere: z.number(), alone: z.number() }),
   /** Of the optimizer's state dict: names of parameters. */
   states: z.object({ saved: z.array(z.string()), reloaded: z.number(), on: z.number() }),
+  /** What is said of losses that are not finite, by the module whose weight is not. */
+  faults: z.record(z.string(), z.array(z.string())),
   /** Plans made by steps 3 and later. */
   plans: z.number(),
   errors: z.record(z.string(), z.string()),
@@ -68,7 +70,7 @@ function batch(step: number, rows = 4): Batch {
 
 type Piped = PlannedModel<Language, [ids: Tensor, targets: Tensor], Tensor>;
 
-async function piped(changes: Partial<typeof options> | { cut: string[] } = {}): Promise<Piped> {
+async function piped(changes: Partial<PipelineOptions> = {}): Promise<Piped> {
   manualSeed(3);
   return parallelize(new Language(), pipeline({ ...options, ...changes }));
 }
@@ -326,6 +328,27 @@ async function plans(): Promise<number> {
   return statistics().plansMade - before;
 }
 
+async function faults(): Promise<Behaviour['faults']> {
+  const found: Behaviour['faults'] = {};
+  for (const path of ['tokens', 'blocks.1.up', 'blocks.2.up', 'head']) {
+    const said: string[] = [];
+    const { warn } = console;
+    console.warn = (message: unknown) => said.push(String(message));
+    try {
+      const model = await piped({ cut: ['blocks.1', 'blocks.2', 'blocks.3'], schedule: 'zbv' });
+      for (const [name, parameter] of model.module.namedParameters()) {
+        if (name === `${path}.weight`) noGrad(() => parameter.assign(parameter.mul(Number.NaN)));
+      }
+      const optimizer = adam(model.module);
+      for (const step of [0, 1]) await trainOnce(model, optimizer, step);
+    } finally {
+      console.warn = warn;
+    }
+    found[path] = said;
+  }
+  return found;
+}
+
 async function errors(rank: number): Promise<Record<string, string>> {
   const { x, y } = batch(0);
   const model = await piped();
@@ -453,6 +476,7 @@ export async function main(
     frozen: await frozen(),
     checkpoints: await checkpoints(context.data.directory, group),
     states: await states(),
+    faults: await faults(),
     plans: await plans(),
     errors: await errors(context.rank),
   };
