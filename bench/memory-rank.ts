@@ -43,11 +43,10 @@ setRank({ device: await cpu({ memory: world.memory, ...region }), mesh });
 await turn('ready');
 
 const task: MemoryModel = memoryModels[modelName];
-const { strategy: makeStrategy, construct } = strategyOf(strategyName);
+const { strategy: makeStrategy, isConstructed = false } = strategyOf(strategyName);
 manualSeed(0);
-const model =
-  construct === undefined ? task.build() : constructSharded(task.build, { rule: construct });
 const strategy = makeStrategy();
+const model = isConstructed ? constructSharded(task.build, strategy) : task.build();
 const plan = planFor(model, strategy);
 const planned = planMemory(plan, {
   activationBytes: activationBytes(task.loss((x) => model.forward(x), 0, rank)),

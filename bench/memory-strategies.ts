@@ -1,9 +1,9 @@
-import { ddp, fsdp, type ShardingRule, type Strategy, zero } from 'shardwise';
+import { ddp, fsdp, type Strategy, zero } from 'shardwise';
 
 interface MemoryStrategy {
   readonly strategy: () => Strategy;
   /** Where no rank builds the whole model. */
-  readonly construct?: ShardingRule;
+  readonly isConstructed?: true;
 }
 
 const mixedPrecision = { parameterDtype: 'bf16' } as const;
@@ -12,12 +12,12 @@ export const memoryStrategies = {
   ddp: { strategy: () => ddp() },
   'zero-1': { strategy: () => zero({ stage: 1 }) },
   'zero-2': { strategy: () => zero({ stage: 2 }) },
-  'zero-3': { strategy: () => zero({ stage: 3 }), construct: 'flat' },
-  fsdp: { strategy: () => fsdp(), construct: 'rows' },
+  'zero-3': { strategy: () => zero({ stage: 3 }), isConstructed: true },
+  fsdp: { strategy: () => fsdp(), isConstructed: true },
   'zero-1 bf16': { strategy: () => zero({ stage: 1, mixedPrecision }) },
   'zero-2 bf16': { strategy: () => zero({ stage: 2, mixedPrecision }) },
-  'zero-3 bf16': { strategy: () => zero({ stage: 3, mixedPrecision }), construct: 'flat' },
-  'fsdp bf16': { strategy: () => fsdp({ mixedPrecision }), construct: 'rows' },
+  'zero-3 bf16': { strategy: () => zero({ stage: 3, mixedPrecision }), isConstructed: true },
+  'fsdp bf16': { strategy: () => fsdp({ mixedPrecision }), isConstructed: true },
 } as const satisfies Record<string, MemoryStrategy>;
 
 export type MemoryStrategyName = keyof typeof memoryStrategies;

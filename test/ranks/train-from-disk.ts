@@ -27,13 +27,15 @@ const context = await init({ device });
 const start = performance.now();
 
 manualSeed(0);
+await using files = await filePages(directory);
+const strategy = fsdp({ pages: files });
 const model = constructSharded(
   () =>
     new nn.Sequential(...Array.from({ length: Number(layers) }, () => new nn.Linear(width, width))),
+  strategy,
 );
 const elements = model.parameters().reduce((sum, { shape }) => sum + elementCount(shape), 0);
-await using files = await filePages(directory);
-const parallel = await parallelize(model, fsdp({ pages: files }));
+const parallel = await parallelize(model, strategy);
 const adam = new optim.AdamW(model.parameters(), { lr: 1e-5 });
 const optimizer = new OffloadedOptimizer(model, adam, { states: files, parameters: files });
 const buildSeconds = secondsSince(start);

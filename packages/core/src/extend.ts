@@ -5,7 +5,7 @@ export * from './spec/index.ts';
 // Tensors, and how parts of them lie.
 export { Tensor } from './tensor/tensor.ts';
 export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
-export type { HostData } from './tensor/host-data.ts';
+export { fromBytes, type HostData } from './tensor/host-data.ts';
 export {
   allGather,
   allReduce,

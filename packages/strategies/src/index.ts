@@ -46,12 +46,7 @@ export {
 export { fsdp, type FullyShardedDataParallelOptions } from './fully-sharded-data-parallel/fsdp.ts';
 export type { StrategyWithLoss } from './plan/strategy-with-loss.ts';
 export type { MixedPrecision } from './mixed-precision/mixed-precision.ts';
-export {
-  constructSharded,
-  type ConstructPartitioned,
-  type ConstructShardedOptions,
-} from './sharding/construct-sharded.ts';
-export type { ShardingRule } from './sharding/sharding-rule.ts';
+export { constructSharded } from './sharding/construct-sharded.ts';
 export {
   OffloadedOptimizer,
   type OffloadedOptimizerOptions,

@@ -78,11 +78,11 @@ describe('a model that was constructed in parts', () => {
   it.each(['ddp', 'dataParallel'])(
     'is refused by %s, which keeps whole parameters',
     async (name) => {
-      const model = constructSharded(() => new nn.Sequential(new nn.Linear(3, 2)));
+      const model = constructSharded(() => new nn.Sequential(new nn.Linear(3, 2)), fsdp());
       const refusal = parallelize(model, strategyOf(name));
       await expect(refusal).rejects.toThrow(ConfigError);
       await expect(refusal).rejects.toThrow(
-        /parameter 0\.weight of shape \[2, 3\] was constructed in parts.*Build the model without constructSharded, or share it out with fsdp/,
+        /parameter 0\.weight of shape \[2, 3\] as replicate, by \w+: it was constructed in parts.*Give constructSharded the strategy that the model is parallelized with/,
       );
     },
   );

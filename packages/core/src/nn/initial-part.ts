@@ -8,8 +8,8 @@ export interface InitialPart {
   readonly layout: Layout;
 }
 
-/** What a rank is to keep of a parameter whose contents are `bytes`. */
+/** What a rank is to keep of a parameter whose contents are `bytes`; null: all of it. */
 export type KeepPart = (
   bytes: Uint8Array,
   parameter: { readonly shape: Shape; readonly dtype: DType },
-) => InitialPart;
+) => InitialPart | null;

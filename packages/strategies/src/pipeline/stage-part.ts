@@ -6,6 +6,11 @@ import {
   type Shape,
 } from '@shardwise/core/extend';
 
+export interface StagePartOptions extends ParameterPartOptions {
+  /** Whether this rank has the stage. */
+  readonly isHere: boolean;
+}
+
 /**
  * A parameter of a stage: all of it on the rank of the stage, and on the others its shape alone, which never has
  * contents, gradient or states.
@@ -13,10 +18,10 @@ import {
 export class StagePart extends ParameterPart {
   readonly isHere: boolean;
 
-  /** `data` is null where another rank has the stage. */
-  constructor(data: HostData | null, shape: Shape, options: ParameterPartOptions) {
+  /** Without `data` where another rank has the stage, and where all that there is of it is a part of it (constructSharded). */
+  constructor(data: HostData | null, shape: Shape, { isHere, ...options }: StagePartOptions) {
     super(data, shape, options);
-    this.isHere = data !== null;
+    this.isHere = isHere;
   }
 
   override store(value: Node): this {

@@ -1,5 +1,6 @@
 import { currentSession, type Model, type Module } from '@shardwise/core/extend';
 import { runInAutocast } from '../mixed-precision/run-in-autocast.ts';
+import { checkInitialParts } from './check-initial-parts.ts';
 import { checkApplied, checkPlan } from './check-plan.ts';
 import { declareTypes } from './declare-types.ts';
 import { PlanContext } from './plan-context.ts';
@@ -16,6 +17,7 @@ export async function applyPlan<M extends Module, Inputs extends readonly unknow
   model: M & Model<Inputs, Output>,
 ): Promise<PlannedModel<M, Inputs, Output>> {
   checkPlan(plan);
+  checkInitialParts(plan, model);
   const context = new PlanContext(plan, model);
   for (const step of plan.steps) step.check(context);
   for (const step of plan.steps) await step.apply(context);

@@ -1,7 +1,5 @@
 import {
-  ConfigError,
   currentSession,
-  describeValue,
   type Model,
   type Module,
   type Strategy,
@@ -9,6 +7,7 @@ import {
 } from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
+import { requireStrategy } from './require-strategy.ts';
 import type { PlannedModel } from './planned-model.ts';
 import type { ModelPlan } from './step.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
@@ -45,20 +44,4 @@ export async function parallelize(
   strategy: Strategy,
 ): Promise<PlannedModel<Module, readonly unknown[], unknown>> {
   return applyPlan(planFor(model, strategy), model);
-}
-
-function requireStrategy(strategy: unknown): void {
-  if (typeof strategy === 'object' && strategy !== null && 'plan' in strategy) return;
-  const isFunction = typeof strategy === 'function' && strategy.name !== '';
-  const name = isFunction ? strategy.name : 'ddp';
-  throw new ConfigError(
-    {
-      asked: `a model to be trained by ${isFunction ? `the function ${name}` : describeValue(strategy)}`,
-      found: 'no strategy',
-      todo: isFunction
-        ? `Call it: parallelize(model, ${name}())`
-        : `Give what a function makes, as ddp(), zero({ stage: 2 }) or fsdp()`,
-    },
-    {},
-  );
 }

@@ -2,7 +2,6 @@ import {
   chunksOf,
   dtypes,
   elementCount,
-  joinLayouts,
   type LowPrecision,
   noGrad,
   ownPlace,
@@ -14,7 +13,6 @@ import { layoutOver } from '../layout/axis-layout.ts';
 import { paddedShape, partShape } from '../layout/equal-parts.ts';
 import { ofRankZero } from '../plan/of-rank-zero.ts';
 import { shardingOf } from '../plan/planned-bytes.ts';
-import { checkInitialPart } from './check-initial-part.ts';
 import { MixedPrecisionPart } from './mixed-precision-part.ts';
 import { GradientShardedPart, StateShardedPart } from './replicated-part.ts';
 import { ScatteredPart } from './scattered-part.ts';
@@ -42,10 +40,7 @@ export async function shardedPart(
   const keepsGradient = shardingOf(planned, 'gradient', axis) === null;
   const own = layoutOver(axis, sharding, shape.length);
   const common = { axis, sharding, requiresGrad, of };
-  if (initial !== null) {
-    const layout = joinLayouts(of.layout, own);
-    return scattered(checkInitialPart(initial, { shape: of.wholeShape, layout, keepsParameter }));
-  }
+  if (initial !== null) return scattered(initial.bytes);
   noGrad(() => of.assign(ofRankZero(of, axes)));
   const data = await of.data();
   const whole = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -6,7 +6,6 @@ import {
   colwiseParallel,
   compose,
   constructSharded,
-  type ConstructShardedOptions,
   ddp,
   fsdp,
   parallelize,
@@ -42,8 +41,6 @@ export const outcome = z.object({
 });
 export type Outcome = z.infer<typeof outcome>;
 
-const partitioned = { tensorParallel: { styles: tiedStyles } };
-
 export async function main(context: RankContext): Promise<Outcome> {
   const { group } = await join(context);
   const mesh = await createMesh(group, [
@@ -56,31 +53,27 @@ export async function main(context: RankContext): Promise<Outcome> {
   const random = JSON.stringify(randomState());
   return {
     whole: { hash: await hashOf(model), random },
-    fsdp: await build({ rule: 'rows', ...partitioned }, fsdp()),
-    'zero-3': await build({ rule: 'flat', ...partitioned }, zero({ stage: 3 })),
+    fsdp: await build(compose(tensorParallel(tiedStyles), fsdp())),
+    'zero-3': await build(compose(tensorParallel(tiedStyles), zero({ stage: 3 }))),
     refusals: {
-      'without tensorParallel': await refusal({}, fsdp()),
+      'without tensorParallel': await refusal(fsdp(), fsdp()),
       'other styles': await refusal(
-        { tensorParallel: { styles: { 'blocks.*.up': colwiseParallel() } } },
+        compose(tensorParallel({ 'blocks.*.up': colwiseParallel() }), fsdp()),
         fsdp(),
       ),
-      'whole parameters': await refusal(partitioned, zero({ stage: 1 })),
-      'whole parameters, ddp': await refusal(partitioned, ddp()),
+      'whole parameters': await refusal(fsdp(), zero({ stage: 1 })),
+      'whole parameters, ddp': await refusal(fsdp(), ddp()),
     },
   };
 }
 
-async function build(
-  options: ConstructShardedOptions,
-  strategy: Strategy,
-): Promise<Outcome['fsdp']> {
+async function build(composed: Strategy): Promise<Outcome['fsdp']> {
   manualSeed(7);
-  const model = constructSharded(() => new TiedGpt(), options);
+  const model = constructSharded(() => new TiedGpt(), composed);
   const random = JSON.stringify(randomState());
   const keptBytes = model
     .parameters()
     .reduce((sum, { initialPart }) => sum + (initialPart?.bytes.byteLength ?? NaN), 0);
-  const composed = compose(tensorParallel(tiedStyles), strategy);
   const plannedBytes = planFor(model, composed).parameters.reduce((sum, { shape, parameter }) => {
     const own = shape.map((size, dim) => (parameter.dims[dim]?.includes('tp') ? size / tp : size));
     const [rows = 1, ...rest] = own;
@@ -94,9 +87,9 @@ async function build(
   return { keptBytes, plannedBytes, hash: await hashOf(model), random };
 }
 
-async function refusal(options: ConstructShardedOptions, strategy: Strategy): Promise<string> {
+async function refusal(constructed: Strategy, strategy: Strategy): Promise<string> {
   manualSeed(7);
-  const model = constructSharded(() => new TiedGpt(), options);
+  const model = constructSharded(() => new TiedGpt(), constructed);
   const refused = parallelize(model, compose(tensorParallel(tiedStyles), strategy));
   return refused.then(
     () => '',

@@ -67,10 +67,12 @@ async function train(
   pages: PageStore | undefined,
 ): Promise<number[]> {
   manualSeed(0);
+  const strategy = fsdp(pages === undefined ? {} : { pages });
   const model = constructSharded(
     () => new nn.Sequential(...Array.from({ length: layers }, () => new nn.Linear(width, width))),
+    strategy,
   );
-  const parallel = await parallelize(model, fsdp(pages === undefined ? {} : { pages }));
+  const parallel = await parallelize(model, strategy);
   const adam = new optim.AdamW(model.parameters(), { lr: 1e-6 });
   const optimizer =
     pages === undefined

@@ -12,7 +12,6 @@ import {
 import { currentSession } from '@shardwise/core/extend';
 import {
   OffloadedOptimizer,
-  type ShardingRule,
   ZeroRedundancyOptimizer,
   constructSharded,
   dataParallel,
@@ -45,7 +44,7 @@ export interface Variant {
   /** What an OffloadedOptimizer keeps in host memory besides states. */
   readonly offloaded?: readonly ('parameters' | 'gradients')[];
   /** How the model is built, where no rank builds the whole. */
-  readonly construct?: ShardingRule;
+  readonly isConstructed?: true;
 }
 
 export const variants: Readonly<Record<string, Variant>> = {
@@ -125,10 +124,10 @@ export const variants: Readonly<Record<string, Variant>> = {
   'ZeRO-2 with accumulation': { strategy: () => zero({ stage: 2 }), microbatches: 3 },
   'ZeRO-3 with accumulation': { strategy: () => zero({ stage: 3 }), microbatches: 3 },
   'FSDP with accumulation': { strategy: () => fsdp(), microbatches: 3 },
-  'FSDP of a model that is built in parts': { strategy: () => fsdp(), construct: 'rows' },
+  'FSDP of a model that is built in parts': { strategy: () => fsdp(), isConstructed: true },
   'ZeRO-3 of a model that is built in parts': {
     strategy: () => zero({ stage: 3 }),
-    construct: 'flat',
+    isConstructed: true,
   },
   'ZeRO-2 with activation checkpointing': {
     strategy: () => zero({ stage: 2 }),
@@ -174,15 +173,13 @@ export async function train(
   task: Task,
   { rank, size }: { readonly rank: number; readonly size: number },
 ): Promise<Trained> {
-  const { strategy, microbatches = 1, checkpointed = false, construct } = variant;
+  const { strategy, microbatches = 1, checkpointed = false, isConstructed = false } = variant;
   const { zeroRedundancy = false, hasMaster = false, offloaded } = variant;
   // Rank 0's values must win, but where all ranks must draw the same.
-  manualSeed(construct === undefined ? rank : 0);
-  const model =
-    construct === undefined
-      ? task.build()
-      : constructSharded(() => task.build(), { rule: construct });
-  const parallel = await parallelize(model, strategy());
+  manualSeed(isConstructed ? 0 : rank);
+  const own = strategy();
+  const model = isConstructed ? constructSharded(() => task.build(), own) : task.build();
+  const parallel = await parallelize(model, own);
   const forward = (x: Tensor): Tensor =>
     checkpointed === false
       ? parallel.forward(x)

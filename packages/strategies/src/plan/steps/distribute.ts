@@ -21,7 +21,6 @@ import { planError } from '../plan-error.ts';
 import { bytesOver, collectedDtypeOf, shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
-import { requireWhole } from '../whole-parameters.ts';
 import { gather } from './gather.ts';
 import { reduce } from './reduce.ts';
 
@@ -66,9 +65,8 @@ export const distribute: StepKind<Distribute> = {
     const { plan, parameters } = context;
     requireOneStep(plan, distribute);
     const asked = `${plan.strategy} of a model`;
-    const { sharded, whole } = shardedAndWhole(data.axis, context);
+    const { sharded } = shardedAndWhole(data.axis, context);
     requireUnaveraged(asked, parameters);
-    requireWhole(asked, whole);
     for (const [, { part }] of sharded) requireFloat32('to share out', part);
     for (const [name] of parameters) {
       requireFittingStates(plan, context.plannedOf(name), data.axis, 'nested');

@@ -30,7 +30,6 @@ import type { PassHooks } from '../plan-context.ts';
 import { bytesOver } from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import type { StepKind } from '../step.ts';
-import { requireWhole } from '../whole-parameters.ts';
 import { distribute } from './distribute.ts';
 import { shareBuffers } from './share-buffers.ts';
 
@@ -67,7 +66,6 @@ export const master: StepKind<Master> = {
   check(_, context) {
     requireOneStep(context.plan, master, distribute);
     requireUnaveraged('dataParallel of a model', context.parameters);
-    requireWhole('dataParallel of a model', context.parameters);
   },
   async apply({ axis }, context) {
     const { model } = context;

@@ -18,13 +18,13 @@ import { StageParameter } from '../../pipeline/stage-parameter.ts';
 import { StagePart } from '../../pipeline/stage-part.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
+import { initialContents } from '../../sharding/initial-contents.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan-context.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
 import { requireSameLines, requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
 import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
-import { requireWhole } from '../whole-parameters.ts';
 import { distribute } from './distribute.ts';
 
 /** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
@@ -50,7 +50,6 @@ export const runStages: StepKind<RunStages> = {
     requireOneStep(context.plan, runStages);
     const asked = `${context.plan.strategy} of a model`;
     requireUnaveraged(asked, context.parameters);
-    requireWhole(asked, context.parameters);
   },
   async apply({ axis, cut, schedule, loss, weight }, context) {
     const { model, hooks } = context;
@@ -116,7 +115,7 @@ function withEdges(plan: ModelPlan, edges: readonly StageEdge[] | null): ModelPl
   return { ...plan, steps };
 }
 
-/** The rank of its stage gets rank 0's values; the others drop theirs. */
+/** The rank of its stage gets rank 0's values, or what it has constructed of it; the others drop theirs. */
 async function stageParameter(
   name: string,
   parameter: Parameter,
@@ -129,14 +128,21 @@ async function stageParameter(
   const isHere = currentSession().mesh.coordinate(axis) === owner.rank;
   const layout = joinLayouts(part.layout, { ...replicated(part.shape), only: owner });
   const { wholeShape, dtype, requiresGrad } = part;
+  const options = { wholeShape, layout, dtype, requiresGrad, isHere };
+  const { initialPart } = parameter;
+  if (initialPart !== null) {
+    const data = isHere ? initialContents(initialPart, options) : null;
+    const replacement = new StageParameter(
+      new StagePart(data, part.shape, options),
+      parameter,
+      owner,
+    );
+    if (isHere && data === null) replacement.initialPart = initialPart;
+    return replacement;
+  }
   const value = noGrad(() => ofRankZero(part, [axis]));
   const data = (await value.data()).slice();
-  const own = new StagePart(isHere ? data : null, part.shape, {
-    wholeShape,
-    layout,
-    dtype,
-    requiresGrad,
-  });
+  const own = new StagePart(isHere ? data : null, part.shape, options);
   value.dispose();
   parameter.dispose();
   return new StageParameter(own, parameter, owner);

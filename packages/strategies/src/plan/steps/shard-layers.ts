@@ -16,6 +16,7 @@ import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
+import { initialContents } from '../../sharding/initial-contents.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
 import { Step, type StepKind } from '../step.ts';
@@ -82,8 +83,9 @@ async function layerParameter(parameter: Parameter, layout: Layout): Promise<Lay
   const { shape: wholeShape, dtype, requiresGrad, initialPart } = parameter;
   const options = { wholeShape, layout, dtype, requiresGrad };
   if (initialPart !== null) {
-    const replacement = new LayerParameter(null, options);
-    replacement.initialPart = initialPart;
+    const data = initialContents(initialPart, options);
+    const replacement = new LayerParameter(data, options);
+    if (data === null) replacement.initialPart = initialPart;
     return replacement;
   }
   const part = noGrad(() => shardOf(ofRankZero(parameter, shardedAxes(layout)), layout));

@@ -1,0 +1,26 @@
+import {
+  ConfigError,
+  formatLayout,
+  formatShape,
+  type Module,
+  type Plan,
+} from '@shardwise/core/extend';
+
+/** Throws ConfigError for parameters that were constructed in other parts than a plan gives this rank. */
+export function checkInitialParts({ strategy, parameters }: Plan, model: Module): void {
+  const planned = new Map(parameters.map((parameter) => [parameter.name, parameter.parameter]));
+  for (const [name, { initialPart, shape }] of model.namedParameters()) {
+    const layout = planned.get(name);
+    if (initialPart === null || layout === undefined) continue;
+    const [kept, given] = [formatLayout(initialPart.layout), formatLayout(layout)];
+    if (kept === given) continue;
+    throw new ConfigError(
+      {
+        asked: `a parameter ${name} of shape ${formatShape(shape)} as ${given}, by ${strategy}`,
+        found: `it was constructed in parts, of which this rank kept its part of ${kept}`,
+        todo: 'Give constructSharded the strategy that the model is parallelized with, or build it without constructSharded',
+      },
+      { parameter: name, shape, expected: layout, found: initialPart.layout },
+    );
+  }
+}
