@@ -23,8 +23,7 @@ export function stepKinds(
   const nextReader = new Map<number, Step>();
   for (const step of steps.toReversed()) {
     const reader = nextReader.get(step.output);
-    const next = reader === undefined ? undefined : kinds.get(reader);
-    const isBeforeOnnx = next === 'onnx' || (next === 'product' && step.op === 'softmax');
+    const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
     const isFree = kinds.get(step) === 'kernel' && isOnnxStep(step, values);
     const gains = isBeforeOnnx ? isFree && gainsFromOnnx(step) : narrowsProduct(step, reader);
     if (gains) kinds.set(step, 'onnx');

@@ -3,7 +3,7 @@ import { emitIndex, emitLoad, emitStore } from './emit-memory.ts';
 import type { Source } from './emit-operation.ts';
 import { emitStraight, type Item } from './emit-straight.ts';
 import type { LaneGraph } from './lane-graph.ts';
-import type { Fold } from './lane-loop.ts';
+import type { Fold } from '../wasm/rows/rows.ts';
 import type { LoopFrame } from './loop-frame.ts';
 
 /** What is done for each vector of a pass. */

@@ -1,7 +1,8 @@
 import { mask, r13, rax, rcx, rdx, type Vector, zmm } from '../machine-code/operands.ts';
 import { emitBody, type Body } from './emit-body.ts';
 import { LaneGraph } from './lane-graph.ts';
-import type { Fold, LanePass } from './lane-loop.ts';
+import type { Fold } from '../wasm/rows/rows.ts';
+import type { LanePass } from './lane-loop.ts';
 import { LANES, type LoopFrame } from './loop-frame.ts';
 import { keepUniform, varyingNodes } from './uniform.ts';
 

@@ -1,5 +1,6 @@
 import type { Code } from '@shardwise/wasm-assembler';
 import type { Access, LaneDType } from '../wasm/loop-spec.ts';
+import type { Fold } from '../wasm/rows/rows.ts';
 
 /** Elements of a value in memory, of which a loop reads or writes one for each element that it walks over. */
 export interface LaneOperand {
@@ -18,8 +19,6 @@ export type LaneInput =
   | { readonly kind: 'columns' }
   /** What a fold of an earlier pass over the row gave. */
   | { readonly kind: 'folded' };
-
-export type Fold = 'sum' | 'max';
 
 /** One walk over the columns of a row. */
 export interface LanePass {

@@ -122,6 +122,7 @@ function compileGroup(
     const call = {
       key: kernel.key,
       build: () => kernel.build(),
+      ...(kernel.lanes && { lanes: kernel.lanes }),
       sizes: kernel.sizes,
       values: [...read, ...outputs.flatMap((node) => (node ? addressOf(node.id) : []))],
     };

@@ -4,7 +4,9 @@ import koffi from 'koffi';
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
 import { callWords } from '../../src/loops/loop-frame.ts';
 import { loopMachine } from '../../src/loops/loop-machine.ts';
-import { type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
+import { rowLoop } from '../../src/loops/row-loop.ts';
+import { rowPrograms } from './row-programs.ts';
+import { type Access, type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
 
 const PAGE_BYTES = 4096;
 const PROT_NONE = 0;
@@ -27,11 +29,8 @@ function guarded(): bigint {
 const machine = loopMachine();
 if (machine.kind === 'webassembly') throw new Error(machine.reason);
 const { code } = machine;
-const places = Array.from({ length: 5 }, guarded);
-const counts = (
-  rows: number,
-  columns: number,
-): Readonly<Record<'element' | 'row' | 'column' | 'scalar', number>> => ({
+const places = Array.from({ length: 8 }, guarded);
+const counts = (rows: number, columns: number): Readonly<Record<Access['kind'], number>> => ({
   element: rows * columns,
   row: rows,
   column: columns,
@@ -39,6 +38,27 @@ const counts = (
 });
 
 let made = 0;
+
+/** Runs a routine on rows of all kinds of lengths. */
+function run(routine: bigint, bytes: number, accesses: readonly Access['kind'][]): void {
+  for (const columns of [1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130]) {
+    for (const rows of [1, 3]) {
+      for (const atEnd of [false, true]) {
+        const elements = counts(rows, columns);
+        const addresses = accesses.map((access, index) => {
+          const start = places[index] ?? 0n;
+          return atEnd ? start + BigInt(PAGE_BYTES - bytes * elements[access]) : start;
+        });
+        const words = callWords.addresses + addresses.length;
+        const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
+        call.set([routine, BigInt(8 * words), BigInt(rows), BigInt(columns), ...addresses]);
+        code.run(call);
+        made++;
+      }
+    }
+  }
+}
+
 for (const dtype of ['f32', 'i32', 'bool', 'f16', 'bf16', 'u8'] as const satisfies LaneDType[]) {
   const accesses = ['element', 'row', 'column', 'scalar'] as const;
   const spec: LoopSpec = {
@@ -56,21 +76,13 @@ for (const dtype of ['f32', 'i32', 'bool', 'f16', 'bf16', 'u8'] as const satisfi
   };
   const routine = code.routine(dtype, () => elementwiseLoop(spec));
   if (routine === undefined) throw new Error(`no routine for ${dtype}`);
-  for (const columns of [1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130]) {
-    for (const rows of [1, 3]) {
-      for (const atEnd of [false, true]) {
-        const elements = counts(rows, columns);
-        const addresses = [...accesses, 'element' as const].map((access, index) => {
-          const start = places[index] ?? 0n;
-          return atEnd ? start + BigInt(PAGE_BYTES - laneBytes[dtype] * elements[access]) : start;
-        });
-        const words = callWords.addresses + addresses.length;
-        const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
-        call.set([routine, BigInt(8 * words), BigInt(rows), BigInt(columns), ...addresses]);
-        code.run(call);
-        made++;
-      }
-    }
-  }
+  run(routine, laneBytes[dtype], [...accesses, 'element']);
+}
+for (const [name, program] of Object.entries(rowPrograms)) {
+  const loop = rowLoop(program);
+  const routine = code.routine(name, () => loop);
+  if (routine === undefined) throw new Error(`no routine for ${name}`);
+  const accesses = loop.operands.map(({ access }) => access);
+  run(routine, 4, accesses);
 }
 process.send?.(made);

@@ -1,5 +1,6 @@
 import { normalizeGrad } from '../rows/norm.ts';
 import {
+  byRows,
   type NormGradient,
   type RowKernel,
   sumManyRowsKey,
@@ -41,7 +42,7 @@ export function normGradientsKernel({ input, weight, bias }: NormGradients): Row
   return {
     key: `${norm} grads ${eps} ${residual} ${parts.weight} ${parts.bias}`,
     sizes: kernel.sizes,
-    build: () => normalizeGrad(norm, eps, parts),
+    ...byRows(normalizeGrad(norm, eps, parts)),
   };
 }
 

@@ -1,11 +1,15 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
+import type { LaneLoop } from '../../loops/lane-loop.ts';
+import { rowLoop } from '../../loops/row-loop.ts';
 import { castLong, castsLong } from '../cast-long.ts';
 import { argMax } from '../dims/arg-max.ts';
 import { cumsum } from '../dims/cumsum.ts';
 import { sumIntegers, sumManyRows } from '../dims/sum.ts';
 import { elementCount } from '../fuse/access.ts';
 import { type Norm, normalize, normalizeGrad, normalizeWeightGrad } from './norm.ts';
+import { rowFunction } from './row-writer.ts';
+import type { RowProgram } from './rows.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from './softmax.ts';
 import { sumColumns, sumRows } from './sum.ts';
 
@@ -15,6 +19,8 @@ export interface RowKernel {
   readonly key: string;
   readonly sizes: readonly number[];
   readonly build: () => FunctionBuilder;
+  /** The same as a loop that machine code runs, where it is one; sizes are rows and columns then. */
+  readonly lanes?: () => LaneLoop;
   /** Which gradient of which norm it is: those of one norm can be made in one pass. */
   readonly gradient?: NormGradient;
   /** The indices of a kernel that returns the place of the first one that is out of range, or -1. */
@@ -62,17 +68,17 @@ export function rowKernel(
   const sizes = rowSizes(x.shape);
   switch (instruction.op) {
     case 'softmax':
-      return { key: instruction.op, sizes, build: softmax };
+      return { key: instruction.op, sizes, ...byRows(softmax) };
     case 'softmaxGrad':
-      return { key: instruction.op, sizes, build: softmaxGrad };
+      return { key: instruction.op, sizes, ...byRows(softmaxGrad) };
     case 'logSoftmax':
-      return { key: instruction.op, sizes, build: logSoftmax };
+      return { key: instruction.op, sizes, ...byRows(logSoftmax) };
     case 'logSoftmaxGrad':
-      return { key: instruction.op, sizes, build: logSoftmaxGrad };
+      return { key: instruction.op, sizes, ...byRows(logSoftmaxGrad) };
     case 'layerNorm':
     case 'rmsNorm': {
       const { op, params } = instruction;
-      return { key: `${op} ${params.eps}`, sizes, build: () => normalize(op, params.eps) };
+      return { key: `${op} ${params.eps}`, sizes, ...byRows(normalize(op, params.eps)) };
     }
     case 'layerNormInputGrad':
       return inputGradKernel('layerNorm', instruction.params.eps, sizes, false);
@@ -87,6 +93,11 @@ export function rowKernel(
     default:
       return undefined;
   }
+}
+
+/** What is done to each row, in WebAssembly and in terms of lanes. */
+export function byRows(program: RowProgram): Required<Pick<RowKernel, 'build' | 'lanes'>> {
+  return { build: () => rowFunction(program), lanes: () => rowLoop(program) };
 }
 
 /** The kernel of dx + residual for the kernel of dx; undefined where it is another kernel. */
@@ -104,7 +115,7 @@ function inputGradKernel(
   return {
     key: `${norm} input grad ${eps} ${residual}`,
     sizes,
-    build: () => normalizeGrad(norm, eps, { residual, weight: false, bias: false }),
+    ...byRows(normalizeGrad(norm, eps, { residual, weight: false, bias: false })),
     gradient: { norm, eps, of: 'input' },
   };
 }
@@ -113,7 +124,7 @@ function weightGradKernel(norm: Norm, eps: number, sizes: readonly number[]): Ro
   return {
     key: `${norm} weight grad ${eps}`,
     sizes,
-    build: () => normalizeWeightGrad(norm, eps),
+    ...byRows(normalizeWeightGrad(norm, eps)),
     gradient: { norm, eps, of: 'weight' },
   };
 }

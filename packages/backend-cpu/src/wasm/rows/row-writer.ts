@@ -10,10 +10,9 @@ import {
   usize,
   v128,
 } from '@shardwise/wasm-assembler';
+import type { Cursor, Fold, RowProgram, Rows, Vector } from './rows.ts';
 
 type Address = Local<'usize'>;
-type Vector = Local<'v128'>;
-type Fold = 'sum' | 'max';
 
 const LANES = 4;
 const ELEMENT_BYTES = 4;
@@ -23,18 +22,23 @@ const SWAP_HALVES = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
 const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
 
 /** Four neighbouring elements of a row, or the one that a tail is at (in all lanes). */
-export interface Cursor {
-  load(row: Address): Vector;
+export interface WasmCursor extends Cursor<Address> {
   /** As f32, of a row of bf16. */
-  loadHalves(row: Address): Vector;
-  store(row: Address, value: Code<'v128'>): void;
+  readonly loadHalves: (row: Address) => Vector;
+}
+
+/** What is done to each row, as a function of WebAssembly. */
+export function rowFunction({ addresses, write }: RowProgram): FunctionBuilder {
+  const writer = new RowWriter(addresses);
+  write(writer);
+  return writer.fn;
 }
 
 /**
  * Writes kernels that walk over rows of f32. Parameters: rows, columns, then addresses. Sums have a
  * fixed order: lane by lane, then across lanes.
  */
-export class RowWriter {
+export class RowWriter implements Rows<Address> {
   readonly fn: FunctionBuilder;
   readonly rows: Local<'usize'>;
   readonly columns: Local<'usize'>;
@@ -53,12 +57,10 @@ export class RowWriter {
     return this.fn.parameter(2 + index);
   }
 
-  /** A sum over the row divided by the number of columns. */
   mean(sum: Vector): Vector {
     return this.fn.let(f32x4.div(sum, this.#columnCount));
   }
 
-  /** `body` for each row; `advancing` addresses move from row to row. */
   eachRow(advancing: readonly Address[], body: () => void): void {
     const { fn } = this;
     const row = fn.let(usize.const(0));
@@ -73,15 +75,14 @@ export class RowWriter {
     this.fn.set(address, usize.add(address, bytes));
   }
 
-  /** `body` for all elements of the row. */
-  each(body: (at: Cursor) => void, unroll = 1): void {
+  each(body: (at: WasmCursor) => void, unroll = 1): void {
     this.#walk(this.columns, unroll, (at) => body(at));
   }
 
-  /** Sums or maxima over the row of what `terms` gives, each in all lanes. Empty sums are 0. */
+  /** Over the first `count` elements. */
   fold(
     folds: readonly Fold[],
-    terms: (at: Cursor) => readonly Code<'v128'>[],
+    terms: (at: WasmCursor) => readonly Code<'v128'>[],
     count: Code<'usize'> = this.columns,
   ): Vector[] {
     const { fn } = this;
@@ -119,7 +120,7 @@ export class RowWriter {
   #walk(
     count: Code<'usize'>,
     unroll: number,
-    body: (at: Cursor, vector: number, isTail: boolean) => void,
+    body: (at: WasmCursor, vector: number, isTail: boolean) => void,
   ): void {
     const { fn } = this;
     fn.set(this.#column, usize.const(0));
@@ -134,7 +135,7 @@ export class RowWriter {
     fn.forSteps(this.#column, 1, count, () => body(this.#tailCursor(), 0, true));
   }
 
-  #cursor(byteOffset: number): Cursor {
+  #cursor(byteOffset: number): WasmCursor {
     return {
       load: (row) => this.fn.let(v128.load(this.#place(row), byteOffset)),
       loadHalves: (row) =>
@@ -143,7 +144,7 @@ export class RowWriter {
     };
   }
 
-  #tailCursor(): Cursor {
+  #tailCursor(): WasmCursor {
     return {
       load: (row) => this.fn.let(v128.load32Splat(this.#place(row))),
       loadHalves: (row) =>

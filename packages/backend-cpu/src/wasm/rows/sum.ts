@@ -7,7 +7,7 @@ import {
   type Local,
   usize,
 } from '@shardwise/wasm-assembler';
-import { type Cursor, RowWriter } from './row-writer.ts';
+import { RowWriter, type WasmCursor } from './row-writer.ts';
 
 /** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */
 const BLOCK = 2048;
@@ -42,7 +42,7 @@ export function sumColumns(): FunctionBuilder {
  */
 export function sumRows(dtype: 'f32' | 'bf16' = 'f32'): FunctionBuilder {
   const { bytes } = dtypes[dtype];
-  const load = (at: Cursor, row: Local<'usize'>): Local<'v128'> =>
+  const load = (at: WasmCursor, row: Local<'usize'>): Local<'v128'> =>
     dtype === 'f32' ? at.load(row) : at.loadHalves(row);
   const writer = new RowWriter(3);
   const { fn, rows, columns } = writer;

@@ -1,0 +1,92 @@
+import { type Code, f32x4, FunctionBuilder } from '@shardwise/wasm-assembler';
+import type { Cursor, Fold, RowProgram, Rows, Vector } from '../wasm/rows/rows.ts';
+import { type LaneInput, type LaneLoop, type LanePass, laneInput } from './lane-loop.ts';
+
+/** What is done to each row, in terms of lanes. */
+export function rowLoop({ addresses, write }: RowProgram): LaneLoop {
+  const rows = new LaneRows(addresses);
+  write(rows);
+  return rows.finish();
+}
+
+/** Writes down what is done to rows. Addresses are operands, by their numbers. */
+class LaneRows implements Rows<number> {
+  readonly fn = new FunctionBuilder(0);
+  readonly #inputs: LaneInput[];
+  readonly #columns: Vector;
+  readonly #before: LanePass[] = [];
+  readonly #passes: LanePass[] = [];
+  /** Operands that move from row to row. */
+  #advancing: readonly number[] | undefined;
+
+  constructor(addresses: number) {
+    this.#inputs = Array.from({ length: addresses }, (_, operand) => ({
+      kind: 'operand',
+      operand,
+    }));
+    this.#columns = this.#input({ kind: 'columns' });
+  }
+
+  finish(): LaneLoop {
+    const operands = this.#inputs.flatMap((input) => (input.kind === 'operand' ? [input] : []));
+    return {
+      operands: operands.map(({ operand }) => ({
+        dtype: 'f32',
+        access: this.#advancing?.includes(operand) ? 'element' : 'column',
+        elementOffset: 0,
+      })),
+      inputs: this.#inputs,
+      before: this.#before,
+      passes: this.#passes,
+    };
+  }
+
+  address(index: number): number {
+    return index;
+  }
+
+  mean(sum: Vector): Vector {
+    return this.fn.let(f32x4.div(sum, this.#columns));
+  }
+
+  eachRow(advancing: readonly number[], body: () => void): void {
+    if (this.#advancing !== undefined) throw new RangeError('rows are walked over once');
+    this.#advancing = advancing;
+    body();
+  }
+
+  each(body: (at: Cursor<number>) => void): void {
+    this.#pass([], (at) => {
+      body(at);
+      return [];
+    });
+  }
+
+  fold(folds: readonly Fold[], terms: (at: Cursor<number>) => readonly Code<'v128'>[]): Vector[] {
+    return this.#pass(folds, terms);
+  }
+
+  #pass(folds: readonly Fold[], terms: (at: Cursor<number>) => readonly Code<'v128'>[]): Vector[] {
+    const stores: LanePass['stores'][number][] = [];
+    const folded = terms({
+      load: (operand) => this.fn.let(laneInput(operand)),
+      store: (operand, value) => stores.push({ operand, value }),
+    });
+    const results = folds.map(() => this.#input({ kind: 'folded' }));
+    const first = this.#inputs.length - folds.length;
+    const pass = {
+      stores,
+      folds: folds.map((fold, index) => {
+        const term = folded[index];
+        if (term === undefined) throw new RangeError('more folds than terms');
+        return { fold, term, input: first + index };
+      }),
+    };
+    (this.#advancing === undefined ? this.#before : this.#passes).push(pass);
+    return results;
+  }
+
+  #input(input: LaneInput): Vector {
+    return this.fn.let(laneInput(this.#inputs.push(input) - 1));
+  }
+}

@@ -1,0 +1,79 @@
+import { instantiateKernels } from '@shardwise/wasm-assembler';
+import { describe, expect, it } from 'vitest';
+import { CallList } from '../../src/loops/call-list.ts';
+import { loopMachine } from '../../src/loops/loop-machine.ts';
+import { rowLoop } from '../../src/loops/row-loop.ts';
+import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
+import { sharedMemory, uniform } from '../wasm/kernel-fixture.ts';
+import { rowPrograms } from './row-programs.ts';
+
+const machine = loopMachine();
+const own = machine.kind === 'own' ? machine.code : undefined;
+/** Bytes from one operand to the next. */
+const OPERAND_BYTES = 1 << 13;
+
+type Draw = (random: () => number, index: number) => number;
+
+/** All memory that a program's operands lie in, when it has run on rows of the numbers that `draw` gives. */
+function runRows(
+  name: string,
+  [rows, columns]: readonly [number, number],
+  by: 'webassembly' | 'own',
+  draw: Draw,
+): Float32Array {
+  const program = rowPrograms[name];
+  if (program === undefined || own === undefined) throw new RangeError(`no program ${name}`);
+  const addresses = Array.from({ length: program.addresses }, (_, index) => index * OPERAND_BYTES);
+  const memory = sharedMemory(addresses.length * OPERAND_BYTES);
+  const numbers = new Float32Array(memory.buffer);
+  const random = uniform(7);
+  numbers.forEach((_, index) => {
+    numbers[index] = draw(random, index);
+  });
+  if (by === 'webassembly') {
+    const kernel = instantiateKernels(new Map([[name, rowFunction(program)]]), memory).get(name);
+    kernel?.(rows, columns, ...addresses);
+  } else {
+    const routine = own.routine(name, () => rowLoop(program));
+    if (routine === undefined) throw new Error('machine code does not have all that it takes');
+    const values = [...addresses.keys()];
+    new CallList(memory, own, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
+  }
+  return numbers.slice();
+}
+
+function largestDifference(a: Float32Array, b: Float32Array): number {
+  return a.reduce((most, value, index) => {
+    const other = b[index] ?? NaN;
+    if (Object.is(value, other)) return most;
+    return Math.max(most, Math.abs(value - other) / Math.max(1, Math.abs(value)));
+  }, 0);
+}
+
+const usual: Draw = (random) => random() * 4 - 2;
+
+describe.skipIf(own === undefined).each(Object.keys(rowPrograms))('%s in machine code', (name) => {
+  it('computes what WebAssembly does, but for the order of sums, and writes nothing else', () => {
+    for (const columns of [1, 2, 15, 16, 17, 31, 33, 48, 63, 64, 65, 129]) {
+      const [meant, found] = (['webassembly', 'own'] as const).map((by) =>
+        runRows(name, [3, columns], by, usual),
+      );
+      expect(
+        largestDifference(meant ?? new Float32Array(), found ?? new Float32Array()),
+      ).toBeLessThan(2e-5);
+    }
+  });
+
+  it('gives NaN where WebAssembly does, of NaN and infinite values', () => {
+    const odd: Draw = (random, index) =>
+      index % 61 === 7 ? NaN : index % 53 === 5 ? -Infinity : usual(random, index);
+    const [meant = new Float32Array(), found = new Float32Array()] = (
+      ['webassembly', 'own'] as const
+    ).map((by) => runRows(name, [9, 29], by, odd));
+    expect([...found].map(Number.isNaN)).toEqual([...meant].map(Number.isNaN));
+  });
+
+  it('gives the same bits in every run', () => {
+    expect(runRows(name, [5, 77], 'own', usual)).toEqual(runRows(name, [5, 77], 'own', usual));
+  });
+});
