@@ -1,26 +1,26 @@
 import type { Segment, Step } from './step.ts';
+import { roundedByPacking } from './rounded-by-packing.ts';
 import { repeatedWidenings } from './widening.ts';
 
 /** Steps that a piece repeats wherever it needs them, instead of reading their result from memory. */
-function isLazy(step: Step, widenings: ReadonlySet<number>): boolean {
+function isLazy(step: Step, conversions: ReadonlySet<number>): boolean {
   if (step.op === 'constant' || step.op === 'expand' || step.op === 'reshape') return true;
-  return widenings.has(step.output);
+  return conversions.has(step.output);
 }
 
 /**
- * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes,
- * and f32 values of inputs of 16 bits) are
- * looked through, but for those in `stored`, which are computed into memory like any other step.
+ * Who makes and who reads the values of a segment. Lazy steps (constants, expands, reshapes, f32 values of 16-bit ones, and
+ * inputs that products round as they pack them) are looked through, but for those in `stored`, which are computed into memory like any other step.
  */
 export class Dataflow {
   readonly #producers: ReadonlyMap<number, Step>;
   readonly #stored: ReadonlySet<number>;
-  readonly #widenings: ReadonlySet<number>;
+  readonly #conversions: ReadonlySet<number>;
 
   constructor(segment: Segment, stored: ReadonlySet<number>) {
     this.#producers = new Map(segment.steps.map((step) => [step.output, step]));
     this.#stored = stored;
-    this.#widenings = repeatedWidenings(segment);
+    this.#conversions = repeatedWidenings(segment).union(roundedByPacking(segment));
   }
 
   /** undefined for an input. */
@@ -31,7 +31,7 @@ export class Dataflow {
   /** The step that a piece repeats to have the value, undefined where it reads memory. */
   lazy(id: number): Step | undefined {
     const step = this.#producers.get(id);
-    return step !== undefined && isLazy(step, this.#widenings) && !this.#stored.has(id)
+    return step !== undefined && isLazy(step, this.#conversions) && !this.#stored.has(id)
       ? step
       : undefined;
   }

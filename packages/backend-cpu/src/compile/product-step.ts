@@ -31,7 +31,6 @@ export function productOf(
   if (left === undefined || right === undefined || addend === undefined) return undefined;
   const product: BatchedProduct = {
     kind,
-    packing: kind === 'f32 to f32' ? 'f32' : 'bf16',
     batch,
     rows: step.shape.at(-2) ?? 1,
     columns: step.shape.at(-1) ?? 1,
@@ -59,7 +58,10 @@ function depthOf(step: StepMap['matmul'], values: readonly ValueType[]): number 
   return shape.at(step.params.transposeA ? -2 : -1) ?? 1;
 }
 
-/** Undefined where the elements of no dim lie next to each other, or the value is not in memory. */
+/**
+ * Undefined where the elements of no dim lie next to each other, or the value is not in memory. Of f32 values that are to be
+ * multiplied in bf16, packing rounds them.
+ */
 function operandOf(
   id: number,
   values: readonly ValueType[],
@@ -82,7 +84,9 @@ function operandOf(
     const own = dim - (batchDims - dims);
     return own < 0 || shape[own] === 1 ? 0 : (strides[own] ?? 0);
   });
-  return { value: root, batchStrides, rowStride: row, columnStride: column };
+  const [stored, read] = [root, id].map((of) => valueAt(values, of).dtype);
+  const packing = read !== 'bf16' ? 'f32' : stored === 'f32' ? 'f32 as bf16' : 'bf16';
+  return { value: root, batchStrides, rowStride: row, columnStride: column, packing };
 }
 
 /** Null where nothing is added; undefined where it lies in a way that the kernels don't add. */

@@ -1,6 +1,7 @@
 import type { Shape, ValueType } from '@shardwise/core/spec';
 import type { Dataflow } from './dataflow.ts';
 import { inputAt, sameShape, type Step, valueAt } from './step.ts';
+import { isNarrowing } from './widening.ts';
 
 /** A value as its elements lie in a value in memory. */
 export interface View {
@@ -11,14 +12,18 @@ export interface View {
   readonly strides: readonly number[];
 }
 
-/** How a value lies in memory, through reshapes and expands. Undefined where it must be computed first. */
+/**
+ * How a value lies in memory, through reshapes, expands, and what packing rounds. Undefined where it must be computed
+ * first.
+ */
 export function viewOf(id: number, values: readonly ValueType[], flow: Dataflow): View | undefined {
   const lazy = flow.lazy(id);
   const { shape } = valueAt(values, id);
   if (lazy === undefined) return wholeView(id, shape);
-  if (lazy.op !== 'reshape' && lazy.op !== 'expand') return undefined;
+  const isRounded = isNarrowing(lazy, values);
+  if (lazy.op !== 'reshape' && lazy.op !== 'expand' && !isRounded) return undefined;
   const inner = viewOf(inputAt(lazy, 0), values, flow);
-  if (inner === undefined) return undefined;
+  if (inner === undefined || isRounded) return inner;
   return lazy.op === 'expand' ? expanded(inner, lazy) : reshaped(inner, shape);
 }
 

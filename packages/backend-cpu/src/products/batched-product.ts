@@ -7,12 +7,13 @@ export interface BatchOperand {
   readonly batchStrides: readonly number[];
   readonly rowStride: number;
   readonly columnStride: number;
+  /** Its dtype, and whether packing rounds it. */
+  readonly packing: Packing;
 }
 
 /** Products of matrices, one for each index of the batch, as plain data. */
 export interface BatchedProduct {
   readonly kind: ProductKind;
-  readonly packing: Packing;
   readonly batch: readonly number[];
   readonly rows: number;
   readonly columns: number;
@@ -29,31 +30,29 @@ const elementBytes = (packing: Packing): number => (packing === 'bf16' ? 2 : 4);
 
 /** The products of its matrices. */
 export function productsOf(product: BatchedProduct): MatrixProduct[] {
-  const { kind, packing, batch, rows, columns, depth, left, right, scale, addend } =
+  const { kind, batch, rows, columns, depth, left, right, scale, addend } =
     withRowsOfBatch(product);
-  const bytes = elementBytes(packing);
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
   return indicesOf(batch).map((index, position) => {
-    const offsetIn = ({ batchStrides }: BatchOperand): number =>
-      index.reduce((sum, at, dim) => sum + at * (batchStrides[dim] ?? 0), 0);
+    const matrixOf = (operand: BatchOperand): MatrixProduct['left'] => {
+      const { batchStrides, rowStride, columnStride, packing } = operand;
+      const elements = index.reduce((sum, at, dim) => sum + at * (batchStrides[dim] ?? 0), 0);
+      return { byteOffset: elementBytes(packing) * elements, rowStride, columnStride };
+    };
     return {
       kind,
-      leftPacking: packing,
-      rightPacking: packing,
+      leftPacking: left.packing,
+      rightPacking: right.packing,
       rows,
       columns,
       depth,
-      left: matrixOf(left, bytes * offsetIn(left)),
-      right: matrixOf(right, bytes * offsetIn(right)),
+      left: matrixOf(left),
+      right: matrixOf(right),
       result: { byteOffset: resultBytes * position * rows * columns, rowStride: columns },
       scale,
       addend: addend === null ? null : { byteOffset: 0, rowStride: addend.rowStride },
     };
   });
-}
-
-function matrixOf(operand: BatchOperand, byteOffset: number): MatrixProduct['left'] {
-  return { byteOffset, rowStride: operand.rowStride, columnStride: operand.columnStride };
 }
 
 /** Sizes below this are thin, in products of at least so many multiplications. */
