@@ -15,3 +15,9 @@ export type ProductKind = 'f32 to f32' | 'bf16 to f32' | 'bf16 to bf16';
 export function unitElements(packing: Packing | ProductKind): 1 | 2 {
   return packing === 'f32' || packing === 'f32 to f32' ? 1 : 2;
 }
+
+/** How a panel lies in memory: unit by unit, or in tiles of 16 lanes by 16 units, lane by lane. */
+export interface PanelShape {
+  readonly lanes: number;
+  readonly inTiles: boolean;
+}
