@@ -20,6 +20,10 @@ export async function expectComposed(task: CompositionTask): Promise<void> {
       for (const [step, loss] of alone.losses.entries()) {
         expect(parallel.losses[step], `${name}, step ${step}`).toBeCloseTo(loss, 4);
       }
+      for (const [step, norm] of alone.norms.entries()) {
+        expect(norm, `${name} clips in step ${step}`).toBeGreaterThan(0.5);
+        expect(parallel.norms[step], `${name}, norm of step ${step}`).toBeCloseTo(norm, 4);
+      }
       for (const [index, square] of alone.parameters.entries()) {
         expect(parallel.parameters[index], `${name}, parameter ${index}`).toBeCloseTo(square, 2);
       }

@@ -1,6 +1,7 @@
 import {
   addNodes,
   concat,
+  type HalfDType,
   mulNodes,
   type Node,
   noGrad,
@@ -27,8 +28,9 @@ export function evaluationWork(
   { microbatches, outputs, factors }: BuiltBatch,
   schedule: Schedule,
   place: PipelinePlace,
+  activationDtype: HalfDType | null,
 ): { readonly drafts: readonly WorkDraft[]; readonly results: readonly BatchResult[] } {
-  const crossings = numberedCrossings(microbatches);
+  const crossings = numberedCrossings(microbatches, activationDtype);
   const results = (outputs[0] ?? []).map(({ ndim, node }, index): BatchResult => {
     const parts = outputs.map((each) => each[index] ?? new Tensor(node));
     const stage = microbatches[0]?.graph.stageOf(node) ?? null;

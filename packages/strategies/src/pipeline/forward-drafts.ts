@@ -1,3 +1,4 @@
+import type { HalfDType } from '@shardwise/core/extend';
 import type { Crossing } from './microbatch-graph.ts';
 import type { Microbatch, PipelinePlace } from './microbatch.ts';
 import { tagOf } from './message.ts';
@@ -6,13 +7,21 @@ import { draft, type WorkDraft } from './rank-work.ts';
 /** What crosses between stages in one microbatch, with its number in the pass. */
 export interface NumberedCrossing extends Crossing {
   readonly number: number;
+  /** In what it, and its gradient, travel between ranks; null: as they are. */
+  readonly sentAs: HalfDType | null;
 }
 
-/** Numbers what crosses, in all microbatches of a pass. */
-export function numberedCrossings(microbatches: readonly Microbatch[]): NumberedCrossing[][] {
+/** Numbers what crosses, in all microbatches of a pass; `dtype` is that in which f32 values travel. */
+export function numberedCrossings(
+  microbatches: readonly Microbatch[],
+  dtype: HalfDType | null,
+): NumberedCrossing[][] {
   let count = 0;
   return microbatches.map(({ graph }) =>
-    graph.crossings.map((crossing) => ({ ...crossing, number: count++ })),
+    graph.crossings.map((crossing) => {
+      const sentAs = crossing.node.dtype === 'f32' ? dtype : null;
+      return { ...crossing, number: count++, sentAs };
+    }),
   );
 }
 
@@ -27,15 +36,16 @@ export function forwardDraft(
   const nodes = crossings.flatMap(({ from, node }) => (from === stage ? [node] : []));
   const item = draft(`${stage}F${microbatch}`, { stage, microbatch, nodes });
   for (const crossing of crossings) {
-    const tag = tagOf('activation', crossing.number);
+    const { number, sentAs } = crossing;
+    const tag = tagOf('activation', number);
     if (crossing.to === stage) {
       const peer = rankOfStage[crossing.from] ?? 0;
-      if (peer !== rank) item.receives.push({ node: crossing.node, peer, tag });
+      if (peer !== rank) item.receives.push({ node: crossing.node, peer, tag, sentAs });
     }
     if (crossing.from === stage) {
       item.computes.add(crossing.node);
       const peer = rankOfStage[crossing.to] ?? 0;
-      if (peer !== rank) item.sends.push({ node: crossing.node, peer, tag });
+      if (peer !== rank) item.sends.push({ node: crossing.node, peer, tag, sentAs });
     }
   }
   for (const update of updates.keys())

@@ -1,4 +1,4 @@
-import type { Node } from '@shardwise/core/extend';
+import type { HalfDType, Node } from '@shardwise/core/extend';
 
 /** A value that travels between two ranks of a pipeline. */
 export interface Message {
@@ -7,6 +7,8 @@ export interface Message {
   readonly peer: number;
   /** The same at both ends. */
   readonly tag: number;
+  /** In what an f32 value travels. Default: as it is. */
+  readonly sentAs?: HalfDType | null;
 }
 
 const kinds = [

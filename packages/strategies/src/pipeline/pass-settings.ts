@@ -1,4 +1,4 @@
-import type { Module, ProcessGroup } from '@shardwise/core/extend';
+import type { HalfDType, Module, ProcessGroup } from '@shardwise/core/extend';
 import type { Schedule } from '../pipeline-schedule/schedule.ts';
 import type { LossWeight } from './loss-weight.ts';
 import type { PipelinePlace } from './microbatch.ts';
@@ -22,6 +22,8 @@ export interface PassSettings {
   /** Null where the model's own output is the loss. */
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
+  /** In what f32 activations, and their gradients, travel between ranks; null: in f32. */
+  readonly activationDtype: HalfDType | null;
   /** Messages between the ranks of the pipeline. */
   readonly group: ProcessGroup;
 }

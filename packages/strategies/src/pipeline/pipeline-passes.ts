@@ -1,16 +1,14 @@
 import {
-  ConfigError,
   currentSession,
   dtypes,
   elementCount,
+  type HalfDType,
   inputNode,
   isGradEnabled,
   LayoutError,
   type Node,
   noGrad,
-  type NodeValue,
   Tensor,
-  TensorStateError,
   addNodes,
 } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
@@ -20,7 +18,9 @@ import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatch
 import { evaluationWork } from './evaluation-work.ts';
 import { tagOf } from './message.ts';
 import { FirstFault } from './first-fault.ts';
+import { numberedCrossings } from './forward-drafts.ts';
 import { noteHolder } from './on-every-rank.ts';
+import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
 import { passMark, requireSamePass } from './same-pass.ts';
@@ -58,7 +58,7 @@ export class PipelinePasses {
     const batch = buildMicrobatches(run, inputs, this.#settings, isTraining);
     const mark = this.#markOf(inputs, batch, isTraining);
     if (!isTraining) return this.#evaluate(batch, mark);
-    this.edges = edgesOf(batch);
+    this.edges = edgesOf(batch, this.#settings.activationDtype);
     return this.#lossOf(batch, mark);
   }
 
@@ -90,12 +90,12 @@ export class PipelinePasses {
   }
 
   #train(batch: BuiltBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
-    const { schedule, place } = this.#settings;
+    const { schedule, place, activationDtype } = this.#settings;
     const { microbatches } = batch;
     const { rank } = place;
     const parameters = this.#parameters();
     this.#requireFresh(batch);
-    const work = trainingWork(microbatches, lossGradient, schedule, place);
+    const work = trainingWork(microbatches, lossGradient, schedule, place, activationDtype);
     const shared = this.#shared(batch, parameters);
     const gradients = new Map(work.gradients);
     const returned = returnGradients(shared, rank, gradients);
@@ -130,12 +130,12 @@ export class PipelinePasses {
   }
 
   #evaluate(batch: BuiltBatch, mark: Mark | null): unknown {
-    const { schedule, place, axis, group } = this.#settings;
+    const { schedule, place, axis, group, activationDtype } = this.#settings;
     const { microbatches } = batch;
     const parameters = this.#parameters();
     const forwards = evaluationOf(schedule, microbatches.length);
     const shared = this.#shared(batch, parameters);
-    const { drafts: own, results } = evaluationWork(batch, forwards, place);
+    const { drafts: own, results } = evaluationWork(batch, forwards, place, activationDtype);
     const lent = lendParameters(shared, place.rank, updatesBefore(batch));
     const drafts = [...lent, ...own];
     const kept = new Set<Node>([
@@ -309,14 +309,16 @@ function updatesBefore({ microbatches }: BuiltBatch): Node[] {
   return [...read].filter(({ op, value }) => op === 'assign' && value === null);
 }
 
-function edgesOf({ microbatches: [first] }: BuiltBatch): StageEdge[] {
-  const edges = Map.groupBy(first?.graph.crossings ?? [], ({ from, to }) => `${from} ${to}`);
+function edgesOf({ microbatches }: BuiltBatch, activationDtype: HalfDType | null): StageEdge[] {
+  const [first = []] = numberedCrossings(microbatches, activationDtype);
+  const edges = Map.groupBy(first, ({ from, to }) => `${from} ${to}`);
   return [...edges.values()].flatMap((crossings) => {
     const [any] = crossings;
     if (any === undefined) return [];
     const { from, to } = any;
     const bytes = crossings.reduce(
-      (sum, { node }) => sum + elementCount(node.shape) * dtypes[node.dtype].bytes,
+      (sum, { node, sentAs }) =>
+        sum + elementCount(node.shape) * dtypes[sentAs ?? node.dtype].bytes,
       0,
     );
     return [{ from, to, gradient: crossings.some(({ gradient }) => gradient), bytes }];
@@ -334,55 +336,4 @@ function lastWith(drafts: WorkDraft[], parts: readonly Node[]): WorkDraft {
   const item = draft('result');
   drafts.push(item);
   return item;
-}
-
-function unread(): NodeValue {
-  const error = new TensorStateError({
-    asked: 'the loss of a pipeline',
-    found: 'its backward() has not been called, and stages compute the loss and gradients together',
-    todo: 'Call loss.backward() first, or run the pass inside noGrad() to evaluate',
-  });
-  return { kind: 'failed', error };
-}
-
-function elsewhere({ shape }: Node, axis: string, rank: number): NodeValue {
-  const error = new TensorStateError(
-    {
-      asked: `an output of a pipeline, of shape [${shape.join(', ')}]`,
-      found: `rank ${rank} of '${axis}' has it, as its stage is there`,
-      todo: 'Read it on that rank, or call await onEveryRank(output) on all ranks',
-    },
-    { axis, rank },
-  );
-  return { kind: 'failed', error };
-}
-
-function backwardTwice(): TensorStateError {
-  return new TensorStateError({
-    asked: 'backward() of the loss of a pipeline',
-    found: 'it was called before: the stages have dropped what it needs',
-    todo: 'Build the loss again by another forward pass, or add up losses before backward()',
-  });
-}
-
-function unknownLeaf({ shape }: Node): ConfigError {
-  return new ConfigError(
-    {
-      asked: 'a training pass of a pipeline',
-      found: `a tensor of shape [${shape.join(', ')}] that requires a gradient and is no parameter of the model, so that each rank would have its own`,
-      todo: 'Make it a parameter of the model',
-    },
-    { shape },
-  );
-}
-
-function staleBuffer({ shape }: Node, writer: number, reader: number): ConfigError {
-  return new ConfigError(
-    {
-      asked: 'a training pass of a pipeline',
-      found: `a buffer of shape [${shape.join(', ')}] that stage ${writer} updates and stage ${reader} reads, on another rank`,
-      todo: 'Cut where both are in one stage',
-    },
-    { writer, reader, shape },
-  );
 }

@@ -18,6 +18,11 @@ import {
 } from '../pipeline-schedule/pipeline-schedule.ts';
 import { checkSchedule } from '../pipeline-schedule/check-schedule.ts';
 import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import {
+  checkComputePrecision,
+  type MixedPrecision,
+  plannedPrecision,
+} from '../mixed-precision/mixed-precision.ts';
 import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
@@ -52,6 +57,11 @@ export interface PipelineOptions {
    * sum, or a function of the microbatch's inputs, as the number of its tokens. Default: `rows`.
    */
   readonly weight?: LossWeight;
+  /**
+   * What products compute in; parameters and their gradients are f32. What is f32 between stages, and its gradients,
+   * travel in the computeDtype between ranks. Default: everything is f32.
+   */
+  readonly mixedPrecision?: Pick<MixedPrecision, 'computeDtype' | 'outputDtype'>;
   /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
   readonly axis?: string;
 }
@@ -77,6 +87,7 @@ const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = 
   stages: option.integer(1),
   loss: option.callback(),
   weight: option.checkedLater(),
+  mixedPrecision: option.object(),
   axis: option.axisName,
 };
 
@@ -106,6 +117,7 @@ export function pipeline(
   if (costs !== undefined) checkModelCosts(costs);
   else if (rows !== undefined) throw rowsWithoutCosts(rows);
   requireWeight(weight);
+  checkComputePrecision('pipeline', options.mixedPrecision);
   const ofPass = lossOfPass(loss);
   return {
     name: 'pipeline',
@@ -128,6 +140,7 @@ export function pipeline(
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
         steps: [new Step(runStages, { axis, cut: paths, schedule, loss: ofPass, weight })],
+        ...plannedPrecision(options.mixedPrecision),
       };
     },
   };

@@ -9,6 +9,7 @@ import {
   record,
 } from '@shardwise/core/extend';
 import type { FirstFault } from './first-fault.ts';
+import { narrowed, widened } from './half-floats.ts';
 import type { Message } from './message.ts';
 import type { WorkItem } from './rank-work.ts';
 
@@ -60,19 +61,20 @@ export async function runWork(
 
 /** What arrives, as bytes. */
 export async function receiveBytes(
-  { node, peer, tag }: Message,
+  { node, peer, tag, sentAs = null }: Message,
   group: ProcessGroup,
 ): Promise<Uint8Array> {
-  const bytes = new Uint8Array(elementCount(node.shape) * dtypes[node.dtype].bytes);
+  const bytes = new Uint8Array(elementCount(node.shape) * dtypes[sentAs ?? node.dtype].bytes);
   if (bytes.byteLength > 0) await group.recv({ bytes, dtype: 'u8' }, peer, { tag });
-  return bytes;
+  return sentAs === null ? bytes : widened(bytes, sentAs);
 }
 
 export async function sendBytes(
-  { peer, tag }: Message,
-  bytes: Uint8Array,
+  { peer, tag, sentAs = null }: Message,
+  value: Uint8Array,
   group: ProcessGroup,
 ): Promise<void> {
+  const bytes = sentAs === null ? value : narrowed(value, sentAs);
   if (bytes.byteLength > 0) await group.send({ bytes, dtype: 'u8' }, peer, { tag });
 }
 

@@ -1,4 +1,4 @@
-import { addParts, type Node, noGrad } from '@shardwise/core/extend';
+import { addParts, type HalfDType, type Node, noGrad } from '@shardwise/core/extend';
 import type { ComputeAction } from '../pipeline-schedule/action.ts';
 import { computationsOf, type Schedule } from '../pipeline-schedule/schedule.ts';
 import { forwardDraft, numberedCrossings } from './forward-drafts.ts';
@@ -25,8 +25,9 @@ export function trainingWork(
   lossGradient: Node,
   schedule: Schedule,
   place: PipelinePlace,
+  activationDtype: HalfDType | null,
 ): TrainingWork {
-  const crossings = numberedCrossings(microbatches);
+  const crossings = numberedCrossings(microbatches, activationDtype);
   const passes = microbatches.map((microbatch, index) =>
     stageGradients(microbatch, crossings[index] ?? [], lossGradient, place),
   );
@@ -106,14 +107,14 @@ function addInputGradients(
   { inputs, received }: StageGradients,
   { rank, rankOfStage }: PipelinePlace,
 ): void {
-  for (const [crossing, node] of received) {
-    const peer = rankOfStage[crossing.to] ?? 0;
-    item.receives.push({ node, peer, tag: tagOf('gradient', crossing.number) });
+  for (const [{ to, number, sentAs }, node] of received) {
+    const peer = rankOfStage[to] ?? 0;
+    item.receives.push({ node, peer, tag: tagOf('gradient', number), sentAs });
   }
-  for (const [crossing, node] of inputs) {
+  for (const [{ from, number, sentAs }, node] of inputs) {
     item.computes.add(node);
-    const peer = rankOfStage[crossing.from] ?? 0;
-    if (peer !== rank) item.sends.push({ node, peer, tag: tagOf('gradient', crossing.number) });
+    const peer = rankOfStage[from] ?? 0;
+    if (peer !== rank) item.sends.push({ node, peer, tag: tagOf('gradient', number), sentAs });
   }
 }
 

@@ -31,6 +31,8 @@ import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const trained = z.object({
   losses: z.array(z.number()),
+  /** Of the gradients of a step, before they are clipped. */
+  norms: z.array(z.number()),
   /** The sum of squares of each whole parameter at the end. */
   parameters: z.array(z.number()),
   /** Of how many parameters this rank keeps states. */
@@ -115,16 +117,25 @@ async function train(
   const model = strategy === null ? null : await parallelize(inner, strategy);
   const optimizer = new optim.AdamW(inner.parameters(), { lr: 0.01 });
   const losses: number[] = [];
+  const norms: number[] = [];
   const own = rows / shares;
-  for (let step = 0; step < steps; step++) {
-    const { ids, targets } = languageBatch(step, rows);
+  const backward = (batch: number): Tensor => {
+    const { ids, targets } = languageBatch(batch, rows);
     const x = tensor(ids.slice(place * own, (place + 1) * own), 'i32');
     const y = tensor(targets.slice(place * own, (place + 1) * own), 'i32');
-    optimizer.zeroGrad();
     const loss = model === null ? languageLoss(inner.forward(x), y) : model.forward(x, y);
     loss.backward();
-    optim.clipGradNorm(inner.parameters(), 0.5);
+    return loss;
+  };
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    // Of two batches, of which the first one's gradients stay on this rank.
+    if (model === null) backward(steps + step);
+    else model.noSync(() => backward(steps + step));
+    const loss = backward(step);
+    const norm = optim.clipGradNorm(inner.parameters(), 0.5);
     await optimizer.step();
+    norms.push(await norm.item());
     const all =
       shares === 1 ? loss : noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
     losses.push(await all.item());
@@ -134,5 +145,5 @@ async function train(
     new Float32Array(bytes.slice().buffer).reduce((sum, value) => sum + value * value, 0),
   );
   const held = inner.parameters().filter((each) => optimizer.stateOf(each) !== undefined).length;
-  return { losses, parameters, held };
+  return { losses, norms, parameters, held };
 }

@@ -76,7 +76,7 @@ export class TracedModel {
     if (loss === null) throw new RangeError('a training pass has a loss');
     const lossGradient = noGrad(() => constantLike(loss, 1));
     const schedule = oneMicrobatch(rankOfStage);
-    return trainingWork([microbatch], lossGradient, schedule, { rank, rankOfStage }).drafts;
+    return trainingWork([microbatch], lossGradient, schedule, { rank, rankOfStage }, null).drafts;
   }
 
   #build(cuts: readonly string[]): Microbatch {

@@ -82,6 +82,7 @@ export const runStages: StepKind<RunStages> = {
       lends: !sharesOutUpdates(context),
       loss,
       weight,
+      activationDtype: context.plan.autocast?.dtype ?? null,
       group: session.mesh.group(messages),
     });
     hooks.push({

@@ -1,0 +1,54 @@
+import { ConfigError, type Node, type NodeValue, TensorStateError } from '@shardwise/core/extend';
+
+/** In the place of a loss before its backward(). */
+export function unread(): NodeValue {
+  const error = new TensorStateError({
+    asked: 'the loss of a pipeline',
+    found: 'its backward() has not been called, and stages compute the loss and gradients together',
+    todo: 'Call loss.backward() first, or run the pass inside noGrad() to evaluate',
+  });
+  return { kind: 'failed', error };
+}
+
+/** In the place of an output that another rank has. */
+export function elsewhere({ shape }: Node, axis: string, rank: number): NodeValue {
+  const error = new TensorStateError(
+    {
+      asked: `an output of a pipeline, of shape [${shape.join(', ')}]`,
+      found: `rank ${rank} of '${axis}' has it, as its stage is there`,
+      todo: 'Read it on that rank, or call await onEveryRank(output) on all ranks',
+    },
+    { axis, rank },
+  );
+  return { kind: 'failed', error };
+}
+
+export function backwardTwice(): TensorStateError {
+  return new TensorStateError({
+    asked: 'backward() of the loss of a pipeline',
+    found: 'it was called before: the stages have dropped what it needs',
+    todo: 'Build the loss again by another forward pass, or add up losses before backward()',
+  });
+}
+
+export function unknownLeaf({ shape }: Node): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a training pass of a pipeline',
+      found: `a tensor of shape [${shape.join(', ')}] that requires a gradient and is no parameter of the model, so that each rank would have its own`,
+      todo: 'Make it a parameter of the model',
+    },
+    { shape },
+  );
+}
+
+export function staleBuffer({ shape }: Node, writer: number, reader: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a training pass of a pipeline',
+      found: `a buffer of shape [${shape.join(', ')}] that stage ${writer} updates and stage ${reader} reads, on another rank`,
+      todo: 'Cut where both are in one stage',
+    },
+    { writer, reader, shape },
+  );
+}
