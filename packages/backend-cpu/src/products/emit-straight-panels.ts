@@ -77,7 +77,7 @@ export function emitStraightPanels(code: Assembler, packing: Packing, shape: Pan
   code.jumpIf('notLess', wholeChunk);
   code.mov(r11, rdx);
   code.place(wholeChunk);
-  if (inTiles) emitTiles(code, packing);
+  if (inTiles) emitTile(code, packing);
   else emitUnits(code, packing, lanes);
   code.add(r12, taskField('pack', 'panelStepBytes'));
   code.add(r13, taskField('pack', 'packedPanelBytes'));
@@ -146,51 +146,41 @@ function emitZeros(code: Assembler, unitBytes: number, vectors: number): void {
   code.place(done);
 }
 
-/** Two groups of 16 lanes. The second one's tiles begin in the middle of the panel. */
-function emitTiles(code: Assembler, packing: Packing): void {
-  for (const group of [0, 1]) {
-    const [partial, loaded] = [code.label(), code.label()];
-    code.mov(rsi, r12);
-    code.mov(rdi, r13);
-    if (group === 1) {
-      code.mov(rax, taskField('pack', 'packedPanelBytes'));
-      code.shr(rax, 1);
-      code.add(rdi, rax);
-    }
-    code.cmp(r11, 2 * vectorLanes);
-    code.jumpIf('less', partial);
-    for (let unit = 0; unit < vectorLanes; unit++) emitWholeUnit(code, packing, group, unit);
-    code.jump(loaded);
-    code.place(partial);
-    for (let unit = 0; unit < vectorLanes; unit++) emitUnitOfTile(code, packing, group, unit);
-    code.place(loaded);
-    emitTranspose(code, 64);
-  }
+function emitTile(code: Assembler, packing: Packing): void {
+  const [partial, loaded] = [code.label(), code.label()];
+  code.mov(rsi, r12);
+  code.mov(rdi, r13);
+  code.cmp(r11, 2 * vectorLanes);
+  code.jumpIf('less', partial);
+  for (let unit = 0; unit < vectorLanes; unit++) emitWholeUnit(code, packing, unit);
+  code.jump(loaded);
+  code.place(partial);
+  for (let unit = 0; unit < vectorLanes; unit++) emitUnitOfTile(code, packing, unit);
+  code.place(loaded);
+  emitTranspose(code, 64);
 }
 
 /** Unit `unit` of 16 lanes in the vector of this number, where k has both of its elements. */
-function emitWholeUnit(code: Assembler, packing: Packing, group: number, unit: number): void {
-  const offset = (packing === 'bf16' ? 32 : 64) * group;
+function emitWholeUnit(code: Assembler, packing: Packing, unit: number): void {
   const [pair, second] = [zmm(unit), zmm(31 - (unit % 2))];
-  emitWords(code, packing, pair, at(rsi, offset), group);
-  emitWords(code, packing, second, indexed(rsi, r9, 1, offset), group);
+  emitWords(code, packing, pair, at(rsi), 0);
+  emitWords(code, packing, second, indexed(rsi, r9), 0);
   code.lea(rsi, indexed(rsi, r9, 2));
   code.shift('vpslld', second, second, 16);
   code.ternary('vpord', pair, pair, second);
 }
 
 /** Unit `unit` of 16 lanes in the vector of this number: 0 where k has come to its end. */
-function emitUnitOfTile(code: Assembler, packing: Packing, group: number, unit: number): void {
+function emitUnitOfTile(code: Assembler, packing: Packing, unit: number): void {
   const [missing, single, done] = [code.label(), code.label(), code.label()];
-  const offset = (packing === 'bf16' ? 32 : 64) * group;
   const [pair, second] = [zmm(unit), zmm(31)];
   code.cmp(r11, 2 * unit + 1);
   code.jumpIf('less', missing);
-  emitWords(code, packing, pair, at(rsi, offset), group);
+  emitWords(code, packing, pair, at(rsi), 0);
   code.add(rsi, r9);
   code.cmp(r11, 2 * unit + 2);
   code.jumpIf('less', single);
-  emitWords(code, packing, second, at(rsi, offset), group);
+  emitWords(code, packing, second, at(rsi), 0);
   code.add(rsi, r9);
   code.shift('vpslld', second, second, 16);
   code.ternary('vpord', pair, pair, second);

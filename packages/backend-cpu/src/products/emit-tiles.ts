@@ -4,6 +4,8 @@ import {
   at,
   indexed,
   mask,
+  type Mask,
+  type Memory,
   r10,
   r11,
   r12,
@@ -21,33 +23,44 @@ import {
   rsi,
   rsp,
   tmm,
+  type Vector,
   zmm,
 } from '../machine-code/operands.ts';
-import { type ProductKind, tileColumns } from './product-types.ts';
+import { type ProductKind, amxBlockUnits, amxSumRowBytes, tileColumns } from './product-types.ts';
 import { fieldOffset, operandAddress, taskField, taskFlags } from './task-layout.ts';
 
-/** A tile has 16 rows of 16 units; the routine multiplies two of rows with two of columns at once. */
+/** A tile has 16 rows of 16 units; the routine multiplies one of rows with four of columns at once. */
 const edge = 16;
 const rightUnitBytes = 4 * tileColumns;
-const sumRowBytes = 4 * tileColumns;
 
-/** On the stack: 32 x 32 sums, the sizes of tiles, and four addresses and counts. */
-const sumsOffset = 0;
-const sizesOffset = 2 * edge * sumRowBytes;
-const resultColumn = at(rsp, sizesOffset + 64);
-const addendColumn = at(rsp, sizesOffset + 72);
-const resultRow = at(rsp, sizesOffset + 80);
-const addendRow = at(rsp, sizesOffset + 88);
-const stackBytes = sizesOffset + 96;
+/** On the stack: the sizes of tiles, and addresses and counts. */
+const sizes = onStack(0);
+const [resultColumn, addendColumn, resultRow, addendRow] = [
+  onStack(64),
+  onStack(72),
+  onStack(80),
+  onStack(88),
+];
+const [leftBlock, rightBlock, unitsToCome, secondPanel] = [
+  onStack(96),
+  onStack(104),
+  onStack(112),
+  onStack(120),
+];
+const stackBytes = 128;
+
+function onStack(byteOffset: number): Memory {
+  return at(rsp, byteOffset);
+}
 
 /**
- * The routine that multiplies all panels of 32 rows with all panels of columns where the processor multiplies tiles (AMX).
- * For each 16 units of k, products of first elements of pairs and those of second ones are summed apart, in order; both
- * sums are added, and what they make to the sum.
+ * The routine that multiplies all panels of 16 rows with all panels of columns, two of them at a time, where the processor
+ * multiplies tiles (AMX): a block of k of both panels stays in the nearest cache while rows pass by, and sums wait in the second
+ * one for the next block. For each 16 units of k, products of first elements of pairs and those of second ones are summed apart,
+ * in order; both sums are added, and what they make to the sum.
  */
 export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f32'>): Label {
   const start = code.entry();
-  const panelBytes = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
   code.sub(rsp, stackBytes);
   emitSizes(code);
   code.mov(r13, taskField('multiply', 'columnPanels'));
@@ -60,53 +73,114 @@ export function emitTiles(code: Assembler, kind: Exclude<ProductKind, 'f32 to f3
   code.add(rax, taskField('multiply', 'addendOffset'));
   code.store(addendColumn, rax);
 
-  const [nextColumns, wholeColumns] = [code.label(), code.label()];
+  const [nextColumns, nextBlock, nextRows] = [code.label(), code.label(), code.label()];
+  const [unfinished, finished] = [code.label(), code.label()];
   code.place(nextColumns);
-  code.mov(rcx, tileColumns);
+  emitMasks(code);
+  // Where there is one panel, it is multiplied twice, and nothing of the second is stored.
+  const two = code.label();
+  code.mov(rax, taskField('multiply', 'rightPanelBytes'));
   code.cmp(r13, 1);
-  code.jumpIf('greater', wholeColumns);
-  code.mov(rcx, taskField('multiply', 'lastColumns'));
-  code.place(wholeColumns);
-  code.mov(rax, -1);
-  code.bzhi(rax, rax, rcx);
-  code.kmovd(mask(1), rax);
-  code.kshiftrd(mask(2), mask(1), edge);
+  code.jumpIf('greater', two);
+  code.xor(rax, rax);
+  code.place(two);
+  code.store(secondPanel, rax);
+  code.store(rightBlock, rbx);
   code.mov(rax, taskField('multiply', 'leftOperand'));
-  code.mov(r12, indexed(rbp, rax));
-  code.add(r12, taskField('multiply', 'leftOffset'));
+  code.mov(rax, indexed(rbp, rax));
+  code.add(rax, taskField('multiply', 'leftOffset'));
+  code.store(leftBlock, rax);
+  code.mov(rax, taskField('multiply', 'units'));
+  code.store(unitsToCome, rax);
+
+  code.place(nextBlock);
+  code.mov(r12, leftBlock);
   code.mov(r14, taskField('multiply', 'rowPanels'));
+  code.mov(rdi, operandAddress('packed'));
+  code.add(rdi, taskField('multiply', 'sumsOffset'));
   code.mov(rax, resultColumn);
   code.store(resultRow, rax);
   code.mov(rax, addendColumn);
   code.store(addendRow, rax);
-
-  const nextRows = code.label();
   code.place(nextRows);
   emitSums(code);
+  code.mov(rax, unitsToCome);
+  code.cmp(rax, amxBlockUnits);
+  code.jumpIf('greater', unfinished);
   emitRows(code, kind);
+  code.place(unfinished);
+  code.add(rdi, taskField('multiply', 'sumsStepBytes'));
   code.add(r12, taskField('multiply', 'leftPanelBytes'));
   code.sub(r14, 1);
   code.jumpIf('notEqual', nextRows);
 
-  code.add(rbx, taskField('multiply', 'rightPanelBytes'));
-  code.mov(rax, resultColumn);
-  code.add(rax, panelBytes);
-  code.store(resultColumn, rax);
-  code.mov(rax, addendColumn);
-  code.add(rax, taskField('multiply', 'addendPanelBytes'));
+  code.mov(rax, unitsToCome);
+  code.sub(rax, amxBlockUnits);
+  code.cmp(rax, 1);
+  code.jumpIf('less', finished);
+  code.store(unitsToCome, rax);
+  code.mov(rax, taskField('multiply', 'leftStepBytes'));
+  code.shl(rax, Math.log2(amxBlockUnits / edge));
+  code.add(rax, leftBlock);
+  code.store(leftBlock, rax);
+  code.mov(rax, rightBlock);
+  code.add(rax, amxBlockUnits * rightUnitBytes);
+  code.store(rightBlock, rax);
+  code.jump(nextBlock);
+
+  code.place(finished);
+  emitStep(code, resultColumn, 2 * tileColumns * (kind === 'bf16 to bf16' ? 2 : 4));
+  for (let panel = 0; panel < 2; panel++) {
+    code.add(rbx, taskField('multiply', 'rightPanelBytes'));
+  }
+  code.mov(rax, taskField('multiply', 'addendPanelBytes'));
+  code.shl(rax, 1);
+  code.add(rax, addendColumn);
   code.store(addendColumn, rax);
-  code.sub(r13, 1);
-  code.jumpIf('notEqual', nextColumns);
+  code.sub(r13, 2);
+  code.cmp(r13, 1);
+  code.jumpIf('notLess', nextColumns);
   code.tilerelease();
   code.add(rsp, stackBytes);
   code.ret();
   return start;
 }
 
+function emitStep(code: Assembler, place: Memory, bytes: number): void {
+  code.mov(rax, place);
+  code.add(rax, bytes);
+  code.store(place, rax);
+}
+
+/** k1 and k2: which of the first panel's columns there are; k3 and k4: of the second one's. */
+function emitMasks(code: Assembler): void {
+  const [one, two, known] = [code.label(), code.label(), code.label()];
+  code.mov(rax, -1);
+  code.mov(rcx, taskField('multiply', 'lastColumns'));
+  code.bzhi(rdx, rax, rcx);
+  code.cmp(r13, 2);
+  code.jumpIf('less', one);
+  code.jumpIf('equal', two);
+  code.kmovd(mask(1), rax);
+  code.kmovd(mask(3), rax);
+  code.jump(known);
+  code.place(two);
+  code.kmovd(mask(1), rax);
+  code.kmovd(mask(3), rdx);
+  code.jump(known);
+  code.place(one);
+  code.kmovd(mask(1), rdx);
+  code.xor(rdx, rdx);
+  code.kmovd(mask(3), rdx);
+  code.place(known);
+  code.kshiftrd(mask(2), mask(1), edge);
+  code.kshiftrd(mask(4), mask(3), edge);
+}
+
 /** All tiles have 16 rows of 64 bytes. */
 function emitSizes(code: Assembler): void {
   code.ternary('vpxord', zmm(0), zmm(0), zmm(0));
-  code.vstore('vmovups', at(rsp, sizesOffset), zmm(0));
+  code.vstore('vmovups', sizes, zmm(0));
   const words: readonly (readonly [byteOffset: number, value: number])[] = [
     [0, 1],
     ...[16, 20, 24, 28].map((byteOffset) => [byteOffset, 0x0040_0040] as const),
@@ -114,59 +188,79 @@ function emitSizes(code: Assembler): void {
   ];
   for (const [byteOffset, value] of words) {
     code.mov(rax, value);
-    code.store32(at(rsp, sizesOffset + byteOffset), rax);
+    code.store32(onStack(byteOffset), rax);
   }
-  code.ldtilecfg(at(rsp, sizesOffset));
+  code.ldtilecfg(sizes);
 }
 
-/** The 32 x 32 sums of the panels at r12 and rbx, on the stack. */
+/** Goes on with the 16 x 64 sums at rdi, by a block of the rows at r12 and of the columns. */
 function emitSums(code: Assembler): void {
-  const loop = code.label();
-  code.mov(rcx, taskField('multiply', 'units'));
-  code.add(rcx, edge - 1);
-  code.shr(rcx, 4);
-  // rsi and r10: the tiles of the upper 16 rows, and of the lower ones.
+  const [loop, first, begun, whole] = [code.label(), code.label(), code.label(), code.label()];
+  const eachSum = (visit: (sum: number, place: Memory) => void): void => {
+    for (let sum = 0; sum < 4; sum++) visit(sum, indexed(rdi, r11, 1, 64 * sum));
+  };
+  // rcx: steps of 16 units.
+  code.mov(rcx, unitsToCome);
+  code.mov(r11, amxSumRowBytes);
+  code.cmp(rcx, taskField('multiply', 'units'));
+  code.jumpIf('equal', first);
+  eachSum((sum, place) => code.tileloadd(tmm(sum), place));
+  code.jump(begun);
+  code.place(first);
+  eachSum((sum) => code.tilezero(tmm(sum)));
+  code.place(begun);
+  code.cmp(rcx, amxBlockUnits);
+  code.jumpIf('less', whole);
+  code.mov(rcx, amxBlockUnits);
+  code.place(whole);
+  code.shr(rcx, Math.log2(edge));
+  // rsi: rows. rdx and r10: the two panels of columns.
   code.mov(rsi, r12);
-  code.mov(r10, taskField('multiply', 'leftLowerBytes'));
-  code.add(r10, r12);
-  code.mov(rdx, rbx);
+  code.mov(rdx, rightBlock);
+  code.mov(r10, rdx);
+  code.add(r10, secondPanel);
   code.mov(rax, taskField('multiply', 'leftStrideBytes'));
   code.mov(r9, taskField('multiply', 'leftStepBytes'));
   code.mov(r8, rightUnitBytes);
-  for (let sum = 0; sum < 4; sum++) code.tilezero(tmm(sum));
+  const row = tmm(4);
   code.entry(loop);
-  code.tileloadd(tmm(6), indexed(rdx, r8));
-  code.tileloadd(tmm(4), indexed(rsi, rax));
-  code.tileloadd(tmm(7), indexed(rdx, r8, 1, 64));
-  code.tileloadd(tmm(5), indexed(r10, rax));
-  code.tdpbf16ps(tmm(0), tmm(4), tmm(6));
-  code.tdpbf16ps(tmm(1), tmm(4), tmm(7));
-  code.tdpbf16ps(tmm(2), tmm(5), tmm(6));
-  code.tdpbf16ps(tmm(3), tmm(5), tmm(7));
+  code.tileloadd(row, indexed(rsi, rax));
+  for (let column = 0; column < 4; column++) {
+    const tile = tmm(5 + (column % 3));
+    code.tileloadd(tile, indexed(column < 2 ? rdx : r10, r8, 1, 64 * (column % 2)));
+    code.tdpbf16ps(tmm(column), row, tile);
+  }
   code.add(rsi, r9);
-  code.add(r10, r9);
   code.add(rdx, edge * rightUnitBytes);
+  code.add(r10, edge * rightUnitBytes);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', loop);
-  for (let sum = 0; sum < 4; sum++) {
-    const offset = (sum >> 1) * edge * sumRowBytes + (sum & 1) * 64;
-    code.tilestored(indexed(rsp, r8, 1, sumsOffset + offset), tmm(sum));
-  }
+  eachSum((sum, place) => code.tilestored(place, tmm(sum)));
 }
 
-const sums = [zmm(0), zmm(1)] as const;
-const onlyThere = [{ mask: mask(1) }, { mask: mask(2) }] as const;
+/** A panel of columns, by the masks of its halves. */
+interface Panel {
+  readonly low: Mask;
+  readonly high: Mask;
+  readonly index: 0 | 1;
+}
 
-/** Finishes the rows that there are, one after the other. */
+const panels: readonly Panel[] = [
+  { low: mask(1), high: mask(2), index: 0 },
+  { low: mask(3), high: mask(4), index: 1 },
+];
+const sums = [zmm(0), zmm(1)] as const;
+
+/** Finishes the rows that there are, one after the other. rdi: their sums. */
 function emitRows(code: Assembler, kind: ProductKind): void {
   const [whole, plain, next, done] = [code.label(), code.label(), code.label(), code.label()];
-  code.mov(rcx, 2 * edge);
+  code.mov(rcx, edge);
   code.cmp(r14, 1);
   code.jumpIf('greater', whole);
   code.mov(rcx, taskField('multiply', 'lastRows'));
   code.place(whole);
-  code.lea(rsi, at(rsp, sumsOffset));
-  code.mov(rdi, resultRow);
+  code.mov(rsi, rdi);
+  code.mov(rdx, resultRow);
   code.mov(r9, addendRow);
   code.mov(r8, taskField('multiply', 'resultStrideBytes'));
   code.mov(r10, taskField('multiply', 'addendStrideBytes'));
@@ -174,39 +268,43 @@ function emitRows(code: Assembler, kind: ProductKind): void {
   code.cmp(r11, 0);
   code.jumpIf('equal', plain);
   code.place(next);
-  emitRow(code, kind, () => emitEpilogue(code, kind));
+  for (const panel of panels) emitRow(code, kind, panel, () => emitEpilogue(code, kind, panel));
+  code.add(rsi, amxSumRowBytes);
+  code.add(rdx, r8);
   code.add(r9, r10);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', next);
   code.jump(done);
   code.entry(plain);
-  emitRow(code, kind, () => {});
+  for (const panel of panels) emitRow(code, kind, panel, () => {});
+  code.add(rsi, amxSumRowBytes);
+  code.add(rdx, r8);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', plain);
   code.place(done);
-  code.store(resultRow, rdi);
+  code.store(resultRow, rdx);
   code.store(addendRow, r9);
 }
 
-function emitRow(code: Assembler, kind: ProductKind, emitBetween: () => void): void {
-  sums.forEach((sum, half) => code.binary('vmovups', sum, at(rsi, 64 * half)));
+function emitRow(code: Assembler, kind: ProductKind, panel: Panel, emitBetween: () => void): void {
+  eachHalf(panel, (sum, offset) => code.binary('vmovups', sum, at(rsi, offset)));
   emitBetween();
   if (kind === 'bf16 to bf16') {
-    // All 32 values in one vector, of which k1 says all that there are.
+    // All 32 values in one vector, of which the first mask says all that there are.
     code.ternary('vcvtne2ps2bf16', zmm(2), zmm(1), zmm(0));
-    code.vstore('vmovdqu16', at(rdi), zmm(2), onlyThere[0]);
+    code.vstore('vmovdqu16', at(rdx, 2 * tileColumns * panel.index), zmm(2), { mask: panel.low });
   } else {
-    sums.forEach((sum, half) => code.vstore('vmovups', at(rdi, 64 * half), sum, onlyThere[half]));
+    eachHalf(panel, (sum, offset, there) =>
+      code.vstore('vmovups', at(rdx, offset), sum, { mask: there }),
+    );
   }
-  code.add(rsi, sumRowBytes);
-  code.add(rdi, r8);
 }
 
-function emitEpilogue(code: Assembler, kind: ProductKind): void {
+function emitEpilogue(code: Assembler, kind: ProductKind, panel: Panel): void {
   whenTask(code, 'addsToResult', () => {
     if (kind === 'bf16 to bf16') return;
-    sums.forEach((sum, half) => {
-      code.binary('vmovups', zmm(2), at(rdi, 64 * half), { ...onlyThere[half], zero: true });
+    eachHalf(panel, (sum, offset, there) => {
+      code.binary('vmovups', zmm(2), at(rdx, offset), { mask: there, zero: true });
       code.ternary('vaddps', sum, zmm(2), sum);
     });
   });
@@ -215,18 +313,28 @@ function emitEpilogue(code: Assembler, kind: ProductKind): void {
     for (const sum of sums) code.ternary('vmulps', sum, sum, scale, { broadcast: true });
   });
   whenTask(code, 'addsAddend', () => {
-    sums.forEach((sum, half) => {
-      code.binary('vmovups', zmm(2), at(r9, 64 * half), { ...onlyThere[half], zero: true });
+    eachHalf(panel, (sum, offset, there) => {
+      code.binary('vmovups', zmm(2), at(r9, offset), { mask: there, zero: true });
       code.ternary('vaddps', sum, sum, zmm(2));
     });
   });
 }
 
+/** Visits the sums of 16 columns, with where they lie in a row of f32, and which of them there are. */
+function eachHalf(
+  { low, high, index }: Panel,
+  visit: (sum: Vector, byteOffset: number, there: Mask) => void,
+): void {
+  const byteOffset = 4 * tileColumns * index;
+  visit(sums[0], byteOffset, low);
+  visit(sums[1], byteOffset + 64, high);
+}
+
 /** What is done where the flags in r11 have this one. */
 function whenTask(code: Assembler, flag: keyof typeof taskFlags, emit: () => void): void {
   const skipped = code.label();
-  code.mov(rdx, r11);
-  code.and(rdx, taskFlags[flag]);
+  code.mov(rax, r11);
+  code.and(rax, taskFlags[flag]);
   code.jumpIf('equal', skipped);
   emit();
   code.place(skipped);

@@ -79,7 +79,8 @@ function emitGroup(
   // rcx: bytes into each lane. r11: elements to come. rdi: the place.
   code.xor(rcx, rcx);
   code.mov(r11, taskField('pack', 'elements'));
-  emitGroupStart(code, inTiles, group);
+  code.mov(rdi, r13);
+  code.add(rdi, 64 * group);
   code.place(loop);
   code.cmp(r11, 1);
   code.jumpIf('less', done);
@@ -105,17 +106,6 @@ function emitGroup(
   code.sub(r11, elements);
   code.jump(loop);
   code.place(done);
-}
-
-/** rdi: where the first tile, or the first unit, of 16 lanes lies. */
-function emitGroupStart(code: Assembler, inTiles: boolean, group: number): void {
-  code.mov(rdi, r13);
-  if (!inTiles) code.add(rdi, 64 * group);
-  else if (group === 1) {
-    code.mov(rax, taskField('pack', 'packedPanelBytes'));
-    code.shr(rax, 1);
-    code.add(rdi, rax);
-  }
 }
 
 /** Sixteen units of the lane at rax. */

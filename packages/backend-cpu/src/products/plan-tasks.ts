@@ -1,5 +1,13 @@
 import type { ProductCode, Side } from './product-code.ts';
-import { type Packing, type ProductKind, tileColumns, unitElements } from './product-types.ts';
+import {
+  amxBlockUnits,
+  amxRows,
+  amxSumRowBytes,
+  type Packing,
+  type ProductKind,
+  tileColumns,
+  unitElements,
+} from './product-types.ts';
 import { TaskList } from './task-list.ts';
 
 /** Where the elements of a matrix lie, in elements: at least one of the strides is 1. */
@@ -37,15 +45,17 @@ const rightBytes = 3 * 1024 * 1024;
 const mostUnits = 512;
 /** What packing may write behind the last panel. */
 const spareBytes = 64 * 4 * tileColumns;
+/** The sums of all rows that are packed at once, if they wait for a block of k. */
+const sumsBytes = (leftBytes / (4 * amxBlockUnits)) * amxSumRowBytes;
 
 /** Bytes that a thread's packings take, but for products of which a single panel takes more. */
-export const packedBytes: number = leftBytes + rightBytes + 2 * spareBytes;
+export const packedBytes: number = leftBytes + rightBytes + 2 * spareBytes + sumsBytes;
 
 /** Bytes that the packings of these products take. */
 export function packedBytesOf(products: readonly MatrixProduct[], code: ProductCode): number {
   const most = (side: Side): number =>
     products.reduce((bytes, product) => Math.max(bytes, sideBytes(side, product, code)), 0);
-  return most('left') + most('right') + 2 * spareBytes;
+  return most('left') + most('right') + 2 * spareBytes + sumsBytes;
 }
 
 /** Room for one side of a product: for what is to stay in the caches, or for one panel. */
@@ -141,6 +151,11 @@ function packedOffset(side: Side, product: MatrixProduct, code: ProductCode): nu
   return side === 'left' ? 0 : sideBytes('left', product, code) + spareBytes;
 }
 
+/** Where the sums of tiles are, behind both packings. */
+function sumsOffset(product: MatrixProduct, code: ProductCode): number {
+  return packedOffset('right', product, code) + sideBytes('right', product, code) + spareBytes;
+}
+
 /** Units of k that a packing has. */
 function unitsOf({ kind }: MatrixProduct, along: Block, code: ProductCode): number {
   const { unitMultiple } = code.panels(kind);
@@ -152,13 +167,11 @@ interface LeftPanels {
   readonly leftOperand: 'left' | 'packed';
   readonly leftOffset: number;
   readonly leftPanelBytes: number;
-  /** Of tiles: from row to row, from 16 units to the next, and from 16 rows to the next. */
+  /** Of tiles: from row to row, and from 16 units to the next. */
   readonly leftStrideBytes: number;
   readonly leftStepBytes: number;
-  readonly leftLowerBytes: number;
 }
 
-const tileRows = 16;
 const tileRowBytes = 64;
 
 /** Tiles are read where the operand lies if nothing of them lies outside of it. */
@@ -174,22 +187,19 @@ function readLeft({ left }: MatrixProduct, down: Block, along: Block): LeftPanel
   return {
     leftOperand: 'left',
     leftOffset: left.byteOffset + down.start * rowBytes + 2 * along.start,
-    leftPanelBytes: 2 * tileRows * rowBytes,
+    leftPanelBytes: amxRows * rowBytes,
     leftStrideBytes: rowBytes,
     leftStepBytes: tileRowBytes,
-    leftLowerBytes: tileRows * rowBytes,
   };
 }
 
 function packedLeft(product: MatrixProduct, code: ProductCode, along: Block): LeftPanels {
-  const leftPanelBytes = 4 * code.panels(product.kind).rows * unitsOf(product, along, code);
   return {
     leftOperand: 'packed',
     leftOffset: packedOffset('left', product, code),
-    leftPanelBytes,
+    leftPanelBytes: 4 * code.panels(product.kind).rows * unitsOf(product, along, code),
     leftStrideBytes: tileRowBytes,
-    leftStepBytes: tileRows * tileRowBytes,
-    leftLowerBytes: leftPanelBytes / 2,
+    leftStepBytes: amxRows * tileRowBytes,
   };
 }
 
@@ -217,6 +227,9 @@ function addMultiply(
     lastKernel: code.tile(kind, lastRows) ?? 0n,
     ...left,
     rightOffset: packedOffset('right', product, code),
+    sumsOffset: sumsOffset(product, code),
+    // Sums that wait for nothing are in one place.
+    sumsStepBytes: units > amxBlockUnits ? amxRows * amxSumRowBytes : 0,
     units,
     rowPanels,
     columnPanels,

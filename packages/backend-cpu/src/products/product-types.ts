@@ -2,8 +2,12 @@
 export const tileRows = 14;
 export const tileColumns = 32;
 /** The rows where the processor multiplies tiles, and the units of k that it then takes at once. */
-export const amxRows = 32;
+export const amxRows = 16;
 export const amxUnits = 16;
+/** Units of k of a block: two panels of columns of so many take two thirds of the nearest cache. */
+export const amxBlockUnits = 128;
+/** A row of sums that wait for the next block: those of two panels. */
+export const amxSumRowBytes: number = 2 * 4 * tileColumns;
 
 /** The dtypes of operands in memory and in a packing: f32 values may be rounded to bf16 as they are packed. */
 export type Packing = 'f32' | 'bf16' | 'f32 as bf16';

@@ -81,6 +81,8 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
       [2, 3, 15_000],
       [64, 33, 1056],
       [430, 16, 300],
+      [40, 100, 520],
+      [33, 70, 600],
     ] as const) {
       for (const transposeLeft of [false, true]) {
         for (const transposeRight of [false, true]) {
