@@ -62,6 +62,18 @@ describe('pipelines', () => {
     warned.mockRestore();
   });
 
+  it('a training pass that is given no targets for its loss is refused, and not an evaluation', async () => {
+    const loss = (y: sw.Tensor, targets: sw.Tensor): sw.Tensor => y.sub(targets).square().mean();
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+    const strategy = pipeline({ schedule: '1f1b', microbatches: 1, cut: [], loss });
+    const model = await parallelize(new sw.nn.Linear(2, 1), strategy);
+    const x = sw.tensor([[1, 2]]);
+    expect(() => model.forward(x)).toThrow(/whose loss takes targets: 1 input.*use noGrad\(\)/);
+    expect(sw.noGrad(() => model.forward(x)).shape).toEqual([1, 1]);
+    model.module.eval();
+    expect(() => model.forward(x).mean().backward()).toThrow('outside of the stages');
+  });
+
   it('the loss of a pass is not there before its backward()', async () => {
     const loss = await forward((y) => y.square().mean());
     await expect(loss.item()).rejects.toThrow('Call loss.backward() first');

@@ -46,6 +46,13 @@ describe('a pipeline of two ranks', () => {
     }
   });
 
+  it('generates what one rank does, in passes of growing length', () => {
+    for (const { generation } of ranks) {
+      expect(generation.piped).toHaveLength(5);
+      expect(generation.piped).toEqual(generation.alone);
+    }
+  });
+
   it('adds up gradients of several passes, whether their losses are added or not', () => {
     for (const { passes } of ranks) {
       expect(passes.alone.length).toBeGreaterThan(10);

@@ -11,6 +11,7 @@ import { forEachTensor } from '../map-tensors.ts';
 import { lossFactors, shareOf } from './loss-weight.ts';
 import { MicrobatchGraph } from './microbatch-graph.ts';
 import type { Microbatch } from './microbatch.ts';
+import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { rowsOf, splitMicrobatches } from './split-microbatches.ts';
 import { StageParameter } from './stage-parameter.ts';
@@ -48,19 +49,18 @@ export function buildMicrobatches(
     ? schedule.microbatches
     : Math.min(schedule.microbatches, rowsOf(inputs));
   requireNoGradients(inputs);
-  const targets = loss?.targets ?? 0;
-  if (loss !== null && inputs.length <= targets) throw tooFewInputs(inputs.length, targets);
+  const { modelInputs, hasLoss } = passInputs(inputs, loss, model, isTraining);
   const parts = withoutValues(() => splitMicrobatches(inputs, count));
-  const factors = lossFactors(weight, parts);
+  // Weights are those of losses.
+  const factors = lossFactors(loss === null || hasLoss ? weight : 'rows', parts);
   const own = model.parameters().filter((each) => each instanceof StageParameter);
   const outputs: Tensor[][] = [];
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
   const microbatches = parts.map((part, index): Microbatch => {
     const forward = (): unknown => {
-      const output = run(...part.inputs.slice(0, part.inputs.length - targets));
-      if (loss === null) return output;
-      return loss.of(output, part.inputs.slice(part.inputs.length - targets));
+      const output = run(...part.inputs.slice(0, modelInputs));
+      return loss === null || !hasLoss ? output : loss.of(output, part.inputs.slice(modelInputs));
     };
     for (const parameter of own) parameter.show(() => parameter.part.node);
     try {
@@ -141,15 +141,4 @@ function requireNoGradients(inputs: readonly unknown[]): void {
       { shape: tensor.shape },
     );
   });
-}
-
-function tooFewInputs(count: number, targets: number): ConfigError {
-  return new ConfigError(
-    {
-      asked: `a pass of a pipeline whose loss takes ${targets} of its inputs beside the model's output`,
-      found: `${count} inputs`,
-      todo: "Pass the model's inputs, and behind them the loss's",
-    },
-    { inputs: count, targets },
-  );
 }

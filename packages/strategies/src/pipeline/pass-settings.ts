@@ -1,14 +1,9 @@
 import type { HalfDType, Module, ProcessGroup } from '@shardwise/core/extend';
 import type { Schedule } from '../pipeline-schedule/schedule.ts';
+import type { LossOfPass } from './loss-of-pass.ts';
 import type { LossWeight } from './loss-weight.ts';
 import type { PipelinePlace } from './microbatch.ts';
 import type { StageMarks } from './stage-marks.ts';
-
-/** The loss of a pass: it takes the model's output and the last inputs of the pass. */
-export interface LossOfPass {
-  readonly targets: number;
-  readonly of: (output: unknown, targets: readonly unknown[]) => unknown;
-}
 
 /** What all passes of a pipeline have in common. */
 export interface PassSettings {

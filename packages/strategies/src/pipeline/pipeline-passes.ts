@@ -21,8 +21,10 @@ import { FirstFault } from './first-fault.ts';
 import { numberedCrossings } from './forward-drafts.ts';
 import { noteHolder } from './on-every-rank.ts';
 import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
+import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, withFrees } from './rank-work.ts';
+import { refuseBackward } from './refuse-backward.ts';
 import { passMark, requireSamePass } from './same-pass.ts';
 import { bytesOf, runWork } from './run-work.ts';
 import {
@@ -51,15 +53,24 @@ export class PipelinePasses {
 
   /**
    * In the place of a forward pass. In training it gives the loss of the batch, which all ranks can read after
-   * backward(); inside noGrad what the model returns, of the batch.
+   * backward(). Inside noGrad it gives the loss, too, where it is given targets, and else what the model returns, of the
+   * batch; so in eval() mode without targets.
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
-    const isTraining = isGradEnabled();
-    const batch = buildMicrobatches(run, inputs, this.#settings, isTraining);
+    const isTraining = this.#isTraining(inputs);
+    const build = (): BuiltBatch => buildMicrobatches(run, inputs, this.#settings, isTraining);
+    const batch = isTraining ? build() : noGrad(build);
     const mark = this.#markOf(inputs, batch, isTraining);
     if (!isTraining) return this.#evaluate(batch, mark);
     this.edges = edgesOf(batch, this.#settings.activationDtype);
     return this.#lossOf(batch, mark);
+  }
+
+  /** A model in eval() mode that is given no targets is asked for its output. */
+  #isTraining(inputs: readonly unknown[]): boolean {
+    if (!isGradEnabled()) return false;
+    const { loss, model } = this.#settings;
+    return loss === null || model.training || passInputs(inputs, loss, model, false).hasLoss;
   }
 
   /** Of the first batches of training and of evaluation: those tell whether ranks are given the same ones. */
@@ -146,6 +157,7 @@ export class PipelinePasses {
     for (const [index, { node, stage, parts }] of results.entries()) {
       if (stage === null) continue;
       kept.add(node);
+      if (isGradEnabled()) refuseBackward(node);
       const rank = place.rankOfStage[stage] ?? 0;
       const isHere = rank === place.rank;
       if (isHere) unfilled.push(node);

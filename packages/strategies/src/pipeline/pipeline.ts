@@ -30,8 +30,8 @@ import { runStages } from '../plan/steps/run-stages.ts';
 import { balancedCut, type CutBy, cutsBy } from './balanced-cut.ts';
 import { checkModelCosts } from './costs/check-model-costs.ts';
 import type { ModelCosts } from './costs/model-costs.ts';
+import { lossOfPass } from './loss-of-pass.ts';
 import type { LossWeight } from './loss-weight.ts';
-import type { LossOfPass } from './pass-settings.ts';
 import { stagesOfParameters } from './stages-of-parameters.ts';
 
 export interface PipelineOptions {
@@ -72,13 +72,23 @@ export interface PipelineWithLoss<
   Targets extends readonly unknown[],
 > extends PipelineOptions {
   /**
-   * The loss of a microbatch. A pass is then given the model's inputs and, behind them, as many targets as this takes.
-   * Without it the model returns its loss. Shape: -> [].
+   * The loss of a microbatch. A pass is then given the model's inputs and, behind them, the targets: what this takes
+   * beside the model's output. Without it the model returns its loss. Shape: -> [].
    */
   readonly loss: (output: Output, ...targets: Targets) => Tensor;
+  /**
+   * How many of the inputs of a pass the model takes. Default: as many as its forward() has parameters; optional ones
+   * that are left out are given as undefined.
+   */
+  readonly inputs?: number;
 }
 
-const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = {
+interface WithLoss {
+  readonly loss?: (...inputs: never[]) => Tensor;
+  readonly inputs?: number;
+}
+
+const optionRules: OptionRules<PipelineOptions & WithLoss> = {
   schedule: option.checkedLater(),
   microbatches: option.integer(1),
   cut: option.checkedLater(),
@@ -86,6 +96,7 @@ const optionRules: OptionRules<PipelineOptions & { readonly loss?: unknown }> = 
   rows: option.integer(1),
   stages: option.integer(1),
   loss: option.callback(),
+  inputs: option.integer(0),
   weight: option.checkedLater(),
   mixedPrecision: option.object(),
   axis: option.axisName,
@@ -109,16 +120,17 @@ export function pipeline<Output, Targets extends readonly unknown[]>(
 ): StrategyWithLoss<Output, Targets>;
 export function pipeline(options: PipelineOptions): Strategy;
 export function pipeline(
-  options: PipelineOptions & { readonly loss?: (...inputs: never[]) => Tensor },
+  options: PipelineOptions & WithLoss,
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
   const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows } = options;
+  const { inputs = null } = options;
   requireCut(cut);
   if (costs !== undefined) checkModelCosts(costs);
   else if (rows !== undefined) throw rowsWithoutCosts(rows);
   requireWeight(weight);
   checkComputePrecision('pipeline', options.mixedPrecision);
-  const ofPass = lossOfPass(loss);
+  const ofPass = lossOfPass(loss, inputs);
   return {
     name: 'pipeline',
     ...(loss === undefined ? {} : { loss }),
@@ -143,23 +155,6 @@ export function pipeline(
         ...plannedPrecision(options.mixedPrecision),
       };
     },
-  };
-}
-
-/** The loss of a pipeline; null where the model returns it. Throws ConfigError for one whose parameters cannot be counted. */
-export function lossOfPass(loss: ((...inputs: never[]) => Tensor) | undefined): LossOfPass | null {
-  if (loss === undefined) return null;
-  if (loss.length === 0) {
-    throw new ConfigError({
-      asked: 'the loss of a pipeline',
-      found: 'a function whose parameters cannot be counted: it has none, or they are optional',
-      todo: 'Write them one by one, the output first: loss: (output, targets) => …',
-    });
-  }
-  const targets = loss.length - 1;
-  return {
-    targets,
-    of: (output, given): unknown => Reflect.apply(loss, undefined, [output, ...given]),
   };
 }
 

@@ -1,14 +1,9 @@
-import {
-  currentSession,
-  type Model,
-  type Module,
-  type Strategy,
-  type Tensor,
-} from '@shardwise/core/extend';
+import { currentSession, type Model, type Module, type Strategy } from '@shardwise/core/extend';
 import { applyPlan } from './apply-plan.ts';
 import { modelSpec } from './model-spec.ts';
 import { requireStrategy } from './require-strategy.ts';
 import type { PlannedModel } from './planned-model.ts';
+import type { PlannedModelWithLoss } from './planned-model-with-loss.ts';
 import type { ModelPlan } from './step.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
@@ -34,7 +29,7 @@ export async function parallelize<
 >(
   model: M & Model<Inputs, Output>,
   strategy: StrategyWithLoss<Output, Targets>,
-): Promise<PlannedModel<M, [...Inputs, ...Targets], Tensor>>;
+): Promise<PlannedModelWithLoss<M, Inputs, Output, Targets>>;
 export async function parallelize<M extends Module, Inputs extends readonly unknown[], Output>(
   model: M & Model<Inputs, Output>,
   strategy: Strategy,

@@ -15,7 +15,7 @@ import {
   parallelize,
   pipeline,
   type PipelineOptions,
-  type PlannedModel,
+  type PlannedModelWithLoss,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
@@ -32,6 +32,8 @@ export const behaviour = z.object({
     after: numbers,
     outputs: z.object({ own: z.string(), shared: numbers, alone: numbers }),
   }),
+  /** Ids that follow a prompt: piped, alone. */
+  generation: z.object({ piped: numbers, alone: numbers }),
   /** Gradients of two passes: added up, of the sum of losses, alone. */
   passes: z.object({ apart: numbers, together: numbers, alone: numbers }),
   /** Whether a step with a loss that overflows was taken, and one after it. */
@@ -68,7 +70,7 @@ function batch(step: number, rows = 4): Batch {
   return { x: tensor(ids, 'i32'), y: tensor(targets, 'i32') };
 }
 
-type Piped = PlannedModel<Language, [ids: Tensor, targets: Tensor], Tensor>;
+type Piped = PlannedModelWithLoss<Language, [ids: Tensor], Tensor, [targets: Tensor]>;
 
 async function piped(changes: Partial<PipelineOptions> = {}): Promise<Piped> {
   manualSeed(3);
@@ -96,16 +98,35 @@ async function evaluation(): Promise<Behaviour['evaluation']> {
   languageLoss(reference.forward(x), y).backward();
   for (const optimizer of optimizers) await optimizer.step();
   const after = await both();
-  manualSeed(3);
-  const plain = await parallelize(
-    new Language(),
-    pipeline({ schedule: 'gpipe', cut, microbatches: 2 }),
-  );
+  const plain = await piped();
   const logits = noGrad(() => plain.forward(x));
   const own = await messageOf(async () => logits.data());
   const shared = await (await onEveryRank(logits)).data();
   const expected = await noGrad(() => alone().forward(x)).data();
   return { before, after, outputs: { own, shared: values(shared), alone: values(expected) } };
+}
+
+/** Each id is what the model has for the likeliest behind those before it. */
+async function generation(): Promise<Behaviour['generation']> {
+  const generate = async (next: (ids: Tensor) => Promise<Tensor>): Promise<number[]> => {
+    const ids = [1];
+    for (let length = 2; length <= 5; length++) {
+      const logits = await next(tensor([ids], 'i32'));
+      ids.push(
+        await logits
+          .slice(1, ids.length - 1, ids.length)
+          .argMax()
+          .item(),
+      );
+    }
+    return ids;
+  };
+  const [model, reference] = [await piped(), alone()];
+  model.module.eval();
+  return {
+    piped: await generate((ids) => onEveryRank(noGrad(() => model.forward(ids)))),
+    alone: await generate(async (ids) => noGrad(() => reference.forward(ids))),
+  };
 }
 
 async function passes(): Promise<Behaviour['passes']> {
@@ -469,6 +490,7 @@ export async function main(
   const { group } = await join(context, 'cpu', 'pp');
   return {
     evaluation: await evaluation(),
+    generation: await generation(),
     passes: await passes(),
     scaled: await scaled(),
     buffers: await buffers(),

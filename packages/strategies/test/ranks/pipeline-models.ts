@@ -51,7 +51,7 @@ export class Language extends nn.Module {
       .ge(2)
       .to('f32')
       .reshape([...ids.shape, 1]);
-    let x = this.tokens.forward(ids).add(this.positions.forward(arange(sizes.tokens)));
+    let x = this.tokens.forward(ids).add(this.positions.forward(arange(ids.shape[1] ?? 0)));
     const made: Tensor[] = [];
     for (const [index, block] of [...this.blocks].entries()) {
       const earlier = made[made.length - 1 - index];

@@ -1,6 +1,6 @@
 import { elementCount, type Model, type Module } from '@shardwise/core/extend';
 import { modelSpec } from '../../plan/model-spec.ts';
-import { lossOfPass } from '../pipeline.ts';
+import { lossOfPass } from '../loss-of-pass.ts';
 import { stagesOfParameters } from '../stages-of-parameters.ts';
 import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';
 import { stageUse } from './stage-use.ts';

@@ -5,7 +5,7 @@ import {
   type Model,
   type Module,
 } from '@shardwise/core/extend';
-import { lossOfPass } from '../pipeline.ts';
+import { lossOfPass } from '../loss-of-pass.ts';
 import { type WorkItem, withFrees } from '../rank-work.ts';
 import { costsOf } from './count-model-costs.ts';
 import { checkModelCostsOptions, type ModelCosts, type ModelCostsOptions } from './model-costs.ts';

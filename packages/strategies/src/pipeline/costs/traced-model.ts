@@ -16,7 +16,7 @@ import type { Schedule } from '../../pipeline-schedule/schedule.ts';
 import { modelSpec } from '../../plan/model-spec.ts';
 import { buildMicrobatches } from '../build-microbatches.ts';
 import type { Microbatch } from '../microbatch.ts';
-import type { LossOfPass } from '../pass-settings.ts';
+import type { LossOfPass } from '../loss-of-pass.ts';
 import { modulesInRow } from '../modules-in-row.ts';
 import type { WorkDraft } from '../rank-work.ts';
 import { rowsOf } from '../split-microbatches.ts';

@@ -11,7 +11,7 @@ import { formatAction } from '../../pipeline-schedule/action-text.ts';
 import { explainSchedule } from '../../pipeline-schedule/explain-schedule.ts';
 import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
-import type { LossOfPass } from '../../pipeline/pass-settings.ts';
+import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
 import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
 import { StageParameter } from '../../pipeline/stage-parameter.ts';

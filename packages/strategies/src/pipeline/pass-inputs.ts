@@ -1,0 +1,72 @@
+import { ConfigError, type Module } from '@shardwise/core/extend';
+import type { LossOfPass } from './loss-of-pass.ts';
+import { parameterCount } from './parameter-count.ts';
+
+/** How the inputs of a pass are shared out: to the model, and those behind to the loss. */
+export interface PassInputs {
+  readonly modelInputs: number;
+  /** Whether the loss of the microbatches is computed, or what the model returns. */
+  readonly hasLoss: boolean;
+}
+
+/**
+ * The model takes as many inputs as its forward() has parameters, and the loss what is behind. An evaluation without
+ * targets returns what the model returns, but where the loss takes none at all. Throws ConfigError for inputs of neither,
+ * and for a training pass without the targets of its loss.
+ */
+export function passInputs(
+  { length: count }: readonly unknown[],
+  loss: LossOfPass | null,
+  model: Module,
+  isTraining: boolean,
+): PassInputs {
+  if (loss === null) return { modelInputs: count, hasLoss: false };
+  const modelInputs = Math.min(count, loss.modelInputs ?? inputsOf(model));
+  const targets = count - modelInputs;
+  if (targets > loss.most) throw tooMany(count, modelInputs, loss.most);
+  if (targets > 0 || loss.most === 0) return { modelInputs, hasLoss: true };
+  if (isTraining && loss.least > 0) throw withoutTargets(count);
+  return { modelInputs, hasLoss: isTraining };
+}
+
+/** How many inputs forward() takes. Throws ConfigError where nobody can count them. */
+function inputsOf(model: Module): number {
+  // What strategies and hooks put around forward() takes whatever it is given.
+  const owners: unknown[] = [model, Object.getPrototypeOf(model)];
+  for (const owner of owners) {
+    const forward: unknown =
+      typeof owner === 'object' && owner !== null ? Reflect.get(owner, 'forward') : null;
+    const count = typeof forward === 'function' ? parameterCount(String(forward)) : null;
+    if (count !== null && Number.isFinite(count)) return count;
+  }
+  throw new ConfigError(
+    {
+      asked: `a pass of a pipeline of ${model.constructor.name}, whose loss takes targets behind the model's inputs`,
+      found: 'a forward() whose parameters cannot be counted',
+      todo: 'Say how many inputs the model takes: pipeline({ inputs: 1, loss, … })',
+    },
+    { model: model.constructor.name },
+  );
+}
+
+function tooMany(inputs: number, modelInputs: number, most: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a pass of a pipeline',
+      found: `${inputs} inputs, of which the model takes ${modelInputs} and the loss at most ${most} beside the model's output`,
+      todo: "Pass the model's inputs, and behind them the loss's. Where forward() does not have a parameter for each of its inputs, say how many they are: pipeline({ inputs: 2, … })",
+    },
+    { inputs, modelInputs, targets: most },
+  );
+}
+
+function withoutTargets(inputs: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: 'a training pass of a pipeline whose loss takes targets',
+      found: `${inputs} ${inputs === 1 ? 'input' : 'inputs'}, which the model takes alone`,
+      todo: "Pass the targets behind all of the model's inputs, with undefined for optional ones that are left out. For the output alone use noGrad(), or eval() of the model",
+    },
+    { inputs },
+  );
+}

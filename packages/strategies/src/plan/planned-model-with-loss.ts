@@ -1,0 +1,10 @@
+import type { Model, Module, Tensor } from '@shardwise/core/extend';
+import type { PlannedModel } from './planned-model.ts';
+
+/** A model whose passes give their loss where they are given targets, and in evaluation without them the model's output. */
+export type PlannedModelWithLoss<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+  Targets extends readonly unknown[],
+> = PlannedModel<M, [...Inputs, ...Targets], Tensor> & Model<Inputs, Output>;
