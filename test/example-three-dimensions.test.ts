@@ -12,5 +12,6 @@ test('the example of three dimensions prints what the devices of 4 and of 12 sta
   expect(lines.filter((line) => line.includes(' 14798622720 '))).toHaveLength(10);
   expect(lines).toContain('   11                    12332214272  11.49 GiB, 11.49 GiB, 2.87 GiB');
   // (p - 1) / (m + p - 1)
-  expect(lines).toContain('makespan 417 ms, bubble 7.914 %');
+  const makespan = 'makespan 417 ms, bubble 7.914 %, if F, I and W take 1 ms each';
+  expect(lines).toContain(`${makespan} and messages take no time`);
 });

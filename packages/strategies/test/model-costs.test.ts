@@ -1,11 +1,16 @@
-import { arange, manualSeed, nn, setRank, type Tensor, tensor } from '@shardwise/core';
+import { arange, manualSeed, nn, setRank, type Tensor, tensor, zeros } from '@shardwise/core';
 import { randomState } from '@shardwise/core/extend';
 import {
+  automaticSchedule,
   countModelCosts,
+  explain,
   measureModelCosts,
   type ModelCosts,
   pipeline,
+  steps,
+  stepsOf,
 } from '@shardwise/strategies';
+import type { RunStages } from '../src/plan/steps/run-stages.ts';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Language, languageBatch, languageLoss } from './ranks/pipeline-models.ts';
@@ -82,6 +87,12 @@ describe('what the modules of a model cost', () => {
     expect(costs.modules.map(({ path }) => path)).toEqual(['first', 'second']);
   });
 
+  it('is the same where the inputs are constants', () => {
+    const model = new OtherOrder();
+    const data = arange(6).to('f32').reshape([2, 3]);
+    expect(countModelCosts(model, [zeros([2, 3])])).toEqual(countModelCosts(model, [data]));
+  });
+
   it('needs a loss', () => {
     expect(() => countModelCosts(new Language(), [batch()[0]])).toThrow(/and not a loss/);
   });
@@ -138,6 +149,87 @@ describe('a pipeline that balances what modules cost', () => {
     const elsewhere = a === undefined ? costs : { rows: 1, modules: [a, { ...a, path: 'x' }] };
     expect(without({ cut: 'flops', costs: elsewhere })).toThrow(
       /cut at 'x': no module of this name/,
+    );
+  });
+});
+
+describe('a pipeline that chooses its schedule', () => {
+  const axes = [{ name: 'pp', size: 2 }];
+  const names = ['a', 'b', 'c', 'd'];
+  const spec = {
+    parameters: names.map((name) => {
+      return { name: `${name}.weight`, shape: [10], dtype: 'f32', requiresGrad: true } as const;
+    }),
+  };
+  const costs: ModelCosts = {
+    rows: 1,
+    modules: names.map((path) => ({
+      path,
+      parameters: 10,
+      stateBytes: 160,
+      flops: 1,
+      activationBytes: 100,
+      weightGradientBytes: 100,
+      outputBytes: 10,
+      times: timesOf(1),
+    })),
+  };
+  const stepOf = (changes: Parameters<typeof pipeline>[0]): RunStages => {
+    const plan = pipeline({ schedule: 'automatic', costs, rows: 16, ...changes }).plan(spec, axes);
+    const [step] = stepsOf(plan, steps.runStages);
+    return step?.data ?? expect.fail('no stages');
+  };
+
+  it('takes the one that the pure function takes for the same layers', () => {
+    const layer = { forwardMs: 16, inputGradientMs: 16, weightGradientMs: 16 };
+    const layers = names.map(() => {
+      return { ...layer, activationBytes: 1600, outputBytes: 160, stateBytes: 160 };
+    });
+    for (const memoryBytes of [10_000, 3000, 1300]) {
+      const chosen = automaticSchedule({ layers, ranks: 2, rows: 16, memoryBytes });
+      const { schedule, cut } = stepOf({ memoryBytes });
+      expect(schedule).toEqual(chosen.schedule);
+      expect(cut).toEqual(chosen.boundaries.slice(1, -1).map((place) => names[place]));
+    }
+  });
+
+  it('keeps to numbers that are given', () => {
+    expect(stepOf({ microbatches: 2, stages: 2 }).schedule).toMatchObject({
+      microbatches: 2,
+      stages: 2,
+    });
+  });
+
+  it('says what it has to know', () => {
+    const counted = { ...costs, modules: costs.modules.map((each) => ({ ...each, times: null })) };
+    expect(() => stepOf({ memoryBytes: 10 })).toThrow(/none of \d+ schedules and cuts with room/);
+    expect(() => stepOf({ costs: counted })).toThrow(/counted, without times.*measureModelCosts/);
+    expect(() => stepOf({ cut: ['b'] })).toThrow(/a cut beside it/);
+    expect(() => stepOf({ stages: 3 })).toThrow(/3 stages on 2 ranks/);
+    expect(() => pipeline({ schedule: 'automatic' }).plan(spec, axes)).toThrow(/no costs/);
+    expect(() => pipeline({ schedule: 'automatic', costs }).plan(spec, axes)).toThrow(/no rows/);
+    const given = pipeline({ microbatches: 2, memoryBytes: 10 });
+    expect(() => given.plan(spec, axes)).toThrow(
+      /a schedule that was given, and is not chosen by it/,
+    );
+  });
+
+  it('is explained per rank: stages, parameters, activations, messages and times with the latency of links', () => {
+    const plan = pipeline({
+      schedule: '1f1b',
+      microbatches: 4,
+      cut: 'time',
+      costs,
+      link: { latencyMs: 1 },
+    }).plan(spec, axes);
+    expect(explain(plan)).toContain(
+      [
+        '1f1b: 2 stages on 2 ranks, 4 microbatches',
+        'rank  stages  parameters  live  live bytes  sends  sent bytes  works ms  waits ms  inside ms',
+        '0     0       20          2     400         4      40          24        10        10',
+        '1     1       20          1     200         4      40          24        10        2',
+        'makespan 34 ms, bubble 29.412 %, if messages take 1 ms or more',
+      ].join('\n'),
     );
   });
 });

@@ -6,6 +6,14 @@ import { chainEdges, type Schedule, stagesOfRank, type StageEdge } from './sched
 import type { ScheduleCosts } from './schedule-costs.ts';
 import { simulateSchedule } from './simulate-schedule.ts';
 
+/** What is known of ranks beside their schedule. */
+export interface KnownOfRanks {
+  /** Elements of the parameters that each rank has. Default: not known. */
+  readonly parameters?: readonly number[];
+  /** What each rank keeps of activations at most. Default: as the costs say. */
+  readonly liveBytes?: readonly number[];
+}
+
 /**
  * A schedule in words, for each rank: its stages, how many microbatches it keeps at most and their bytes, what it
  * sends, how long it works and waits; and how long all takes. Times are those of `simulateSchedule`.
@@ -14,6 +22,7 @@ export function explainSchedule(
   schedule: Schedule,
   costs: ScheduleCosts = {},
   edges: readonly StageEdge[] = chainEdges(schedule.stages),
+  { parameters, liveBytes }: KnownOfRanks = {},
 ): string {
   const { name, ranks, stages, microbatches } = schedule;
   const { makespanMs, bubble, ranks: simulated } = simulateSchedule(schedule, costs, edges);
@@ -30,8 +39,9 @@ export function explainSchedule(
     return [
       String(index),
       stagesOfRank(schedule, index).join(', '),
+      ...(parameters === undefined ? [] : [String(parameters[index] ?? 0)]),
       String(rank.peakMicrobatches),
-      formatNumber(rank.peakActivationBytes),
+      formatNumber(liveBytes?.[index] ?? rank.peakActivationBytes),
       String(sends.length),
       formatNumber(sentBytes),
       formatNumber(rank.busyMs),
@@ -42,6 +52,7 @@ export function explainSchedule(
   const header = [
     'rank',
     'stages',
+    ...(parameters === undefined ? [] : ['parameters']),
     'live',
     'live bytes',
     'sends',
@@ -53,6 +64,16 @@ export function explainSchedule(
   return [
     `${name}: ${stages} stages on ${ranks} ranks, ${microbatches} microbatches`,
     textTable([header, ...rows]),
-    `makespan ${formatNumber(makespanMs)} ms, bubble ${formatNumber(100 * bubble)} %`,
+    `makespan ${formatNumber(makespanMs)} ms, bubble ${formatNumber(100 * bubble)} %${assumptions(costs)}`,
   ].join('\n');
+}
+
+/** What the times are of, where nobody has measured them. */
+function assumptions({ stages, link }: ScheduleCosts): string {
+  const isUnknown =
+    stages?.every((stage) =>
+      [stage.forwardMs, stage.inputGradientMs, stage.weightGradientMs].every((ms) => ms === 1),
+    ) ?? true;
+  const messages = link === undefined ? 'no time' : `${formatNumber(link.latencyMs)} ms or more`;
+  return `, if ${isUnknown ? 'F, I and W take 1 ms each and ' : ''}messages take ${messages}`;
 }

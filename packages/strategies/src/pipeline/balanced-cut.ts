@@ -82,7 +82,10 @@ function memoryOf(
   const activations = sumsOf(({ activationBytes }) => scale * activationBytes);
   const rests = sumsOf(({ weightGradientBytes }) => scale * weightGradientBytes);
   return (stage, start, end) => {
-    const [all, left] = [activations(start, end), rests(start, end)];
+    const all = activations(start, end);
+    // Nothing asks the first stage for gradients of its inputs, and its weight gradients take all.
+    const left =
+      start === 0 ? all + scale * (modules[end - 1]?.outputBytes ?? 0) : rests(start, end);
     const most = (kept[stage] ?? []).map(({ whole, rest }) => whole * all + rest * left);
     return states(start, end) + Math.max(0, ...most);
   };

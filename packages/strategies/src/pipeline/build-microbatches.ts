@@ -74,7 +74,10 @@ export function buildMicrobatches(
         isTraining && factor !== undefined
           ? withoutValues(() => shareOf(lossOf(result.result), factor))
           : null;
+      const given = new Set<Node>();
+      forEachTensor(part.inputs, ({ node }) => given.add(node));
       const roots = {
+        inputs: given,
         outputs: share === null ? tensors.map(({ node }) => node) : [share],
         loss: share,
         updates: [...work.keys()],

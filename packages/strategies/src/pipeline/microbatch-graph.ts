@@ -10,6 +10,8 @@ export interface Crossing {
 }
 
 export interface MicrobatchRoots {
+  /** What the forward pass is given: also constants are a batch. */
+  readonly inputs: ReadonlySet<Node>;
   /** What the forward pass returns. */
   readonly outputs: readonly Node[];
   /** The output that is differentiated; null in evaluation. */
@@ -35,14 +37,14 @@ export class MicrobatchGraph {
    * LayoutError for values that cannot cross.
    */
   constructor(
-    { outputs, loss, updates }: MicrobatchRoots,
+    { inputs, outputs, loss, updates }: MicrobatchRoots,
     starts: readonly number[],
     isState: (leaf: Node) => boolean,
   ) {
     this.#starts = starts;
     const isLeaf = leafOf(updates);
     const nodes = nodesBelow([...outputs, ...updates], isLeaf);
-    const kinds = kindsOf(nodes, isLeaf, isState);
+    const kinds = kindsOf(nodes, inputs, isLeaf, isState);
     this.#kinds = kinds;
     const alive = gradientPath(loss, nodes);
     const crossings = new Map<string, Crossing>();
@@ -107,11 +109,16 @@ type Kind = 'constant' | 'batch' | 'state' | 'staged';
 
 function kindsOf(
   nodes: readonly Node[],
+  inputs: ReadonlySet<Node>,
   isLeaf: (node: Node) => boolean,
   isState: (leaf: Node) => boolean,
 ): ReadonlyMap<Node, Kind> {
   const kinds = new Map<Node, Kind>();
   for (const node of nodes) {
+    if (inputs.has(node)) {
+      kinds.set(node, 'batch');
+      continue;
+    }
     if (isLeaf(node)) {
       kinds.set(node, isState(node) ? 'state' : 'batch');
       continue;

@@ -1,8 +1,5 @@
 import {
   currentSession,
-  dtypes,
-  elementCount,
-  type HalfDType,
   inputNode,
   isGradEnabled,
   LayoutError,
@@ -15,15 +12,16 @@ import { mapTensors } from '../map-tensors.ts';
 import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
 import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
+import { edgesOf } from './edges-of.ts';
 import { evaluationWork } from './evaluation-work.ts';
+import { keptBytes, ofAllRanks } from './kept-bytes.ts';
 import { tagOf } from './message.ts';
 import { FirstFault } from './first-fault.ts';
-import { numberedCrossings } from './forward-drafts.ts';
 import { noteHolder } from './on-every-rank.ts';
 import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
 import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
-import { draft, type WorkDraft, withFrees } from './rank-work.ts';
+import { draft, type WorkDraft, type WorkItem, withFrees } from './rank-work.ts';
 import { refuseBackward } from './refuse-backward.ts';
 import { passMark, requireSamePass } from './same-pass.ts';
 import { bytesOf, runWork } from './run-work.ts';
@@ -39,12 +37,21 @@ import { trainingWork } from './training-work.ts';
 
 type Mark = ReturnType<typeof passMark>;
 
+/** What is compared and told in the first pass of training, and of evaluation. */
+interface FirstPass {
+  readonly mark: Mark;
+  /** What is kept beside activations: sums of gradients, and losses; null in evaluation. */
+  readonly sums: ReadonlySet<Node> | null;
+}
+
 /** The passes of a model that trains in stages. */
 export class PipelinePasses {
   readonly #settings: PassSettings;
   readonly #compared = new Set<'training' | 'evaluation'>();
   /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
   edges: readonly StageEdge[] | null = null;
+  /** What each rank kept of activations at most in the first training pass; null before it. */
+  liveBytes: readonly number[] | null = null;
   #lossWasFinite = true;
 
   constructor(settings: PassSettings) {
@@ -134,7 +141,8 @@ export class PipelinePasses {
     }
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
-    this.#begin(drafts, kept, batch, unfilled, mark, async (fault) => {
+    const first = mark === null ? null : { mark, sums: new Set([...work.sums, ...shares]) };
+    this.#begin(drafts, kept, batch, unfilled, first, async (fault) => {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
       await this.#tellOfLoss(loss, lossStage, fault);
     });
@@ -171,7 +179,8 @@ export class PipelinePasses {
       noteHolder(node, { group, rank });
     }
     this.#shareBuffers(batch, drafts);
-    this.#begin(drafts, kept, batch, unfilled, mark, async () => {});
+    const first = mark === null ? null : { mark, sums: null };
+    this.#begin(drafts, kept, batch, unfilled, first, async () => {});
     const tensors = results.map(({ node }) => new Tensor(node));
     return mapTensors(batch.output, () => {
       const next = tensors.shift();
@@ -225,7 +234,7 @@ export class PipelinePasses {
     kept: ReadonlySet<Node>,
     { microbatches, updated }: BuiltBatch,
     unfilled: readonly Node[],
-    mark: Mark | null,
+    first: FirstPass | null,
     finish: (fault: FirstFault) => Promise<void>,
   ): void {
     const { group } = this.#settings;
@@ -234,7 +243,7 @@ export class PipelinePasses {
     for (const { frees } of items) for (const node of frees) node.hasOwner = true;
     currentSession().workAhead(async (compute) => {
       try {
-        if (mark !== null) await requireSamePass(mark, group);
+        if (first !== null) await this.#beginFirst(first, items);
         const fault = new FirstFault();
         await runWork(items, group, compute, fault);
         await finish(fault);
@@ -253,6 +262,13 @@ export class PipelinePasses {
         }
       }
     });
+  }
+
+  async #beginFirst({ mark, sums }: FirstPass, items: readonly WorkItem[]): Promise<void> {
+    const { group } = this.#settings;
+    await requireSamePass(mark, group);
+    if (sums !== null)
+      this.liveBytes = await ofAllRanks(Math.max(0, ...keptBytes(items, sums)), group);
   }
 
   /** Says of a loss that is not finite where that began: once, until a loss is finite again. A collective for such. */
@@ -319,22 +335,6 @@ function updatesBefore({ microbatches }: BuiltBatch): Node[] {
   const read = new Set(microbatches.flatMap(({ graph }) => [...graph.reads.keys()]));
   for (const { updates } of microbatches) for (const own of updates.keys()) read.delete(own);
   return [...read].filter(({ op, value }) => op === 'assign' && value === null);
-}
-
-function edgesOf({ microbatches }: BuiltBatch, activationDtype: HalfDType | null): StageEdge[] {
-  const [first = []] = numberedCrossings(microbatches, activationDtype);
-  const edges = Map.groupBy(first, ({ from, to }) => `${from} ${to}`);
-  return [...edges.values()].flatMap((crossings) => {
-    const [any] = crossings;
-    if (any === undefined) return [];
-    const { from, to } = any;
-    const bytes = crossings.reduce(
-      (sum, { node, sentAs }) =>
-        sum + elementCount(node.shape) * dtypes[sentAs ?? node.dtype].bytes,
-      0,
-    );
-    return [{ from, to, gradient: crossings.some(({ gradient }) => gradient), bytes }];
-  });
 }
 
 function updatesOf({ microbatches }: BuiltBatch): Node[] {

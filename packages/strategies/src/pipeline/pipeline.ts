@@ -3,6 +3,7 @@ import {
   ConfigError,
   type Layout,
   LayoutError,
+  type ModelSpec,
   option,
   type OptionRules,
   replicated,
@@ -17,6 +18,7 @@ import {
   usualStagesPerRank,
 } from '../pipeline-schedule/pipeline-schedule.ts';
 import { checkSchedule } from '../pipeline-schedule/check-schedule.ts';
+import { type LinkCosts, linkRules } from '../pipeline-schedule/schedule-costs.ts';
 import type { Schedule } from '../pipeline-schedule/schedule.ts';
 import {
   checkComputePrecision,
@@ -27,16 +29,22 @@ import { requireAxis } from '../plan/axis-of-plan.ts';
 import { type ModelPlan, Step } from '../plan/step.ts';
 import type { StrategyWithLoss } from '../plan/strategy-with-loss.ts';
 import { runStages } from '../plan/steps/run-stages.ts';
+import { automaticStages } from './automatic-stages.ts';
 import { balancedCut, type CutBy, cutsBy } from './balanced-cut.ts';
 import { checkModelCosts } from './costs/check-model-costs.ts';
 import type { ModelCosts } from './costs/model-costs.ts';
+import { stageCosts } from './costs/stage-costs.ts';
 import { lossOfPass } from './loss-of-pass.ts';
 import type { LossWeight } from './loss-weight.ts';
 import { stagesOfParameters } from './stages-of-parameters.ts';
 
 export interface PipelineOptions {
-  /** When each rank computes what: a name, or a schedule of your own. Default: `1f1b`. */
-  readonly schedule?: ScheduleName | Schedule;
+  /**
+   * When each rank computes what: a name, or a schedule of your own. With `automatic` the schedule, the cut and, where
+   * they are not given, the numbers of stages and microbatches are those that are fastest by measured `costs` for `rows`,
+   * among those for which each rank has room. Default: `1f1b`.
+   */
+  readonly schedule?: ScheduleName | Schedule | 'automatic';
   /** In how many parts the rows of a batch pass through the stages. Default: as many as the schedule has. */
   readonly microbatches?: number;
   /**
@@ -48,6 +56,10 @@ export interface PipelineOptions {
   readonly cut?: readonly string[] | CutBy;
   /** What modules cost: of `countModelCosts` or `measureModelCosts`, or written by hand. Default: not known. */
   readonly costs?: ModelCosts;
+  /** How messages take their time, for `explain` and an automatic schedule. Default: they take none. */
+  readonly link?: LinkCosts;
+  /** What each rank has room for: states and activations of an automatic schedule. Default: without limit. */
+  readonly memoryBytes?: number;
   /** Rows of a batch. Default: as many for each microbatch as `costs` have. */
   readonly rows?: number;
   /** Into how many stages. Default: as `cut` or the schedule says; else one for each rank, or two where the schedule has two. */
@@ -94,6 +106,8 @@ const optionRules: OptionRules<PipelineOptions & WithLoss> = {
   cut: option.checkedLater(),
   costs: option.object<ModelCosts>('what countModelCosts() returns'),
   rows: option.integer(1),
+  link: option.object<LinkCosts>('{ latencyMs, bytesPerSecond }'),
+  memoryBytes: option.positive,
   stages: option.integer(1),
   loss: option.callback(),
   inputs: option.integer(0),
@@ -123,9 +137,10 @@ export function pipeline(
   options: PipelineOptions & WithLoss,
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
-  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows } = options;
+  const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows, link } = options;
   const { inputs = null } = options;
   requireCut(cut);
+  if (link !== undefined) checkOptions('the link of a pipeline', link, linkRules);
   if (costs !== undefined) checkModelCosts(costs);
   else if (rows !== undefined) throw rowsWithoutCosts(rows);
   requireWeight(weight);
@@ -136,11 +151,8 @@ export function pipeline(
     ...(loss === undefined ? {} : { loss }),
     plan(model, axes): ModelPlan {
       const ranks = requireAxis('a pipeline', axes, axis);
-      const schedule = scheduleOf(options, ranks);
-      const scale =
-        rows === undefined || costs === undefined ? 1 : rows / schedule.microbatches / costs.rows;
-      const paths =
-        typeof cut === 'string' ? balancedCut(model, schedule, { by: cut, costs, scale }) : cut;
+      const { schedule, paths, scale } = stagesFor(model, options, ranks);
+      const predicted = costs === undefined ? null : stageCosts(costs, paths, scale, link);
       const stages = stagesOfParameters(model, paths);
       return {
         strategy: 'pipeline',
@@ -151,20 +163,62 @@ export function pipeline(
           const layout: Layout = { ...replicated(parameter.shape), only: { axis, rank } };
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
-        steps: [new Step(runStages, { axis, cut: paths, schedule, loss: ofPass, weight })],
+        steps: [
+          new Step(runStages, {
+            axis,
+            cut: paths,
+            schedule,
+            loss: ofPass,
+            weight,
+            costs: predicted?.costs ?? (link === undefined ? {} : { link }),
+            ...(predicted === null ? {} : { edges: predicted.edges }),
+          }),
+        ],
         ...plannedPrecision(options.mixedPrecision),
       };
     },
   };
 }
 
+function stagesFor(
+  model: ModelSpec,
+  options: PipelineOptions,
+  ranks: number,
+): { readonly schedule: Schedule; readonly paths: readonly string[]; readonly scale: number } {
+  const { schedule: asked = '1f1b', cut = 'parameters', costs, rows } = options;
+  const { link, memoryBytes, microbatches, stages } = options;
+  if (asked === 'automatic') {
+    const request = { ranks, costs, rows, link, memoryBytes, microbatches, stages };
+    const { schedule, cut: paths } = automaticStages({ ...request, cut: options.cut });
+    return { schedule, paths, scale: (rows ?? 1) / schedule.microbatches / (costs?.rows ?? 1) };
+  }
+  if (memoryBytes !== undefined) {
+    throw new ConfigError(
+      {
+        asked: `a pipeline with room for ${memoryBytes} bytes on each rank`,
+        found: 'a schedule that was given, and is not chosen by it',
+        todo: "Use schedule: 'automatic', or leave memoryBytes out and read what explain(plan) prints",
+      },
+      { memoryBytes },
+    );
+  }
+  const schedule = scheduleOf({ ...options, schedule: asked }, ranks);
+  const scale =
+    rows === undefined || costs === undefined ? 1 : rows / schedule.microbatches / costs.rows;
+  const paths =
+    typeof cut === 'string' ? balancedCut(model, schedule, { by: cut, costs, scale }) : cut;
+  return { schedule, paths, scale };
+}
+
 function scheduleOf(
   {
-    schedule = '1f1b',
+    schedule,
     microbatches,
     cut = 'parameters',
     stages: asked,
-  }: Pick<PipelineOptions, 'schedule' | 'microbatches' | 'cut' | 'stages'>,
+  }: Pick<PipelineOptions, 'microbatches' | 'cut' | 'stages'> & {
+    readonly schedule: ScheduleName | Schedule;
+  },
   ranks: number,
 ): Schedule {
   const cutStages = typeof cut === 'string' ? undefined : cut.length + 1;
@@ -222,7 +276,7 @@ function named(
       {
         asked: `a pipeline by the schedule '${String(name)}'`,
         found: 'no schedule of this name',
-        todo: `Use one of ${scheduleNames.join(', ')}`,
+        todo: `Use one of ${scheduleNames.join(', ')}, or automatic`,
       },
       { schedule: name },
     );

@@ -13,6 +13,8 @@ export interface TrainingWork {
   readonly drafts: readonly WorkDraft[];
   /** The sums of gradients over this rank's microbatches and stages, by leaf, in the order of backward. */
   readonly gradients: ReadonlyMap<Node, Node>;
+  /** These, and those of fewer microbatches, which become them. */
+  readonly sums: ReadonlySet<Node>;
 }
 
 /**
@@ -32,6 +34,7 @@ export function trainingWork(
     stageGradients(microbatch, crossings[index] ?? [], lossGradient, place),
   );
   const gradients = new Map<Node, Node>();
+  const sums = new Set<Node>();
   const forwards = new Map<string, WorkDraft>();
   const splits = new Map<string, Backward>();
   const drafts: WorkDraft[] = [];
@@ -57,14 +60,14 @@ export function trainingWork(
     }
     const item = draft(`${stage}${letterOf[kind]}${microbatch}`);
     if (kind !== 'weightGradient') addInputGradients(item, pass, place);
-    if (kind !== 'inputGradient') addWeightGradients(item, pass, gradients);
+    if (kind !== 'inputGradient') addWeightGradients(item, pass, gradients, sums);
     const backward: Backward = { item, before: splits.get(key) ?? null, computed: new Set() };
     const forward = forwards.get(key);
     if (forward !== undefined) keepForBackward(backward, forward, own, made);
     if (kind === 'inputGradient') splits.set(key, backward);
     add(item);
   }
-  return { drafts, gradients };
+  return { drafts, gradients, sums };
 }
 
 const letterOf = {
@@ -123,11 +126,13 @@ function addWeightGradients(
   item: WorkDraft,
   { leaves }: StageGradients,
   gradients: Map<Node, Node>,
+  sums: Set<Node>,
 ): void {
   for (const [leaf, gradient] of leaves) {
     const sum = gradients.get(leaf);
     const next = sum === undefined ? gradient : noGrad(() => addParts(sum, gradient));
     gradients.set(leaf, next);
+    sums.add(next);
     item.computes.add(next);
   }
 }

@@ -124,7 +124,7 @@ export function explain(plan: Plan, options: ExplainOptions = {}): string {
     '',
     traffic.join('\n\n') || 'no communication',
     ...plan.steps.flatMap((step) => {
-      const text = step instanceof Step ? step.explain() : '';
+      const text = step instanceof Step ? step.explain(plan) : '';
       return text === '' ? [] : ['', text];
     }),
     ...(way === undefined ? [] : [way]),

@@ -15,7 +15,7 @@ export interface StepKind<Data extends object> {
   check?(data: Data, context: PlanContext): void;
   apply(data: Data, context: PlanContext): void | Promise<void>;
   /** What `explain` prints of it beside layouts and messages of parameters. Default: nothing. */
-  explain?(data: Data): string;
+  explain?(data: Data, plan: Plan): string;
 }
 
 /** A step of a kind. Edited copies are made by `with`. */
@@ -59,8 +59,8 @@ export class Step<Data extends object> implements PlanStep<PlanContext> {
   }
 
   /** Text for `explain`; '' where there is nothing to say. */
-  explain(): string {
-    return this.#kind.explain?.(this.data) ?? '';
+  explain(plan: Plan): string {
+    return this.#kind.explain?.(this.data, plan) ?? '';
   }
 
   #checkPlace(plan: ModelPlan): void {

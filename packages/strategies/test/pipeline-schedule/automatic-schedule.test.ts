@@ -162,7 +162,7 @@ describe('the explanation of a schedule', () => {
         'rank  stages  live  live bytes  sends  sent bytes  works ms  waits ms  inside ms',
         '0     0, 2    4     400         12     120         24        1         1',
         '1     1, 3    4     400         12     120         24        1         0',
-        'makespan 25 ms, bubble 4 %',
+        'makespan 25 ms, bubble 4 %, if F, I and W take 1 ms each and messages take no time',
       ].join('\n'),
     );
   });

@@ -19,7 +19,11 @@ export function countModelCosts<Inputs extends readonly unknown[]>(
   options: ModelCostsOptions = {},
 ): ModelCosts {
   checkModelCostsOptions('countModelCosts', options);
-  return costsOf(new TracedModel(model, inputs, lossOfPass(options.loss)), model, options);
+  return costsOf(
+    new TracedModel(model, inputs, lossOfPass(options.loss, options.inputs)),
+    model,
+    options,
+  );
 }
 
 export function costsOf(

@@ -29,7 +29,7 @@ export async function measureModelCosts<Inputs extends readonly unknown[]>(
 ): Promise<ModelCosts> {
   checkModelCostsOptions('measureModelCosts', options);
   await currentSession().realize([]);
-  const traced = new TracedModel(model, inputs, lossOfPass(options.loss));
+  const traced = new TracedModel(model, inputs, lossOfPass(options.loss, options.inputs));
   const counted = costsOf(traced, model, options);
   const runs: Float32Array[] = [];
   for (let pass = 0; pass < passes; pass++) {

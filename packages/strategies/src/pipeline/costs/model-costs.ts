@@ -30,12 +30,15 @@ export interface ModelCosts {
 export interface ModelCostsOptions {
   /** As pipeline() is given it: it takes the model's output and the last inputs. Default: the model returns its loss. */
   readonly loss?: (output: never, ...targets: never[]) => Tensor;
+  /** How many of the inputs are the model's, as pipeline() is given it. Default: as many as forward() has parameters. */
+  readonly inputs?: number;
   /** Tensors of f32 that the optimizer keeps of each parameter. Default: 2, which are Adam's. */
   readonly optimizerTensors?: number;
 }
 
 export const modelCostsRules: OptionRules<ModelCostsOptions> = {
   loss: option.callback(),
+  inputs: option.integer(0),
   optimizerTensors: option.nonNegative,
 };
 

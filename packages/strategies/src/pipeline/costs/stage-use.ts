@@ -1,4 +1,5 @@
-import { dtypes, elementCount, flopsOf, type Node } from '@shardwise/core/extend';
+import { flopsOf } from '@shardwise/core/extend';
+import { keptBytes } from '../kept-bytes.ts';
 import { type WorkDraft, withFrees } from '../rank-work.ts';
 
 /** What a stage computes and keeps for one microbatch. */
@@ -10,24 +11,9 @@ export interface StageUse {
 
 /** `drafts` are the forward, the input gradients and the weight gradients of a stage whose neighbours other ranks have. */
 export function stageUse(drafts: readonly WorkDraft[]): StageUse {
-  const kept = new Set<Node>();
-  const [activationBytes = 0, weightGradientBytes = 0] = withFrees(drafts, new Set()).map(
-    ({ receives, computes, frees }) => {
-      for (const { node } of receives) kept.add(node);
-      for (const node of computes) kept.add(node);
-      for (const node of frees) kept.delete(node);
-      return bytesOf(kept);
-    },
-  );
+  const none = new Set<never>();
+  const [activationBytes = 0, weightGradientBytes = 0] = keptBytes(withFrees(drafts, none), none);
   return { flops: flopsOfDrafts(drafts), activationBytes, weightGradientBytes };
-}
-
-function bytesOf(nodes: Iterable<Node>): number {
-  let bytes = 0;
-  for (const { shape, dtype, value } of nodes) {
-    if (value === null) bytes += elementCount(shape) * dtypes[dtype].bytes;
-  }
-  return bytes;
 }
 
 function flopsOfDrafts(drafts: readonly WorkDraft[]): number {

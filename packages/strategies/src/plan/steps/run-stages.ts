@@ -4,11 +4,14 @@ import {
   joinLayouts,
   noGrad,
   type Parameter,
+  type Plan,
   type ProcessGroup,
   replicated,
 } from '@shardwise/core/extend';
 import { formatAction } from '../../pipeline-schedule/action-text.ts';
 import { explainSchedule } from '../../pipeline-schedule/explain-schedule.ts';
+import { range } from '../../pipeline-schedule/range.ts';
+import type { ScheduleCosts } from '../../pipeline-schedule/schedule-costs.ts';
 import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
 import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
@@ -16,6 +19,7 @@ import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
 import { StageParameter } from '../../pipeline/stage-parameter.ts';
 import { StagePart } from '../../pipeline/stage-part.ts';
+import { localElements } from '../../memory/local-bytes.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { initialContents } from '../../sharding/initial-contents.ts';
@@ -35,8 +39,15 @@ export interface RunStages {
   readonly schedule: Schedule;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
-  /** What crossed between stages in the latest pass, of one microbatch. Default: not known, as before the first one. */
+  /** What stages and messages cost, as far as it is known. */
+  readonly costs: ScheduleCosts;
+  /**
+   * What crossed between stages in the latest pass, of one microbatch; before the first one, what costs say. Default: not
+   * known.
+   */
   readonly edges?: readonly StageEdge[];
+  /** What each rank kept of activations at most in the first pass. Default: not known. */
+  readonly liveBytes?: readonly number[];
 }
 
 export const runStages: StepKind<RunStages> = {
@@ -44,7 +55,11 @@ export const runStages: StepKind<RunStages> = {
   collectives({ axis }, plan): readonly CollectivePlan[] {
     return startBroadcasts(plan, { axis });
   },
-  explain: ({ schedule, edges }) => explainSchedule(schedule, {}, edges),
+  explain: ({ axis, schedule, costs, edges, liveBytes }, plan) =>
+    explainSchedule(schedule, costs, edges, {
+      parameters: range(schedule.ranks).map((rank) => parametersOf(plan, axis, rank)),
+      ...(liveBytes === undefined ? {} : { liveBytes }),
+    }),
   precedes: (_, other) => Step.is(other, distribute),
   check(_, context) {
     requireOneStep(context.plan, runStages);
@@ -87,7 +102,7 @@ export const runStages: StepKind<RunStages> = {
     });
     hooks.push({
       forward: passHook(passes),
-      planned: (plan) => withEdges(plan, passes.edges),
+      planned: (plan) => withSeen(plan, passes),
       detach: () => marks.detach(),
     });
   },
@@ -110,10 +125,22 @@ async function requireSameStages(
   });
 }
 
-function withEdges(plan: ModelPlan, edges: readonly StageEdge[] | null): ModelPlan {
-  if (edges === null) return plan;
-  const steps = plan.steps.map((step) => (Step.is(step, runStages) ? step.with({ edges }) : step));
+/** The plan with what passes have shown. */
+function withSeen(plan: ModelPlan, { edges, liveBytes }: PipelinePasses): ModelPlan {
+  const seen = {
+    ...(edges === null ? {} : { edges }),
+    ...(liveBytes === null ? {} : { liveBytes }),
+  };
+  const steps = plan.steps.map((step) => (Step.is(step, runStages) ? step.with(seen) : step));
   return { ...plan, steps };
+}
+
+/** Elements of the parameters that a rank of an axis keeps. */
+function parametersOf({ parameters, axes }: Plan, axis: string, rank: number): number {
+  const own = parameters.filter(({ parameter: { only } }) => {
+    return only === undefined || only.axis !== axis || only.rank === rank;
+  });
+  return own.reduce((sum, { shape, parameter }) => sum + localElements(shape, parameter, axes), 0);
 }
 
 /** The rank of its stage gets rank 0's values, or what it has constructed of it; the others drop theirs. */

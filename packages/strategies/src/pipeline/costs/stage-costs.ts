@@ -1,0 +1,87 @@
+import type {
+  LinkCosts,
+  ScheduleCosts,
+  StageCosts,
+} from '../../pipeline-schedule/schedule-costs.ts';
+import { unitCosts } from '../../pipeline-schedule/schedule-costs.ts';
+import type { StageEdge } from '../../pipeline-schedule/schedule.ts';
+import type { LayerCosts } from '../../pipeline-schedule/automatic-schedule.ts';
+import type { ModelCosts, ModuleCosts } from './model-costs.ts';
+
+/** What is known of a pipeline before its first pass. */
+export interface PredictedCosts {
+  readonly costs: ScheduleCosts;
+  readonly edges: readonly StageEdge[];
+}
+
+/**
+ * What a microbatch costs in each stage, where stages begin at modules whose costs are known; else null. Without times
+ * each forward, input gradient and weight gradient counts as 1 ms. `scale` is rows of a microbatch over rows of the costs.
+ */
+export function stageCosts(
+  { modules }: ModelCosts,
+  cut: readonly string[],
+  scale: number,
+  link: LinkCosts | undefined,
+): PredictedCosts | null {
+  const places = cut.map((path) => modules.findIndex((module) => module.path === path));
+  if (places.includes(-1)) return null;
+  const bounds = [0, ...places, modules.length];
+  const stages = bounds.slice(1).map((end, stage) => modules.slice(bounds[stage], end));
+  const edges = stages.slice(1).map((_, from): StageEdge => {
+    const bytes = scale * (stages[from]?.at(-1)?.outputBytes ?? 0);
+    return { from, to: from + 1, gradient: true, bytes };
+  });
+  return {
+    costs: {
+      stages: stages.map((own, stage) => (stage === 0 ? ofFirst(own, scale) : costsOf(own, scale))),
+      ...(link === undefined ? {} : { link }),
+    },
+    edges,
+  };
+}
+
+/** Costs of modules as those of layers, for all rows of a step; null without times. */
+export function layerCosts({ modules, rows }: ModelCosts, rowsOfStep: number): LayerCosts[] | null {
+  const scale = rowsOfStep / rows;
+  const layers = modules.flatMap((module): LayerCosts[] => {
+    if (module.times === null) return [];
+    const { outputBytes, stateBytes } = module;
+    return [{ ...costsOf([module], scale), outputBytes: scale * outputBytes, stateBytes }];
+  });
+  return layers.length < modules.length ? null : layers;
+}
+
+/** Nothing asks the first stage for gradients of its inputs: all that backward does is left to the weight gradients. */
+function ofFirst(modules: readonly ModuleCosts[], scale: number): StageCosts {
+  const all = costsOf(modules, scale);
+  const { inputGradientMs, weightGradientMs, activationBytes = 0 } = all;
+  return {
+    ...all,
+    ...(isMeasured(modules)
+      ? { inputGradientMs: 0, weightGradientMs: inputGradientMs + weightGradientMs }
+      : {}),
+    weightGradientBytes: activationBytes + scale * (modules.at(-1)?.outputBytes ?? 0),
+  };
+}
+
+function costsOf(modules: readonly ModuleCosts[], scale: number): StageCosts {
+  const sum = (of: (module: ModuleCosts) => number): number =>
+    scale * modules.reduce((all, module) => all + of(module), 0);
+  return {
+    ...unitCosts,
+    ...(isMeasured(modules)
+      ? {
+          forwardMs: sum(({ times }) => times?.forwardMs ?? 0),
+          inputGradientMs: sum(({ times }) => times?.inputGradientMs ?? 0),
+          weightGradientMs: sum(({ times }) => times?.weightGradientMs ?? 0),
+        }
+      : {}),
+    activationBytes: sum(({ activationBytes }) => activationBytes),
+    weightGradientBytes: sum(({ weightGradientBytes }) => weightGradientBytes),
+  };
+}
+
+function isMeasured(modules: readonly ModuleCosts[]): boolean {
+  return modules.every(({ times }) => times !== null);
+}
