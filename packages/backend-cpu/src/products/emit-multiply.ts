@@ -2,6 +2,7 @@ import type { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
 import {
   at,
+  indexed,
   mask,
   r10,
   r11,
@@ -11,6 +12,7 @@ import {
   r8,
   r9,
   rax,
+  rbp,
   rbx,
   rcx,
   rdi,
@@ -29,9 +31,9 @@ const stackBytes = 24;
 
 /**
  * The routine that multiplies all panels of rows with all panels of columns: a panel of columns stays in the nearest
- * cache while those of rows pass by. `tile` is the kernel of whole panels of rows; that of the last one is in the task.
+ * cache while those of rows pass by. The task has the kernels of whole panels of rows, and of the last one.
  */
-export function emitMultiply(code: Assembler, kind: ProductKind, tile: Label): Label {
+export function emitMultiply(code: Assembler, kind: ProductKind): Label {
   const start = code.entry();
   const bytesOfPanel = tileColumns * (kind === 'bf16 to bf16' ? 2 : 4);
   code.sub(rsp, stackBytes);
@@ -56,7 +58,8 @@ export function emitMultiply(code: Assembler, kind: ProductKind, tile: Label): L
   code.bzhi(rax, rax, rcx);
   code.kmovd(mask(1), rax);
   code.kshiftrd(mask(2), mask(1), tileColumns / 2);
-  code.mov(r12, operandAddress('packed'));
+  code.mov(rax, taskField('multiply', 'leftOperand'));
+  code.mov(r12, indexed(rbp, rax));
   code.add(r12, taskField('multiply', 'leftOffset'));
   code.mov(r14, taskField('multiply', 'rowPanels'));
   code.mov(r11, resultColumn);
@@ -74,7 +77,8 @@ export function emitMultiply(code: Assembler, kind: ProductKind, tile: Label): L
   code.mov(r10, taskField('multiply', 'addendStrideBytes'));
   code.cmp(r14, 1);
   code.jumpIf('equal', lastRows);
-  code.call(tile);
+  code.mov(rax, taskField('multiply', 'kernel'));
+  code.call(rax);
   code.add(r12, taskField('multiply', 'leftPanelBytes'));
   // The kernel has gone through the rows of the result, and of what is added where it is.
   code.mov(r11, rdi);

@@ -2,8 +2,12 @@ import type { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
 import {
   at,
+  indexed,
   mask,
+  type Memory,
   r10,
+  r11,
+  r12,
   r15,
   r8,
   r9,
@@ -11,16 +15,19 @@ import {
   rcx,
   rdi,
   rdx,
+  type Register,
   rsi,
   type Vector,
   ymm,
   zmm,
 } from '../machine-code/operands.ts';
 import { type ProductKind, tileColumns, tileRows } from './product-types.ts';
-import { fieldOffset, taskFlags } from './task-layout.ts';
+import { fieldOffset, taskField, taskFlags } from './task-layout.ts';
 
-/** Bytes of one unit of k in a panel of rows, and in one of columns. */
-const leftUnitBytes = 4 * tileRows;
+/** Where the kernel reads rows: in a packed panel, or in the operand, where a row's units lie together. */
+export type RowSource = 'packed' | 'operand';
+
+/** Bytes of one unit of k in a panel of columns. */
 const rightUnitBytes = 4 * tileColumns;
 /** Units of k in one turn of the loop. */
 const unroll = 4;
@@ -34,10 +41,15 @@ const masks = [mask(1), mask(2)] as const;
  * The kernel that multiplies a panel of `rows` rows with one of 32 columns, for as many units of k as rcx says. Every
  * sum is made in the order of k: f32 by one fused multiply-add for each k, bf16 by `vdpbf16ps`, which adds two products.
  *
- * rsi and rdx: the panels. rdi: the result, and r8: bytes between its rows. r9: what is added, and r10: bytes between
- * its rows. r15: the task. k1 and k2: which of the columns there are. Changes rax and rcx, and all of these addresses.
+ * rsi and rdx: the panels, or for rsi the first row of the operand. rdi: the result, and r8: bytes between its rows. r9: what
+ * is added, and r10: bytes between its rows. r15: the task. k1 and k2: which of the columns there are. Changes rax and rcx, and all of these addresses.
  */
-export function emitTile(code: Assembler, kind: ProductKind, rows: number): Label {
+export function emitTile(
+  code: Assembler,
+  kind: ProductKind,
+  source: RowSource,
+  rows: number,
+): Label {
   const start = code.entry();
   const each = (visit: (sum: Vector, half: 0 | 1, row: number) => void): void => {
     for (let row = 0; row < rows; row++) {
@@ -47,7 +59,8 @@ export function emitTile(code: Assembler, kind: ProductKind, rows: number): Labe
     }
   };
   emitStart(code, kind, each);
-  emitLoop(code, kind, rows);
+  if (source === 'packed') emitLoop(code, kind, rows, packedRows);
+  else emitLoopOverOperand(code, kind, rows);
   emitScale(code, each);
   emitAddend(code, rows);
   emitStores(code, kind, rows);
@@ -75,29 +88,78 @@ function emitStart(code: Assembler, kind: ProductKind, each: EachSum): void {
   code.place(begun);
 }
 
-function emitLoop(code: Assembler, kind: ProductKind, rows: number): void {
+/** Where the kernel finds rows. */
+interface Rows {
+  /** From one unit of k to the next. */
+  readonly unitBytes: number;
+  /** Registers that go from unit to unit. */
+  readonly bases: readonly Register[];
+  place(row: number): Memory;
+}
+
+const packedRows: Rows = {
+  unitBytes: 4 * tileRows,
+  bases: [rsi],
+  place: (row) => at(rsi, 4 * row),
+};
+
+/** Every third row has its address in a register; rax has the distance from row to row. */
+const operandBases = [rsi, r9, r10, r11, r12] as const;
+const rowsOfOperand: Rows = {
+  unitBytes: 4,
+  bases: operandBases,
+  place: (row) => {
+    const base = operandBases[Math.floor(row / 3)] ?? rsi;
+    const behind = row % 3;
+    return behind === 0 ? at(base) : indexed(base, rax, behind === 1 ? 1 : 2);
+  },
+};
+
+function emitLoopOverOperand(code: Assembler, kind: ProductKind, rows: number): void {
+  const [, ...others] = operandBases;
+  for (const register of others) code.push(register);
+  code.mov(rax, taskField('multiply', 'leftStrideBytes'));
+  let before: Register = rsi;
+  for (const base of others) {
+    code.lea(base, indexed(before, rax, 2));
+    code.add(base, rax);
+    before = base;
+  }
+  emitLoop(code, kind, rows, rowsOfOperand);
+  for (const register of others.toReversed()) code.pop(register);
+}
+
+function emitLoop(code: Assembler, kind: ProductKind, rows: number, source: Rows): void {
+  const advance = (units: number): void => {
+    for (const base of source.bases) code.add(base, units * source.unitBytes);
+    code.add(rdx, units * rightUnitBytes);
+  };
   const [loop, rest, single, done] = [code.label(), code.label(), code.label(), code.label()];
   code.sub(rcx, unroll);
   code.jumpIf('less', rest);
   code.entry(loop);
-  for (let unit = 0; unit < unroll; unit++) emitUnit(code, kind, rows, unit);
-  code.add(rsi, unroll * leftUnitBytes);
-  code.add(rdx, unroll * rightUnitBytes);
+  for (let unit = 0; unit < unroll; unit++) emitUnit(code, kind, rows, source, unit);
+  advance(unroll);
   code.sub(rcx, unroll);
   code.jumpIf('notLess', loop);
   code.place(rest);
   code.add(rcx, unroll);
   code.jumpIf('equal', done);
   code.place(single);
-  emitUnit(code, kind, rows, 0);
-  code.add(rsi, leftUnitBytes);
-  code.add(rdx, rightUnitBytes);
+  emitUnit(code, kind, rows, source, 0);
+  advance(1);
   code.sub(rcx, 1);
   code.jumpIf('notEqual', single);
   code.place(done);
 }
 
-function emitUnit(code: Assembler, kind: ProductKind, rows: number, unit: number): void {
+function emitUnit(
+  code: Assembler,
+  kind: ProductKind,
+  rows: number,
+  source: Rows,
+  unit: number,
+): void {
   const isFloat = kind === 'f32 to f32';
   const [low, high] = columns;
   code.binary('vmovups', low, at(rdx, unit * rightUnitBytes));
@@ -105,8 +167,9 @@ function emitUnit(code: Assembler, kind: ProductKind, rows: number, unit: number
   for (let row = 0; row < rows; row++) {
     // Two registers by turns: a load need not wait for the row before.
     const element = zmm(30 + (row % 2));
-    const place = at(rsi, unit * leftUnitBytes + 4 * row);
-    code.binary(isFloat ? 'vbroadcastss' : 'vpbroadcastd', element, place);
+    const place = source.place(row);
+    const displacement = place.displacement + unit * source.unitBytes;
+    code.binary(isFloat ? 'vbroadcastss' : 'vpbroadcastd', element, { ...place, displacement });
     const multiplyAdd = isFloat ? 'vfmadd231ps' : 'vdpbf16ps';
     const [lowSum, highSum] = sums(row);
     code.ternary(multiplyAdd, lowSum, element, low);

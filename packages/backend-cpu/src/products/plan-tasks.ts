@@ -103,9 +103,11 @@ function addProduct(tasks: TaskList, product: MatrixProduct, code: ProductCode):
     for (const across of blocks(columns, mostColumns, tileColumns)) {
       addPacking(tasks, product, code, 'right', across, along);
       for (const down of blocks(rows, mostRows, panels.rows)) {
-        const isRead = readsTiles(product, code, down, along);
+        const isRead = readsLeft(product, code, { down, across, along });
         if (!isRead) addPacking(tasks, product, code, 'left', down, along);
-        const left = isRead ? readLeft(product, down, along) : packedLeft(product, code, along);
+        const left = isRead
+          ? readLeft(product, code, down, along)
+          : packedLeft(product, code, along);
         addMultiply(tasks, product, code, { down, across, along }, left);
       }
     }
@@ -116,6 +118,9 @@ interface Block {
   readonly start: number;
   readonly size: number;
 }
+
+/** A part of a product: rows, columns, and terms. */
+type Part = Readonly<Record<'down' | 'across' | 'along', Block>>;
 
 function addPacking(
   tasks: TaskList,
@@ -167,27 +172,46 @@ interface LeftPanels {
   readonly leftOperand: 'left' | 'packed';
   readonly leftOffset: number;
   readonly leftPanelBytes: number;
-  /** Of tiles: from row to row, and from 16 units to the next. */
+  /** From row to row, and of tiles from 16 units to the next. */
   readonly leftStrideBytes: number;
   readonly leftStepBytes: number;
 }
 
 const tileRowBytes = 64;
 
-/** Tiles are read where the operand lies if nothing of them lies outside of it. */
-function readsTiles(product: MatrixProduct, code: ProductCode, down: Block, along: Block): boolean {
+/** With more columns, packing rows takes little of the time. */
+const mostColumnsOfRead = 256;
+/** Rows that are so far from each other, or a multiple of it, share their places in the nearest cache. */
+const aliasedBytes = 2048;
+
+/**
+ * Whether the left operand is read where it lies. Of tiles nothing may lie outside of it; a unit of two elements may not have one.
+ */
+function readsLeft(
+  product: MatrixProduct,
+  code: ProductCode,
+  { down, across, along }: Part,
+): boolean {
   const { kind, left, leftPacking } = product;
   const { rows, unitMultiple } = code.panels(kind);
-  const isTiled = unitMultiple > 1 && leftPacking === 'bf16' && left.columnStride === 1;
-  return isTiled && down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
+  if (left.columnStride !== 1 || leftPacking === 'f32 as bf16') return false;
+  if (unitMultiple > 1) return down.size % rows === 0 && along.size % (2 * unitMultiple) === 0;
+  const isAliased = (bytesOf(leftPacking) * left.rowStride) % aliasedBytes === 0;
+  return across.size <= mostColumnsOfRead && !isAliased && along.size % unitElements(kind) === 0;
 }
 
-function readLeft({ left }: MatrixProduct, down: Block, along: Block): LeftPanels {
-  const rowBytes = 2 * left.rowStride;
+function readLeft(
+  { kind, left, leftPacking }: MatrixProduct,
+  code: ProductCode,
+  down: Block,
+  along: Block,
+): LeftPanels {
+  const bytes = bytesOf(leftPacking);
+  const rowBytes = bytes * left.rowStride;
   return {
     leftOperand: 'left',
-    leftOffset: left.byteOffset + down.start * rowBytes + 2 * along.start,
-    leftPanelBytes: amxRows * rowBytes,
+    leftOffset: left.byteOffset + down.start * rowBytes + bytes * along.start,
+    leftPanelBytes: code.panels(kind).rows * rowBytes,
     leftStrideBytes: rowBytes,
     leftStepBytes: tileRowBytes,
   };
@@ -207,7 +231,7 @@ function addMultiply(
   tasks: TaskList,
   product: MatrixProduct,
   code: ProductCode,
-  { down, across, along }: Readonly<Record<'down' | 'across' | 'along', Block>>,
+  { down, across, along }: Part,
   left: LeftPanels,
 ): void {
   const { kind, depth, result, scale, addend } = product;
@@ -218,13 +242,15 @@ function addMultiply(
   const units = unitsOf(product, along, code);
   const columnPanels = Math.ceil(across.size / tileColumns);
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
+  const source = left.leftOperand === 'left' ? 'operand' : 'packed';
   const placeIn = (
     matrix: { readonly byteOffset: number; readonly rowStride: number },
     elementBytes: number,
   ): number => matrix.byteOffset + elementBytes * (down.start * matrix.rowStride + across.start);
   tasks.add('multiply', {
     routine: code.multiply(kind),
-    lastKernel: code.tile(kind, lastRows) ?? 0n,
+    kernel: code.tile(kind, source, panelRows) ?? 0n,
+    lastKernel: code.tile(kind, source, lastRows) ?? 0n,
     ...left,
     rightOffset: packedOffset('right', product, code),
     sumsOffset: sumsOffset(product, code),

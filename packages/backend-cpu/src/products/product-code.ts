@@ -16,7 +16,7 @@ import {
 import type { ProcessorFeatures } from '../machine-code/processor.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
-import { emitTile } from './emit-tile.ts';
+import { emitTile, type RowSource } from './emit-tile.ts';
 import { emitTiles } from './emit-tiles.ts';
 import {
   amxRows,
@@ -38,7 +38,7 @@ export interface ProductCode {
   packing(side: Side, packing: Packing, transposes: boolean): Address;
   multiply(kind: ProductKind): Address;
   /** The kernel of a panel with that many rows. Undefined where one routine takes panels of any. */
-  tile(kind: ProductKind, rows: number): Address | undefined;
+  tile(kind: ProductKind, source: RowSource, rows: number): Address | undefined;
   /** Rows of a panel, and of how many units of k packings have multiples. */
   panels(kind: ProductKind): { readonly rows: number; readonly unitMultiple: number };
 }
@@ -71,11 +71,12 @@ export function createProductCode({ avx512, bf16, tiles }: ProcessorFeatures): P
       labels.set(`multiply ${kind}`, emitTiles(code, kind));
       continue;
     }
-    for (let rows = 1; rows <= tileRows; rows++) {
-      const tile = emitTile(code, kind, rows);
-      labels.set(`tile ${kind} ${rows}`, tile);
-      if (rows === tileRows) labels.set(`multiply ${kind}`, emitMultiply(code, kind, tile));
+    for (const source of ['packed', 'operand'] as const) {
+      for (let rows = 1; rows <= tileRows; rows++) {
+        labels.set(`tile ${kind} ${source} ${rows}`, emitTile(code, kind, source, rows));
+      }
     }
+    labels.set(`multiply ${kind}`, emitMultiply(code, kind));
   }
   const start = placeCode(code.finish());
   const addressOf = (label: Label | undefined): Address => {
@@ -87,8 +88,8 @@ export function createProductCode({ avx512, bf16, tiles }: ProcessorFeatures): P
     packing: (side, packing, transposes) =>
       addressOf(labels.get(`${side} ${packing} ${transposes}`)),
     multiply: (kind) => addressOf(labels.get(`multiply ${kind}`)),
-    tile: (kind, rows) => {
-      const label = labels.get(`tile ${kind} ${rows}`);
+    tile: (kind, source, rows) => {
+      const label = labels.get(`tile ${kind} ${source} ${rows}`);
       return label && addressOf(label);
     },
     panels: (kind) =>

@@ -27,6 +27,7 @@ const taskFields = {
   /** Multiplies packed panels of rows with packed panels of columns. */
   multiply: [
     'routine',
+    'kernel',
     'lastKernel',
     'leftOperand',
     'leftOffset',

@@ -10,7 +10,7 @@ import {
 type Flags = Readonly<Record<keyof typeof taskFlags, boolean>>;
 
 type Fields<K extends 'pack' | 'multiply'> = {
-  readonly [F in TaskField<K>]: F extends 'routine' | 'lastKernel'
+  readonly [F in TaskField<K>]: F extends 'routine' | 'kernel' | 'lastKernel'
     ? bigint
     : F extends 'operand' | 'leftOperand'
       ? OperandName

@@ -83,6 +83,9 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
       [430, 16, 300],
       [40, 100, 520],
       [33, 70, 600],
+      // Rows of the left operand that are packed all the same.
+      [20, 290, 5],
+      [15, 33, 512],
     ] as const) {
       for (const transposeLeft of [false, true]) {
         for (const transposeRight of [false, true]) {
