@@ -1,0 +1,99 @@
+import {
+  checkOptions,
+  type Model,
+  type Module,
+  noGrad,
+  option,
+  type OptionRules,
+  type Tensor,
+} from '@shardwise/core/extend';
+import { forEachTensor } from '../map-tensors.ts';
+import { parallelize } from '../plan/parallelize.ts';
+import type { PlannedModel } from '../plan/planned-model.ts';
+import type { PlannedModelWithLoss } from '../plan/planned-model-with-loss.ts';
+import { pipeline } from './pipeline.ts';
+import { refuseBackward } from './refuse-backward.ts';
+
+export interface PipeOptions {
+  /** In how many microbatches the rows of a batch pass through the stages. Default: 1. */
+  readonly chunks?: number;
+  /** Paths of the modules with which stages 1 and later begin. Default: stages of as few parameters as can be. */
+  readonly cut?: readonly string[];
+  /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
+  readonly axis?: string;
+}
+
+/** A Pipe that trains. */
+export interface PipeWithLoss<Output, Targets extends readonly unknown[]> extends PipeOptions {
+  /** The loss of a microbatch, of which it is a mean over rows. Shape: -> []. */
+  readonly loss: (output: Output, ...targets: Targets) => Tensor;
+}
+
+interface AnyLoss {
+  readonly loss?: (...inputs: never[]) => Tensor;
+}
+
+const optionRules: OptionRules<PipeOptions & AnyLoss> = {
+  chunks: option.integer(1),
+  cut: option.checkedLater(),
+  axis: option.axisName,
+  loss: option.callback(),
+};
+
+/**
+ * A model whose microbatches pass through stages as in GPipe: torch.distributed.pipeline.sync.Pipe (Huang et al. 2019). It
+ * is `parallelize` with the strategy `pipeline({ schedule: 'gpipe' })`, which the first pass carries out; so forward gives
+ * a promise, where PyTorch gives a reference to a remote value.
+ *
+ *     const model = new Pipe(new nn.Sequential(fc1, fc2), { chunks: 8 });
+ *     const output = await model.forward(input);
+ */
+export class Pipe<
+  M extends Module,
+  Inputs extends readonly unknown[],
+  Output,
+  Targets extends readonly unknown[] = [],
+> {
+  readonly #carryOut: () => Promise<PlannedModel<M, readonly unknown[], unknown>>;
+  readonly #hasLoss: boolean;
+  #planned: Promise<PlannedModel<M, readonly unknown[], unknown>> | null = null;
+
+  /** Throws ConfigError for options out of range. */
+  constructor(model: M & Model<Inputs, Output>, options: PipeWithLoss<Output, Targets>);
+  constructor(model: M & Model<Inputs, Output>, options?: PipeOptions);
+  constructor(model: M & Model<readonly unknown[], unknown>, options: PipeOptions & AnyLoss = {}) {
+    checkOptions('Pipe', options, optionRules);
+    const { chunks = 1, ...others } = options;
+    const strategy = pipeline({ ...others, schedule: 'gpipe', microbatches: chunks });
+    this.#hasLoss = options.loss !== undefined;
+    this.#carryOut = () => parallelize(model, strategy);
+  }
+
+  /**
+   * The model in stages; of its parameters optimizers are made. A collective where it is called first. Throws LayoutError
+   * for a model that cannot be cut so.
+   */
+  ready(): Promise<PlannedModelWithLoss<M, Inputs, Output, Targets>>;
+  ready(): Promise<PlannedModel<M, readonly unknown[], unknown>> {
+    this.#planned ??= this.#carryOut();
+    return this.#planned;
+  }
+
+  /**
+   * With targets the loss of the batch, whose backward() trains; without, and in a Pipe that has no loss, what the model
+   * returns. Rank `size - 1` of the axis has it, and `onEveryRank` gives it to all; its backward() is refused, as no loss
+   * outside of the stages reaches them.
+   */
+  async forward(...inputs: [...Inputs, ...Targets]): Promise<Targets extends [] ? Output : Tensor>;
+  async forward(...inputs: readonly unknown[]): Promise<unknown> {
+    this.#planned ??= this.#carryOut();
+    const planned = await this.#planned;
+    if (this.#hasLoss) return planned.forward(...inputs);
+    const output = noGrad(() => planned.forward(...inputs));
+    forEachTensor(output, ({ node }) => {
+      // What a model returns as it was given stays as it is.
+      if (node.op !== 'input') refuseBackward(node);
+    });
+    return output;
+  }
+}
