@@ -1,12 +1,23 @@
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/compile/analyse.ts';
-import { f32, matmul, programOf } from '../support.ts';
+import { f32, programOf } from '../support.ts';
 
-function kindsOf(batch: number[], [M, K, N]: readonly number[], thin = false): string[] {
+function kindsOf(
+  batch: number[],
+  [M, K, N]: readonly number[],
+  { thin = false, transposeB = false } = {},
+): string[] {
   const [m, k, n] = [M ?? 0, K ?? 0, N ?? 0];
   const program = programOf({
-    inputs: [f32(...batch, m, k), f32(k, n)],
-    instructions: [matmul(0, 1, f32(...batch, m, n))],
+    inputs: [f32(...batch, m, k), transposeB ? f32(n, k) : f32(k, n)],
+    instructions: [
+      {
+        op: 'matmul',
+        params: { transposeA: false, transposeB },
+        inputs: [0, 1],
+        ...f32(...batch, m, n),
+      },
+    ],
     outputs: [2],
   });
   return analyse(program, { bf16: false, thin }).pieces.map(({ kind }) => kind);
@@ -23,9 +34,15 @@ describe('a product of f32', () => {
     }
   });
 
+  it('of few rows is ours where the sums read across the right operand', () => {
+    expect(kindsOf([], [16, 1024, 1024])).toEqual(['product']);
+    expect(kindsOf([], [16, 1024, 1024], { transposeB: true })).toEqual(['onnx']);
+  });
+
   it('is ours where all of its sizes are large, or none', () => {
     expect(kindsOf([], [32, 1024, 32])).toEqual(['product']);
     expect(kindsOf([], [4, 4, 4])).toEqual(['product']);
+    expect(kindsOf([], [4, 256, 256])).toEqual(['product']);
   });
 
   it('has as many rows as its batch, where all are multiplied with the same matrix', () => {
@@ -33,6 +50,6 @@ describe('a product of f32', () => {
   });
 
   it('is ours wherever sizes vary, as they may not decide', () => {
-    expect(kindsOf([], [4, 1024, 1024], true)).toEqual(['product']);
+    expect(kindsOf([], [4, 1024, 1024], { thin: true })).toEqual(['product']);
   });
 });
