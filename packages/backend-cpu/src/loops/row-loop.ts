@@ -1,10 +1,11 @@
 import { type Code, f32x4, FunctionBuilder } from '@shardwise/wasm-assembler';
+import type { LaneDType } from '../wasm/loop-spec.ts';
 import type { Cursor, Fold, RowProgram, Rows, Vector } from '../wasm/rows/rows.ts';
 import { type LaneInput, type LaneLoop, type LanePass, laneInput } from './lane-loop.ts';
 
 /** What is done to each row, in terms of lanes. */
-export function rowLoop({ addresses, write }: RowProgram): LaneLoop {
-  const rows = new LaneRows(addresses);
+export function rowLoop({ operands, write }: RowProgram): LaneLoop {
+  const rows = new LaneRows(operands);
   write(rows);
   return rows.finish();
 }
@@ -12,6 +13,7 @@ export function rowLoop({ addresses, write }: RowProgram): LaneLoop {
 /** Writes down what is done to rows. Addresses are operands, by their numbers. */
 class LaneRows implements Rows<number> {
   readonly fn = new FunctionBuilder(0);
+  readonly #operands: readonly LaneDType[];
   readonly #inputs: LaneInput[];
   readonly #columns: Vector;
   readonly #before: LanePass[] = [];
@@ -19,19 +21,16 @@ class LaneRows implements Rows<number> {
   /** Operands that move from row to row. */
   #advancing: readonly number[] | undefined;
 
-  constructor(addresses: number) {
-    this.#inputs = Array.from({ length: addresses }, (_, operand) => ({
-      kind: 'operand',
-      operand,
-    }));
+  constructor(operands: readonly LaneDType[]) {
+    this.#operands = operands;
+    this.#inputs = operands.map((_, operand) => ({ kind: 'operand', operand }));
     this.#columns = this.#input({ kind: 'columns' });
   }
 
   finish(): LaneLoop {
-    const operands = this.#inputs.flatMap((input) => (input.kind === 'operand' ? [input] : []));
     return {
-      operands: operands.map(({ operand }) => ({
-        dtype: 'f32',
+      operands: this.#operands.map((dtype, operand) => ({
+        dtype,
         access: this.#advancing?.includes(operand) ? 'element' : 'column',
         elementOffset: 0,
       })),
@@ -68,10 +67,11 @@ class LaneRows implements Rows<number> {
 
   #pass(folds: readonly Fold[], terms: (at: Cursor<number>) => readonly Code<'v128'>[]): Vector[] {
     const stores: LanePass['stores'][number][] = [];
-    const folded = terms({
-      load: (operand) => this.fn.let(laneInput(operand)),
-      store: (operand, value) => stores.push({ operand, value }),
-    });
+    const store = (operand: number, value: Code<'v128'>): void => {
+      stores.push({ operand, value });
+    };
+    const load = (operand: number): Vector => this.fn.let(laneInput(operand));
+    const folded = terms({ load, store, keep: store });
     const results = folds.map(() => this.#input({ kind: 'folded' }));
     const first = this.#inputs.length - folds.length;
     const pass = {

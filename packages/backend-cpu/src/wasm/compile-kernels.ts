@@ -1,40 +1,16 @@
 import { dtypes } from '@shardwise/core/spec';
-import type { FunctionBuilder } from '@shardwise/wasm-assembler';
 import { elementwiseLoop } from '../loops/elementwise-loop.ts';
-import type { LaneLoop } from '../loops/lane-loop.ts';
 import { clusterLoops } from './fuse/clusters.ts';
 import { elementwiseKernel } from './elementwise.ts';
 import { inPlaceWrites } from './fuse/in-place.ts';
-import { normGradients, normGradientsKernel } from './fuse/norm-gradients.ts';
 import { isComputed, KernelGraph, type KernelNode, type MoveNode } from './fuse/kernel-graph.ts';
 import { fuseLoop } from './fuse/fused-loop.ts';
+import { keptRows, rowCall } from './fuse/row-call.ts';
+import type { KernelCall } from './kernel-call.ts';
 import type { KernelProgram } from './kernel-program.ts';
 import { rowCopyOf, rowCopyKernel } from './move/row-copy.ts';
 import { slicedView, wholeView } from './move/view.ts';
-import type { LoopSpec } from './loop-spec.ts';
-
-/** One kernel, and the values whose addresses it takes. */
-export interface KernelCall {
-  /** Kernels of one key are the same code, which `build` makes. */
-  readonly key: string;
-  readonly build: () => FunctionBuilder;
-  /** The same as a loop that machine code runs, where it is one. Sizes are rows and columns then. */
-  readonly lanes?: () => LaneLoop;
-  readonly sizes: readonly number[];
-  readonly values: readonly number[];
-  /** Where in each value the kernel starts; at its first byte where this is not given. */
-  readonly byteOffsets?: readonly number[];
-  /** The indices of a kernel that returns the place of one that is out of range. */
-  readonly indices?: IndexUse;
-}
-
-interface IndexUse {
-  readonly op: string;
-  readonly size: number;
-  /** The value of the indices, and that of the instruction that reads them. */
-  readonly value: number;
-  readonly reader: number;
-}
+import { structureKey } from './structure-key.ts';
 
 /** A value that is computed aside and copied to its target at the end. */
 interface CopiedValue {
@@ -72,7 +48,10 @@ export function planKernels(program: KernelProgram): KernelPlan {
       byteLength: storedBytes(graph, value),
     })),
     direct: inPlace.direct,
-    storage: [...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
+    storage: [
+      ...[...stores.values()].flat().filter((value) => !inPlace.direct.has(value)),
+      ...groups.flatMap((group) => keptRows(group, graph, stores)),
+    ],
     inputCount: program.inputCount,
   };
 }
@@ -108,29 +87,8 @@ function compileGroup(
 ): KernelCall[] {
   const addressOf = (id: number): number => stores.get(id)?.[0] ?? graph.node(id).value;
   const nodes = group.map((id) => graph.node(id));
+  if (nodes.some(({ kind }) => kind === 'row')) return [rowCall(group, graph, stores, addressOf)];
   const [first] = nodes;
-  if (first?.kind === 'row') {
-    const [gradients] = group.length > 1 ? normGradients(graph, group) : [];
-    const { kernel, inputs, outputs } = gradients
-      ? {
-          kernel: normGradientsKernel(gradients),
-          inputs: gradients.input.inputs,
-          outputs: [gradients.input, gradients.weight, gradients.bias],
-        }
-      : { kernel: first.kernel, inputs: first.inputs, outputs: [first] };
-    const read = inputs.map(({ node }) => addressOf(node));
-    const call = {
-      key: kernel.key,
-      build: () => kernel.build(),
-      ...(kernel.lanes && { lanes: kernel.lanes }),
-      sizes: kernel.sizes,
-      values: [...read, ...outputs.flatMap((node) => (node ? addressOf(node.id) : []))],
-    };
-    const { indices } = kernel;
-    if (indices === undefined) return [call];
-    const { op, size, input } = indices;
-    return [{ ...call, indices: { op, size, value: read[input] ?? -1, reader: first.value } }];
-  }
   if (first?.kind === 'move') return copyParts(first, addressOf);
   const loop = fuseLoop(graph, nodes.filter(isLoop), (id) => stores.get(id) ?? []);
   if (loop.rows === 0) return [];
@@ -162,14 +120,6 @@ function copyParts(
       values: [addressOf(input.node), addressOf(id)],
       byteOffsets: [copy.sourceBytes, copy.targetBytes],
     };
-  });
-}
-
-/** JSON, which by itself has one word for NaN and the infinities, and none for -0. */
-function structureKey(spec: LoopSpec): string {
-  return JSON.stringify(spec, (_, value: unknown) => {
-    if (typeof value !== 'number') return value;
-    return Object.is(value, -0) ? '-0' : String(value);
   });
 }
 

@@ -1,26 +1,12 @@
-import {
-  type Code,
-  FunctionBuilder,
-  i16x8,
-  i32,
-  i32x4,
-  i8x16,
-  type Local,
-  usize,
-  v128,
-} from '@shardwise/wasm-assembler';
-import { isNonZero } from './cast.ts';
-import { constantBits } from './constant-bits.ts';
-import { type EmitContext, emitters } from './elementwise-ops.ts';
+import { type Code, FunctionBuilder, i32x4, type Local, usize } from '@shardwise/wasm-assembler';
+import { loadLanes, splatAt, storeLanes, type Width } from './lane-memory.ts';
 import { type LaneDType, type LoopSpec, type LoopStep, laneBytes } from './loop-spec.ts';
+import { slotAt, stepValue } from './step-value.ts';
 
 const LANES = 4;
 /** Unrolling saves loop overhead only; long bodies overlap by out-of-order execution anyway. */
 const UNROLLED_STEPS = 24;
 const MAX_UNROLL = 4;
-
-/** Whether a value is computed for four elements or, at the end of a row, for one. */
-type Width = 1 | 4;
 
 /**
  * The kernel of a fused loop: loads each operand once, computes in registers, stores what is
@@ -99,27 +85,16 @@ class LoopWriter {
     });
     for (const step of steps) slots.push(this.#step(step, slots, offset));
     stores.forEach(({ slot, dtype }, store) =>
-      this.#store(dtype, this.#storeAddresses[store], at(slots, slot), width, offset),
+      this.#store(dtype, this.#storeAddresses[store], slotAt(slots, slot), width, offset),
     );
   }
 
   #step(step: LoopStep, slots: readonly Local<'v128'>[], offset: number): Local<'v128'> {
     const fn = this.#fn;
-    if (step.op === 'constant') return constantLanes(fn, step.dtype, step.value);
-    const inputs = step.inputs.map((slot) => at(slots, slot));
-    const a = at(inputs, 0);
-    if (step.op === 'copy') return a;
-    const context: EmitContext = {
-      fn,
-      dtype: step.dtype,
-      inputDType: step.inputDType,
-      approximate: step.approximate ?? 'none',
-      index: () => {
-        const first = usize.add(usize.add(this.#rowStart, this.#column), usize.const(offset));
-        return fn.let(i32x4.add(i32x4.splat(usize.toI32(first)), fn.lanes([0, 1, 2, 3])));
-      },
-    };
-    return fn.let(emitters[step.op](context, a, inputs[1] ?? a, inputs[2] ?? a));
+    return stepValue(fn, step, slots, () => {
+      const first = usize.add(usize.add(this.#rowStart, this.#column), usize.const(offset));
+      return fn.let(i32x4.add(i32x4.splat(usize.toI32(first)), fn.lanes([0, 1, 2, 3])));
+    });
   }
 
   #elementAddress(base: Local<'usize'> | undefined, dtype: LaneDType): Code<'usize'> {
@@ -138,15 +113,8 @@ class LoopWriter {
     width: Width,
     offset: number,
   ): Code<'v128'> {
-    const fn = this.#fn;
     const address = this.#elementAddress(base, dtype);
-    const byteOffset = offset * laneBytes[dtype];
-    if (width === 1) return splatAt(fn, dtype, address, byteOffset);
-    if (laneBytes[dtype] === 2) return v128.load16x4u(address, byteOffset);
-    if (laneBytes[dtype] === 4) return v128.load(address, byteOffset);
-    const bytes = v128.load32Zero(address, byteOffset);
-    const lanes = i32x4.extendLowI16x8U(i16x8.extendLowI8x16U(bytes));
-    return dtype === 'bool' ? isNonZero(fn, lanes) : lanes;
+    return loadLanes(this.#fn, dtype, width, address, offset * laneBytes[dtype]);
   }
 
   #store(
@@ -156,32 +124,8 @@ class LoopWriter {
     width: Width,
     offset: number,
   ): void {
-    const fn = this.#fn;
     const address = this.#elementAddress(base, dtype);
-    const byteOffset = offset * laneBytes[dtype];
-    if (laneBytes[dtype] === 1) {
-      const bytes = dtype === 'bool' ? fn.let(v128.and(value, fn.int(1))) : value;
-      if (width === 1) {
-        fn.do(i32.store8(address, i32x4.extractLane(bytes, 0), byteOffset));
-        return;
-      }
-      const words = fn.let(i16x8.narrowI32x4U(bytes, bytes));
-      fn.do(v128.store32Lane0(address, i8x16.narrowI16x8U(words, words), byteOffset));
-      return;
-    }
-    if (laneBytes[dtype] === 2) {
-      fn.do(
-        width === 1
-          ? i32.store16(address, i32x4.extractLane(value, 0), byteOffset)
-          : v128.store64Lane0(address, i16x8.narrowI32x4U(value, value), byteOffset),
-      );
-      return;
-    }
-    fn.do(
-      width === 1
-        ? v128.store32Lane0(address, value, byteOffset)
-        : v128.store(address, value, byteOffset),
-    );
+    storeLanes(this.#fn, dtype, width, address, value, offset * laneBytes[dtype]);
   }
 
   #splat(access: 'scalar' | 'row'): void {
@@ -214,27 +158,4 @@ class LoopWriter {
     );
     fn.set(this.#rowStart, usize.add(this.#rowStart, this.#columns));
   }
-}
-
-function constantLanes(fn: FunctionBuilder, dtype: LaneDType, value: number): Local<'v128'> {
-  return dtype === 'f32' ? fn.float(value) : fn.int(constantBits(dtype, value));
-}
-
-/** One element in all lanes. */
-function splatAt(
-  fn: FunctionBuilder,
-  dtype: LaneDType,
-  address: Code<'usize'>,
-  byteOffset: number,
-): Code<'v128'> {
-  if (laneBytes[dtype] === 4) return v128.load32Splat(address, byteOffset);
-  if (laneBytes[dtype] === 2) return i32x4.splat(i32.load16u(address, byteOffset));
-  const byte = i32x4.splat(i32.load8u(address, byteOffset));
-  return dtype === 'bool' ? isNonZero(fn, byte) : byte;
-}
-
-function at(slots: readonly Local<'v128'>[], slot: number): Local<'v128'> {
-  const local = slots[slot];
-  if (!local) throw new RangeError(`A loop step reads slot ${slot} of ${slots.length}.`);
-  return local;
 }

@@ -2,7 +2,8 @@ import { IndexError } from '@shardwise/core/spec';
 import type { Kernel } from '@shardwise/wasm-assembler';
 import { CallList, type LoopCall } from '../loops/call-list.ts';
 import type { LoopCode } from '../loops/loop-machine.ts';
-import type { KernelCall, KernelPlan } from './compile-kernels.ts';
+import type { KernelPlan } from './compile-kernels.ts';
+import type { KernelCall } from './kernel-call.ts';
 import { type KernelLibrary, libraryOf } from './kernel-library.ts';
 import type { KernelExecutable } from './kernel-program.ts';
 

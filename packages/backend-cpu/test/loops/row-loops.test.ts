@@ -23,7 +23,7 @@ function runRows(
 ): Float32Array {
   const program = rowPrograms[name];
   if (program === undefined || own === undefined) throw new RangeError(`no program ${name}`);
-  const addresses = Array.from({ length: program.addresses }, (_, index) => index * OPERAND_BYTES);
+  const addresses = program.operands.map((_, index) => index * OPERAND_BYTES);
   const memory = sharedMemory(addresses.length * OPERAND_BYTES);
   const numbers = new Float32Array(memory.buffer);
   const random = uniform(7);

@@ -1,5 +1,6 @@
-import { isComputed, type KernelGraph, type LoopNode } from './kernel-graph.ts';
+import { isComputed, type KernelGraph, type LoopNode, type RowNode } from './kernel-graph.ts';
 import { normGradients } from './norm-gradients.ts';
+import { hasEdges, isEdgeInput, isEdgeLoop } from './row-edges.ts';
 
 /** Enough for any chain met in practice; beyond, registers spill for nothing. */
 const MAX_NODES = 192;
@@ -23,6 +24,7 @@ export function clusterLoops(
 ): number[][] {
   const clustering = new Clustering(graph, live, order);
   clustering.mergeNormGradients();
+  clustering.mergeRowEdges();
   clustering.mergeProducers();
   clustering.mergeSiblings();
   return clustering.inOrder();
@@ -46,7 +48,8 @@ class Clustering {
       this.#clusterOf.set(id, id);
       this.#members.set(id, [id]);
       for (const { node: from, access } of node.inputs) {
-        const isElementwise = node.kind === 'loop' && access.kind === 'element';
+        const isElementwise =
+          access.kind === 'element' && (node.kind === 'loop' || isEdgeInput(graph, node, from));
         edges.push({ from, to: id, isElementwise });
       }
     }
@@ -63,6 +66,55 @@ class Clustering {
       if (weight) this.#join(input.id, weight.id);
       if (bias) this.#join(input.id, bias.id);
     }
+  }
+
+  /** What is done to rows, with conversions of what it reads and steps on the elements of its result. */
+  mergeRowEdges(): void {
+    for (const id of this.#clusterOf.keys()) {
+      const row = this.#graph.node(id);
+      if (row.kind !== 'row') continue;
+      for (const { node } of row.inputs) {
+        if (isEdgeInput(this.#graph, row, node) && this.#isReadOnlyBy(node, id)) {
+          this.#join(this.#clusterIdOf(node), this.#clusterIdOf(id));
+        }
+      }
+      if (!hasEdges(row)) continue;
+      for (const next of this.#edgeLoops(row)) {
+        this.#join(this.#clusterIdOf(id), this.#clusterIdOf(next));
+      }
+    }
+  }
+
+  #isReadOnlyBy(node: number, reader: number): boolean {
+    const cluster = this.#clusterOf.get(reader);
+    const edges = this.#outgoing.get(node) ?? [];
+    const isStored = [...this.#graph.stores.values()].includes(node);
+    return !isStored && edges.every(({ to }) => this.#clusterOf.get(to) === cluster);
+  }
+
+  /** Loops on elements of a row's result, and on theirs, as they are met, and what only these read. */
+  *#edgeLoops(row: RowNode): Generator<number> {
+    const isOwn = (id: number): boolean => this.#clusterOf.get(id) === this.#clusterOf.get(row.id);
+    const isFree = (id: number): boolean =>
+      this.#members.get(this.#clusterIdOf(id))?.length === 1 && isEdgeLoop(this.#graph, row, id);
+    const known = new Set([row.id]);
+    for (const from of known) {
+      for (const { to, isElementwise } of this.#outgoing.get(from) ?? []) {
+        if (known.has(to) || !isElementwise || !isFree(to)) continue;
+        yield to;
+        if (isOwn(to)) known.add(to);
+      }
+      if (from === row.id) continue;
+      for (const { node } of this.#graph.node(from).inputs) {
+        if (known.has(node) || !isFree(node) || !this.#isReadOnlyBy(node, row.id)) continue;
+        yield node;
+        if (isOwn(node)) known.add(node);
+      }
+    }
+  }
+
+  #clusterIdOf(node: number): number {
+    return this.#clusterOf.get(node) ?? node;
   }
 
   mergeProducers(): void {
@@ -99,6 +151,8 @@ class Clustering {
         if (left === 0) ready.push(next);
       }
     }
+    const placed = groups.reduce((sum, { length }) => sum + length, 0);
+    if (placed !== this.#clusterOf.size) throw new RangeError('loops that wait for each other');
     return groups;
   }
 
@@ -112,7 +166,7 @@ class Clustering {
 
   /** Makes two clusters one, unless something must happen between them. */
   #join(from: number, to: number): void {
-    if (this.#isApart(from, to) || this.#isApart(to, from)) return;
+    if (from === to || this.#isApart(from, to) || this.#isApart(to, from)) return;
     const moved = this.#membersOf(to);
     this.#membersOf(from).push(...moved);
     for (const node of moved) this.#clusterOf.set(node, from);

@@ -144,11 +144,9 @@ export class KernelGraph {
     if (ofHalves === undefined) return undefined;
     const { access, node: id } = this.#reference(input);
     const node = this.node(id);
-    const [source] = node.inputs;
-    const isWidened = node.kind === 'loop' && node.op === 'cast' && node.inputDType === 'bf16';
-    if (!isWidened || access.kind !== 'element' || source?.access.kind !== 'element') {
-      return undefined;
-    }
+    const source = widened(node);
+    if (source === undefined || access.kind !== 'element') return undefined;
+    if (this.node(source.node).dtype !== 'bf16') return undefined;
     return { kernel: ofHalves, inputs: [source] };
   }
 
@@ -356,4 +354,12 @@ export function isComputed({ kind }: KernelNode): boolean {
 
 export function columnsOf(access: Access): number | undefined {
   return access.kind === 'row' || access.kind === 'column' ? access.columns : undefined;
+}
+
+/** What a node makes f32 values of, elements of 16 bits; undefined for other nodes. */
+export function widened(node: KernelNode): Reference | undefined {
+  if (node.kind !== 'loop' || node.op !== 'cast' || node.dtype !== 'f32') return undefined;
+  const [source] = node.inputs;
+  const isHalf = node.inputDType === 'bf16' || node.inputDType === 'f16';
+  return isHalf && source?.access.kind === 'element' ? source : undefined;
 }

@@ -3,10 +3,11 @@ import {
   byRows,
   type NormGradient,
   type RowKernel,
+  sumHalvesKey,
   sumManyRowsKey,
   sumRowsKey,
 } from '../rows/row-kernel.ts';
-import type { KernelGraph, KernelNode, RowNode } from './kernel-graph.ts';
+import { type KernelGraph, type KernelNode, type RowNode, widened } from './kernel-graph.ts';
 
 /** The gradients that one backward step of a norm makes, as nodes. */
 export interface NormGradients {
@@ -26,7 +27,11 @@ export function normGradients(graph: KernelGraph, nodes: Iterable<number>): Norm
       (node) =>
         isSameNorm(node.kernel.gradient, gradient) && reads(node, 0, x) && reads(node, 1, dy),
     );
-    const bias = rows.find((node) => isSumOfRows(node.kernel, input.kernel) && reads(node, 0, dy));
+    const halves = dy === undefined ? undefined : widened(graph.node(dy))?.node;
+    const bias = rows.find(
+      (node) =>
+        isSumOfRows(node.kernel, input.kernel) && (reads(node, 0, dy) || reads(node, 0, halves)),
+    );
     return { input, weight, bias };
   });
 }
@@ -61,6 +66,6 @@ function isSameNorm(weight: NormGradient | undefined, input: NormGradient): bool
 /** Whether a kernel sums all rows of the matrix that another walks over. */
 function isSumOfRows({ key, sizes }: RowKernel, { sizes: [rows, columns] }: RowKernel): boolean {
   const [summed, inner, outer] = key === sumManyRowsKey ? [sizes[1], sizes[2], sizes[0]] : sizes;
-  const isSum = key === sumRowsKey || key === sumManyRowsKey;
+  const isSum = key === sumRowsKey || key === sumManyRowsKey || key === sumHalvesKey;
   return isSum && summed === rows && inner === columns && outer === 1;
 }

@@ -1,5 +1,5 @@
 import { type Code, f32x4 } from '@shardwise/wasm-assembler';
-import type { RowProgram, Rows, Vector } from './rows.ts';
+import { floats, type RowProgram, type Rows, type Vector } from './rows.ts';
 
 /** Which value rows are centred at. */
 export type Norm = 'layerNorm' | 'rmsNorm';
@@ -49,9 +49,8 @@ function statistics<A>(rows: Rows<A>, norm: Norm, x: A, eps: number): Statistics
 /** y = x̂ weight + bias. Addresses: x, weight, bias of layerNorm, y. */
 export function normalize(norm: Norm, eps: number): RowProgram {
   const hasBias = norm === 'layerNorm';
-  const addresses = hasBias ? 4 : 3;
   return {
-    addresses,
+    operands: floats(hasBias ? 4 : 3),
     write: (rows) => {
       const [x, weight, bias] = [rows.address(0), rows.address(1), rows.address(2)];
       const y = rows.address(hasBias ? 3 : 2);
@@ -72,7 +71,7 @@ export function normalize(norm: Norm, eps: number): RowProgram {
  */
 export function normalizeGrad(norm: Norm, eps: number, parts: NormGradParts): RowProgram {
   const count = [parts.residual, parts.weight, parts.bias].filter(Boolean).length;
-  return { addresses: 4 + count, write: (rows) => writeGrad(rows, norm, eps, parts) };
+  return { operands: floats(4 + count), write: (rows) => writeGrad(rows, norm, eps, parts) };
 }
 
 function writeGrad<A>(rows: Rows<A>, norm: Norm, eps: number, parts: NormGradParts): void {
@@ -119,7 +118,7 @@ function writeGrad<A>(rows: Rows<A>, norm: Norm, eps: number, parts: NormGradPar
 /** dweight = Σ over rows of dy x̂. Addresses: x, dy, dweight. */
 export function normalizeWeightGrad(norm: Norm, eps: number): RowProgram {
   return {
-    addresses: 3,
+    operands: floats(3),
     write: (rows) => {
       const { fn } = rows;
       const [x, dy, dweight] = [rows.address(0), rows.address(1), rows.address(2)];

@@ -1,7 +1,5 @@
 import type { Instruction, Shape, ValueType } from '@shardwise/core/spec';
 import type { FunctionBuilder } from '@shardwise/wasm-assembler';
-import type { LaneLoop } from '../../loops/lane-loop.ts';
-import { rowLoop } from '../../loops/row-loop.ts';
 import { castLong, castsLong } from '../cast-long.ts';
 import { argMax } from '../dims/arg-max.ts';
 import { cumsum } from '../dims/cumsum.ts';
@@ -19,8 +17,8 @@ export interface RowKernel {
   readonly key: string;
   readonly sizes: readonly number[];
   readonly build: () => FunctionBuilder;
-  /** The same as a loop that machine code runs, where it is one; sizes are rows and columns then. */
-  readonly lanes?: () => LaneLoop;
+  /** The same as what is done to each row, where it is that; sizes are rows and columns then. */
+  readonly program?: RowProgram;
   /** Which gradient of which norm it is: those of one norm can be made in one pass. */
   readonly gradient?: NormGradient;
   /** The indices of a kernel that returns the place of the first one that is out of range, or -1. */
@@ -45,6 +43,7 @@ export interface NormGradient {
 
 export const sumRowsKey = 'sum rows';
 export const sumManyRowsKey = 'sum many rows';
+export const sumHalvesKey = 'sum rows of bf16';
 
 /** Beyond this a sum row by row in f32 loses digits that a sum in f64 keeps. */
 const manyRows = 4096;
@@ -52,7 +51,7 @@ const manyRows = 4096;
 /** The same sum of bf16 values, which it widens as it reads them; undefined for other kernels. */
 export function sumOfHalves({ key, sizes }: RowKernel): RowKernel | undefined {
   if (key !== sumRowsKey) return undefined;
-  return { key: `${key} of bf16`, sizes, build: () => sumRows('bf16') };
+  return { key: sumHalvesKey, sizes, build: () => sumRows('bf16') };
 }
 
 /** The kernel of an instruction, where there is one for its op, dtype and dims. */
@@ -95,9 +94,8 @@ export function rowKernel(
   }
 }
 
-/** What is done to each row, in WebAssembly and in terms of lanes. */
-export function byRows(program: RowProgram): Required<Pick<RowKernel, 'build' | 'lanes'>> {
-  return { build: () => rowFunction(program), lanes: () => rowLoop(program) };
+export function byRows(program: RowProgram): Required<Pick<RowKernel, 'build' | 'program'>> {
+  return { build: () => rowFunction(program), program };
 }
 
 /** The kernel of dx + residual for the kernel of dx; undefined where it is another kernel. */

@@ -3,50 +3,49 @@ import {
   f32,
   f32x4,
   FunctionBuilder,
-  i32,
-  i32x4,
   i8x16,
   type Local,
   usize,
   v128,
 } from '@shardwise/wasm-assembler';
+import { loadLanes, storeLanes, type Width } from '../lane-memory.ts';
+import { type LaneDType, laneBytes } from '../loop-spec.ts';
 import type { Cursor, Fold, RowProgram, Rows, Vector } from './rows.ts';
 
-type Address = Local<'usize'>;
+/** Where a row begins, and what it consists of. */
+interface Address {
+  readonly place: Local<'usize'>;
+  readonly dtype: LaneDType;
+}
 
 const LANES = 4;
-const ELEMENT_BYTES = 4;
 /** Sums in this many vectors at once: additions take longer than they are apart. */
 const ACCUMULATORS = 4;
 const SWAP_HALVES = [8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7];
 const SWAP_PAIRS = [4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11];
 
-/** Four neighbouring elements of a row, or the one that a tail is at (in all lanes). */
-export interface WasmCursor extends Cursor<Address> {
-  /** As f32, of a row of bf16. */
-  readonly loadHalves: (row: Address) => Vector;
-}
-
 /** What is done to each row, as a function of WebAssembly. */
-export function rowFunction({ addresses, write }: RowProgram): FunctionBuilder {
-  const writer = new RowWriter(addresses);
+export function rowFunction({ operands, write }: RowProgram): FunctionBuilder {
+  const writer = new RowWriter(operands);
   write(writer);
   return writer.fn;
 }
 
 /**
- * Writes kernels that walk over rows of f32. Parameters: rows, columns, then addresses. Sums have a
+ * Writes kernels that walk over rows. Parameters: rows, columns, then addresses. Sums have a
  * fixed order: lane by lane, then across lanes.
  */
 export class RowWriter implements Rows<Address> {
   readonly fn: FunctionBuilder;
   readonly rows: Local<'usize'>;
   readonly columns: Local<'usize'>;
+  readonly #operands: readonly LaneDType[];
   readonly #column: Local<'usize'>;
   readonly #columnCount: Vector;
 
-  constructor(addresses: number) {
-    this.fn = new FunctionBuilder(2 + addresses);
+  constructor(operands: readonly LaneDType[]) {
+    this.#operands = operands;
+    this.fn = new FunctionBuilder(2 + operands.length);
     this.rows = this.fn.parameter(0);
     this.columns = this.fn.parameter(1);
     this.#column = this.fn.let(usize.const(0));
@@ -54,7 +53,9 @@ export class RowWriter implements Rows<Address> {
   }
 
   address(index: number): Address {
-    return this.fn.parameter(2 + index);
+    const dtype = this.#operands[index];
+    if (dtype === undefined) throw new RangeError(`no address ${index} among those of a kernel`);
+    return { place: this.fn.parameter(2 + index), dtype };
   }
 
   mean(sum: Vector): Vector {
@@ -70,19 +71,19 @@ export class RowWriter implements Rows<Address> {
     });
   }
 
-  advance(address: Address, elements: Code<'usize'>, elementBytes: number = ELEMENT_BYTES): void {
-    const bytes = usize.mul(elements, usize.const(elementBytes));
-    this.fn.set(address, usize.add(address, bytes));
+  advance({ place, dtype }: Address, elements: Code<'usize'>): void {
+    const bytes = usize.mul(elements, usize.const(laneBytes[dtype]));
+    this.fn.set(place, usize.add(place, bytes));
   }
 
-  each(body: (at: WasmCursor) => void, unroll = 1): void {
+  each(body: (at: Cursor<Address>) => void, unroll = 1): void {
     this.#walk(this.columns, unroll, (at) => body(at));
   }
 
   /** Over the first `count` elements. */
   fold(
     folds: readonly Fold[],
-    terms: (at: WasmCursor) => readonly Code<'v128'>[],
+    terms: (at: Cursor<Address>) => readonly Code<'v128'>[],
     count: Code<'usize'> = this.columns,
   ): Vector[] {
     const { fn } = this;
@@ -120,45 +121,45 @@ export class RowWriter implements Rows<Address> {
   #walk(
     count: Code<'usize'>,
     unroll: number,
-    body: (at: WasmCursor, vector: number, isTail: boolean) => void,
+    body: (at: Cursor<Address>, vector: number, isTail: boolean) => void,
   ): void {
     const { fn } = this;
     fn.set(this.#column, usize.const(0));
     if (unroll > 1) {
       fn.forSteps(this.#column, LANES * unroll, count, () => {
         for (let vector = 0; vector < unroll; vector++) {
-          body(this.#cursor(vector * LANES * ELEMENT_BYTES), vector, false);
+          body(this.#cursor(LANES, vector * LANES), vector, false);
         }
       });
     }
-    fn.forSteps(this.#column, LANES, count, () => body(this.#cursor(0), 0, false));
-    fn.forSteps(this.#column, 1, count, () => body(this.#tailCursor(), 0, true));
+    fn.forSteps(this.#column, LANES, count, () => body(this.#cursor(LANES, 0), 0, false));
+    fn.forSteps(this.#column, 1, count, () => body(this.#cursor(1, 0), 0, true));
   }
 
-  #cursor(byteOffset: number): WasmCursor {
+  /** Four neighbouring elements so many behind the column, or the one that a tail is at. */
+  #cursor(width: Width, offset: number): Cursor<Address> {
+    const { fn } = this;
+    const store = ({ place, dtype }: Address, value: Code<'v128'>): void => {
+      const byteOffset = offset * laneBytes[dtype];
+      storeLanes(fn, dtype, width, this.#elementAt(place, dtype), fn.let(value), byteOffset);
+    };
     return {
-      load: (row) => this.fn.let(v128.load(this.#place(row), byteOffset)),
-      loadHalves: (row) =>
-        this.fn.let(i32x4.shl(v128.load16x4u(this.#halfPlace(row), byteOffset / 2), 16)),
-      store: (row, value) => this.fn.do(v128.store(this.#place(row), value, byteOffset)),
+      load: ({ place, dtype }) => {
+        const byteOffset = offset * laneBytes[dtype];
+        return fn.let(loadLanes(fn, dtype, width, this.#elementAt(place, dtype), byteOffset));
+      },
+      store,
+      keep: store,
     };
   }
 
-  #tailCursor(): WasmCursor {
-    return {
-      load: (row) => this.fn.let(v128.load32Splat(this.#place(row))),
-      loadHalves: (row) =>
-        this.fn.let(i32x4.shl(i32x4.splat(i32.load16u(this.#halfPlace(row))), 16)),
-      store: (row, value) => this.fn.do(v128.store32Lane0(this.#place(row), value)),
-    };
-  }
-
-  #halfPlace(row: Address): Code<'usize'> {
-    return usize.add(row, usize.shl(this.#column, usize.const(1)));
-  }
-
-  #place(row: Address): Code<'usize'> {
-    return usize.add(row, usize.shl(this.#column, usize.const(2)));
+  #elementAt(row: Local<'usize'>, dtype: LaneDType): Code<'usize'> {
+    const bytes = laneBytes[dtype];
+    const column = this.#column;
+    return usize.add(
+      row,
+      bytes === 1 ? column : usize.shl(column, usize.const(bytes === 2 ? 1 : 2)),
+    );
   }
 }
 

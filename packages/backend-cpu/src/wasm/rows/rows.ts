@@ -1,4 +1,5 @@
 import type { Code, FunctionBuilder, Local } from '@shardwise/wasm-assembler';
+import type { LaneDType } from '../loop-spec.ts';
 
 export type Vector = Local<'v128'>;
 export type Fold = 'sum' | 'max';
@@ -7,10 +8,12 @@ export type Fold = 'sum' | 'max';
 export interface Cursor<A> {
   readonly load: (row: A) => Vector;
   readonly store: (row: A, value: Code<'v128'>) => void;
+  /** Stores what is not the result yet, but loaded again for this row. */
+  readonly keep: (row: A, value: Code<'v128'>) => void;
 }
 
 /**
- * Walks over rows of f32, whatever the vectors are: of WebAssembly (row-writer.ts), or of the processor (loops/row-loop.ts).
+ * Walks over rows, whatever the vectors are: of WebAssembly (row-writer.ts), or of the processor (loops/row-loop.ts).
  * Sums have a fixed order, which is another one for each.
  */
 export interface Rows<A> {
@@ -30,8 +33,16 @@ export interface Rows<A> {
   ) => Vector[];
 }
 
-/** What is done to each row, and how many addresses it takes. */
+/** What is done to each row. */
 export interface RowProgram {
-  readonly addresses: number;
+  /** What lies at each address. Values of 16 bits are loaded and stored as they are, at the low end of lanes. */
+  readonly operands: readonly LaneDType[];
+  /** Whether it keeps a row where its result is to be. */
+  readonly keeps?: true;
   readonly write: <A>(rows: Rows<A>) => void;
+}
+
+/** So many operands of f32. */
+export function floats(count: number): readonly LaneDType[] {
+  return Array.from({ length: count }, () => 'f32');
 }

@@ -1,10 +1,11 @@
 import { f32x4 } from '@shardwise/wasm-assembler';
 import { expNegative, log } from '../math.ts';
-import type { RowProgram } from './rows.ts';
+import { floats, type RowProgram } from './rows.ts';
 
 /** Addresses: x, y. */
 export const softmax: RowProgram = {
-  addresses: 2,
+  operands: floats(2),
+  keeps: true,
   write: (rows) => {
     const { fn } = rows;
     const [x, y] = [rows.address(0), rows.address(1)];
@@ -12,7 +13,7 @@ export const softmax: RowProgram = {
       const [max = fn.float(0)] = rows.fold(['max'], (at) => [at.load(x)]);
       const [sum = fn.float(0)] = rows.fold(['sum'], (at) => {
         const power = fn.let(expNegative(fn, f32x4.sub(at.load(x), max)));
-        at.store(y, power);
+        at.keep(y, power);
         return [power];
       });
       const scale = fn.let(f32x4.div(fn.float(1), sum));
@@ -23,7 +24,7 @@ export const softmax: RowProgram = {
 
 /** dx = y (dy - Σ y dy). Addresses: y, dy, dx. */
 export const softmaxGrad: RowProgram = {
-  addresses: 3,
+  operands: floats(3),
   write: (rows) => {
     const [y, dy, dx] = [rows.address(0), rows.address(1), rows.address(2)];
     rows.eachRow([y, dy, dx], () => {
@@ -37,7 +38,7 @@ export const softmaxGrad: RowProgram = {
 
 /** Addresses: x, y. */
 export const logSoftmax: RowProgram = {
-  addresses: 2,
+  operands: floats(2),
   write: (rows) => {
     const { fn } = rows;
     const [x, y] = [rows.address(0), rows.address(1)];
@@ -54,7 +55,7 @@ export const logSoftmax: RowProgram = {
 
 /** dx = dy - exp(y) Σ dy. Addresses: y, dy, dx. */
 export const logSoftmaxGrad: RowProgram = {
-  addresses: 3,
+  operands: floats(3),
   write: (rows) => {
     const { fn } = rows;
     const [y, dy, dx] = [rows.address(0), rows.address(1), rows.address(2)];

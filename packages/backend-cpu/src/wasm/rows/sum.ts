@@ -1,13 +1,7 @@
-import { dtypes } from '@shardwise/core/spec';
-import {
-  f32,
-  f32x4,
-  f64,
-  type FunctionBuilder,
-  type Local,
-  usize,
-} from '@shardwise/wasm-assembler';
-import { RowWriter, type WasmCursor } from './row-writer.ts';
+import { f32, f32x4, f64, type FunctionBuilder, usize } from '@shardwise/wasm-assembler';
+import { cast } from '../cast.ts';
+import { RowWriter } from './row-writer.ts';
+import { type Cursor, floats, type Vector } from './rows.ts';
 
 /** Elements summed in f32 before the f64 sum takes over; long sums keep their digits this way. */
 const BLOCK = 2048;
@@ -15,7 +9,7 @@ const ROWS_AT_ONCE = 4;
 
 /** Shape: x [rows, columns] -> [rows]. Addresses: x, y. */
 export function sumColumns(): FunctionBuilder {
-  const writer = new RowWriter(2);
+  const writer = new RowWriter(floats(2));
   const { fn, columns } = writer;
   const [x, y] = [writer.address(0), writer.address(1)];
   writer.eachRow([], () => {
@@ -30,7 +24,7 @@ export function sumColumns(): FunctionBuilder {
       writer.advance(x, count);
       fn.set(left, usize.sub(left, count));
     });
-    fn.do(f32.store(y, f32.demote(total)));
+    fn.do(f32.store(y.place, f32.demote(total)));
     writer.advance(y, usize.const(1));
   });
   return fn;
@@ -41,22 +35,21 @@ export function sumColumns(): FunctionBuilder {
  * Parameters: rows, columns, then as addresses: outer (a count), x, y.
  */
 export function sumRows(dtype: 'f32' | 'bf16' = 'f32'): FunctionBuilder {
-  const { bytes } = dtypes[dtype];
-  const load = (at: WasmCursor, row: Local<'usize'>): Local<'v128'> =>
-    dtype === 'f32' ? at.load(row) : at.loadHalves(row);
-  const writer = new RowWriter(3);
+  const writer = new RowWriter(['u8', dtype, 'f32']);
   const { fn, rows, columns } = writer;
-  const [outerCount, x, y] = [writer.address(0), writer.address(1), writer.address(2)];
+  const [{ place: outerCount }, x, y] = [writer.address(0), writer.address(1), writer.address(2)];
+  const load = (at: Cursor<typeof x>, row: typeof x): Vector =>
+    fn.let(cast({ fn, dtype: 'f32', inputDType: dtype }, at.load(row)));
   const outer = fn.let(usize.const(0));
   const row = fn.let(usize.const(0));
   fn.forSteps(outer, 1, outerCount, () => {
     writer.each((at) => at.store(y, fn.float(0)), 4);
     fn.set(row, usize.const(0));
     fn.forSteps(row, ROWS_AT_ONCE, rows, () => {
-      const pointers = [fn.let(x)];
+      const pointers = [{ ...x, place: fn.let(x.place) }];
       for (let i = 1; i < ROWS_AT_ONCE; i++) {
-        const pointer = fn.let(pointers[i - 1] ?? x);
-        writer.advance(pointer, columns, bytes);
+        const pointer = { ...x, place: fn.let(pointers[i - 1]?.place ?? x.place) };
+        writer.advance(pointer, columns);
         pointers.push(pointer);
       }
       writer.each((at) => {
@@ -65,11 +58,11 @@ export function sumRows(dtype: 'f32' | 'bf16' = 'f32'): FunctionBuilder {
         const sum = f32x4.add(f32x4.add(a, b), f32x4.add(c, d));
         at.store(y, f32x4.add(at.load(y), sum));
       }, 2);
-      writer.advance(x, usize.mul(columns, usize.const(ROWS_AT_ONCE)), bytes);
+      writer.advance(x, usize.mul(columns, usize.const(ROWS_AT_ONCE)));
     });
     fn.forSteps(row, 1, rows, () => {
       writer.each((at) => at.store(y, f32x4.add(at.load(y), load(at, x))), 2);
-      writer.advance(x, columns, bytes);
+      writer.advance(x, columns);
     });
     writer.advance(y, columns);
   });
