@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { chromeTrace } from '../src/report/chrome-trace.ts';
 import { extent, formatTick, linearScale } from '../src/report/scale.ts';
 import { htmlReport } from '../src/report/html-report.ts';
+import { simulatedStages } from '../src/report/simulated-stages.ts';
 import { representativeStep } from '../src/report/timeline-chart.ts';
 import type { Timeline, TimelineEntry } from '../src/run-state/message.ts';
 import { head, reports, runOf, stepReport } from './run-fixture.ts';
@@ -20,6 +21,13 @@ function timeline(rank: number, step: number, durationMs = 100): Timeline {
     events: [entry('forward', 'compute', 5), entry('allReduce', 'collective', 20)],
   };
 }
+
+const startsTwice: readonly [name: string, atMs: number][] = [
+  ['0F0', 5],
+  ['0B0', 15],
+  ['0F0', 25],
+  ['0B0', 35],
+];
 
 const run = runOf([
   ...reports(40),
@@ -60,6 +68,58 @@ describe('the report', () => {
     expect(page).toContain('>stages</text>');
     expect(page).toContain('data-tip="1F0\n');
     expect(html).not.toContain('>stages</text>');
+  });
+
+  it('draws what ranks of a pipeline did beside what they would have done by the simulator', () => {
+    const did = (rank: number, actions: readonly [name: string, atMs: number][]): Timeline => ({
+      ...timeline(rank, 2),
+      events: actions.map(([name, atMs]) => entry(name, 'stage', atMs)),
+    });
+    const first = did(0, [
+      ['0F0', 5],
+      ['0F1', 15],
+      ['0B0', 45],
+      ['0B1', 60],
+    ]);
+    const second = did(1, [
+      ['1F0', 20],
+      ['1B0', 30],
+      ['1F1', 40],
+      ['1B1', 50],
+    ]);
+    const simulated = simulatedStages([first, second]);
+    const startsOf = (rank: number): unknown[] =>
+      (simulated?.events.get(rank) ?? []).map(({ name, startMs }) => [
+        name,
+        startMs - head.startMs,
+      ]);
+    // Ten milliseconds each, without waiting for anything else.
+    expect(startsOf(0)).toEqual([
+      ['0F0', 5],
+      ['0F1', 15],
+      ['0B0', 35],
+      ['0B1', 55],
+    ]);
+    expect(startsOf(1)).toEqual([
+      ['1F0', 15],
+      ['1B0', 25],
+      ['1F1', 35],
+      ['1B1', 45],
+    ]);
+    expect(simulated?.bubble).toBeCloseTo(1 - 80 / (2 * 65));
+    expect(simulated?.simulatedBubble).toBeCloseTo(1 - 80 / (2 * 60));
+    const page = htmlReport(runOf([stepReport(0, 2), first, second], 2));
+    expect(page).toContain('>simulated</text>');
+    expect(page).toContain(
+      'Ranks waited 38.5 % of the time from the first action to the last, simulated 33.3 %',
+    );
+    // Of two pipelines along another axis each is simulated by itself.
+    const replicas = [first, { ...first, rank: 1 }, { ...second, rank: 2 }, { ...second, rank: 3 }];
+    const both = simulatedStages(replicas);
+    expect(both?.events.get(3)).toEqual(simulated?.events.get(1));
+    // Two passes in a step are no schedule of one.
+    expect(simulatedStages([did(0, [...startsTwice])])).toBeNull();
+    expect(html).not.toContain('>simulated</text>');
   });
 
   it('shows what the memory of a rank holds, where the script tells it', () => {

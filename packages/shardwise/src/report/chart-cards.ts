@@ -6,6 +6,7 @@ import { type Card, drawCard, HALF, lineCard, WIDE } from './card.ts';
 import { colours, rankColour } from './colours.ts';
 import type { LineSeries } from './line-chart.ts';
 import { metricCards } from './metric-cards.ts';
+import { simulatedStages, type SimulatedStages } from './simulated-stages.ts';
 import { representativeStep, timelineChart } from './timeline-chart.ts';
 
 /** More points than pixels say no more. */
@@ -153,22 +154,37 @@ function timelineCard({ timelines, head, recent }: RunState): Card | undefined {
   const ofStep = representativeStep(timelines, head.worldSize, recent?.stepMs ?? 0);
   const [first] = ofStep;
   if (first === undefined || ofStep.every(({ events }) => events.length === 0)) return undefined;
+  const simulated = simulatedStages(ofStep);
+  const hasStages = ofStep.some(({ events }) =>
+    events.some(({ category }) => category === 'stage'),
+  );
   const legend = [
     { name: 'compute', colour: colours.compute },
     { name: 'collective', colour: colours.communication },
     { name: 'data', colour: colours.data },
     { name: 'graph', colour: colours.graph },
-    ...(ofStep.some(({ events }) => events.some(({ category }) => category === 'stage'))
-      ? [{ name: 'stage of a pipeline', colour: colours.stage }]
+    ...(hasStages
+      ? [
+          { name: 'forward of a stage', colour: colours.stage },
+          { name: 'backward (B), input gradients (I)', colour: colours.inputGradient },
+          { name: 'weight gradients (W)', colour: colours.weightGradient },
+        ]
       : []),
   ];
   return {
     title: `Timeline of step ${first.step}`,
     wide: true,
     legend,
-    chart: timelineChart(ofStep),
-    note: 'All ranks on one clock. Point at a box for its name, duration and size.',
+    chart: timelineChart(ofStep, simulated),
+    note: ['All ranks on one clock. Point at a box for its name, duration and size.']
+      .concat(simulated === null ? [] : describeSimulation(simulated))
+      .join(' '),
   };
+}
+
+function describeSimulation({ bubble, simulatedBubble }: SimulatedStages): string {
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  return `Simulated: the same actions with their mean times and messages that take none. Ranks waited ${percent(bubble)} of the time from the first action to the last, simulated ${percent(simulatedBubble)}.`;
 }
 
 /** Neighbours averaged until there are at most MAX_POINTS. */

@@ -10,6 +10,8 @@ export const colours = {
   data: 'var(--green)',
   graph: 'var(--violet)',
   stage: 'var(--teal)',
+  inputGradient: 'var(--pink)',
+  weightGradient: 'color-mix(in srgb,var(--grey) 50%,var(--soft))',
   other: 'var(--grey)',
 } as const;
 
@@ -26,4 +28,10 @@ const rankColours = ['blue', 'orange', 'green', 'violet', 'red', 'teal', 'pink',
 
 export function rankColour(rank: number): string {
   return `var(--${rankColours[rank % rankColours.length] ?? 'grey'})`;
+}
+
+/** Of an action of a pipeline by its name, as `1F0`: forwards, backwards with input gradients, and weight gradients. */
+export function stageColour(name: string): string {
+  if (/^\d+[BI]\d+$/.test(name)) return colours.inputGradient;
+  return /^\d+W\d+$/.test(name) ? colours.weightGradient : colours.stage;
 }

@@ -1,9 +1,10 @@
 import type { Timeline, TimelineEntry } from '../run-state/message.ts';
 import { formatMilliseconds } from '../text/format.ts';
 import { pixel } from './chart-frame.ts';
-import { categoryColours } from './colours.ts';
+import { categoryColours, stageColour } from './colours.ts';
 import { escapeHtml } from './escape-html.ts';
 import { linearScale } from './scale.ts';
+import type { SimulatedStages } from './simulated-stages.ts';
 
 const WIDTH = 1080;
 const LEFT = 170;
@@ -19,38 +20,64 @@ const MAX_BOXES = 1500;
 const isBeside = ({ category }: TimelineEntry): boolean =>
   category === 'collective' || category === 'transfer';
 
-/** What a rank does for the stages of a pipeline, what its own thread does, and what runs beside it. */
-const allLanes: readonly {
+interface Lane {
   readonly name: string;
-  readonly holds: (event: TimelineEntry) => boolean;
-}[] = [
-  { name: 'stages', holds: ({ category }) => category === 'stage' },
-  { name: 'compute', holds: (event) => event.category !== 'stage' && !isBeside(event) },
-  { name: 'communication', holds: isBeside },
-];
+  readonly of: (timeline: Timeline) => readonly TimelineEntry[];
+  /** What is drawn in a step without events of it, too. */
+  readonly isAlways: boolean;
+}
+
+/**
+ * What a rank does for the stages of a pipeline, what it would have done by the simulator, what its own thread does, and
+ * what runs beside it.
+ */
+function lanesOf(timelines: readonly Timeline[], simulated: SimulatedStages | null): Lane[] {
+  const holding = (holds: (event: TimelineEntry) => boolean): Lane['of'] => {
+    return ({ events }) => events.filter(holds);
+  };
+  const lanes: Lane[] = [
+    { name: 'stages', of: holding(({ category }) => category === 'stage'), isAlways: false },
+    { name: 'simulated', of: ({ rank }) => simulated?.events.get(rank) ?? [], isAlways: false },
+    {
+      name: 'compute',
+      of: holding((event) => event.category !== 'stage' && !isBeside(event)),
+      isAlways: true,
+    },
+    { name: 'communication', of: holding(isBeside), isAlways: true },
+  ];
+  return lanes.filter(
+    ({ of, isAlways }) => isAlways || timelines.some((own) => of(own).length > 0),
+  );
+}
 
 /** One step of every rank on one clock: `timelines` are of the same step, ordered by rank. */
-export function timelineChart(timelines: readonly Timeline[]): string {
-  const lanes = allLanes.filter(
-    ({ name, holds }) => name !== 'stages' || timelines.some(({ events }) => events.some(holds)),
-  );
+export function timelineChart(
+  timelines: readonly Timeline[],
+  simulated: SimulatedStages | null = null,
+): string {
+  const lanes = lanesOf(timelines, simulated);
+  const all = simulated === null ? [] : [...simulated.events.values()].flat();
   const start = Math.min(...timelines.map(({ startMs }) => startMs));
-  const end = Math.max(...timelines.map(({ endMs }) => endMs));
+  const end = Math.max(
+    ...timelines.map(({ endMs }) => endMs),
+    ...all.map(({ startMs, durationMs }) => startMs + durationMs),
+  );
   const x = linearScale([0, end - start], [LEFT, WIDTH - RIGHT], 9);
   const rankHeight = lanes.length * (LANE + GAP) - GAP + RANK_GAP;
   const bottom = TOP + timelines.length * rankHeight - RANK_GAP + 6;
-  const rows = timelines.map(({ rank, events }, index) => {
+  const rows = timelines.map((timeline, index) => {
     const top = TOP + index * rankHeight;
-    const laneRows = lanes.map(({ name, holds }, lane) => {
+    const laneRows = lanes.map(({ name, of }, lane) => {
       const y = top + lane * (LANE + GAP);
-      const inLane = events.filter(holds);
       // The longest first, so that what lies within another event is drawn on top of it.
-      const drawn = inLane.toSorted((a, b) => b.durationMs - a.durationMs).slice(0, MAX_BOXES);
+      const drawn = of(timeline)
+        .toSorted((a, b) => b.durationMs - a.durationMs)
+        .slice(0, MAX_BOXES);
       const boxes = drawn.map((event) => box(event, y, start, x));
       return `<rect class="lane" x="${LEFT}" y="${y}" width="${WIDTH - RIGHT - LEFT}" height="${LANE}"/><text class="tick" x="${LEFT - 10}" y="${y + LANE / 2}" dy="0.32em" text-anchor="end">${name}</text>${boxes.join('')}`;
     });
     const middle = top + (rankHeight - RANK_GAP) / 2;
-    return `<text class="rank" x="4" y="${middle}" dy="0.32em">rank ${rank}</text>${laneRows.join('')}`;
+    return `<text class="rank" x="4" y="${middle}" dy="0.32em">rank ${timeline.rank}</text>${laneRows.join('')}`;
   });
   const ticks = x.ticks.map((tick) => {
     const at = pixel(x(tick));
@@ -68,7 +95,12 @@ function box(
   const left = Math.max(LEFT, x(startMs - origin));
   const right = Math.max(left + 0.6, x(startMs - origin + durationMs));
   const tip = [name, formatMilliseconds(durationMs), ...(detail === undefined ? [] : [detail])];
-  return `<rect class="box" style="fill:${categoryColours[category]}" x="${pixel(left)}" y="${y}" width="${pixel(right - left)}" height="${LANE}" rx="1.5" data-tip="${escapeHtml(tip.join('\n'))}"/>`;
+  const colour = category === 'stage' ? stageColour(name) : categoryColours[category];
+  const label =
+    category === 'stage' && right - left > 8 * name.length
+      ? `<text class="label" x="${pixel((left + right) / 2)}" y="${y + LANE / 2}" dy="0.32em" text-anchor="middle">${escapeHtml(name)}</text>`
+      : '';
+  return `<rect class="box" style="fill:${colour}" x="${pixel(left)}" y="${y}" width="${pixel(right - left)}" height="${LANE}" rx="1.5" data-tip="${escapeHtml(tip.join('\n'))}"/>${label}`;
 }
 
 /**

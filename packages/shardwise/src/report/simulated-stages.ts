@@ -1,0 +1,125 @@
+import { ConfigError } from '@shardwise/core/extend';
+import {
+  formatAction,
+  readSchedule,
+  type Schedule,
+  simulateSchedule,
+  type StageCosts,
+} from '@shardwise/strategies';
+import type { Timeline, TimelineEntry } from '../run-state/message.ts';
+
+/** What the ranks of pipelines would have done in a step. */
+export interface SimulatedStages {
+  /** For each rank that has stages. */
+  readonly events: ReadonlyMap<number, readonly TimelineEntry[]>;
+  /** The share of time in which ranks waited, from the first action to the last: as it was, and simulated. */
+  readonly bubble: number;
+  readonly simulatedBubble: number;
+}
+
+/**
+ * What ranks of pipelines do in a step if each does its actions in the order in which it did them, an action takes what
+ * such actions of its stage took in the mean, messages take no time, and nobody waits for anything else. Null where the
+ * step has no actions of stages, or more than one pass of them.
+ */
+export function simulatedStages(timelines: readonly Timeline[]): SimulatedStages | null {
+  const pipelines = pipelinesOf(
+    timelines.map(({ rank, events }) => ({ rank, actions: actionsOf(events) })),
+  );
+  const events = new Map<number, readonly TimelineEntry[]>();
+  const shares: { readonly bubble: number; readonly simulatedBubble: number }[] = [];
+  for (const ranks of pipelines) {
+    const schedule = scheduleOf(ranks);
+    if (schedule === null) return null;
+    const simulation = simulateSchedule(schedule, { stages: costsOf(schedule, ranks) });
+    const all = ranks.flatMap(({ actions }) => actions);
+    const beginMs = Math.min(...all.map(({ startMs }) => startMs));
+    const endMs = Math.max(...all.map(({ startMs, durationMs }) => startMs + durationMs));
+    const busyMs = all.reduce((sum, { durationMs }) => sum + durationMs, 0);
+    for (const [index, { rank }] of ranks.entries()) {
+      const simulated = simulation.ranks[index]?.actions ?? [];
+      events.set(
+        rank,
+        simulated.map((each) => ({
+          name: formatAction(each.action),
+          category: 'stage',
+          startMs: beginMs + each.startMs,
+          durationMs: each.endMs - each.startMs,
+          detail: 'simulated',
+        })),
+      );
+    }
+    shares.push({
+      bubble: 1 - busyMs / (ranks.length * (endMs - beginMs)),
+      simulatedBubble: simulation.bubble,
+    });
+  }
+  if (shares.length === 0) return null;
+  const mean = (of: (share: (typeof shares)[number]) => number): number =>
+    shares.reduce((sum, share) => sum + of(share), 0) / shares.length;
+  return {
+    events,
+    bubble: mean(({ bubble }) => bubble),
+    simulatedBubble: mean(({ simulatedBubble }) => simulatedBubble),
+  };
+}
+
+interface RankActions {
+  readonly rank: number;
+  /** As they were done, one after the other. */
+  readonly actions: readonly TimelineEntry[];
+}
+
+/** As `1F0`: a stage, what it does, and a microbatch. */
+const actionName = /^(\d+)([FBIW])\d+$/;
+
+/** Beside its actions a rank passes on the loss, for one. */
+function actionsOf(events: readonly TimelineEntry[]): readonly TimelineEntry[] {
+  return events
+    .filter(({ category, name }) => category === 'stage' && actionName.test(name))
+    .toSorted((a, b) => a.startMs - b.startMs);
+}
+
+/** Ranks that have the same stages are of different pipelines: along other axes of a mesh, in whose order ranks stand. */
+function pipelinesOf(ranks: readonly RankActions[]): readonly (readonly RankActions[])[] {
+  const inStages = ranks.filter(({ actions }) => actions.length > 0);
+  const byStages = Map.groupBy(inStages, ({ actions }) =>
+    [...new Set(actions.map(({ name }) => partsOf(name).stage))].toSorted((a, b) => a - b).join(),
+  );
+  const classes = [...byStages.values()];
+  return (classes[0] ?? []).map((_, index) => classes.flatMap((alike) => alike[index] ?? []));
+}
+
+function partsOf(name: string): { readonly stage: number; readonly letter: string } {
+  const [, stage = '0', letter = ''] = actionName.exec(name) ?? [];
+  return { stage: Number(stage), letter };
+}
+
+/** Null for what is no single pass, as two batches of which gradients are added up. */
+function scheduleOf(ranks: readonly RankActions[]): Schedule | null {
+  const rows = ranks.map(({ actions }) => actions.map(({ name }) => name).join(','));
+  try {
+    return readSchedule(`${rows.join('\n')}\n`, { name: 'what ranks did' });
+  } catch (error) {
+    if (error instanceof ConfigError) return null;
+    throw error;
+  }
+}
+
+function costsOf({ stages }: Schedule, ranks: readonly RankActions[]): StageCosts[] {
+  const all = ranks.flatMap(({ actions }) => actions);
+  const groups = Map.groupBy(all, ({ name }) => {
+    const { stage, letter } = partsOf(name);
+    return `${stage}${letter}`;
+  });
+  const meanMs = (stage: number, letter: string): number => {
+    const own = groups.get(`${stage}${letter}`) ?? [];
+    return own.reduce((sum, { durationMs }) => sum + durationMs, 0) / Math.max(1, own.length);
+  };
+  return Array.from({ length: stages }, (_, stage) => ({
+    forwardMs: meanMs(stage, 'F'),
+    backwardMs: meanMs(stage, 'B'),
+    inputGradientMs: meanMs(stage, 'I'),
+    weightGradientMs: meanMs(stage, 'W'),
+  }));
+}
