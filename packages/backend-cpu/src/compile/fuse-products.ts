@@ -28,6 +28,7 @@ export function fuseProducts(step: Step, uses: Uses, rewriter: Rewriter): Step {
 function ownProduct(id: number, uses: Uses, rewriter: Rewriter): Product | undefined {
   const step = rewriter.producer(id);
   if (step?.op !== 'matmul' || step.inputs.length > 2 || uses.get(id) !== 1) return undefined;
+  if (step.params.rounds === true) return undefined;
   return step;
 }
 

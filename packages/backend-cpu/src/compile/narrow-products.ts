@@ -36,3 +36,19 @@ export function narrowResult(step: Step, uses: Uses, rewriter: Rewriter): Step {
   if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'f32') return step;
   return { ...product, dtype: 'bf16', output: step.output };
 }
+
+/** f32 values of a rounded product that a program gives away are stored by the product itself, and no 16 bits of them. */
+export function widenResult(
+  step: Step,
+  uses: Uses,
+  outputs: ReadonlySet<number>,
+  rewriter: Rewriter,
+): Step {
+  if (step.op !== 'cast' || step.dtype !== 'f32' || !outputs.has(step.output)) return step;
+  const input = inputAt(step, 0);
+  const product = rewriter.producer(input);
+  if (product === undefined || uses.get(input) !== 1) return step;
+  if (!isNarrowProduct(product, rewriter.values) || product.dtype !== 'bf16') return step;
+  const { params } = product;
+  return { ...product, dtype: 'f32', params: { ...params, rounds: true }, output: step.output };
+}

@@ -23,7 +23,7 @@ export function productOf(
   if (step.op !== 'matmul' || own === null) return undefined;
   const kind = kindOf(step, values);
   if (kind === undefined || (kind !== 'f32 to f32' && !own.bf16)) return undefined;
-  const { transposeA, transposeB, scale = 1 } = step.params;
+  const { transposeA, transposeB, scale = 1, rounds = false } = step.params;
   const batch = step.shape.slice(0, -2);
   const left = operandOf(inputAt(step, 0), values, flow, batch.length, transposeA);
   const right = operandOf(inputAt(step, 1), values, flow, batch.length, transposeB);
@@ -40,6 +40,7 @@ export function productOf(
     result: step.output,
     scale,
     addend,
+    rounds,
   };
   return own.thin || !isThin(product) ? product : undefined;
 }

@@ -3,7 +3,7 @@ import { castInSteps } from './cast-in-steps.ts';
 import { withoutEmptyInputs } from './empty-inputs.ts';
 import { fuseProducts, type Uses } from './fuse-products.ts';
 import { joinPads } from './join-pads.ts';
-import { narrowOperands, narrowResult } from './narrow-products.ts';
+import { narrowOperands, narrowResult, widenResult } from './narrow-products.ts';
 import { roundAgain } from './round-again.ts';
 import type { OwnProducts } from './product-step.ts';
 import type { Rewriter } from './rewriter.ts';
@@ -33,6 +33,7 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     },
   };
   const uses = countUses(program);
+  const given = new Set(program.outputs);
   for (const [index, instruction] of program.instructions.entries()) {
     const output = inputCount + index;
     if (elementCount(instruction.shape) === 0) continue;
@@ -41,7 +42,8 @@ export function simplify(program: Program, own: OwnProducts | null): Segment {
     const narrow = own?.bf16 === true ? narrowOperands(rounded, rewriter) : rounded;
     const plain = absorbTransposes(asReshape(narrow, values), producers);
     const made = castInSteps(sumInSteps(plain, rewriter), rewriter);
-    producers.set(output, narrowResult(fuseProducts(made, uses, rewriter), uses, rewriter));
+    const rounding = narrowResult(fuseProducts(made, uses, rewriter), uses, rewriter);
+    producers.set(output, widenResult(rounding, uses, given, rewriter));
   }
   const outputs = program.outputs.filter((id) => elementCount(valueAt(values, id).shape) > 0);
   const updates = program.updates.filter(

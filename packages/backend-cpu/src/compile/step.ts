@@ -10,8 +10,11 @@ import {
 
 /** What steps have beside the parameters of their ops. */
 interface StepParams {
-  /** The product is multiplied by `scale`, if it is there; then input 2, if it is there, is added. */
-  readonly matmul: { readonly scale?: number };
+  /**
+   * The product is multiplied by `scale`, if it is there; then input 2, if it is there, is added; then, with `rounds`, an f32
+   * result is rounded to what bf16 has.
+   */
+  readonly matmul: { readonly scale?: number; readonly rounds?: true };
 }
 
 /** Per op, an instruction and the id of the value that it makes. */

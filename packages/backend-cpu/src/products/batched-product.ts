@@ -24,13 +24,15 @@ export interface BatchedProduct {
   readonly result: number;
   readonly scale: number;
   readonly addend: { readonly value: number; readonly rowStride: number } | null;
+  /** Whether f32 results have the digits of bf16. */
+  readonly rounds: boolean;
 }
 
 const elementBytes = (packing: Packing): number => (packing === 'bf16' ? 2 : 4);
 
 /** The products of its matrices. */
 export function productsOf(product: BatchedProduct): MatrixProduct[] {
-  const { kind, batch, rows, columns, depth, left, right, scale, addend } =
+  const { kind, batch, rows, columns, depth, left, right, scale, addend, rounds } =
     withRowsOfBatch(product);
   const resultBytes = kind === 'bf16 to bf16' ? 2 : 4;
   return indicesOf(batch).map((index, position) => {
@@ -51,6 +53,7 @@ export function productsOf(product: BatchedProduct): MatrixProduct[] {
       result: { byteOffset: resultBytes * position * rows * columns, rowStride: columns },
       scale,
       addend: addend === null ? null : { byteOffset: 0, rowStride: addend.rowStride },
+      rounds,
     };
   });
 }

@@ -63,6 +63,7 @@ export function emitTile(
   else emitLoopOverOperand(code, kind, rows);
   emitScale(code, each);
   emitAddend(code, rows);
+  if (kind === 'bf16 to f32') emitRounding(code, each);
   emitStores(code, kind, rows);
   code.ret();
   return start;
@@ -200,6 +201,19 @@ function emitAddend(code: Assembler, rows: number): void {
     });
     code.add(r9, r10);
   }
+  code.place(none);
+}
+
+/** f32 values of what bf16 has of the sums. */
+function emitRounding(code: Assembler, each: EachSum): void {
+  const none = code.label();
+  skipUnless(code, 'rounds', none);
+  each((sum) => {
+    const narrow = ymm(28);
+    code.binary('vcvtneps2bf16', narrow, sum);
+    code.binary('vpmovzxwd', sum, narrow);
+    code.shift('vpslld', sum, sum, 16);
+  });
   code.place(none);
 }
 

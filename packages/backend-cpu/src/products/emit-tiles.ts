@@ -24,6 +24,7 @@ import {
   rsp,
   tmm,
   type Vector,
+  ymm,
   zmm,
 } from '../machine-code/operands.ts';
 import { type ProductKind, amxBlockUnits, amxSumRowBytes, tileColumns } from './product-types.ts';
@@ -317,6 +318,14 @@ function emitEpilogue(code: Assembler, kind: ProductKind, panel: Panel): void {
       code.binary('vmovups', zmm(2), at(r9, offset), { mask: there, zero: true });
       code.ternary('vaddps', sum, sum, zmm(2));
     });
+  });
+  whenTask(code, 'rounds', () => {
+    if (kind === 'bf16 to bf16') return;
+    for (const sum of sums) {
+      code.binary('vcvtneps2bf16', ymm(2), sum);
+      code.binary('vpmovzxwd', sum, ymm(2));
+      code.shift('vpslld', sum, sum, 16);
+    }
   });
 }
 

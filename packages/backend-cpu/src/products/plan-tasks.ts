@@ -17,7 +17,7 @@ export interface MatrixLayout {
   readonly columnStride: number;
 }
 
-/** One product of matrices: result = scale * left * right + addend. */
+/** One product of matrices: result = scale * left * right + addend, rounded where this is asked for. */
 export interface MatrixProduct {
   readonly kind: ProductKind;
   readonly leftPacking: Packing;
@@ -33,6 +33,8 @@ export interface MatrixProduct {
   readonly scale: number;
   /** f32, whose columns lie together. A row stride of 0 adds one row to all. */
   readonly addend: { readonly byteOffset: number; readonly rowStride: number } | null;
+  /** Whether f32 results have the digits of bf16. */
+  readonly rounds: boolean;
 }
 
 /**
@@ -234,7 +236,7 @@ function addMultiply(
   { down, across, along }: Part,
   left: LeftPanels,
 ): void {
-  const { kind, depth, result, scale, addend } = product;
+  const { kind, depth, result, scale, addend, rounds } = product;
   const isLast = along.start + along.size === depth;
   const panelRows = code.panels(kind).rows;
   const rowPanels = Math.ceil(down.size / panelRows);
@@ -271,6 +273,7 @@ function addMultiply(
       addsToResult: along.start > 0,
       scales: isLast && scale !== 1,
       addsAddend: isLast && addend !== null,
+      rounds: isLast && rounds,
     },
     scale,
   });

@@ -103,6 +103,7 @@ function isRight(kind: ProductKind, code: ProductCode): boolean {
     result: { byteOffset: 0, rowStride: columns },
     scale: 1,
     addend: null,
+    rounds: false,
   };
   const tasks = planTasks([product], code);
   const packed = alignedBytes(packedBytes);

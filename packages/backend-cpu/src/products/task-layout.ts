@@ -59,7 +59,7 @@ export type TaskField<K extends keyof typeof taskFields> = (typeof taskFields)[K
 export const taskBytes = 256;
 
 /** What a multiplication does beside it. */
-export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4 } as const;
+export const taskFlags = { addsToResult: 1, scales: 2, addsAddend: 4, rounds: 8 } as const;
 
 export function fieldOffset<K extends keyof typeof taskFields>(
   kind: K,

@@ -49,6 +49,7 @@ function wordOf(field: string, value: bigint | OperandName | Flags | number): bi
     if (value.addsToResult) bits |= taskFlags.addsToResult;
     if (value.scales) bits |= taskFlags.scales;
     if (value.addsAddend) bits |= taskFlags.addsAddend;
+    if (value.rounds) bits |= taskFlags.rounds;
     return BigInt(bits);
   }
   if (field === 'scale') return BigInt(new Uint32Array(Float32Array.of(value).buffer)[0] ?? 0);

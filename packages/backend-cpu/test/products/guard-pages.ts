@@ -85,6 +85,7 @@ for (const [set, code] of Object.entries(codes)) {
           result: { byteOffset: 0, rowStride: columns },
           scale: 2,
           addend: { byteOffset: 0, rowStride: 0 },
+          rounds: false,
         };
         const tasks = planTasks([product], code);
         const frame = createFrame();

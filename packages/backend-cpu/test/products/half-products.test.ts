@@ -1,6 +1,7 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
+import { analyse } from '../../src/compile/analyse.ts';
 import { simplify } from '../../src/compile/simplify.ts';
 import { binary, constant, f32, matmul, programOf } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';
@@ -73,6 +74,28 @@ const programs: Readonly<Record<string, Program>> = {
       cast(4, bf16(M, N)),
     ],
     outputs: [5],
+  }),
+  'that is rounded, and given away in f32': programOf({
+    inputs: [bf16(M, K), bf16(K, N)],
+    instructions: [
+      cast(0, f32(M, K)),
+      cast(1, f32(K, N)),
+      matmul(2, 3, result),
+      cast(4, bf16(M, N)),
+      cast(5, f32(M, N)),
+    ],
+    outputs: [6],
+  }),
+  'that is rounded, and given away in f32 and 16 bits': programOf({
+    inputs: [bf16(M, K), bf16(K, N)],
+    instructions: [
+      cast(0, f32(M, K)),
+      cast(1, f32(K, N)),
+      matmul(2, 3, result),
+      cast(4, bf16(M, N)),
+      cast(5, f32(M, N)),
+    ],
+    outputs: [5, 6],
   }),
   'that is read both in f32 and rounded': programOf({
     inputs: [bf16(M, K), bf16(K, N)],
@@ -160,6 +183,22 @@ describe('a product of bf16 values', () => {
       }
     },
   );
+});
+
+describe('a rounded product that is given away in f32', () => {
+  const program = programs['that is rounded, and given away in f32'];
+
+  it('is stored once, by the product', () => {
+    if (program === undefined) throw new Error('no program');
+    const pieces = analyse(program, { bf16: true, thin: false }).pieces.map(({ kind }) => kind);
+    expect(pieces).toEqual(['product']);
+  });
+
+  it('has the digits of bf16', async () => {
+    if (program === undefined) throw new Error('no program');
+    const [values = []] = await results(program, 'own');
+    expect(values).toEqual([...fromBf16(toBf16(Float32Array.from(values)))]);
+  });
 });
 
 describe('products of f32', () => {

@@ -138,6 +138,24 @@ describe.each(ways)('a product by %s of %s, packed as %s', (set, kind, packing) 
   });
 });
 
+describe.each(['AVX512-BF16', 'AMX'])('a product of bf16 by %s', (set) => {
+  it.skipIf(codes[set] === undefined)('has the digits of bf16 in f32 where it is to', () => {
+    // The terms of the second are summed in two blocks.
+    for (const [rows, columns, depth] of [
+      [33, 70, 50],
+      [20, 40, 1100],
+    ] as const) {
+      const of = { kind: 'bf16 to f32', packing: 'bf16', rows, columns, depth } as const;
+      const [a, b] = [toBf16(numbers(rows * depth, 1)), toBf16(numbers(depth * columns, 2))];
+      const rest = { scale: 0.3, addend: numbers(columns, 3) };
+      const rounded = multiply(codeOf(set), { ...of, ...rest, rounds: true }, a, b);
+      const sums = multiply(codeOf(set), { ...of, ...rest }, a, b);
+      expect(rounded).toEqual(fromBf16(toBf16(sums)));
+      expect(rounded).not.toEqual(sums);
+    }
+  });
+});
+
 describe('where products are made by machine code', () => {
   it.skipIf(codes['AVX-512'] === undefined)(
     'sums of f32 are made in the order of k, each term by one fused multiply-add',

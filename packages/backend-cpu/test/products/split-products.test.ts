@@ -56,6 +56,7 @@ describe('products on several threads', () => {
           result: { byteOffset: 0, rowStride: columns },
           scale: 1,
           addend: { byteOffset: 0, rowStride: columns },
+          rounds: false,
         };
         const parts = splitProducts([product], threads, code).flat();
         expect(parts.length).toBeLessThanOrEqual(threads);

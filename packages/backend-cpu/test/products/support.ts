@@ -45,6 +45,7 @@ export interface Case {
   readonly scale?: number;
   /** Shape: [columns]. */
   readonly addend?: Float32Array<ArrayBuffer>;
+  readonly rounds?: boolean;
 }
 
 /** The product as the machine makes it. Shape: left [rows, depth], right [depth, columns], or transposed in memory. */
@@ -77,6 +78,7 @@ export function multiply(
     result: { byteOffset: 0, rowStride: columns },
     scale: of.scale ?? 1,
     addend: addend === undefined ? null : { byteOffset: 0, rowStride: 0 },
+    rounds: of.rounds ?? false,
   };
   const tasks = planTasks([product], code);
   const packedBytes = packedBytesOf([product], code);
