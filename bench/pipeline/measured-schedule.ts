@@ -27,9 +27,11 @@ interface OwnAction extends MeasuredAction {
   readonly action: ComputeAction;
 }
 
+/** `latencyMs` is what messages took longer in that round. */
 export function measuredSchedule(
   schedule: Schedule,
   ranks: readonly RankRound[],
+  latencyMs = 0,
 ): MeasuredSchedule {
   const byName = new Map(
     schedule.actions
@@ -64,7 +66,10 @@ export function measuredSchedule(
     };
   });
   const times = timesOf(steps.flatMap(({ actions }) => actions));
-  const simulation = simulateSchedule(schedule, costsOf(schedule, times));
+  const simulation = simulateSchedule(schedule, {
+    ...costsOf(schedule, times),
+    link: { latencyMs },
+  });
   return {
     actionsMs: mean(own.map(({ actionsMs }) => actionsMs)),
     passMs: mean(own.map(({ passMs }) => passMs)),

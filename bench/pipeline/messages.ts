@@ -24,7 +24,8 @@ export interface RankData {
   readonly world: ThreadsWorld;
 }
 
-export type RankRequest = { readonly steps: number } | 'close';
+/** `latencyMs` is what messages take longer, above what they take anyway. */
+export type RankRequest = { readonly steps: number; readonly latencyMs: number } | 'close';
 
 /** An action of a pipeline, in milliseconds of a clock that all ranks share. */
 export interface MeasuredAction {

@@ -24,12 +24,16 @@ const ROWS = 8;
 
 const scheduleNames = Object.keys(contestants) as readonly ScheduleMeasured[];
 
+/** What links add to messages, over the time of a forward of 1F1B. */
+const latencies = [0.5, 1] as const;
+
 /** What the work has to come to, on two idle cores. */
 const targets = {
   actionsOverAccumulation: 1.05,
   splitOverUnsplit: 1.03,
   efficiency: 0.93,
   zb1pOver1f1b: 1,
+  bubblePoints: 2,
 } as const;
 
 /** Each schedule against the simulator, one rank's accumulation, and PyTorch's. */
@@ -64,6 +68,7 @@ async function compare(
   const ours = new Map<Mode, RankRound[][]>();
   const cpuMs = new Map<Mode, number[]>();
   const theirs = new Map<ScheduleMeasured, PeerRound[]>();
+  const overLinks: OverLink[] = [];
   for (let index = 0; index <= rounds; index++) {
     const steps = index === 0 ? WARM_UP_STEPS : STEPS_PER_ROUND;
     for (const [mode, each] of ranks) {
@@ -73,6 +78,8 @@ async function compare(
       if (index > 0) cpuMs.set(mode, [...(cpuMs.get(mode) ?? []), (user + system) / 1000]);
       ours.set(mode, [...(ours.get(mode) ?? []), answer]);
     }
+    if (index > 0)
+      overLinks.push(...(await roundOverLinks(ranks, measuredOf(ours, '1f1b').at(-1))));
     for (const mode of peer === undefined ? [] : scheduleNames) {
       const request = {
         mode,
@@ -118,6 +125,22 @@ async function compare(
       efficiency: over(({ makespanMs, passMs }) => makespanMs / passMs),
       bubble: over(({ bubble }) => bubble),
       simulatedBubble: over(({ simulatedBubble }) => simulatedBubble),
+      bubblePoints: over(pointsOf),
+      links: latencies.map((overForward) => {
+        const own = overLinks.filter(
+          (each) => each.name === name && each.overForward === overForward,
+        );
+        const medianOf = (of: (each: OverLink) => number): number => round(median(own.map(of)), 3);
+        return {
+          overForward,
+          latencyMs: medianOf(({ latencyMs }) => latencyMs),
+          passMs: medianOf(({ measured }) => measured.passMs),
+          makespanMs: medianOf(({ measured }) => measured.makespanMs),
+          bubble: medianOf(({ measured }) => measured.bubble),
+          simulatedBubble: medianOf(({ measured }) => measured.simulatedBubble),
+          bubblePoints: medianOf(({ measured }) => pointsOf(measured)),
+        };
+      }),
       speedOver1f1b: round(pairedRatio(baseTimes, times), 3),
       actionMs: meansOf(measured),
       times,
@@ -143,7 +166,7 @@ async function compare(
       ...results.map((result) => [result.schedule, describe(result)] as const),
       [
         'targets',
-        `actions ${targets.actionsOverAccumulation} of one rank's, split ${targets.splitOverUnsplit} of 1F1B's, efficiency ${targets.efficiency}, ZB1P ${targets.zb1pOver1f1b} of 1F1B's speed`,
+        `actions ${targets.actionsOverAccumulation} of one rank's, split ${targets.splitOverUnsplit} of 1F1B's, efficiency ${targets.efficiency}, ZB1P ${targets.zb1pOver1f1b} of 1F1B's speed, bubbles within ${targets.bubblePoints} points of the simulator's`,
       ],
       'peer' in started
         ? ['PyTorch', `${started.peer.about.torch}, gloo (${started.peer.about.blas})`]
@@ -162,6 +185,39 @@ async function compare(
       ...('reason' in started ? { reason: started.reason } : {}),
     },
   };
+}
+
+/** One round of a schedule over a link with some latency. */
+interface OverLink {
+  readonly name: ScheduleMeasured;
+  readonly overForward: number;
+  readonly latencyMs: number;
+  readonly measured: MeasuredSchedule;
+}
+
+/** A round of each schedule over each link, whose latency follows from what 1F1B's forwards took in this round. */
+async function roundOverLinks(
+  ranks: ReadonlyMap<Mode, Ranks>,
+  base: MeasuredSchedule | undefined,
+): Promise<OverLink[]> {
+  const forwards = Object.entries(base?.actionMs ?? {}).filter(([key]) => key.endsWith('F'));
+  const forwardMs = mean(forwards.map(([, ms]) => ms));
+  const found: OverLink[] = [];
+  for (const overForward of latencies) {
+    const latencyMs = overForward * forwardMs;
+    for (const name of scheduleNames) {
+      const answer = await ranks.get(name)?.round(STEPS_PER_ROUND, latencyMs);
+      if (answer === undefined) continue;
+      const measured = measuredSchedule(scheduleOf(name), answer, latencyMs);
+      found.push({ name, overForward, latencyMs, measured });
+    }
+  }
+  return found;
+}
+
+/** By how many points of percentage ranks waited more than simulated. */
+function pointsOf({ bubble, simulatedBubble }: MeasuredSchedule): number {
+  return 100 * (bubble - simulatedBubble);
 }
 
 /** The first round warms up. */
@@ -220,6 +276,11 @@ interface Result {
   readonly efficiency: number;
   readonly bubble: number;
   readonly simulatedBubble: number;
+  readonly links: readonly {
+    readonly overForward: number;
+    readonly bubble: number;
+    readonly simulatedBubble: number;
+  }[];
   readonly speedOver1f1b: number;
   readonly peer: { readonly ratio: number; readonly ratioOfBest: number } | null;
 }
@@ -233,6 +294,10 @@ function describe(of: Result): string {
     `time on cores ${of.cpuTimeOverAlone.toFixed(2)} of one rank's`,
     `efficiency ${of.efficiency.toFixed(3)}`,
     `bubble ${percent(of.bubble)} (simulated ${percent(of.simulatedBubble)})`,
+    ...of.links.map(
+      (link) =>
+        `with ${link.overForward} of a forward as latency ${percent(link.bubble)} (${percent(link.simulatedBubble)})`,
+    ),
     ...(of.peer === null
       ? []
       : [`${of.peer.ratio.toFixed(2)} of PyTorch's (best ${of.peer.ratioOfBest.toFixed(2)})`]),

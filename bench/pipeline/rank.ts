@@ -13,6 +13,7 @@ import {
 } from 'shardwise';
 import { buildModel } from '../training.ts';
 import { batchOf, largeWorkload } from '../workload.ts';
+import { type Delay, DelayedGroup } from './delayed-group.ts';
 import {
   contestants,
   type MeasuredAction,
@@ -28,11 +29,12 @@ import {
 
 const { mode, rows, rank, world }: RankData = workerData;
 const group = joinThreadsWorld(world, rank);
+const delay: Delay = { latencyMs: 0 };
 const region = world.regions[rank];
 if (region === undefined) throw new RangeError(`no region of rank ${rank}`);
 setRank({
   device: await cpu({ memory: world.memory, ...region }),
-  mesh: new LineMesh('pp', group),
+  mesh: new LineMesh('pp', new DelayedGroup(group, delay)),
 });
 
 const model = buildModel(largeWorkload);
@@ -45,7 +47,7 @@ let step = 0;
 
 parentPort?.on('message', (request: RankRequest) => {
   if (request === 'close') group.close();
-  else void answer(request.steps);
+  else void answer(request);
 });
 
 /** Forward and backward of a batch; returns how its loss is read. */
@@ -98,8 +100,9 @@ async function runStep(): Promise<MeasuredStep> {
 }
 
 /** A rejection ends the thread, which the benchmark's main thread hears. */
-async function answer(count: number): Promise<void> {
+async function answer({ steps: count, latencyMs }: Exclude<RankRequest, 'close'>): Promise<void> {
   await group.barrier();
+  delay.latencyMs = latencyMs;
   const startMs = now();
   const steps: MeasuredStep[] = [];
   for (let index = 0; index < count; index++) steps.push(await runStep());

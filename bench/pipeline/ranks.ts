@@ -5,7 +5,7 @@ import { type Mode, type RankData, type RankRequest, type RankRound, RANKS } fro
 
 export interface Ranks {
   /** All ranks' measurements of one round, in rank order. */
-  round(steps: number): Promise<RankRound[]>;
+  round(steps: number, latencyMs?: number): Promise<RankRound[]>;
   close(): Promise<void>;
 }
 
@@ -24,7 +24,8 @@ export function startRanks(mode: Mode, rows: number): Ranks {
     return answer;
   };
   return {
-    round: (steps) => Promise.all(workers.map((worker) => ask(worker, { steps }))),
+    round: (steps, latencyMs = 0) =>
+      Promise.all(workers.map((worker) => ask(worker, { steps, latencyMs }))),
     close: async () => {
       for (const worker of workers) worker.postMessage('close' satisfies RankRequest);
       await Promise.all(workers.map((worker) => worker.terminate()));
