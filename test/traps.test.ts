@@ -11,6 +11,7 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
   applyPlan,
+  countModelCosts,
   dataParallel,
   ddp,
   distributeTensor,
@@ -20,6 +21,8 @@ import {
   pipeline,
   planFor,
   readSchedule,
+  steps,
+  stepsOf,
   vocabParallelCrossEntropy,
   zero,
 } from '@shardwise/strategies';
@@ -49,6 +52,28 @@ describe('pipelines', () => {
 
   it('a loss that is built outside of the stages is refused: it would not reach them', async () => {
     await expect(forward()).rejects.toThrow(/an output of shape .*Give pipeline\(\) a loss/);
+  });
+
+  it('a batch of ones passes through the stages, and is not taken for something that each rank makes for itself', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+    const layers = new sw.nn.Sequential(new sw.nn.Linear(2, 2), new sw.nn.Linear(2, 1));
+    const options = { schedule: 'interleaved1f1b', microbatches: 2, cut: ['1'] } as const;
+    const loss = (y: sw.Tensor): sw.Tensor => y.sum();
+    const parallel = await parallelize(layers, pipeline({ ...options, loss }));
+    parallel.forward(sw.ones([2, 2])).backward();
+    const [step] = stepsOf(parallel.plan, steps.runStages);
+    expect(step?.data.edges).toEqual([{ from: 0, to: 1, gradient: true, bytes: 2 * 4 }]);
+  });
+
+  it('stages cannot have the same time where nobody has measured any', () => {
+    const model = new sw.nn.Sequential(new sw.nn.Linear(2, 2), new sw.nn.Linear(2, 1));
+    const loss = (y: sw.Tensor): sw.Tensor => y.sum();
+    const costs = countModelCosts(model, [sw.zeros([2, 2])], { loss });
+    const strategy = pipeline({ microbatches: 2, cut: 'time', costs, loss });
+    const axes = [{ name: 'pp', size: 2 }];
+    expect(() => strategy.plan({ parameters: [] }, axes)).toThrow(
+      /without times.*measureModelCosts/,
+    );
   });
 
   it('a loss that is NaN says in which stage that began', async () => {
