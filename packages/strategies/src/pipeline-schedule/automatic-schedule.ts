@@ -2,6 +2,7 @@ import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/
 import { amount } from './amount.ts';
 import { balancedPartition } from './balanced-partition.ts';
 import { pipelineSchedule, type ScheduleName, scheduleNames } from './pipeline-schedule.ts';
+import { ofFirstStage } from './first-stage.ts';
 import { range } from './range.ts';
 import type { Schedule, StageEdge } from './schedule.ts';
 import {
@@ -189,7 +190,7 @@ function evaluate(
       const sum = (of: (layer: LayerCosts) => number): number =>
         own.reduce((all, layer) => all + of(layer), 0) / microbatches;
       const kept = (layer: LayerCosts): number => layer.activationBytes ?? 0;
-      return {
+      const costsOfStage: StageCosts = {
         forwardMs: overheadMs + sum(({ forwardMs }) => forwardMs),
         inputGradientMs: overheadMs + sum(({ inputGradientMs }) => inputGradientMs),
         weightGradientMs: overheadMs + sum(({ weightGradientMs }) => weightGradientMs),
@@ -199,6 +200,8 @@ function evaluate(
         activationBytes: sum(kept),
         weightGradientBytes: sum((layer) => layer.weightGradientBytes ?? kept(layer)),
       };
+      if (stage > 0) return costsOfStage;
+      return ofFirstStage(costsOfStage, (own.at(-1)?.outputBytes ?? 0) / microbatches);
     }),
     ...(link === undefined ? {} : { link }),
   };

@@ -1,9 +1,10 @@
-import type {
-  LinkCosts,
-  ScheduleCosts,
-  StageCosts,
+import {
+  type LinkCosts,
+  type ScheduleCosts,
+  type StageCosts,
+  unitCosts,
 } from '../../pipeline-schedule/schedule-costs.ts';
-import { unitCosts } from '../../pipeline-schedule/schedule-costs.ts';
+import { ofFirstStage } from '../../pipeline-schedule/first-stage.ts';
 import type { StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LayerCosts } from '../../pipeline-schedule/automatic-schedule.ts';
 import type { ModelCosts, ModuleCosts } from './model-costs.ts';
@@ -52,17 +53,9 @@ export function layerCosts({ modules, rows }: ModelCosts, rowsOfStep: number): L
   return layers.length < modules.length ? null : layers;
 }
 
-/** Nothing asks the first stage for gradients of its inputs: all that backward does is left to the weight gradients. */
 function ofFirst(modules: readonly ModuleCosts[], scale: number): StageCosts {
-  const all = costsOf(modules, scale);
-  const { inputGradientMs, weightGradientMs, activationBytes = 0 } = all;
-  return {
-    ...all,
-    ...(isMeasured(modules)
-      ? { inputGradientMs: 0, weightGradientMs: inputGradientMs + weightGradientMs }
-      : {}),
-    weightGradientBytes: activationBytes + scale * (modules.at(-1)?.outputBytes ?? 0),
-  };
+  const first = ofFirstStage(costsOf(modules, scale), scale * (modules.at(-1)?.outputBytes ?? 0));
+  return isMeasured(modules) ? first : { ...first, ...unitCosts };
 }
 
 function costsOf(modules: readonly ModuleCosts[], scale: number): StageCosts {
