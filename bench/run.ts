@@ -9,6 +9,7 @@ import { memory } from './memory.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
+import { shares } from './shares.ts';
 import { round } from './summary.ts';
 import { tensorParallel } from './tensor-parallel/tensor-parallel.ts';
 import { train } from './train.ts';
@@ -19,6 +20,7 @@ import { UsageError } from './usage-error.ts';
 
 const benches: Readonly<Record<string, Bench>> = {
   train,
+  shares,
   matmul,
   ddp,
   lengths,

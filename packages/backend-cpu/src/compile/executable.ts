@@ -101,14 +101,10 @@ export class CpuExecutable implements Executable {
   ): Promise<void> {
     const { of, scratchBytes } = this.#locations;
     const scratch = scratchBytes > 0 ? this.#host.scratch.address() : 0;
-    const addresses = new Map<number, number>();
-    for (const [id, location] of of) {
-      addresses.set(id, addressIn(location, inputs, outputs, scratch));
-    }
     const addressOf = (id: number): number => {
-      const address = addresses.get(id);
-      if (address === undefined) throw new RangeError(`value ${id} is not in memory`);
-      return address;
+      const location = of.get(id);
+      if (location === undefined) throw new RangeError(`value ${id} is not in memory`);
+      return addressIn(location, inputs, outputs, scratch);
     };
     const copy = ({ from, to, byteLength }: Copy): void => {
       const target = addressIn(to, inputs, outputs, scratch);

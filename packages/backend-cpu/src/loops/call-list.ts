@@ -15,30 +15,32 @@ export interface LoopCall {
 /** Calls of loops that machine code carries out in one go, on a memory. */
 export class CallList {
   readonly #code: LoopCode;
-  readonly #calls: readonly LoopCall[];
   readonly #base: bigint;
   readonly #words: BigUint64Array;
+  /** The word of each address, and the value whose address it is. */
+  readonly #places: readonly { readonly word: number; readonly value: number }[];
 
   constructor(memory: WebAssembly.Memory, code: LoopCode, calls: readonly LoopCall[]) {
     this.#code = code;
-    this.#calls = calls;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     const count = calls.reduce((sum, call) => sum + wordsOf(call), 1);
     this.#words = new BigUint64Array(new ArrayBuffer(8 * count));
+    let next = 0;
+    this.#places = calls.flatMap((call) => {
+      const { routine, rows, columns, values } = call;
+      const start = next;
+      this.#words.set([routine, BigInt(8 * wordsOf(call)), BigInt(rows), BigInt(columns)], start);
+      next += wordsOf(call);
+      return values.map((value, operand) => ({
+        word: start + callWords.addresses + operand,
+        value,
+      }));
+    });
   }
 
   run(addressOf: (value: number) => number): void {
-    let word = 0;
-    for (const call of this.#calls) {
-      const { routine, rows, columns, values } = call;
-      this.#words[word + callWords.routine] = routine;
-      this.#words[word + callWords.byteLength] = BigInt(8 * wordsOf(call));
-      this.#words[word + callWords.rows] = BigInt(rows);
-      this.#words[word + callWords.columns] = BigInt(columns);
-      for (const [operand, value] of values.entries()) {
-        this.#words[word + callWords.addresses + operand] = this.#base + BigInt(addressOf(value));
-      }
-      word += wordsOf(call);
+    for (const { word, value } of this.#places) {
+      this.#words[word] = this.#base + BigInt(addressOf(value));
     }
     this.#code.run(this.#words);
   }

@@ -64,23 +64,37 @@ function findMachine(): LoopMachine {
   }
 }
 
-/** A processor that has all it takes, and yet WebAssembly is to run the loops: that is worth a word. */
+/** A processor that has all it takes, and yet WebAssembly is to run loops: that is worth a word. */
 function unexpected(reason: string): LoopMachine {
-  console.warn(`shardwise: WebAssembly runs loops over elements, as ${reason}`);
+  console.warn(`shardwise: WebAssembly runs loops over elements and rows, as ${reason}`);
   return { kind: 'webassembly', reason };
 }
 
 class PlacedLoops implements LoopCode {
   readonly run: NativeCode = codeAt(placeCode(runCode()));
   readonly #routines = new Map<string, Address | undefined>();
+  #isRefused = false;
 
   routine(key: string, build: () => LaneLoop): Address | undefined {
-    if (!this.#routines.has(key)) this.#routines.set(key, placed(build));
+    if (!this.#routines.has(key)) this.#routines.set(key, this.#placed(build));
     return this.#routines.get(key);
+  }
+
+  #placed(build: () => LaneLoop): Address | undefined {
+    const code = written(build);
+    if (code === undefined || this.#isRefused) return undefined;
+    try {
+      return placeCode(code);
+    } catch (error) {
+      this.#isRefused = true;
+      unexpected(error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
   }
 }
 
-function placed(build: () => LaneLoop): Address | undefined {
+/** Undefined where WebAssembly alone has what a loop takes. */
+function written(build: () => LaneLoop): Uint8Array | undefined {
   const code = new Assembler();
   try {
     emitLoop(code, build());
@@ -88,7 +102,7 @@ function placed(build: () => LaneLoop): Address | undefined {
     if (error instanceof NoLanesError) return undefined;
     throw error;
   }
-  return placeCode(code.finish());
+  return code.finish();
 }
 
 /** Registers that a function leaves as they were. */

@@ -1,0 +1,90 @@
+import type { Profiler, Runtime } from 'node:inspector';
+import { Session } from 'node:inspector/promises';
+import { cpu, setRank } from 'shardwise';
+import type { Bench } from './bench.ts';
+import { precisionFlag, precisionOf } from './precision.ts';
+import { median, round } from './summary.ts';
+import { trainAlone } from './training.ts';
+
+const WARM_UP = 10;
+const STEPS = 40;
+const SAMPLING_MICROSECONDS = 100;
+
+type Kind =
+  | ('products of matrices' | 'loops in machine code' | 'kernels in WebAssembly' | 'ONNX Runtime')
+  | ('garbage collection' | 'JavaScript');
+
+/** How V8 names the function or the file that a thread is in while native code runs. */
+const kinds: ReadonlyMap<string, Kind> = new Map([
+  ['products/product-piece.ts', 'products of matrices'],
+  ['loops/call-list.ts', 'loops in machine code'],
+  ['onnx/runtime/session.ts', 'ONNX Runtime'],
+  ['(garbage collector)', 'garbage collection'],
+]);
+
+/** What one rank's thread is busy with in a training step. */
+export const shares: Bench = {
+  about:
+    'What the thread of one rank is busy with in a step of the GPT: products, loops, JavaScript',
+  flags: precisionFlag,
+  run: async (values) => {
+    const precision = precisionOf(values);
+    const device = await cpu();
+    setRank({ device });
+    const training = trainAlone(0, precision);
+    await training.run(WARM_UP);
+    const session = new Session();
+    session.connect();
+    await session.post('Profiler.enable');
+    await session.post('Profiler.setSamplingInterval', { interval: SAMPLING_MICROSECONDS });
+    await session.post('Profiler.start');
+    const steps = await training.run(STEPS);
+    const { profile } = await session.post('Profiler.stop');
+    session.disconnect();
+    const busy = sharesOf(profile);
+    return {
+      rows: [
+        ['a step', `${median(steps.map(({ cpuMs }) => cpuMs)).toFixed(1)} ms of processor time`],
+        ...[...busy].map(([kind, share]) => [kind, `${(100 * share).toFixed(1)} %`] as const),
+      ],
+      record: {
+        precision,
+        products: device.products,
+        loops: device.loops,
+        cpuMs: round(median(steps.map(({ cpuMs }) => cpuMs)), 1),
+        shares: Object.fromEntries([...busy].map(([kind, share]) => [kind, round(share, 4)])),
+      },
+    };
+  },
+};
+
+/** The share of each kind of the time in which the thread was not idle. */
+function sharesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Map<Kind, number> {
+  const kindOfNode = new Map<number, Kind | undefined>();
+  // Callers come before those whom they call.
+  for (const { id, callFrame, children = [] } of nodes) {
+    const kind = kindOf(callFrame, kindOfNode.get(id));
+    for (const called of [id, ...children]) kindOfNode.set(called, kind);
+  }
+  const microseconds = new Map<Kind, number>();
+  for (const [index, node] of samples.entries()) {
+    const kind = kindOfNode.get(node);
+    if (kind === undefined) continue;
+    microseconds.set(kind, (microseconds.get(kind) ?? 0) + (timeDeltas[index] ?? 0));
+  }
+  const total = [...microseconds.values()].reduce((sum, part) => sum + part, 0);
+  const largestFirst = [...microseconds].toSorted(([, a], [, b]) => b - a);
+  return new Map(largestFirst.map(([kind, part]) => [kind, part / total]));
+}
+
+/** Undefined where the thread is idle, or measures. Native functions are of the kind of their caller. */
+function kindOf(
+  { functionName, url }: Runtime.CallFrame,
+  ofCaller: Kind | undefined,
+): Kind | undefined {
+  if (functionName === '(idle)' || url === 'node:inspector') return undefined;
+  if (url.startsWith('wasm:')) return 'kernels in WebAssembly';
+  const known = [...kinds].find(([name]) => functionName === name || url.endsWith(`/${name}`));
+  if (known !== undefined) return known[1];
+  return url === '' && ofCaller !== undefined ? ofCaller : 'JavaScript';
+}
