@@ -3,7 +3,14 @@ import { testSuite } from '@shardwise/testing/vitest';
 import { runRanks } from './contract-ranks.ts';
 import { strategyCases } from './ranks/contract-cases.ts';
 
-const quick = ['DDP', 'DataParallel', 'ZeRO-1', 'FSDP', 'tensor parallelism of a GPT'];
+const quick = [
+  'DDP',
+  'DataParallel',
+  'ZeRO-1',
+  'FSDP',
+  'tensor parallelism of a GPT',
+  'a pipeline by 1F1B',
+];
 const cases = Object.fromEntries(
   Object.entries(strategyCases).filter(([name]) => quick.includes(name)),
 );

@@ -171,6 +171,7 @@ describe('a contract finds', () => {
     planned: [message],
     kept: bytes,
     plannedKept: bytes,
+    hasStages: false,
     hasPages: false,
     shares: 1,
     hasOneModel: true,

@@ -47,6 +47,8 @@ export interface CollectivePlan {
    * device leaves free between the tensors of one message.
    */
   readonly bytes: number;
+  /** The one rank of an axis that has a part in it, as a stage of a pipeline has. Default: all have. */
+  readonly only?: NonNullable<Layout['only']>;
   /** For an activation that lies otherwise after it; absent for what concerns parameters. */
   readonly redistribution?: RedistributionSpec;
 }

@@ -16,10 +16,12 @@ import { edgesOf } from './edges-of.ts';
 import { evaluationWork } from './evaluation-work.ts';
 import { keptBytes, ofAllRanks } from './kept-bytes.ts';
 import { tagOf } from './message.ts';
+import { numberedCrossings } from './forward-drafts.ts';
 import { FirstFault } from './first-fault.ts';
 import { noteHolder } from './on-every-rank.ts';
 import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
 import { passInputs } from './pass-inputs.ts';
+import { type PassMessage, passMessages } from './pass-messages.ts';
 import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, type WorkItem, withFrees } from './rank-work.ts';
 import { refuseBackward } from './refuse-backward.ts';
@@ -50,6 +52,8 @@ export class PipelinePasses {
   readonly #compared = new Set<'training' | 'evaluation'>();
   /** What crossed between stages in the latest pass, of one microbatch; null before the first one. */
   edges: readonly StageEdge[] | null = null;
+  /** All messages of the latest training pass; null before it. */
+  messages: readonly PassMessage[] | null = null;
   /** What each rank kept of activations at most in the first training pass; null before it. */
   liveBytes: readonly number[] | null = null;
   #lossWasFinite = true;
@@ -108,7 +112,7 @@ export class PipelinePasses {
   }
 
   #train(batch: BuiltBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
-    const { schedule, place, activationDtype } = this.#settings;
+    const { schedule, place, activationDtype, group } = this.#settings;
     const { microbatches } = batch;
     const { rank } = place;
     const parameters = this.#parameters();
@@ -123,6 +127,13 @@ export class PipelinePasses {
     const total = noGrad(() => shares.reduce(addNodes));
     const lossStage = microbatches[0]?.graph.stageOf(shares[0] ?? total) ?? 0;
     const lossRank = place.rankOfStage[lossStage] ?? 0;
+    this.messages = passMessages(batch, {
+      crossings: numberedCrossings(microbatches, activationDtype),
+      shared,
+      rankOfStage: place.rankOfStage,
+      ranks: group.size,
+      lossStage,
+    });
     this.#shareResult({ node: total, replica: loss, stage: lossRank, index: 0 }, drafts, shares);
     this.#shareBuffers(batch, drafts);
     const kept = new Set([

@@ -38,7 +38,10 @@ const phases = ['start', 'forward', 'backward', 'optimizer'] as const;
  */
 function collectiveRows(plan: Plan): readonly (readonly string[])[] {
   const perStep = plan.steps.map((step) => {
-    const own = step.collectives(plan).filter(({ redistribution }) => redistribution === undefined);
+    const own = step.collectives(plan).filter(({ redistribution, operation }) => {
+      // What stages send stands in the table of their schedule.
+      return redistribution === undefined && operation !== 'send' && operation !== 'recv';
+    });
     return [
       ...Map.groupBy(own, ({ when, operation, axis }) => `${when} ${operation} ${axis}`).values(),
     ];

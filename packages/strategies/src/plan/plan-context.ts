@@ -17,6 +17,8 @@ import type { ShardedPart } from '../sharding/sharded-part.ts';
 export interface PassHooks {
   /** Is called before each forward pass. `inputs` are what the model's user passes. */
   beforeForward?(inputs: readonly unknown[]): void;
+  /** Is called when a forward pass is over, also one that failed. */
+  afterForward?(): void;
   /**
    * In the place of the forward pass, which `run` is: the model's, with what the later steps of the plan have put
    * around it.

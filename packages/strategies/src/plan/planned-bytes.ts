@@ -71,6 +71,12 @@ export function startBroadcasts(plan: Plan, over: BatchAxes): readonly Collectiv
     .map((axis) => ({ operation: 'broadcast', axis, when: 'start', parameters, bytes }));
 }
 
+/** Of messages that concern a parameter: the rank that has it alone, where one has. */
+export function ownerOf(planned: ParameterPlan | undefined): Pick<CollectivePlan, 'only'> {
+  const only = planned?.parameter.only;
+  return only === undefined ? {} : { only };
+}
+
 /** The dtype in which gradients are reduced. */
 export function gradientDtypeOf({ lowPrecision }: Plan, { dtype }: ParameterPlan): DType {
   return lowPrecision?.gradientDtype ?? dtype;

@@ -64,7 +64,11 @@ export class PlannedModel<M extends Module, Inputs extends readonly unknown[], O
     });
     for (const hook of hooks) hook.beforeForward?.(inputs);
     const run = hooks.reduceRight(around<Inputs, Output>, (...own) => this.module.forward(...own));
-    return run(...inputs);
+    try {
+      return run(...inputs);
+    } finally {
+      for (const hook of hooks) hook.afterForward?.();
+    }
   }
 
   noSync<T>(body: () => T): T {

@@ -16,6 +16,13 @@ export interface InstallOptions {
   readonly lowPrecision: LowPrecision | undefined;
 }
 
+export interface InstalledUnits {
+  readonly units: ReadonlyMap<string, ShardedUnit>;
+  /** All that the model computes until the end is one pass, of which the units tell what they have gathered. */
+  readonly beginPass: () => void;
+  readonly endPass: () => void;
+}
+
 /** Throws LayoutError for a unit that is no module, ConfigError for one without forward pass. */
 export function checkUnits(model: Module, names: Iterable<string>): void {
   const modules = new Map(model.namedModules());
@@ -30,7 +37,7 @@ export function installUnits(
   model: Module,
   plans: ReadonlyMap<string, UnitPlan>,
   { prefetch, lowPrecision }: InstallOptions,
-): ReadonlyMap<string, ShardedUnit> {
+): InstalledUnits {
   const { castForwardInputs = false, parameterDtype, outputDtype } = lowPrecision ?? {};
   const inputDtype = castForwardInputs ? parameterDtype : undefined;
   const modules = new Map(model.namedModules());
@@ -39,6 +46,10 @@ export function installUnits(
   let order: ShardedUnit[] = [];
   let running: ShardedUnit[] = [];
   let isRunning = false;
+  let isPass = false;
+  const begin = (): void => {
+    for (const unit of units.values()) unit.begin();
+  };
   const neighbours = (unit: ShardedUnit, step: 1 | -1): ShardedUnit[] => {
     const at = order.indexOf(unit);
     if (at < 0) return [];
@@ -72,10 +83,9 @@ export function installUnits(
   }
   const root = units.get('');
   interceptForward(model, (forward, inputs) => {
-    for (const unit of units.values()) {
-      unit.release();
-      unit.begin();
-    }
+    for (const unit of units.values()) unit.release();
+    // The microbatches of a pipeline are one pass.
+    if (!isPass) begin();
     running = [];
     for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
     const run = (): unknown => forward(castFloats(inputs, inputDtype));
@@ -88,7 +98,16 @@ export function installUnits(
       isRunning = false;
     }
   });
-  return units;
+  return {
+    units,
+    beginPass() {
+      begin();
+      isPass = true;
+    },
+    endPass() {
+      isPass = false;
+    },
+  };
 }
 
 function moduleOf(modules: ReadonlyMap<string, Module>, name: string): Module {

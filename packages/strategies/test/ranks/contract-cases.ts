@@ -1,5 +1,14 @@
-import { hostPages, type MeshAxis, type Strategy } from '@shardwise/core';
-import { compose, dataParallel, ddp, fsdp, tensorParallel, zero } from '@shardwise/strategies';
+import { fromData, hostPages, type MeshAxis, nn, type Strategy } from '@shardwise/core';
+import {
+  compose,
+  dataParallel,
+  ddp,
+  fsdp,
+  pipeline,
+  type PipelineOptions,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
 import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
 import {
   batchOf,
@@ -35,7 +44,7 @@ export const batchCases = {
   'DDP that divides before and after the sum': {
     strategy: () => ddp({ gradientPredivideFactor: 2 }),
   },
-  DataParallel: { strategy: () => dataParallel(), apart: ['send'] },
+  DataParallel: { strategy: () => dataParallel(), apart: ['send', 'recv'] },
   'ZeRO-1': { strategy: () => zero({ stage: 1 }) },
   'ZeRO-2': { strategy: () => zero({ stage: 2 }) },
   'ZeRO-2 in buckets of one parameter': { strategy: () => zero({ stage: 2, bucketBytes: 1 }) },
@@ -124,5 +133,70 @@ export const layerCases: StrategyCases = Object.fromEntries(
   ]),
 );
 
+/** A model whose stages read no weights of each other. */
+const chain: StrategyModel = {
+  build: () =>
+    new nn.Sequential(
+      new nn.Linear(7, 13),
+      new nn.GELU(),
+      new nn.Linear(13, 6),
+      new nn.Tanh(),
+      new nn.Linear(6, 5),
+    ),
+  rows: 12,
+  batch: (step, first, stop) => {
+    const value = (row: number, at: number): number => Math.sin(row * 7 + at * 3 + step);
+    const rows = Array.from({ length: stop - first }, (_, index) => first + index);
+    const x = rows.flatMap((row) => Array.from({ length: 7 }, (_, at) => value(row, at)));
+    return {
+      x: fromData(Float32Array.from(x), [rows.length, 7], 'f32'),
+      y: fromData(
+        Int32Array.from(rows, (row) => (row + step) % 5),
+        [rows.length],
+        'i32',
+      ),
+    };
+  },
+  loss: (output, y) => nn.functional.crossEntropy(output, y),
+};
+
+/** Stages on two ranks, beside what shares out the batch on two others. */
+function stagedCase(
+  options: Pick<PipelineOptions, 'schedule' | 'microbatches'>,
+  other?: () => Strategy,
+): StrategyCase {
+  const stages = (model: StrategyModel): Strategy => pipeline({ ...options, loss: model.loss });
+  if (other === undefined) {
+    return {
+      strategy: (_, model) => stages(model),
+      mesh: (size) => (size === 2 ? [{ name: 'pp', size }] : null),
+    };
+  }
+  return {
+    strategy: (_, model) => compose(stages(model), other()),
+    mesh: (size) =>
+      size === 4
+        ? [
+            { name: 'pp', size: 2 },
+            { name: 'dp', size: 2 },
+          ]
+        : null,
+    models: { 'a chain of layers': chain },
+  };
+}
+
+/** Strategies that cut a model into stages, alone and composed with those that share out the batch. */
+export const stageCases: StrategyCases = {
+  'a pipeline by GPipe': stagedCase({ schedule: 'gpipe', microbatches: 4 }),
+  'a pipeline by 1F1B': stagedCase({ schedule: '1f1b', microbatches: 3 }),
+  'a pipeline by ZB1P': stagedCase({ schedule: 'zb1p', microbatches: 2 }),
+  ...Object.fromEntries(
+    Object.entries(beside).map(([other, build]) => [
+      `a pipeline × ${other}`,
+      stagedCase({ schedule: '1f1b', microbatches: 3 }, build),
+    ]),
+  ),
+};
+
 /** All of them. */
-export const strategyCases: StrategyCases = { ...batchCases, ...layerCases };
+export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };

@@ -18,7 +18,13 @@ import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { planError } from '../plan-error.ts';
-import { bytesOver, collectedDtypeOf, shardingOf, startBroadcasts } from '../planned-bytes.ts';
+import {
+  bytesOver,
+  collectedDtypeOf,
+  ownerOf,
+  shardingOf,
+  startBroadcasts,
+} from '../planned-bytes.ts';
 import { requireSameModel } from '../same-model.ts';
 import { mapStepsOver, type ModelPlan, Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 import { gather } from './gather.ts';
@@ -56,6 +62,7 @@ export const distribute: StepKind<Distribute> = {
           when: 'optimizer',
           parameters: [planned.name],
           bytes: own,
+          ...ownerOf(planned),
         };
       }),
     ];

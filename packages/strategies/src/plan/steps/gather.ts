@@ -10,7 +10,13 @@ import type { ShardedParameter } from '../../sharding/sharded-parameter.ts';
 import type { ShardedUnit } from '../../sharding/sharded-unit.ts';
 import { firstTwice, requireSameSettings } from '../agreeing-steps.ts';
 import { planError } from '../plan-error.ts';
-import { bytesOver, collectedDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
+import {
+  bytesOver,
+  collectedDtypeOf,
+  ownerOf,
+  plannedParameters,
+  shardingOf,
+} from '../planned-bytes.ts';
 import { mapStepsOver, type ModelPlan, type Step, type StepKind, stepsOver } from '../step.ts';
 
 /** A unit: parameters that are whole together, while the forward or the backward pass of a module runs. */
@@ -48,7 +54,14 @@ export const gather: StepKind<Gather> = {
         const parameters = [planned.name];
         const times = latest === undefined ? 1 : (latest[when][planned.name] ?? 0);
         return Array.from({ length: times }, (): CollectivePlan => {
-          return { operation: 'allGather', axis: over, when, parameters, bytes };
+          return {
+            operation: 'allGather',
+            axis: over,
+            when,
+            parameters,
+            bytes,
+            ...ownerOf(planned),
+          };
         });
       });
     const after = afterForwardOf(reshardAfterForward, axis, size);
@@ -83,11 +96,19 @@ export const gather: StepKind<Gather> = {
       [...units.values()].map(({ afterForward }) => afterForward),
       axis,
     );
-    const installed = installUnits(context.model, units, {
+    const {
+      units: installed,
+      beginPass,
+      endPass,
+    } = installUnits(context.model, units, {
       prefetch: data.prefetch,
       lowPrecision: context.plan.lowPrecision,
     });
-    context.hooks.push({ planned: (now) => withLatest(now, axis, installed, context.sharded) });
+    context.hooks.push({
+      beforeForward: beginPass,
+      afterForward: endPass,
+      planned: (now) => withLatest(now, axis, installed, context.sharded),
+    });
   },
 };
 

@@ -8,7 +8,13 @@ import { firstTwice, requireSameSettings } from '../agreeing-steps.ts';
 import { type BatchAxes, batchAxesOf } from '../batch-axes.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { planError } from '../plan-error.ts';
-import { bytesOver, gradientDtypeOf, plannedParameters, shardingOf } from '../planned-bytes.ts';
+import {
+  bytesOver,
+  gradientDtypeOf,
+  ownerOf,
+  plannedParameters,
+  shardingOf,
+} from '../planned-bytes.ts';
 import { type ModelPlan, type Step, type StepKind, stepsOf, stepsOver } from '../step.ts';
 
 /** Parameters whose gradients leave together, as soon as backward has come to the last of them. */
@@ -42,25 +48,26 @@ export const reduce: StepKind<Reduce> = {
     for (const planned of sharded) {
       if (latest?.has(planned.name) === false) continue;
       const bytes = bytesOver(plan, planned, axis, gradientDtypeOf(plan, planned));
-      const names = [planned.name];
-      if (size > 1)
-        found.push({ operation: 'reduceScatter', axis, when, parameters: names, bytes });
+      const common = { when, parameters: [planned.name], ...ownerOf(planned) } as const;
+      if (size > 1) found.push({ operation: 'reduceScatter', axis, bytes, ...common });
       if (replicas === undefined || replicaCount === 1) continue;
-      const part = { axis: replicas, when, parameters: names, bytes: bytes / size } as const;
-      found.push({ operation: 'allReduce', ...part });
+      found.push({ operation: 'allReduce', axis: replicas, bytes: bytes / size, ...common });
     }
-    if (whole.length === 0) return found;
-    const bytes = whole.reduce((sum, planned) => {
-      const dtype = gradientDtypeOf(plan, planned);
-      const { sentAs = 'own' } = hook ?? {};
-      const own = bytesOver(plan, planned, axis, dtype);
-      return sum + (own / dtypes[dtype].bytes) * dtypes[sentAs === 'own' ? dtype : sentAs].bytes;
-    }, 0);
-    const names = whole.map(({ name }) => name);
     const operation = hook === undefined || hook.sentAs !== undefined ? 'allReduce' : 'commHook';
-    const message = { operation, when, parameters: names, bytes } as const;
-    if (size > 1) found.push({ ...message, axis });
-    if (replicas !== undefined && replicaCount > 1) found.push({ ...message, axis: replicas });
+    // Ranks of a pipeline have what a bucket has of their stages.
+    const buckets = Map.groupBy(whole, ({ parameter: { only } }) => only?.rank);
+    for (const bucket of buckets.values()) {
+      const bytes = bucket.reduce((sum, planned) => {
+        const dtype = gradientDtypeOf(plan, planned);
+        const { sentAs = 'own' } = hook ?? {};
+        const own = bytesOver(plan, planned, axis, dtype);
+        return sum + (own / dtypes[dtype].bytes) * dtypes[sentAs === 'own' ? dtype : sentAs].bytes;
+      }, 0);
+      const parameters = bucket.map(({ name }) => name);
+      const message = { operation, when, parameters, bytes, ...ownerOf(bucket[0]) } as const;
+      if (size > 1) found.push({ ...message, axis });
+      if (replicas !== undefined && replicaCount > 1) found.push({ ...message, axis: replicas });
+    }
     return found;
   },
   check(data, context) {

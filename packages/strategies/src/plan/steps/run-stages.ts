@@ -15,6 +15,7 @@ import type { ScheduleCosts } from '../../pipeline-schedule/schedule-costs.ts';
 import type { Schedule, StageEdge } from '../../pipeline-schedule/schedule.ts';
 import type { LossWeight } from '../../pipeline/loss-weight.ts';
 import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
+import type { PassMessage } from '../../pipeline/pass-messages.ts';
 import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
 import { StageParameter } from '../../pipeline/stage-parameter.ts';
@@ -48,12 +49,17 @@ export interface RunStages {
   readonly edges?: readonly StageEdge[];
   /** What each rank kept of activations at most in the first pass. Default: not known. */
   readonly liveBytes?: readonly number[];
+  /** All messages of the latest training pass, of all ranks. Default: not known, as before the first one. */
+  readonly messages?: readonly PassMessage[];
 }
 
 export const runStages: StepKind<RunStages> = {
   name: 'runStages',
-  collectives({ axis }, plan): readonly CollectivePlan[] {
-    return startBroadcasts(plan, { axis });
+  collectives({ axis, messages = [] }, plan): readonly CollectivePlan[] {
+    return [
+      ...startBroadcasts(plan, { axis }),
+      ...messages.flatMap((message) => sendAndReceive(message, axis, plan)),
+    ];
   },
   explain: ({ axis, schedule, costs, edges, liveBytes }, plan) =>
     explainSchedule(schedule, costs, edges, {
@@ -125,9 +131,24 @@ async function requireSameStages(
   });
 }
 
+/** What both ends have a part in. */
+function sendAndReceive(
+  { from, to, when, bytes, parameters }: PassMessage,
+  axis: string,
+  plan: Plan,
+): readonly CollectivePlan[] {
+  const names = parameters.flatMap((index) => plan.parameters[index]?.name ?? []);
+  const common = { axis, when, parameters: names, bytes };
+  return [
+    { ...common, operation: 'send', only: { axis, rank: from } },
+    { ...common, operation: 'recv', only: { axis, rank: to } },
+  ];
+}
+
 /** The plan with what passes have shown. */
-function withSeen(plan: ModelPlan, { edges, liveBytes }: PipelinePasses): ModelPlan {
+function withSeen(plan: ModelPlan, { edges, liveBytes, messages }: PipelinePasses): ModelPlan {
   const seen = {
+    ...(messages === null ? {} : { messages }),
     ...(edges === null ? {} : { edges }),
     ...(liveBytes === null ? {} : { liveBytes }),
   };

@@ -1,4 +1,10 @@
-import { type CollectivePlan, elementCount, localShape, type Plan } from '@shardwise/core/extend';
+import {
+  type CollectivePlan,
+  elementCount,
+  localShape,
+  type Mesh,
+  type Plan,
+} from '@shardwise/core/extend';
 import { steps } from '@shardwise/strategies';
 import type { Message } from './recording-mesh.ts';
 
@@ -8,12 +14,20 @@ export interface PhasedMessage extends Message {
   readonly when: Phase;
 }
 
-/** What a plan says of a step, on a device that lays each tensor of a message at a multiple of `alignment` bytes. */
-export function plannedMessages(plan: Plan, alignment: number): readonly PhasedMessage[] {
+/**
+ * What a plan says of a step on the rank of a mesh, on a device that lays each tensor of a message at a multiple of
+ * `alignment` bytes.
+ */
+export function plannedMessages(
+  plan: Plan,
+  mesh: Pick<Mesh, 'coordinate'>,
+  alignment: number,
+): readonly PhasedMessage[] {
   return plan.steps.flatMap((step) =>
     step.collectives(plan).flatMap((collective) => {
-      const { operation, axis, when } = collective;
+      const { operation, axis, when, only } = collective;
       if (when === 'start') return [];
+      if (only !== undefined && mesh.coordinate(only.axis) !== only.rank) return [];
       const isBucket = step.kind === steps.reduce.name && collective.parameters.length > 1;
       const bytes = isBucket ? alignedBytes(plan, collective, alignment) : collective.bytes;
       return { operation, axis, when, bytes };

@@ -83,11 +83,16 @@ function recorded(
       noting('send', buffer);
       return group.send(buffer, to, options);
     },
-    recv: (buffer, from, options) => group.recv(buffer, from, options),
+    recv: (buffer, from, options) => {
+      noting('recv', buffer);
+      return group.recv(buffer, from, options);
+    },
     split: async (color, key, options) => {
       const part = await group.split(color, key, options);
-      // Neighbours along an axis are an axis of their own, as dp/2.
-      return part === undefined ? undefined : recorded(part, `${axis}/${part.size}`, note);
+      if (part === undefined) return undefined;
+      // Neighbours along an axis are an axis of their own, as dp/2; all ranks of it are the same axis.
+      const name = part.size === group.size ? axis : `${axis}/${part.size}`;
+      return recorded(part, name, note);
     },
     close: (reason) => group.close(reason),
   };

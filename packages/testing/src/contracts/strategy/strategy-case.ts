@@ -21,8 +21,11 @@ export interface StrategyBatch {
 
 /** A strategy, and on what it is tried. */
 export interface StrategyCase {
-  /** For a number of ranks. */
-  readonly strategy: (size: number) => Strategy;
+  /**
+   * For a number of ranks. One that computes the loss itself, as `pipeline({ loss })`, is given the model's loss by whoever
+   * makes it, and targets in each pass.
+   */
+  readonly strategy: (size: number, model: StrategyModel) => Strategy;
   /** The mesh of a number of ranks; null where the strategy is not for so many. Default: all are on `dp`. */
   readonly mesh?: (size: number) => readonly MeshAxis[] | null;
   /** Default: `contractModels`. */

@@ -1,6 +1,6 @@
-import { manualSeed, type nn, optim, type Tensor } from '@shardwise/core';
+import { manualSeed, type nn, optim, Tensor } from '@shardwise/core';
 import { currentSession, type Mesh, type Plan, type ProcessGroup } from '@shardwise/core/extend';
-import { applyPlan, memory, planFor, planMemory, steps } from '@shardwise/strategies';
+import { applyPlan, memory, planFor, planMemory, steps, stepsOf } from '@shardwise/strategies';
 import { plannedMessages, type PhasedMessage, type Phase } from './planned-messages.ts';
 import type { Message } from './recording-mesh.ts';
 import { without } from './without.ts';
@@ -31,6 +31,8 @@ export interface StrategyReport {
   readonly plannedKept: StateBytes;
   /** Whether parts of parameters may lie in pages outside the device. */
   readonly hasPages: boolean;
+  /** Whether ranks have different stages of the model. */
+  readonly hasStages: boolean;
   /** Of how many ranks each has a part of the batch. */
   readonly shares: number;
   /** Whether parameters are alike on all ranks. */
@@ -60,16 +62,20 @@ export async function trainParallel(
   // Rank 0's values must win.
   manualSeed(rank);
   const module = model.build();
-  const made = planFor(module, strategy(size));
+  const own = strategy(size, model);
+  // Its stages compute the loss: forward and backward are one run.
+  const hasLoss = 'loss' in own;
+  const made = planFor(module, own);
   const parallel = await applyPlan(made, module);
   const optimizer = makeOptimizer(module);
   const { mesh } = currentSession();
   const share = shareOf(parallel.plan, mesh, model.rows);
   const losses: (number | null)[] = [];
   let step = 0;
-  const forward = (): { output: Tensor; loss: Tensor } => {
+  const forward = (): { output: Tensor | null; loss: Tensor } => {
     optimizer.zeroGrad();
     const { x, y } = batchOf(model, step++, share);
+    if (hasLoss) return { output: null, loss: lossOf(parallel, x, y) };
     const output = parallel.forward(x);
     return { output, loss: model.loss(output, y) };
   };
@@ -90,12 +96,15 @@ export async function trainParallel(
   recording.take();
   for (let count = 0; count < period; count++) {
     const { output, loss } = forward();
-    await currentSession().realize([output.node]);
-    messages.forward.push(...recording.take());
-    await note(loss);
-    ofLoss.push(...recording.take());
+    if (output !== null) {
+      await currentSession().realize([output.node]);
+      messages.forward.push(...recording.take());
+      await note(loss);
+      ofLoss.push(...recording.take());
+    }
     loss.backward();
     await optimizer.step();
+    if (output === null) await note(loss);
     recording.take();
   }
   for (let count = 0; count < period; count++) {
@@ -112,7 +121,10 @@ export async function trainParallel(
   recording.take();
   messages.backward = without(messages.backward, [...messages.forward, ...ofLoss]);
   const plan = parallel.plan;
-  const planned = plannedMessages(plan, currentSession().backend.limits.alignment);
+  const planned = plannedMessages(plan, mesh, currentSession().backend.limits.alignment).map(
+    (message) =>
+      hasLoss && message.when === 'forward' ? { ...message, when: 'backward' as const } : message,
+  );
   parallel.replicate();
   const arrays = Object.entries(await module.stateDict());
   const names = new Set(plan.parameters.flatMap(({ name, names = [name] }) => names));
@@ -127,10 +139,27 @@ export async function trainParallel(
     kept: stateBytes(kept),
     plannedKept: stateBytes(planMemory(plan)),
     hasPages: plan.steps.some(({ kind }) => kind === steps.page.name),
-    shares: share.count,
+    hasStages: plan.steps.some(({ kind }) => kind === steps.runStages.name),
+    shares: share.count * microbatchesOf(plan),
     hasOneModel: plan.parameters.every(({ parameter }) => (parameter.varying ?? []).length === 0),
     plan: JSON.stringify(made),
   };
+}
+
+/** A pass of a model that is given its targets. */
+function lossOf(
+  model: { readonly forward: (...inputs: never[]) => unknown },
+  ...inputs: readonly Tensor[]
+): Tensor {
+  const loss: unknown = Reflect.apply(model.forward, model, inputs);
+  if (loss instanceof Tensor) return loss;
+  throw new TypeError('a strategy with a loss has passes that return it');
+}
+
+/** In how many parts each rank's batch passes through the model. */
+function microbatchesOf(plan: Plan): number {
+  const [stages] = stepsOf(plan, steps.runStages);
+  return stages?.data.schedule.microbatches ?? 1;
 }
 
 /** The same training, to be done on one rank, where its batch has as many parts. */
@@ -209,7 +238,8 @@ function shareOf(plan: Plan, mesh: Mesh, rows: number): Share {
   }
   const owner = plan.parameters.find(({ optimizer }) => optimizer.only !== undefined);
   const only = owner?.optimizer.only;
-  if (only !== undefined) {
+  const isPipeline = plan.steps.some(({ kind }) => kind === steps.runStages.name);
+  if (only !== undefined && !isPipeline) {
     const hasLoss = mesh.coordinate(only.axis) === only.rank;
     return { first: 0, stop: rows, count, hasLoss, takesGradient: false };
   }
@@ -219,7 +249,7 @@ function shareOf(plan: Plan, mesh: Mesh, rows: number): Share {
     stop: (place + 1) * part,
     count,
     hasLoss: true,
-    takesGradient: true,
+    takesGradient: !isPipeline,
   };
 }
 
