@@ -17,6 +17,7 @@ import {
   distributeTensor,
   fsdp,
   OffloadedOptimizer,
+  OptimisticOptimizer,
   parallelize,
   pipeline,
   planFor,
@@ -105,6 +106,26 @@ describe('pipelines', () => {
     loss.backward();
     expect(await loss.item()).toBeGreaterThanOrEqual(0);
     expect(() => loss.backward()).toThrow('it was called before');
+  });
+});
+
+describe('steps ahead of their verdict', () => {
+  it('are not saved before it is there, and then as they became', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+    const weight = new sw.nn.Parameter(Float32Array.of(3), [1]);
+    const inner = new sw.optim.SGD([weight], { lr: 1, momentum: 0.5 });
+    const optimizer = new OptimisticOptimizer(inner, { maxNorm: 1, skipNonFinite: true });
+    weight.mul(4).sum().backward();
+    await optimizer.step();
+    expect(() => optimizer.savedState(weight)).toThrow('await optimizer.verdict()');
+    expect(await optimizer.verdict()).toEqual({ norm: 4, taken: true });
+    expect(optimizer.savedState(weight)?.steps).toBe(1);
+    expect(await weight.item()).toBeCloseTo(2, 5);
+    optimizer.zeroGrad();
+    weight.mul(Number.NaN).sum().backward();
+    await optimizer.step();
+    expect(await weight.item()).toBeCloseTo(2, 5);
+    expect(optimizer.savedState(weight)?.steps).toBe(1);
   });
 });
 

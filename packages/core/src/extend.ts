@@ -71,13 +71,14 @@ export { add as addNodes, mul as mulNodes } from './graph/build/elementwise.ts';
 export { addParts } from './autograd/sum-parts.ts';
 export { freeNode } from './graph/ownership.ts';
 export { dropWork, takingWork } from './realize/pending.ts';
+export { ReversibleUpdate } from './realize/reversible-update.ts';
 export type { PendingWork } from './realize/pending-work.ts';
 export { synchronously } from './ambient.ts';
 export { withoutValues } from './realize/small-values.ts';
 
 // The rank.
 export { currentSession, ownPlace } from './rank.ts';
-export type { Compute } from './realize/session.ts';
+export type { Compute, Postponed } from './realize/session.ts';
 export { axisOf } from './mesh.ts';
 export { record, subscribe, varyingSizes } from './timeline.ts';
 export type { TimelineEvent, VaryingSize } from './timeline-event.ts';
@@ -121,6 +122,13 @@ export type { ParameterState } from './optim/parameter-state.ts';
 export { stepName } from './optim/saved-arrays.ts';
 export type { SavedType, StateType } from './optim/state-type.ts';
 export { Scalar } from './optim/scalar.ts';
+export {
+  clipFactor,
+  normOfSquares,
+  type OwnSum,
+  ownSquares,
+  scaleGradients,
+} from './optim/clip-grad-norm.ts';
 export { sumOverParts } from './optim/sum-over-parts.ts';
 
 // States in files.

@@ -65,6 +65,11 @@ export { measureModelCosts } from './pipeline/costs/measure-model-costs.ts';
 export type { ModelCosts, ModelCostsOptions, ModuleCosts } from './pipeline/costs/model-costs.ts';
 export type { LossWeight } from './pipeline/loss-weight.ts';
 export { onEveryRank } from './pipeline/on-every-rank.ts';
+export {
+  OptimisticOptimizer,
+  type OptimisticOptimizerOptions,
+  type Verdict,
+} from './pipeline/optimistic-optimizer.ts';
 export { Pipe, type PipeOptions, type PipeWithLoss } from './pipeline/pipe.ts';
 export { pipeline, type PipelineOptions, type PipelineWithLoss } from './pipeline/pipeline.ts';
 export { SteppedPipeline } from './pipeline/stepped-pipeline.ts';

@@ -10,6 +10,14 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
     ],
     names: ['DDP', 'ZeRO-1', 'ZeRO-2', 'ZeRO-3', 'FSDP'],
   },
+  'batches in two shares, and steps ahead of the norm': {
+    axes: [
+      { name: 'pp', size: 2 },
+      { name: 'dp', size: 2 },
+    ],
+    names: ['DDP', 'ZeRO-1', 'ZeRO-2', 'ZeRO-3', 'FSDP'],
+    ahead: true,
+  },
   'layers in two parts': {
     axes: [
       { name: 'pp', size: 2 },

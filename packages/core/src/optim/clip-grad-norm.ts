@@ -49,8 +49,57 @@ export function totalGradNorm(parameters: Iterable<Tensor>, options: GradNormOpt
   return composed(() => normOf(list, options));
 }
 
-function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
-  const byAxes = new Map<string, { axes: readonly string[]; gradients: Tensor[] }>();
+/** The part of a sum over gradients that this rank has. */
+export interface OwnSum {
+  /** Shape: []. */
+  readonly own: Tensor;
+  /** The mesh axes over which it is still to be summed. */
+  readonly axes: readonly string[];
+}
+
+/** Sums of squares of gradients, for those who add them up over the ranks by themselves, in this order. */
+export function ownSquares(parameters: Iterable<Tensor>): readonly OwnSum[] {
+  return withoutValues(() =>
+    noGrad(() =>
+      gradientsByAxes(parameters).map(({ axes, gradients }) => ({
+        axes,
+        own: squaresOf(gradients),
+      })),
+    ),
+  );
+}
+
+/** The norm of gradients of which these are the sums of squares. Shapes: each [] -> []. */
+export function normOfSquares(sums: readonly Tensor[]): Tensor {
+  return sums.length === 0 ? zeros([]) : stack(sums).sum().sqrt();
+}
+
+/** What gradients of this norm are multiplied by to be clipped. Shape: [] -> []. */
+export function clipFactor(norm: Tensor, maxNorm: number): Tensor {
+  const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
+  return limit.div(norm.add(1e-6)).minimum(1);
+}
+
+/** Multiplies gradients by a factor, in the graph. Shape: factor []. */
+export function scaleGradients(parameters: Iterable<Tensor>, factor: Tensor): void {
+  withoutValues(() =>
+    noGrad(() => {
+      for (const { part } of parameters) {
+        const { grad } = part;
+        if (grad !== null) part.setGradientNode(grad.mul(factor).node);
+      }
+    }),
+  );
+}
+
+interface GradientsOfAxes {
+  readonly axes: readonly string[];
+  readonly gradients: Tensor[];
+}
+
+/** Gradients by the axes whose ranks have other parts, or other parameters. */
+function gradientsByAxes(parameters: Iterable<Tensor>): GradientsOfAxes[] {
+  const byAxes = new Map<string, GradientsOfAxes>();
   for (const { part } of parameters) {
     const { grad, shardedOver } = part;
     const { only } = part.layout;
@@ -62,24 +111,24 @@ function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions)
     if (grad !== null) group.gradients.push(grad);
     byAxes.set(key, group);
   }
+  return [...byAxes.values()];
+}
+
+function normOf(parameters: Iterable<Tensor>, { normType = 2 }: GradNormOptions): Tensor {
   return noGrad(() => {
-    const parts = [...byAxes.values()].map(({ axes, gradients }) =>
-      normType === 2 ? sumOfSquares(gradients, axes) : largest(gradients, axes),
-    );
-    if (parts.length === 0) return zeros([]);
-    const all = stack(parts);
-    return normType === 2 ? all.sum().sqrt() : all.max();
+    const groups = gradientsByAxes(parameters);
+    if (normType === 2) {
+      return normOfSquares(groups.map((each) => sumOverAxes(squaresOf(each.gradients), each.axes)));
+    }
+    const parts = groups.map(({ axes, gradients }) => largest(gradients, axes));
+    return parts.length === 0 ? zeros([]) : stack(parts).max();
   });
 }
 
-/**
- * The sum of the squares of gradients whose other parts are on the other ranks of `axes`. It is computed in
- * f32, as squares of f16 may exceed f16. Shape: -> [].
- */
-function sumOfSquares(gradients: readonly Tensor[], axes: readonly string[]): Tensor {
+/** The sum of the squares of gradients, computed in f32, as squares of f16 may exceed f16. Shape: -> []. */
+function squaresOf(gradients: readonly Tensor[]): Tensor {
   const squares = gradients.map((gradient) => gradient.to('f32').square().sum());
-  const own = squares.length === 0 ? zeros([]) : stack(squares).sum();
-  return sumOverAxes(own, axes);
+  return squares.length === 0 ? zeros([]) : stack(squares).sum();
 }
 
 /** A gradient without elements has no largest one, and does not count. */
@@ -94,15 +143,8 @@ function largest(gradients: readonly Tensor[], axes: readonly string[]): Tensor 
 function clipGradsWithNorm(parameters: Iterable<Tensor>, maxNorm: number, totalNorm: Tensor): void {
   const list = tensorsOf('clipGradsWithNorm', parameters);
   requireLimit(maxNorm);
-  const scale = (): void => {
-    const limit = fromData(Float32Array.of(maxNorm), [], 'f32');
-    const factor = limit.div(totalNorm.add(1e-6)).minimum(1);
-    for (const { part } of list) {
-      const { grad } = part;
-      if (grad !== null) part.setGradientNode(grad.mul(factor).node);
-    }
-  };
-  withoutValues(() => noGrad(scale));
+  const factor = withoutValues(() => noGrad(() => clipFactor(totalNorm, maxNorm)));
+  scaleGradients(list, factor);
 }
 
 function requireLimit(maxNorm: number): void {

@@ -9,7 +9,7 @@ import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from './next-turn.ts';
-import type { Compute, Session } from './session.ts';
+import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
 import { Realization, type Surroundings, takeBacklog } from './realization.ts';
 
 /** How long work may go on in microtasks alone until timers, input and finalizers get their turn. */
@@ -25,6 +25,7 @@ export class DeviceSession implements Session {
   #last: Promise<void> = Promise.resolve();
   /** The error of a run that nobody waited for; the next call throws it. */
   #failedAhead: { readonly error: unknown } | null = null;
+  #postponed: Postponed | null = null;
   #turnBegan = performance.now();
   #callsUnderWay = 0;
 
@@ -51,6 +52,7 @@ export class DeviceSession implements Session {
   }
 
   async finish(): Promise<void> {
+    if (this.#postponed !== null) await this.#inOrder(async () => {});
     while (this.#callsUnderWay > 0) await this.#last;
   }
 
@@ -96,16 +98,43 @@ export class DeviceSession implements Session {
 
   computeAhead(): void {
     const backlog = takeBacklog();
-    void this.#inOrder(() =>
-      this.#ahead(() => this.#realization.run([], this.#surroundings, backlog)),
+    void this.#oneAfterAnother(() =>
+      this.#ahead(async () => {
+        await this.#doPostponed();
+        await this.#realization.run([], this.#surroundings, backlog);
+      }),
     );
   }
 
-  workAhead(work: (compute: Compute) => Promise<void>): void {
-    const compute: Compute = (nodes) =>
-      this.#realization.run(nodes, this.#surroundings, { pending: new Map(), offered: [] });
-    void this.#inOrder(() => this.#ahead(() => work(compute)));
+  workAhead(
+    work: (compute: Compute) => Promise<void>,
+    { takesPostponed = false }: WorkAheadOptions = {},
+  ): void {
+    void this.#oneAfterAnother(() =>
+      this.#ahead(async () => {
+        if (!takesPostponed) await this.#doPostponed();
+        await work(this.#compute);
+      }),
+    );
   }
+
+  postpone(work: Postponed): void {
+    if (this.#postponed !== null) throw new RangeError('something is postponed already');
+    this.#postponed = work;
+  }
+
+  takePostponed(): Postponed | null {
+    const postponed = this.#postponed;
+    this.#postponed = null;
+    return postponed;
+  }
+
+  async #doPostponed(): Promise<void> {
+    await this.takePostponed()?.(this.#compute);
+  }
+
+  readonly #compute: Compute = (nodes) =>
+    this.#realization.run(nodes, this.#surroundings, { pending: new Map(), offered: [] });
 
   /** Keeps an error before the next call begins, which throws it. */
   async #ahead(run: () => Promise<void>): Promise<void> {
@@ -133,6 +162,13 @@ export class DeviceSession implements Session {
 
   /** An async function, so that errors of a realization carry the caller's line. */
   async #inOrder<T>(body: () => Promise<T>): Promise<T> {
+    return this.#oneAfterAnother(async () => {
+      await this.#doPostponed();
+      return body();
+    });
+  }
+
+  async #oneAfterAnother<T>(body: () => Promise<T>): Promise<T> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;

@@ -41,12 +41,16 @@ interface Work extends Backlog {
   readonly roots: readonly Node[];
 }
 
+const leastHolders = 4096;
+
 /** Realizes graphs on one device, one run after another. */
 export class Realization {
   readonly #backend: Backend;
   readonly #plans: PlanCache;
   /** Computed nodes that keep their graph, since a backward pass may come to them. */
   #graphHolders: WeakRef<Node>[] = [];
+  /** From so many on, those that were dropped are forgotten. */
+  #mostHolders = leastHolders;
   #refusal: TensorStateError | null = null;
 
   /** `warn` is told of what the program does that makes it slow. */
@@ -217,7 +221,12 @@ export class Realization {
       if (node.requiresGrad) this.#graphHolders.push(new WeakRef(node));
       else node.inputs = [];
     }
-    if (!updated) return;
+    if (!updated) {
+      if (this.#graphHolders.length < this.#mostHolders) return;
+      this.#graphHolders = this.#graphHolders.filter((holder) => holder.deref() !== undefined);
+      this.#mostHolders = Math.max(leastHolders, 2 * this.#graphHolders.length);
+      return;
+    }
     this.#graphHolders = this.#graphHolders.filter((holder) => {
       const node = holder.deref();
       if (node === undefined || hasGivenUpGraph(node)) return false;

@@ -8,6 +8,14 @@ import type { ProcessGroup } from '../spec/process-group.ts';
 /** Computes these nodes, and nothing of what is pending beside them. */
 export type Compute = (nodes: readonly Node[]) => Promise<void>;
 
+/** Work that is done later; gives whether it has changed what was computed before it. */
+export type Postponed = (compute: Compute) => Promise<boolean>;
+
+export interface WorkAheadOptions {
+  /** Whether the work takes over what was postponed, by `takePostponed`. Default: false. */
+  readonly takesPostponed?: boolean;
+}
+
 /** A rank's tensors: computes them on its device, reads them, and moves them out of it. Calls run one after another. */
 export interface Session {
   readonly backend: Backend;
@@ -47,7 +55,16 @@ export interface Session {
    * Begins work that computes several times, without anyone waiting for it: later calls wait until it is over. The
    * next one that computes something throws what it fails with.
    */
-  workAhead(work: (compute: Compute) => Promise<void>): void;
+  workAhead(work: (compute: Compute) => Promise<void>, options?: WorkAheadOptions): void;
+
+  /**
+   * Has the next call do this first, or work that says that it takes it over, and does it in its midst. Throws
+   * RangeError where something is postponed already.
+   */
+  postpone(work: Postponed): void;
+
+  /** For work that takes over what was postponed; null where nothing was. */
+  takePostponed(): Postponed | null;
 
   /**
    * Has this rank refuse all further work, since tensors that belong together were updated in part before

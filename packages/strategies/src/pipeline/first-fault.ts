@@ -24,6 +24,10 @@ export class FirstFault {
     if (bytes !== undefined && !allFinite(bytes, node.dtype)) this.#found = place;
   }
 
+  clear(): void {
+    this.#found = null;
+  }
+
   /** The earliest of all ranks: a collective. Null where all that stages hand on is finite. */
   async ofAll(group: ProcessGroup): Promise<Fault | null> {
     const { stage, microbatch } = this.#found ?? none;

@@ -6,7 +6,7 @@ import {
   type Tensor,
 } from '@shardwise/core/extend';
 import { tagOf } from './message.ts';
-import { bytesOf, receiveBytes, sendBytes } from './run-work.ts';
+import { bytesOf, receiveBytes, sendBytes } from './message-bytes.ts';
 
 /** Which rank of a group has the value of a node alone. */
 interface Holder {

@@ -1,4 +1,5 @@
 import {
+  type Compute,
   currentSession,
   inputNode,
   isGradEnabled,
@@ -13,6 +14,7 @@ import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
 import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
 import { edgesOf } from './edges-of.ts';
+import { type EarlyWork, earlyWork } from './early-work.ts';
 import { evaluationWork } from './evaluation-work.ts';
 import { keptBytes, ofAllRanks } from './kept-bytes.ts';
 import { tagOf } from './message.ts';
@@ -26,7 +28,8 @@ import type { PassSettings } from './pass-settings.ts';
 import { draft, type WorkDraft, type WorkItem, withFrees } from './rank-work.ts';
 import { refuseBackward } from './refuse-backward.ts';
 import { passMark, requireSamePass } from './same-pass.ts';
-import { bytesOf, runWork } from './run-work.ts';
+import { bytesOf } from './message-bytes.ts';
+import { runWork } from './run-work.ts';
 import {
   lendParameters,
   type ParameterPlaces,
@@ -153,7 +156,9 @@ export class PipelinePasses {
     for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
     const first = mark === null ? null : { mark, sums: new Set([...work.sums, ...shares]) };
-    this.#begin(drafts, kept, batch, unfilled, first, async (fault) => {
+    const early = (items: readonly WorkItem[]): EarlyWork =>
+      earlyWork(items, batch, shared, this.#settings);
+    this.#begin(drafts, kept, batch, unfilled, first, early, async (fault) => {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
       await this.#tellOfLoss(loss, lossStage, fault);
     });
@@ -191,7 +196,7 @@ export class PipelinePasses {
     }
     this.#shareBuffers(batch, drafts);
     const first = mark === null ? null : { mark, sums: null };
-    this.#begin(drafts, kept, batch, unfilled, first, async () => {});
+    this.#begin(drafts, kept, batch, unfilled, first, null, async () => {});
     const tensors = results.map(({ node }) => new Tensor(node));
     return mapTensors(batch.output, () => {
       const next = tensors.shift();
@@ -246,17 +251,21 @@ export class PipelinePasses {
     { microbatches, updated }: BuiltBatch,
     unfilled: readonly Node[],
     first: FirstPass | null,
+    early: ((items: readonly WorkItem[]) => EarlyWork) | null,
     finish: (fault: FirstFault) => Promise<void>,
   ): void {
     const { group } = this.#settings;
+    const session = currentSession();
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
     // The garbage collector need not look for what is freed here: it would run after almost every item.
     for (const { frees } of items) for (const node of frees) node.hasOwner = true;
-    currentSession().workAhead(async (compute) => {
+    const work = async (compute: Compute): Promise<void> => {
       try {
         if (first !== null) await this.#beginFirst(first, items);
         const fault = new FirstFault();
-        await runWork(items, group, compute, fault);
+        const settle = early === null ? null : session.takePostponed();
+        const ahead = early === null || settle === null ? null : { work: early(items), settle };
+        await runWork(items, group, compute, fault, ahead);
         await finish(fault);
       } catch (error) {
         for (const node of unfilled) {
@@ -272,7 +281,8 @@ export class PipelinePasses {
           }
         }
       }
-    });
+    };
+    session.workAhead(work, { takesPostponed: early !== null });
   }
 
   async #beginFirst({ mark, sums }: FirstPass, items: readonly WorkItem[]): Promise<void> {

@@ -1,30 +1,63 @@
 import {
   type Compute,
-  currentSession,
-  dtypes,
-  elementCount,
   freeNode,
-  type Node,
+  type Postponed,
   type ProcessGroup,
   record,
 } from '@shardwise/core/extend';
+import type { EarlyWork } from './early-work.ts';
 import type { FirstFault } from './first-fault.ts';
-import { narrowed, widened } from './half-floats.ts';
-import type { Message } from './message.ts';
+import { bytesOf, receiveBytes, sendBytes } from './message-bytes.ts';
 import type { WorkItem } from './rank-work.ts';
 
-/**
- * Does the work of a rank, item after item. Sends are not waited for until the end, and values of the next item are asked
- * for before this one is computed, so that messages travel beside the computation; no order of items that has every
- * value made before it is read can block.
- */
+/** Does the work of a rank: first what is early, then what was postponed, then the rest. */
 export async function runWork(
   items: readonly WorkItem[],
   group: ProcessGroup,
   compute: Compute,
   fault: FirstFault,
+  early: EarlyRun | null,
 ): Promise<void> {
   const sends: Promise<void>[] = [];
+  let left = items;
+  if (early !== null) {
+    const first = items.slice(0, early.work.count);
+    try {
+      await runItems(first, group, compute, fault, sends);
+    } catch (error) {
+      // Whoever waits for what was postponed hears of it; this error is the first one.
+      await early.settle(compute).catch(() => {});
+      throw error;
+    }
+    if (await early.settle(compute)) {
+      await early.work.undo(group);
+      fault.clear();
+    } else {
+      left = items.slice(first.length);
+    }
+  }
+  await runItems(left, group, compute, fault, sends);
+  await Promise.all(sends);
+}
+
+/** Work that is done before what was postponed. */
+export interface EarlyRun {
+  readonly work: EarlyWork;
+  readonly settle: Postponed;
+}
+
+/**
+ * Does items, one after the other. Sends are not waited for, and values of the next item are asked
+ * for before this one is computed, so that messages travel beside the computation; no order of items that has every
+ * value made before it is read can block.
+ */
+async function runItems(
+  items: readonly WorkItem[],
+  group: ProcessGroup,
+  compute: Compute,
+  fault: FirstFault,
+  sends: Promise<void>[],
+): Promise<void> {
   const asked = new Map<WorkItem, Promise<readonly Uint8Array[]>>();
   const ask = (item: WorkItem | undefined): void => {
     if (item === undefined || asked.has(item)) return;
@@ -56,34 +89,4 @@ export async function runWork(
     for (const node of item.frees) if (node.value !== null) freeNode(node, 'the end of its stage');
     record('stage', item.name, start);
   }
-  await Promise.all(sends);
-}
-
-/** What arrives, as bytes. */
-export async function receiveBytes(
-  { node, peer, tag, sentAs = null }: Message,
-  group: ProcessGroup,
-): Promise<Uint8Array> {
-  const bytes = new Uint8Array(elementCount(node.shape) * dtypes[sentAs ?? node.dtype].bytes);
-  if (bytes.byteLength > 0) await group.recv({ bytes, dtype: 'u8' }, peer, { tag });
-  return sentAs === null ? bytes : widened(bytes, sentAs);
-}
-
-export async function sendBytes(
-  { peer, tag, sentAs = null }: Message,
-  value: Uint8Array,
-  group: ProcessGroup,
-): Promise<void> {
-  const bytes = sentAs === null ? value : narrowed(value, sentAs);
-  if (bytes.byteLength > 0) await group.send({ bytes, dtype: 'u8' }, peer, { tag });
-}
-
-/** A copy, as the value may be freed before it has left. */
-export async function bytesOf({ value, shape }: Node): Promise<Uint8Array> {
-  if (value?.kind === 'host') return value.bytes.slice();
-  if (value?.kind !== 'device')
-    throw new RangeError(`no value of shape [${shape.join(', ')}] to send`);
-  const { backend } = currentSession();
-  const { buffer } = value.storage;
-  return backend.map(buffer)?.slice() ?? (await backend.read(buffer));
 }

@@ -18,6 +18,7 @@ import {
   compose,
   ddp,
   fsdp,
+  OptimisticOptimizer,
   parallelize,
   pipeline,
   rowwiseParallel,
@@ -66,6 +67,8 @@ export interface CompositionTask {
   readonly names: readonly string[];
   /** Default: in the middle. */
   readonly cut?: readonly string[];
+  /** Whether ranks step ahead of the norm. Default: false. */
+  readonly ahead?: boolean;
 }
 
 export async function main({
@@ -91,9 +94,12 @@ export async function main({
     const batch = beside[name];
     const inStages = batch === undefined ? stages : compose(stages, batch());
     const strategy = tp > 1 ? compose(tensorParallel(layers), inStages) : inStages;
-    const alone = rank === 0 ? await train(null, 1, 0) : null;
+    const alone = rank === 0 ? await train(null, 1, 0, false) : null;
     const place = shares > 1 ? mesh.coordinate('dp') : 0;
-    found[name] = { alone, parallel: await outcomeOf(() => train(strategy, shares, place)) };
+    found[name] = {
+      alone,
+      parallel: await outcomeOf(() => train(strategy, shares, place, data.ahead === true)),
+    };
   }
   return found;
 }
@@ -111,11 +117,14 @@ async function train(
   strategy: StrategyWithLoss<Tensor, [targets: Tensor]> | null,
   shares: number,
   place: number,
+  ahead: boolean,
 ): Promise<z.infer<typeof trained>> {
   manualSeed(7);
   const inner = new Language();
   const model = strategy === null ? null : await parallelize(inner, strategy);
   const optimizer = new optim.AdamW(inner.parameters(), { lr: 0.01 });
+  const optimistic = new OptimisticOptimizer(optimizer, { maxNorm: 0.5 });
+  const passes: Tensor[] = [];
   const losses: number[] = [];
   const norms: number[] = [];
   const own = rows / shares;
@@ -133,17 +142,28 @@ async function train(
     if (model === null) backward(steps + step);
     else model.noSync(() => backward(steps + step));
     const loss = backward(step);
-    const norm = optim.clipGradNorm(inner.parameters(), 0.5);
-    await optimizer.step();
-    norms.push(await norm.item());
-    const all =
-      shares === 1 ? loss : noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
-    losses.push(await all.item());
+    if (ahead) {
+      await optimistic.step();
+      if (step === steps - 1) norms.push((await optimistic.verdict()).norm);
+    } else {
+      const norm = optim.clipGradNorm(inner.parameters(), 0.5);
+      await optimizer.step();
+      norms.push(await norm.item());
+    }
+    passes.push(loss);
+    if (!ahead) losses.push(await meanOf(loss, shares).item());
   }
+  if (ahead) for (const loss of passes) losses.push(await meanOf(loss, shares).item());
   const state = await inner.stateDict();
   const parameters = Object.values(state).map(({ bytes }) =>
     new Float32Array(bytes.slice().buffer).reduce((sum, value) => sum + value * value, 0),
   );
   const held = inner.parameters().filter((each) => optimizer.stateOf(each) !== undefined).length;
   return { losses, norms, parameters, held };
+}
+
+/** Over the batches of a step. */
+function meanOf(loss: Tensor, shares: number): Tensor {
+  if (shares === 1) return loss;
+  return noGrad(() => allReduce(loss.detach(), 'dp', { reduce: 'avg' }));
 }

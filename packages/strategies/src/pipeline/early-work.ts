@@ -1,0 +1,82 @@
+import { freeNode, type Node, type ProcessGroup } from '@shardwise/core/extend';
+import type { BuiltBatch } from './build-microbatches.ts';
+import { numberedCrossings } from './forward-drafts.ts';
+import { type Message, tagOf } from './message.ts';
+import { optimisticForwards } from './optimistic-forwards.ts';
+import type { PassSettings } from './pass-settings.ts';
+import type { WorkItem } from './rank-work.ts';
+import { receiveBytes } from './message-bytes.ts';
+import type { SharedParameter } from './shared-parameters.ts';
+
+/**
+ * What a rank may do of a pass before what was postponed. Nothing where the pass updates buffers, which could not be
+ * undone.
+ */
+export function earlyWork(
+  items: readonly WorkItem[],
+  { microbatches, updated }: BuiltBatch,
+  shared: readonly SharedParameter[],
+  { schedule, place, activationDtype }: PassSettings,
+): EarlyWork {
+  const assigns = items.some(({ computes }) => computes.some(({ op }) => op === 'assign'));
+  if (updated.size > 0 || assigns) return new EarlyWork(items, 0, () => false);
+  const forwards = optimisticForwards(schedule);
+  const isEarly = (rank: number, stage: number, microbatch: number): boolean =>
+    forwards[rank]?.has(`${stage} ${microbatch}`) === true;
+  const last = items.findLastIndex(
+    ({ made }) => made !== null && isEarly(place.rank, made.stage, made.microbatch),
+  );
+  const tags = new Set<number>();
+  for (const [microbatch, crossings] of numberedCrossings(
+    microbatches,
+    activationDtype,
+  ).entries()) {
+    for (const { from, number } of crossings) {
+      const sender = place.rankOfStage[from] ?? 0;
+      if (isEarly(sender, from, microbatch)) tags.add(tagOf('activation', number));
+    }
+  }
+  for (const { owner, index } of shared) {
+    if ((forwards[owner]?.size ?? 0) > 0) tags.add(tagOf('parameter', index));
+  }
+  // The loss of the batch leaves with the last of its parts.
+  const parts = microbatches.map(({ graph, loss }) => (loss === null ? null : graph.stageOf(loss)));
+  const isWhole = parts.every(
+    (stage, microbatch) =>
+      stage !== null && isEarly(place.rankOfStage[stage] ?? 0, stage, microbatch),
+  );
+  if (isWhole) tags.add(tagOf('result', 0));
+  return new EarlyWork(items, last + 1, ({ tag }) => tags.has(tag));
+}
+
+/**
+ * What a rank does of a pass before the verdict on the step before is known. Where that changes parameters, it is undone
+ * and done again.
+ */
+export class EarlyWork {
+  /** How many items that is. */
+  readonly count: number;
+  /** What other ranks send before their verdicts, and this one receives after its own. */
+  readonly #stale: readonly Message[];
+  readonly #inputs = new Map<Node, readonly Node[]>();
+
+  /** `isEarly` says of what is received whether its sender sends it before its verdict. */
+  constructor(items: readonly WorkItem[], count: number, isEarly: (message: Message) => boolean) {
+    this.count = count;
+    this.#stale = items.slice(count).flatMap(({ receives }) => receives.filter(isEarly));
+    for (const { receives, computes } of items.slice(0, count)) {
+      for (const node of computes) if (node.value === null) this.#inputs.set(node, node.inputs);
+      for (const { node } of receives) if (node.value === null) this.#inputs.set(node, node.inputs);
+    }
+  }
+
+  /** Forgets what was computed and received, also what is still on its way. */
+  async undo(group: ProcessGroup): Promise<void> {
+    for (const message of this.#stale) await receiveBytes(message, group);
+    for (const [node, inputs] of this.#inputs) {
+      freeNode(node, 'a step that was taken back');
+      node.value = null;
+      node.inputs = [...inputs];
+    }
+  }
+}

@@ -1,0 +1,245 @@
+import {
+  checkOptions,
+  clipFactor,
+  type Compute,
+  ConfigError,
+  currentSession,
+  fromData,
+  type HostArrays,
+  noGrad,
+  normOfSquares,
+  type Optimizer,
+  type OptimizerSettings,
+  type OptimizerStateDict,
+  option,
+  type OptionRules,
+  ownSquares,
+  type OwnSum,
+  type ParameterState,
+  ReversibleUpdate,
+  type SavedState,
+  type SavedType,
+  scaleGradients,
+  takingWork,
+  type Tensor,
+  TensorStateError,
+  withoutValues,
+} from '@shardwise/core/extend';
+import { bytesOf } from './message-bytes.ts';
+
+export interface OptimisticOptimizerOptions {
+  /** Gradients are clipped to this norm, as by `clipGradNorm`. Default: they are not. */
+  readonly maxNorm?: number;
+  /** Whether a step whose gradients are not all finite changes nothing. Default: false. */
+  readonly skipNonFinite?: boolean;
+}
+
+const optionRules: OptionRules<OptimisticOptimizerOptions> = {
+  maxNorm: option.nonNegative,
+  skipNonFinite: option.flag,
+};
+
+/** What became of a step. */
+export interface Verdict {
+  /** Of all gradients, before they were clipped. */
+  readonly norm: number;
+  /** False where the step was taken back, as gradients were not finite. */
+  readonly taken: boolean;
+}
+
+/**
+ * Steps without waiting for the other ranks (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", post-validation): the
+ * norm of all gradients, for which clipping asks, is a barrier that would put the bubble of a pipeline back. So each rank
+ * makes the update as if nothing were to be clipped or skipped, and begins with the next pass. Where the norm, when it is
+ * known, says otherwise, the update is taken back, made as it should have been, and what the next pass had computed is
+ * computed again: the bits are those of clipGradNorm and step(). Call it in their place:
+ *
+ *     const optimizer = new OptimisticOptimizer(new optim.AdamW(model.module.parameters()), { maxNorm: 1 });
+ *     model.forward(x, y).backward();
+ *     await optimizer.step();
+ *
+ * Until then the former parameters and states are kept beside the new ones, and the gradients: `explain` says how much.
+ * What reads tensors waits for the norm first.
+ */
+export class OptimisticOptimizer<Wrapped extends Optimizer> {
+  readonly optimizer: Wrapped;
+  readonly #options: OptimisticOptimizerOptions;
+  #latest: Promise<Verdict> | null = null;
+  #isOpen = false;
+  #keptBytes = 0;
+
+  /** Throws ConfigError for options out of range, and for none: nothing is to be waited for then. */
+  constructor(optimizer: Wrapped, options: OptimisticOptimizerOptions) {
+    checkOptions('OptimisticOptimizer', options, optionRules);
+    const { maxNorm, skipNonFinite = false } = options;
+    if (maxNorm === undefined && !skipNonFinite) {
+      throw new ConfigError({
+        asked: 'an OptimisticOptimizer',
+        found: 'no verdict that its steps would wait for: neither maxNorm nor skipNonFinite',
+        todo: 'Give one of them, or use the optimizer as it is, whose steps wait for nobody',
+      });
+    }
+    this.optimizer = optimizer;
+    this.#options = options;
+  }
+
+  get paramGroups(): Wrapped['paramGroups'] {
+    return this.optimizer.paramGroups;
+  }
+
+  stateOf(parameter: Tensor): ParameterState | undefined {
+    return this.optimizer.stateOf(parameter);
+  }
+
+  /** Throws TensorStateError while it is not known what becomes of the latest step, whose counts may be taken back. */
+  savedState(parameter: Tensor): SavedState | undefined {
+    if (this.#isOpen) throw withoutVerdict();
+    return this.optimizer.savedState(parameter);
+  }
+
+  savedType(parameter: Tensor, name: string): SavedType {
+    return this.optimizer.savedType(parameter, name);
+  }
+
+  /** Throws CheckpointError as Optimizer. */
+  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    this.optimizer.restore(saved, settings);
+  }
+
+  /** Takes a state dict as `restore` does. */
+  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
+    this.optimizer.loadStateDict(dict);
+  }
+
+  zeroGrad(): void {
+    this.optimizer.zeroGrad();
+  }
+
+  /** Updates as if the verdict were good. Throws as step() of the optimizer. A collective over all axes of the mesh. */
+  async step(): Promise<void> {
+    const session = currentSession();
+    await session.realize([]);
+    await prepareGroups();
+    const parameters = this.paramGroups.flatMap(({ params }) => [...params]);
+    const sums = ownSquares(parameters);
+    const factor = fromData(Float32Array.of(1), [], 'f32');
+    if (this.#options.maxNorm !== undefined) scaleGradients(parameters, factor);
+    const { result: uncount, work } = takingWork(() => this.optimizer.buildStep());
+    const update = new ReversibleUpdate(work);
+    const verdict = Promise.withResolvers<Verdict>();
+    const done = Promise.withResolvers<void>();
+    // Whoever asks for it is told.
+    verdict.promise.catch(() => {});
+    const step = async (compute: Compute): Promise<void> => {
+      await compute(sums.flatMap(({ own: { node } }) => (node.value === null ? [node] : [])));
+      const added = addUp(sums);
+      added.catch(() => {});
+      await update.make(compute);
+      this.#keptBytes = update.keptBytes;
+      this.#isOpen = true;
+      session.postpone(async (later) => {
+        try {
+          const { found, isChanged } = await this.#settle(await added, update, factor, later);
+          if (!found.taken) uncount();
+          this.#isOpen = false;
+          verdict.resolve(found);
+          return isChanged;
+        } catch (error) {
+          verdict.reject(error);
+          throw error;
+        }
+      });
+    };
+    session.workAhead((compute) => step(compute).then(done.resolve, done.reject));
+    await done.promise;
+    this.#latest = verdict.promise;
+  }
+
+  /** What becomes of the latest step: waits for it. Throws TensorStateError before the first one. */
+  async verdict(): Promise<Verdict> {
+    const latest = this.#latest;
+    if (latest === null) {
+      throw new TensorStateError({
+        asked: 'the verdict of an OptimisticOptimizer',
+        found: 'no step yet',
+        todo: 'Call it after `await optimizer.step()`',
+      });
+    }
+    // Whatever comes next does first what was postponed.
+    currentSession().workAhead(async () => {});
+    return latest;
+  }
+
+  /** What this rank keeps beside parameters, gradients and states between the latest step and its verdict. */
+  explain(): string {
+    return `steps ahead of the verdict: former parameters and states, and gradients, are kept until it is there: ${this.#keptBytes} bytes`;
+  }
+
+  /** Takes back what should not have been, once sums of all ranks are known. */
+  async #settle(
+    squares: readonly number[],
+    update: ReversibleUpdate,
+    factor: Tensor,
+    compute: Compute,
+  ): Promise<{ readonly found: Verdict; readonly isChanged: boolean }> {
+    const { maxNorm, skipNonFinite = false } = this.#options;
+    const [norm, scale] = noGrad(() =>
+      withoutValues(() => {
+        const all = normOfSquares(
+          squares.map((square) => fromData(Float32Array.of(square), [], 'f32')),
+        );
+        return [all, clipFactor(all, maxNorm ?? 0)];
+      }),
+    );
+    await compute([norm.node, scale.node]);
+    const [value = 0] = new Float32Array((await bytesOf(norm.node)).buffer);
+    const bytes = await bytesOf(scale.node);
+    const isSkipped = skipNonFinite && !Number.isFinite(value);
+    const isClipped = maxNorm !== undefined && new Float32Array(bytes.buffer)[0] !== 1;
+    if (isSkipped || isClipped) update.back();
+    if (!isSkipped && isClipped) {
+      factor.node.value = { kind: 'host', bytes };
+      await update.makeAgain(compute);
+    }
+    update.keep();
+    return { found: { norm: value, taken: !isSkipped }, isChanged: isSkipped || isClipped };
+  }
+}
+
+function withoutVerdict(): TensorStateError {
+  return new TensorStateError({
+    asked: 'the states of an OptimisticOptimizer for a checkpoint',
+    found: 'a step that may still be taken back',
+    todo: 'Call `await optimizer.verdict()` before you save',
+  });
+}
+
+/** Communicators of their own: a verdict travels beside the messages of the next pass. */
+async function prepareGroups(): Promise<void> {
+  const session = currentSession();
+  for (const { name } of session.mesh.axes) {
+    const group = session.mesh.group(name);
+    await session.extendMesh(
+      verdictsOf(name),
+      async () => (await group.split(0, group.rank)) ?? group,
+    );
+  }
+}
+
+function verdictsOf(axis: string): string {
+  return `${axis} verdicts`;
+}
+
+/** Sums over the ranks. Shapes: each [] -> one number each. */
+async function addUp(sums: readonly OwnSum[]): Promise<number[]> {
+  const { mesh } = currentSession();
+  const own = await Promise.all(sums.map(({ own: { node } }) => bytesOf(node)));
+  const found: number[] = [];
+  for (const [index, { axes }] of sums.entries()) {
+    const bytes = own[index] ?? new Uint8Array(4);
+    for (const axis of axes)
+      await mesh.group(verdictsOf(axis)).allReduce({ bytes, dtype: 'f32' }, 'sum');
+    found.push(new Float32Array(bytes.buffer)[0] ?? 0);
+  }
+  return found;
+}

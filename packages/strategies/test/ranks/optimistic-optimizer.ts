@@ -1,0 +1,125 @@
+import { manualSeed, optim, tensor, type Tensor } from '@shardwise/core';
+import {
+  OptimisticOptimizer,
+  parallelize,
+  pipeline,
+  type ScheduleName,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
+
+const trained = z.object({
+  losses: z.array(z.number()),
+  norms: z.array(z.number()),
+  taken: z.array(z.boolean()),
+  /** Parameters, states and counts of steps at the end, as text of their bytes. */
+  states: z.string(),
+});
+
+export const outcome = z.record(
+  z.string(),
+  z.object({ waiting: trained, ahead: trained, explained: z.string() }),
+);
+
+type Trained = z.infer<typeof trained>;
+
+/** Optimizers of which each step is compared. */
+export const optimizers = {
+  SGD: (params) => new optim.SGD(params, { lr: 0.1, momentum: 0.9 }),
+  Adam: (params) => new optim.Adam(params, { lr: 0.01 }),
+  AdamW: (params) => new optim.AdamW(params, { lr: 0.01 }),
+  AdamW8bit: (params) => new optim.AdamW8bit(params, { lr: 0.01 }),
+  Adagrad: (params) => new optim.Adagrad(params, { lr: 0.01 }),
+  Adafactor: (params) => new optim.Adafactor(params, { lr: 0.01 }),
+  Lamb: (params) => new optim.Lamb(params, { lr: 0.01 }),
+  Lion: (params) => new optim.Lion(params, { lr: 0.01 }),
+  Muon: (params) =>
+    new optim.Muon(
+      params.filter(({ ndim }) => ndim === 2),
+      { lr: 0.01 },
+    ),
+  RMSprop: (params) => new optim.RMSprop(params, { lr: 0.01 }),
+} satisfies Readonly<Record<string, (params: Tensor[]) => optim.Optimizer>>;
+
+export interface OptimisticTask {
+  readonly optimizer: keyof typeof optimizers;
+  readonly schedule: ScheduleName;
+  readonly cut: readonly string[];
+  readonly maxNorm: number;
+  readonly tied?: boolean;
+  readonly dropout?: number;
+}
+
+const steps = 6;
+/** Its gradients are NaN. */
+const bad = 2;
+
+export async function main(
+  context: RankContext<unknown, Readonly<Record<string, OptimisticTask>>>,
+): Promise<z.infer<typeof outcome>> {
+  await join(context, 'cpu', 'pp');
+  const found: z.infer<typeof outcome> = {};
+  for (const [name, task] of Object.entries(context.data)) {
+    let explained = '';
+    const waiting = await train(task, (optimizer) => async () => {
+      const params = optimizer.paramGroups.flatMap((group) => [...group.params]);
+      const norm = optim.clipGradNorm(params, task.maxNorm);
+      const taken = await optimizer.step({ skipIf: norm.sub(norm).eq(0).logicalNot() });
+      return async () => ({ taken, norm: await norm.item() });
+    });
+    const ahead = await train(task, (inner) => {
+      const options = { maxNorm: task.maxNorm, skipNonFinite: true };
+      const optimizer = new OptimisticOptimizer(inner, options);
+      return async () => {
+        await optimizer.step();
+        explained = optimizer.explain();
+        return () => optimizer.verdict();
+      };
+    });
+    found[name] = { waiting, ahead, explained };
+  }
+  return found;
+}
+
+type Step = () => Promise<() => Promise<{ taken: boolean; norm: number }>>;
+
+async function train(
+  task: OptimisticTask,
+  stepOf: (optimizer: optim.Optimizer) => Step,
+): Promise<Trained> {
+  manualSeed(1);
+  const { schedule, cut } = task;
+  const strategy = pipeline({ schedule, cut, microbatches: 4, loss: languageLoss });
+  const model = await parallelize(new Language(task), strategy);
+  manualSeed(2);
+  const optimizer = optimizers[task.optimizer](model.module.parameters());
+  const step = stepOf(optimizer);
+  const losses: Tensor[] = [];
+  const verdicts: Promise<{ taken: boolean; norm: number }>[] = [];
+  for (let index = 0; index < steps; index++) {
+    const { ids, targets } = languageBatch(index, 5);
+    optimizer.zeroGrad();
+    const loss = model.forward(tensor(ids, 'i32'), tensor(targets, 'i32'));
+    loss.mul(index === bad ? Number.NaN : 1).backward();
+    losses.push(loss);
+    const verdict = await step();
+    // Those in the middle are not asked for before the next pass.
+    if (index >= steps - 2) verdicts.push(verdict());
+    for (const group of optimizer.paramGroups) group.lr *= 0.9;
+  }
+  const read = await Promise.all(losses.map((loss) => loss.item()));
+  const all = await Promise.all(verdicts);
+  const weights = await model.module.stateDict();
+  const { state } = await optimizer.stateDict();
+  const states = JSON.stringify([weights, state], (_, value: unknown) =>
+    value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value,
+  );
+  return {
+    losses: read,
+    norms: all.map(({ norm }) => norm),
+    taken: all.map(({ taken }) => taken),
+    states,
+  };
+}
