@@ -2,10 +2,11 @@
 // writes one byte more ends this process.
 import koffi from 'koffi';
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
+import type { LaneOperand } from '../../src/loops/lane-loop.ts';
 import { callWords } from '../../src/loops/loop-frame.ts';
 import { loopMachine } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
-import { rowPrograms } from './row-programs.ts';
+import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
 import { type Access, type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
 
 const PAGE_BYTES = 4096;
@@ -40,14 +41,14 @@ const counts = (rows: number, columns: number): Readonly<Record<Access['kind'], 
 let made = 0;
 
 /** Runs a routine on rows of all kinds of lengths. */
-function run(routine: bigint, bytes: number, accesses: readonly Access['kind'][]): void {
+function run(routine: bigint, operands: readonly Pick<LaneOperand, 'dtype' | 'access'>[]): void {
   for (const columns of [1, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 130]) {
     for (const rows of [1, 3]) {
       for (const atEnd of [false, true]) {
         const elements = counts(rows, columns);
-        const addresses = accesses.map((access, index) => {
+        const addresses = operands.map(({ dtype, access }, index) => {
           const start = places[index] ?? 0n;
-          return atEnd ? start + BigInt(PAGE_BYTES - bytes * elements[access]) : start;
+          return atEnd ? start + BigInt(PAGE_BYTES - laneBytes[dtype] * elements[access]) : start;
         });
         const words = callWords.addresses + addresses.length;
         const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));
@@ -76,13 +77,15 @@ for (const dtype of ['f32', 'i32', 'bool', 'f16', 'bf16', 'u8'] as const satisfi
   };
   const routine = code.routine(dtype, () => elementwiseLoop(spec));
   if (routine === undefined) throw new Error(`no routine for ${dtype}`);
-  run(routine, laneBytes[dtype], [...accesses, 'element']);
+  run(
+    routine,
+    [...accesses, 'element' as const].map((access) => ({ dtype, access })),
+  );
 }
-for (const [name, program] of Object.entries(rowPrograms)) {
+for (const [name, program] of Object.entries({ ...rowPrograms, ...rowProgramsWithEdges })) {
   const loop = rowLoop(program);
   const routine = code.routine(name, () => loop);
   if (routine === undefined) throw new Error(`no routine for ${name}`);
-  const accesses = loop.operands.map(({ access }) => access);
-  run(routine, 4, accesses);
+  run(routine, loop.operands);
 }
 process.send?.(made);

@@ -1,4 +1,6 @@
 import { normalize, normalizeGrad, normalizeWeightGrad } from '../../src/wasm/rows/norm.ts';
+import type { LoopSpec } from '../../src/wasm/loop-spec.ts';
+import { withEdges } from '../../src/wasm/rows/row-edges.ts';
 import type { RowProgram } from '../../src/wasm/rows/rows.ts';
 import { logSoftmax, logSoftmaxGrad, softmax, softmaxGrad } from '../../src/wasm/rows/softmax.ts';
 
@@ -6,7 +8,21 @@ const eps = 1e-5;
 const all = { residual: true, weight: true, bias: true };
 const none = { residual: false, weight: false, bias: false };
 
-/** Everything that is done to rows. */
+/** A gradient of 16-bit values that is scaled and rounded, and stored in no other way. */
+const scaled: LoopSpec = {
+  byRows: false,
+  loads: [
+    { dtype: 'f32', access: 'element', elementOffset: 0 },
+    { dtype: 'f32', access: 'column', elementOffset: 0 },
+  ],
+  steps: [
+    { op: 'mul', dtype: 'f32', inputDType: 'f32', inputs: [0, 1] },
+    { op: 'cast', dtype: 'bf16', inputDType: 'f32', inputs: [2] },
+  ],
+  stores: [{ slot: 3, dtype: 'bf16' }],
+};
+
+/** Everything that is done to rows of f32. */
 export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   softmax,
   softmaxGrad,
@@ -18,4 +34,22 @@ export const rowPrograms: Readonly<Record<string, RowProgram>> = {
   'gradient of layerNorm': normalizeGrad('layerNorm', eps, none),
   'gradients of rmsNorm': normalizeGrad('rmsNorm', eps, all),
   'weight gradient of rmsNorm': normalizeWeightGrad('rmsNorm', eps),
+};
+
+/** Rows of 16-bit values, and steps on results that read and store others. */
+export const rowProgramsWithEdges: Readonly<Record<string, RowProgram>> = {
+  'gradient of softmax from and to 16 bits': withEdges(softmaxGrad, {
+    dtypes: ['bf16', 'f16', 'f32'],
+    result: 2,
+    stored: 'none',
+    loop: scaled,
+    load: 0,
+  }),
+  'softmax that keeps one row and stores 16 bits': withEdges(softmax, {
+    dtypes: ['f32', 'f32'],
+    result: 1,
+    stored: 'row',
+    loop: scaled,
+    load: 0,
+  }),
 };
