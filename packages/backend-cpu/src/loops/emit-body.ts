@@ -45,8 +45,8 @@ function itemsOf(
     const value = valueOf(id);
     if (node.kind === 'operation') {
       node.inputs.forEach(add);
-      const { name, bits, inputs } = node;
-      items.push({ kind: 'operation', value, name, bits, reads: inputs.map(valueOf) });
+      const { name, bits, when, inputs } = node;
+      items.push({ kind: 'operation', value, name, bits, when, reads: inputs.map(valueOf) });
       return;
     }
     const input = node.kind === 'input' ? loop.inputs[node.input] : undefined;

@@ -1,6 +1,6 @@
 import type { Assembler } from '../machine-code/assembler.ts';
 import { mask, type Memory, type Vector } from '../machine-code/operands.ts';
-import type { Ternary } from '../machine-code/vector-instructions.ts';
+import type { Options, Ternary } from '../machine-code/vector-instructions.ts';
 
 /** A value in a register or in memory, whole or as one element that stands for all. */
 export type Source =
@@ -11,6 +11,8 @@ export type Source =
 export interface Operands {
   readonly code: Assembler;
   readonly bits: number;
+  /** For a choice by a comparison, which one; its operands come behind those that are chosen from. */
+  readonly when: Comparison | null;
   /** Another register than those of the operands. */
   readonly target: Vector;
   /** Whether an operand is in a register now. */
@@ -53,21 +55,7 @@ const withConstant =
   (x) =>
     three(x.code, name, x.target, x.register(0), x.constant(bits));
 
-/** All bits of the lanes in which a comparison holds. */
-const compare =
-  (name: 'vcmpps' | 'vpcmpd', predicate: number): Emit =>
-  (x) => {
-    compareTo(x, name, x.register(0), x.source(1), predicate);
-    x.code.vpmovm2d(x.target, chosen);
-  };
-
-function compareTo(
-  { code }: Operands,
-  name: 'vcmpps' | 'vpcmpd',
-  a: Vector,
-  b: Source,
-  predicate: number,
-): void {
+function compareTo({ code }: Operands, { name, predicate }: Predicate, a: Vector, b: Source): void {
   if (b.kind === 'vector') code.ternaryWith(name, chosen, a, b.vector, predicate);
   else {
     const { memory, broadcast } = b;
@@ -76,9 +64,9 @@ function compareTo(
 }
 
 /** Copies a value into a register. */
-export function move(code: Assembler, target: Vector, from: Source): void {
-  if (from.kind === 'vector') code.binary('vmovups', target, from.vector);
-  else code.binary(from.broadcast ? 'vbroadcastss' : 'vmovups', target, from.memory);
+export function move(code: Assembler, target: Vector, from: Source, options?: Options): void {
+  if (from.kind === 'vector') code.binary('vmovups', target, from.vector, options);
+  else code.binary(from.broadcast ? 'vbroadcastss' : 'vmovups', target, from.memory, options);
 }
 
 /** The larger or the smaller one: NaN where either is, and -0 below +0. Both orders of the operands differ in zeros alone. */
@@ -98,24 +86,63 @@ const extreme =
 const ordered = { equal: 0, less: 17, lessEqual: 18, unordered: 3, notEqual: 4, greater: 30 };
 const integers = { equal: 0, less: 1, lessEqual: 2, notEqual: 4 };
 
+interface Predicate {
+  readonly name: 'vcmpps' | 'vpcmpd';
+  readonly predicate: number;
+}
+
+/** Operations that give all bits of a lane, or none. */
+export type Comparison =
+  | `f32x4.${'eq' | 'ne' | 'lt' | 'le' | 'gt'}`
+  | `i32x4.${'eq' | 'ne' | 'ltS' | 'leS'}`;
+
+const comparisons: Readonly<Record<Comparison, Predicate>> = {
+  'f32x4.eq': { name: 'vcmpps', predicate: ordered.equal },
+  'f32x4.ne': { name: 'vcmpps', predicate: ordered.notEqual },
+  'f32x4.lt': { name: 'vcmpps', predicate: ordered.less },
+  'f32x4.le': { name: 'vcmpps', predicate: ordered.lessEqual },
+  'f32x4.gt': { name: 'vcmpps', predicate: ordered.greater },
+  'i32x4.eq': { name: 'vpcmpd', predicate: integers.equal },
+  'i32x4.ne': { name: 'vpcmpd', predicate: integers.notEqual },
+  'i32x4.ltS': { name: 'vpcmpd', predicate: integers.less },
+  'i32x4.leS': { name: 'vpcmpd', predicate: integers.lessEqual },
+};
+
+export function isComparison(name: string): name is Comparison {
+  return name in comparisons;
+}
+
+/** All bits of the lanes in which a comparison holds. */
+function compare(x: Operands, comparison: Comparison): void {
+  compareTo(x, comparisons[comparison], x.register(0), x.source(1));
+  x.code.vpmovm2d(x.target, chosen);
+}
+
+/** The first operand in lanes in which a comparison of the third with the fourth holds, else the second. */
+function select(x: Operands, comparison: Comparison): void {
+  const { code, target } = x;
+  compareTo(x, comparisons[comparison], x.register(2), x.source(3));
+  move(code, target, x.source(1));
+  move(code, target, x.source(0), { mask: chosen });
+}
+
 const shift =
   (name: 'vpslld' | 'vpsrld' | 'vpsrad'): Emit =>
   ({ code, target, register, bits }) =>
     code.shift(name, target, register(0), bits);
 
-type Both = 'add' | 'sub' | 'mul' | 'eq' | 'ne' | 'abs' | 'neg';
+type Both = 'add' | 'sub' | 'mul' | 'abs' | 'neg';
 type OfFloats =
-  | (Both | 'div' | 'min' | 'max' | 'pmin' | 'pmax' | 'lt' | 'le' | 'gt')
+  | (Both | 'div' | 'min' | 'max' | 'pmin' | 'pmax')
   | ('sqrt' | 'floor' | 'ceil' | 'convertI32x4S');
-type OfIntegers =
-  | (Both | 'minS' | 'maxS' | 'ltS' | 'leS' | 'shl' | 'shrU' | 'shrS')
-  | 'truncSatF32x4S';
+type OfIntegers = Both | 'minS' | 'maxS' | 'shl' | 'shrU' | 'shrS' | 'truncSatF32x4S';
 type OfBits = 'and' | 'or' | 'xor' | 'andnot' | 'not' | 'bitselect';
+type Plain = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}`;
 
 /** Operations of WebAssembly's vectors that compute lanes from the same lanes of others. */
-export type LaneOperation = `f32x4.${OfFloats}` | `i32x4.${OfIntegers}` | `v128.${OfBits}`;
+export type LaneOperation = Plain | Comparison;
 
-const operations: Readonly<Record<LaneOperation, Emit>> = {
+const operations: Readonly<Record<Plain, Emit>> = {
   'f32x4.add': either('vaddps'),
   'f32x4.sub': ternary('vsubps'),
   'f32x4.mul': either('vmulps'),
@@ -124,11 +151,6 @@ const operations: Readonly<Record<LaneOperation, Emit>> = {
   'f32x4.pmax': ternary('vmaxps', 1),
   'f32x4.min': extreme('vminps', 'vpord'),
   'f32x4.max': extreme('vmaxps', 'vpandd'),
-  'f32x4.eq': compare('vcmpps', ordered.equal),
-  'f32x4.ne': compare('vcmpps', ordered.notEqual),
-  'f32x4.lt': compare('vcmpps', ordered.less),
-  'f32x4.le': compare('vcmpps', ordered.lessEqual),
-  'f32x4.gt': compare('vcmpps', ordered.greater),
   'f32x4.abs': withConstant('vpandd', ~SIGN),
   'f32x4.neg': withConstant('vpxord', SIGN),
   'f32x4.sqrt': ({ code, target, register }) => code.binary('vsqrtps', target, register(0)),
@@ -143,10 +165,6 @@ const operations: Readonly<Record<LaneOperation, Emit>> = {
   'i32x4.mul': either('vpmulld'),
   'i32x4.minS': either('vpminsd'),
   'i32x4.maxS': either('vpmaxsd'),
-  'i32x4.eq': compare('vpcmpd', integers.equal),
-  'i32x4.ne': compare('vpcmpd', integers.notEqual),
-  'i32x4.ltS': compare('vpcmpd', integers.less),
-  'i32x4.leS': compare('vpcmpd', integers.lessEqual),
   'i32x4.shl': shift('vpslld'),
   'i32x4.shrU': shift('vpsrld'),
   'i32x4.shrS': shift('vpsrad'),
@@ -161,7 +179,7 @@ const operations: Readonly<Record<LaneOperation, Emit>> = {
     const value = x.register(0);
     code.ternaryWith('vcmpps', chosen, value, value, ordered.equal);
     code.binary('vcvttps2dq', target, value, { mask: chosen, zero: true });
-    compareTo(x, 'vcmpps', value, x.constant(0x4effffff), ordered.greater);
+    compareTo(x, { name: 'vcmpps', predicate: ordered.greater }, value, x.constant(0x4effffff));
     const largest = x.constant(0x7fffffff);
     if (largest.kind === 'memory') {
       code.binary('vbroadcastss', target, largest.memory, { mask: chosen });
@@ -187,9 +205,11 @@ const operations: Readonly<Record<LaneOperation, Emit>> = {
 };
 
 export function isLaneOperation(name: string): name is LaneOperation {
-  return name in operations;
+  return name in operations || isComparison(name);
 }
 
 export function emitOperation(name: LaneOperation, operands: Operands): void {
-  operations[name](operands);
+  if (operands.when !== null) select(operands, operands.when);
+  else if (isComparison(name)) compare(operands, name);
+  else operations[name](operands);
 }

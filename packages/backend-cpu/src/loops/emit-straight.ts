@@ -1,5 +1,10 @@
 import { type Vector, zmm } from '../machine-code/operands.ts';
-import { emitOperation, type LaneOperation, type Source } from './emit-operation.ts';
+import {
+  type Comparison,
+  emitOperation,
+  type LaneOperation,
+  type Source,
+} from './emit-operation.ts';
 import type { LoopFrame } from './loop-frame.ts';
 import { VectorRegisters } from './vector-registers.ts';
 
@@ -10,6 +15,7 @@ export type Item =
       readonly value: number;
       readonly name: LaneOperation;
       readonly bits: number;
+      readonly when: Comparison | null;
       readonly reads: readonly number[];
     }
   /** A value that is loaded. */
@@ -39,6 +45,7 @@ export function emitStraight(
       emitOperation(item.name, {
         code,
         bits: item.bits,
+        when: item.when,
         target: registers.define(item.value, reads),
         isInRegister: (index) => registers.isInRegister(valueAt(index)),
         register: (index) => registers.register(valueAt(index), [...reads, item.value]),

@@ -1,5 +1,10 @@
 import type { Code, Operation } from '@shardwise/wasm-assembler';
-import { type LaneOperation, isLaneOperation } from './emit-operation.ts';
+import {
+  type Comparison,
+  isComparison,
+  isLaneOperation,
+  type LaneOperation,
+} from './emit-operation.ts';
 
 /** A loop has code that is not written for this processor's vectors. */
 export class NoLanesError extends Error {}
@@ -14,6 +19,8 @@ export type LaneNode =
       readonly inputs: readonly number[];
       /** By how many bits it shifts. */
       readonly bits: number;
+      /** For a choice by a comparison, which one; its operands are inputs 2 and 3 then. */
+      readonly when: Comparison | null;
     };
 
 /** Code of lanes as a graph in which equal values are one node. Nodes come behind those that they read. */
@@ -28,7 +35,7 @@ export class LaneGraph {
     const known = this.#byOperation.get(operation);
     if (known !== undefined) return known;
     const inputs = operation.inputs.map((input) => this.add(input));
-    const id = this.#intern(nodeOf(operation, inputs));
+    const id = this.#intern(this.#choice(nodeOf(operation, inputs)));
     this.#byOperation.set(operation, id);
     return id;
   }
@@ -37,6 +44,15 @@ export class LaneGraph {
     const node = this.nodes[id];
     if (node === undefined) throw new RangeError(`no node ${id} of ${this.nodes.length}`);
     return node;
+  }
+
+  /** A choice by the bits of a comparison is one by the comparison. */
+  #choice(node: LaneNode): LaneNode {
+    if (node.kind !== 'operation' || node.name !== 'v128.bitselect') return node;
+    const [whenOne = -1, whenZero = -1, bits = -1] = node.inputs;
+    const mask = this.node(bits);
+    if (mask.kind !== 'operation' || !isComparison(mask.name)) return node;
+    return { ...node, inputs: [whenOne, whenZero, ...mask.inputs], when: mask.name };
   }
 
   #intern(node: LaneNode): number {
@@ -57,5 +73,5 @@ function nodeOf({ name, numbers }: Operation, inputs: readonly number[]): LaneNo
     return { kind: 'constant', bits: number };
   }
   if (!isLaneOperation(name)) throw new NoLanesError(`no vectors of 16 lanes have ${name}`);
-  return { kind: 'operation', name, inputs, bits: number };
+  return { kind: 'operation', name, inputs, bits: number, when: null };
 }

@@ -76,9 +76,9 @@ function addItems(
   seen.add(id);
   const node = graph.node(id);
   if (node.kind === 'operation') {
-    const { name, bits, inputs } = node;
+    const { name, bits, when, inputs } = node;
     for (const input of inputs) addItems(frame, graph, input, seen, items);
-    items.push({ kind: 'operation', value: id, name, bits, reads: inputs });
+    items.push({ kind: 'operation', value: id, name, bits, when, reads: inputs });
     return;
   }
   const input = node.kind === 'input' ? frame.loop.inputs[node.input] : undefined;
