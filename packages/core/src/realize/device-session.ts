@@ -152,7 +152,10 @@ export class DeviceSession implements Session {
   async #run(nodes: readonly Node[]): Promise<void> {
     const failed = this.#failedAhead;
     this.#failedAhead = null;
-    if (failed !== null) throw failed.error;
+    if (failed !== null) {
+      this.#realization.giveUpUnreadable(failed.error);
+      throw failed.error;
+    }
     await this.#realization.run(nodes, this.#surroundings);
   }
 

@@ -93,6 +93,13 @@ export class Realization {
     freeReleased();
   }
 
+  /** Gives up what is pending and reads what a run ahead of it was to compute, which failed by `error`. */
+  giveUpUnreadable(error: unknown): void {
+    const backlog = takeBacklog();
+    const roots = [...backlog.pending.keys()].filter(({ value }) => value === null);
+    this.#dropped(roots.filter(isUnreadable), { ...backlog, roots }, error);
+  }
+
   async #computePieces(
     pieces: readonly (readonly Node[])[],
     work: Work,
