@@ -85,7 +85,7 @@ describe('documents', () => {
       .filter((path) => path.startsWith('packages/'))
       .filter((path) => !blocksOf(path).some(({ kind }) => kind === 'program'));
     expect(without).toEqual([
-      // Nothing is in it yet, so nothing can be shown.
+      // It needs a device that not every machine has; its tests run where there is one.
       'packages/backend-webgpu/README.md',
       // A command; the project that it makes is tried in packages.full.test.ts.
       'packages/create-shardwise/README.md',

@@ -50,7 +50,7 @@ export async function main({ rank, size, world }: RankContext): Promise<RankTrai
   return trainings;
 }
 
-async function train(
+export async function train(
   modelName: GoldenName,
   optimizerName: OptimizerName,
   rank: number,

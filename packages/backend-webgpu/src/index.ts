@@ -1,1 +1,2 @@
-export {};
+export { webgpu, type WebGpuOptions } from './webgpu.ts';
+export type { WebGpuBackend } from './webgpu-backend.ts';

@@ -3,3 +3,4 @@ export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
 export type { SpawnRanksOptions } from './ranks/spawn-ranks.ts';
+export { reasonWithoutDevice } from './hosts/reason-without-device.ts';

@@ -1,0 +1,254 @@
+import { BackendError, type DeviceBuffer, type Executable, IndexError } from '@shardwise/core/spec';
+import { checkWords } from '../kernels/check-indices.ts';
+import { bufferUsage } from '../device/gpu-constants.ts';
+import type { GpuBuffer } from '../device/gpu-buffer.ts';
+import type { GpuMemory } from '../device/gpu-memory.ts';
+import type { GpuSession } from '../device/gpu-session.ts';
+import { kernelText, parametersOf, slotsOf } from './kernel-text.ts';
+import type { Kernel } from './kernel.ts';
+import { placeTemporaries, type ScratchPlace } from './place-temporaries.ts';
+import { type KernelPlan } from './plan-kernels.ts';
+import { bytesOf } from './values.ts';
+
+/** Where sub-buffers may begin: at whole words. */
+export const alignmentBytes = 16;
+/** Parameters of one kernel begin at a multiple of this. */
+const parameterAlignment = 256;
+
+/** A dispatch, ready to be encoded. */
+interface Dispatch {
+  readonly pipeline: GPUComputePipeline;
+  readonly bindings: GPUBindGroup;
+  readonly parameterOffset: number;
+  readonly groups: readonly [number, number, number];
+}
+
+/** The dispatches for some buffers. */
+interface Bound {
+  readonly key: readonly (GPUBuffer | number)[];
+  readonly dispatches: readonly Dispatch[];
+}
+
+/** The memory of a value during a run. */
+interface Located {
+  readonly memory: GPUBuffer;
+  readonly byteOffset: number;
+}
+
+export class GpuExecutable implements Executable {
+  readonly #session: GpuSession;
+  readonly #memory: GpuMemory;
+  readonly #plan: KernelPlan;
+  readonly #scratch: readonly GpuBuffer[];
+  readonly #scratchPlaces: ReadonlyMap<number, ScratchPlace>;
+  readonly #faults: GpuBuffer | undefined;
+  readonly #parameters: GPUBuffer | undefined;
+  #bound: Bound | undefined;
+  #disposed = false;
+
+  constructor(session: GpuSession, memory: GpuMemory, plan: KernelPlan) {
+    this.#session = session;
+    this.#memory = memory;
+    this.#plan = plan;
+    const { places, pageBytes } = placeTemporaries(
+      plan,
+      session.device.limits.maxStorageBufferBindingSize,
+    );
+    this.#scratchPlaces = places;
+    this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
+    this.#faults =
+      plan.faults === undefined ? undefined : memory.alloc(bytesOf(plan.values.type(plan.faults)));
+    if (plan.kernels.length > 0) {
+      this.#parameters = session.device.createBuffer({
+        size: plan.kernels.length * this.#parameterStride(),
+        usage: bufferUsage.uniform | bufferUsage.copyDestination,
+      });
+    }
+  }
+
+  async run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void> {
+    if (this.#disposed) throw disposedError();
+    const { values, kernels, checks } = this.#plan;
+    const inputTypes = Array.from({ length: values.inputCount }, (_, id) => values.type(id));
+    const ownInputs = this.#own('input', inputs, inputTypes.map(bytesOf));
+    const ownOutputs = this.#own(
+      'output',
+      outputs,
+      this.#plan.outputs.map((id) => bytesOf(values.type(id))),
+    );
+    this.#session.check();
+    if (kernels.length === 0) return;
+    const { dispatches } = this.#bind(ownInputs, ownOutputs);
+    const encoder = this.#session.device.createCommandEncoder();
+    if (this.#faults !== undefined) encoder.clearBuffer(this.#faults.memory);
+    const pass = encoder.beginComputePass();
+    for (const { pipeline, bindings, parameterOffset, groups } of dispatches) {
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, bindings, [parameterOffset]);
+      pass.dispatchWorkgroups(...groups);
+    }
+    pass.end();
+    const submitted = this.#session.submit(encoder.finish());
+    if (checks.length > 0 && this.#faults !== undefined) {
+      const { memory, byteLength } = this.#faults;
+      const words = new Int32Array((await this.#session.read(memory, 0, byteLength)).buffer);
+      this.#throwFault(words);
+    }
+    await submitted;
+  }
+
+  dispose(): void {
+    if (this.#disposed) return;
+    this.#disposed = true;
+    for (const page of this.#scratch) this.#memory.free(page);
+    if (this.#faults !== undefined) this.#memory.free(this.#faults);
+    this.#parameters?.destroy();
+  }
+
+  #parameterStride(): number {
+    const most = Math.max(
+      ...this.#plan.kernels.map((kernel) => this.#slots(kernel).length + kernel.numbers.length),
+    );
+    return Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
+  }
+
+  /** A kernel that replaces inputs looks at the words of checks first. */
+  #guard({ writes }: Kernel): number | undefined {
+    const { faults, inPlace } = this.#plan;
+    return faults !== undefined && writes.some((id) => inPlace.has(id)) ? faults : undefined;
+  }
+
+  #slots(kernel: Kernel): readonly number[] {
+    const slots = slotsOf(kernel);
+    const guard = this.#guard(kernel);
+    return guard === undefined || slots.includes(guard) ? slots : [...slots, guard];
+  }
+
+  /** Programs usually run with the same buffers again: their bindings are kept. */
+  #bind(inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Bound {
+    const key = [...inputs, ...outputs].flatMap((buffer) => [buffer.memory, buffer.byteOffset]);
+    const known = this.#bound;
+    if (known?.key.length === key.length && known.key.every((item, i) => item === key[i]))
+      return known;
+    const { values, kernels } = this.#plan;
+    const stride = this.#parameterStride();
+    const parameters = new Uint32Array((kernels.length * stride) / 4);
+    const dispatches = kernels.map((kernel, position): Dispatch => {
+      const located = this.#slots(kernel).map((id) => this.#locate(id, inputs, outputs));
+      const buffers = [...new Set(located.map(({ memory }) => memory))];
+      const arrays = located.map(({ memory }) => buffers.indexOf(memory));
+      const text = kernelText(values, kernel, arrays, this.#guard(kernel));
+      const offsets = located.map(({ byteOffset }) => byteOffset / 4);
+      parameters.set(parametersOf(kernel, offsets), (position * stride) / 4);
+      return {
+        pipeline: this.#session.pipeline(text, buffers.length),
+        bindings: this.#bindings(buffers, stride),
+        parameterOffset: position * stride,
+        groups: kernel.groups,
+      };
+    });
+    if (this.#parameters !== undefined) {
+      this.#session.device.queue.writeBuffer(this.#parameters, 0, parameters);
+    }
+    this.#bound = { key, dispatches };
+    return this.#bound;
+  }
+
+  #bindings(buffers: readonly GPUBuffer[], stride: number): GPUBindGroup {
+    const parameters = this.#parameters;
+    if (parameters === undefined) throw new RangeError('a program without kernels has no bindings');
+    const resources = [
+      { buffer: parameters, offset: 0, size: stride },
+      ...buffers.map((buffer) => ({ buffer })),
+    ];
+    return this.#session.device.createBindGroup({
+      layout: this.#session.layout(buffers.length),
+      entries: resources.map((resource, binding) => ({ binding, resource })),
+    });
+  }
+
+  #locate(id: number, inputs: readonly GpuBuffer[], outputs: readonly GpuBuffer[]): Located {
+    const { inPlace, faults, outputs: outputIds, values } = this.#plan;
+    const input = id < values.inputCount ? id : inPlace.get(id);
+    const output = outputIds.indexOf(id);
+    const place = this.#scratchPlaces.get(id);
+    const buffer =
+      input !== undefined
+        ? inputs[input]
+        : output >= 0
+          ? outputs[output]
+          : id === faults
+            ? this.#faults
+            : this.#scratch[place?.page ?? -1];
+    if (buffer === undefined) throw new RangeError(`value ${id} has no memory`);
+    const inside = place !== undefined && input === undefined && output < 0 ? place.byteOffset : 0;
+    return { memory: buffer.memory, byteOffset: buffer.byteOffset + inside };
+  }
+
+  #throwFault(words: Int32Array): void {
+    if (words[0] === 0) return;
+    for (const [number, { op, instruction, size }] of this.#plan.checks.entries()) {
+      const first = 1 + number * checkWords;
+      const element = (words[first] ?? 0) - 1;
+      if (element < 0) continue;
+      throw IndexError.ofRun({
+        op,
+        instruction,
+        index: words[first + 1] ?? 0,
+        element,
+        size,
+        updated: false,
+      });
+    }
+  }
+
+  #own(
+    role: 'input' | 'output',
+    buffers: readonly DeviceBuffer[],
+    sizes: readonly number[],
+  ): GpuBuffer[] {
+    if (buffers.length !== sizes.length) {
+      throw new BackendError(
+        {
+          asked: `to run a program with ${buffers.length} ${role}s`,
+          found: `the program has ${sizes.length}`,
+          todo: `Pass one buffer for each ${role}`,
+        },
+        { given: buffers.length, expected: sizes.length },
+      );
+    }
+    return buffers.map((buffer, index) => {
+      const own = this.#memory.own(buffer);
+      const needed = sizes[index] ?? 0;
+      if (own.byteLength !== needed) {
+        throw new BackendError(
+          {
+            asked: `to run a program with a buffer of ${own.byteLength} bytes as ${role} ${index}`,
+            found: `it takes ${needed} bytes`,
+            todo: 'Pass a buffer of the size of the value',
+          },
+          { byteLength: own.byteLength, neededBytes: needed },
+        );
+      }
+      if (own.byteOffset % alignmentBytes !== 0) {
+        throw new BackendError(
+          {
+            asked: `to run a program with a buffer at byte ${own.byteOffset} as ${role} ${index}`,
+            found: `buffers start at multiples of ${alignmentBytes} bytes`,
+            todo: 'Align sub-buffers to limits.alignment',
+          },
+          { byteOffset: own.byteOffset, alignmentBytes },
+        );
+      }
+      return own;
+    });
+  }
+}
+
+function disposedError(): BackendError {
+  return new BackendError({
+    asked: 'to run a program',
+    found: 'its executable has been disposed of',
+    todo: 'Compile the program again',
+  });
+}

@@ -1,0 +1,62 @@
+import { functionsOf } from '../wgsl/library.ts';
+import { Emitter, type Place } from './emitter.ts';
+import type { Kernel } from './kernel.ts';
+import type { Values } from './values.ts';
+
+/** Values in memory that a kernel has, each once. */
+export function slotsOf({ reads, writes }: Kernel): readonly number[] {
+  return [...new Set([...reads, ...writes])];
+}
+
+/** Numbers that a kernel is given: where each slot begins, in words, then its own. */
+export function parametersOf(kernel: Kernel, slotOffsets: readonly number[]): number[] {
+  return [...slotOffsets, ...kernel.numbers];
+}
+
+/**
+ * The WGSL of a kernel. `arrays` says for each slot in which buffer it lies: WebGPU takes a buffer that is written once only, so slots
+ * of one buffer are one binding. `guard` is the slot whose first word, if it is not 0, has the kernel do nothing.
+ */
+export function kernelText(
+  values: Values,
+  kernel: Kernel,
+  arrays: readonly number[],
+  guard: number | undefined,
+): string {
+  const slots = slotsOf(kernel);
+  const all = guard === undefined || slots.includes(guard) ? slots : [...slots, guard];
+  const number = (i: number): string => `parameters[${i >> 2}][${i & 3}]`;
+  const places = new Map<number, Place>(
+    all.map((id, slot) => [id, { array: `b${arrays[slot] ?? 0}`, offset: `o${slot}` }]),
+  );
+  const emitter = new Emitter({ values, placeOf: (id) => places.get(id) });
+  const place = (id: number): Place => {
+    const found = places.get(id);
+    if (found === undefined) throw new RangeError(`value ${id} has no slot`);
+    return found;
+  };
+  for (const slot of all.keys()) emitter.line(`let o${slot} = ${number(slot)};`);
+  if (guard !== undefined) {
+    const { array, offset } = place(guard);
+    emitter.line(`if (${array}[${offset}] != 0u) { return; }`);
+  }
+  kernel.body({ emitter, place, number: (i) => number(all.length + i) });
+  const count = Math.ceil((all.length + kernel.numbers.length) / 4);
+  const code = `${kernel.shared ?? ''}\n${emitter.text}`;
+  return [
+    `// ${kernel.label}`,
+    `@group(0) @binding(0) var<uniform> parameters: array<vec4<u32>, ${Math.max(1, count)}>;`,
+    ...[...new Set(arrays)]
+      .toSorted((a, b) => a - b)
+      .map(
+        (array) =>
+          `@group(0) @binding(${array + 1}) var<storage, read_write> b${array}: array<u32>;`,
+      ),
+    kernel.shared ?? '',
+    functionsOf(code),
+    `@compute @workgroup_size(${kernel.workgroup.join(', ')})`,
+    'fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_id) thread: vec3<u32>) {',
+    emitter.text,
+    '}',
+  ].join('\n');
+}

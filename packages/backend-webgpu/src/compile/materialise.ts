@@ -1,0 +1,130 @@
+import type { Instruction } from '@shardwise/core/spec';
+import { isElementwise } from '../wgsl/elementwise.ts';
+import { countOf, inputAt, type Values } from './values.ts';
+
+/** Ops with kernels of their own: their results lie in memory. */
+const withKernels: ReadonlySet<string> = new Set<Instruction['op']>([
+  'sum',
+  'max',
+  'argMax',
+  'argSort',
+  'cumsum',
+  'matmul',
+  'conv2d',
+  'conv2dInput',
+  'conv2dWeight',
+  'scatterAdd',
+  'scatter',
+  'indexAdd',
+]);
+/** Ops that read elements of their inputs again and again, so that these are computed before. */
+const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
+  'argSort',
+  'cumsum',
+  'matmul',
+  'conv2d',
+  'conv2dInput',
+  'conv2dWeight',
+  'scatterAdd',
+  'scatter',
+  'indexAdd',
+]);
+const views: ReadonlySet<string> = new Set<Instruction['op']>([
+  'reshape',
+  'permute',
+  'expand',
+  'slice',
+]);
+const free: ReadonlySet<string> = new Set([...views, 'constant', 'iota']);
+
+/** Whether an element costs nothing but a read, or nothing at all. */
+export function isFree(instruction: Instruction | undefined, values: Values): boolean {
+  if (instruction === undefined || free.has(instruction.op)) return true;
+  // Numbers of 16 bits are widened where they are read.
+  if (instruction.op !== 'cast') return false;
+  const { dtype } = values.type(inputAt(instruction, 0));
+  return dtype === 'f16' || dtype === 'bf16' || dtype === 'bool' || dtype === 'u8';
+}
+
+export interface MaterialiseOptions {
+  /** Values that must lie in memory, whoever reads them: outputs and updates. */
+  readonly roots: ReadonlySet<number>;
+  /** Values in memory that one kernel may read. */
+  readonly mostReads: number;
+}
+
+/**
+ * Which values lie in memory. All others are computed where they are read: those that cost nothing, and those that one kernel reads,
+ * once an element. `needed` are the values that roots depend on, in their order.
+ */
+export function materialised(
+  values: Values,
+  needed: readonly number[],
+  { roots, mostReads }: MaterialiseOptions,
+): ReadonlySet<number> {
+  const inMemory = new Set<number>();
+  for (let id = 0; id < values.inputCount; id++) inMemory.add(id);
+  const readers = countReaders(values, needed);
+  const reads = new Map<number, ReadonlySet<number>>();
+  const readsOf = (id: number): ReadonlySet<number> =>
+    inMemory.has(id) ? new Set([id]) : (reads.get(id) ?? new Set());
+  for (const id of needed) {
+    const instruction = values.instruction(id);
+    if (instruction === undefined) continue;
+    if (rereading.has(instruction.op)) {
+      for (const input of instruction.inputs) materialiseBase(input);
+    } else if (instruction.op === 'expand') {
+      const input = inputAt(instruction, 0);
+      const grows = countOf(values.shape(input)) < countOf(instruction.shape);
+      if (grows) materialiseBase(input);
+    } else if (instruction.op === 'gather' || instruction.op === 'indexSelect') {
+      materialiseBase(inputAt(instruction, 0));
+    }
+    const union = (): Set<number> =>
+      new Set(instruction.inputs.flatMap((input) => [...readsOf(input)]));
+    // The inputs that read most go to memory until a kernel can read what is left.
+    const candidates = instruction.inputs
+      .filter((input) => !inMemory.has(input))
+      .toSorted((a, b) => readsOf(b).size - readsOf(a).size);
+    for (const input of candidates) {
+      if (union().size <= mostReads) break;
+      inMemory.add(input);
+    }
+    reads.set(id, union());
+    const isShared = (readers.get(id) ?? 0) > 1 && !isFree(instruction, values);
+    if (withKernels.has(instruction.op) || roots.has(id) || isShared) inMemory.add(id);
+  }
+  return inMemory;
+
+  /** Views of it stay views. */
+  function materialiseBase(id: number): void {
+    const instruction = values.instruction(id);
+    if (instruction === undefined || inMemory.has(id)) return;
+    if (isFree(instruction, values)) {
+      for (const input of instruction.inputs) materialiseBase(input);
+    } else {
+      inMemory.add(id);
+    }
+  }
+}
+
+/** How many instructions read a value, through ops that cost nothing, too. */
+function countReaders(values: Values, needed: readonly number[]): ReadonlyMap<number, number> {
+  const readers = new Map<number, number>();
+  const count = (id: number): void => {
+    readers.set(id, (readers.get(id) ?? 0) + 1);
+    const instruction = values.instruction(id);
+    if (instruction !== undefined && isFree(instruction, values)) instruction.inputs.forEach(count);
+  };
+  for (const id of needed) {
+    const instruction = values.instruction(id);
+    if (instruction === undefined || isFree(instruction, values)) continue;
+    new Set(instruction.inputs).forEach(count);
+  }
+  return readers;
+}
+
+/** Whether a kernel computes the result element by element. */
+export function isPointwise(instruction: Instruction): boolean {
+  return !withKernels.has(instruction.op) || isElementwise(instruction);
+}

@@ -1,0 +1,234 @@
+import { BackendError, type Instruction, type Program } from '@shardwise/core/spec';
+import { argSort, cumsum, scatter } from '../kernels/along-dim.ts';
+import { checkIndices, checkWords, isIndexing } from '../kernels/check-indices.ts';
+import { convolution } from '../kernels/convolution.ts';
+import { matmul } from '../kernels/matmul.ts';
+import { pointwise } from '../kernels/pointwise.ts';
+import { reduce } from '../kernels/reduce.ts';
+import { storageOf } from '../wgsl/registers.ts';
+import { joinPointwise } from './join-pointwise.ts';
+import type { Kernel } from './kernel.ts';
+import { materialised } from './materialise.ts';
+import { placeUpdates } from './place-updates.ts';
+import { Reads } from './reads.ts';
+import { countOf, Values } from './values.ts';
+
+/** An instruction whose indices are checked, and its number in the program. */
+export interface Check {
+  readonly op: Instruction['op'];
+  readonly instruction: number;
+  readonly size: number;
+}
+
+/** How a program runs. */
+export interface KernelPlan {
+  readonly values: Values;
+  /** In their order. */
+  readonly kernels: readonly Kernel[];
+  /** The value that lies in the buffer of each output. */
+  readonly outputs: readonly number[];
+  /** Values that lie in the buffer of an input, which they replace. */
+  readonly inPlace: ReadonlyMap<number, number>;
+  /** The words that checks write: whether there is a fault, and `checkWords` for each check. Undefined without checks. */
+  readonly faults: number | undefined;
+  readonly checks: readonly Check[];
+}
+
+/** Inputs that one concatenation reads; more are joined by several. */
+const widestConcat = 4;
+
+/** `mostBuffers` are those that one kernel may have. */
+export function planKernels(program: Program, mostBuffers: number): KernelPlan {
+  checkDTypes(program);
+  const { values, outputs, updates } = rewrite(program);
+  const roots = new Set([...outputs, ...updates.map(({ value }) => value)]);
+  const needed = neededFor(values, roots);
+  // The result, and the words of checks, take a buffer each.
+  const inMemory = materialised(values, needed, { roots, mostReads: mostBuffers - 2 });
+  const reads = new Reads(values, inMemory);
+  const { faults, checks, kernels: checking } = planChecks(values, needed, reads);
+  const kernels: Kernel[] = [];
+  for (const id of needed) {
+    const instruction = values.instruction(id);
+    if (instruction === undefined) continue;
+    const check = checking.get(id);
+    if (check !== undefined) kernels.push(check);
+    if (!inMemory.has(id) || countOf(instruction.shape) === 0) continue;
+    kernels.push(kernelOf(values, id, instruction, [...reads.ofInputs(id).keys()]));
+  }
+  const joined = joinPointwise(values, kernels, reads, mostBuffers - 1);
+  const placed = placeUpdates(values, joined, reads, {
+    updates,
+    outputs,
+    hasChecks: faults !== undefined,
+  });
+  return { values, outputs, faults, checks, ...placed };
+}
+
+/** What is computed in 64 or 16 bits is refused; such values are moved and converted only. */
+function checkDTypes({ inputs, instructions }: Program): void {
+  const types = [...inputs, ...instructions];
+  for (const [number, instruction] of instructions.entries()) {
+    const { op } = instruction;
+    if (!computing.has(op)) continue;
+    const read = instruction.inputs.map((id) => types[id]?.dtype ?? 'f32');
+    const wide = [instruction.dtype, ...read].find((dtype) => !computed.has(dtype));
+    if (wide === undefined) continue;
+    throw new BackendError(
+      {
+        asked: `to compute ${op} of ${wide}`,
+        found: 'this device computes with f32, i32 and bool',
+        todo: 'Cast the inputs to one of those before, and the result back',
+      },
+      { op, instruction: number, dtype: wide },
+    );
+  }
+}
+
+const computed: ReadonlySet<string> = new Set(['f32', 'i32', 'bool']);
+const moving: ReadonlySet<string> = new Set<Instruction['op']>([
+  'constant',
+  'iota',
+  'random',
+  'cast',
+  'where',
+  'reshape',
+  'permute',
+  'expand',
+  'slice',
+  'pad',
+  'concat',
+  'gather',
+  'indexSelect',
+  'scatter',
+]);
+const computing = { has: (op: string): boolean => !moving.has(op) };
+
+interface Rewritten {
+  readonly values: Values;
+  readonly outputs: readonly number[];
+  readonly updates: Program['updates'];
+}
+
+/** Outputs that are inputs become copies of them, and long concatenations trees. */
+function rewrite(program: Program): Rewritten {
+  const { inputs } = program;
+  const instructions: Instruction[] = [];
+  const renamed = new Map<number, number>();
+  const rename = (id: number): number => renamed.get(id) ?? id;
+  const add = (instruction: Instruction): number => {
+    instructions.push(instruction);
+    return inputs.length + instructions.length - 1;
+  };
+  const sources = [...inputs, ...program.instructions];
+  for (const [position, original] of program.instructions.entries()) {
+    const instruction: Instruction = { ...original, inputs: original.inputs.map(rename) };
+    renamed.set(
+      inputs.length + position,
+      add(instruction.op === 'concat' ? narrow(instruction) : instruction),
+    );
+  }
+  const outputs = program.outputs.map((id) => {
+    const type = sources[id];
+    if (id >= inputs.length || type === undefined) return rename(id);
+    return add({ op: 'reshape', params: { shape: type.shape }, inputs: [id], ...type });
+  });
+  const updates = program.updates.map(({ target, value }) => ({ target, value: rename(value) }));
+  return { values: new Values({ inputs, instructions }), outputs, updates };
+
+  function narrow(concat: Extract<Instruction, { op: 'concat' }>): Instruction {
+    if (concat.inputs.length <= widestConcat) return concat;
+    const { dim } = concat.params;
+    const types = (): readonly { readonly shape: readonly number[] }[] => [
+      ...inputs,
+      ...instructions,
+    ];
+    const groups: number[] = [];
+    for (let start = 0; start < concat.inputs.length; start += widestConcat) {
+      const group = concat.inputs.slice(start, start + widestConcat);
+      const size = group.reduce((sum, id) => sum + (types()[id]?.shape[dim] ?? 0), 0);
+      groups.push(add({ ...concat, inputs: group, shape: concat.shape.with(dim, size) }));
+    }
+    return narrow({ ...concat, inputs: groups });
+  }
+}
+
+/** The values that roots depend on, in the order of the program. */
+function neededFor(values: Values, roots: Iterable<number>): number[] {
+  const needed = new Set<number>();
+  const visit = [...roots];
+  for (let id = visit.pop(); id !== undefined; id = visit.pop()) {
+    if (needed.has(id)) continue;
+    needed.add(id);
+    visit.push(...(values.instruction(id)?.inputs ?? []));
+  }
+  return [...needed].toSorted((a, b) => a - b);
+}
+
+interface Checks {
+  readonly faults: number | undefined;
+  readonly checks: readonly Check[];
+  /** By the value whose instruction they check. */
+  readonly kernels: ReadonlyMap<number, Kernel>;
+}
+
+function planChecks(values: Values, needed: readonly number[], reads: Reads): Checks {
+  const checked = needed.flatMap((id) => {
+    const instruction = values.instruction(id);
+    const isChecked =
+      instruction !== undefined &&
+      isIndexing(instruction) &&
+      countOf(values.shape(instruction.inputs[1] ?? 0)) > 0;
+    return isChecked ? [{ id, instruction }] : [];
+  });
+  if (checked.length === 0) return { faults: undefined, checks: [], kernels: new Map() };
+  const shape = [1 + checked.length * checkWords];
+  const params = { value: 0, shape, dtype: 'i32' } as const;
+  const faults = values.add({ op: 'constant', params, inputs: [], shape, dtype: 'i32' });
+  const kernels = checked.map(({ id, instruction }, number) => {
+    const read = [...reads.of(instruction.inputs[1] ?? 0).keys()];
+    return [id, checkIndices(values, instruction, number, faults, read)] as const;
+  });
+  const checks = checked.map(({ id, instruction }) => ({
+    op: instruction.op,
+    instruction: id - values.inputCount,
+    size: values.shape(instruction.inputs[0] ?? 0)[instruction.params.dim] ?? 0,
+  }));
+  return { faults, checks, kernels: new Map(kernels) };
+}
+
+function kernelOf(
+  values: Values,
+  id: number,
+  instruction: Instruction,
+  reads: readonly number[],
+): Kernel {
+  switch (instruction.op) {
+    case 'sum':
+    case 'max':
+    case 'argMax':
+      return reduce(values, id, instruction, reads);
+    case 'matmul':
+      return matmul(values, id, instruction, reads);
+    case 'argSort':
+      return argSort(values, id, instruction, reads);
+    case 'cumsum':
+      return cumsum(values, id, instruction, reads);
+    case 'scatterAdd':
+    case 'scatter':
+    case 'indexAdd':
+      return scatter(values, id, instruction, reads);
+    case 'conv2d':
+    case 'conv2dInput':
+    case 'conv2dWeight':
+      return convolution(values, id, instruction, reads);
+    default:
+      return pointwise(values, [id], reads, instruction.op);
+  }
+}
+
+/** Bytes of a value in memory, up to whole words. */
+export function wordsOf(values: Values, id: number): number {
+  const { shape, dtype } = values.type(id);
+  return Math.ceil((countOf(shape) * storageOf[dtype].bytes) / 4);
+}

@@ -1,0 +1,48 @@
+import { BackendError, type DeviceBuffer } from '@shardwise/core/spec';
+
+/** What a device keeps of an allocation, which its sub-buffers share. */
+export interface Allocation {
+  /** Undefined once it has been freed. */
+  buffer: GPUBuffer | undefined;
+}
+
+/** Bytes of a device. WebGPU copies whole words: memory behind the last byte, up to a word, belongs to the buffer, too. */
+export class GpuBuffer implements DeviceBuffer {
+  readonly allocation: Allocation;
+  readonly byteOffset: number;
+  readonly byteLength: number;
+  readonly isWhole: boolean;
+
+  constructor(allocation: Allocation, byteOffset: number, byteLength: number, isWhole: boolean) {
+    this.allocation = allocation;
+    this.byteOffset = byteOffset;
+    this.byteLength = byteLength;
+    this.isWhole = isWhole;
+  }
+
+  subBuffer(byteOffset: number, byteLength: number): GpuBuffer {
+    const end = byteOffset + byteLength;
+    if (byteOffset < 0 || byteLength < 0 || end > this.byteLength) {
+      throw new BackendError(
+        {
+          asked: `bytes ${byteOffset} to ${end} of a buffer`,
+          found: `it has ${this.byteLength} bytes`,
+          todo: 'Stay inside the buffer',
+        },
+        { byteOffset, byteLength, bufferBytes: this.byteLength },
+      );
+    }
+    return new GpuBuffer(this.allocation, this.byteOffset + byteOffset, byteLength, false);
+  }
+
+  /** The buffer of the device. Throws BackendError once it has been freed. */
+  get memory(): GPUBuffer {
+    const { buffer } = this.allocation;
+    if (buffer !== undefined) return buffer;
+    throw new BackendError({
+      asked: `to use a buffer of ${this.byteLength} bytes`,
+      found: 'it has been freed',
+      todo: 'Free a buffer after its last use',
+    });
+  }
+}

@@ -1,0 +1,117 @@
+import {
+  BackendError,
+  type DeviceBuffer,
+  type MemoryUsage,
+  OutOfMemoryError,
+} from '@shardwise/core/spec';
+import { bufferUsage } from './gpu-constants.ts';
+import { GpuBuffer } from './gpu-buffer.ts';
+
+/** Memory that is kept for the next buffer of its size. */
+const keptBytes = 256 << 20;
+const leastBytes = 16;
+
+/** Allocates buffers of a device, and counts their bytes, since a device does not tell what is free. */
+export class GpuMemory {
+  readonly #device: GPUDevice;
+  readonly #capacityBytes: number;
+  readonly #free = new Map<number, GPUBuffer[]>();
+  readonly #onFailure: (error: Error) => void;
+  #freeBytes = 0;
+  #bytesInUse = 0;
+  #peakBytes = 0;
+
+  /** `onFailure` hears that the device had no memory, which it says late. */
+  constructor(device: GPUDevice, capacityBytes: number, onFailure: (error: Error) => void) {
+    this.#device = device;
+    this.#capacityBytes = capacityBytes;
+    this.#onFailure = onFailure;
+  }
+
+  usage(): MemoryUsage {
+    return { bytesInUse: this.#bytesInUse, peakBytes: this.#peakBytes };
+  }
+
+  /** Throws OutOfMemoryError where it is known at once that there is not so much memory. */
+  alloc(byteLength: number): GpuBuffer {
+    const sizeBytes = Math.max(leastBytes, Math.ceil(byteLength / 4) * 4);
+    const { maxBufferSize, maxStorageBufferBindingSize } = this.#device.limits;
+    const largest = Math.min(maxBufferSize, maxStorageBufferBindingSize);
+    if (sizeBytes > largest || this.#bytesInUse + sizeBytes > this.#capacityBytes) {
+      throw new OutOfMemoryError(
+        {
+          asked: `a buffer of ${byteLength} bytes`,
+          found: `${this.#bytesInUse} of ${this.#capacityBytes} bytes are in use, and one buffer may have ${largest}`,
+          todo: 'Free buffers, use a smaller batch, or divide the model over more ranks',
+        },
+        {
+          byteLength,
+          bytesInUse: this.#bytesInUse,
+          capacityBytes: this.#capacityBytes,
+          largestBytes: largest,
+        },
+      );
+    }
+    const kept = this.#free.get(sizeBytes)?.pop();
+    if (kept !== undefined) this.#freeBytes -= sizeBytes;
+    const buffer = kept ?? this.#create(sizeBytes);
+    this.#bytesInUse += sizeBytes;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#bytesInUse);
+    return new GpuBuffer({ buffer }, 0, byteLength, true);
+  }
+
+  /** Commands that were submitted before still use the memory; those that come later may have it anew. */
+  free(buffer: GpuBuffer): void {
+    if (!buffer.isWhole) {
+      throw new BackendError({
+        asked: 'to free a sub-buffer',
+        found: 'its bytes belong to its parent',
+        todo: 'Free the parent',
+      });
+    }
+    const { memory } = buffer;
+    buffer.allocation.buffer = undefined;
+    this.#bytesInUse -= memory.size;
+    if (this.#freeBytes + memory.size > keptBytes) {
+      memory.destroy();
+      return;
+    }
+    this.#freeBytes += memory.size;
+    this.#free.set(memory.size, [...(this.#free.get(memory.size) ?? []), memory]);
+  }
+
+  /** The buffer of this kind of device behind the interface. */
+  own(buffer: DeviceBuffer): GpuBuffer {
+    if (buffer instanceof GpuBuffer) return buffer;
+    throw new BackendError({
+      asked: 'a buffer of this device',
+      found: 'a buffer of another backend',
+      todo: 'Read it there and write it here',
+    });
+  }
+
+  #create(sizeBytes: number): GPUBuffer {
+    this.#device.pushErrorScope('out-of-memory');
+    const usage = bufferUsage.storage | bufferUsage.copySource | bufferUsage.copyDestination;
+    const buffer = this.#device.createBuffer({ size: sizeBytes, usage });
+    void this.#device
+      .popErrorScope()
+      .then(
+        (error) =>
+          error !== null && this.#onFailure(outOfMemory(sizeBytes, this.#bytesInUse, error)),
+        this.#onFailure,
+      );
+    return buffer;
+  }
+}
+
+function outOfMemory(byteLength: number, bytesInUse: number, error: GPUError): OutOfMemoryError {
+  return new OutOfMemoryError(
+    {
+      asked: `a buffer of ${byteLength} bytes`,
+      found: `the device says ${error.message}; ${bytesInUse} bytes are in use`,
+      todo: 'Use a smaller batch, or divide the model over more ranks',
+    },
+    { byteLength, bytesInUse },
+  );
+}

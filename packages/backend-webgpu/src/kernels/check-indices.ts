@@ -1,0 +1,71 @@
+import type { Instruction } from '@shardwise/core/spec';
+import type { Kernel } from '../compile/kernel.ts';
+import { countOf, inputAt, type Values } from '../compile/values.ts';
+
+export type IndexingInstruction = Extract<
+  Instruction,
+  { op: 'gather' | 'scatterAdd' | 'scatter' | 'indexSelect' | 'indexAdd' }
+>;
+
+const indexing: ReadonlySet<string> = new Set<IndexingInstruction['op']>([
+  'gather',
+  'scatterAdd',
+  'scatter',
+  'indexSelect',
+  'indexAdd',
+]);
+
+export function isIndexing(instruction: Instruction): instruction is IndexingInstruction {
+  return indexing.has(instruction.op);
+}
+
+/** Words that a check writes: the first element that is out of range, and its index. The first word of all says whether there is one. */
+export const checkWords = 2;
+
+const lanes = 256;
+
+/** Looks for the first index that is out of range. One group of threads looks at all, so that there is a first one. */
+export function checkIndices(
+  values: Values,
+  instruction: IndexingInstruction,
+  number: number,
+  faults: number,
+  reads: readonly number[],
+): Kernel {
+  const [x, index] = [inputAt(instruction, 0), inputAt(instruction, 1)];
+  const size = values.shape(x)[instruction.params.dim] ?? 0;
+  const count = countOf(values.shape(index));
+  return {
+    label: `indices of ${instruction.op}`,
+    reads,
+    writes: [faults],
+    workgroup: [lanes, 1],
+    groups: [1, 1, 1],
+    numbers: [count, number],
+    shared: 'var<workgroup> least: atomic<u32>;',
+    body: ({ emitter, place, number: numberOf }) => {
+      emitter.line('if (thread.x == 0u) { atomicStore(&least, 0xffffffffu); }');
+      emitter.line('workgroupBarrier();');
+      const inner = emitter.inner();
+      const at = inner.value(index, { linear: 'element' });
+      inner.line(`if (bitcast<u32>(${at}) >= ${size}u) { atomicMin(&least, element); }`);
+      emitter.line(
+        `for (var element = thread.x; element < ${numberOf(0)}; element += ${lanes}u) {\n${inner.text}\n}`,
+      );
+      emitter.line('workgroupBarrier();');
+      emitter.line('let bad = atomicLoad(&least);');
+      emitter.line('if (thread.x != 0u || bad == 0xffffffffu) { return; }');
+      const { array, offset } = place(faults);
+      const first = emitter.let(`${offset} + 1u + ${numberOf(1)} * ${checkWords}u`);
+      emitter.line(`${array}[${offset}] = 1u;`);
+      emitter.line(`${array}[${first}] = bad + 1u;`);
+      const found = emitter.inner();
+      emitter.line(
+        `${array}[${first} + 1u] = bitcast<u32>(${found.value(index, { linear: 'bad' })});`.replace(
+          /^/,
+          `${found.text}\n`,
+        ),
+      );
+    },
+  };
+}

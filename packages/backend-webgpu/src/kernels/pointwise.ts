@@ -1,0 +1,132 @@
+import { type Emitter } from '../compile/emitter.ts';
+import { type Kernel, type KernelScope, spread } from '../compile/kernel.ts';
+import type { Values } from '../compile/values.ts';
+import { countOf } from '../compile/values.ts';
+import { storageOf } from '../wgsl/registers.ts';
+
+const lanes = 64;
+
+/** Computes an element of a root in the scope of an emitter, by default from its instruction. */
+export type ElementOf = (emitter: Emitter, root: number, linear: string) => string;
+
+const computed: ElementOf = (emitter, root, linear) => emitter.compute(root, { linear });
+
+/** Makes values of equally many elements, each element on a thread. */
+export function pointwise(
+  values: Values,
+  roots: readonly number[],
+  reads: readonly number[],
+  label: string,
+  elementOf: ElementOf = computed,
+): Kernel {
+  const [first = 0] = roots;
+  const count = countOf(values.shape(first));
+  // A thread makes whole words.
+  const perThread = Math.max(
+    ...roots.map((root) => 4 / Math.min(4, storageOf[values.type(root).dtype].bytes)),
+  );
+  const threads = Math.ceil(count / perThread);
+  return {
+    label,
+    reads,
+    writes: roots,
+    workgroup: [lanes, 1],
+    groups: spread(Math.ceil(threads / lanes)),
+    numbers: [count],
+    ...(elementOf === computed ? { pointwise: { roots, count } } : {}),
+    body: (scope) => {
+      const { emitter, number } = scope;
+      const thread = emitter.let(`(group.x + group.y * groups.x) * ${lanes}u + thread.x`);
+      if (perThread === 1) {
+        emitter.line(`if (${thread} >= ${number(0)}) { return; }`);
+        // All is read before anything is written: a value may be replaced where it lies.
+        const elements = elementsOf(emitter, roots, thread, elementOf);
+        for (const [root, element] of elements)
+          storeElement(scope, values, root, thread, element, emitter);
+        return;
+      }
+      const first = emitter.let(`${thread} * ${perThread}u`);
+      emitter.line(`if (${first} >= ${number(0)}) { return; }`);
+      storePacked(scope, values, roots, first, perThread, elementOf);
+    },
+  };
+}
+
+function elementsOf(
+  emitter: Emitter,
+  roots: readonly number[],
+  linear: string,
+  elementOf: ElementOf,
+): (readonly [root: number, element: string])[] {
+  return roots.map((root) => {
+    const element = elementOf(emitter, root, linear);
+    emitter.keep(root, { linear }, element);
+    return [root, element];
+  });
+}
+
+function storeElement(
+  { place }: KernelScope,
+  values: Values,
+  root: number,
+  at: string,
+  element: string,
+  emitter: Emitter,
+): void {
+  const { array, offset } = place(root);
+  const { bytes, store } = storageOf[values.type(root).dtype];
+  if (bytes === 8) {
+    emitter.line(`${array}[${offset} + ${at} * 2u] = ${element}.x;`);
+    emitter.line(`${array}[${offset} + ${at} * 2u + 1u] = ${element}.y;`);
+  } else {
+    emitter.line(`${array}[${offset} + ${at}] = ${store(element)};`);
+  }
+}
+
+/** Elements of fewer than 32 bits: those of a word, by one thread. What lies behind the last one stays as it is. */
+function storePacked(
+  scope: KernelScope,
+  values: Values,
+  roots: readonly number[],
+  first: string,
+  perThread: number,
+  elementOf: ElementOf,
+): void {
+  const { emitter, number, place } = scope;
+  const packed = roots.filter((root) => storageOf[values.type(root).dtype].bytes < 4);
+  for (const root of packed) {
+    const words = perThread / (4 / storageOf[values.type(root).dtype].bytes);
+    for (let word = 0; word < words; word++)
+      emitter.line(`var w${root}_${word} = 0u; var m${root}_${word} = 0u;`);
+  }
+  for (let i = 0; i < perThread; i++) {
+    const at = i === 0 ? first : emitter.let(`${first} + ${i}u`);
+    const inner = emitter.inner();
+    for (const [root, element] of elementsOf(inner, roots, at, elementOf)) {
+      const { bytes, store } = storageOf[values.type(root).dtype];
+      if (bytes >= 4) {
+        storeElement(scope, values, root, at, element, inner);
+      } else {
+        const perWord = 4 / bytes;
+        const [word, shift] = [Math.floor(i / perWord), (i % perWord) * 8 * bytes];
+        inner.line(`w${root}_${word} |= ${store(element)} << ${shift}u;`);
+        inner.line(`m${root}_${word} |= ${2 ** (8 * bytes) - 1}u << ${shift}u;`);
+      }
+    }
+    emitter.line(`if (${at} < ${number(0)}) {`);
+    emitter.line(inner.text);
+    emitter.line('}');
+  }
+  for (const root of packed) {
+    const perWord = 4 / storageOf[values.type(root).dtype].bytes;
+    const { array, offset } = place(root);
+    for (let word = 0; word < perThread / perWord; word++) {
+      const at = `${offset} + ${first} / ${perWord}u + ${word}u`;
+      const [bits, mask] = [`w${root}_${word}`, `m${root}_${word}`];
+      emitter.line(`if (${mask} == 0xffffffffu) { ${array}[${at}] = ${bits}; }`);
+      emitter.line(
+        `else if (${mask} != 0u) { ${array}[${at}] = (${array}[${at}] & ~${mask}) | ${bits}; }`,
+      );
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import {
+  BackendError,
+  type Backend,
+  type BackendLimits,
+  type DeviceBuffer,
+  type Executable,
+  type MemoryUsage,
+  type Program,
+} from '@shardwise/core/spec';
+import { alignmentBytes, GpuExecutable } from './compile/executable.ts';
+import { planKernels } from './compile/plan-kernels.ts';
+import { GpuMemory } from './device/gpu-memory.ts';
+import { GpuSession } from './device/gpu-session.ts';
+
+/** Computes on a device of WebGPU. */
+export class WebGpuBackend implements Backend {
+  readonly name = 'webgpu';
+  readonly limits: BackendLimits = {
+    dtypes: new Set(['f32', 'i32', 'bool']),
+    native: new Set(['sigmoid', 'relu', 'silu', 'softplus', 'gelu', 'geluGrad']),
+    alignment: alignmentBytes,
+  };
+  /** What the adapter says of itself. */
+  readonly adapter: string;
+  readonly #session: GpuSession;
+  readonly #memory: GpuMemory;
+
+  constructor(device: GPUDevice, adapter: string, capacityBytes: number) {
+    this.adapter = adapter;
+    this.#session = new GpuSession(device);
+    this.#memory = new GpuMemory(device, capacityBytes, this.#session.fail);
+  }
+
+  usage(): MemoryUsage {
+    return this.#memory.usage();
+  }
+
+  /** Kernels that were compiled so far. */
+  get compiledPipelines(): number {
+    return this.#session.compiledPipelines;
+  }
+
+  alloc(byteLength: number): DeviceBuffer {
+    return this.#memory.alloc(byteLength);
+  }
+
+  free(buffer: DeviceBuffer): void {
+    this.#memory.free(this.#memory.own(buffer));
+  }
+
+  write(buffer: DeviceBuffer, bytes: Uint8Array): void {
+    const own = this.#memory.own(buffer);
+    if (bytes.byteLength !== own.byteLength) {
+      throw new BackendError(
+        {
+          asked: `to write ${bytes.byteLength} bytes`,
+          found: `a buffer of ${own.byteLength} bytes`,
+          todo: 'Write all of a buffer or of a sub-buffer',
+        },
+        { writtenBytes: bytes.byteLength, bufferBytes: own.byteLength },
+      );
+    }
+    this.#session.write(own, bytes);
+  }
+
+  async read(buffer: DeviceBuffer): Promise<Uint8Array> {
+    const { memory, byteOffset, byteLength } = this.#memory.own(buffer);
+    return this.#session.read(memory, byteOffset, byteLength);
+  }
+
+  /** A device has memory of its own. */
+  map(): undefined {
+    return undefined;
+  }
+
+  async compile(program: Program): Promise<Executable> {
+    this.#session.check();
+    const mostBuffers = this.#session.device.limits.maxStorageBuffersPerShaderStage;
+    return new GpuExecutable(this.#session, this.#memory, planKernels(program, mostBuffers));
+  }
+
+  async sync(): Promise<void> {
+    await this.#session.device.queue.onSubmittedWorkDone();
+    this.#session.check();
+  }
+
+  /** Gives the device back. Nothing of this backend can be used afterwards. */
+  close(): void {
+    this.#session.close();
+  }
+}

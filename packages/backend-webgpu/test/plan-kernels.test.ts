@@ -1,0 +1,142 @@
+import type { Instruction, Program, Shape } from '@shardwise/core/spec';
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { kernelText, slotsOf } from '../src/compile/kernel-text.ts';
+import { placeTemporaries } from '../src/compile/place-temporaries.ts';
+import { type KernelPlan, planKernels } from '../src/compile/plan-kernels.ts';
+
+const f32 = (...shape: number[]) => ({ shape, dtype: 'f32' }) as const;
+const unary = (op: 'neg' | 'exp', input: number, shape: Shape): Instruction => ({
+  op,
+  params: {},
+  inputs: [input],
+  shape,
+  dtype: 'f32',
+});
+const binary = (op: 'add' | 'mul', a: number, b: number, shape: Shape): Instruction => ({
+  op,
+  params: {},
+  inputs: [a, b],
+  shape,
+  dtype: 'f32',
+});
+const matmul = (a: number, b: number, shape: Shape): Instruction => ({
+  op: 'matmul',
+  params: { transposeA: false, transposeB: false },
+  inputs: [a, b],
+  shape,
+  dtype: 'f32',
+});
+const plan = (program: Partial<Program>): KernelPlan =>
+  planKernels({ inputs: [], instructions: [], outputs: [], updates: [], ...program }, 8);
+const labels = ({ kernels }: KernelPlan): string[] => kernels.map(({ label }) => label);
+
+describe('planKernels', () => {
+  it('makes one kernel of a chain of elementwise steps and views', () => {
+    const transposed: Instruction = {
+      op: 'permute',
+      params: { order: [1, 0] },
+      inputs: [1],
+      ...f32(3, 4),
+    };
+    const instructions = [unary('exp', 0, [4, 3]), transposed, unary('neg', 2, [3, 4])];
+    expect(labels(plan({ inputs: [f32(4, 3)], instructions, outputs: [3] }))).toEqual(['neg']);
+  });
+
+  it('joins what reads the same values element by element, and replaces inputs where they lie', () => {
+    // p, g, m: m becomes m + g, and p becomes p + m.
+    const inputs = [f32(50), f32(50), f32(50)];
+    const instructions = [binary('add', 2, 1, [50]), binary('add', 0, 3, [50])];
+    const updates = [
+      { target: 2, value: 3 },
+      { target: 0, value: 4 },
+    ];
+    const { kernels, inPlace } = plan({ inputs, instructions, updates });
+    expect(kernels.map(({ reads, writes }) => ({ reads, writes }))).toEqual([
+      { reads: [2, 1, 0], writes: [3, 4] },
+    ]);
+    expect([...inPlace]).toEqual([
+      [3, 2],
+      [4, 0],
+    ]);
+  });
+
+  it('copies an update at the end where another kernel still reads its target', () => {
+    const instructions = [unary('neg', 0, [3, 3]), matmul(0, 1, [3, 3])];
+    const { kernels } = plan({
+      inputs: [f32(3, 3)],
+      instructions,
+      outputs: [2],
+      updates: [{ target: 0, value: 1 }],
+    });
+    expect(kernels.map(({ label }) => label)).toEqual(['neg', 'matmul', 'update']);
+  });
+
+  it('gives no kernel more buffers than a device takes, however many values are added', () => {
+    const inputs = Array.from({ length: 40 }, () => f32(10));
+    const instructions = Array.from({ length: 39 }, (_, i) =>
+      binary('add', i === 0 ? 0 : 39 + i, i + 1, [10]),
+    );
+    const { kernels } = plan({ inputs, instructions, outputs: [78] });
+    for (const kernel of kernels) expect(slotsOf(kernel).length).toBeLessThanOrEqual(8);
+    const joined: Instruction = {
+      op: 'concat',
+      params: { dim: 0 },
+      inputs: inputs.map((_, i) => i),
+      ...f32(400),
+    };
+    for (const kernel of plan({ inputs, instructions: [joined], outputs: [40] }).kernels) {
+      expect(slotsOf(kernel).length).toBeLessThanOrEqual(8);
+    }
+  });
+
+  it('has the same text for updates of any size, so that they share a pipeline', () => {
+    const textOf = (size: number): string[] => {
+      const { values, kernels } = plan({
+        inputs: [f32(size), f32(size)],
+        instructions: [binary('mul', 0, 1, [size]), binary('add', 2, 0, [size])],
+        updates: [{ target: 0, value: 3 }],
+      });
+      return kernels.map((kernel) => kernelText(values, kernel, [0, 1, 0], undefined));
+    };
+    expect(textOf(100)).toEqual(textOf(7));
+  });
+});
+
+describe('placeTemporaries', () => {
+  it('never has two values that are alive at once in the same bytes, and no page beyond its size', () => {
+    const steps = fc.array(
+      fc.record({ back: fc.nat({ max: 4 }), size: fc.integer({ min: 1, max: 9 }) }),
+      {
+        minLength: 3,
+        maxLength: 12,
+      },
+    );
+    fc.assert(
+      fc.property(steps, (random) => {
+        // Products, which are kernels of their own.
+        const instructions = random.map(({ back }, i) =>
+          matmul(i, Math.max(0, i - back), [16, 16]),
+        );
+        const made = plan({ inputs: [f32(16, 16)], instructions, outputs: [random.length] });
+        const { places, pageBytes } = placeTemporaries(made, 2048);
+        expect(Math.max(0, ...pageBytes)).toBeLessThanOrEqual(2048);
+        const lifeOf = (id: number): [number, number] => {
+          const uses = made.kernels.flatMap(({ reads, writes }, at) =>
+            reads.includes(id) || writes.includes(id) ? [at] : [],
+          );
+          return [Math.min(...uses), Math.max(...uses)];
+        };
+        for (const [a, first] of places) {
+          for (const [b, second] of places) {
+            if (a >= b || first.page !== second.page) continue;
+            const [[startA, endA], [startB, endB]] = [lifeOf(a), lifeOf(b)];
+            const isApart = Math.abs(first.byteOffset - second.byteOffset) >= 1024;
+            expect(isApart || endA < startB || endB < startA).toBe(true);
+          }
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
