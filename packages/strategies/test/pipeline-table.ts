@@ -1,0 +1,73 @@
+import { pipelineSchedule, type ScheduleName } from '@shardwise/strategies';
+import { describe, expect, it } from 'vitest';
+import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
+import type { PipelineTask } from './ranks/pipeline.ts';
+
+const onePerRank: readonly ScheduleName[] = ['gpipe', '1f1b', 'zb1p', 'zb2p'];
+const twoPerRank: readonly ScheduleName[] = [
+  'interleaved1f1b',
+  'loopedBfs',
+  'zb1p',
+  'zbv',
+  'vHalf',
+  'vMin',
+  'dualPipeV',
+];
+
+/** What interleaving needs of the number of microbatches, as the schedules' own table says. */
+function takes(schedule: ScheduleName, ranks: number, microbatches: number): boolean {
+  if (schedule === 'dualPipeV') return microbatches >= 2 * ranks;
+  if (schedule === 'interleaved1f1b' || schedule === 'zb1p' || schedule === 'zb2p') {
+    return microbatches % Math.max(1, Math.floor(microbatches / ranks)) === 0;
+  }
+  return true;
+}
+
+const timeout = { timeout: 600_000 };
+
+/** Tests that each schedule trains as one rank on 1 to 4 ranks, with skips, ties and dropout, or is a named error. */
+export function testSchedules(microbatchesOf: (ranks: number) => readonly number[]): void {
+  describe.each([1, 2, 3, 4] as const)('a pipeline of %d ranks', (ranks) => {
+    const cases = (
+      schedules: readonly ScheduleName[],
+      cut: readonly string[],
+    ): [string, PipelineTask][] =>
+      schedules.flatMap((schedule) =>
+        microbatchesOf(ranks)
+          .filter((microbatches) => takes(schedule, ranks, microbatches))
+          .map((microbatches): [string, PipelineTask] => [
+            `${schedule} of ${microbatches} microbatches in ${cut.length + 1} stages`,
+            { schedule, cut, microbatches, rows: 9, tied: true, skips: true, dropout: 0.2 },
+          ]),
+      );
+
+    it('with one stage each trains as one rank', timeout, async () => {
+      const naive: PipelineTask = { schedule: 'naive', cut: cuts[ranks], microbatches: 1, rows: 5 };
+      await expectSameAsOneRank(
+        ranks,
+        Object.fromEntries([['naive', naive], ...cases(onePerRank, cuts[ranks])]),
+      );
+      expect.hasAssertions();
+    });
+
+    it('with two stages each trains as one rank', timeout, async () => {
+      const stages = { 1: 2, 2: 4, 3: 6, 4: 8 } as const;
+      await expectSameAsOneRank(ranks, Object.fromEntries(cases(twoPerRank, cuts[stages[ranks]])));
+      expect.hasAssertions();
+    });
+
+    it('refuses numbers of microbatches that a schedule does not take', () => {
+      for (const [stagesPerRank, schedules] of [onePerRank, twoPerRank].entries()) {
+        for (const name of schedules) {
+          for (const microbatches of microbatchesOf(ranks)) {
+            const make = (): unknown =>
+              pipelineSchedule(name, { ranks, stagesPerRank: stagesPerRank + 1, microbatches });
+            const shape = `${name} of ${microbatches} microbatches`;
+            if (takes(name, ranks, microbatches)) expect(make(), shape).toBeDefined();
+            else expect(make, shape).toThrow(`the schedule ${name}`);
+          }
+        }
+      }
+    });
+  });
+}
