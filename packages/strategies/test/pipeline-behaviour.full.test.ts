@@ -115,6 +115,16 @@ describe('a pipeline of two ranks', () => {
     expect(Object.values(second ?? {}).flat()).toEqual([]);
   });
 
+  it('takes a weight that a stage uses twice, stages without parameters, and frozen ones', () => {
+    for (const { sparse } of ranks) {
+      expect(Object.keys(sparse)).toHaveLength(6);
+      for (const [name, [own, expected]] of Object.entries(sparse)) {
+        expect(expected, name).toBeGreaterThan(0.01);
+        expect(own, name).toBeCloseTo(expected ?? Number.NaN, 4);
+      }
+    }
+  });
+
   it('makes no plan after the first steps', () => {
     for (const rank of ranks) expect(rank.plans).toBe(0);
   });

@@ -14,7 +14,14 @@ import {
 import { largestDifference, secondHalves } from './resharding.ts';
 
 // Each is saved and loaded once; all combinations, and the other layouts, are in the slow test.
-const slow: readonly LayoutName[] = ['TP × ZeroRedundancyOptimizer', 'TP × ZeRO-2', '2.5D'];
+const slow: readonly LayoutName[] = [
+  'TP × ZeroRedundancyOptimizer',
+  'TP × ZeRO-2',
+  'PP × DDP',
+  'PP × ZeRO-2',
+  'TP × PP',
+  '2.5D',
+];
 const quick = layoutNames.filter((name) => ranksOf(name) <= 4 && !slow.includes(name));
 const stride = 4;
 const pairs = quick.map((saved, index): readonly [LayoutName, LayoutName] => [

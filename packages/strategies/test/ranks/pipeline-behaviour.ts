@@ -50,6 +50,8 @@ export const behaviour = z.object({
   states: z.object({ saved: z.array(z.string()), reloaded: z.number(), on: z.number() }),
   /** What is said of losses that are not finite, by the module whose weight is not. */
   faults: z.record(z.string(), z.array(z.string())),
+  /** Norms of gradients, piped and alone, by what is frozen and the schedule. */
+  sparse: z.record(z.string(), numbers),
   /** Plans made by steps 3 and later. */
   plans: z.number(),
   errors: z.record(z.string(), z.string()),
@@ -349,6 +351,52 @@ async function plans(): Promise<number> {
   return statistics().plansMade - before;
 }
 
+/** Its weight is used twice in its first stage; two have no parameters, and others may be frozen. */
+class Sparse extends nn.Module {
+  readonly twice = new nn.Linear(3, 3);
+  readonly tanh = new nn.Tanh();
+  readonly relu = new nn.ReLU();
+  readonly last = new nn.Linear(3, 2);
+
+  /** Shape: x [B, 3] -> [B, 2]. */
+  forward(x: Tensor): Tensor {
+    const hidden = this.twice.forward(this.twice.forward(x).relu());
+    return this.last.forward(this.relu.forward(this.tanh.forward(hidden)).mul(2));
+  }
+}
+
+async function sparse(): Promise<Behaviour['sparse']> {
+  const found: Behaviour['sparse'] = {};
+  const x = tensor([1, -2, 3, 0.5].map((row) => [row, row * row, 1 / row]));
+  const loss = (output: Tensor): Tensor => output.square().mean();
+  for (const frozenStage of [null, 'last', 'twice']) {
+    for (const schedule of ['interleaved1f1b', 'zbv'] as const) {
+      const build = (): Sparse => {
+        manualSeed(6);
+        const model = new Sparse();
+        for (const [name, parameter] of model.namedParameters()) {
+          if (frozenStage !== null && name.startsWith(frozenStage)) parameter.requiresGrad_(false);
+        }
+        return model;
+      };
+      const strategy = pipeline({
+        schedule,
+        microbatches: 2,
+        cut: ['tanh', 'relu', 'last'],
+        loss,
+      });
+      const model = await parallelize(build(), strategy);
+      const reference = build();
+      model.forward(x).backward();
+      loss(reference.forward(x)).backward();
+      const own = await optim.totalGradNorm(model.module.parameters()).item();
+      const expected = await optim.totalGradNorm(reference.parameters()).item();
+      found[`${frozenStage} ${schedule}`] = [own, expected];
+    }
+  }
+  return found;
+}
+
 async function faults(): Promise<Behaviour['faults']> {
   const found: Behaviour['faults'] = {};
   for (const path of ['tokens', 'blocks.1.up', 'blocks.2.up', 'head']) {
@@ -499,6 +547,7 @@ export async function main(
     checkpoints: await checkpoints(context.data.directory, group),
     states: await states(),
     faults: await faults(),
+    sparse: await sparse(),
     plans: await plans(),
     errors: await errors(context.rank),
   };

@@ -19,8 +19,10 @@ import {
   headParallel,
   ownRows,
   parallelize,
+  pipeline,
   type RankGrid,
   rowwiseParallel,
+  type StrategyWithLoss,
   tensorParallel,
   threeDimensional,
   twoAndAHalfDimensional,
@@ -84,6 +86,33 @@ function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): Layo
   };
 }
 
+/** Stages along `pp`; each rank along `dp` has its part of the batch. */
+function inStages(ranks: Readonly<Record<string, number>>, around: Around): LayoutCase {
+  return {
+    axes: axesOf(ranks),
+    async prepare(model) {
+      const loss = (logits: Tensor, targets: Tensor): Tensor =>
+        nn.functional.crossEntropy(logits, targets);
+      const parallel = await parallelize(model, around(pipeline({ microbatches: 2, loss })));
+      const { mesh } = currentSession();
+      const { dp: parts = 1 } = ranks;
+      const rows = sizes.batch / parts;
+      const first = parts === 1 ? 0 : mesh.coordinate('dp') * rows;
+      const own = (x: Tensor): Tensor => x.slice(0, first, first + rows);
+      return {
+        model,
+        loss: (step) => {
+          const { ids, targets } = batchOf(step);
+          return parallel.forward(own(ids), own(targets));
+        },
+      };
+    },
+  };
+}
+
+type Stages = StrategyWithLoss<Tensor, [targets: Tensor]>;
+type Around = (stages: Stages) => Stages;
+
 function onGrid(ranks: Readonly<Record<string, number>>, gridOf: () => RankGrid): LayoutCase {
   return {
     axes: axesOf(ranks),
@@ -120,6 +149,14 @@ export const layouts = {
   'TP × ZeRO-2': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 2 }))),
   'TP × ZeRO-3': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 3 }))),
   'TP × HSDP': over({ replicas: 2, dp: 1, tp: 2 }, compose(tp, fsdp({ replicas: 'replicas' }))),
+  PP: inStages({ pp: 2 }, (stages) => stages),
+  'PP × DDP': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, ddp())),
+  'PP × ZeRO-2': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, zero({ stage: 2 }))),
+  'PP × FSDP': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, fsdp())),
+  'TP × PP': inStages({ pp: 2, tp: 2 }, (stages) => compose(tp, stages)),
+  'TP × PP × ZeRO-1 on 8': inStages({ pp: 2, dp: 2, tp: 2 }, (stages) =>
+    compose(tp, compose(stages, zero({ stage: 1 }))),
+  ),
   '2D': onGrid({ row: 2, column: 2 }, twoDimensional),
   '2.5D': onGrid({ depth: 1, row: 2, column: 2 }, twoAndAHalfDimensional),
   'TP × HSDP on 8': over(
