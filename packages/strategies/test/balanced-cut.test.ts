@@ -77,7 +77,5 @@ describe('a pipeline without cuts', () => {
     );
     const layers = JSON.parse('"layers"');
     expect(() => pipeline({ microbatches: 4, cut: layers })).toThrow(ConfigError);
-    const loss = (...all: never[]) => all[0] ?? expect.fail('no output');
-    expect(() => pipeline({ microbatches: 4, loss })).toThrow(/cannot be counted/);
   });
 });
