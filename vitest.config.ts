@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Makes workspace packages resolve to their TypeScript sources, so tests need no build. */
 const SOURCE = '@shardwise/source';
@@ -7,6 +8,16 @@ const CONDITION = `--conditions=${SOURCE}`;
 const TESTS = ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'];
 const FULL = ['packages/*/test/**/*.full.test.ts', 'test/**/*.full.test.ts'];
 const SLOW = ['packages/*/test/**/*.slow.test.ts', 'test/**/*.slow.test.ts'];
+
+/** Files that take minutes begin first, so that no worker is left with one when the others have ended. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const rank = ({ moduleId }: TestSpecification): number =>
+      !/\.(full|slow)\.test\.ts$/.test(moduleId) ? 2 : moduleId.includes('/strategies/') ? 0 : 1;
+    return sorted.toSorted((a, b) => rank(a) - rank(b));
+  }
+}
 
 // `npm test` runs the quick tests, `npm run test:full` those of *.full.test.ts, too, `npm run test:slow` only the
 // slow ones, and SHARDWISE_SLOW=1 adds the slow ones to whatever is run.
@@ -32,6 +43,7 @@ export default defineConfig(({ mode }) => {
       ],
       passWithNoTests: onlySlow,
       globalSetup: ['test/temporary-folder.ts'],
+      sequence: { sequencer: LongestFirst },
       pool: 'forks',
       maxWorkers: 2,
       testTimeout: 60_000,

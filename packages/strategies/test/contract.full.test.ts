@@ -1,6 +1,8 @@
 import { strategySuite } from '@shardwise/testing';
 import { testSuite } from '@shardwise/testing/vitest';
 import { runRanks } from './contract-ranks.ts';
-import { strategyCases } from './ranks/contract-cases.ts';
+import { casesOfFour, strategyCases } from './ranks/contract-cases.ts';
 
-testSuite(strategySuite({ name: 'every strategy', cases: strategyCases, run: runRanks }));
+const name = 'every strategy';
+testSuite(strategySuite({ name, cases: strategyCases, sizes: [1, 2], run: runRanks }));
+testSuite(strategySuite({ name, cases: casesOfFour.only, sizes: [4], run: runRanks }));

@@ -200,3 +200,11 @@ export const stageCases: StrategyCases = {
 
 /** All of them. */
 export const strategyCases: StrategyCases = { ...batchCases, ...layerCases, ...stageCases };
+
+const isForTwo = ([, { mesh }]: readonly [string, StrategyCase]): boolean => mesh?.(2) !== null;
+
+/** Strategies that two ranks cannot have, and those that they can. */
+export const casesOfFour: { readonly only: StrategyCases; readonly also: StrategyCases } = {
+  only: Object.fromEntries(Object.entries(strategyCases).filter((entry) => !isForTwo(entry))),
+  also: Object.fromEntries(Object.entries(strategyCases).filter(isForTwo)),
+};

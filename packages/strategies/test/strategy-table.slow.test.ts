@@ -1,0 +1,3 @@
+import { testStrategyTable } from './strategy-table-worlds.ts';
+
+testStrategyTable([4]);
