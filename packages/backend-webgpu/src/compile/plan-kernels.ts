@@ -2,6 +2,7 @@ import { BackendError, type Instruction, type Program } from '@shardwise/core/sp
 import { argSort, cumsum, scatter } from '../kernels/along-dim.ts';
 import { checkIndices, checkWords, isIndexing } from '../kernels/check-indices.ts';
 import { convolution } from '../kernels/convolution.ts';
+import { indexAdd } from '../kernels/index-add.ts';
 import { matmul } from '../kernels/matmul.ts';
 import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
@@ -216,8 +217,9 @@ function kernelOf(
       return cumsum(values, id, instruction, reads);
     case 'scatterAdd':
     case 'scatter':
-    case 'indexAdd':
       return scatter(values, id, instruction, reads);
+    case 'indexAdd':
+      return indexAdd(values, id, instruction, reads);
     case 'conv2d':
     case 'conv2dInput':
     case 'conv2dWeight':

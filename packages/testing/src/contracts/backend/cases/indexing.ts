@@ -220,6 +220,20 @@ export const indexingCases: OpCases<Indexing> = {
       integers([300], 2, { low: 0, high: 49, dtype: 'i32' }),
       integers([300, 9], 3),
     ),
+    indexAdd(
+      'the gradient of a wide embedding of 150 tokens',
+      0,
+      integers([20, 70], 1),
+      integers([150], 2, { low: 0, high: 19, dtype: 'i32' }),
+      integers([150, 70], 3),
+    ),
+    indexAdd(
+      'wide rows of the middle dim of three',
+      1,
+      integers([2, 5, 33], 1),
+      integers([90], 2, { low: 0, high: 4, dtype: 'i32' }),
+      integers([2, 90, 33], 3),
+    ),
   ],
 };
 

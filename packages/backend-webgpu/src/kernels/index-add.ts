@@ -1,0 +1,74 @@
+import type { Instruction } from '@shardwise/core/spec';
+import { type Kernel, spread } from '../compile/kernel.ts';
+import { countOf, inputAt, type Values } from '../compile/values.ts';
+import { storageOf } from '../wgsl/registers.ts';
+import { scatter } from './along-dim.ts';
+
+const lanes = 64;
+
+/**
+ * Adds rows to those that indices mean: a group of threads makes a row, looks for its number among the indices, as many at a time as
+ * it has threads, and adds the rows that it finds in their order. So the gradient of an embedding reads each index once a row, and no
+ * sum depends on the order of threads.
+ */
+export function indexAdd(
+  values: Values,
+  root: number,
+  instruction: Extract<Instruction, { op: 'indexAdd' }>,
+  reads: readonly number[],
+): Kernel {
+  const { dim } = instruction.params;
+  const { shape, dtype } = instruction;
+  const [x, index, source] = [0, 1, 2].map((at) => inputAt(instruction, at));
+  if (x === undefined || index === undefined || source === undefined) throw new RangeError('three inputs');
+  const outer = shape.slice(0, dim);
+  const inner = shape.slice(dim + 1);
+  const [rows, columns] = [shape[dim] ?? 1, countOf(inner)];
+  const indices = countOf(values.shape(index));
+  // Threads would have nothing to do.
+  if (columns < lanes / 4 || indices === 0) return scatter(values, root, instruction, reads);
+  const groups = countOf(outer) * rows;
+  return {
+    label: 'indexAdd',
+    reads,
+    writes: [root],
+    workgroup: [lanes, 1],
+    groups: spread(groups),
+    numbers: [groups],
+    shared: `var<workgroup> hits: array<u32, ${lanes}>;\nvar<workgroup> hitCount: atomic<u32>;`,
+    body: ({ emitter, place, number }) => {
+      const group = emitter.let('group.x + group.y * groups.x');
+      emitter.line(`if (${group} >= ${number(0)}) { return; }`);
+      const row = emitter.let(`${group} % ${rows}u`);
+      const before = emitter.dims({ linear: emitter.let(`${group} / ${rows}u`) }, outer);
+      const { array, offset } = place(root);
+      const { load, store } = storageOf[dtype];
+      const target = `${array}[${offset} + ${group} * ${columns}u + column]`;
+      const eachColumn = (body: string): string =>
+        `for (var column = thread.x; column < ${columns}u; column += ${lanes}u) {\n${body}\n}`;
+      const start = emitter.inner();
+      const own = start.value(x, { linear: `${group} * ${columns}u + column` });
+      start.line(`${target} = ${store(own)};`);
+      emitter.line(eachColumn(start.text));
+      const look = emitter.inner();
+      look.line('if (thread.x == 0u) { atomicStore(&hitCount, 0u); }');
+      look.line('workgroupBarrier();');
+      look.line('let place = first + thread.x;');
+      const chosen = look.inner();
+      const at = chosen.value(index, { linear: 'place' });
+      look.line('hits[thread.x] = 0u;');
+      look.line(`if (place < ${indices}u) {\n${chosen.text}`);
+      look.line(`if (bitcast<u32>(${at}) == ${row}) { hits[thread.x] = 1u; atomicAdd(&hitCount, 1u); }\n}`);
+      look.line('workgroupBarrier();');
+      const add = look.inner();
+      const columnDims = add.dims({ linear: 'column' }, inner);
+      const element = add.value(source, { dims: [...before, 'found', ...columnDims] });
+      add.line(`${target} = ${store(`${load(target)} + ${element}`)};`);
+      look.line('if (atomicLoad(&hitCount) > 0u) {');
+      look.line(`for (var hit = 0u; hit < ${lanes}u; hit++) {`);
+      look.line(`if (hits[hit] == 0u) { continue; }\nlet found = first + hit;\n${eachColumn(add.text)}\n}\n}`);
+      look.line('workgroupBarrier();');
+      emitter.line(`for (var first = 0u; first < ${indices}u; first += ${lanes}u) {\n${look.text}\n}`);
+    },
+  };
+}
