@@ -1,0 +1,58 @@
+import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { blocksOf, documents, fileNameOf, repository } from './support/documents.ts';
+import { expectRun } from './support/expect-run.ts';
+import { runCommand } from './support/run-command.ts';
+
+const blocks = documents.flatMap(blocksOf);
+const programs = blocks.filter(({ kind }) => kind === 'program');
+const ranksPrograms = programs.filter(({ code }) => /= await (\w+\.)?init\(/.test(code));
+
+/** In the repository, so that imports find the workspace packages; git ignores it. */
+const folder = join(repository, '.vitest', 'readme');
+/** Where programs run: what they write goes away. */
+const cwd = mkdtempSync(join(tmpdir(), 'shardwise-readme-'));
+const launcher = join(repository, 'packages', 'shardwise', 'src', 'cli', 'main.ts');
+
+beforeAll(() => {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  for (const block of blocks) writeFileSync(join(folder, fileNameOf(block)), block.code);
+  const compilerOptions = {
+    noEmit: true,
+    composite: false,
+    declaration: false,
+    declarationMap: false,
+    isolatedDeclarations: false,
+    rewriteRelativeImportExtensions: false,
+    lib: ['es2025', 'esnext.disposable', 'esnext.sharedmemory', 'dom'],
+  };
+  const config = { extends: '../../tsconfig.base.json', compilerOptions, include: ['*.ts'] };
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config));
+});
+
+afterAll(() => rmSync(cwd, { recursive: true, force: true }));
+
+describe('the code of READMEs, CONTRIBUTING and docs', () => {
+  test('type-checks', async () => {
+    const { output, exitCode } = await runCommand('tsc', ['-p', folder], { cwd: repository });
+    expect(output.trim()).toBe('');
+    expect(exitCode).toBe(0);
+  });
+
+  test.each(programs.map((block) => [block.name, block] as const))('%s runs', async (_, block) => {
+    const run = await runCommand('node', [join(folder, fileNameOf(block))], { cwd });
+    expectRun(run, block);
+  });
+
+  test.each(ranksPrograms.map((block) => [block.name, block] as const))(
+    '%s runs on two ranks',
+    async (_, block) => {
+      const script = join(folder, fileNameOf(block));
+      const run = await runCommand('node', [launcher, 'run', '--nproc', '2', script], { cwd });
+      expectRun(run, block);
+    },
+  );
+});
