@@ -55,14 +55,13 @@ export class Sources {
   }
 
   /**
-   * Another shape of what lies in memory anyway, or its f32 values where those of 16 bits lie there:
-   * no f32 copy of them is kept from one segment to another.
+   * Another shape of what lies in memory anyway, or the f32 values of 16-bit ones: no f32 copy of them is kept from one segment to
+   * another, and products of a later one see that their operands have 16 bits.
    */
   #isView(id: number, input: number): boolean {
     const { [id]: value, [input]: source } = this.#graph.values;
     if (source === undefined || value === undefined) return false;
     const widens = value.op === 'cast' && value.dtype === 'f32' && dtypes[source.dtype].bytes === 2;
-    if (value.op !== 'reshape' && !widens) return false;
-    return !isCompute(source);
+    return widens || (value.op === 'reshape' && !isCompute(source));
   }
 }
