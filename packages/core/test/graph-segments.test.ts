@@ -75,6 +75,33 @@ describe('segments', () => {
     ]);
   });
 
+  it('widen values of 16 bits where they use them, also those that another segment computes', () => {
+    const cast = (of: number, dtype: 'f32' | 'bf16'): Value => {
+      return { op: 'cast', params: { dtype }, inputs: [of], shape, dtype };
+    };
+    const values = [
+      input,
+      add(0, 0),
+      cast(1, 'bf16'),
+      cast(2, 'f32'),
+      add(3, 3),
+      gather(4),
+      add(3, 5),
+    ];
+    const whole = {
+      values,
+      leafCount: 1,
+      roots: [6],
+      updates: [],
+      rowCounts: [],
+      eras: values.map(() => 0),
+    };
+    const sources = new Sources(whole);
+    expect([sources.isCheap(3), sources.of(6)]).toEqual([true, [3, 2, 5]]);
+    // The last segment reads value 2, of 16 bits.
+    expect(draftOf(whole)).toEqual(['compute 1 2 4', 'start 5', 'wait 5', 'compute 6']);
+  });
+
   it('update several parameters before the gathers of these start', () => {
     const values = [input, input, add(0, 0), gather(2), add(1, 1), gather(4), add(3, 5)];
     const updates = [
