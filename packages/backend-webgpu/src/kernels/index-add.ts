@@ -20,7 +20,8 @@ export function indexAdd(
   const { dim } = instruction.params;
   const { shape, dtype } = instruction;
   const [x, index, source] = [0, 1, 2].map((at) => inputAt(instruction, at));
-  if (x === undefined || index === undefined || source === undefined) throw new RangeError('three inputs');
+  if (x === undefined || index === undefined || source === undefined)
+    throw new RangeError('three inputs');
   const outer = shape.slice(0, dim);
   const inner = shape.slice(dim + 1);
   const [rows, columns] = [shape[dim] ?? 1, countOf(inner)];
@@ -58,7 +59,9 @@ export function indexAdd(
       const at = chosen.value(index, { linear: 'place' });
       look.line('hits[thread.x] = 0u;');
       look.line(`if (place < ${indices}u) {\n${chosen.text}`);
-      look.line(`if (bitcast<u32>(${at}) == ${row}) { hits[thread.x] = 1u; atomicAdd(&hitCount, 1u); }\n}`);
+      look.line(
+        `if (bitcast<u32>(${at}) == ${row}) { hits[thread.x] = 1u; atomicAdd(&hitCount, 1u); }\n}`,
+      );
       look.line('workgroupBarrier();');
       const add = look.inner();
       const columnDims = add.dims({ linear: 'column' }, inner);
@@ -66,9 +69,13 @@ export function indexAdd(
       add.line(`${target} = ${store(`${load(target)} + ${element}`)};`);
       look.line('if (atomicLoad(&hitCount) > 0u) {');
       look.line(`for (var hit = 0u; hit < ${lanes}u; hit++) {`);
-      look.line(`if (hits[hit] == 0u) { continue; }\nlet found = first + hit;\n${eachColumn(add.text)}\n}\n}`);
+      look.line(
+        `if (hits[hit] == 0u) { continue; }\nlet found = first + hit;\n${eachColumn(add.text)}\n}\n}`,
+      );
       look.line('workgroupBarrier();');
-      emitter.line(`for (var first = 0u; first < ${indices}u; first += ${lanes}u) {\n${look.text}\n}`);
+      emitter.line(
+        `for (var first = 0u; first < ${indices}u; first += ${lanes}u) {\n${look.text}\n}`,
+      );
     },
   };
 }
