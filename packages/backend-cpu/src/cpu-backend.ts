@@ -2,6 +2,7 @@ import {
   BackendError,
   type Backend,
   type BackendLimits,
+  type CompositeOp,
   type DeviceBuffer,
   type Executable,
   type Program,
@@ -16,29 +17,29 @@ import type { Loops, LoopsBy } from './loops/loops.ts';
 import type { Products, ProductsBy } from './products/products.ts';
 import { WorkQueue } from './work-queue.ts';
 
+const native: readonly CompositeOp[] = [
+  'sigmoid',
+  'relu',
+  'gelu',
+  'geluGrad',
+  'softmax',
+  'softmaxGrad',
+  'logSoftmax',
+  'logSoftmaxGrad',
+  'layerNorm',
+  'layerNormInputGrad',
+  'layerNormWeightGrad',
+  'rmsNorm',
+  'rmsNormInputGrad',
+  'rmsNormWeightGrad',
+];
+/** Made as products of matrices are. */
+const grouped: readonly CompositeOp[] = ['groupedMatmul', 'groupedMatmulWeight'];
+
 /** Computes in the memory that its buffers lie in. */
 export class CpuBackend implements Backend {
   readonly name = 'cpu';
-  readonly limits: BackendLimits = {
-    dtypes: new Set(['f32', 'i32', 'bool']),
-    native: new Set([
-      'sigmoid',
-      'relu',
-      'gelu',
-      'geluGrad',
-      'softmax',
-      'softmaxGrad',
-      'logSoftmax',
-      'logSoftmaxGrad',
-      'layerNorm',
-      'layerNormInputGrad',
-      'layerNormWeightGrad',
-      'rmsNorm',
-      'rmsNormInputGrad',
-      'rmsNormWeightGrad',
-    ]),
-    alignment: bufferAlignmentBytes,
-  };
+  readonly limits: BackendLimits;
   readonly #arena: Arena;
   readonly #scratch: Scratch;
   readonly #sessions: Sessions;
@@ -47,6 +48,11 @@ export class CpuBackend implements Backend {
   readonly #queue = new WorkQueue();
 
   constructor(arena: Arena, threads: number, products: Products, loops: Loops) {
+    this.limits = {
+      dtypes: new Set(['f32', 'i32', 'bool']),
+      native: new Set(products.own === null ? native : [...native, ...grouped]),
+      alignment: bufferAlignmentBytes,
+    };
     this.#products = products;
     this.#loops = loops;
     this.#arena = arena;

@@ -35,7 +35,12 @@ function opsOf(policy: 'lower' | 'f32'): string[] {
 
 describe('autocast', () => {
   it('lowers products, and has norms, softmax and sums in f32; every other op takes what it is given', () => {
-    expect(opsOf('lower')).toEqual(['matmul', 'conv2d', 'conv2dInput', 'conv2dWeight']);
+    expect(opsOf('lower')).toEqual(
+      ['matmul', 'conv2d', 'conv2dInput', 'conv2dWeight'].concat([
+        'groupedMatmul',
+        'groupedMatmulWeight',
+      ]),
+    );
     expect(opsOf('f32')).toEqual(
       ['sum', 'cumsum'].concat(
         ['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad'],

@@ -34,6 +34,8 @@ const pairs: readonly Shape[] = [
 ];
 const conv = { stride: [2, 1], padding: [1, 0], dilation: [1, 2], groups: 2 } as const;
 const rows = tensor([2, 0, 2], 'i32').node;
+/** Of 5 rows; the last one is of no group. */
+const groupSizes = tensor([1, 0, 3], 'i32').node;
 const places = tensor(
   [
     [1, 0],
@@ -286,6 +288,31 @@ const cases = {
         [2, 4],
       ],
       build: op('rmsNormWeightGrad', { eps: 1e-2 }),
+    },
+  ],
+  groupedMatmul: [
+    {
+      shapes: [
+        [5, 2],
+        [3, 2, 3],
+      ],
+      build: op('groupedMatmul', { transposeB: false }, groupSizes),
+    },
+    {
+      shapes: [
+        [5, 2],
+        [3, 3, 2],
+      ],
+      build: op('groupedMatmul', { transposeB: true }, groupSizes),
+    },
+  ],
+  groupedMatmulWeight: [
+    {
+      shapes: [
+        [5, 2],
+        [5, 3],
+      ],
+      build: op('groupedMatmulWeight', none, groupSizes),
     },
   ],
 } satisfies Record<ComputeOp, Case>;

@@ -137,6 +137,12 @@ const rows: {
   rmsNorm: { params: { eps: 1e-5 }, inputs: [x, floats(2)], partial: [] },
   rmsNormInputGrad: { params: { eps: 1e-5 }, inputs: [x, floats(2), x], partial: ['rrp'] },
   rmsNormWeightGrad: { params: { eps: 1e-5 }, inputs: [x, x], partial: ['rp'] },
+  groupedMatmul: {
+    params: { transposeB: false },
+    inputs: [x, floats(1, 2, 2), integers(1)],
+    partial: ['prr', 'rpr'],
+  },
+  groupedMatmulWeight: { params: none, inputs: [x, x, integers(1)], partial: ['prr', 'rpr'] },
 
   pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
   pageIn: linear,

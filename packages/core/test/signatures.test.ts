@@ -141,6 +141,8 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   rmsNorm: rates,
   rmsNormInputGrad: rates,
   rmsNormWeightGrad: rates,
+  groupedMatmul: [{ transposeB: false }, { transposeB: true }],
+  groupedMatmulWeight: none,
   allReduce: [
     ...axes.map(
       (each) => ({ ...each, reduce: 'sum', to: 'replicate', bucket: -1, pass: 0 }) as const,

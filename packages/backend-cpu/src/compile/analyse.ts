@@ -6,6 +6,8 @@ import { cutPieces } from './cut-pieces.ts';
 import { Dataflow } from './dataflow.ts';
 import { kernelSupport } from './kernel-support.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
+import { groupedProductOf, isGroupedStep } from './grouped-step.ts';
+import type { GroupedProduct } from '../products/grouped-product.ts';
 import type { BatchedProduct } from '../products/batched-product.ts';
 import { describePiece, onnxGraph, type PieceDescription } from './onnx-model.ts';
 import { type PieceProgram, piecePrograms } from './piece-program.ts';
@@ -24,6 +26,7 @@ export interface Signature {
 export type AnalysedPiece =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
   | { readonly kind: 'product'; readonly product: BatchedProduct }
+  | { readonly kind: 'grouped'; readonly product: GroupedProduct }
   | {
       readonly kind: 'onnx';
       readonly graph: OnnxGraph;
@@ -63,6 +66,9 @@ function analysePiece(
 ): AnalysedPiece {
   if (piece.kind === 'product') {
     const step = piece.steps.at(-1);
+    if (step !== undefined && isGroupedStep(step)) {
+      return { kind: 'grouped', product: groupedProductOf(step, segment.values, flow) };
+    }
     const product = step && productOf(step, segment.values, flow, own);
     if (product === undefined) throw new RangeError('the piece ends with no product of ours');
     return { kind: 'product', product };
@@ -89,7 +95,7 @@ function analysePiece(
 /** Values that a piece needs memory for, although nothing outside may read them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
-  return piece.kind === 'product' ? [piece.product.result] : [];
+  return piece.kind === 'onnx' ? [] : [piece.product.result];
 }
 
 function signatureOf(program: Program): Signature {

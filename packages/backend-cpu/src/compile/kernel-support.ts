@@ -1,6 +1,7 @@
 import type { ValueType } from '@shardwise/core/spec';
 import { isFusable, wasmHandles } from '../wasm/handles.ts';
 import type { Dataflow } from './dataflow.ts';
+import { isGroupedStep } from './grouped-step.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
 import { valueAt, type Step } from './step.ts';
 
@@ -26,6 +27,7 @@ export function kernelSupport(own: OwnProducts | null): KernelSupport {
       return isFusable(step, types) || wasmHandles(step, types);
     },
     fuses: (step, values) => isFusable(step, inputTypes(step, values)),
-    multiplies: (step, values, flow) => productOf(step, values, flow, own) !== undefined,
+    multiplies: (step, values, flow) =>
+      isGroupedStep(step) || productOf(step, values, flow, own) !== undefined,
   };
 }

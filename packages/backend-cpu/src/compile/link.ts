@@ -36,6 +36,7 @@ export function link(
   const linked = pieces.map((piece, index): CompiledPiece => {
     if (piece.kind === 'kernel') return linkKernels({ memory, loops }, piece.plan);
     if (piece.kind === 'product') return products.link(memory, piece.product);
+    if (piece.kind === 'grouped') return products.linkGrouped(memory, piece.product);
     const lease = leases[index];
     const sized = pattern.pieces[index];
     if (!lease || sized?.kind !== 'onnx') throw new RangeError(`piece ${index} has no session`);

@@ -1,4 +1,5 @@
 import { Dataflow } from './dataflow.ts';
+import { isGroupedStep } from './grouped-step.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { isNarrowProduct } from './narrow-products.ts';
 import type { Segment } from './step.ts';
@@ -42,6 +43,9 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     if (isWanting()) step.inputs.forEach(storeBelowViews);
     if (isWanting()) {
       for (const id of step.inputs) if (flow.lazy(id) !== undefined) stored.add(id);
+    }
+    if (isGroupedStep(step)) {
+      for (const id of step.inputs) if (flow.root(id) === undefined) stored.add(id);
     }
     const isKernel = flow.lazy(step.output) === undefined && support.computes(step, segment.values);
     if (isKernel) step.inputs.forEach(storeUnrepeatable);

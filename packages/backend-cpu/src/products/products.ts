@@ -3,7 +3,10 @@ import { callThreads } from '../onnx/runtime/call-threads.ts';
 import type { BatchedProduct } from './batched-product.ts';
 import { packedBytes } from './plan-tasks.ts';
 import { alignedBytes, type ProductInstructions, productMachine } from './product-machine.ts';
-import { ProductPiece, type ProductResources } from './product-piece.ts';
+import type { GroupedProduct } from './grouped-product.ts';
+import { GroupedPiece } from './grouped-piece.ts';
+import { ProductPiece } from './product-piece.ts';
+import type { ProductResources } from './run-parts.ts';
 
 /** What makes products of matrices, and why ONNX Runtime does where it does. */
 export type ProductsBy =
@@ -16,6 +19,7 @@ export interface Products {
   /** Which of them are ours; null where ONNX Runtime makes all. */
   readonly own: { readonly bf16: boolean } | null;
   link(memory: WebAssembly.Memory, product: BatchedProduct): CompiledPiece;
+  linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
 }
 
 /** `threads` is how many threads one product may take. */
@@ -23,19 +27,19 @@ export function createProducts(choice: 'own' | 'onnxruntime', threads: number): 
   if (choice === 'onnxruntime') return withoutOwn('it was asked for');
   const machine = productMachine();
   if (machine.kind === 'none') return withoutOwn(machine.reason);
-  let resources: ProductResources | undefined;
+  let made: ProductResources | undefined;
+  const resources = (): ProductResources =>
+    (made ??= {
+      code: machine.code,
+      threads,
+      packedOf: packedMemory(),
+      canOverlap: callThreads(),
+    });
   return {
     by: { by: 'own', instructions: machine.instructions },
     own: { bf16: machine.instructions.bf16 !== null },
-    link: (memory, product) => {
-      resources ??= {
-        code: machine.code,
-        threads,
-        packedOf: packedMemory(),
-        canOverlap: callThreads(),
-      };
-      return new ProductPiece(memory, product, resources);
-    },
+    link: (memory, product) => new ProductPiece(memory, product, resources()),
+    linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
   };
 }
 
@@ -52,11 +56,8 @@ function packedMemory(): ProductResources['packedOf'] {
 }
 
 function withoutOwn(reason: string): Products {
-  return {
-    by: { by: 'onnxruntime', reason },
-    own: null,
-    link: () => {
-      throw new RangeError('no products are ours');
-    },
+  const link = (): never => {
+    throw new RangeError('no products are ours');
   };
+  return { by: { by: 'onnxruntime', reason }, own: null, link, linkGrouped: link };
 }

@@ -43,6 +43,7 @@ import { createNode } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
 import type { GradientRule } from './gradient-rule.ts';
+import { groupedMatmulGradient, groupedMatmulWeightGradient } from './grouped-matmul-rules.ts';
 import { walkBackward } from './walk.ts';
 
 function inputAt(node: Node, index: number): Node {
@@ -360,6 +361,8 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   },
   rmsNormInputGrad: throughDecomposition,
   rmsNormWeightGrad: throughDecomposition,
+  groupedMatmul: groupedMatmulGradient,
+  groupedMatmulWeight: groupedMatmulWeightGradient,
 
   pageOut: (_, gy) => [gy],
   pageIn: (_, gy) => [gy],

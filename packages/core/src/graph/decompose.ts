@@ -22,6 +22,7 @@ import {
 import { constantLike } from './build/leaf.ts';
 import { expandReduced } from './build/movement.ts';
 import { allDims, max, mean, sum } from './build/reduce.ts';
+import { groupedMatmulParts, groupedMatmulWeightParts } from './decompose-grouped.ts';
 import type { Node } from './node.ts';
 
 type Decompose<K extends CompositeOp> = (params: OpParams[K], inputs: readonly Node[]) => Node;
@@ -176,6 +177,10 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
     const [x, dy] = [inputAt(inputs, 0), inputAt(inputs, 1)];
     return sum(mul(dy, mul(x, inverseRms(x, eps))), leadingDims(dy));
   },
+  groupedMatmul: ({ transposeB }, inputs) =>
+    groupedMatmulParts(inputAt(inputs, 0), inputAt(inputs, 1), inputAt(inputs, 2), transposeB),
+  groupedMatmulWeight: (_, inputs) =>
+    groupedMatmulWeightParts(inputAt(inputs, 0), inputAt(inputs, 1), inputAt(inputs, 2)),
 };
 
 /** A composite node in primitives; `inputs` stand in for the node's own. */

@@ -21,6 +21,7 @@ import {
   withSize,
 } from './infer-checks.ts';
 import { conv2dShape, matmulShape } from './infer-contract.ts';
+import { groupedMatmulShape, groupedMatmulWeightShape } from './infer-grouped.ts';
 import { requireAddend, requireElementIndices, requireRowIndices } from './infer-indices.ts';
 import { requireElement } from './require-element.ts';
 import { hasUnknownRows, unknownFault } from './row-counts.ts';
@@ -334,6 +335,8 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   rmsNorm: rowwise('rmsNorm', [1], []),
   rmsNormInputGrad: rowwise('rmsNormInputGrad', [1], [2]),
   rmsNormWeightGrad: rowVector('rmsNormWeightGrad'),
+  groupedMatmul: groupedMatmulShape,
+  groupedMatmulWeight: groupedMatmulWeightShape,
 
   allReduce: same,
   allGather: (params, inputs) => {

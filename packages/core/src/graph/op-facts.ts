@@ -138,6 +138,8 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   rmsNorm: rowwise,
   rmsNormInputGrad: { ...rowwise, linearIn: [[2]] },
   rmsNormWeightGrad: { ...rowwise, linearIn: [[1]] },
+  groupedMatmul: { ...product, by: 'composite' },
+  groupedMatmulWeight: { ...product, by: 'composite' },
 
   allReduce: { ...travelling, worksInPlace: true },
   allGather: travelling,

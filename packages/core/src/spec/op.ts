@@ -208,6 +208,14 @@ export interface CompositeParams {
   rmsNormInputGrad: { readonly eps: number };
   /** Shape: x [.., D], dy [.., D] -> [D]. */
   rmsNormWeightGrad: { readonly eps: number };
+  /**
+   * Each row times the matrix of its group: the first counts[0] rows are of group 0, the next ones of group 1, …; rows
+   * that no group counts are 0. The transpose swaps the last two dims of w first.
+   * Shape: x [N, K], w [G, K, M], counts i32 [G] -> [N, M].
+   */
+  groupedMatmul: { readonly transposeB: boolean };
+  /** For each group the product of its rows of a, transposed, and of b. Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
+  groupedMatmulWeight: None;
 }
 
 /** Collectives of the graph: run by a process group, between the segments that a backend runs. */

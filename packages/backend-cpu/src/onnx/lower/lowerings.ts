@@ -32,6 +32,8 @@ export type OnnxOp = Exclude<
   | 'rmsNorm'
   | 'rmsNormInputGrad'
   | 'rmsNormWeightGrad'
+  | 'groupedMatmul'
+  | 'groupedMatmulWeight'
 >;
 
 /** The nodes that compute each op. An op without an entry does not compile. */

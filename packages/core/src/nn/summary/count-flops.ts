@@ -4,7 +4,7 @@ import { elementCount, sizeAt } from '../../shape.ts';
 /**
  * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
  * batch), conv2d (2 R S C/groups for each element of the output) and transposed convolution (as many for each
- * element of the input), and in their gradients. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
+ * element of the input), products of groups (as of all rows), and in their gradients. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
  * memory.
  */
 export function flopsOf(node: Node): number {
@@ -15,6 +15,10 @@ export function flopsOf(node: Node): number {
     return perElement * sizeAt(a.shape, a.shape.length - (node.params.transposeA ? 2 : 1));
   }
   const [input, weight] = node.inputs;
+  if (isOp(node, 'groupedMatmul')) return perElement * sizeAt(input?.shape ?? [], 1);
+  if (isOp(node, 'groupedMatmulWeight')) {
+    return 2 * elementCount(input?.shape ?? []) * sizeAt(node.shape, 2);
+  }
   if (input === undefined || weight === undefined) return 0;
   const perWindow = elementCount(weight.shape.slice(1));
   if (node.op === 'conv2d') return perElement * perWindow;

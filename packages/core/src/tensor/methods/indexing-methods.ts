@@ -1,3 +1,4 @@
+import { groupedMatmul } from '../../graph/build/grouped.ts';
 import { gather, indexAdd, indexSelect, oneHot, scatterAdd } from '../../graph/build/index-ops.ts';
 import { normalizeDim } from '../../shape.ts';
 import { checkOptions } from '../../spec/check-options.ts';
@@ -37,6 +38,15 @@ export abstract class IndexingMethods<T extends TensorHandle> extends MovementMe
     checkOptions('matmul', options, matmulRules);
     const { transposeA = false, transposeB = false } = options;
     return this.tensorOf(multiply(this.node, other.node, transposeA, transposeB));
+  }
+  /**
+   * Rows in groups, one after the other, each times the matrix of its group (torch._grouped_mm with offsets, here as
+   * counts): of counts [2, 3] the first 2 rows are of group 0, the next 3 of group 1, and rows behind them give 0.
+   * Shape: this [N, K], weights [G, K, M], counts i32 [G] -> [N, M].
+   */
+  groupedMatmul(weights: T, counts: T): T {
+    requireTensors('groupedMatmul', { weights, counts });
+    return this.tensorOf(groupedMatmul(this.node, weights.node, counts.node));
   }
   /**
    * The first rows, as many as a number that the run computes. Only the run knows how many: the size of dim 0 is NaN.

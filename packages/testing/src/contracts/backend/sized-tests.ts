@@ -4,7 +4,7 @@ import { interpreter } from '../../interpreter/interpreter.ts';
 import type { NdArray } from '../../interpreter/nd-array.ts';
 import type { ContractTest } from './contract-test.ts';
 import { compileSized, evaluate, pick, reasonNotSized, run } from './device.ts';
-import { integers, uniform } from './host-value.ts';
+import { i32, integers, uniform } from './host-value.ts';
 import { compositeCases } from './cases/composite.ts';
 import type { OpCase } from './op-case.ts';
 import type { Operation } from './program-builder.ts';
@@ -288,6 +288,18 @@ const cases: readonly SizedCase[] = [
     () => ({ op: 'layerNormWeightGrad', params: { eps: 0.1 } }),
     (_, m) => [m],
     loose,
+  ),
+  sized(
+    'groupedMatmul',
+    (n, m) => [integers([n, m], 1), integers([3, m, 5], 2), i32([3], [1, 0, 1])],
+    () => ({ op: 'groupedMatmul', params: { transposeB: false } }),
+    (n) => [n, 5],
+  ),
+  sized(
+    'groupedMatmulWeight',
+    (n, m) => [integers([n, m], 1), integers([n, 5], 2), i32([3], [1, 0, 1])],
+    () => ({ op: 'groupedMatmulWeight', params: {} }),
+    (_, m) => [3, m, 5],
   ),
   sized(
     'gelu',

@@ -1,6 +1,7 @@
 import type { CompositeOp, Shape } from '@shardwise/core/spec';
 import { NdArray, at } from '../../../interpreter/nd-array.ts';
 import { definitions } from '../../../interpreter/definitions.ts';
+import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import { label } from '../op-case.ts';
 import type { OpCase, OpCases } from '../op-case.ts';
@@ -18,6 +19,7 @@ type Row = readonly number[];
 
 /** Formulas in f64, independent of the decompositions into primitives. */
 export const compositeCases: OpCases<CompositeOp> = {
+  ...groupedCases,
   sigmoid: [
     ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),
     values('sigmoid', [0, inf, -inf, 100, -100, NaN], [0.5, 1, 0, 1, 0, NaN]),

@@ -1,0 +1,64 @@
+import { BackendError } from '@shardwise/core/spec';
+import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
+import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
+import { type GroupedProduct, productsOfGroups, untouchedBy } from './grouped-product.ts';
+import { longMs } from './product-piece.ts';
+import { type ProductPart, productParts, type ProductResources, runParts } from './run-parts.ts';
+
+/** Makes products of rows in groups in the memory where values lie; each run says how many rows a group has. */
+export class GroupedPiece implements CompiledPiece {
+  readonly #memory: WebAssembly.Memory;
+  readonly #product: GroupedProduct;
+  readonly #resources: ProductResources;
+  readonly #base: bigint;
+  #planned: { readonly counts: string; readonly parts: readonly ProductPart[] } | undefined;
+  #fastestMs = Number.POSITIVE_INFINITY;
+
+  constructor(memory: WebAssembly.Memory, product: GroupedProduct, resources: ProductResources) {
+    this.#memory = memory;
+    this.#product = product;
+    this.#resources = resources;
+    this.#base = hostAddress(new Uint8Array(memory.buffer));
+  }
+
+  /** Rejects with BackendError for counts that are no numbers of rows. */
+  async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
+    const { left, right, result, groups } = this.#product;
+    const { buffer } = this.#memory;
+    const counts = [...new Int32Array(buffer, addressOf(this.#product.counts), groups)];
+    this.#check(counts);
+    for (const [first, length] of untouchedBy(this.#product, counts)) {
+      new Float32Array(buffer, addressOf(result) + 4 * first, length).fill(0);
+    }
+    const addresses = [left, right, result, result].map(
+      (value) => this.#base + BigInt(addressOf(value)),
+    );
+    const start = performance.now();
+    const isLong = this.#fastestMs > longMs;
+    await runParts(this.#partsOf(counts), addresses, this.#resources, overlap && isLong);
+    this.#fastestMs = Math.min(this.#fastestMs, performance.now() - start);
+  }
+
+  #partsOf(counts: readonly number[]): readonly ProductPart[] {
+    const key = counts.join();
+    if (this.#planned?.counts !== key) {
+      const parts = productParts(productsOfGroups(this.#product, counts), this.#resources);
+      this.#planned = { counts: key, parts };
+    }
+    return this.#planned.parts;
+  }
+
+  #check(counts: readonly number[]): void {
+    const { op, rows } = this.#product;
+    const sum = counts.reduce((total, count) => total + count, 0);
+    if (sum <= rows && counts.every((count) => count >= 0)) return;
+    throw new BackendError(
+      {
+        asked: `${op} of ${rows} rows`,
+        found: `counts of ${counts.join(', ')}, ${sum} in all`,
+        todo: 'Give each group 0 rows or more, and all groups no more than there are',
+      },
+      { op, rows, counts },
+    );
+  }
+}

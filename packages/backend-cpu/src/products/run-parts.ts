@@ -1,0 +1,62 @@
+import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
+import { type MatrixProduct, packedBytesOf, planTasks } from './plan-tasks.ts';
+import type { ProductCode } from './product-code.ts';
+import { createFrame, type Frame } from './product-machine.ts';
+import { splitProducts } from './split-products.ts';
+import { operandNames } from './task-layout.ts';
+
+/** What pieces of one backend share. */
+export interface ProductResources {
+  readonly code: ProductCode;
+  readonly threads: number;
+  /** Memory for packed operands of a thread, which all pieces share that need no more. */
+  packedOf(thread: number, byteLength: number): Uint8Array;
+  /** Whether calls may run on other threads. */
+  readonly canOverlap: boolean;
+}
+
+/** What one thread does of products. */
+export interface ProductPart {
+  readonly frame: Frame;
+  /** The frame has the addresses of both. */
+  readonly tasks: BigUint64Array;
+  readonly packed: Uint8Array;
+}
+
+/** Products as the parts that threads take. */
+export function productParts(
+  products: readonly MatrixProduct[],
+  resources: ProductResources,
+): readonly ProductPart[] {
+  const { code, threads, canOverlap } = resources;
+  return splitProducts(products, canOverlap ? threads : 1, code).map((part, thread) => {
+    const frame = createFrame();
+    const tasks = planTasks(part, code);
+    const packed = resources.packedOf(thread, packedBytesOf(part, code));
+    frame[operandNames.indexOf('packed')] = hostAddress(packed);
+    frame[operandNames.indexOf('tasks')] = hostAddress(new Uint8Array(tasks.buffer));
+    return { frame, tasks, packed };
+  });
+}
+
+/** `addresses` are those of left, right, result and addend. With `elsewhere`, the event loop is left free meanwhile. */
+export async function runParts(
+  parts: readonly ProductPart[],
+  addresses: readonly bigint[],
+  { code, canOverlap }: ProductResources,
+  elsewhere: boolean,
+): Promise<void> {
+  for (const { frame } of parts) frame.set(addresses);
+  const leaves = elsewhere && canOverlap;
+  const [first, ...others] = parts;
+  const pending = (leaves ? parts : others).map(({ frame }) => runElsewhere(code, frame));
+  if (first !== undefined && !leaves) code.run(first.frame);
+  if (pending.length > 0) await Promise.all(pending);
+}
+
+/** On a thread of Node's pool. */
+function runElsewhere(code: ProductCode, frame: Frame): Promise<void> {
+  return new Promise((resolve, reject) => {
+    code.run.async(frame, (error) => (error === null ? resolve() : reject(error)));
+  });
+}
