@@ -78,7 +78,7 @@ describe('planKernels', () => {
       binary('add', i === 0 ? 0 : 39 + i, i + 1, [10]),
     );
     const { kernels } = plan({ inputs, instructions, outputs: [78] });
-    for (const kernel of kernels) expect(slotsOf(kernel).length).toBeLessThanOrEqual(8);
+    for (const kernel of kernels) expect(slotsOf(kernel, undefined).length).toBeLessThanOrEqual(8);
     const joined: Instruction = {
       op: 'concat',
       params: { dim: 0 },
@@ -86,7 +86,7 @@ describe('planKernels', () => {
       ...f32(400),
     };
     for (const kernel of plan({ inputs, instructions: [joined], outputs: [40] }).kernels) {
-      expect(slotsOf(kernel).length).toBeLessThanOrEqual(8);
+      expect(slotsOf(kernel, undefined).length).toBeLessThanOrEqual(8);
     }
   });
 

@@ -1,7 +1,7 @@
-import type { Program } from '@shardwise/core/spec';
+import { type Lifetime, placeLifetimes, type Program } from '@shardwise/core/spec';
+import { alignmentBytes } from '../memory/arena.ts';
 import type { Dataflow } from './dataflow.ts';
 import type { PieceProgram } from './piece-program.ts';
-import { placeScratch, type Lifetime } from './place-scratch.ts';
 import { byteLengthOf, valueAt, type Segment } from './step.ts';
 
 /** Where a value lies during a run. */
@@ -107,16 +107,16 @@ export function planStorage(
 
 /** Places the temporaries in scratch memory. A reshape that a piece reads lies where its root lies. */
 export function locate({ given, temporaries, reshapes }: StoragePlan): Locations {
-  const places = placeScratch(temporaries);
+  const { places, pageBytes } = placeLifetimes(temporaries, { alignmentBytes });
   const locations = new Map(given);
-  for (const [id, byteOffset] of places.byteOffsets) {
+  for (const [id, { byteOffset }] of places) {
     locations.set(id, { in: 'scratch', byteOffset });
   }
   for (const [id, root] of reshapes) {
     const location = locations.get(root);
     if (location !== undefined) locations.set(id, location);
   }
-  return { of: locations, scratchBytes: places.byteLength };
+  return { of: locations, scratchBytes: pageBytes[0] ?? 0 };
 }
 
 function lifetimesOf(

@@ -7,19 +7,9 @@ import {
   NoCodeError,
   placeCode,
 } from '../machine-code/code-pages.ts';
-import {
-  at,
-  r12,
-  r13,
-  r14,
-  r15,
-  rax,
-  rbp,
-  rbx,
-  rdi,
-  type Register,
-} from '../machine-code/operands.ts';
-import { processorFeatures } from '../machine-code/processor.ts';
+import { emitCalls } from '../machine-code/emit-calls.ts';
+import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
+import { processorFeatures, requireAvx512 } from '../machine-code/processor.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
 import { NoLanesError } from './lane-graph.ts';
@@ -49,12 +39,7 @@ export function loopMachine(): LoopMachine {
 
 function findMachine(): LoopMachine {
   try {
-    if (!processorFeatures().avx512) {
-      return {
-        kind: 'webassembly',
-        reason: 'the processor has no AVX-512, or its system does not use it',
-      };
-    }
+    requireAvx512(processorFeatures());
     const code = new PlacedLoops();
     if (isRight(code)) return { kind: 'own', code };
     return unexpected('machine code does not compute what JavaScript does');
@@ -105,27 +90,15 @@ function written(build: () => LaneLoop): Uint8Array | undefined {
   return code.finish();
 }
 
-/** Registers that a function leaves as they were. */
-const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
-
 /** Calls one routine after the other. rdi: the first call. */
 function runCode(): Uint8Array {
   const code = new Assembler();
-  for (const register of kept) code.push(register);
-  code.mov(r15, rdi);
-  const [next, done] = [code.label(), code.label()];
-  code.place(next);
-  code.mov(rax, at(r15, 8 * callWords.routine));
-  code.cmp(rax, 0);
-  code.jumpIf('equal', done);
-  code.mov(rbp, r15);
-  code.call(rax);
-  code.add(r15, at(r15, 8 * callWords.byteLength));
-  code.jump(next);
-  code.place(done);
-  code.vzeroupper();
-  for (const register of kept.toReversed()) code.pop(register);
-  code.ret();
+  emitCalls(code, {
+    begin: () => code.mov(r15, rdi),
+    routine: at(r15, 8 * callWords.routine),
+    prepare: () => code.mov(rbp, r15),
+    byteLength: at(r15, 8 * callWords.byteLength),
+  });
   return code.finish();
 }
 

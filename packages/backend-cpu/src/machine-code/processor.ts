@@ -1,6 +1,6 @@
 import koffi from 'koffi';
 import { Assembler } from './assembler.ts';
-import { codeAt, placeCode } from './code-pages.ts';
+import { codeAt, NoCodeError, placeCode } from './code-pages.ts';
 import { at, rax, rbx, rcx, rdi, rdx, rsi } from './operands.ts';
 
 /** What of the instructions that we use this processor has, and its system lets us use. */
@@ -11,6 +11,11 @@ export interface ProcessorFeatures {
   readonly bf16: boolean;
   /** AMX-BF16, and the system has let this process use it. */
   readonly tiles: boolean;
+}
+
+/** Throws NoCodeError where the routines that we emit cannot be run. */
+export function requireAvx512({ avx512 }: ProcessorFeatures): void {
+  if (!avx512) throw new NoCodeError('the processor has no AVX-512, or its system does not use it');
 }
 
 /** Of the registers that the system saves: those of SSE and AVX, and the three kinds of AVX-512. */

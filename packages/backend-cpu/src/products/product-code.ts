@@ -1,19 +1,9 @@
 import { Assembler } from '../machine-code/assembler.ts';
 import type { Label } from '../machine-code/code.ts';
 import { type Address, codeAt, type NativeCode, placeCode } from '../machine-code/code-pages.ts';
-import {
-  at,
-  r12,
-  r13,
-  r14,
-  r15,
-  rax,
-  rbp,
-  rbx,
-  rdi,
-  type Register,
-} from '../machine-code/operands.ts';
-import type { ProcessorFeatures } from '../machine-code/processor.ts';
+import { emitCalls } from '../machine-code/emit-calls.ts';
+import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
+import { type ProcessorFeatures, requireAvx512 } from '../machine-code/processor.ts';
 import { emitMultiply } from './emit-multiply.ts';
 import { emitPacking } from './emit-packing.ts';
 import { emitTile, type RowSource } from './emit-tile.ts';
@@ -43,12 +33,10 @@ export interface ProductCode {
   panels(kind: ProductKind): { readonly rows: number; readonly unitMultiple: number };
 }
 
-/** Registers that a function leaves as they were. */
-const kept: readonly Register[] = [rbx, rbp, r12, r13, r14, r15];
-
 /** Assembles the routines for this processor. Throws an error that says why where they cannot be run. */
-export function createProductCode({ avx512, bf16, tiles }: ProcessorFeatures): ProductCode {
-  if (!avx512) throw new Error('the processor has no AVX-512, or its system does not use it');
+export function createProductCode(features: ProcessorFeatures): ProductCode {
+  requireAvx512(features);
+  const { bf16, tiles } = features;
   const code = new Assembler();
   const run = emitRun(code);
   const packings: readonly Packing[] = bf16 ? ['f32', 'bf16', 'f32 as bf16'] : ['f32'];
@@ -102,20 +90,13 @@ export function createProductCode({ avx512, bf16, tiles }: ProcessorFeatures): P
 /** Calls the routine of one task after the other, up to one without. rdi: the frame. */
 function emitRun(code: Assembler): Label {
   const start = code.entry();
-  for (const register of kept) code.push(register);
-  code.mov(rbp, rdi);
-  code.mov(r15, operandAddress('tasks'));
-  const [next, done] = [code.label(), code.label()];
-  code.place(next);
-  code.mov(rax, at(r15));
-  code.cmp(rax, 0);
-  code.jumpIf('equal', done);
-  code.call(rax);
-  code.add(r15, taskBytes);
-  code.jump(next);
-  code.place(done);
-  code.vzeroupper();
-  for (const register of kept.toReversed()) code.pop(register);
-  code.ret();
+  emitCalls(code, {
+    begin: () => {
+      code.mov(rbp, rdi);
+      code.mov(r15, operandAddress('tasks'));
+    },
+    routine: at(r15),
+    byteLength: taskBytes,
+  });
   return start;
 }

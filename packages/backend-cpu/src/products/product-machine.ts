@@ -29,8 +29,6 @@ export function productMachine(): ProductMachine {
 function findMachine(): ProductMachine {
   try {
     const features = processorFeatures();
-    if (!features.avx512)
-      return none('the processor has no AVX-512, or its system does not use it');
     let wrong: ProductKind | undefined;
     // What does not compute as it should is left out.
     for (const tried of [

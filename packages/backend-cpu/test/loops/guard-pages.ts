@@ -1,36 +1,18 @@
 // Runs loops whose operands lie directly before pages, or directly behind pages, that nobody may touch. Whoever reads or
 // writes one byte more ends this process.
-import koffi from 'koffi';
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
 import type { LaneOperand } from '../../src/loops/lane-loop.ts';
 import { callWords } from '../../src/loops/loop-frame.ts';
 import { loopMachine } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
+import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { rowPrograms, rowProgramsWithEdges } from './row-programs.ts';
 import { type Access, type LaneDType, laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
-
-const PAGE_BYTES = 4096;
-const PROT_NONE = 0;
-const PROT_READ_WRITE = 3;
-const MAP_PRIVATE_ANONYMOUS = 0x22;
-
-const library = koffi.load(null);
-const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
-const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);
-
-/** A page between two that nobody may touch. */
-function guarded(): bigint {
-  const address: unknown = mmap(null, 3 * PAGE_BYTES, PROT_NONE, MAP_PRIVATE_ANONYMOUS, -1, 0);
-  if (typeof address !== 'bigint') throw new Error('no memory');
-  const inner = address + BigInt(PAGE_BYTES);
-  if (mprotect(inner, PAGE_BYTES, PROT_READ_WRITE) !== 0) throw new Error('refused');
-  return inner;
-}
 
 const machine = loopMachine();
 if (machine.kind === 'webassembly') throw new Error(machine.reason);
 const { code } = machine;
-const places = Array.from({ length: 8 }, guarded);
+const places = Array.from({ length: 8 }, guardedMemory);
 const counts = (rows: number, columns: number): Readonly<Record<Access['kind'], number>> => ({
   element: rows * columns,
   row: rows,
@@ -47,8 +29,9 @@ function run(routine: bigint, operands: readonly Pick<LaneOperand, 'dtype' | 'ac
       for (const atEnd of [false, true]) {
         const elements = counts(rows, columns);
         const addresses = operands.map(({ dtype, access }, index) => {
-          const start = places[index] ?? 0n;
-          return atEnd ? start + BigInt(PAGE_BYTES - laneBytes[dtype] * elements[access]) : start;
+          const place = places[index];
+          if (place === undefined) throw new Error('more operands than places');
+          return place(laneBytes[dtype] * elements[access], atEnd);
         });
         const words = callWords.addresses + addresses.length;
         const call = new BigUint64Array(new ArrayBuffer(8 * (words + 1)));

@@ -4,41 +4,14 @@ import koffi from 'koffi';
 import { type MatrixProduct, packedBytes, planTasks } from '../../src/products/plan-tasks.ts';
 import { alignedBytes, createFrame } from '../../src/products/product-machine.ts';
 import type { Packing, ProductKind } from '../../src/products/product-types.ts';
+import { guardedMemory } from '../machine-code/guarded-memory.ts';
 import { codes } from './support.ts';
 
-const PAGE_BYTES = 4096;
-const PROT_NONE = 0;
-const PROT_READ_WRITE = 3;
-const MAP_PRIVATE_ANONYMOUS = 0x22;
-
-const library = koffi.load(null);
-const mmap = library.func('mmap', 'void *', ['void *', 'size_t', 'int', 'int', 'int', 'int64_t']);
-const mprotect = library.func('mprotect', 'int', ['void *', 'size_t', 'int']);
-
-const INNER_BYTES = 16 * PAGE_BYTES;
-
-/** Memory between two pages that nobody may touch. */
-function guarded(): bigint {
-  const address: unknown = mmap(
-    null,
-    INNER_BYTES + 2 * PAGE_BYTES,
-    PROT_NONE,
-    MAP_PRIVATE_ANONYMOUS,
-    -1,
-    0,
-  );
-  if (typeof address !== 'bigint') throw new Error('no memory');
-  const inner = address + BigInt(PAGE_BYTES);
-  if (mprotect(inner, INNER_BYTES, PROT_READ_WRITE) !== 0) throw new Error('refused');
-  return inner;
-}
-
-const [left, right, result, addend] = [guarded(), guarded(), guarded(), guarded()];
+const left = guardedMemory();
+const right = guardedMemory();
+const result = guardedMemory();
+const addend = guardedMemory();
 const packed = alignedBytes(packedBytes);
-
-/** Where so many bytes begin that lie at the end of the memory, or at its start. */
-const placed = (memory: bigint, byteLength: number, atEnd: boolean): bigint =>
-  atEnd ? memory + BigInt(INNER_BYTES - byteLength) : memory;
 
 const ways: readonly (readonly [ProductKind, Packing])[] = [
   ['f32 to f32', 'f32'],
@@ -90,10 +63,10 @@ for (const [set, code] of Object.entries(codes)) {
         const tasks = planTasks([product], code);
         const frame = createFrame();
         frame.set([
-          placed(left, bytes * rows * depth, atEnd),
-          placed(right, bytes * depth * columns, atEnd),
-          placed(result, resultBytes * rows * columns, atEnd),
-          placed(addend, 4 * columns, atEnd),
+          left(bytes * rows * depth, atEnd),
+          right(bytes * depth * columns, atEnd),
+          result(resultBytes * rows * columns, atEnd),
+          addend(4 * columns, atEnd),
           koffi.address(packed),
           koffi.address(new Uint8Array(tasks.buffer)),
         ]);

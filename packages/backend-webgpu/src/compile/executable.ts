@@ -1,16 +1,22 @@
-import { BackendError, type DeviceBuffer, type Executable, IndexError } from '@shardwise/core/spec';
+import {
+  BackendError,
+  type DeviceBuffer,
+  type Executable,
+  IndexError,
+  type LifetimePlace,
+} from '@shardwise/core/spec';
 import { checkWords } from '../kernels/check-indices.ts';
 import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
 import type { GpuMemory } from '../device/gpu-memory.ts';
 import type { GpuSession } from '../device/gpu-session.ts';
-import { kernelText, parametersOf, slotsOf } from './kernel-text.ts';
+import { kernelText, slotsOf } from './kernel-text.ts';
 import type { Kernel } from './kernel.ts';
-import { placeTemporaries, type ScratchPlace } from './place-temporaries.ts';
+import { placeTemporaries } from './place-temporaries.ts';
 import { type KernelPlan } from './plan-kernels.ts';
 import { bytesOf } from './values.ts';
 
-/** Where sub-buffers may begin: at whole words. */
+/** Where sub-buffers may begin: at whole vectors of four words. */
 export const alignmentBytes = 16;
 /** Parameters of one kernel begin at a multiple of this. */
 const parameterAlignment = 256;
@@ -40,9 +46,13 @@ export class GpuExecutable implements Executable {
   readonly #memory: GpuMemory;
   readonly #plan: KernelPlan;
   readonly #scratch: readonly GpuBuffer[];
-  readonly #scratchPlaces: ReadonlyMap<number, ScratchPlace>;
+  readonly #scratchPlaces: ReadonlyMap<number, LifetimePlace>;
   readonly #faults: GpuBuffer | undefined;
   readonly #parameters: GPUBuffer | undefined;
+  /** Between the parameters of one kernel and those of the next. */
+  readonly #parameterStride: number;
+  readonly #inputBytes: readonly number[];
+  readonly #outputBytes: readonly number[];
   #bound: Bound | undefined;
   #disposed = false;
 
@@ -50,17 +60,25 @@ export class GpuExecutable implements Executable {
     this.#session = session;
     this.#memory = memory;
     this.#plan = plan;
+    const { values, kernels } = plan;
+    const bytesOfValue = (id: number): number => bytesOf(values.type(id));
+    this.#inputBytes = Array.from({ length: values.inputCount }, (_, id) => bytesOfValue(id));
+    this.#outputBytes = plan.outputs.map(bytesOfValue);
+    const most = Math.max(
+      0,
+      ...kernels.map((kernel) => this.#slots(kernel).length + kernel.numbers.length),
+    );
+    this.#parameterStride = Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
     const { places, pageBytes } = placeTemporaries(
       plan,
       session.device.limits.maxStorageBufferBindingSize,
     );
     this.#scratchPlaces = places;
     this.#scratch = pageBytes.map((byteLength) => memory.alloc(byteLength));
-    this.#faults =
-      plan.faults === undefined ? undefined : memory.alloc(bytesOf(plan.values.type(plan.faults)));
-    if (plan.kernels.length > 0) {
+    this.#faults = plan.faults === undefined ? undefined : memory.alloc(bytesOfValue(plan.faults));
+    if (kernels.length > 0) {
       this.#parameters = session.device.createBuffer({
-        size: plan.kernels.length * this.#parameterStride(),
+        size: kernels.length * this.#parameterStride,
         usage: bufferUsage.uniform | bufferUsage.copyDestination,
       });
     }
@@ -68,14 +86,9 @@ export class GpuExecutable implements Executable {
 
   async run(inputs: readonly DeviceBuffer[], outputs: readonly DeviceBuffer[]): Promise<void> {
     if (this.#disposed) throw disposedError();
-    const { values, kernels, checks } = this.#plan;
-    const inputTypes = Array.from({ length: values.inputCount }, (_, id) => values.type(id));
-    const ownInputs = this.#own('input', inputs, inputTypes.map(bytesOf));
-    const ownOutputs = this.#own(
-      'output',
-      outputs,
-      this.#plan.outputs.map((id) => bytesOf(values.type(id))),
-    );
+    const { kernels, checks } = this.#plan;
+    const ownInputs = this.#own('input', inputs, this.#inputBytes);
+    const ownOutputs = this.#own('output', outputs, this.#outputBytes);
     this.#session.check();
     if (kernels.length === 0) return;
     const { dispatches } = this.#bind(ownInputs, ownOutputs);
@@ -105,13 +118,6 @@ export class GpuExecutable implements Executable {
     this.#parameters?.destroy();
   }
 
-  #parameterStride(): number {
-    const most = Math.max(
-      ...this.#plan.kernels.map((kernel) => this.#slots(kernel).length + kernel.numbers.length),
-    );
-    return Math.ceil((most * 4) / parameterAlignment) * parameterAlignment;
-  }
-
   /** A kernel that replaces inputs looks at the words of checks first. */
   #guard({ writes }: Kernel): number | undefined {
     const { faults, inPlace } = this.#plan;
@@ -119,9 +125,7 @@ export class GpuExecutable implements Executable {
   }
 
   #slots(kernel: Kernel): readonly number[] {
-    const slots = slotsOf(kernel);
-    const guard = this.#guard(kernel);
-    return guard === undefined || slots.includes(guard) ? slots : [...slots, guard];
+    return slotsOf(kernel, this.#guard(kernel));
   }
 
   /** Programs usually run with the same buffers again: their bindings are kept. */
@@ -131,7 +135,7 @@ export class GpuExecutable implements Executable {
     if (known?.key.length === key.length && known.key.every((item, i) => item === key[i]))
       return known;
     const { values, kernels } = this.#plan;
-    const stride = this.#parameterStride();
+    const stride = this.#parameterStride;
     const parameters = new Uint32Array((kernels.length * stride) / 4);
     const dispatches = kernels.map((kernel, position): Dispatch => {
       const located = this.#slots(kernel).map((id) => this.#locate(id, inputs, outputs));
@@ -139,10 +143,10 @@ export class GpuExecutable implements Executable {
       const arrays = located.map(({ memory }) => buffers.indexOf(memory));
       const text = kernelText(values, kernel, arrays, this.#guard(kernel));
       const offsets = located.map(({ byteOffset }) => byteOffset / 4);
-      parameters.set(parametersOf(kernel, offsets), (position * stride) / 4);
+      parameters.set([...offsets, ...kernel.numbers], (position * stride) / 4);
       return {
         pipeline: this.#session.pipeline(text, buffers.length),
-        bindings: this.#bindings(buffers, stride),
+        bindings: this.#bindings(buffers),
         parameterOffset: position * stride,
         groups: kernel.groups,
       };
@@ -154,11 +158,11 @@ export class GpuExecutable implements Executable {
     return this.#bound;
   }
 
-  #bindings(buffers: readonly GPUBuffer[], stride: number): GPUBindGroup {
+  #bindings(buffers: readonly GPUBuffer[]): GPUBindGroup {
     const parameters = this.#parameters;
     if (parameters === undefined) throw new RangeError('a program without kernels has no bindings');
     const resources = [
-      { buffer: parameters, offset: 0, size: stride },
+      { buffer: parameters, offset: 0, size: this.#parameterStride },
       ...buffers.map((buffer) => ({ buffer })),
     ];
     return this.#session.device.createBindGroup({

@@ -3,19 +3,15 @@ import { Emitter, type Place } from './emitter.ts';
 import type { Kernel } from './kernel.ts';
 import type { Values } from './values.ts';
 
-/** Values in memory that a kernel has, each once. */
-export function slotsOf({ reads, writes }: Kernel): readonly number[] {
-  return [...new Set([...reads, ...writes])];
-}
-
-/** Numbers that a kernel is given: where each slot begins, in words, then its own. */
-export function parametersOf(kernel: Kernel, slotOffsets: readonly number[]): number[] {
-  return [...slotOffsets, ...kernel.numbers];
+/** Values in memory that a kernel has, each once, with the one that it is guarded by. */
+export function slotsOf({ reads, writes }: Kernel, guard: number | undefined): readonly number[] {
+  return [...new Set([...reads, ...writes, ...(guard === undefined ? [] : [guard])])];
 }
 
 /**
  * The WGSL of a kernel. `arrays` says for each slot in which buffer it lies: WebGPU takes a buffer that is written once only, so slots
- * of one buffer are one binding. `guard` is the slot whose first word, if it is not 0, has the kernel do nothing.
+ * of one buffer are one binding. `guard` is the value whose first word, if it is not 0, has the kernel do nothing. The parameters are
+ * where each slot begins, in words, and then the kernel's own numbers.
  */
 export function kernelText(
   values: Values,
@@ -23,11 +19,10 @@ export function kernelText(
   arrays: readonly number[],
   guard: number | undefined,
 ): string {
-  const slots = slotsOf(kernel);
-  const all = guard === undefined || slots.includes(guard) ? slots : [...slots, guard];
+  const slots = slotsOf(kernel, guard);
   const number = (i: number): string => `parameters[${i >> 2}][${i & 3}]`;
   const places = new Map<number, Place>(
-    all.map((id, slot) => [id, { array: `b${arrays[slot] ?? 0}`, offset: `o${slot}` }]),
+    slots.map((id, slot) => [id, { array: `b${arrays[slot] ?? 0}`, offset: `o${slot}` }]),
   );
   const emitter = new Emitter({ values, placeOf: (id) => places.get(id) });
   const place = (id: number): Place => {
@@ -35,13 +30,13 @@ export function kernelText(
     if (found === undefined) throw new RangeError(`value ${id} has no slot`);
     return found;
   };
-  for (const slot of all.keys()) emitter.line(`let o${slot} = ${number(slot)};`);
+  for (const slot of slots.keys()) emitter.line(`let o${slot} = ${number(slot)};`);
   if (guard !== undefined) {
     const { array, offset } = place(guard);
     emitter.line(`if (${array}[${offset}] != 0u) { return; }`);
   }
-  kernel.body({ emitter, place, number: (i) => number(all.length + i) });
-  const count = Math.ceil((all.length + kernel.numbers.length) / 4);
+  kernel.body({ emitter, place, number: (i) => number(slots.length + i) });
+  const count = Math.ceil((slots.length + kernel.numbers.length) / 4);
   const code = `${kernel.shared ?? ''}\n${emitter.text}`;
   return [
     `// ${kernel.label}`,

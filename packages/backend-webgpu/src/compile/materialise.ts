@@ -1,22 +1,6 @@
 import type { Instruction } from '@shardwise/core/spec';
-import { isElementwise } from '../wgsl/elementwise.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
-/** Ops with kernels of their own: their results lie in memory. */
-const withKernels: ReadonlySet<string> = new Set<Instruction['op']>([
-  'sum',
-  'max',
-  'argMax',
-  'argSort',
-  'cumsum',
-  'matmul',
-  'conv2d',
-  'conv2dInput',
-  'conv2dWeight',
-  'scatterAdd',
-  'scatter',
-  'indexAdd',
-]);
 /** Ops that read elements of their inputs again and again, so that these are computed before. */
 const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
   'argSort',
@@ -29,13 +13,16 @@ const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
   'scatter',
   'indexAdd',
 ]);
-const views: ReadonlySet<string> = new Set<Instruction['op']>([
+/** Ops with kernels of their own: their results lie in memory. */
+const withKernels: ReadonlySet<string> = new Set([...rereading, 'sum', 'max', 'argMax']);
+const free: ReadonlySet<string> = new Set<Instruction['op']>([
   'reshape',
   'permute',
   'expand',
   'slice',
+  'constant',
+  'iota',
 ]);
-const free: ReadonlySet<string> = new Set([...views, 'constant', 'iota']);
 
 /** Whether an element costs nothing but a read, or nothing at all. */
 export function isFree(instruction: Instruction | undefined, values: Values): boolean {
@@ -122,9 +109,4 @@ function countReaders(values: Values, needed: readonly number[]): ReadonlyMap<nu
     new Set(instruction.inputs).forEach(count);
   }
   return readers;
-}
-
-/** Whether a kernel computes the result element by element. */
-export function isPointwise(instruction: Instruction): boolean {
-  return !withKernels.has(instruction.op) || isElementwise(instruction);
 }

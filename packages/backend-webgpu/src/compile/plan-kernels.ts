@@ -229,7 +229,7 @@ function kernelOf(
   }
 }
 
-/** Bytes of a value in memory, up to whole words. */
+/** Words of a value in memory; the last one may be used in part. */
 export function wordsOf(values: Values, id: number): number {
   const { shape, dtype } = values.type(id);
   return Math.ceil((countOf(shape) * storageOf[dtype].bytes) / 4);

@@ -77,7 +77,9 @@ export class GpuMemory {
       return;
     }
     this.#freeBytes += memory.size;
-    this.#free.set(memory.size, [...(this.#free.get(memory.size) ?? []), memory]);
+    const ofSize = this.#free.get(memory.size);
+    if (ofSize === undefined) this.#free.set(memory.size, [memory]);
+    else ofSize.push(memory);
   }
 
   /** The buffer of this kind of device behind the interface. */

@@ -107,15 +107,17 @@ export function scatter(
   instruction: Along<'scatterAdd' | 'scatter' | 'indexAdd'>,
   reads: readonly number[],
 ): Kernel {
-  const [x, index, source] = [0, 1, 2].map((at) => inputAt(instruction, at));
+  const x = inputAt(instruction, 0);
+  const index = inputAt(instruction, 1);
+  const source = inputAt(instruction, 2);
   const { dim } = instruction.params;
-  const sizes = values.shape(index ?? 0);
+  const sizes = values.shape(index);
   const isRows = instruction.op === 'indexAdd';
   const steps = isRows ? (sizes[0] ?? 0) : (sizes[dim] ?? 0);
   return pointwise(values, [root], reads, instruction.op, (emitter, _, linear) => {
     const dims = emitter.dims({ linear }, instruction.shape);
     const result = emitter.fresh();
-    emitter.line(`var ${result} = ${emitter.value(x ?? 0, { linear })};`);
+    emitter.line(`var ${result} = ${emitter.value(x, { linear })};`);
     if (countOf(sizes) === 0) return result;
     // Off `dim` there may be fewer indices than elements.
     const inside = isRows
@@ -128,10 +130,10 @@ export function scatter(
     const step = emitter.fresh();
     const inner = emitter.inner();
     const at = dims.with(dim, step);
-    const chosen = inner.value(index ?? 0, isRows ? { linear: step } : { dims: at });
+    const chosen = inner.value(index, isRows ? { linear: step } : { dims: at });
     inner.line(`if (bitcast<u32>(${chosen}) == ${dims[dim] ?? '0u'}) {`);
     const found = inner.inner();
-    const element = found.value(source ?? 0, { dims: at });
+    const element = found.value(source, { dims: at });
     found.line(`${result} ${instruction.op === 'scatter' ? '=' : '+='} ${element};`);
     inner.line(`${found.text}\n}`);
     const loop = `for (var ${step} = 0u; ${step} < ${steps}u; ${step}++) {\n${inner.text}\n}`;

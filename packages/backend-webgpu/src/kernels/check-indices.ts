@@ -60,12 +60,10 @@ export function checkIndices(
       emitter.line(`${array}[${offset}] = 1u;`);
       emitter.line(`${array}[${first}] = bad + 1u;`);
       const found = emitter.inner();
-      emitter.line(
-        `${array}[${first} + 1u] = bitcast<u32>(${found.value(index, { linear: 'bad' })});`.replace(
-          /^/,
-          `${found.text}\n`,
-        ),
+      found.line(
+        `${array}[${first} + 1u] = bitcast<u32>(${found.value(index, { linear: 'bad' })});`,
       );
+      emitter.line(found.text);
     },
   };
 }

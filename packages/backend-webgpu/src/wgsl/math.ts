@@ -1,3 +1,6 @@
+/** What an odd rational gives where the function nears -1 and 1, which it has beyond its bound. */
+const upToOne = 'select(clamp(ratio, -1.0, 1.0), select(1.0, -1.0, x < 0.0), abs(x) >= bound)';
+
 /**
  * Functions of f32. WGSL promises little of its own ones: sin is exact to 2^-11 and only near zero, tanh to 1e-5, and
  * an implementation may assume that no value is NaN or infinite. So these look at bits, and reduce and
@@ -81,63 +84,50 @@ fn log_of(x: f32) -> f32 {
   let square = f * f;
   return ((n * -2.12194440055e-4 + square * f * p) - square * 0.5 + f) + n * 0.693359375;
 }`,
-  tanh_of: `
-fn tanh_of(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -9.007943153381348, 9.007943153381348);
-  if (abs(x) >= 9.007943153381348) { return select(1.0, -1.0, x < 0.0); }
-  let s = b * b;
-  let upper = b * (1.0 + s * (0.133810267 + s * (0.00349558936 + s * (2.06091045e-5 + s * 1.3354696e-8))));
-  let lower = 1.0 + s * (0.467143416 + s * (0.0258769877 + s * (0.000328563707 + s * 7.77657192e-7)));
-  return clamp(upper / lower, -1.0, 1.0);
-}`,
-  erf_of: `
-fn erf_of(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -3.98028564453125, 3.98028564453125);
-  if (abs(x) >= 3.98028564453125) { return select(1.0, -1.0, x < 0.0); }
-  let s = b * b;
-  let upper = b * (1.12837911 + s * (0.189619526 + s * (0.052661892 + s * (0.00373630924 +
-    s * (0.000285014889 + s * 2.0668333e-6)))));
-  let lower = 1.0 + s * (0.501378715 + s * (0.113799445 + s * (0.0149102379 + s * (0.00115687714 + s * 3.82712387e-5))));
-  return clamp(upper / lower, -1.0, 1.0);
-}`,
-  gelu_normal: `
-fn gelu_normal(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -5.419099807739258, 5.419099807739258);
-  let s = b * b;
-  let upper = b * (0.398942262 + s * (0.0333356522 + s * (0.00464852666 + s * (0.000163935081 + s * (6.35614015e-6 + s * 2.34086208e-8)))));
-  let lower = 1.0 + s * (0.250226229 + s * (0.0283575207 + s * (0.00185681973 + s * (7.22691548e-5 + s * 1.21693722e-6))));
-  return x * (upper / lower + 0.5);
-}`,
-  gelu_slope_normal: `
-fn gelu_slope_normal(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -6.0970001220703125, 6.0970001220703125);
-  let s = b * b;
-  let upper = b * (0.797884524 + s * (-0.0155064743 + s * (0.0134690879 + s * (0.000330992014 + s * (3.20283361e-5 + s * (1.24370263e-6 + s * (1.38179184e-8 + s * -2.94833637e-11)))))));
-  let lower = 1.0 + s * (0.313898295 + s * (0.0465153866 + s * (0.00428016717 + s * (0.000269995158 + s * (1.14094864e-5 + s * 3.96543555e-7)))));
-  return (upper / lower + 0.5);
-}`,
-  gelu_tanh: `
-fn gelu_tanh(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -5.147428512573242, 5.147428512573242);
-  let s = b * b;
-  let upper = b * (0.398942322 + s * (0.0303363819 + s * (0.00363219297 + s * (0.000133133537 + s * (7.06186256e-6 + s * 2.4186857e-8)))));
-  let lower = 1.0 + s * (0.243534356 + s * (0.0243214052 + s * (0.00129721547 + s * (7.5701093e-5 + s * 1.32047637e-6))));
-  return x * (upper / lower + 0.5);
-}`,
-  gelu_slope_tanh: `
-fn gelu_slope_tanh(x: f32) -> f32 {
-  if (is_nan(x)) { return x; }
-  let b = clamp(x, -5.615600109100342, 5.615600109100342);
-  let s = b * b;
-  let upper = b * (0.797884285 + s * (0.0108791543 + s * (0.0100866752 + s * (0.000735725567 + s * (1.07558017e-5 + s * (2.54901875e-6 + s * 1.68585412e-8))))));
-  let lower = 1.0 + s * (0.348614782 + s * (0.0527166761 + s * (0.00428911764 + s * (0.000282819645 + s * (1.3073115e-5 + s * 7.0849552e-7)))));
-  return (upper / lower + 0.5);
-}`,
+  tanh_of: oddRational('tanh_of', upToOne, {
+    bound: 9.007943153381348,
+    numerator: [1, 0.133810267, 0.00349558936, 2.06091045e-5, 1.3354696e-8],
+    denominator: [1, 0.467143416, 0.0258769877, 0.000328563707, 7.77657192e-7],
+  }),
+  erf_of: oddRational('erf_of', upToOne, {
+    bound: 3.98028564453125,
+    numerator: [1.12837911, 0.189619526, 0.052661892, 0.00373630924, 0.000285014889, 2.0668333e-6],
+    denominator: [1, 0.501378715, 0.113799445, 0.0149102379, 0.00115687714, 3.82712387e-5],
+  }),
+  gelu_normal: oddRational('gelu_normal', 'x * (ratio + 0.5)', {
+    bound: 5.419099807739258,
+    numerator: [
+      0.398942262, 0.0333356522, 0.00464852666, 0.000163935081, 6.35614015e-6, 2.34086208e-8,
+    ],
+    denominator: [1, 0.250226229, 0.0283575207, 0.00185681973, 7.22691548e-5, 1.21693722e-6],
+  }),
+  gelu_slope_normal: oddRational('gelu_slope_normal', 'ratio + 0.5', {
+    bound: 6.0970001220703125,
+    numerator: [
+      0.797884524, -0.0155064743, 0.0134690879, 0.000330992014, 3.20283361e-5, 1.24370263e-6,
+      1.38179184e-8, -2.94833637e-11,
+    ],
+    denominator: [
+      1, 0.313898295, 0.0465153866, 0.00428016717, 0.000269995158, 1.14094864e-5, 3.96543555e-7,
+    ],
+  }),
+  gelu_tanh: oddRational('gelu_tanh', 'x * (ratio + 0.5)', {
+    bound: 5.147428512573242,
+    numerator: [
+      0.398942322, 0.0303363819, 0.00363219297, 0.000133133537, 7.06186256e-6, 2.4186857e-8,
+    ],
+    denominator: [1, 0.243534356, 0.0243214052, 0.00129721547, 7.5701093e-5, 1.32047637e-6],
+  }),
+  gelu_slope_tanh: oddRational('gelu_slope_tanh', 'ratio + 0.5', {
+    bound: 5.615600109100342,
+    numerator: [
+      0.797884285, 0.0108791543, 0.0100866752, 0.000735725567, 1.07558017e-5, 2.54901875e-6,
+      1.68585412e-8,
+    ],
+    denominator: [
+      1, 0.348614782, 0.0527166761, 0.00428911764, 0.000282819645, 1.3073115e-5, 7.0849552e-7,
+    ],
+  }),
   sigmoid_of: `
 fn sigmoid_of(x: f32) -> f32 { return 1.0 / (1.0 + exp_of(-x)); }`,
   /** log(1 + e) for 0 <= e <= 1, as twice the area tangent of e / (2 + e): 1 + e would lose digits of e. */
@@ -153,7 +143,8 @@ fn log1p_of(e: f32) -> f32 {
 fn softplus_of(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
   return max(x, 0.0) + log1p_of(exp_of(-abs(x)));
-}` /** The arc of |x| <= tan(pi/8) by a polynomial, others by the addition theorem. */,
+}`,
+  /** The arc of |x| <= tan(pi/8) by a polynomial, others by the addition theorem. */
   atan_of: `
 fn atan_of(x: f32) -> f32 {
   if (is_nan(x)) { return x; }
@@ -309,3 +300,38 @@ fn power_of(base: f32, exponent: f32) -> f32 {
   return select(result, -result, isNegative && isOdd);
 }`,
 };
+
+interface OddRational {
+  /** Beyond it the function is what it is there, to the digits of f32. */
+  readonly bound: number;
+  /** Of x² in x · numerator / denominator, from the lowest power on. */
+  readonly numerator: readonly number[];
+  readonly denominator: readonly number[];
+}
+
+/** A function of x by the `ratio` of two polynomials, which is odd. */
+function oddRational(
+  name: string,
+  result: string,
+  { bound, numerator, denominator }: OddRational,
+): string {
+  return `
+fn ${name}(x: f32) -> f32 {
+  if (is_nan(x)) { return x; }
+  let bound = ${f32Literal(bound)};
+  let b = clamp(x, -bound, bound);
+  let s = b * b;
+  let ratio = b * ${horner(numerator)} / ${horner(denominator)};
+  return ${result};
+}`;
+}
+
+/** A polynomial of s. */
+function horner(coefficients: readonly number[]): string {
+  return coefficients.map(f32Literal).reduceRight((rest, c) => `(${c} + s * ${rest})`);
+}
+
+function f32Literal(x: number): string {
+  const text = `${x}`;
+  return /[.e]/.test(text) ? text : `${text}.0`;
+}
