@@ -5,6 +5,9 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const SOURCE = '@shardwise/source';
 const CONDITION = `--conditions=${SOURCE}`;
 
+/** Where ranks find the sources without their types and compiled: each saves most of a second of processor time. */
+const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
+
 const TESTS = ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'];
 const FULL = ['packages/*/test/**/*.full.test.ts', 'test/**/*.full.test.ts'];
 const SLOW = ['packages/*/test/**/*.slow.test.ts', 'test/**/*.slow.test.ts'];
@@ -50,7 +53,7 @@ export default defineConfig(({ mode }) => {
       hookTimeout: 60_000,
       // Worker threads and forks inherit execArgv, spawned processes inherit NODE_OPTIONS.
       execArgv: [CONDITION],
-      env: { NODE_OPTIONS: CONDITION },
+      env: { NODE_OPTIONS: CONDITION, NODE_COMPILE_CACHE: compiled },
     },
   };
 });
