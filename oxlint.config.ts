@@ -39,6 +39,7 @@ const everywhere: Pattern[] = [
       'shardwise/**',
       '!@shardwise/core/extend',
       '!@shardwise/core/spec',
+      '!@shardwise/backend-cpu/wasm',
       '!@shardwise/testing/hosts',
       '!@shardwise/testing/node',
       '!@shardwise/testing/ranks',

@@ -75,7 +75,7 @@ async function compare(
       let peak = 0;
       // The clock of a core changes: its peak is measured beside what is compared with it.
       for (let index = 0; index < rounds; index++) {
-        peak = Math.max(peak, registerPeak(dtype)?.gigaflops ?? 0);
+        peak = Math.max(peak, (await registerPeak(dtype))?.gigaflops ?? 0);
         own = Math.min(own, await bestMs(run, runs));
         if (peer !== undefined) others = Math.min(others, await peer.bestMs(shape, dtype, runs));
       }

@@ -5,6 +5,8 @@ import { importGraph } from './support/import-graph.ts';
 
 test.each([
   ['collectives/src/index.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
+  ['backend-cpu/src/wasm.ts', ['@shardwise/core/spec', '@shardwise/wasm-assembler']],
+  ['backend-webgpu/src/index.ts', ['@shardwise/core/spec']],
   ['core/src/extend.ts', []],
   ['core/src/spec/index.ts', []],
   ['wasm-assembler/src/index.ts', []],

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
-/** `import … from 'x'`, `export … from 'x'` and `import 'x'` as statements, and `import('x')`. */
+/** `import … from 'x'`, `export … from 'x'` and `import 'x'` as statements, and `import('x')`; what only brings types is not loaded. */
 const IMPORTS = [
-  /^(?:import|export)\b[^;'"]*?\bfrom\s*['"](?<specifier>[^'"]+)['"]/gm,
+  /^(?:import|export)\b(?!\s+type\b)[^;'"]*?\bfrom\s*['"](?<specifier>[^'"]+)['"]/gm,
   /^import\s*['"](?<specifier>[^'"]+)['"]/gm,
   /\bimport\(\s*['"](?<specifier>[^'"]+)['"]/g,
 ];

@@ -10,9 +10,9 @@ import {
 } from '@shardwise/core/spec';
 import { compile, type CompileHost, compileSized } from './compile/compile.ts';
 import { bufferAlignmentBytes } from './compile/executable.ts';
+import type { Rest } from './compile/rest.ts';
 import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
-import { Sessions } from './onnx/sessions.ts';
 import type { Loops, LoopsBy } from './loops/loops.ts';
 import type { Products, ProductsBy } from './products/products.ts';
 import { WorkQueue } from './work-queue.ts';
@@ -36,18 +36,28 @@ const native: readonly CompositeOp[] = [
 /** Made as products of matrices are. */
 const grouped: readonly CompositeOp[] = ['groupedMatmul', 'groupedMatmulWeight'];
 
+/** What a backend consists of. */
+export interface CpuParts {
+  readonly name: CpuBackend['name'];
+  readonly arena: Arena;
+  readonly products: Products;
+  readonly loops: Loops;
+  readonly rest: Rest;
+}
+
 /** Computes in the memory that its buffers lie in. */
 export class CpuBackend implements Backend {
-  readonly name = 'cpu';
+  readonly name: 'cpu' | 'wasm';
   readonly limits: BackendLimits;
   readonly #arena: Arena;
   readonly #scratch: Scratch;
-  readonly #sessions: Sessions;
+  readonly #rest: Rest;
   readonly #products: Products;
   readonly #loops: Loops;
   readonly #queue = new WorkQueue();
 
-  constructor(arena: Arena, threads: number, products: Products, loops: Loops) {
+  constructor({ name, arena, products, loops, rest }: CpuParts) {
+    this.name = name;
     this.limits = {
       dtypes: new Set(['f32', 'i32', 'bool']),
       native: new Set(products.own === null ? native : [...native, ...grouped]),
@@ -57,10 +67,10 @@ export class CpuBackend implements Backend {
     this.#loops = loops;
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
-    this.#sessions = new Sessions(threads);
+    this.#rest = rest;
   }
 
-  /** What makes products of matrices, and why ONNX Runtime does where it does. */
+  /** What makes products of matrices, and why machine code does not where it does not. */
   get products(): ProductsBy {
     return this.#products.by;
   }
@@ -117,11 +127,11 @@ export class CpuBackend implements Backend {
   }
 
   compile(program: Program): Promise<Executable> {
-    return compile(program, this.#host, this.#sessions);
+    return compile(program, this.#host);
   }
 
   compileSized(program: SizedProgram): Promise<Executable | undefined> {
-    return compileSized(program, this.#host, this.#sessions);
+    return compileSized(program, this.#host);
   }
 
   get #host(): CompileHost {
@@ -131,6 +141,7 @@ export class CpuBackend implements Backend {
       queue: this.#queue,
       products: this.#products,
       loops: this.#loops.code,
+      rest: this.#rest,
     };
   }
 

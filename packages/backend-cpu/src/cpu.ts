@@ -1,11 +1,8 @@
 import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
-import { CpuBackend } from './cpu-backend.ts';
-import { createLoops } from './loops/loops.ts';
+import { CpuBackend, type CpuParts } from './cpu-backend.ts';
 import { Arena } from './memory/arena.ts';
 import { createMemory } from './memory/create-memory.ts';
-import { adviseHugePages } from './memory/huge-pages.ts';
-import { configureCalls } from './onnx/runtime/call-threads.ts';
-import { createProducts } from './products/products.ts';
+import { nativeOrWasm } from './native-or-wasm.ts';
 
 export interface CpuOptions {
   /** Where tensors live; must not grow afterwards. Default: a shared memory of its own. */
@@ -41,16 +38,23 @@ const cpuRules: OptionRules<CpuOptions> = {
   loops: option.oneOf('own', 'webassembly'),
 };
 
-/** The CPU of this host: ONNX Runtime and WebAssembly SIMD kernels over one arena. Throws ConfigError. */
+/**
+ * The CPU of this host: ONNX Runtime, machine code and WebAssembly SIMD kernels over one arena. Where native code does not load,
+ * as on systems that ONNX Runtime has no library for, WebAssembly computes everything, after a notice. Throws ConfigError,
+ * and BackendError where native code does not load and an option asks for it.
+ */
 export async function cpu(options: CpuOptions = {}): Promise<CpuBackend> {
   checkOptions('cpu', options, cpuRules);
   const { threads = 1, products = 'own', loops = 'own', byteOffset, byteLength } = options;
   if (options.memory === undefined && byteOffset !== undefined) throw nothingToShare(byteOffset);
   const memory = options.memory ?? createMemory(byteLength);
   const arena = new Arena(memory, byteOffset, byteLength);
-  configureCalls();
-  adviseHugePages(memory, arena.byteOffset, arena.capacityBytes);
-  return new CpuBackend(arena, threads, createProducts(products, threads), createLoops(loops));
+  const load = async (): Promise<CpuParts> => {
+    const { nativeParts } = await import('./native-parts.ts');
+    return nativeParts(arena, { threads, products, loops });
+  };
+  const isChosen = options.products !== undefined || options.loops !== undefined;
+  return new CpuBackend(isChosen ? await load() : await nativeOrWasm(arena, load));
 }
 
 function nothingToShare(byteOffset: number): ConfigError {

@@ -2,6 +2,8 @@ import type { Instruction, Program } from '@shardwise/core/spec';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../src/compile/analyse.ts';
+import { onnxRest } from '../src/onnx/onnx-rest.ts';
+import { Sessions } from '../src/onnx/sessions.ts';
 import { Dataflow } from '../src/compile/dataflow.ts';
 import type { KernelSupport } from '../src/compile/kernel-support.ts';
 import { cutPieces } from '../src/compile/cut-pieces.ts';
@@ -12,11 +14,14 @@ import { locate } from '../src/compile/storage.ts';
 import { storedValues } from '../src/compile/stored-values.ts';
 import { binary, constant, f32, matmul, programOf, unary } from './support.ts';
 
+const sessions = onnxRest(new Sessions(1));
+
 /** Kernels take elementwise steps, lazy ones included. */
 const support: KernelSupport = {
   computes: ({ op }) => op !== 'matmul' && op !== 'sin',
   fuses: ({ op }) => op !== 'matmul' && op !== 'sin',
   multiplies: () => false,
+  rest: sessions,
 };
 
 /** Large enough for a kernel. */
@@ -75,7 +80,7 @@ describe('cutPieces', () => {
     const bytesOf = (products: number): number => {
       const instructions = Array.from({ length: products }, (_, id) => matmul(id, id, type));
       const program = programOf({ inputs: [type], instructions, outputs: [products] });
-      return locate(analyse(program, { bf16: false, thin: true }).storage).scratchBytes;
+      return locate(analyse(program, { bf16: false, thin: true }, sessions).storage).scratchBytes;
     };
     const aligned = bytesOf(2);
     expect(aligned).toBeGreaterThanOrEqual(100 * 100 * 4);

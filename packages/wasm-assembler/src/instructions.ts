@@ -276,6 +276,8 @@ export const f32x4: {
   const: (value: number) => V128;
   splat: Unary<'f32', 'v128'>;
   extractLane: (a: V128, lane: number) => F32;
+  /** a * b + c, rounded once or twice, as is fastest here. Not every engine has it. */
+  relaxedMadd: (a: V128, b: V128, c: V128) => V128;
 } & Record<F32x4Unary, Unary<'v128', 'v128'>> &
   Record<F32x4Binary, Binary<'v128', 'v128'>> = {
   const: (value) => {
@@ -284,6 +286,8 @@ export const f32x4: {
   },
   splat: unary('v128', ...simd(0x13)),
   extractLane: lane('f32', 0x1f),
+  relaxedMadd: (a, b, c) =>
+    vector('f32x4.relaxedMadd', [a, b, c], [], a.bytes, b.bytes, c.bytes, ...simd(0x105)),
   eq: vectorBinary('f32x4.eq', 0x41),
   ne: vectorBinary('f32x4.ne', 0x42),
   lt: vectorBinary('f32x4.lt', 0x43),

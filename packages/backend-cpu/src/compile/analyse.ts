@@ -1,6 +1,4 @@
 import type { Program } from '@shardwise/core/spec';
-import type { OnnxGraph } from '../onnx/model.ts';
-import { onnxSlots, type OnnxSlots } from '../onnx/onnx-piece.ts';
 import { type KernelPlan, planKernels } from '../wasm/compile-kernels.ts';
 import { cutPieces } from './cut-pieces.ts';
 import { Dataflow } from './dataflow.ts';
@@ -9,8 +7,8 @@ import { type OwnProducts, productOf } from './product-step.ts';
 import { groupedProductOf, isGroupedStep } from './grouped-step.ts';
 import type { GroupedProduct } from '../products/grouped-product.ts';
 import type { BatchedProduct } from '../products/batched-product.ts';
-import { describePiece, onnxGraph, type PieceDescription } from './onnx-model.ts';
 import { type PieceProgram, piecePrograms } from './piece-program.ts';
+import type { Rest, RestPiece } from './rest.ts';
 import { simplify } from './simplify.ts';
 import { byteLengthOf, type Segment, valueAt } from './step.ts';
 import { inPlaceUpdates, planStorage, type StoragePlan } from './storage.ts';
@@ -27,12 +25,7 @@ export type AnalysedPiece =
   | { readonly kind: 'kernel'; readonly plan: KernelPlan }
   | { readonly kind: 'product'; readonly product: BatchedProduct }
   | { readonly kind: 'grouped'; readonly product: GroupedProduct }
-  | {
-      readonly kind: 'onnx';
-      readonly graph: OnnxGraph;
-      readonly slots: OnnxSlots;
-      readonly description: PieceDescription;
-    };
+  | RestPiece;
 
 /** How a program is run, as plain data: what depends on its sizes are numbers alone. */
 export interface Analysis {
@@ -41,14 +34,14 @@ export interface Analysis {
   readonly storage: StoragePlan;
 }
 
-/** Cuts a program into pieces, and decides where its values lie. `own` says which products machine code makes. */
-export function analyse(program: Program, own: OwnProducts | null): Analysis {
-  const support = kernelSupport(own);
+/** Cuts a program into pieces, and decides where its values lie. `own` says which products are ours. */
+export function analyse(program: Program, own: OwnProducts | null, rest: Rest): Analysis {
+  const support = kernelSupport(own, rest);
   const segment = simplify(program, own);
   const flow = new Dataflow(segment, storedValues(segment, support));
   const programs = piecePrograms(segment, cutPieces(segment, flow, support), flow);
   const inPlace = inPlaceUpdates(segment, programs, flow);
-  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own));
+  const pieces = programs.map((piece) => analysePiece(segment, piece, inPlace, flow, own, rest));
   const kernelStorage = pieces.map(storageOf);
   return {
     signature: signatureOf(program),
@@ -63,6 +56,7 @@ function analysePiece(
   inPlace: ReadonlyMap<number, number>,
   flow: Dataflow,
   own: OwnProducts | null,
+  rest: Rest,
 ): AnalysedPiece {
   if (piece.kind === 'product') {
     const step = piece.steps.at(-1);
@@ -84,18 +78,13 @@ function analysePiece(
     });
     return { kind: 'kernel', plan };
   }
-  return {
-    kind: 'onnx',
-    graph: onnxGraph(segment, piece),
-    slots: onnxSlots(segment.values, piece),
-    description: describePiece(piece),
-  };
+  return rest.plan(segment, piece);
 }
 
 /** Values that a piece needs memory for, although nothing outside may read them. */
 function storageOf(piece: AnalysedPiece): readonly number[] {
   if (piece.kind === 'kernel') return piece.plan.storage;
-  return piece.kind === 'onnx' ? [] : [piece.product.result];
+  return 'product' in piece ? [piece.product.result] : [];
 }
 
 function signatureOf(program: Program): Signature {

@@ -1,30 +1,28 @@
 import { type Program, Sized, type SizedProgram, whereUsual } from '@shardwise/core/spec';
-import { hasGivenAttributes, sessionModel } from '../onnx/session-model.ts';
-import type { Sessions } from '../onnx/sessions.ts';
-import type { LoopCode } from '../loops/loop-machine.ts';
+import type { LoopCode } from '../loops/loop-code.ts';
 import type { Products } from '../products/products.ts';
-import { analyse, type Analysis } from './analyse.ts';
+import { type AnalysedPiece, analyse, type Analysis } from './analyse.ts';
 import { CpuExecutable, type Host } from './executable.ts';
-import { link, type LinkTarget, type SessionLeases } from './link.ts';
-import { formatPiece } from './onnx-model.ts';
+import { link, type LinkTarget } from './link.ts';
 import type { OwnProducts } from './product-step.ts';
+import type { Rest, RestLease, RestLeases, RestPiece } from './rest.ts';
 import { locate } from './storage.ts';
 
-/** What executables share, what makes their products, and what runs their loops; null for WebAssembly alone. */
+/**
+ * What executables share, what makes their products, what runs their loops (null for WebAssembly alone), and what computes
+ * the rest.
+ */
 export interface CompileHost extends Host {
   readonly products: Products;
   readonly loops: LoopCode | null;
+  readonly rest: Rest;
 }
 
-/** Compiles a program to sessions and kernels, in dependency order. */
-export async function compile(
-  program: Program,
-  host: CompileHost,
-  sessions: Sessions,
-): Promise<CpuExecutable> {
-  const analysis = analyse(program, ownProducts(host, false));
-  const leases = acquire(analysis, analysis, sessions);
-  const parts = link(analysis, analysis, leases, targetOf(host));
+/** Compiles a program to pieces, in dependency order. */
+export async function compile(program: Program, host: CompileHost): Promise<CpuExecutable> {
+  const analysis = analyse(program, ownProducts(host, host.rest.kind === 'plain'), host.rest);
+  const leases = acquire(analysis, analysis, host.rest);
+  const parts = link(analysis, leases, targetOf(host));
   return new CpuExecutable(host, locate(analysis.storage), leases, () => parts);
 }
 
@@ -32,8 +30,8 @@ export async function compile(
 export async function compileSized(
   program: SizedProgram,
   host: CompileHost,
-  sessions: Sessions,
 ): Promise<CpuExecutable | undefined> {
+  const { rest } = host;
   const { symbols } = program;
   const sampleAt = whereUsual(
     symbols,
@@ -41,19 +39,17 @@ export async function compileSized(
     ({ inputs, instructions }) => [...inputs, ...instructions],
   );
   const own = ownProducts(host, true);
-  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own));
+  const analysis = Sized.of(symbols, (sizes) => analyse(sampleAt(sizes), own, rest));
   if (analysis === undefined) return undefined;
   // Numbers that depend on the sizes are NaN in it.
   const pattern = analysis.pattern();
-  const isGiven = pattern.pieces.some(
-    (piece) => piece.kind === 'onnx' && hasGivenAttributes(piece.graph),
-  );
-  if (isGiven) return undefined;
-  const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, sessions);
+  const isSized = pattern.pieces.every((piece) => !isRest(piece) || rest.takesSizes(piece));
+  if (!isSized) return undefined;
+  const leases = acquire(analysis.at(program.symbols.map(({ seen }) => seen)), pattern, rest);
   const locations = locate(analysis.most().storage);
   const target = targetOf(host);
   return new CpuExecutable(host, locations, leases, (sizes) =>
-    link(analysis.at(sizes), pattern, leases, target),
+    link(analysis.at(sizes), leases, target),
   );
 }
 
@@ -61,20 +57,21 @@ function ownProducts({ products }: CompileHost, thin: boolean): OwnProducts | nu
   return products.own && { ...products.own, thin };
 }
 
+function isRest(piece: AnalysedPiece): piece is RestPiece {
+  return piece.kind === 'onnx' || piece.kind === 'plain';
+}
+
 function targetOf({ arena, products, loops }: CompileHost): LinkTarget {
   return { memory: arena.memory, products, loops };
 }
 
-/** The sessions of the pieces; null for kernels. */
-function acquire(analysis: Analysis, pattern: Analysis, sessions: Sessions): SessionLeases {
-  const leases: (SessionLeases[number] | null)[] = [];
+function acquire(analysis: Analysis, pattern: Analysis, rest: Rest): RestLeases {
+  const leases: (RestLease | null)[] = [];
   try {
     for (const [index, piece] of pattern.pieces.entries()) {
       const known = analysis.pieces[index];
-      const describe = (): string => (known?.kind === 'onnx' ? formatPiece(known.description) : '');
-      leases.push(
-        piece.kind === 'onnx' ? sessions.acquire(sessionModel(piece.graph), describe) : null,
-      );
+      const lease = isRest(piece) && known && isRest(known) ? rest.acquire(piece, known) : null;
+      leases.push(lease);
     }
   } catch (error) {
     for (const lease of leases) lease?.release();

@@ -5,7 +5,7 @@ import type { Segment, Step } from './step.ts';
 import { stepKinds } from './step-kinds.ts';
 
 /**
- * Cuts a segment into few pieces, of which each product of ours is one: its memory is free again when the pieces that read it
+ * Cuts a segment into few pieces, of which each product of ours and each loop in JavaScript is one: its memory is free again when the pieces that read it
  * have run. Steps that only feed updates come last, when nothing else reads the old contents any more, so that
  * kernels may write in place.
  */
@@ -18,11 +18,13 @@ export function cutPieces(segment: Segment, flow: Dataflow, support: KernelSuppo
     flow,
     (step) => kinds.get(step) ?? 'either',
   ).flatMap((piece) =>
-    piece.kind === 'product' ? piece.steps.map((step) => ({ ...piece, steps: [step] })) : [piece],
+    isAlone(piece) ? piece.steps.map((step) => ({ ...piece, steps: [step] })) : [piece],
   );
   if (last.size === 0) return pieces;
   return [...pieces, { kind: 'kernel', steps: steps.filter((step) => last.has(step)) }];
 }
+
+const isAlone = ({ kind }: Piece): boolean => kind === 'product' || kind === 'plain';
 
 /** Elementwise steps whose results end in updates and nowhere else. */
 function updateCone(

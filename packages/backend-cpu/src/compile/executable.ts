@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   BackendError,
   type DeviceBuffer,
@@ -10,8 +9,10 @@ import {
 import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
+import { nextTurn } from '../next-turn.ts';
 import type { WorkQueue } from '../work-queue.ts';
-import type { LinkedProgram, SessionLeases } from './link.ts';
+import type { LinkedProgram } from './link.ts';
+import type { RestLeases } from './rest.ts';
 import type { Copy, Location, Locations } from './storage.ts';
 
 /** Where buffers given to `run` may start: at whole SIMD vectors of 128 bits. */
@@ -33,7 +34,7 @@ const mostLinked = 4;
 export class CpuExecutable implements Executable {
   readonly #host: Host;
   readonly #locations: Locations;
-  readonly #leases: SessionLeases;
+  readonly #leases: RestLeases;
   readonly #link: (sizes: Sizes) => LinkedProgram;
   /** By sizes, in the order of their last use. */
   readonly #linked = new Map<string, LinkedProgram>();
@@ -43,7 +44,7 @@ export class CpuExecutable implements Executable {
   constructor(
     host: Host,
     locations: Locations,
-    leases: SessionLeases,
+    leases: RestLeases,
     link: (sizes: Sizes) => LinkedProgram,
   ) {
     this.#host = host;

@@ -2,16 +2,19 @@ import type { ValueType } from '@shardwise/core/spec';
 import { isFusable, wasmHandles } from '../wasm/handles.ts';
 import type { Dataflow } from './dataflow.ts';
 import { isGroupedStep } from './grouped-step.ts';
+import type { Rest } from './rest.ts';
 import { type OwnProducts, productOf } from './product-step.ts';
 import { valueAt, type Step } from './step.ts';
 
-/** What kernels can take over from ONNX Runtime: those in WebAssembly, and products in machine code. */
+/** Who can compute a step: kernels, products of ours, and the rest. */
 export interface KernelSupport {
   /** Whether a kernel computes the step. */
   computes(step: Step, values: readonly ValueType[]): boolean;
   /** Whether a loop over elements can contain it. */
   fuses(step: Step, values: readonly ValueType[]): boolean;
-  /** Whether it is a product that machine code makes. */
+  /** What computes what kernels and products of ours do not. */
+  readonly rest: Pick<Rest, 'kind' | 'isChoice'>;
+  /** Whether it is a product of ours. */
   multiplies(step: Step, values: readonly ValueType[], flow: Dataflow): boolean;
 }
 
@@ -19,9 +22,10 @@ function inputTypes(step: Step, values: readonly ValueType[]): ValueType[] {
   return step.inputs.map((id) => valueAt(values, id));
 }
 
-/** `own` says which products there is machine code for; null for none. */
-export function kernelSupport(own: OwnProducts | null): KernelSupport {
+/** `own` says which products are ours; null for none. */
+export function kernelSupport(own: OwnProducts | null, rest: Rest): KernelSupport {
   return {
+    rest,
     computes: (step, values) => {
       const types = inputTypes(step, values);
       return isFusable(step, types) || wasmHandles(step, types);

@@ -1,4 +1,3 @@
-import type { ValueType } from '@shardwise/core/spec';
 import { GraphBuilder } from '../onnx/graph-builder.ts';
 import type { OnnxGraph } from '../onnx/model.ts';
 import { lower } from '../onnx/lower/lowerings.ts';
@@ -35,22 +34,4 @@ function widenedInputsFirst(segment: Segment, piece: PieceProgram): readonly Ste
     (widens || moves ? first : rest).push(step);
   }
   return [...first, ...rest];
-}
-
-/** What of a piece an error message says: the first few of its steps. */
-export interface PieceDescription {
-  readonly steps: readonly (ValueType & { readonly op: string })[];
-  readonly more: number;
-}
-
-const mostDescribed = 20;
-
-export function describePiece({ steps }: PieceProgram): PieceDescription {
-  const shown = steps.slice(0, mostDescribed).map(({ op, dtype, shape }) => ({ op, dtype, shape }));
-  return { steps: shown, more: steps.length - shown.length };
-}
-
-export function formatPiece({ steps, more }: PieceDescription): string {
-  const shown = steps.map(({ op, dtype, shape }) => `${op} ${dtype} [${shape.join(', ')}]`);
-  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ');
 }

@@ -5,7 +5,7 @@ import type { Segment, Step } from './step.ts';
 /** A piece with the lazy steps that it repeats. */
 export interface PieceProgram {
   readonly kind: PieceKind;
-  /** Values that lie in memory before; for sessions, reshapes of what lies there count as such. */
+  /** Values that lie in memory before; for sessions and plain loops, reshapes of what lies there count as such. */
   readonly inputs: readonly number[];
   /** The steps, each of which reads inputs and results of earlier ones. */
   readonly steps: readonly Step[];
@@ -45,7 +45,7 @@ function withLazySteps(piece: Piece, flow: Dataflow): Omit<PieceProgram, 'output
     const root = flow.root(id);
     const isView = root !== undefined && !own.has(root);
     // Kernels that write in place must see through a view which input they read.
-    if (lazy === undefined || (isView && piece.kind === 'onnx')) {
+    if (lazy === undefined || (isView && (piece.kind === 'onnx' || piece.kind === 'plain'))) {
       inputs.add(id);
       return;
     }

@@ -1,8 +1,8 @@
 import type { Dataflow } from './dataflow.ts';
 import type { Step } from './step.ts';
 
-/** ONNX sessions, WebAssembly kernels, and products of our own. */
-export type PieceKind = 'onnx' | 'kernel' | 'product';
+/** ONNX sessions or loops in JavaScript, WebAssembly kernels, and products of our own. */
+export type PieceKind = 'onnx' | 'plain' | 'kernel' | 'product';
 
 /** Steps that run together; they read only their own and earlier pieces' values. */
 export interface Piece {
@@ -15,6 +15,9 @@ export interface Piece {
  * computed at once, and a program that recomputes activations to save memory would not save any.
  */
 const windowSteps = 64;
+
+/** Whether a piece of the kind computes steps that any could take. */
+const takesAny = (kind: PieceKind): boolean => kind === 'kernel' || kind === 'onnx';
 
 /** Positions in program order, taken smallest first. */
 class ReadyList {
@@ -42,7 +45,13 @@ export function schedule(
 ): Piece[] {
   const graph = dependencies(steps, flow);
   const lists = (): ReadyList => new ReadyList();
-  const ready = { onnx: lists(), kernel: lists(), product: lists(), either: lists() };
+  const ready = {
+    onnx: lists(),
+    plain: lists(),
+    kernel: lists(),
+    product: lists(),
+    either: lists(),
+  };
   const release = (position: number): void => {
     const step = steps[position];
     if (step !== undefined) ready[kindOf(step)].add(position);
@@ -52,7 +61,7 @@ export function schedule(
   const done = new Set<number>();
   let frontier = 0;
   const take = (kind: PieceKind): Step | undefined => {
-    const isOwn = kind === 'product' || ready[kind].first < ready.either.first;
+    const isOwn = !takesAny(kind) || ready[kind].first < ready.either.first;
     const list = isOwn ? ready[kind] : ready.either;
     const position = list.first;
     const step = steps[position];
@@ -80,9 +89,11 @@ export function schedule(
 
   /** Of the other kinds that of the step that comes first; a kernel where any will do. */
   function kindOfNext(last: PieceKind | null): PieceKind {
-    const others = (['kernel', 'onnx', 'product'] as const).filter((other) => other !== last);
+    const others = (['kernel', 'onnx', 'plain', 'product'] as const).filter(
+      (other) => other !== last,
+    );
     const firstOf = (kind: PieceKind): number =>
-      Math.min(ready[kind].first, kind === 'product' ? Infinity : ready.either.first);
+      Math.min(ready[kind].first, takesAny(kind) ? ready.either.first : Infinity);
     return others.reduce((best, other) => (firstOf(other) < firstOf(best) ? other : best));
   }
 }

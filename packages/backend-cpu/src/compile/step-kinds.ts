@@ -1,5 +1,4 @@
 import type { ValueType } from '@shardwise/core/spec';
-import { onnxComputes } from '../onnx/lower/lowerings.ts';
 import type { Dataflow } from './dataflow.ts';
 import { isNarrowProduct } from './narrow-products.ts';
 import type { KernelSupport } from './kernel-support.ts';
@@ -20,11 +19,12 @@ export function stepKinds(
   support: KernelSupport,
 ): ReadonlyMap<Step, StepKind> {
   const kinds = new Map(steps.map((step) => [step, ownKind(step, values, flow, support)]));
+  if (support.rest.kind === 'plain') return kinds;
   const nextReader = new Map<number, Step>();
   for (const step of steps.toReversed()) {
     const reader = nextReader.get(step.output);
     const isBeforeOnnx = reader !== undefined && kinds.get(reader) === 'onnx';
-    const isFree = kinds.get(step) === 'kernel' && isOnnxStep(step, values);
+    const isFree = kinds.get(step) === 'kernel' && isChoice(step, values, support);
     const gains = isBeforeOnnx ? isFree && gainsFromOnnx(step) : narrowsProduct(step, reader);
     if (gains) kinds.set(step, 'onnx');
     if (gains && reader === undefined) makersOf(step).forEach((maker) => kinds.set(maker, 'onnx'));
@@ -78,16 +78,16 @@ function ownKind(
   support: KernelSupport,
 ): StepKind {
   if (support.multiplies(step, values, flow)) return 'product';
-  if (!support.computes(step, values)) return 'onnx';
-  if (!isOnnxStep(step, values) || isKernelOnly(step, values)) return 'kernel';
+  if (!support.computes(step, values)) return support.rest.kind;
+  if (!isChoice(step, values, support) || isKernelOnly(step, values)) return 'kernel';
   const sizes = [step, ...step.inputs.map((id) => valueAt(values, id))].map(({ shape }) =>
     elementCount(shape),
   );
   return Math.max(...sizes) <= smallElements ? 'either' : 'kernel';
 }
 
-function isOnnxStep(step: Step, values: readonly ValueType[]): boolean {
-  return onnxComputes(
+function isChoice(step: Step, values: readonly ValueType[], { rest }: KernelSupport): boolean {
+  return rest.isChoice(
     step,
     step.inputs.map((id) => valueAt(values, id)),
   );

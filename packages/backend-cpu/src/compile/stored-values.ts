@@ -2,7 +2,7 @@ import { Dataflow } from './dataflow.ts';
 import { isGroupedStep } from './grouped-step.ts';
 import type { KernelSupport } from './kernel-support.ts';
 import { isNarrowProduct } from './narrow-products.ts';
-import type { Segment } from './step.ts';
+import type { Segment, Step } from './step.ts';
 
 /**
  * Lazy values that must be computed into memory all the same: outputs and update values, but for
@@ -11,7 +11,9 @@ import type { Segment } from './step.ts';
  */
 export function storedValues(segment: Segment, support: KernelSupport): ReadonlySet<number> {
   const stored = new Set<number>();
+  const readsMemory = support.rest.kind === 'plain';
   const flow = new Dataflow(segment, stored);
+  const producers = new Map(segment.steps.map((step) => [step.output, step]));
   const taken = new Set(segment.outputs);
   for (const id of segment.outputs) {
     if (flow.lazy(id) === undefined) continue;
@@ -28,27 +30,51 @@ export function storedValues(segment: Segment, support: KernelSupport): Readonly
     const lazy = flow.lazy(id);
     if (lazy === undefined) return;
     if (support.fuses(lazy, segment.values)) lazy.inputs.forEach(storeUnrepeatable);
-    else stored.add(id);
+    else store(id, lazy);
   }
 
   function storeBelowViews(id: number): void {
     const lazy = flow.lazy(id);
     if (lazy?.op === 'reshape' || lazy?.op === 'expand') lazy.inputs.forEach(storeBelowViews);
-    else if (lazy !== undefined) stored.add(id);
+    else if (lazy !== undefined) store(id, lazy);
+  }
+  function storeBelowReshapes(id: number): void {
+    const lazy = flow.lazy(id);
+    if (lazy === undefined) return;
+    if (lazy.op === 'reshape') lazy.inputs.forEach(storeBelowReshapes);
+    else store(id, lazy);
+  }
+
+  /** What loops in JavaScript compute reads memory, and so does what kernels cannot repeat. */
+  function store(id: number, lazy: Step): void {
+    stored.add(id);
+    if (!readsMemory) return;
+    const isKernel = support.computes(lazy, segment.values);
+    lazy.inputs.forEach(isKernel ? storeUnrepeatable : storeBelowReshapes);
+  }
+
+  for (const id of readsMemory ? [...stored] : []) {
+    const lazy = producers.get(id);
+    if (lazy !== undefined) store(id, lazy);
   }
   for (const step of segment.steps) {
-    // Machine code reads them where they lie, through views; nothing else multiplies them.
+    // Products of ours are read where they lie, through views; nothing else multiplies them.
     const isWanting = (): boolean =>
-      isNarrowProduct(step, segment.values) && !support.multiplies(step, segment.values, flow);
+      ((readsMemory && step.op === 'matmul') || isNarrowProduct(step, segment.values)) &&
+      !support.multiplies(step, segment.values, flow);
     if (isWanting()) step.inputs.forEach(storeBelowViews);
     if (isWanting()) {
-      for (const id of step.inputs) if (flow.lazy(id) !== undefined) stored.add(id);
+      for (const id of step.inputs) {
+        const lazy = flow.lazy(id);
+        if (lazy !== undefined) store(id, lazy);
+      }
     }
-    if (isGroupedStep(step)) {
-      for (const id of step.inputs) if (flow.root(id) === undefined) stored.add(id);
+    if (isGroupedStep(step)) step.inputs.forEach(storeBelowReshapes);
+    if (flow.lazy(step.output) !== undefined) continue;
+    if (support.computes(step, segment.values)) step.inputs.forEach(storeUnrepeatable);
+    else if (readsMemory && !support.multiplies(step, segment.values, flow)) {
+      step.inputs.forEach(storeBelowReshapes);
     }
-    const isKernel = flow.lazy(step.output) === undefined && support.computes(step, segment.values);
-    if (isKernel) step.inputs.forEach(storeUnrepeatable);
   }
   return stored;
 }

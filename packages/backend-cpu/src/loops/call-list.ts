@@ -1,26 +1,17 @@
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
-import type { Address } from '../machine-code/code-pages.ts';
-import type { LoopCode } from './loop-machine.ts';
+import type { NativeCode } from '../machine-code/code-pages.ts';
+import type { LinkedLoops, LoopCall } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
 
-/** One call of a routine. */
-export interface LoopCall {
-  readonly routine: Address;
-  readonly rows: number;
-  readonly columns: number;
-  /** Values whose addresses it takes. */
-  readonly values: readonly number[];
-}
-
 /** Calls of loops that machine code carries out in one go, on a memory. */
-export class CallList {
-  readonly #code: LoopCode;
+export class CallList implements LinkedLoops {
+  readonly #code: NativeCode;
   readonly #base: bigint;
   readonly #words: BigUint64Array;
   /** The word of each address, and the value whose address it is. */
   readonly #places: readonly { readonly word: number; readonly value: number }[];
 
-  constructor(memory: WebAssembly.Memory, code: LoopCode, calls: readonly LoopCall[]) {
+  constructor(memory: WebAssembly.Memory, code: NativeCode, calls: readonly LoopCall[]) {
     this.#code = code;
     this.#base = hostAddress(new Uint8Array(memory.buffer));
     const count = calls.reduce((sum, call) => sum + wordsOf(call), 1);
@@ -42,7 +33,7 @@ export class CallList {
     for (const { word, value } of this.#places) {
       this.#words[word] = this.#base + BigInt(addressOf(value));
     }
-    this.#code.run(this.#words);
+    this.#code(this.#words);
   }
 }
 

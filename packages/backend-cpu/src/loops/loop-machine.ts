@@ -10,23 +10,17 @@ import {
 import { emitCalls } from '../machine-code/emit-calls.ts';
 import { at, r15, rbp, rdi } from '../machine-code/operands.ts';
 import { processorFeatures, requireAvx512 } from '../machine-code/processor.ts';
+import { CallList } from './call-list.ts';
 import { elementwiseLoop } from './elementwise-loop.ts';
 import { emitLoop } from './emit-loop.ts';
 import { NoLanesError } from './lane-graph.ts';
 import type { LaneLoop } from './lane-loop.ts';
+import type { LinkedLoops, LoopCall, LoopCode } from './loop-code.ts';
 import { callWords } from './loop-frame.ts';
-
-/** Loops in machine code of this processor. */
-export interface LoopCode {
-  /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
-  readonly run: NativeCode;
-  /** The routine of a loop; undefined where WebAssembly alone has what it takes. Loops of one key are the same. */
-  routine(key: string, build: () => LaneLoop): Address | undefined;
-}
 
 /** What runs fused loops and kernels that walk over rows, and why WebAssembly does where it does. */
 export type LoopMachine =
-  | { readonly kind: 'own'; readonly code: LoopCode }
+  | { readonly kind: 'own'; readonly code: PlacedLoops }
   | { readonly kind: 'webassembly'; readonly reason: string };
 
 let known: LoopMachine | undefined;
@@ -55,7 +49,8 @@ function unexpected(reason: string): LoopMachine {
   return { kind: 'webassembly', reason };
 }
 
-class PlacedLoops implements LoopCode {
+export class PlacedLoops implements LoopCode {
+  /** Carries out calls that lie one behind the other (loop-frame.ts), up to one without a routine. */
   readonly run: NativeCode = codeAt(placeCode(runCode()));
   readonly #routines = new Map<string, Address | undefined>();
   #isRefused = false;
@@ -63,6 +58,10 @@ class PlacedLoops implements LoopCode {
   routine(key: string, build: () => LaneLoop): Address | undefined {
     if (!this.#routines.has(key)) this.#routines.set(key, this.#placed(build));
     return this.#routines.get(key);
+  }
+
+  link(memory: WebAssembly.Memory, calls: readonly LoopCall[]): LinkedLoops {
+    return new CallList(memory, this.run, calls);
   }
 
   #placed(build: () => LaneLoop): Address | undefined {
@@ -103,7 +102,7 @@ function runCode(): Uint8Array {
 }
 
 /** Whether a loop over some vectors and a part of one does what it should. */
-function isRight(code: LoopCode): boolean {
+function isRight(code: PlacedLoops): boolean {
   const routine = code.routine('what is tried first', () =>
     elementwiseLoop({
       byRows: false,

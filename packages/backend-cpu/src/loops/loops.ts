@@ -1,4 +1,4 @@
-import { type LoopCode, loopMachine } from './loop-machine.ts';
+import type { LoopCode } from './loop-code.ts';
 
 /** What runs loops over elements and rows, and why WebAssembly does where it does. */
 export type LoopsBy =
@@ -10,15 +10,4 @@ export interface Loops {
   readonly by: LoopsBy;
   /** Null for WebAssembly alone. */
   readonly code: LoopCode | null;
-}
-
-export function createLoops(choice: 'own' | 'webassembly'): Loops {
-  if (choice === 'webassembly') return withoutOwn('it was asked for');
-  const machine = loopMachine();
-  if (machine.kind === 'webassembly') return withoutOwn(machine.reason);
-  return { by: { by: 'own', instructions: 'AVX-512' }, code: machine.code };
-}
-
-function withoutOwn(reason: string): Loops {
-  return { by: { by: 'webassembly', reason }, code: null };
 }

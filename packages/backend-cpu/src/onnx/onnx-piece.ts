@@ -1,44 +1,18 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ValueType } from '@shardwise/core/spec';
-import type { PieceProgram } from '../compile/piece-program.ts';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
-import { byteLengthOf, valueAt } from '../compile/step.ts';
+import { byteLengthOf } from '../compile/step.ts';
+import { nextTurn } from '../next-turn.ts';
 import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
-import { sizeBytes, type TensorType } from './model.ts';
+import { sizeBytes } from './model.ts';
+import type { OnnxSlots, Slot } from './onnx-slots.ts';
 import { type Session, Values } from './runtime/session.ts';
 import type { SizeInput } from './session-model.ts';
-import { convertedValues, sessionType } from './session-type.ts';
 
 /**
  * A run that takes longer than this leaves the event loop free. Shorter ones block it, as where
  * ranks take all cores, each run on another thread costs about 1 ms of its rank's time.
  */
 const LONG_MS = 20;
-
-/** A value that a session reads or writes. */
-interface Slot {
-  readonly id: number;
-  readonly type: ValueType;
-  readonly element: TensorType;
-}
-
-export interface OnnxSlots {
-  readonly inputs: readonly Slot[];
-  readonly outputs: readonly Slot[];
-}
-
-export function onnxSlots(
-  values: readonly ValueType[],
-  { inputs, outputs, steps }: Pick<PieceProgram, 'inputs' | 'outputs' | 'steps'>,
-): OnnxSlots {
-  const converted = convertedValues(steps, values);
-  const slotOf = (id: number): Slot => {
-    const { shape, dtype } = valueAt(values, id);
-    return { id, type: { shape, dtype }, element: converted.get(id) ?? sessionType(dtype) };
-  };
-  return { inputs: inputs.map(slotOf), outputs: outputs.map(slotOf) };
-}
 
 /** The tensors of a session's inputs or outputs, described anew only when a value has moved. */
 class Bindings {

@@ -1,7 +1,7 @@
-import { BackendError } from '@shardwise/core/spec';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { addressOf as hostAddress } from '../onnx/runtime/api.ts';
-import { type GroupedProduct, productsOfGroups, untouchedBy } from './grouped-product.ts';
+import { beginGroups } from './begin-groups.ts';
+import { type GroupedProduct, productsOfGroups } from './grouped-product.ts';
 import { longMs } from './product-piece.ts';
 import { type ProductPart, productParts, type ProductResources, runParts } from './run-parts.ts';
 
@@ -23,13 +23,8 @@ export class GroupedPiece implements CompiledPiece {
 
   /** Rejects with BackendError for counts that are no numbers of rows. */
   async run(addressOf: AddressOf, overlap: boolean): Promise<void> {
-    const { left, right, result, groups } = this.#product;
-    const { buffer } = this.#memory;
-    const counts = [...new Int32Array(buffer, addressOf(this.#product.counts), groups)];
-    this.#check(counts);
-    for (const [first, length] of untouchedBy(this.#product, counts)) {
-      new Float32Array(buffer, addressOf(result) + 4 * first, length).fill(0);
-    }
+    const { left, right, result } = this.#product;
+    const counts = beginGroups(this.#memory, this.#product, addressOf);
     const addresses = [left, right, result, result].map(
       (value) => this.#base + BigInt(addressOf(value)),
     );
@@ -46,19 +41,5 @@ export class GroupedPiece implements CompiledPiece {
       this.#planned = { counts: key, parts };
     }
     return this.#planned.parts;
-  }
-
-  #check(counts: readonly number[]): void {
-    const { op, rows } = this.#product;
-    const sum = counts.reduce((total, count) => total + count, 0);
-    if (sum <= rows && counts.every((count) => count >= 0)) return;
-    throw new BackendError(
-      {
-        asked: `${op} of ${rows} rows`,
-        found: `counts of ${counts.join(', ')}, ${sum} in all`,
-        todo: 'Give each group 0 rows or more, and all groups no more than there are',
-      },
-      { op, rows, counts },
-    );
   }
 }

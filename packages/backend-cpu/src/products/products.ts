@@ -1,17 +1,12 @@
 import type { CompiledPiece } from '../compile/compiled-piece.ts';
-import { callThreads } from '../onnx/runtime/call-threads.ts';
 import type { BatchedProduct } from './batched-product.ts';
-import { packedBytes } from './plan-tasks.ts';
-import { alignedBytes, type ProductInstructions, productMachine } from './product-machine.ts';
+import type { ProductInstructions } from './product-machine.ts';
 import type { GroupedProduct } from './grouped-product.ts';
-import { GroupedPiece } from './grouped-piece.ts';
-import { ProductPiece } from './product-piece.ts';
-import type { ProductResources } from './run-parts.ts';
 
-/** What makes products of matrices, and why ONNX Runtime does where it does. */
+/** What makes products of matrices, and why machine code does not where it does not. */
 export type ProductsBy =
   | { readonly by: 'own'; readonly instructions: ProductInstructions }
-  | { readonly by: 'onnxruntime'; readonly reason: string };
+  | { readonly by: 'onnxruntime' | 'webassembly'; readonly reason: string };
 
 /** What makes the products of matrices of a backend. */
 export interface Products {
@@ -20,44 +15,4 @@ export interface Products {
   readonly own: { readonly bf16: boolean } | null;
   link(memory: WebAssembly.Memory, product: BatchedProduct): CompiledPiece;
   linkGrouped(memory: WebAssembly.Memory, product: GroupedProduct): CompiledPiece;
-}
-
-/** `threads` is how many threads one product may take. */
-export function createProducts(choice: 'own' | 'onnxruntime', threads: number): Products {
-  if (choice === 'onnxruntime') return withoutOwn('it was asked for');
-  const machine = productMachine();
-  if (machine.kind === 'none') return withoutOwn(machine.reason);
-  let made: ProductResources | undefined;
-  const resources = (): ProductResources =>
-    (made ??= {
-      code: machine.code,
-      threads,
-      packedOf: packedMemory(),
-      canOverlap: callThreads(),
-    });
-  return {
-    by: { by: 'own', instructions: machine.instructions },
-    own: { bf16: machine.instructions.bf16 !== null },
-    link: (memory, product) => new ProductPiece(memory, product, resources()),
-    linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
-  };
-}
-
-/** One memory for each thread, which is replaced where more is needed; who has the former keeps it. */
-function packedMemory(): ProductResources['packedOf'] {
-  const memories: Uint8Array[] = [];
-  return (thread, byteLength) => {
-    const known = memories[thread];
-    if (known !== undefined && known.byteLength >= byteLength) return known;
-    const larger = alignedBytes(Math.max(packedBytes, byteLength));
-    memories[thread] = larger;
-    return larger;
-  };
-}
-
-function withoutOwn(reason: string): Products {
-  const link = (): never => {
-    throw new RangeError('no products are ours');
-  };
-  return { by: { by: 'onnxruntime', reason }, own: null, link, linkGrouped: link };
 }

@@ -1,7 +1,6 @@
 import { IndexError } from '@shardwise/core/spec';
 import type { Kernel } from '@shardwise/wasm-assembler';
-import { CallList, type LoopCall } from '../loops/call-list.ts';
-import type { LoopCode } from '../loops/loop-machine.ts';
+import type { LoopCall, LoopCode } from '../loops/loop-code.ts';
 import type { KernelPlan } from './compile-kernels.ts';
 import type { KernelCall } from './kernel-call.ts';
 import { type KernelLibrary, libraryOf } from './kernel-library.ts';
@@ -58,9 +57,8 @@ function partsOf(calls: readonly KernelCall[], { memory, loops }: KernelTarget):
   let together: { readonly call: KernelCall; readonly loop: LoopCall }[] = [];
   const flush = (): void => {
     if (loops === null || together.length === 0) return;
-    const list = new CallList(
+    const list = loops.link(
       memory,
-      loops,
       together.map(({ loop }) => loop),
     );
     const run = (place: AddressOf): undefined => {

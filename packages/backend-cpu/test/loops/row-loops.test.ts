@@ -1,6 +1,5 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
 import { describe, expect, it } from 'vitest';
-import { CallList } from '../../src/loops/call-list.ts';
 import { loopMachine } from '../../src/loops/loop-machine.ts';
 import { rowLoop } from '../../src/loops/row-loop.ts';
 import { rowFunction } from '../../src/wasm/rows/row-writer.ts';
@@ -37,7 +36,7 @@ function runRows(
     const routine = own.routine(name, () => rowLoop(program));
     if (routine === undefined) throw new Error('machine code does not have all that it takes');
     const values = [...addresses.keys()];
-    new CallList(memory, own, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
+    own.link(memory, [{ routine, rows, columns, values }]).run((id) => addresses[id] ?? 0);
   }
   return numbers.slice();
 }

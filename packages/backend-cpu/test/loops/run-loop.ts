@@ -1,7 +1,6 @@
 import { instantiateKernels } from '@shardwise/wasm-assembler';
-import { CallList } from '../../src/loops/call-list.ts';
 import { elementwiseLoop } from '../../src/loops/elementwise-loop.ts';
-import type { LoopCode } from '../../src/loops/loop-machine.ts';
+import type { LoopCode } from '../../src/loops/loop-code.ts';
 import { elementwiseKernel } from '../../src/wasm/elementwise.ts';
 import { laneBytes, type LoopSpec } from '../../src/wasm/loop-spec.ts';
 import { sampleFloats, sharedMemory } from '../wasm/kernel-fixture.ts';
@@ -54,7 +53,7 @@ export function runLoop(
     if (routine === undefined)
       throw new Error('machine code does not have all that the loop takes');
     const values = [...addresses.keys()];
-    const list = new CallList(memory, by, [{ routine, rows, columns, values }]);
+    const list = by.link(memory, [{ routine, rows, columns, values }]);
     list.run((value) => addresses[value] ?? 0);
   }
   return bytes.slice();

@@ -2,9 +2,13 @@ import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../../src/cpu.ts';
 import { analyse } from '../../src/compile/analyse.ts';
+import { onnxRest } from '../../src/onnx/onnx-rest.ts';
+import { Sessions } from '../../src/onnx/sessions.ts';
 import { simplify } from '../../src/compile/simplify.ts';
 import { binary, constant, f32, matmul, programOf } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';
+
+const sessions = onnxRest(new Sessions(1));
 
 const bf16 = (...shape: number[]): ValueType => ({ shape, dtype: 'bf16' });
 const cast = (input: number, { shape, dtype }: ValueType): Instruction => ({
@@ -190,7 +194,9 @@ describe('a rounded product that is given away in f32', () => {
 
   it('is stored once, by the product', () => {
     if (program === undefined) throw new Error('no program');
-    const pieces = analyse(program, { bf16: true, thin: false }).pieces.map(({ kind }) => kind);
+    const pieces = analyse(program, { bf16: true, thin: false }, sessions).pieces.map(
+      ({ kind }) => kind,
+    );
     expect(pieces).toEqual(['product']);
   });
 

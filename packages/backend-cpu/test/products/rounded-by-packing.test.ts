@@ -1,9 +1,13 @@
 import type { Instruction, Program, ValueType } from '@shardwise/core/spec';
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/compile/analyse.ts';
+import { onnxRest } from '../../src/onnx/onnx-rest.ts';
+import { Sessions } from '../../src/onnx/sessions.ts';
 import { cpu } from '../../src/cpu.ts';
 import { binary, download, f32, matmul, programOf, upload } from '../support.ts';
 import { fromBf16, machine, toBf16 } from './support.ts';
+
+const sessions = onnxRest(new Sessions(1));
 
 const [M, K, N] = [40, 50, 60];
 const numbers = (count: number, seed: number): Float32Array<ArrayBuffer> =>
@@ -27,7 +31,7 @@ const rounded: readonly Instruction[] = [
 const inputs = [f32(M, K), f32(K, N)];
 
 function kindsOf(program: Program): string[] {
-  return analyse(program, { bf16: true, thin: false }).pieces.map(({ kind }) => kind);
+  return analyse(program, { bf16: true, thin: false }, sessions).pieces.map(({ kind }) => kind);
 }
 
 async function run(program: Program, given: readonly Float32Array[]): Promise<number[][]> {

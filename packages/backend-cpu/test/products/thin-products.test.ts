@@ -1,6 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { analyse } from '../../src/compile/analyse.ts';
+import { onnxRest } from '../../src/onnx/onnx-rest.ts';
+import { Sessions } from '../../src/onnx/sessions.ts';
 import { f32, programOf } from '../support.ts';
+
+const sessions = onnxRest(new Sessions(1));
 
 function kindsOf(
   batch: number[],
@@ -20,7 +24,7 @@ function kindsOf(
     ],
     outputs: [2],
   });
-  return analyse(program, { bf16: false, thin }).pieces.map(({ kind }) => kind);
+  return analyse(program, { bf16: false, thin }, sessions).pieces.map(({ kind }) => kind);
 }
 
 describe('a product of f32', () => {

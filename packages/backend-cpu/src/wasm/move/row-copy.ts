@@ -10,6 +10,7 @@ import type { View } from './view.ts';
 
 const WORD_BYTES = 4;
 const HALF_BYTES = 2;
+const BYTE_BYTES = 1;
 const VECTOR_BYTES = 16;
 const UNROLL = 4;
 
@@ -31,7 +32,7 @@ interface Loop {
 
 /**
  * Plans the copy between views of one shape whose innermost elements are neighbours on both sides.
- * Dims that continue each other on both sides are one loop. Elements have an even number of bytes.
+ * Dims that continue each other on both sides are one loop.
  */
 export function rowCopyOf(source: View, target: View, elementBytes: number): RowCopy {
   const loops: Loop[] = [];
@@ -101,4 +102,5 @@ function copyRow(
     fn.do(v128.store32Lane0(to(), v128.load32Zero(from()))),
   );
   fn.forSteps(done, HALF_BYTES, rowBytes, () => fn.do(i32.store16(to(), i32.load16u(from()))));
+  fn.forSteps(done, BYTE_BYTES, rowBytes, () => fn.do(i32.store8(to(), i32.load8u(from()))));
 }

@@ -3,23 +3,15 @@ import { codeAt, placeCode } from '../machine-code/code-pages.ts';
 import { at, rax, rcx, rdi, tmm, zmm } from '../machine-code/operands.ts';
 import { type ProcessorFeatures, processorFeatures } from '../machine-code/processor.ts';
 import { addressOf } from '../onnx/runtime/api.ts';
-
-/** What one core of this processor computes where nothing is read from memory, in GFLOP/s. */
-export interface RegisterPeak {
-  readonly instruction: 'vfmadd231ps' | 'vdpbf16ps' | 'tdpbf16ps';
-  readonly gigaflops: number;
-}
+import type { RegisterPeak } from '../register-peak.ts';
 
 const RUNS = 9;
 const ITERATIONS = 50_000;
 /** Sums that do not wait for each other. */
 const SUMS = 24;
 
-/**
- * Measures the instruction that products with operands of `dtype` are made of. Undefined where this processor has none, or the
- * system does not run machine code.
- */
-export function registerPeak(dtype: 'f32' | 'bf16'): RegisterPeak | undefined {
+/** As registerPeak of the package, at once. */
+export function measurePeak(dtype: 'f32' | 'bf16'): RegisterPeak | undefined {
   try {
     const features = processorFeatures();
     if (!features.avx512 || (dtype === 'bf16' && !features.bf16)) return undefined;

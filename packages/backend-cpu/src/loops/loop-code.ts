@@ -1,0 +1,24 @@
+import type { LaneLoop } from './lane-loop.ts';
+
+/** One call of a routine. */
+export interface LoopCall {
+  /** Where its code lies. */
+  readonly routine: bigint;
+  readonly rows: number;
+  readonly columns: number;
+  /** Values whose addresses it takes. */
+  readonly values: readonly number[];
+}
+
+/** Calls that are carried out in one go. */
+export interface LinkedLoops {
+  run(addressOf: (value: number) => number): void;
+}
+
+/** Loops in machine code of this processor. */
+export interface LoopCode {
+  /** The routine of a loop; undefined where WebAssembly alone has what it takes. Loops of one key are the same. */
+  routine(key: string, build: () => LaneLoop): bigint | undefined;
+  /** The calls, on values in a memory. */
+  link(memory: WebAssembly.Memory, calls: readonly LoopCall[]): LinkedLoops;
+}

@@ -1,0 +1,16 @@
+import type { CpuParts } from './cpu-backend.ts';
+import type { Arena } from './memory/arena.ts';
+import { wasmParts } from './wasm/wasm-parts.ts';
+
+/** What `load` gives, or WebAssembly alone where native code does not load here, which is worth a word. */
+export async function nativeOrWasm(arena: Arena, load: () => Promise<CpuParts>): Promise<CpuParts> {
+  try {
+    return await load();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    console.warn(
+      `shardwise: WebAssembly alone computes on the CPU, as native code does not load: ${reason}`,
+    );
+    return wasmParts(arena, reason);
+  }
+}

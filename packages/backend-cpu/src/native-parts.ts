@@ -1,0 +1,29 @@
+import type { CpuParts } from './cpu-backend.ts';
+import { createLoops } from './loops/create-loops.ts';
+import type { Arena } from './memory/arena.ts';
+import { adviseHugePages } from './memory/huge-pages.ts';
+import { onnxRest } from './onnx/onnx-rest.ts';
+import { configureCalls } from './onnx/runtime/call-threads.ts';
+import { libraryPath } from './onnx/runtime/library-path.ts';
+import { Sessions } from './onnx/sessions.ts';
+import { createProducts } from './products/create-products.ts';
+
+export interface NativeOptions {
+  readonly threads: number;
+  readonly products: 'own' | 'onnxruntime';
+  readonly loops: 'own' | 'webassembly';
+}
+
+/** What computes by native code. Throws BackendError where ONNX Runtime has no library for this system. */
+export function nativeParts(arena: Arena, { threads, products, loops }: NativeOptions): CpuParts {
+  libraryPath();
+  configureCalls();
+  adviseHugePages(arena.memory, arena.byteOffset, arena.capacityBytes);
+  return {
+    name: 'cpu',
+    arena,
+    products: createProducts(products, threads),
+    loops: createLoops(loops),
+    rest: onnxRest(new Sessions(threads)),
+  };
+}

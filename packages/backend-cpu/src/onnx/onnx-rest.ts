@@ -1,0 +1,43 @@
+import type { CompiledPiece } from '../compile/compiled-piece.ts';
+import { describePiece, formatPiece } from '../compile/describe-piece.ts';
+import { onnxGraph } from '../compile/onnx-model.ts';
+import type { Rest, RestPiece } from '../compile/rest.ts';
+import { onnxComputes } from './lower/lowerings.ts';
+import { OnnxPiece } from './onnx-piece.ts';
+import { onnxSlots } from './onnx-slots.ts';
+import type { PlannedOnnx } from './planned-onnx.ts';
+import { hasGivenAttributes, sessionModel, sizeInputs } from './session-model.ts';
+import type { Sessions } from './sessions.ts';
+
+/** ONNX Runtime computes what kernels do not. */
+export function onnxRest(sessions: Sessions): Rest {
+  return {
+    kind: 'onnx',
+    isChoice: onnxComputes,
+    plan: (segment, piece): PlannedOnnx => ({
+      kind: 'onnx',
+      graph: onnxGraph(segment, piece),
+      slots: onnxSlots(segment.values, piece),
+      description: describePiece(piece),
+    }),
+    takesSizes: (pattern) => !hasGivenAttributes(own(pattern).graph),
+    acquire: (given, known) => {
+      const pattern = own(given);
+      const describe = (): string => formatPiece(own(known).description);
+      const lease = sessions.acquire(sessionModel(pattern.graph), describe);
+      return {
+        link: (memory, piece): CompiledPiece => {
+          const { graph, slots, description } = own(piece);
+          const sizes = sizeInputs(graph, pattern.graph);
+          return new OnnxPiece(memory, slots, sizes, lease.session, () => formatPiece(description));
+        },
+        release: () => lease.release(),
+      };
+    },
+  };
+}
+
+function own(piece: RestPiece): PlannedOnnx {
+  if (piece.kind === 'onnx') return piece;
+  throw new RangeError(`a piece of kind ${piece.kind} is no session`);
+}

@@ -1,0 +1,25 @@
+import { elementCount } from '../compile/step.ts';
+import { viewAt } from './view-at.ts';
+import type { LinkLoop } from './run-loop.ts';
+
+/** Values without inputs. */
+export const linkLeaf: LinkLoop<'constant' | 'iota'> = ({ memory }, step) => {
+  const { output, shape } = step;
+  const count = elementCount(shape);
+  if (step.op === 'constant') {
+    const { value, dtype } = step.params;
+    if (dtype === 'i64') {
+      return (addressOf) => viewAt(memory, 'i64', addressOf(output), count).fill(BigInt(value));
+    }
+    if (dtype === 'f16' || dtype === 'bf16') throw new RangeError('kernels have values of 16 bits');
+    return (addressOf) => viewAt(memory, dtype, addressOf(output), count).fill(value);
+  }
+  const size = shape[step.params.dim] ?? 1;
+  const inner = elementCount(shape.slice(step.params.dim + 1));
+  return (addressOf) => {
+    const to = viewAt(memory, 'i32', addressOf(output), count);
+    for (let first = 0, place = 0; first < count; first += inner, place = (place + 1) % size) {
+      to.fill(place, first, first + inner);
+    }
+  };
+};

@@ -1,0 +1,31 @@
+import { BackendError } from '@shardwise/core/spec';
+import type { AddressOf } from '../compile/compiled-piece.ts';
+import { type GroupedProduct, untouchedBy } from './grouped-product.ts';
+
+/**
+ * How many rows each group of a product has, when zeros are where none of its products writes. Throws BackendError for counts that
+ * are no numbers of rows.
+ */
+export function beginGroups(
+  { buffer }: WebAssembly.Memory,
+  product: GroupedProduct,
+  addressOf: AddressOf,
+): readonly number[] {
+  const { op, rows, groups, result } = product;
+  const counts = [...new Int32Array(buffer, addressOf(product.counts), groups)];
+  const sum = counts.reduce((total, count) => total + count, 0);
+  if (sum > rows || counts.some((count) => count < 0)) {
+    throw new BackendError(
+      {
+        asked: `${op} of ${rows} rows`,
+        found: `counts of ${counts.join(', ')}, ${sum} in all`,
+        todo: 'Give each group 0 rows or more, and all groups no more than there are',
+      },
+      { op, rows, counts },
+    );
+  }
+  for (const [first, length] of untouchedBy(product, counts)) {
+    new Float32Array(buffer, addressOf(result) + 4 * first, length).fill(0);
+  }
+  return counts;
+}

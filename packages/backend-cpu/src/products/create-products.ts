@@ -1,0 +1,47 @@
+import { callThreads } from '../onnx/runtime/call-threads.ts';
+import { packedBytes } from './plan-tasks.ts';
+import { alignedBytes, productMachine } from './product-machine.ts';
+import { GroupedPiece } from './grouped-piece.ts';
+import { ProductPiece } from './product-piece.ts';
+import type { Products } from './products.ts';
+import type { ProductResources } from './run-parts.ts';
+
+/** `threads` is how many threads one product may take. */
+export function createProducts(choice: 'own' | 'onnxruntime', threads: number): Products {
+  if (choice === 'onnxruntime') return withoutOwn('it was asked for');
+  const machine = productMachine();
+  if (machine.kind === 'none') return withoutOwn(machine.reason);
+  let made: ProductResources | undefined;
+  const resources = (): ProductResources =>
+    (made ??= {
+      code: machine.code,
+      threads,
+      packedOf: packedMemory(),
+      canOverlap: callThreads(),
+    });
+  return {
+    by: { by: 'own', instructions: machine.instructions },
+    own: { bf16: machine.instructions.bf16 !== null },
+    link: (memory, product) => new ProductPiece(memory, product, resources()),
+    linkGrouped: (memory, product) => new GroupedPiece(memory, product, resources()),
+  };
+}
+
+/** One memory for each thread, which is replaced where more is needed; who has the former keeps it. */
+function packedMemory(): ProductResources['packedOf'] {
+  const memories: Uint8Array[] = [];
+  return (thread, byteLength) => {
+    const known = memories[thread];
+    if (known !== undefined && known.byteLength >= byteLength) return known;
+    const larger = alignedBytes(Math.max(packedBytes, byteLength));
+    memories[thread] = larger;
+    return larger;
+  };
+}
+
+function withoutOwn(reason: string): Products {
+  const link = (): never => {
+    throw new RangeError('no products are ours');
+  };
+  return { by: { by: 'onnxruntime', reason }, own: null, link, linkGrouped: link };
+}

@@ -1,0 +1,45 @@
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/spec';
+import { CpuBackend } from '../cpu-backend.ts';
+import { Arena } from '../memory/arena.ts';
+import { createMemory } from '../memory/create-memory.ts';
+import { wasmParts } from './wasm-parts.ts';
+
+export interface WasmOptions {
+  /** Where tensors live; must not grow afterwards. Default: a memory of its own. */
+  readonly memory?: WebAssembly.Memory;
+  /** Where the part of `memory` begins that is used; the rest is left alone. Default: 0. */
+  readonly byteOffset?: number;
+  /** Bytes of that part, or of a memory of its own. Default: what `memory` has, or 1 GiB. */
+  readonly byteLength?: number;
+}
+
+const wasmRules: OptionRules<WasmOptions> = {
+  memory: option.instanceOf(WebAssembly.Memory),
+  byteOffset: option.count,
+  byteLength: option.count,
+};
+
+/** A page that asks for more may get nothing; what is not written to takes no memory. */
+const defaultBytes = 2 ** 30;
+
+/** The CPU by WebAssembly alone, in pages and wherever native code does not load. Throws ConfigError. */
+export async function wasm(options: WasmOptions = {}): Promise<CpuBackend> {
+  checkOptions('wasm', options, wasmRules);
+  const { memory, byteOffset, byteLength } = options;
+  if (memory === undefined && byteOffset !== undefined) {
+    throw new ConfigError(
+      {
+        asked: `wasm with a byteOffset of ${byteOffset}`,
+        found: 'no memory, of which this would be a part',
+        todo: 'Pass the memory too, or byteLength alone',
+      },
+      { byteOffset },
+    );
+  }
+  const arena = new Arena(
+    memory ?? createMemory(byteLength ?? defaultBytes),
+    byteOffset,
+    byteLength,
+  );
+  return new CpuBackend(wasmParts(arena, 'it was asked for'));
+}

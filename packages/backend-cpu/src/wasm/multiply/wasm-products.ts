@@ -1,0 +1,67 @@
+import type { CompiledPiece } from '../../compile/compiled-piece.ts';
+import type { Arena } from '../../memory/arena.ts';
+import { productsOf } from '../../products/batched-product.ts';
+import { beginGroups } from '../../products/begin-groups.ts';
+import { productsOfGroups } from '../../products/grouped-product.ts';
+import type { MatrixProduct } from '../../products/plan-tasks.ts';
+import type { Products } from '../../products/products.ts';
+import { Multiplier, packedBytesOf } from './multiply.ts';
+
+/** Where the operands of products, their result and what is added lie. */
+interface Addresses {
+  readonly left: number;
+  readonly right: number;
+  readonly result: number;
+  readonly addend: number;
+}
+
+/** WebAssembly makes the products of f32. */
+export function wasmProducts(arena: Arena, reason: string): Products {
+  const multiplier = new Multiplier(arena.memory);
+  const run = (products: readonly MatrixProduct[], at: Addresses): void => {
+    const packedBytes = products.reduce((most, one) => Math.max(most, packedBytesOf(one)), 0);
+    const packed = arena.alloc(packedBytes);
+    for (const product of products) {
+      const { left, right, result, addend } = product;
+      multiplier.run(
+        {
+          ...product,
+          left: { ...left, address: at.left + left.byteOffset },
+          right: { ...right, address: at.right + right.byteOffset },
+          result: { ...result, address: at.result + result.byteOffset },
+          addend: addend && { ...addend, address: at.addend + addend.byteOffset },
+        },
+        packed.byteOffset,
+      );
+    }
+    arena.free(packed);
+  };
+  return {
+    by: { by: 'webassembly', reason },
+    own: { bf16: false },
+    link: (_, product): CompiledPiece => {
+      const products = productsOf(product);
+      const { left, right, result, addend } = product;
+      return {
+        run: (addressOf) =>
+          run(products, {
+            left: addressOf(left.value),
+            right: addressOf(right.value),
+            result: addressOf(result),
+            addend: addend === null ? 0 : addressOf(addend.value),
+          }),
+      };
+    },
+    linkGrouped: (memory, product): CompiledPiece => ({
+      run: (addressOf) => {
+        const counts = beginGroups(memory, product, addressOf);
+        run(productsOfGroups(product, counts), {
+          left: addressOf(product.left),
+          right: addressOf(product.right),
+          result: addressOf(product.result),
+          addend: 0,
+        });
+      },
+    }),
+  };
+}

@@ -1,0 +1,15 @@
+import type { CpuParts } from '../cpu-backend.ts';
+import type { Arena } from '../memory/arena.ts';
+import { plainRest } from '../plain/plain-rest.ts';
+import { wasmProducts } from './multiply/wasm-products.ts';
+
+/** What computes by WebAssembly and JavaScript alone. */
+export function wasmParts(arena: Arena, reason: string): CpuParts {
+  return {
+    name: 'wasm',
+    arena,
+    products: wasmProducts(arena, reason),
+    loops: { by: { by: 'webassembly', reason }, code: null },
+    rest: plainRest(arena),
+  };
+}
