@@ -5,6 +5,7 @@ import {
   type Tensor,
   withoutValues,
 } from '@shardwise/core/extend';
+import { StoredPart } from './stored-part.ts';
 import { LayerParameter } from './tensor-parallel/layer-parameter.ts';
 
 /**
@@ -44,6 +45,18 @@ export abstract class StandInParameter extends DividedParameter {
   show(own: (() => Node) | null): void {
     this.#shown = own;
   }
+
+  /** What all that reads it on this rank has under it. */
+  get leaves(): readonly Node[] {
+    const { part } = this;
+    return part instanceof StoredPart ? [part.contents, part.stored] : [part.contents];
+  }
+
+  /**
+   * What another rank reads of it whose stage has none of its own, at which its gradient is to arrive: what a forward pass
+   * reads here. Shape: what stood there.
+   */
+  abstract lent(): Node;
 
   /** What one expression outside of forward passes reads, at which backward ends. Shape: what stood there. */
   protected abstract elsewhere(): Node;

@@ -23,6 +23,10 @@ export class LowPrecisionParameter extends StandInParameter {
     return this.layerParameter?.partOf(whole) ?? whole;
   }
 
+  override lent(): Node {
+    return this.#part.lowLeaf();
+  }
+
   protected override elsewhere(): Node {
     return this.#part.exactLeaf();
   }

@@ -27,7 +27,7 @@ export interface MicrobatchRoots {
  */
 export class MicrobatchGraph {
   readonly crossings: readonly Crossing[];
-  /** Parameters that stages read, and whether a gradient flows to them from there. */
+  /** Parameters and buffers that stages read, and whether a gradient flows from there to expressions of them. */
   readonly reads: ReadonlyMap<Node, ReadonlyMap<number, boolean>>;
   readonly #starts: readonly number[];
   readonly #kinds: ReadonlyMap<Node, Kind>;
@@ -59,7 +59,7 @@ export class MicrobatchGraph {
         if (kind === 'state') {
           for (const leaf of statesBelow(input, isLeaf, kinds)) {
             const stages = reads.get(leaf) ?? new Map<number, boolean>();
-            stages.set(to, (gradient && leaf.requiresGrad) || stages.get(to) === true);
+            stages.set(to, gradient || stages.get(to) === true);
             reads.set(leaf, stages);
           }
           continue;

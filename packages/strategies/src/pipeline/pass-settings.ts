@@ -12,8 +12,8 @@ export interface PassSettings {
   readonly schedule: Schedule;
   readonly place: PipelinePlace;
   readonly marks: StageMarks;
-  /** Whether a stage may read parameters of another one: not where ranks share out what updates them. */
-  readonly lends: boolean;
+  /** The rank of each of the model's parameters. */
+  readonly owners: readonly number[];
   /** Null where the model's own output is the loss. */
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;

@@ -3,13 +3,13 @@ import {
   currentSession,
   inputNode,
   isGradEnabled,
-  LayoutError,
   type Node,
   noGrad,
   Tensor,
   addNodes,
 } from '@shardwise/core/extend';
 import { mapTensors } from '../map-tensors.ts';
+import { StandInParameter } from '../stand-in-parameter.ts';
 import { evaluationOf } from '../pipeline-schedule/schedules/forward-only.ts';
 import type { StageEdge } from '../pipeline-schedule/schedule.ts';
 import { type BuiltBatch, buildMicrobatches, type Run } from './build-microbatches.ts';
@@ -37,7 +37,6 @@ import {
   type SharedParameter,
   sharedParameters,
 } from './shared-parameters.ts';
-import { StageParameter } from './stage-parameter.ts';
 import { trainingWork } from './training-work.ts';
 
 type Mark = ReturnType<typeof passMark>;
@@ -47,6 +46,10 @@ interface FirstPass {
   readonly mark: Mark;
   /** What is kept beside activations: sums of gradients, and losses; null in evaluation. */
   readonly sums: ReadonlySet<Node> | null;
+}
+
+interface SharingBatch extends BuiltBatch {
+  readonly shared: readonly SharedParameter[];
 }
 
 /** The passes of a model that trains in stages. */
@@ -72,7 +75,11 @@ export class PipelinePasses {
    */
   forward(run: Run, inputs: readonly unknown[]): unknown {
     const isTraining = this.#isTraining(inputs);
-    const build = (): BuiltBatch => buildMicrobatches(run, inputs, this.#settings, isTraining);
+    const build = (): SharingBatch => {
+      const built = buildMicrobatches(run, inputs, this.#settings, isTraining);
+      const { place } = this.#settings;
+      return { ...built, shared: sharedParameters(built.microbatches, this.#parameters(), place) };
+    };
     const batch = isTraining ? build() : noGrad(build);
     const mark = this.#markOf(inputs, batch, isTraining);
     if (!isTraining) return this.#evaluate(batch, mark);
@@ -90,16 +97,16 @@ export class PipelinePasses {
   /** Of the first batches of training and of evaluation: those tell whether ranks are given the same ones. */
   #markOf(
     inputs: readonly unknown[],
-    { microbatches }: BuiltBatch,
+    { microbatches, shared }: SharingBatch,
     isTraining: boolean,
   ): Mark | null {
     const pass = isTraining ? 'training' : 'evaluation';
     if (this.#compared.has(pass)) return null;
     this.#compared.add(pass);
-    return passMark(inputs, microbatches);
+    return passMark(inputs, microbatches, shared);
   }
 
-  #lossOf(batch: BuiltBatch, mark: Mark | null): Tensor {
+  #lossOf(batch: SharingBatch, mark: Mark | null): Tensor {
     const [first] = batch.microbatches;
     const node = inputNode([], 'f32', unread(), true);
     node.axisTypes = first?.loss?.axisTypes ?? null;
@@ -114,17 +121,16 @@ export class PipelinePasses {
     return new Tensor(node);
   }
 
-  #train(batch: BuiltBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
+  #train(batch: SharingBatch, mark: Mark | null, loss: Node, lossGradient: Node): void {
     const { schedule, place, activationDtype, group } = this.#settings;
-    const { microbatches } = batch;
+    const { microbatches, shared } = batch;
     const { rank } = place;
-    const parameters = this.#parameters();
     this.#requireFresh(batch);
     const work = trainingWork(microbatches, lossGradient, schedule, place, activationDtype);
-    const shared = this.#shared(batch, parameters);
     const gradients = new Map(work.gradients);
     const returned = returnGradients(shared, rank, gradients);
-    const lent = lendParameters(shared, rank, updatesBefore(batch));
+    const before = updatesBefore(batch);
+    const lent = lendParameters(shared, rank, before);
     const drafts = [...lent, ...work.drafts, ...returned];
     const shares = microbatches.flatMap((each) => (each.loss === null ? [] : [each.loss]));
     const total = noGrad(() => shares.reduce(addNodes));
@@ -139,13 +145,7 @@ export class PipelinePasses {
     });
     this.#shareResult({ node: total, replica: loss, stage: lossRank, index: 0 }, drafts, shares);
     this.#shareBuffers(batch, drafts);
-    const kept = new Set([
-      ...gradients.values(),
-      total,
-      loss,
-      ...updatesOf(batch),
-      ...lent.flatMap(({ computes }) => [...computes]),
-    ]);
+    const kept = new Set([...gradients.values(), total, loss, ...updatesOf(batch), ...before]);
     const finals = [...gradients].filter(([leaf]) => leaf.sink !== null);
     const known = new Set(this.#settings.model.parameters().map(({ part }) => part.node));
     for (const [leaf] of finals) {
@@ -164,19 +164,15 @@ export class PipelinePasses {
     });
   }
 
-  #evaluate(batch: BuiltBatch, mark: Mark | null): unknown {
+  #evaluate(batch: SharingBatch, mark: Mark | null): unknown {
     const { schedule, place, axis, group, activationDtype } = this.#settings;
-    const { microbatches } = batch;
-    const parameters = this.#parameters();
+    const { microbatches, shared } = batch;
     const forwards = evaluationOf(schedule, microbatches.length);
-    const shared = this.#shared(batch, parameters);
     const { drafts: own, results } = evaluationWork(batch, forwards, place, activationDtype);
-    const lent = lendParameters(shared, place.rank, updatesBefore(batch));
+    const before = updatesBefore(batch);
+    const lent = lendParameters(shared, place.rank, before);
     const drafts = [...lent, ...own];
-    const kept = new Set<Node>([
-      ...updatesOf(batch),
-      ...lent.flatMap(({ computes }) => [...computes]),
-    ]);
+    const kept = new Set<Node>([...updatesOf(batch), ...before]);
     const unfilled: Node[] = [];
     for (const [index, { node, stage, parts }] of results.entries()) {
       if (stage === null) continue;
@@ -310,29 +306,14 @@ export class PipelinePasses {
     );
   }
 
-  #shared({ microbatches }: BuiltBatch, parameters: ParameterPlaces): SharedParameter[] {
-    const { place, lends } = this.#settings;
-    const shared = sharedParameters(microbatches, parameters, place);
-    const [first] = shared;
-    if (first === undefined || lends) return shared;
-    throw new LayoutError(
-      {
-        asked: 'a pipeline whose ranks share out updates',
-        found: `a parameter of shape [${first.leaf.shape.join(', ')}] that stages of several ranks read`,
-        todo: 'Compose it with ddp(), cut where one rank has all that reads it, or untie the weights',
-      },
-      { shape: first.leaf.shape, owner: first.owner },
-    );
-  }
-
   #parameters(): ParameterPlaces {
-    const parameters = this.#settings.model.parameters();
+    const { model, owners } = this.#settings;
     return new Map(
-      parameters.flatMap((parameter, index) =>
-        parameter instanceof StageParameter
-          ? [[parameter.part.node, { owner: parameter.owner.rank, index }] as const]
-          : [],
-      ),
+      model.parameters().flatMap((parameter, index) => {
+        if (!(parameter instanceof StandInParameter)) return [];
+        const placed = { parameter, owner: owners[index] ?? 0, index };
+        return parameter.leaves.map((leaf) => [leaf, placed] as const);
+      }),
     );
   }
 

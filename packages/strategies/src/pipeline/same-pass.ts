@@ -2,14 +2,16 @@ import { CollectiveMismatchError, dtypes, type ProcessGroup } from '@shardwise/c
 import { hashOffset, mixed } from '../hash-of.ts';
 import { forEachTensor } from '../map-tensors.ts';
 import type { Microbatch } from './microbatch.ts';
+import type { SharedParameter } from './shared-parameters.ts';
 
 /**
  * What tells passes apart: the shapes of their batches, their data where they lie on the host, 0 where they do not, and
- * what crosses between stages.
+ * what crosses between stages, or is lent to them.
  */
 export function passMark(
   inputs: readonly unknown[],
   microbatches: readonly Microbatch[],
+  shared: readonly SharedParameter[],
 ): Int32Array<ArrayBuffer> {
   let [shapes, data, crossings, isOnHost] = [hashOffset, hashOffset, hashOffset, true];
   forEachTensor(inputs, ({ shape, node: { value } }) => {
@@ -21,6 +23,12 @@ export function passMark(
     for (const { node, from, to } of graph.crossings) {
       const { bytes } = dtypes[node.dtype];
       for (const each of [from, to, bytes, ...node.shape]) crossings = mixed(crossings, each);
+    }
+  }
+  for (const { index, owner, readers } of shared) {
+    for (const [reader, gradient] of readers) {
+      for (const each of [index, owner, reader, Number(gradient)])
+        crossings = mixed(crossings, each);
     }
   }
   return Int32Array.of(shapes, isOnHost ? data : 0, crossings);

@@ -1,4 +1,5 @@
-import { addParts, constantLike, type Node, noGrad } from '@shardwise/core/extend';
+import { addParts, constantLike, type Node, noGrad, withoutValues } from '@shardwise/core/extend';
+import type { StandInParameter } from '../stand-in-parameter.ts';
 import type { Microbatch, PipelinePlace } from './microbatch.ts';
 import { tagOf } from './message.ts';
 import { draft, type WorkDraft } from './rank-work.ts';
@@ -6,6 +7,7 @@ import { leafWithoutContents } from './stage-gradients.ts';
 
 /** A parameter that stages of other ranks read than the one that has it. */
 export interface SharedParameter {
+  /** On the rank that has it, what that lends; on others the leaf that their stages read. Shape: what a stage reads. */
   readonly leaf: Node;
   readonly owner: number;
   /** Its place among the parameters, the same on all ranks. */
@@ -14,31 +16,43 @@ export interface SharedParameter {
   readonly readers: ReadonlyMap<number, boolean>;
 }
 
-/** Where the parameters of a model are: a leaf's rank, and its place in the list. */
-export type ParameterPlaces = ReadonlyMap<Node, { readonly owner: number; readonly index: number }>;
+/** A parameter of the model. */
+export interface PlacedParameter {
+  readonly parameter: StandInParameter;
+  readonly owner: number;
+  /** Its place among the parameters, the same on all ranks. */
+  readonly index: number;
+}
+
+/** The parameters of a model, by the leaves that expressions of them have under them. */
+export type ParameterPlaces = ReadonlyMap<Node, PlacedParameter>;
 
 export function sharedParameters(
   microbatches: readonly Microbatch[],
   parameters: ParameterPlaces,
   { rankOfStage }: PipelinePlace,
 ): SharedParameter[] {
-  const found = new Map<Node, Map<number, boolean>>();
+  const found = new Map<PlacedParameter, Map<number, boolean>>();
   for (const { graph } of microbatches) {
     for (const [leaf, stages] of graph.reads) {
-      const place = parameters.get(leaf);
-      for (const [stage, gradient] of stages) {
+      const placed = parameters.get(leaf);
+      for (const [stage, flows] of stages) {
         const rank = rankOfStage[stage] ?? 0;
-        if (place === undefined || rank === place.owner) continue;
-        const readers = found.get(leaf) ?? new Map<number, boolean>();
+        if (placed === undefined || rank === placed.owner) continue;
+        const readers = found.get(placed) ?? new Map<number, boolean>();
+        const gradient = flows && placed.parameter.part.requiresGrad;
         readers.set(rank, gradient || readers.get(rank) === true);
-        found.set(leaf, readers);
+        found.set(placed, readers);
       }
     }
   }
-  return [...found].flatMap(([leaf, readers]) => {
-    const place = parameters.get(leaf);
-    return place === undefined ? [] : [{ leaf, ...place, readers }];
-  });
+  // In one order on all ranks, whose programs have other nodes.
+  return [...found]
+    .toSorted(([a], [b]) => a.index - b.index)
+    .map(([{ parameter, owner, index }, readers]) => {
+      const leaf = withoutValues(() => parameter.lent());
+      return { leaf, owner, index, readers: new Map([...readers].toSorted(([a], [b]) => a - b)) };
+    });
 }
 
 /** Gives ranks the parameters that they read and others have, once a pass; `updates` are made first. */
@@ -53,7 +67,10 @@ export function lendParameters(
   for (const { leaf, owner, index, readers } of shared) {
     for (const reader of readers.keys()) {
       const tag = tagOf('parameter', index);
-      if (rank === owner) lend.sends.push({ node: leaf, peer: reader, tag });
+      if (rank === owner) {
+        if (leaf.value === null) lend.computes.add(leaf);
+        lend.sends.push({ node: leaf, peer: reader, tag });
+      }
       if (rank === reader) borrow.receives.push({ node: leaf, peer: owner, tag });
     }
   }

@@ -44,6 +44,10 @@ export class StageParameter extends StandInParameter {
     return this.layerParameter?.partOf(whole) ?? whole;
   }
 
+  override lent(): Node {
+    return this.#part.node;
+  }
+
   protected override elsewhere(): Node {
     return this.#part.node;
   }

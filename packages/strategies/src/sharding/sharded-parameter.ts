@@ -42,6 +42,10 @@ export class ShardedParameter extends StandInParameter {
     return partOf(asVarying(own, axis), sharding, place);
   }
 
+  override lent(): Node {
+    return this.leafOf(this.#part.collect());
+  }
+
   protected override elsewhere(): Node {
     return this.leafOf(this.#part.collectExact());
   }

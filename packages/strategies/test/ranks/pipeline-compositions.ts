@@ -69,6 +69,8 @@ export interface CompositionTask {
   readonly cut?: readonly string[];
   /** Whether ranks step ahead of the norm. Default: false. */
   readonly ahead?: boolean;
+  /** Whether the head's weight is the embedding's. Default: false. */
+  readonly tied?: boolean;
 }
 
 export async function main({
@@ -94,11 +96,11 @@ export async function main({
     const batch = beside[name];
     const inStages = batch === undefined ? stages : compose(stages, batch());
     const strategy = tp > 1 ? compose(tensorParallel(layers), inStages) : inStages;
-    const alone = rank === 0 ? await train(null, 1, 0, false) : null;
+    const alone = rank === 0 ? await train(null, 1, 0, { ...data, ahead: false }) : null;
     const place = shares > 1 ? mesh.coordinate('dp') : 0;
     found[name] = {
       alone,
-      parallel: await outcomeOf(() => train(strategy, shares, place, data.ahead === true)),
+      parallel: await outcomeOf(() => train(strategy, shares, place, data)),
     };
   }
   return found;
@@ -117,10 +119,10 @@ async function train(
   strategy: StrategyWithLoss<Tensor, [targets: Tensor]> | null,
   shares: number,
   place: number,
-  ahead: boolean,
+  { ahead = false, tied = false }: CompositionTask,
 ): Promise<z.infer<typeof trained>> {
   manualSeed(7);
-  const inner = new Language();
+  const inner = new Language({ tied });
   const model = strategy === null ? null : await parallelize(inner, strategy);
   const optimizer = new optim.AdamW(inner.parameters(), { lr: 0.01 });
   const optimistic = new OptimisticOptimizer(optimizer, { maxNorm: 0.5 });

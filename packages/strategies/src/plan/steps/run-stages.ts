@@ -18,7 +18,7 @@ import type { LossOfPass } from '../../pipeline/loss-of-pass.ts';
 import type { PassMessage } from '../../pipeline/pass-messages.ts';
 import { PipelinePasses } from '../../pipeline/pipeline-passes.ts';
 import { StageMarks } from '../../pipeline/stage-marks.ts';
-import { StageParameter } from '../../pipeline/stage-parameter.ts';
+import { type StageOwner, StageParameter } from '../../pipeline/stage-parameter.ts';
 import { StagePart } from '../../pipeline/stage-part.ts';
 import { localElements } from '../../memory/local-bytes.ts';
 import { requireOneStep } from '../agreeing-steps.ts';
@@ -26,10 +26,10 @@ import { requireUnaveraged } from '../averaged-parameters.ts';
 import { initialContents } from '../../sharding/initial-contents.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
 import type { PassHooks, PlanContext } from '../plan-context.ts';
-import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
+import { startBroadcasts } from '../planned-bytes.ts';
 import { requireSameLines, requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
-import { type ModelPlan, Step, type StepKind, stepsOf } from '../step.ts';
+import { type ModelPlan, Step, type StepKind } from '../step.ts';
 import { distribute } from './distribute.ts';
 
 /** The ranks of an axis each have stages of the model, and pass microbatches on as a schedule says. */
@@ -100,7 +100,7 @@ export const runStages: StepKind<RunStages> = {
       schedule,
       place: { rank: group.rank, rankOfStage: schedule.rankOfStage },
       marks,
-      lends: !sharesOutUpdates(context),
+      owners: context.parameters.map(([name]) => ownerOf(name, axis, context).rank),
       loss,
       weight,
       activationDtype: context.plan.autocast?.dtype ?? null,
@@ -172,8 +172,7 @@ async function stageParameter(
   context: PlanContext,
 ): Promise<StageParameter> {
   const { part } = parameter;
-  const { only } = context.plannedOf(name).parameter;
-  const owner = only ?? { axis, rank: 0 };
+  const owner = ownerOf(name, axis, context);
   const isHere = currentSession().mesh.coordinate(axis) === owner.rank;
   const layout = joinLayouts(part.layout, { ...replicated(part.shape), only: owner });
   const { wholeShape, dtype, requiresGrad } = part;
@@ -197,12 +196,8 @@ async function stageParameter(
   return new StageParameter(own, parameter, owner);
 }
 
-/** Whether ranks with other batches update parts of the parameters. */
-function sharesOutUpdates({ plan }: PlanContext): boolean {
-  const axes = stepsOf(plan, distribute).map(({ data }) => data.axis);
-  return plan.parameters.some((planned) =>
-    axes.some((axis) => shardingOf(planned, 'optimizer', axis) !== null),
-  );
+function ownerOf(name: string, axis: string, context: PlanContext): StageOwner {
+  return context.plannedOf(name).parameter.only ?? { axis, rank: 0 };
 }
 
 function passHook(passes: PipelinePasses): NonNullable<PassHooks['forward']> {
