@@ -6,6 +6,7 @@ import type { Session } from './realize/session.ts';
 import { describeValue } from './spec/describe-value.ts';
 import type { HalfDType } from './spec/dtype.ts';
 import { ConfigError } from './spec/errors.ts';
+import type { ProcessGroup } from './spec/process-group.ts';
 import type { Statistics, TimelineEvent, VaryingSize } from './timeline-event.ts';
 
 // All that code of a rank reads without being given it. A rank is a thread: it has modules of its own.
@@ -70,6 +71,8 @@ export type AfterBackward = (completed: boolean) => void;
 export interface RankState {
   session: Session | null;
   streams: RandomStreams | null;
+  /** Groups that were made of others, by what they are for. */
+  readonly communicators: WeakMap<ProcessGroup, Map<string, ProcessGroup>>;
   /** The numbers of the next node, and of the next walk through a graph. */
   nextNodeId: number;
   nextWalk: number;
@@ -102,6 +105,7 @@ export interface RankState {
 export const rankState: RankState = {
   session: null,
   streams: null,
+  communicators: new WeakMap(),
   nextNodeId: 1,
   nextWalk: 1,
   era: 0,

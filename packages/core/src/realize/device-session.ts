@@ -1,3 +1,4 @@
+import { rankState } from '../ambient.ts';
 import type { Node } from '../graph/node.ts';
 import { hostBytes, moveToHost, moveToPage } from '../graph/ownership.ts';
 import { targetOf } from '../graph/updated-leaves.ts';
@@ -41,10 +42,19 @@ export class DeviceSession implements Session {
     return this.#mesh;
   }
 
-  async extendMesh(name: string, make: () => Promise<ProcessGroup>): Promise<void> {
+  async extendMesh(
+    name: string,
+    axis: string,
+    make: (group: ProcessGroup) => Promise<ProcessGroup>,
+  ): Promise<void> {
     if (this.#extensions.has(name)) return;
     this.#extensions.add(name);
-    this.#mesh = new ExtendedMesh(this.#mesh, name, await make());
+    const group = this.#mesh.group(axis);
+    const known = rankState.communicators.get(group) ?? new Map<string, ProcessGroup>();
+    rankState.communicators.set(group, known);
+    const own = known.get(name) ?? (await make(group));
+    known.set(name, own);
+    this.#mesh = new ExtendedMesh(this.#mesh, name, own);
   }
 
   get isComputing(): boolean {

@@ -24,8 +24,15 @@ export interface Session {
   /** Whether the device is at work, so that memory of it may be changing. */
   readonly isComputing: boolean;
 
-  /** Gives the mesh one more group, that `make` returns; once for each name. A collective, where `make` is one. */
-  extendMesh(name: string, make: () => Promise<ProcessGroup>): Promise<void>;
+  /**
+   * Gives the mesh one more group, which `make` makes of that of an axis: once for each name, also for later sessions, as
+   * groups are few. A collective, where `make` is one.
+   */
+  extendMesh(
+    name: string,
+    axis: string,
+    make: (group: ProcessGroup) => Promise<ProcessGroup>,
+  ): Promise<void>;
 
   /** Settles when no call is under way, also of those that nobody has awaited. */
   finish(): Promise<void>;

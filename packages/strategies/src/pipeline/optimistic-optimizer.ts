@@ -218,10 +218,10 @@ function withoutVerdict(): TensorStateError {
 async function prepareGroups(): Promise<void> {
   const session = currentSession();
   for (const { name } of session.mesh.axes) {
-    const group = session.mesh.group(name);
     await session.extendMesh(
       verdictsOf(name),
-      async () => (await group.split(0, group.rank)) ?? group,
+      name,
+      async (group) => (await group.split(0, group.rank)) ?? group,
     );
   }
 }

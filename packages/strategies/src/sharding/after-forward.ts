@@ -39,11 +39,10 @@ export async function makeSharingGroups(
   axis: string,
 ): Promise<void> {
   const session = currentSession();
-  const group = session.mesh.group(axis);
   for (const plan of plans) {
     if (plan.kind !== 'share') continue;
     const { ranks } = plan;
-    await session.extendMesh(plan.axis, async () => {
+    await session.extendMesh(plan.axis, axis, async (group) => {
       const neighbours = await group.split(Math.floor(group.rank / ranks), group.rank);
       if (neighbours !== undefined) return neighbours;
       throw new TypeError('a rank with a colour is in a group');

@@ -89,10 +89,11 @@ export const runStages: StepKind<RunStages> = {
     }
     await session.realize([]);
     const messages = `${axis} messages`;
-    await session.extendMesh(messages, async () => {
-      const own = await group.split(0, group.rank);
-      return own ?? group;
-    });
+    await session.extendMesh(
+      messages,
+      axis,
+      async (ranks) => (await ranks.split(0, ranks.rank)) ?? ranks,
+    );
     const marks = new StageMarks(model, cut);
     const passes = new PipelinePasses({
       axis,
