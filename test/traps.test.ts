@@ -109,6 +109,34 @@ describe('pipelines', () => {
   });
 });
 
+describe('experts', () => {
+  const balance = { kind: 'megatron', coefficient: 0.01 } as const;
+
+  it('are not left without balance where the loss forgets it', async () => {
+    const moe = new sw.nn.MixtureOfExperts(2, 4, 3, { balance });
+    const optimizer = new sw.optim.SGD(moe.parameters(), { lr: 0.1 });
+    moe
+      .forward(sw.ones([4, 2]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    expect(() => moe.forward(sw.ones([4, 2]))).toThrow('loss.add(nn.auxiliaryLoss(model))');
+    moe.eval();
+    expect(moe.forward(sw.ones([4, 2])).shape).toEqual([4, 2]);
+  });
+
+  it('without a token have gradients of zeros, so that every optimizer and norm counts them', async () => {
+    const moe = new sw.nn.MixtureOfExperts(2, 4, 3, { gate: sw.nn.switchGate() });
+    moe
+      .forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    const norm = sw.optim.clipGradNorm(moe.parameters(), 1);
+    expect(await norm.item()).toBeGreaterThan(0);
+    expect(moe.experts.up.grad?.shape).toEqual([3, 2, 4]);
+  });
+});
+
 describe('steps ahead of their verdict', () => {
   it('are not saved before it is there, and then as they became', async () => {
     sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });

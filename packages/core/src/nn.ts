@@ -47,6 +47,23 @@ export { Conv3d, type Conv3dLayerOptions } from './nn/conv3d.ts';
 export { ConvTranspose2d, type ConvTranspose2dLayerOptions } from './nn/conv-transpose2d.ts';
 export { Dropout } from './nn/dropout.ts';
 export { Embedding } from './nn/embedding.ts';
+export { auxiliaryLoss, updateExpertBias } from './nn/experts/auxiliary-loss.ts';
+export {
+  balanceLoss,
+  routerZLoss,
+  type BalanceLoss,
+  type BalanceOptions,
+} from './nn/experts/balance-loss.ts';
+export type { BiasUpdate } from './nn/experts/expert-bias.ts';
+export { expertChoiceGate, type ExpertChoiceGateOptions } from './nn/experts/expert-choice-gate.ts';
+export { Experts, type ExpertActivation, type ExpertsOptions } from './nn/experts/experts.ts';
+export type { Gate, GateInput, Routing } from './nn/experts/gate.ts';
+export { gshardGate, type GShardGateOptions } from './nn/experts/gshard-gate.ts';
+export type { Capacity } from './nn/experts/limit-routes.ts';
+export { MixtureOfExperts, type MixtureOfExpertsOptions } from './nn/experts/mixture-of-experts.ts';
+export type { RouterStatistics } from './nn/experts/router-statistics.ts';
+export { switchGate, type SwitchGateOptions } from './nn/experts/switch-gate.ts';
+export { topKGate, type ExpertGroups, type TopKGateOptions } from './nn/experts/top-k-gate.ts';
 export { Flatten } from './nn/flatten.ts';
 export { GroupNorm, type GroupNormOptions } from './nn/group-norm.ts';
 export { GRU } from './nn/gru.ts';

@@ -1,0 +1,79 @@
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { allReduce } from '../../tensor/collectives.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import type { Routing } from './gate.ts';
+
+/**
+ * A loss that is smallest where experts have as many routes. With P the mean share of each expert, F the mean number of routes
+ * that a token has to it before any are dropped (of first choices: F1), E experts and k choices of a token:
+ * `switch`: E sum(P F1), of Switch, and of DeepSpeed for one and two choices;
+ * `megatron`: E / k sum(P F), of Megatron, and of DeepSpeed for k choices;
+ * `gshard`: sum(P F1) / E, of GShard and fairscale.
+ */
+export interface BalanceLoss {
+  readonly kind: 'switch' | 'megatron' | 'gshard';
+  /** By what it is multiplied. */
+  readonly coefficient: number;
+  /** Whether it is the mean over sequences, each balanced by itself, of an input of 3 dims. Default: false. */
+  readonly bySequence?: boolean;
+}
+
+export const balanceRules: OptionRules<BalanceLoss> = {
+  kind: option.required(option.oneOf('switch', 'megatron', 'gshard')),
+  coefficient: option.required(option.nonNegative),
+  bySequence: option.flag,
+};
+
+export interface BalanceOptions {
+  /** Routes of a token; with k the first of k is its first choice. */
+  readonly k: number;
+  /** Sequences that the tokens are of, one after the other, as many tokens each. Default: 1. */
+  readonly sequences?: number;
+  /** A mesh axis over whose ranks routes are counted. Default: those of this rank. */
+  readonly axis?: string | null;
+}
+
+const optionRules: OptionRules<BalanceOptions> = {
+  k: option.required(option.integer(1)),
+  sequences: option.integer(1),
+  axis: option.either(option.axisName, {
+    fits: (value): value is null => value === null,
+    is: 'null',
+  }),
+};
+
+/**
+ * The loss of a routing whose routes stand token by token, without its coefficient. With an axis it is the part that this
+ * rank's tokens have in that of all: the mean over the ranks is the loss of all tokens. Shape: -> [].
+ */
+export function balanceLoss(
+  { experts, shares }: Pick<Routing, 'experts' | 'shares'>,
+  kind: BalanceLoss['kind'],
+  options: BalanceOptions,
+): Tensor {
+  checkOptions('balanceLoss', options, optionRules);
+  const { k, sequences = 1, axis = null } = options;
+  const [tokens = 0, count = 0] = shares.shape;
+  const choices = experts.reshape([tokens, k]);
+  const counted = kind === 'megatron' ? choices : choices.slice(1, 0, 1);
+  const meanOf = (x: Tensor): Tensor => x.reshape([sequences, tokens / sequences, count]).mean([1]);
+  // A choice of no expert, behind all of them, is counted nowhere.
+  const load = meanOf(counted.oneHot(count).to('f32').sum([1]));
+  const all = axis === null ? load : allReduce(load, axis, { reduce: 'avg' });
+  return meanOf(shares)
+    .mul(all)
+    .sum()
+    .mul(factorOf(kind, count, k) / sequences);
+}
+
+function factorOf(kind: BalanceLoss['kind'], experts: number, k: number): number {
+  if (kind === 'megatron') return experts / k;
+  return kind === 'switch' ? experts : 1 / experts;
+}
+
+/** The mean square of each token's logsumexp of logits, which keeps logits small (Zoph et al. 2022). Shape: logits [T, E] -> []. */
+export function routerZLoss(logits: Tensor): Tensor {
+  return logits.logSumExp(1).square().mean();
+}

@@ -1,0 +1,57 @@
+import { noGrad } from '../../graph/create-node.ts';
+import { composed } from '../../realize/small-values.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { allReduce } from '../../tensor/collectives.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import type { BufferTensor } from '../parameter.ts';
+
+/** How biases of experts move (Wang et al. 2024, "Auxiliary-loss-free load balancing"). */
+export interface BiasUpdate {
+  /** How far a bias moves in one update. Default: 1e-3. */
+  readonly rate?: number;
+  /**
+   * `sign`: each up or down by the rate, as in Megatron. `zeroMean`: less the mean of these, so that the sum of the biases stays,
+   * as in torchtitan. Default: sign.
+   */
+  readonly rule?: 'sign' | 'zeroMean';
+}
+
+export const biasUpdateRules: OptionRules<BiasUpdate> = {
+  rate: option.nonNegative,
+  rule: option.oneOf('sign', 'zeroMean'),
+};
+
+/** Counts what experts are given, and moves their biases by it. */
+export class ExpertBias {
+  readonly #update: BiasUpdate;
+  #counts: Tensor | null = null;
+
+  constructor(update: BiasUpdate) {
+    this.#update = update;
+  }
+
+  /** Adds the routes of a pass that trains. Shape: experts i32 [R]. */
+  count(experts: Tensor, count: number): void {
+    const before = this.#counts;
+    this.#counts = composed(() =>
+      noGrad(() => {
+        const own = experts.oneHot(count).to('f32').sum([0]);
+        return before === null ? own : before.add(own);
+      }),
+    );
+  }
+
+  /** Moves the biases by what was counted on the ranks of these axes, and begins to count anew. Shape: bias [E]. */
+  update(bias: BufferTensor, axes: readonly string[]): void {
+    const own = this.#counts;
+    if (own === null) return;
+    this.#counts = null;
+    const { rate = 1e-3, rule = 'sign' } = this.#update;
+    noGrad(() => {
+      const counts = axes.reduce((sum, axis) => allReduce(sum, axis), own);
+      const moves = counts.mean().sub(counts).sign().mul(rate);
+      bias.assign(bias.add(rule === 'sign' ? moves : moves.sub(moves.mean())));
+    });
+  }
+}

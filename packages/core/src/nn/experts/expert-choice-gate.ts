@@ -1,0 +1,44 @@
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Gate, GateInput, Routing } from './gate.ts';
+import { repeated } from './top-k-gate.ts';
+
+export interface ExpertChoiceGateOptions {
+  /** How many experts a token has on average. Default: 2. */
+  readonly factor?: number;
+}
+
+const expertChoiceRules: OptionRules<ExpertChoiceGateOptions> = { factor: option.positive };
+
+/**
+ * Each expert takes the tokens that suit it best, all experts as many (Zhou et al. 2022). It sees all tokens of a pass
+ * at once, those that come later in a text among them.
+ */
+export function expertChoiceGate(options: ExpertChoiceGateOptions = {}): Gate {
+  checkOptions('expertChoiceGate', options, expertChoiceRules);
+  const { factor = 2 } = options;
+  return {
+    name: 'expertChoiceGate',
+    k: null,
+    jitter: 0,
+    takesBias: false,
+    check: () => {},
+    route: (input) => routeByExperts(input, factor),
+  };
+}
+
+/** Shape: logits [T, E] -> E C routes, expert by expert. */
+function routeByExperts({ logits }: GateInput, factor: number): Routing {
+  const [tokens = 0, count = 0] = logits.shape;
+  const shares = logits.softmax();
+  const capacity = Math.min(tokens, Math.ceil((tokens * factor) / count));
+  const { indices } = shares.detach().topK(capacity, { dim: 0 });
+  return {
+    tokens: indices.permute([1, 0]).flatten(),
+    experts: repeated(count, capacity),
+    weights: shares.gather(0, indices).permute([1, 0]).flatten(),
+    kept: null,
+    shares,
+  };
+}

@@ -1,0 +1,84 @@
+import { Generator } from '../../random/generator.ts';
+import * as init from '../../random/init.ts';
+import { defaultGenerator } from '../../random/keys.ts';
+import { sizeAt } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { lowered } from '../functional/lowered.ts';
+import { Module } from '../module.ts';
+import { Parameter } from '../parameter.ts';
+import { requireShape } from '../require-shape.ts';
+
+/** What stands between the two products of an expert; `swiglu` multiplies with a third one (Shazeer 2020). */
+export type ExpertActivation = 'relu' | 'gelu' | 'silu' | 'swiglu';
+
+export interface ExpertsOptions {
+  /** Default: gelu. */
+  readonly activation?: ExpertActivation;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+export const expertsRules: OptionRules<ExpertsOptions> = {
+  activation: option.oneOf('relu', 'gelu', 'silu', 'swiglu'),
+  generator: option.instanceOf(Generator),
+};
+
+/**
+ * Experts, each of which is two linear layers without bias that start as nn.Linear does. E experts, C features, H hidden ones:
+ * up [E, C, H], down [E, H, C], and with swiglu gate [E, C, H].
+ */
+export class Experts extends Module {
+  up: Parameter;
+  gate: Parameter | null;
+  down: Parameter;
+  readonly activation: ExpertActivation;
+
+  constructor(
+    count: number,
+    features: number,
+    hiddenFeatures: number,
+    options: ExpertsOptions = {},
+  ) {
+    super();
+    checkOptions('Experts', options, expertsRules);
+    const { activation = 'gelu', generator = defaultGenerator() } = options;
+    const matrices = (inFeatures: number, outFeatures: number): Parameter => {
+      const bound = 1 / Math.sqrt(inFeatures);
+      const shape = [count, inFeatures, outFeatures];
+      return new Parameter(init.uniform(generator, shape, -bound, bound), shape);
+    };
+    this.up = matrices(features, hiddenFeatures);
+    this.gate = activation === 'swiglu' ? matrices(features, hiddenFeatures) : null;
+    this.down = matrices(hiddenFeatures, features);
+    this.activation = activation;
+  }
+
+  /**
+   * Rows stand in the order of their experts, of which `counts` says how many rows each has; rows behind them give 0.
+   * Shape: x [N, C], counts i32 [E] -> [N, C].
+   */
+  forward(x: Tensor, counts: Tensor): Tensor {
+    const { up, gate, down, activation } = this;
+    const features = ['features', sizeAt(up.shape, 1)] as const;
+    requireShape({ operation: 'Experts', name: 'x', value: x }, ['N', features]);
+    const rows = lowered(x);
+    const hidden = rows.groupedMatmul(up, counts);
+    if (gate !== null) {
+      return hidden.mul(rows.groupedMatmul(gate, counts).silu()).groupedMatmul(down, counts);
+    }
+    return activated(hidden, activation).groupedMatmul(down, counts);
+  }
+
+  protected override describe(): string {
+    const [count, features, hiddenFeatures] = this.up.shape;
+    return `${count}, features=${features}, hiddenFeatures=${hiddenFeatures}, activation=${this.activation}`;
+  }
+}
+
+function activated(x: Tensor, activation: ExpertActivation): Tensor {
+  if (activation === 'relu') return x.relu();
+  return activation === 'silu' ? x.silu() : x.gelu();
+}

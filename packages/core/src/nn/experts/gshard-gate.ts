@@ -1,0 +1,28 @@
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Gate } from './gate.ts';
+import type { Capacity } from './limit-routes.ts';
+import { makeTopKGate } from './top-k-gate.ts';
+
+export interface GShardGateOptions {
+  /** First choices always take places before second ones. Default: nothing is dropped for want of places. */
+  readonly capacity?: Omit<Capacity, 'firstChoicesFirst'>;
+}
+
+const gshardRules: OptionRules<GShardGateOptions> = { capacity: option.object('a capacity') };
+
+/**
+ * Each token goes to two experts, whose weights sum to 1; in training the second one is left out at random, the more
+ * often the less it weighs (Lepikhin et al. 2020, "GShard").
+ */
+export function gshardGate(options: GShardGateOptions = {}): Gate {
+  checkOptions('gshardGate', options, gshardRules);
+  const { capacity } = options;
+  return makeTopKGate('gshardGate', {
+    k: 2,
+    normalize: 'chosen',
+    randomSecond: true,
+    ...(capacity === undefined ? {} : { capacity: { ...capacity, firstChoicesFirst: true } }),
+  });
+}

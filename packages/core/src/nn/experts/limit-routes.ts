@@ -1,0 +1,96 @@
+import { ConfigError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { arange } from '../../tensor/create-ranges.ts';
+import { zeros } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { randomShares } from './random-shares.ts';
+
+/** How many routes an expert takes, and which of them stay where it is given more. */
+export interface Capacity {
+  /** Of the routes that each expert would have if all had as many; above 0. */
+  readonly factor: number;
+  /** The factor in evaluation. Default: factor. */
+  readonly evaluationFactor?: number;
+  /** An expert takes at least so many. Default: 1. */
+  readonly minimum?: number;
+  /** `probs` keeps the routes of the largest scores, `position` those of the first tokens, `random` any. Default: position. */
+  readonly drop?: 'probs' | 'position' | 'random';
+  /** Whether the first choices of all tokens come before all second ones, as with GShard. Default: false, token by token. */
+  readonly firstChoicesFirst?: boolean;
+}
+
+export const capacityRules: OptionRules<Capacity> = {
+  factor: option.required(option.positive),
+  evaluationFactor: option.positive,
+  minimum: option.integer(1),
+  drop: option.oneOf('probs', 'position', 'random'),
+  firstChoicesFirst: option.flag,
+};
+
+/** The routes that one expert takes at most. */
+export function capacityOf(
+  { factor, evaluationFactor = factor, minimum = 1 }: Capacity,
+  routes: number,
+  experts: number,
+  training: boolean,
+): number {
+  const own = training ? factor : evaluationFactor;
+  const capacity = Math.max(minimum, Math.ceil((routes / experts) * own));
+  if (Number.isSafeInteger(capacity)) return capacity;
+  throw new ConfigError(
+    {
+      asked: `a capacity of ${own} times ${routes} routes among ${experts} experts`,
+      found: `${capacity} routes for each`,
+      todo: 'Use a finite factor, or no capacity, where nothing is dropped',
+    },
+    { factor: own, routes, experts },
+  );
+}
+
+/** The choices of tokens before anything is dropped. */
+export interface Choices {
+  /** `count` where a token has fewer choices. Shape: i32 [T, K]. */
+  readonly experts: Tensor;
+  /** Shape: f32 [T, K]. */
+  readonly scores: Tensor;
+  /** How many experts there are. */
+  readonly count: number;
+}
+
+/** Which choices the experts have room for. Shape: -> bool [T, K]. */
+export function keptChoices(choices: Choices, limit: Capacity, training: boolean): Tensor {
+  const { experts, scores, count } = choices;
+  const [tokens = 0, perToken = 0] = experts.shape;
+  const routes = tokens * perToken;
+  const capacity = capacityOf(limit, routes, count, training);
+  const first = placesFirst(scores, limit);
+  const flat = experts.flatten();
+  const places = placesInExperts(first === null ? flat : flat.indexSelect(0, first), count);
+  const own = first === null ? places : zeros([routes], 'i32').scatter(0, first, places);
+  return own.lt(capacity).reshape([tokens, perToken]);
+}
+
+/** The routes in the order in which they take places; null for token by token. Shape: i32 [T K]. */
+function placesFirst(
+  scores: Tensor,
+  { drop = 'position', firstChoicesFirst = false }: Capacity,
+): Tensor | null {
+  const [tokens = 0, perToken = 0] = scores.shape;
+  const routes = tokens * perToken;
+  if (drop === 'random') return randomShares([routes]).argSort(0);
+  if (drop === 'probs') return scores.detach().flatten().argSort(0, { descending: true });
+  if (!firstChoicesFirst) return null;
+  return arange(routes).reshape([tokens, perToken]).permute([1, 0]).flatten();
+}
+
+/** How many routes before it have the same expert, for each route. Shape: experts i32 [R] -> i32 [R]. */
+function placesInExperts(experts: Tensor, count: number): Tensor {
+  const routes = experts.numel;
+  const order = experts.argSort(0);
+  const ones = zeros([routes], 'i32').add(1);
+  const sizes = zeros([count + 1], 'i32').scatterAdd(0, experts, ones);
+  const starts = sizes.cumsum(0).sub(sizes);
+  const sorted = arange(routes).sub(starts.indexSelect(0, experts.indexSelect(0, order)));
+  return zeros([routes], 'i32').scatter(0, order, sorted);
+}

@@ -1,0 +1,281 @@
+import { withoutAutocast } from '../../graph/autocast.ts';
+import { noGrad } from '../../graph/create-node.ts';
+import type { Generator } from '../../random/generator.ts';
+import * as init from '../../random/init.ts';
+import { defaultGenerator } from '../../random/keys.ts';
+import { composedAll } from '../../realize/small-values.ts';
+import { elementCount, sizeAt } from '../../shape.ts';
+import { checkOptions } from '../../spec/check-options.ts';
+import { ConfigError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { zeros } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import { linear } from '../functional/linear.ts';
+import { Linear } from '../linear.ts';
+import { Module } from '../module.ts';
+import { BufferTensor } from '../parameter.ts';
+import { requireShape } from '../require-shape.ts';
+import type { Layer } from '../sequential.ts';
+import { type BalanceLoss, balanceLoss, balanceRules, routerZLoss } from './balance-loss.ts';
+import { type BiasUpdate, biasUpdateRules, ExpertBias } from './expert-bias.ts';
+import { type ExpertActivation, Experts, expertsRules } from './experts.ts';
+import type { Gate, Routing } from './gate.ts';
+import { randomShares } from './random-shares.ts';
+import { observe, readStatistics, type RouterStatistics } from './router-statistics.ts';
+import { sortRoutes, type SortedRoutes } from './sort-routes.ts';
+import { topKGate } from './top-k-gate.ts';
+
+export interface MixtureOfExpertsOptions {
+  /** How tokens and experts find each other. Default: topKGate(), two experts a token and nothing dropped. */
+  readonly gate?: Gate;
+  /** Default: gelu. */
+  readonly activation?: ExpertActivation;
+  /** A loss that balances experts, a part of `auxiliaryLoss`. Default: none. */
+  readonly balance?: BalanceLoss;
+  /** The coefficient of routerZLoss, a part of `auxiliaryLoss`. Default: 0. */
+  readonly zLoss?: number;
+  /** Balances experts without a loss, by a bias of each that `updateExpertBias` moves. Default: none. */
+  readonly bias?: BiasUpdate;
+  /** Computes every token, beside the experts; its result is added. */
+  readonly shared?: Layer;
+  /** Computes every token; what it and the experts give is weighed by what a linear layer says of the token (Rajbhandari et al. 2022). */
+  readonly residual?: Layer;
+  /** The mesh axis whose ranks have other tokens of the same batch: balance is that of all their tokens. Default: this rank's. */
+  readonly axis?: string;
+  /** Source of initial values; default the rank's generator. */
+  readonly generator?: Generator;
+}
+
+const layerRule: option.OptionRule<Layer> = option.object('a module with a forward pass');
+const moduleRules: OptionRules<MixtureOfExpertsOptions> = {
+  ...expertsRules,
+  gate: option.object('a gate'),
+  balance: option.object('a balance loss'),
+  zLoss: option.nonNegative,
+  bias: option.object('an update of biases'),
+  shared: layerRule,
+  residual: layerRule,
+  axis: option.axisName,
+};
+interface Sizes {
+  readonly features: number;
+  readonly hiddenFeatures: number;
+  readonly experts: number;
+}
+const sizeRules: OptionRules<Sizes> = {
+  features: option.required(option.integer(1)),
+  hiddenFeatures: option.required(option.integer(1)),
+  experts: option.required(option.integer(1)),
+};
+
+/**
+ * A layer of which each token is computed by some of many experts (Shazeer et al. 2017), in the place of the two linear layers of a
+ * transformer. One path computes routes of any number: sorted by experts, one product for each expert that has any, and summed in
+ * the order of a token's choices, so that results do not depend on where experts are computed. The router's weight is f32,
+ * and so is what it computes, also inside autocast.
+ */
+export class MixtureOfExperts extends Module {
+  router: Linear;
+  experts: Experts;
+  expertBias: BufferTensor | null;
+  shared: Layer | null;
+  residual: Layer | null;
+  /** Weighs experts and residual layer. */
+  coefficient: Linear | null;
+  readonly gate: Gate;
+  readonly balance: BalanceLoss | null;
+  readonly zLoss: number;
+  /** The mesh axis whose ranks have other tokens of the same batch; null: balance is that of this rank's tokens. */
+  axis: string | null;
+  readonly #bias: ExpertBias | null;
+  #auxiliary: Tensor | null = null;
+  #observed: Tensor | null = null;
+
+  /** Throws ConfigError, also where the gate can't choose from so many experts. */
+  constructor(
+    features: number,
+    hiddenFeatures: number,
+    experts: number,
+    options: MixtureOfExpertsOptions = {},
+  ) {
+    super();
+    checkOptions('MixtureOfExperts', { features, hiddenFeatures, experts }, sizeRules);
+    checkOptions('MixtureOfExperts', options, moduleRules);
+    const { gate = topKGate(), balance, zLoss = 0, bias, shared, residual } = options;
+    const { activation = 'gelu', generator = defaultGenerator(), axis = null } = options;
+    gate.check(experts);
+    if (balance !== undefined) checkOptions('MixtureOfExperts balance', balance, balanceRules);
+    if (bias !== undefined) checkOptions('MixtureOfExperts bias', bias, biasUpdateRules);
+    if (balance !== undefined && gate.k === null) throw noChoices(gate, 'a balance loss');
+    if (bias !== undefined && !gate.takesBias) throw noChoices(gate, 'a bias of experts');
+    this.router = new Linear(features, experts, { bias: false, generator });
+    this.experts = new Experts(experts, features, hiddenFeatures, { activation, generator });
+    this.#bias = bias === undefined ? null : new ExpertBias(bias);
+    this.expertBias =
+      bias === undefined ? null : new BufferTensor(init.zeros([experts]), [experts]);
+    this.shared = shared ?? null;
+    this.residual = residual ?? null;
+    this.coefficient = residual === undefined ? null : new Linear(features, 2, { generator });
+    this.gate = gate;
+    this.balance = balance ?? null;
+    this.zLoss = zLoss;
+    this.axis = axis;
+  }
+
+  /** Shape: x [.., features] -> [.., features]. */
+  forward(x: Tensor): Tensor {
+    const features = sizeAt(this.router.weight.shape, 1);
+    requireShape({ operation: 'MixtureOfExperts', name: 'x', value: x }, [
+      '..',
+      ['features', features],
+    ]);
+    this.#requireTaken();
+    const made = composedAll(
+      () => this.#compute(x, features),
+      ({ result, observed, auxiliary }) => [result, observed, ...auxiliary],
+    );
+    this.#observed = made.observed;
+    const [auxiliary] = made.auxiliary;
+    if (auxiliary !== undefined) {
+      this.#auxiliary = this.#auxiliary === null ? auxiliary : this.#auxiliary.add(auxiliary);
+    }
+    return made.result;
+  }
+
+  /** The balance and z-losses of the passes since it was last taken, in training; null where there are none. Shape: []. */
+  takeAuxiliaryLoss(): Tensor | null {
+    const loss = this.#auxiliary;
+    this.#auxiliary = null;
+    return loss;
+  }
+
+  /** What the router did in the latest pass. Throws ConfigError before the first one. */
+  async routerStatistics(): Promise<RouterStatistics> {
+    if (this.#observed === null) {
+      throw new ConfigError({
+        asked: 'the statistics of a router',
+        found: 'no forward pass yet',
+        todo: 'Ask after forward()',
+      });
+    }
+    return readStatistics(Array.from(await this.#observed.data(), Number));
+  }
+
+  /** Moves the bias of each expert by what it was given since the last time. See `updateExpertBias`. */
+  updateBias(axes: readonly string[]): void {
+    if (this.expertBias !== null) this.#bias?.update(this.expertBias, axes);
+  }
+
+  #compute(x: Tensor, features: number): Computed {
+    const tokens = elementCount(x.shape.slice(0, -1));
+    const rows = x.reshape([tokens, features]);
+    const logits = this.#logits(rows);
+    const { training, expertBias } = this;
+    const count = sizeAt(logits.shape, 1);
+    // Routing is f32, and its products with rows of the experts, too.
+    const routing = withoutAutocast(() => this.gate.route({ logits, bias: expertBias, training }));
+    const sorted = sortRoutes(routing, count);
+    const routed = this.#route(rows, routing, sorted);
+    const weighed = this.#besides(rows, routed.to(x.dtype));
+    const observed = noGrad(() => observe(routing, sorted.counts));
+    if (training) this.#bias?.count(routing.experts, count);
+    return {
+      result: weighed.reshape(x.shape),
+      observed,
+      auxiliary: this.#losses(x, logits, routing),
+    };
+  }
+
+  /** Shape: rows [T, C] -> f32 [T, E]. */
+  #logits(rows: Tensor): Tensor {
+    const { jitter } = this.gate;
+    return withoutAutocast(() => {
+      const read = rows.to('f32');
+      const noisy =
+        this.training && jitter > 0
+          ? read.mul(
+              randomShares(read.shape)
+                .mul(2 * jitter)
+                .add(1 - jitter),
+            )
+          : read;
+      return linear(noisy, this.router.weight.to('f32'));
+    });
+  }
+
+  /** Shape: rows [T, C] -> f32 [T, C]. */
+  #route(rows: Tensor, routing: Routing, { order, places, counts }: SortedRoutes): Tensor {
+    const { tokens, weights } = routing;
+    const given = rows.indexSelect(0, tokens.indexSelect(0, order));
+    const made = this.experts.forward(given, counts).to('f32').indexSelect(0, places);
+    const weighed = made.mul(weights.reshape([weights.numel, 1]));
+    const [count = 0, features = 0] = rows.shape;
+    const { k } = this.gate;
+    if (k !== null) return weighed.reshape([count, k, features]).sum([1]);
+    return zeros(rows.shape).indexAdd(0, tokens, weighed);
+  }
+
+  /** What the layers beside the experts add. Shape: rows [T, C], routed [T, C] -> [T, C]. */
+  #besides(rows: Tensor, routed: Tensor): Tensor {
+    const { shared, residual, coefficient } = this;
+    const both = shared === null ? routed : routed.add(shared.forward(rows));
+    if (residual === null || coefficient === null) return both;
+    const shares = coefficient.forward(rows).softmax();
+    const own = (index: number): Tensor => shares.slice(1, index, index + 1).to(both.dtype);
+    return both.mul(own(0)).add(residual.forward(rows).mul(own(1)));
+  }
+
+  /** Empty where no loss is asked for. */
+  #losses(x: Tensor, logits: Tensor, routing: Routing): readonly Tensor[] {
+    const { balance, zLoss, axis, gate } = this;
+    if (!this.training) return [];
+    const losses: Tensor[] = [];
+    if (balance !== null && gate.k !== null && balance.coefficient > 0) {
+      const { kind, coefficient, bySequence = false } = balance;
+      const sequences = bySequence && x.ndim > 2 ? elementCount(x.shape.slice(0, -2)) : 1;
+      losses.push(balanceLoss(routing, kind, { k: gate.k, sequences, axis }).mul(coefficient));
+    }
+    if (zLoss > 0) losses.push(routerZLoss(logits).mul(zLoss));
+    const [first, ...others] = losses;
+    return first === undefined ? [] : [others.reduce((sum, loss) => sum.add(loss), first)];
+  }
+
+  /** Throws ConfigError where a step has gone by without the losses of its passes. */
+  #requireTaken(): void {
+    const pending = this.#auxiliary;
+    if (pending === null || !this.training || pending.contents.value === null) return;
+    this.#auxiliary = null;
+    throw new ConfigError({
+      asked: 'another forward pass of a MixtureOfExperts with a balance or z-loss',
+      found: 'a step whose loss did not have them: nothing balances the experts',
+      todo: 'Add them: loss.add(nn.auxiliaryLoss(model)), before backward()',
+    });
+  }
+
+  protected override nameOf(field: string): string {
+    return field === 'expertBias' ? 'expert_bias' : field;
+  }
+
+  protected override describe(): string {
+    const axis = this.axis === null ? '' : `, axis=${this.axis}`;
+    return `gate=${this.gate.name}, k=${this.gate.k ?? 'of experts'}${axis}`;
+  }
+}
+
+interface Computed {
+  readonly result: Tensor;
+  readonly observed: Tensor;
+  readonly auxiliary: readonly Tensor[];
+}
+
+function noChoices({ name }: Gate, asked: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a MixtureOfExperts with ${name} and ${asked}`,
+      found: 'a gate by which experts choose as many tokens each: there is nothing to balance',
+      todo: 'Leave it out, or use another gate',
+    },
+    { gate: name },
+  );
+}

@@ -1,0 +1,28 @@
+import { checkOptions } from '../../spec/check-options.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import type { Gate } from './gate.ts';
+import type { Capacity } from './limit-routes.ts';
+import { makeTopKGate } from './top-k-gate.ts';
+
+export interface SwitchGateOptions {
+  /** Default: nothing is dropped. */
+  readonly capacity?: Capacity;
+  /** What the router reads is multiplied by random numbers within this of 1 in training. Default: 0. */
+  readonly jitter?: number;
+  /** Whether a token's expert is drawn by its probability in training, instead of the best one. Default: false. */
+  readonly gumbel?: boolean;
+}
+
+const switchRules: OptionRules<SwitchGateOptions> = {
+  capacity: option.object('a capacity'),
+  jitter: option.share,
+  gumbel: option.flag,
+};
+
+/** Each token goes to one expert, whose result counts as much as its probability (Fedus et al. 2021, "Switch"). */
+export function switchGate(options: SwitchGateOptions = {}): Gate {
+  checkOptions('switchGate', options, switchRules);
+  const { gumbel = false, ...others } = options;
+  return makeTopKGate('switchGate', { ...others, k: 1, noise: gumbel ? 'all' : 'none' });
+}

@@ -1,0 +1,227 @@
+import { checkOptions } from '../../spec/check-options.ts';
+import { ConfigError } from '../../spec/errors.ts';
+import * as option from '../../spec/option-rules.ts';
+import type { OptionRules } from '../../spec/option-rules.ts';
+import { arange } from '../../tensor/create-ranges.ts';
+import { concat, full } from '../../tensor/create.ts';
+import type { Tensor } from '../../tensor/tensor.ts';
+import type { Gate, GateInput, Routing } from './gate.ts';
+import { type Capacity, capacityRules, keptChoices } from './limit-routes.ts';
+import { gumbel, randomShares } from './random-shares.ts';
+
+/** Experts in groups, of which each token first chooses some (DeepSeek-V3, 2024). */
+export interface ExpertGroups {
+  /** How many groups there are; they divide the experts. */
+  readonly count: number;
+  /** How many of them a token chooses. */
+  readonly chosen: number;
+  /** A group is as good as the sum of so many of its best experts. Default: 2. */
+  readonly best?: number;
+}
+
+export interface TopKGateOptions {
+  /** Experts of each token. Default: 2. */
+  readonly k?: number;
+  /**
+   * What of logits experts are weighed by: `softmax` over all experts; `softmaxOfChosen` over those that are chosen, after
+   * the choice; `sigmoid` and `sqrtSoftplus` of each by itself. Default: softmax.
+   */
+  readonly scores?: 'softmax' | 'softmaxOfChosen' | 'sigmoid' | 'sqrtSoftplus';
+  /** Weights are divided by the sum of those that are chosen, or of those that are kept. Default: none. */
+  readonly normalize?: 'none' | 'chosen' | 'kept';
+  /** Weights are multiplied by this. Default: 1. */
+  readonly scale?: number;
+  readonly groups?: ExpertGroups;
+  /** In training, Gumbel noise is added to logits where experts are chosen: all of them, or those after the first. Default: none. */
+  readonly noise?: 'none' | 'all' | 'afterFirst';
+  /** In training, a second choice stays with a probability of twice its share of the two weights (Lepikhin et al. 2020). Default: false. */
+  readonly randomSecond?: boolean;
+  /** What the router reads is multiplied by random numbers within this of 1 in training. Default: 0. */
+  readonly jitter?: number;
+  /** Default: nothing is dropped. */
+  readonly capacity?: Capacity;
+}
+
+const groupRules: OptionRules<ExpertGroups> = {
+  count: option.required(option.integer(1)),
+  chosen: option.required(option.integer(1)),
+  best: option.integer(1),
+};
+const topKRules: OptionRules<TopKGateOptions> = {
+  k: option.integer(1),
+  scores: option.oneOf('softmax', 'softmaxOfChosen', 'sigmoid', 'sqrtSoftplus'),
+  normalize: option.oneOf('none', 'chosen', 'kept'),
+  scale: option.positive,
+  groups: option.object(),
+  noise: option.oneOf('none', 'all', 'afterFirst'),
+  randomSecond: option.flag,
+  jitter: option.share,
+  capacity: option.object('a capacity'),
+};
+
+/**
+ * Each token goes to its k best experts. `switchGate` and `gshardGate` are settings of it; those of others are in
+ * `docs/experts.md`. Throws ConfigError for options that it does not have.
+ */
+export function topKGate(options: TopKGateOptions = {}): Gate {
+  return makeTopKGate('topKGate', options);
+}
+
+export function makeTopKGate(name: string, options: TopKGateOptions): Gate {
+  checkOptions(name, options, topKRules);
+  const { k = 2, groups, jitter = 0, capacity, randomSecond = false } = options;
+  if (groups !== undefined) checkOptions(`${name} groups`, groups, groupRules);
+  if (capacity !== undefined) checkOptions(`${name} capacity`, capacity, capacityRules);
+  if (randomSecond && k !== 2) throw oneSecond(name, k);
+  return {
+    name,
+    k,
+    jitter,
+    takesBias: true,
+    check: (experts) => checkExperts(name, k, groups, experts),
+    route: (input) => routeTopK(input, { ...options, k }),
+  };
+}
+
+/** Shape: logits [T, E] -> T k routes, token by token. */
+function routeTopK(input: GateInput, options: TopKGateOptions & { readonly k: number }): Routing {
+  const { logits, training } = input;
+  const { k, normalize = 'none', scale = 1, capacity, randomSecond = false } = options;
+  const [tokens = 0, count = 0] = logits.shape;
+  const scores = scoresOf(logits, options);
+  const chosen = choose(input, scores.detach(), options);
+  const own = scores.gather(1, chosen);
+  const raw = options.scores === 'softmaxOfChosen' ? own.softmax() : own;
+  const weighed = normalize === 'chosen' ? shareOfSum(raw) : raw;
+  const isThinned = randomSecond && training;
+  const experts = isThinned ? withoutSome(chosen, raw.detach(), count) : chosen;
+  const conditions = [
+    ...(isThinned ? [experts.lt(count)] : []),
+    ...(capacity === undefined
+      ? []
+      : [keptChoices({ experts, scores: raw, count }, capacity, training)]),
+  ];
+  const [condition = null, ...others] = conditions;
+  const kept = condition && others.reduce((all, each) => all.logicalAnd(each), condition);
+  const left = kept === null ? weighed : kept.where(weighed, 0);
+  const weights = normalize === 'kept' ? shareOfSum(left) : left;
+  return {
+    tokens: repeated(tokens, k),
+    experts: experts.flatten(),
+    weights: (scale === 1 ? weights : weights.mul(scale)).flatten(),
+    kept: kept?.flatten() ?? null,
+    shares: sharesOf(logits, scores, options),
+  };
+}
+
+/** Shape: [T, E] -> [T, E]. */
+function scoresOf(logits: Tensor, { scores = 'softmax' }: TopKGateOptions): Tensor {
+  if (scores === 'softmax') return logits.softmax();
+  if (scores === 'sigmoid') return logits.sigmoid();
+  return scores === 'sqrtSoftplus' ? logits.softplus().sqrt() : logits;
+}
+
+/** Of which balance losses speak: shares of 1 for each token. Shape: -> [T, E]. */
+function sharesOf(
+  logits: Tensor,
+  scores: Tensor,
+  { scores: kind = 'softmax' }: TopKGateOptions,
+): Tensor {
+  if (kind === 'softmax') return scores;
+  return kind === 'softmaxOfChosen' ? logits.softmax() : shareOfSum(scores);
+}
+
+/** The experts of each token, best first. Shape: scores [T, E] -> i32 [T, k]. */
+function choose(
+  { logits, bias, training }: GateInput,
+  scores: Tensor,
+  options: TopKGateOptions & { readonly k: number },
+): Tensor {
+  const { k, noise = 'none', groups } = options;
+  const isNoisy = training && noise !== 'none';
+  const plain = bias === null ? scores : scores.add(bias.detach());
+  const noisy = isNoisy ? logits.detach().add(gumbel(logits.shape)) : plain;
+  const open = groups === undefined ? noisy : inGroups(noisy, groups);
+  if (!isNoisy || noise === 'all' || k === 1) {
+    const from = isNoisy && noise === 'afterFirst' ? plain : open;
+    return from.topK(k, { dim: 1 }).indices;
+  }
+  const first = plain.argMax(1, { keepDim: true });
+  const isFirst = first.flatten().oneHot(logits.shape[1] ?? 0);
+  const others = isFirst.where(full([], -Infinity), open).topK(k - 1, { dim: 1 }).indices;
+  return concat([first, others], 1);
+}
+
+/** Scores of experts outside a token's groups are -Infinity. Shape: [T, E] -> [T, E]. */
+function inGroups(scores: Tensor, { count, chosen, best = 2 }: ExpertGroups): Tensor {
+  const [tokens = 0, experts = 0] = scores.shape;
+  const size = experts / count;
+  const split = scores.reshape([tokens, count, size]);
+  const rating = split.topK(Math.min(best, size), { dim: 2 }).values.sum([2]);
+  const isChosen = rating
+    .topK(chosen, { dim: 1 })
+    .indices.oneHot(count)
+    .any([1])
+    .reshape([tokens, count, 1]);
+  return isChosen.where(split, full([], -Infinity)).reshape([tokens, experts]);
+}
+
+/** The second of two experts is none, with a number behind all experts, for some tokens. Shape: i32 [T, 2] -> i32 [T, 2]. */
+function withoutSome(experts: Tensor, weights: Tensor, count: number): Tensor {
+  const [tokens = 0] = experts.shape;
+  const second = shareOfSum(weights).slice(1, 1, 2);
+  const stays = randomShares([tokens, 1]).lt(second.mul(2));
+  const other = stays.where(experts.slice(1, 1, 2), count);
+  return concat([experts.slice(1, 0, 1), other], 1);
+}
+
+/** Shape: [T, k] -> [T, k]. */
+function shareOfSum(weights: Tensor): Tensor {
+  return weights.div(weights.sum([1], { keepDim: true }).maximum(1e-20));
+}
+
+/** 0 k times, then 1 k times, … Shape: -> i32 [tokens k]. */
+export function repeated(tokens: number, k: number): Tensor {
+  return arange(tokens).reshape([tokens, 1]).expand([tokens, k]).flatten();
+}
+
+function checkExperts(
+  name: string,
+  k: number,
+  groups: ExpertGroups | undefined,
+  experts: number,
+): void {
+  if (k > experts) {
+    throw new ConfigError(
+      {
+        asked: `${name} with k: ${k}`,
+        found: `${experts} experts`,
+        todo: `Use a k from 1 to ${experts}`,
+      },
+      { k, experts },
+    );
+  }
+  if (groups === undefined) return;
+  const { count, chosen } = groups;
+  const open = (experts / count) * chosen;
+  if (Number.isInteger(experts / count) && chosen <= count && k <= open) return;
+  throw new ConfigError(
+    {
+      asked: `${name} with k: ${k} of ${chosen} of ${count} groups`,
+      found: `${experts} experts`,
+      todo: 'Use a number of groups that divides the experts, and choose as many groups as hold k experts',
+    },
+    { k, groups, experts },
+  );
+}
+
+function oneSecond(name: string, k: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `${name} with randomSecond and k: ${k}`,
+      found: 'a rule for the second of two choices',
+      todo: 'Use k: 2, or leave randomSecond out',
+    },
+    { k },
+  );
+}
