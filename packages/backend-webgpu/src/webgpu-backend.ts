@@ -17,7 +17,12 @@ export class WebGpuBackend implements Backend {
   readonly name = 'webgpu';
   readonly limits: BackendLimits = {
     dtypes: new Set(['f32', 'i32', 'bool']),
-    native: new Set(['sigmoid', 'relu', 'silu', 'softplus', 'gelu', 'geluGrad']),
+    native: new Set([
+      ...(['sigmoid', 'relu', 'silu', 'softplus', 'gelu', 'geluGrad'] as const),
+      ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad'] as const),
+      ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
+      ...(['rmsNorm', 'rmsNormInputGrad', 'rmsNormWeightGrad'] as const),
+    ]),
     alignment: alignmentBytes,
   };
   /** What the adapter says of itself. */

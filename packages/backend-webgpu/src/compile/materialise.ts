@@ -1,4 +1,5 @@
 import type { Instruction } from '@shardwise/core/spec';
+import { isRowInstruction, keepsRows } from '../kernels/rows.ts';
 import { countOf, inputAt, type Values } from './values.ts';
 
 /** Ops that read elements of their inputs again and again, so that these are computed before. */
@@ -58,7 +59,8 @@ export function materialised(
   for (const id of needed) {
     const instruction = values.instruction(id);
     if (instruction === undefined) continue;
-    if (rereading.has(instruction.op)) {
+    const isRow = isRowInstruction(instruction);
+    if (rereading.has(instruction.op) || (isRow && !keepsRows(instruction.shape))) {
       for (const input of instruction.inputs) materialiseBase(input);
     } else if (instruction.op === 'expand') {
       const input = inputAt(instruction, 0);
@@ -79,7 +81,7 @@ export function materialised(
     }
     reads.set(id, union());
     const isShared = (readers.get(id) ?? 0) > 1 && !isFree(instruction, values);
-    if (withKernels.has(instruction.op) || roots.has(id) || isShared) inMemory.add(id);
+    if (isRow || withKernels.has(instruction.op) || roots.has(id) || isShared) inMemory.add(id);
   }
   return inMemory;
 

@@ -6,12 +6,14 @@ import { indexAdd } from '../kernels/index-add.ts';
 import { matmul } from '../kernels/matmul.ts';
 import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
+import { isRowInstruction, rows } from '../kernels/rows.ts';
 import { storageOf } from '../wgsl/registers.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
 import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
 import { Reads } from './reads.ts';
+import { rewrite } from './rewrite.ts';
 import { countOf, Values } from './values.ts';
 
 /** An instruction whose indices are checked, and its number in the program. */
@@ -34,9 +36,6 @@ export interface KernelPlan {
   readonly faults: number | undefined;
   readonly checks: readonly Check[];
 }
-
-/** Inputs that one concatenation reads; more are joined by several. */
-const widestConcat = 4;
 
 /** `mostBuffers` are those that one kernel may have. */
 export function planKernels(program: Program, mostBuffers: number): KernelPlan {
@@ -105,55 +104,6 @@ const moving: ReadonlySet<string> = new Set<Instruction['op']>([
 ]);
 const computing = { has: (op: string): boolean => !moving.has(op) };
 
-interface Rewritten {
-  readonly values: Values;
-  readonly outputs: readonly number[];
-  readonly updates: Program['updates'];
-}
-
-/** Outputs that are inputs become copies of them, and long concatenations trees. */
-function rewrite(program: Program): Rewritten {
-  const { inputs } = program;
-  const instructions: Instruction[] = [];
-  const renamed = new Map<number, number>();
-  const rename = (id: number): number => renamed.get(id) ?? id;
-  const add = (instruction: Instruction): number => {
-    instructions.push(instruction);
-    return inputs.length + instructions.length - 1;
-  };
-  const sources = [...inputs, ...program.instructions];
-  for (const [position, original] of program.instructions.entries()) {
-    const instruction: Instruction = { ...original, inputs: original.inputs.map(rename) };
-    renamed.set(
-      inputs.length + position,
-      add(instruction.op === 'concat' ? narrow(instruction) : instruction),
-    );
-  }
-  const outputs = program.outputs.map((id) => {
-    const type = sources[id];
-    if (id >= inputs.length || type === undefined) return rename(id);
-    return add({ op: 'reshape', params: { shape: type.shape }, inputs: [id], ...type });
-  });
-  const updates = program.updates.map(({ target, value }) => ({ target, value: rename(value) }));
-  return { values: new Values({ inputs, instructions }), outputs, updates };
-
-  function narrow(concat: Extract<Instruction, { op: 'concat' }>): Instruction {
-    if (concat.inputs.length <= widestConcat) return concat;
-    const { dim } = concat.params;
-    const types = (): readonly { readonly shape: readonly number[] }[] => [
-      ...inputs,
-      ...instructions,
-    ];
-    const groups: number[] = [];
-    for (let start = 0; start < concat.inputs.length; start += widestConcat) {
-      const group = concat.inputs.slice(start, start + widestConcat);
-      const size = group.reduce((sum, id) => sum + (types()[id]?.shape[dim] ?? 0), 0);
-      groups.push(add({ ...concat, inputs: group, shape: concat.shape.with(dim, size) }));
-    }
-    return narrow({ ...concat, inputs: groups });
-  }
-}
-
 /** The values that roots depend on, in the order of the program. */
 function neededFor(values: Values, roots: Iterable<number>): number[] {
   const needed = new Set<number>();
@@ -204,6 +154,7 @@ function kernelOf(
   instruction: Instruction,
   reads: readonly number[],
 ): Kernel {
+  if (isRowInstruction(instruction)) return rows(values, id, instruction, reads);
   switch (instruction.op) {
     case 'sum':
     case 'max':

@@ -1,0 +1,86 @@
+import type { Instruction, Program } from '@shardwise/core/spec';
+import { Values } from './values.ts';
+
+/** Inputs that one concatenation reads; more are joined by several. */
+const widestConcat = 4;
+
+export interface Rewritten {
+  readonly values: Values;
+  readonly outputs: readonly number[];
+  readonly updates: Program['updates'];
+}
+
+/** What kernels are planned for: outputs that are inputs become copies of them, long concatenations trees, and gradients of norms' weights sums. */
+export function rewrite(program: Program): Rewritten {
+  const { inputs } = program;
+  const instructions: Instruction[] = [];
+  const renamed = new Map<number, number>();
+  const rename = (id: number): number => renamed.get(id) ?? id;
+  const add = (instruction: Instruction): number => {
+    instructions.push(instruction);
+    return inputs.length + instructions.length - 1;
+  };
+  const sources = [...inputs, ...program.instructions];
+  for (const [position, original] of program.instructions.entries()) {
+    const instruction: Instruction = { ...original, inputs: original.inputs.map(rename) };
+    renamed.set(inputs.length + position, replace(instruction));
+  }
+  const outputs = program.outputs.map((id) => {
+    const type = sources[id];
+    if (id >= inputs.length || type === undefined) return rename(id);
+    return add({ op: 'reshape', params: { shape: type.shape }, inputs: [id], ...type });
+  });
+  const updates = program.updates.map(({ target, value }) => ({ target, value: rename(value) }));
+  return { values: new Values({ inputs, instructions }), outputs, updates };
+
+  function replace(instruction: Instruction): number {
+    switch (instruction.op) {
+      case 'concat':
+        return add(narrow(instruction));
+      case 'layerNormWeightGrad':
+      case 'rmsNormWeightGrad':
+        return weightGradient(instruction);
+      default:
+        return add(instruction);
+    }
+  }
+
+  /** The normalised rows, as of a norm whose weights are 1, times dy, summed over rows. */
+  function weightGradient(
+    instruction: Extract<Instruction, { op: 'layerNormWeightGrad' | 'rmsNormWeightGrad' }>,
+  ): number {
+    const {
+      inputs: [x = 0, dy = 0],
+      shape,
+      dtype,
+      params,
+    } = instruction;
+    const type = [...inputs, ...instructions][dy] ?? instruction;
+    const constant = (value: number): number =>
+      add({ op: 'constant', params: { value, shape, dtype }, inputs: [], shape, dtype });
+    const of = { params, shape: type.shape, dtype };
+    const normal =
+      instruction.op === 'layerNormWeightGrad'
+        ? add({ op: 'layerNorm', inputs: [x, constant(1), constant(0)], ...of })
+        : add({ op: 'rmsNorm', inputs: [x, constant(1)], ...of });
+    const product = add({ ...of, op: 'mul', params: {}, inputs: [dy, normal] });
+    const dims = type.shape.slice(0, -1).map((_, dim) => dim);
+    return add({ op: 'sum', params: { dims }, inputs: [product], shape, dtype });
+  }
+
+  function narrow(concat: Extract<Instruction, { op: 'concat' }>): Instruction {
+    if (concat.inputs.length <= widestConcat) return concat;
+    const { dim } = concat.params;
+    const types = (): readonly { readonly shape: readonly number[] }[] => [
+      ...inputs,
+      ...instructions,
+    ];
+    const groups: number[] = [];
+    for (let start = 0; start < concat.inputs.length; start += widestConcat) {
+      const group = concat.inputs.slice(start, start + widestConcat);
+      const size = group.reduce((sum, id) => sum + (types()[id]?.shape[dim] ?? 0), 0);
+      groups.push(add({ ...concat, inputs: group, shape: concat.shape.with(dim, size) }));
+    }
+    return narrow({ ...concat, inputs: groups });
+  }
+}

@@ -1,0 +1,135 @@
+import type { CompositeOp } from '@shardwise/core/spec';
+import type { Emitter } from '../compile/emitter.ts';
+
+export type RowOp = Extract<
+  CompositeOp,
+  | 'softmax'
+  | 'softmaxGrad'
+  | 'logSoftmax'
+  | 'logSoftmaxGrad'
+  | 'layerNorm'
+  | 'layerNormInputGrad'
+  | 'rmsNorm'
+  | 'rmsNormInputGrad'
+>;
+
+/** An expression for the element of a row in a column. */
+export type RowElement = (inner: Emitter, column: string) => string;
+
+/** What a program of rows is written with. */
+export interface RowScope {
+  readonly emitter: Emitter;
+  /** Elements of a row. */
+  readonly width: number;
+  /** Of norms; 0 elsewhere. */
+  readonly eps: number;
+  /** The element of an input: of the same row, or of the one row that all share. */
+  readonly input: (at: number, inner: Emitter, column: string) => string;
+  /** The sum or the maximum over a row. */
+  readonly fold: (kind: 'sum' | 'max', term: RowElement) => string;
+}
+
+type RowProgram = (scope: RowScope) => RowElement;
+
+/** What each op makes of a row. Formulas as in core's decompositions. */
+export const rowPrograms: Readonly<Record<RowOp, RowProgram>> = {
+  softmax: ({ input, fold }) => {
+    const { exponential, sum } = exponentials({ input, fold });
+    return (inner, column) => `${exponential(inner, column)} / ${sum}`;
+  },
+  logSoftmax: ({ emitter, input, fold }) => {
+    const { largest, sum } = exponentials({ input, fold });
+    const log = emitter.let(`log_of(${sum})`);
+    return (inner, column) => `(${input(0, inner, column)} - ${largest}) - ${log}`;
+  },
+  softmaxGrad: ({ input, fold }) => {
+    const sum = fold('sum', (inner, column) =>
+      inner.let(`${input(0, inner, column)} * ${input(1, inner, column)}`),
+    );
+    return (inner, column) => `${input(0, inner, column)} * (${input(1, inner, column)} - ${sum})`;
+  },
+  logSoftmaxGrad: ({ input, fold }) => {
+    const sum = fold('sum', (inner, column) => input(1, inner, column));
+    return (inner, column) =>
+      `${input(1, inner, column)} - exp_of(${input(0, inner, column)}) * ${sum}`;
+  },
+  layerNorm: (scope) => {
+    const normal = standardized(scope);
+    return (inner, column) =>
+      `${normal.element(inner, column)} * ${scope.input(1, inner, column)} + ${scope.input(2, inner, column)}`;
+  },
+  layerNormInputGrad: (scope) => normGradient(scope, standardized(scope), true),
+  rmsNorm: (scope) => {
+    const normal = rootMeanSquared(scope);
+    return (inner, column) => `${normal.element(inner, column)} * ${scope.input(1, inner, column)}`;
+  },
+  rmsNormInputGrad: (scope) => normGradient(scope, rootMeanSquared(scope), false),
+};
+
+/** e to the power of what is left of input 0 when its largest element is taken off. */
+function exponentials({ input, fold }: Pick<RowScope, 'input' | 'fold'>): {
+  readonly largest: string;
+  readonly exponential: RowElement;
+  readonly sum: string;
+} {
+  const largest = fold('max', (inner, column) => input(0, inner, column));
+  const exponential: RowElement = (inner, column) =>
+    inner.let(`exp_of(${input(0, inner, column)} - ${largest})`);
+  return { largest, exponential, sum: fold('sum', exponential) };
+}
+
+interface Normalised {
+  readonly element: RowElement;
+  /** What the elements were multiplied with. */
+  readonly inverse: string;
+}
+
+/** Input 0 with mean 0 and variance 1. */
+function standardized({ emitter, width, eps, input, fold }: RowScope): Normalised {
+  const sum = fold('sum', (inner, column) => input(0, inner, column));
+  const mean = emitter.let(`${sum} / ${width}f`);
+  const centred: RowElement = (inner, column) => inner.let(`${input(0, inner, column)} - ${mean}`);
+  const squares = fold('sum', (inner, column) => {
+    const difference = centred(inner, column);
+    return inner.let(`${difference} * ${difference}`);
+  });
+  const inverse = inverseRoot(emitter, squares, width, eps);
+  return {
+    inverse,
+    element: (inner, column) => inner.let(`${centred(inner, column)} * ${inverse}`),
+  };
+}
+
+/** Input 0 with mean square 1. */
+function rootMeanSquared({ emitter, width, eps, input, fold }: RowScope): Normalised {
+  const squares = fold('sum', (inner, column) => {
+    const x = input(0, inner, column);
+    return inner.let(`${x} * ${x}`);
+  });
+  const inverse = inverseRoot(emitter, squares, width, eps);
+  return {
+    inverse,
+    element: (inner, column) => inner.let(`${input(0, inner, column)} * ${inverse}`),
+  };
+}
+
+function inverseRoot(emitter: Emitter, squares: string, width: number, eps: number): string {
+  return emitter.let(`1.0 / square_root_of(${squares} / ${width}f + ${Math.fround(eps)}f)`);
+}
+
+/** Inputs: x, weight, dy. */
+function normGradient(
+  { emitter, width, input, fold }: RowScope,
+  { element, inverse }: Normalised,
+  subtractMean: boolean,
+): RowElement {
+  const weighted: RowElement = (inner, column) =>
+    inner.let(`${input(2, inner, column)} * ${input(1, inner, column)}`);
+  const projected = fold('sum', (inner, column) =>
+    inner.let(`${weighted(inner, column)} * ${element(inner, column)}`),
+  );
+  const projection = emitter.let(`${projected} / ${width}f`);
+  const mean = subtractMean ? emitter.let(`${fold('sum', weighted)} / ${width}f`) : '0.0';
+  return (inner, column) =>
+    `${inverse} * ((${weighted(inner, column)} - ${element(inner, column)} * ${projection}) - ${mean})`;
+}

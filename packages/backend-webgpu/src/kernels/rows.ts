@@ -1,0 +1,137 @@
+import type { Instruction, Shape } from '@shardwise/core/spec';
+import type { Emitter } from '../compile/emitter.ts';
+import { type Kernel, spread } from '../compile/kernel.ts';
+import { countOf, inputAt, type Values } from '../compile/values.ts';
+import { literal } from '../wgsl/registers.ts';
+import { type RowOp, rowPrograms } from './row-programs.ts';
+
+export type RowInstruction = Extract<Instruction, { op: RowOp }>;
+
+export function isRowInstruction(instruction: Instruction): instruction is RowInstruction {
+  return instruction.op in rowPrograms;
+}
+
+const mostLanes = 256;
+const leastThreads = 64;
+/** A thread keeps so many elements of a row in registers; of longer rows it computes them for each pass. */
+const mostKept = 8;
+
+/** Elements of a row that one thread has, for one after the other of which it writes text. */
+type ForEach = (write: (inner: Emitter, column: string) => void) => void;
+
+/**
+ * Softmax, norms and their gradients: some threads share a row, which they walk over once for each sum or maximum, and once for the result.
+ * What the inputs are computed from is read by this kernel, too.
+ */
+export function rows(
+  values: Values,
+  root: number,
+  instruction: RowInstruction,
+  reads: readonly number[],
+): Kernel {
+  const { shape } = instruction;
+  const width = shape.at(-1) ?? 1;
+  const rowCount = countOf(shape) / width;
+  const lanes = lanesFor(width);
+  const threads = Math.max(leastThreads, lanes);
+  const perGroup = threads / lanes;
+  const perThread = Math.ceil(width / lanes);
+  return {
+    label: instruction.op,
+    reads,
+    writes: [root],
+    workgroup: [threads, 1],
+    groups: spread(Math.ceil(rowCount / perGroup)),
+    numbers: [rowCount],
+    shared: `var<workgroup> partial: array<f32, ${threads}>;`,
+    body: ({ emitter, place, number }) => {
+      const lane = emitter.let(`thread.x % ${lanes}u`);
+      const row = emitter.let(
+        `(group.x + group.y * groups.x) * ${perGroup}u + thread.x / ${lanes}u`,
+      );
+      // Threads behind the last row go along, since all of a group wait for each other.
+      const valid = emitter.let(`min(${row}, ${number(0)} - 1u)`);
+      const forEach = elementsOf(emitter, { lane, lanes, perThread, width });
+      const input = (at: number, inner: Emitter, column: string): string => {
+        const id = inputAt(instruction, at);
+        const linear = inner.let(`${valid} * ${width}u + ${column}`);
+        return inner.value(id, values.shape(id).length === 1 ? { dims: [column] } : { linear });
+      };
+      const fold = (
+        kind: 'sum' | 'max',
+        term: (inner: Emitter, column: string) => string,
+      ): string => {
+        const folded = emitter.fresh();
+        const least = kind === 'sum' ? '0.0' : literal(-Infinity, 'f32');
+        const join = (a: string, b: string): string =>
+          kind === 'sum' ? `${a} + ${b}` : `larger_of(${a}, ${b})`;
+        emitter.line(`var ${folded} = ${least};`);
+        forEach((inner, column) => {
+          const own = term(inner, column);
+          inner.line(`if (${column} < ${width}u) { ${folded} = ${join(folded, own)}; }`);
+        });
+        emitter.line(`partial[thread.x] = ${folded};`);
+        emitter.line('workgroupBarrier();');
+        for (let half = lanes / 2; half >= 1; half /= 2) {
+          const sum = join('partial[thread.x]', `partial[thread.x + ${half}u]`);
+          emitter.line(`if (${lane} < ${half}u) { partial[thread.x] = ${sum}; }`);
+          emitter.line('workgroupBarrier();');
+        }
+        emitter.line(`${folded} = partial[thread.x - ${lane}];`);
+        // The next fold writes where others still read.
+        emitter.line('workgroupBarrier();');
+        return folded;
+      };
+      const result = rowPrograms[instruction.op]({
+        emitter,
+        width,
+        eps: 'eps' in instruction.params ? instruction.params.eps : 0,
+        input,
+        fold,
+      });
+      const { array, offset } = place(root);
+      forEach((inner, column) => {
+        const element = result(inner, column);
+        const at = inner.let(`${valid} * ${width}u + ${column}`);
+        inner.line(
+          `if (${row} < ${number(0)} && ${column} < ${width}u) { ${array}[${offset} + ${at}] = bitcast<u32>(${element}); }`,
+        );
+      });
+    },
+  };
+}
+
+/** Whether elements of such rows are computed once only. */
+export function keepsRows(shape: Shape): boolean {
+  return (shape.at(-1) ?? 1) <= mostKept * mostLanes;
+}
+
+/** A power of two, such that a thread has about four elements. */
+function lanesFor(width: number): number {
+  return Math.min(mostLanes, 2 ** Math.ceil(Math.log2(Math.max(1, width / 4))));
+}
+
+interface RowShape {
+  readonly lane: string;
+  readonly lanes: number;
+  readonly perThread: number;
+  readonly width: number;
+}
+
+/** Short rows are written out, so that what one pass has computed is known to the next. */
+function elementsOf(emitter: Emitter, { lane, lanes, perThread, width }: RowShape): ForEach {
+  if (perThread <= mostKept) {
+    return (write) => {
+      for (let part = 0; part < perThread; part++)
+        write(emitter, part === 0 ? lane : emitter.let(`${lane} + ${part * lanes}u`));
+    };
+  }
+  return (write) => {
+    const column = emitter.fresh();
+    const inner = emitter.inner();
+    write(inner, column);
+    emitter.line(
+      `for (var ${column} = ${lane}; ${column} < ${width}u; ${column} += ${lanes}u) {\n${inner.text}\n}`,
+    );
+  };
+}
