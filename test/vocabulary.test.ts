@@ -56,7 +56,7 @@ describe('who holds what has one language', () => {
     const using = (word: RegExp): string[] =>
       collectives.filter(({ text }) => word.test(text)).map(({ file }) => file);
     expect(using(/segment/i)).toEqual([]);
-    const isOfSockets = (file: string): boolean => /\/(wire|stores|tcp)\//.test(file);
+    const isOfSockets = (file: string): boolean => /\/(wire|requests|stores|tcp)\//.test(file);
     expect(using(/\bwires?\b/i).filter((file) => !isOfSockets(file))).toEqual([]);
   });
 

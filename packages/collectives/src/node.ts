@@ -25,3 +25,15 @@ export {
   type MeasureOptions,
 } from './group/selection/measure-algorithms.ts';
 export { algorithmTableOf } from './group/selection/algorithm-table-of.ts';
+export {
+  startRequestServer,
+  type RequestServer,
+  type RequestServerOptions,
+} from './requests/request-server.ts';
+export { connectRequests, type ConnectRequestsOptions } from './requests/connect-requests.ts';
+export {
+  connectServers,
+  type ConnectedServers,
+  type ConnectServersOptions,
+  type ServerAddress,
+} from './requests/connect-servers.ts';

@@ -61,6 +61,7 @@ export {
 } from './graph/create-node.ts';
 export type { Node, NodeValue } from './graph/node.ts';
 export { Gradient, type GradientReduction, type Update } from './tensor/gradient.ts';
+export type { UpdatedGroup, UpdateRequest, Updater } from './tensor/updater.ts';
 export { GradientSum } from './tensor/gradient-sum.ts';
 export { queueAfterBackward } from './tensor/handle.ts';
 export { RecomputeRegion } from './autograd/recompute.ts';

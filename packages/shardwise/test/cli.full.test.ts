@@ -242,6 +242,7 @@ describe('the rest of the command', () => {
       script: "it's.ts",
       args: ['--text', 'a b', '--lr=1e-3'],
       nproc: 2,
+      servers: undefined,
       ranks: 'processes',
       nodes: { min: 1, max: 4 },
       nodeRank: undefined,

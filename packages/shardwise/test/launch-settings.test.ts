@@ -16,6 +16,7 @@ const options: RunCommandOptions = {
   script: 'train.ts',
   args: [],
   nproc: undefined,
+  servers: undefined,
   ranks: undefined,
   nodes: undefined,
   nodeRank: undefined,

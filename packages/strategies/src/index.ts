@@ -208,3 +208,23 @@ export { PlannedModel } from './plan/planned-model.ts';
 export type { PlannedModelWithLoss } from './plan/planned-model-with-loss.ts';
 export { collectivesOf, type ModelPlan, Step, type StepKind, stepsOf } from './plan/step.ts';
 export * as steps from './plan/steps.ts';
+export {
+  parameterServer,
+  type ParameterServerStrategyOptions,
+} from './parameter-server/parameter-server.ts';
+export type {
+  BackupWorkers,
+  BoundedStaleness,
+  Consistency,
+  ConsistencyRule,
+  ElasticAveraging,
+} from './parameter-server/consistency.ts';
+export {
+  createParameterServer,
+  type ParameterServer,
+  type ParameterServerOptions,
+} from './parameter-server/create-parameter-server.ts';
+export { type KeyRange, keyRanges, rowRange } from './parameter-server/key-ranges.ts';
+export type { OptimizerTable, ServedOptimizer } from './parameter-server/stored-parameters.ts';
+export type { ShardStatistics } from './parameter-server/shard-statistics.ts';
+export { VectorClock } from './parameter-server/vector-clock.ts';

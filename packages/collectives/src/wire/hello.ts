@@ -1,6 +1,6 @@
 import { protocolError } from './wire-error.ts';
 
-const purposes = ['store', 'messages', 'heartbeat'] as const;
+const purposes = ['store', 'messages', 'heartbeat', 'requests'] as const;
 
 /** What a connection is for. */
 export type Purpose = (typeof purposes)[number];

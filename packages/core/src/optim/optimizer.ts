@@ -6,7 +6,7 @@ import { asOneUpdate } from '../realize/pending.ts';
 import { withoutValues } from '../realize/small-values.ts';
 import { arraysOfOnly } from '../serialization/arrays-of-only.ts';
 import type { HostArray, HostArrays } from '../serialization/host-array.ts';
-import { CheckpointError, ConfigError, DTypeError } from '../spec/errors.ts';
+import { CheckpointError, ConfigError, DTypeError, TensorStateError } from '../spec/errors.ts';
 import { describeValue } from '../spec/describe-value.ts';
 import { formatShape } from '../shape.ts';
 import { synchronously } from '../ambient.ts';
@@ -15,6 +15,7 @@ import { checkOptions } from '../spec/check-options.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import { Tensor } from '../tensor/tensor.ts';
+import type { Updater } from '../tensor/updater.ts';
 import {
   checkedSettings,
   checkParams,
@@ -74,6 +75,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
   readonly paramGroups: ParamGroup<Settings>[];
   readonly #defaults: Settings;
   readonly #states = new Map<Tensor, ParameterState>();
+  /** Whether an updater has asked for an update on this rank. */
+  #isStepping = false;
 
   /**
    * `defaults` has all settings that there are: others are refused, and those of another kind. Throws
@@ -93,6 +96,15 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    */
   async step(options: StepOptions = {}): Promise<boolean> {
     checkOptions(`${this.constructor.name}.step()`, options, stepRules);
+    const updater = this.#updater();
+    if (updater !== null) {
+      await this.#stepBy(updater, options);
+      return true;
+    }
+    return this.#stepHere(options);
+  }
+
+  async #stepHere(options: StepOptions): Promise<boolean> {
     const skipped = this.buildStep(options);
     await currentSession().realize([]);
     return endStep(options, skipped);
@@ -106,6 +118,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    */
   buildStep(options: BuildStepOptions = {}): () => void {
     checkOptions(`${this.constructor.name}.buildStep()`, options, buildStepRules);
+    const updater = this.#updater();
+    if (updater !== null && !this.#isStepping) throw updatedElsewhere('buildStep()', updater);
     const { skipIf, updates = () => true } = options;
     // Schedules and users change them.
     for (const group of this.paramGroups) this.checkSettings(group);
@@ -146,6 +160,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
 
   /** What checkpoints keep of a parameter on this rank; undefined before its first update. */
   savedState(parameter: Tensor): SavedState | undefined {
+    const { updater } = parameter.part;
+    if (updater?.keepsStates === true) throw updatedElsewhere('to save its states', updater);
     const state = this.#states.get(parameter);
     if (state === undefined) return undefined;
     return { steps: state.steps, tensors: this.exportState(state, parameter.part) };
@@ -166,6 +182,8 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
    */
   restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
     const { name: own } = this.constructor;
+    const updater = this.#updater();
+    if (updater?.keepsStates === true) throw updatedElsewhere('to load its states', updater);
     const groups = this.paramGroups.map((group, index) =>
       withSavedSettings(own, group, settings[index] ?? {}),
     );
@@ -314,6 +332,34 @@ export abstract class Optimizer<Settings extends OptimizerSettings = OptimizerSe
     throw ruleError(name, part, 'it has assigned nothing to the parameter', todo);
   }
 
+  /** Who updates the parameters in this optimizer's place; null: nobody does. Throws ConfigError where not all have the same. */
+  #updater(): Updater | null {
+    const [first = null, ...others] = new Set(this.#params().map(({ part }) => part.updater));
+    if (others.length === 0) return first;
+    throw new ConfigError({
+      asked: `a step of ${this.constructor.name}`,
+      found: `some of its parameters are updated by ${[first, ...others].flatMap((each) => each?.name ?? []).join(', ')}, and others here`,
+      todo: 'Give each an optimizer of its own',
+    });
+  }
+
+  async #stepBy(updater: Updater, { skipIf }: StepOptions): Promise<void> {
+    const { name } = this.constructor;
+    if (skipIf !== undefined) throw updatedElsewhere('a step with skipIf', updater);
+    for (const group of this.paramGroups) this.checkSettings(group);
+    for (const parameter of this.#params()) parameter.checkNotReplaced();
+    const groups = this.paramGroups.map(({ params, ...settings }) => ({ params, settings }));
+    const updateHere = async (): Promise<void> => {
+      this.#isStepping = true;
+      try {
+        await this.#stepHere({});
+      } finally {
+        this.#isStepping = false;
+      }
+    };
+    await updater.step({ optimizer: name, groups, updateHere });
+  }
+
   #keptOf(parameter: Tensor): ParameterState {
     const known = this.#states.get(parameter);
     if (known !== undefined) return known;
@@ -332,6 +378,17 @@ export async function endStep({ skipIf }: StepOptions, skipped: () => void): Pro
   if (skipIf === undefined || (await skipIf.item()) === 0) return true;
   skipped();
   return false;
+}
+
+function updatedElsewhere(asked: string, { name }: Updater): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `${asked} of an optimizer`,
+      found: `its parameters are updated by ${name}`,
+      todo: 'Call step() without options; the states are saved where they lie',
+    },
+    { updater: name },
+  );
 }
 
 /** What a rule computes with is f32, as its settings are. */

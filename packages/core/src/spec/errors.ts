@@ -130,3 +130,8 @@ export class CollectiveTimeoutError extends CollectiveError {
 export class CollectiveAbortedError extends CollectiveError {
   override readonly code = 'COLLECTIVE_ABORTED';
 }
+
+/** A server refused a request; `refusal` among the fields is the name of the reason. */
+export class RefusedError extends CollectiveError {
+  override readonly code = 'REFUSED';
+}

@@ -3,6 +3,7 @@ export * from './op.ts';
 export * from './backend.ts';
 export { Sized, type Sizes, type SizeSymbol, whereUsual } from './sized.ts';
 export * from './process-group.ts';
+export * from './requests.ts';
 export * from './store.ts';
 export * from './transport.ts';
 export * from './layout.ts';

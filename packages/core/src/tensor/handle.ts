@@ -27,6 +27,7 @@ import { DTypeError, ShapeError, TensorStateError } from '../spec/errors.ts';
 import { leafOfConstant } from './constant-leaf.ts';
 import { dataOfRows } from './data-of-rows.ts';
 import { Gradient, type GradientHook, type GradientReduction, type Update } from './gradient.ts';
+import { averagedLater, type Updater } from './updater.ts';
 import { fromBytes, onlyElement, type HostData } from './host-data.ts';
 
 const nowhere: readonly string[] = [];
@@ -60,6 +61,8 @@ export class TensorHandle {
   #node: Node;
   #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
+  /** Who updates it in the place of optimizers; null: they do. */
+  updater: Updater | null = null;
   /** The name under which a model held it, where it holds another one now. */
   #formerName: string | null = null;
 
@@ -209,6 +212,7 @@ export class TensorHandle {
     this.checkNotReplaced();
     const gradient = this.#gradient;
     if (gradient === null) throw this.#notTrained('to set the gradient');
+    if (this.updater?.averagesLater === true) throw averagedLater(this.updater);
     gradient.replace(node);
   }
 
@@ -367,6 +371,7 @@ export class TensorHandle {
   /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
   store(value: Node): this {
     this.checkNotReplaced();
+    this.updater?.checkAssign();
     this.#takeContents();
     const target = this.#node;
     const update = noGrad(() => createNode('assign', none, [target, value]));

@@ -9,6 +9,7 @@ export function commandText(options: RunCommandOptions): string {
     'run',
     ...(nodes === undefined ? [] : ['--nnodes', rangeText(nodes)]),
     ...(nproc === undefined || nproc === 1 ? [] : ['--nproc', String(nproc)]),
+    ...(options.servers === undefined ? [] : ['--servers', String(options.servers)]),
     ...(nodeRank === undefined ? [] : ['--node-rank', String(nodeRank)]),
     ...(rendezvous === undefined ? [] : ['--rdzv', endpointText(rendezvous)]),
     ...(options.jobId === undefined ? [] : ['--rdzv-id', options.jobId]),

@@ -19,6 +19,7 @@ const USAGE_EXIT_CODE = 2;
 
 const optionsSchema = z.object({
   nproc: z.number().optional(),
+  servers: z.number().optional(),
   ranks: z.enum(['threads', 'processes']).optional(),
   nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
   nodeRank: z.number().optional(),
@@ -51,6 +52,11 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .argument('<script>', 'the script that every rank runs, TypeScript or JavaScript')
     .argument('[arguments...]', "the script's own arguments")
     .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
+    .option(
+      '--servers <count>',
+      'number of parameter servers beside the ranks, which parameterServer() uses (default: 0)',
+      parseCount,
+    )
     .option(
       '--ranks <form>',
       'threads, or processes, which do not end each other (default: threads on one host)',
@@ -86,6 +92,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         script,
         args,
         nproc: parsed.nproc,
+        servers: parsed.servers,
         ranks: parsed.ranks,
         nodes: parsed.nnodes,
         nodeRank: parsed.nodeRank,

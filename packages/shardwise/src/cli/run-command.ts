@@ -14,6 +14,7 @@ import { PlainOutput } from '../terminal/plain-output.ts';
 import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
+import { startServers, serverFacts } from './run-servers.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
@@ -53,6 +54,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   };
   const record =
     runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
+  const servers = await startServers(options.servers, settings, runDirectory, output);
   let desk: RoundDesk | undefined;
   const add = (message: RunMessage): void => (desk ?? record)?.add(message);
   const stop = new AbortController();
@@ -102,6 +104,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: settings.maxRestarts,
       environment: withoutRankVariables(process.env),
+      servers: servers?.data,
       stop: stop.signal,
       signal: interrupts.forced,
       onRound,
@@ -109,6 +112,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       onLine: (rank, line, stream) => output.rankLine(rank, line, stream),
     });
     await rendezvous.close();
+    record?.add({ kind: 'facts', rank: 0, facts: serverFacts((await servers?.stop()) ?? []) });
     return await concludeRun({
       run,
       options,
@@ -122,6 +126,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
     await rendezvous.close();
     throw error;
   } finally {
+    await servers?.stop();
     clearInterval(memory);
     interrupts.dispose();
   }

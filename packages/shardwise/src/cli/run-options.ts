@@ -18,6 +18,8 @@ export interface RunCommandOptions {
   readonly args: readonly string[];
   /** Ranks of this host. */
   readonly nproc: number | undefined;
+  /** Parameter servers beside the ranks; undefined: none. */
+  readonly servers: number | undefined;
   readonly ranks: RankForm | undefined;
   readonly nodes: NodeRange | undefined;
   readonly nodeRank: number | undefined;

@@ -9,7 +9,7 @@ import { rankEnvironment } from './environment.ts';
 import { describeEnd } from './failure.ts';
 import type { LaunchResult, RankEnd, RankHandle, RankStart } from './rank-handle.ts';
 import { RankProcess } from './processes/rank-process.ts';
-import { type LauncherOrder, rankDataMarker } from './rank-data.ts';
+import { type LauncherOrder, rankDataMarker, type ServersData } from './rank-data.ts';
 import { StopWord } from './stop-word.ts';
 import { RankWorker } from './threads/rank-worker.ts';
 import type { RankTransport } from './transports/create-rank-transport.ts';
@@ -26,6 +26,8 @@ export interface LaunchOptions {
   readonly maxRestarts: number;
   readonly environment: NodeJS.ProcessEnv;
   readonly transport: RankTransport;
+  /** Default: none. */
+  readonly servers?: ServersData | undefined;
   /** Asks the ranks to end after the same step. */
   readonly stop: AbortSignal;
   /** Ends all ranks at once. */
@@ -154,6 +156,7 @@ function startsOf(
         resumeDirectory,
         way: transport.way,
         transport: transport.choice,
+        servers: options.servers,
         stop: word?.memory,
       },
       onMessage,

@@ -39,6 +39,12 @@ export interface TcpMeeting {
   readonly host: string;
 }
 
+/** Where the parameter servers of a run are, and what opens them. */
+export interface ServersData {
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+  readonly secret: string;
+}
+
 /** What a rank is told by its launcher. */
 export interface RankData {
   readonly marker: typeof rankDataMarker;
@@ -49,6 +55,8 @@ export interface RankData {
   readonly resumeDirectory: string | undefined;
   readonly way: JoinWay;
   readonly transport: TransportChoice;
+  /** Undefined: the run has no parameter servers. */
+  readonly servers: ServersData | undefined;
   /** Memory of the StopWord; undefined: the launcher says it in a message, and ranks agree on the step. */
   readonly stop: SharedArrayBuffer | undefined;
 }

@@ -12,6 +12,7 @@ import type { TransportChoice } from '../launcher/transports/transport-choice.ts
 import { checkFacts } from './check-metrics.ts';
 import type { RankContext } from './rank-context.ts';
 import type { RankSurroundings } from './rank-host.ts';
+import { rankServers } from './server-metrics.ts';
 import { StepRecorder } from './step-recorder.ts';
 
 export interface RankParts extends RankSurroundings {
@@ -27,6 +28,7 @@ export interface RankParts extends RankSurroundings {
 export function createRankContext(parts: RankParts): RankContext {
   const { rank, localRank, transport, device, group, mesh } = parts;
   const { runDirectory, resumeDirectory, stop, send } = parts;
+  const { servers, metrics: serverMetrics } = rankServers(parts.serversData);
   const worldSize = group.size;
   const recorder = new StepRecorder({ rank, send, memoryBytes: parts.memoryBytes });
   const saver = new CheckpointSaver({
@@ -42,9 +44,11 @@ export function createRankContext(parts: RankParts): RankContext {
     device,
     group,
     mesh,
+    servers,
     runDirectory,
     resumeDirectory,
-    report: (metrics) => recorder.report(metrics),
+    report: (metrics) =>
+      recorder.report({ ...metrics, metrics: { ...serverMetrics(rank), ...metrics.metrics } }),
     describe: (facts) => {
       checkFacts(facts);
       send({ kind: 'facts', rank, facts: { ...facts } });
@@ -57,6 +61,7 @@ export function createRankContext(parts: RankParts): RankContext {
     async close() {
       let reason: Error | undefined;
       try {
+        await servers.close();
         if (!(await settlesSoon(currentSession().finish()))) reason = closedEarly(rank);
         await saver.close();
       } finally {

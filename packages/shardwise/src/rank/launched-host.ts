@@ -49,6 +49,7 @@ export function launchedHost(link: LauncherLink, own?: ProcessGroup): RankHost {
       return {
         runDirectory,
         resumeDirectory,
+        serversData: data.servers,
         stop: data.stop === undefined ? agreed : new StopWord(data.stop),
         send: (message) => link.send(message),
         onClose: () => link.close(),

@@ -1,4 +1,4 @@
-import type { Backend, Mesh, ProcessGroup } from '@shardwise/core/extend';
+import type { Backend, Mesh, ParameterServers, ProcessGroup } from '@shardwise/core/extend';
 import type { CheckpointContents } from '../checkpoint/checkpoint-contents.ts';
 import type { SaveOptions } from '../checkpoint/checkpoint-saver.ts';
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
@@ -18,6 +18,8 @@ export interface RankContext {
   readonly group: ProcessGroup;
   /** One axis over all ranks, `dp`. */
   readonly mesh: Mesh;
+  /** The parameter servers of a run with `--servers`, for parameterServer(); its size is 0 where there are none. */
+  readonly servers: ParameterServers;
   /** The directory for files of this run; the same on every rank. */
   readonly runDirectory: string;
   /** The checkpoint that `--resume` named, for loadCheckpoint. */

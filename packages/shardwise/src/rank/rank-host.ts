@@ -1,4 +1,5 @@
 import type { TransportChoice } from '../launcher/transports/transport-choice.ts';
+import type { ServersData } from '../launcher/rank-data.ts';
 import type { RankMessage } from '../run-state/message.ts';
 import type { JoinedRank } from './join/joined-rank.ts';
 
@@ -18,6 +19,8 @@ export interface RankSurroundings {
   readonly runDirectory: string;
   readonly resumeDirectory: string | undefined;
   readonly stop: StopSource;
+  /** Absent where the run has no parameter servers. */
+  readonly serversData?: ServersData | undefined;
   readonly send: (message: RankMessage) => void;
   readonly onClose: () => void;
 }

@@ -5,5 +5,6 @@ export { page, type PageOut } from './steps/page.ts';
 export { reduce, type Reduce } from './steps/reduce.ts';
 export { runStages, type RunStages } from './steps/run-stages.ts';
 export { runLayer, type RunLayer } from './steps/run-layer.ts';
+export { serve, type Serve } from './steps/serve.ts';
 export { shardLayers, type ShardLayers } from './steps/shard-layers.ts';
 export { shareBuffers, type ShareBuffers } from './steps/share-buffers.ts';

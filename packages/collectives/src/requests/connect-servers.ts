@@ -1,0 +1,59 @@
+import {
+  checkOptions,
+  ConfigError,
+  option,
+  type OptionRules,
+  type ParameterServers,
+} from '@shardwise/core/spec';
+import { connectRequests } from './connect-requests.ts';
+
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface ConnectServersOptions {
+  /** Of every parameter server, in the same order on every worker. */
+  readonly addresses: readonly ServerAddress[];
+  readonly secret: string;
+  /** Whether all traffic is encrypted, as on the servers. Default: false. */
+  readonly encrypt?: boolean;
+  /** Milliseconds for a connection. Default: 10,000. */
+  readonly timeoutMs?: number;
+}
+
+const connectRules: OptionRules<ConnectServersOptions> = {
+  addresses: option.required(option.listOf(option.object<ServerAddress>('an address'))),
+  secret: option.required(option.nonEmptyText),
+  encrypt: option.flag,
+  timeoutMs: option.positive,
+};
+
+/** The parameter servers at these addresses, for `parameterServer()`. */
+export interface ConnectedServers extends ParameterServers {
+  /** Says to the servers that this worker leaves. */
+  close(): Promise<void>;
+}
+
+/** Throws ConfigError for options that do not fit; the servers are connected when they are needed. */
+export function connectServers(options: ConnectServersOptions): ConnectedServers {
+  checkOptions('connectServers', options, connectRules);
+  const { addresses, ...common } = options;
+  const leaving: (() => Promise<void>)[] = [];
+  return {
+    size: addresses.length,
+    connect: async (server) => {
+      const { [server]: address } = addresses;
+      if (address !== undefined) return connectRequests({ ...common, ...address });
+      throw new ConfigError({
+        asked: `parameter server ${server}`,
+        found: `${addresses.length} servers`,
+        todo: 'Give the addresses of all servers',
+      });
+    },
+    whenClosed: (leave) => void leaving.push(leave),
+    close: async () => {
+      await Promise.all(leaving.splice(0).map((leave) => leave()));
+    },
+  };
+}

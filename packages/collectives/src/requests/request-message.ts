@@ -1,0 +1,115 @@
+import {
+  CollectiveError,
+  type ErrorParts,
+  RefusedError,
+  ShardwiseError,
+} from '@shardwise/core/spec';
+import { HEADER_BYTES, writeHeader, type FrameLimits } from '../wire/frame-header.ts';
+import { protocolError } from '../wire/wire-error.ts';
+
+/** The kinds of frames; the tag is the number of the call. */
+export const frameKinds = { request: 48, answer: 49, refusal: 50 } as const;
+
+/** The greatest length of a message in bytes, unless an option says another. */
+export const DEFAULT_MESSAGE_BYTES: number = 1 << 30;
+const MAX_REFUSAL_BYTES = 1 << 16;
+const MAX_PARTS = 1 << 20;
+
+export const requestLimits = (maxBytes: number): FrameLimits =>
+  new Map([[frameKinds.request, maxBytes]]);
+
+export const answerLimits = (maxBytes: number): FrameLimits =>
+  new Map([
+    [frameKinds.answer, maxBytes],
+    [frameKinds.refusal, MAX_REFUSAL_BYTES],
+  ]);
+
+const aligned = (length: number): number => Math.ceil(length / 8) * 8;
+
+/**
+ * A message as pieces of memory that are written one after the other, so that long parts are not copied. Its body is
+ * the number of parts, the length of each (f64), and the parts, each up to a multiple of 8 bytes.
+ */
+export function encodeMessage(
+  kind: number,
+  tag: number,
+  parts: readonly Uint8Array[],
+): readonly Uint8Array[] {
+  const tableBytes = 8 * (parts.length + 1);
+  const length = parts.reduce((sum, part) => sum + aligned(part.byteLength), tableBytes);
+  const head = new Uint8Array(HEADER_BYTES + tableBytes);
+  const view = new DataView(head.buffer);
+  writeHeader(view, { kind, tag, length });
+  view.setFloat64(HEADER_BYTES, parts.length, true);
+  parts.forEach((part, index) => {
+    view.setFloat64(HEADER_BYTES + 8 * (index + 1), part.byteLength, true);
+  });
+  const padded = parts.flatMap((part) => {
+    const padding = aligned(part.byteLength) - part.byteLength;
+    return padding === 0 ? [part] : [part, new Uint8Array(padding)];
+  });
+  return [head, ...padded];
+}
+
+/** The parts of a body, as views of it. Throws CollectiveError where the lengths do not add up. */
+export function decodeMessage(body: Uint8Array): readonly Uint8Array[] {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const count = body.byteLength < 8 ? Number.NaN : view.getFloat64(0, true);
+  const tableBytes = 8 * (count + 1);
+  if (
+    !(Number.isInteger(count) && count >= 0 && count <= MAX_PARTS && tableBytes <= body.byteLength)
+  ) {
+    throw protocolError(`its body of ${body.byteLength} bytes has no table of parts`);
+  }
+  let offset = tableBytes;
+  const parts = Array.from({ length: count }, (_, index) => {
+    const length = view.getFloat64(8 * (index + 1), true);
+    const end = offset + aligned(length);
+    if (!(Number.isSafeInteger(length) && length >= 0 && end <= body.byteLength)) {
+      throw protocolError(`part ${index} of its body reaches beyond its end`);
+    }
+    const part = body.subarray(offset, offset + length);
+    offset = end;
+    return part;
+  });
+  if (offset !== body.byteLength) throw protocolError('its body is longer than its parts');
+  return parts;
+}
+
+interface Refusal extends ErrorParts {
+  readonly refusal: string;
+}
+
+/** What a handler threw, as the parts of a refusal. Errors of other kinds than ours are not told outside. */
+export function encodeRefusal(error: unknown): readonly Uint8Array[] {
+  const isOurs = ShardwiseError.isInstance(error);
+  const name = isOurs ? error.fields['refusal'] : undefined;
+  const texts = isOurs
+    ? [typeof name === 'string' ? name : error.code, error.message]
+    : ['failed', 'the server failed'];
+  return texts.map((text) => new TextEncoder().encode(text.slice(0, 8000)));
+}
+
+export function decodeRefusal(address: string, parts: readonly Uint8Array[]): RefusedError {
+  const [refusal = '', text = ''] = parts.map((part) => new TextDecoder().decode(part));
+  const said: Refusal = {
+    asked: `A request to ${address}`,
+    found: `it was refused (${refusal}): ${text}`,
+    todo: 'Change the request',
+    refusal,
+  };
+  return new RefusedError(said, { refusal, address });
+}
+
+/** The error of calls whose connection has ended. */
+export function lostError(address: string, reason: string, cause?: unknown): CollectiveError {
+  return new CollectiveError(
+    {
+      asked: `A request to ${address}`,
+      found: `the connection ended (${reason})`,
+      todo: 'Look at what became of that process',
+    },
+    { lost: address },
+    { cause },
+  );
+}

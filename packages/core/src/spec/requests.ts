@@ -1,0 +1,55 @@
+import type { CallOptions } from './process-group.ts';
+
+/**
+ * A connection to a process that answers requests. Messages are lists of byte strings, which begin at addresses that
+ * are multiples of 8. A request belongs to the call until its promise settles.
+ */
+export interface RequestConnection {
+  /** Where it leads, for messages of errors. */
+  readonly address: string;
+  /**
+   * Rejects with RefusedError where the other side refuses it, with CollectiveTimeoutError when the time is over, and
+   * with CollectiveError whose field `lost` is the address where the connection ends before the answer is there.
+   */
+  request(parts: readonly Uint8Array[], options?: CallOptions): Promise<readonly Uint8Array[]>;
+  /** Ends it: pending and later requests reject. */
+  close(): void;
+}
+
+/** The side of a connection that answers. */
+export interface RequestClient {
+  /** Connections are counted from 0. */
+  readonly number: number;
+  /** Aborted when the connection ends. */
+  readonly closed: AbortSignal;
+}
+
+/** Answers requests; those of one connection in any order. What it throws, the other side's call rejects with. */
+export type RequestHandler = (
+  parts: readonly Uint8Array[],
+  client: RequestClient,
+) => Promise<readonly Uint8Array[]>;
+
+/** What a worker has seen of a step on parameter servers; of several servers, the most. */
+export interface ServerStep {
+  /** How many steps it is ahead of the slowest worker. */
+  readonly lead: number;
+  /** How many updates of others came between what it had read and its gradient. */
+  readonly staleness: number;
+  /** How long it waited for other workers. */
+  readonly waitedMs: number;
+  /** Whether its gradient came too late for the step, and was dropped. */
+  readonly isLate: boolean;
+}
+
+/** The parameter servers of a run, as workers reach them. */
+export interface ParameterServers {
+  /** How many there are. */
+  readonly size: number;
+  /** A new connection to a server. Rejects with CollectiveError where it can't be reached. */
+  connect(server: number): Promise<RequestConnection>;
+  /** Has a worker say that it leaves when it closes its part of the run. */
+  whenClosed(leave: () => Promise<void>): void;
+  /** Is called after each step of this worker. */
+  onStep?: (step: ServerStep) => void;
+}

@@ -1,0 +1,50 @@
+import type { ShardStatistics } from '@shardwise/strategies';
+import { z } from 'zod';
+
+/** What the launcher tells a parameter server that it has started. */
+export interface ServerStart {
+  readonly kind: 'start';
+  /** Which of the servers it is, and how many there are. */
+  readonly server: number;
+  readonly servers: number;
+  readonly host: string;
+  /** 0: a free one. */
+  readonly port: number;
+  readonly secret: string;
+  /** Where its snapshots are. */
+  readonly directory: string;
+}
+
+export type ToServer = ServerStart | { readonly kind: 'stop' };
+
+const counts = z.record(z.string(), z.number());
+
+const statistics = z.object({
+  updates: z.number(),
+  duplicates: z.number(),
+  late: z.number(),
+  receivedBytes: z.number(),
+  sentBytes: z.number(),
+  staleness: counts,
+  lead: counts,
+  waitedMs: counts,
+  clock: z.array(z.tuple([z.number(), z.number()])),
+}) satisfies z.ZodType<ShardStatistics>;
+
+/** What a parameter server tells its launcher. */
+export type FromServer =
+  | { readonly kind: 'listening'; readonly port: number }
+  | { readonly kind: 'failed'; readonly reason: string }
+  | { readonly kind: 'stopped'; readonly statistics: ShardStatistics };
+
+const fromServer = z.discriminatedUnion('kind', [
+  z.object({ kind: z.literal('listening'), port: z.number() }),
+  z.object({ kind: z.literal('failed'), reason: z.string() }),
+  z.object({ kind: z.literal('stopped'), statistics }),
+]) satisfies z.ZodType<FromServer>;
+
+/** The message that a value is; undefined for anything that no server of this version sends. */
+export function parseServerMessage(value: unknown): FromServer | undefined {
+  const parsed = fromServer.safeParse(value);
+  return parsed.success ? parsed.data : undefined;
+}

@@ -1,0 +1,150 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '@shardwise/core/extend';
+import { rankProcessOptions } from '@shardwise/core/node';
+import type { ShardStatistics } from '@shardwise/strategies';
+import type { ServersData } from '../rank-data.ts';
+import { parseServerMessage, type ServerStart, type ToServer } from './server-message.ts';
+
+const HOST = '127.0.0.1';
+/** How long a server may take to end when it is asked. */
+const STOP_MS = 5000;
+/** How often one server is started again. */
+const MAX_STARTS = 100;
+
+export interface ServerProcessesOptions {
+  readonly count: number;
+  readonly runDirectory: string;
+  readonly environment: NodeJS.ProcessEnv;
+  readonly onNotice: (text: string) => void;
+}
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly port: number;
+}
+
+/** The parameter servers of a run, each a process: they outlive the ranks' rounds, and start again when they are lost. */
+export class ServerProcesses {
+  readonly data: ServersData;
+  readonly #options: ServerProcessesOptions;
+  readonly #children: ChildProcess[];
+  #isStopping = false;
+
+  private constructor(
+    options: ServerProcessesOptions,
+    data: ServersData,
+    children: ChildProcess[],
+  ) {
+    this.#options = options;
+    this.data = data;
+    this.#children = children;
+    children.forEach((child, server) => this.#watch(child, server, 1));
+  }
+
+  /** Throws ConfigError where a server does not start. */
+  static async start(options: ServerProcessesOptions): Promise<ServerProcesses> {
+    const secret = randomBytes(32).toString('hex');
+    await mkdir(directoryOf(options), { recursive: true });
+    const started: Started[] = [];
+    try {
+      for (let server = 0; server < options.count; server++) {
+        started.push(await startServer(options, { server, port: 0, secret }));
+      }
+    } catch (error) {
+      for (const { child } of started) child.kill('SIGKILL');
+      throw error;
+    }
+    const addresses = started.map(({ port }) => ({ host: HOST, port }));
+    const children = started.map(({ child }) => child);
+    return new ServerProcesses(options, { addresses, secret }, children);
+  }
+
+  /** Ends the servers, and returns what they have counted; undefined for one that did not say. */
+  async stop(): Promise<readonly (ShardStatistics | undefined)[]> {
+    this.#isStopping = true;
+    return Promise.all(this.#children.map(stopServer));
+  }
+
+  #watch(child: ChildProcess, server: number, starts: number): void {
+    child.once('exit', () => void this.#again(server, starts));
+  }
+
+  async #again(server: number, starts: number): Promise<void> {
+    const address = this.data.addresses[server];
+    if (this.#isStopping || address === undefined) return;
+    const { onNotice } = this.#options;
+    onNotice(
+      `Parameter server ${server} was lost${starts < MAX_STARTS ? ', and starts again' : ''}`,
+    );
+    if (starts >= MAX_STARTS) return;
+    const { port } = address;
+    try {
+      const { child } = await startServer(this.#options, {
+        server,
+        port,
+        secret: this.data.secret,
+      });
+      this.#children[server] = child;
+      if (this.#isStopping) child.kill('SIGKILL');
+      else this.#watch(child, server, starts + 1);
+    } catch (error) {
+      onNotice(error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+const directoryOf = ({ runDirectory }: ServerProcessesOptions): string =>
+  join(runDirectory, 'servers');
+
+async function startServer(
+  options: ServerProcessesOptions,
+  own: Pick<ServerStart, 'server' | 'port' | 'secret'>,
+): Promise<Started> {
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const child = fork(new URL(`./server-process.${extension}`, import.meta.url), [], {
+    env: options.environment,
+    execArgv: [...rankProcessOptions, ...process.execArgv],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    // Ctrl-C goes to the launcher.
+    detached: process.platform !== 'win32',
+  });
+  const ended = once(child, 'exit').then(() => undefined);
+  const said = once(child, 'message');
+  const start: ServerStart = {
+    kind: 'start',
+    ...own,
+    servers: options.count,
+    host: HOST,
+    directory: directoryOf(options),
+  };
+  child.send(start satisfies ToServer);
+  const first = await Promise.race([said.then(([value]: readonly unknown[]) => value), ended]);
+  const message = parseServerMessage(first);
+  if (message?.kind === 'listening') return { child, port: message.port };
+  child.kill('SIGKILL');
+  const reason = message?.kind === 'failed' ? message.reason : 'it ended';
+  throw new ConfigError({
+    asked: `parameter server ${own.server}`,
+    found: `its process did not start: ${reason}`,
+    todo: 'Look at its output',
+  });
+}
+
+async function stopServer(child: ChildProcess): Promise<ShardStatistics | undefined> {
+  if (!child.connected) return undefined;
+  let statistics: ShardStatistics | undefined;
+  child.on('message', (value: unknown) => {
+    const message = parseServerMessage(value);
+    if (message?.kind === 'stopped') ({ statistics } = message);
+  });
+  const ended = once(child, 'exit');
+  child.send({ kind: 'stop' } satisfies ToServer);
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+  await ended;
+  clearTimeout(timer);
+  return statistics;
+}

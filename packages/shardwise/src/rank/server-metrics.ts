@@ -1,0 +1,35 @@
+import { connectServers, type ConnectedServers } from '@shardwise/collectives/node';
+import type { ServerStep } from '@shardwise/core/extend';
+import type { ServersData } from '../launcher/rank-data.ts';
+
+/** Curves of more would leave a run no names for its own. */
+const MAX_WORKERS = 16;
+
+/** The parameter servers of a rank, and what its latest step has seen of them. */
+export interface RankServers {
+  readonly servers: ConnectedServers;
+  /** Curves of the report: how far this rank is ahead, how stale its gradient was, and how long it waited. */
+  readonly metrics: (rank: number) => Readonly<Record<string, number>>;
+}
+
+/** Without `data` the run has no servers. */
+export function rankServers(data: ServersData | undefined): RankServers {
+  const { addresses, secret } = data ?? { addresses: [], secret: 'no servers' };
+  const servers = connectServers({ addresses, secret });
+  let latest: ServerStep | undefined;
+  servers.onStep = (step) => {
+    latest = step;
+  };
+  return {
+    servers,
+    metrics: (rank) => {
+      if (latest === undefined || rank >= MAX_WORKERS) return {};
+      const { lead, staleness, waitedMs } = latest;
+      return {
+        [`ahead/${rank}`]: lead,
+        [`stale/${rank}`]: staleness,
+        [`waited (ms)/${rank}`]: waitedMs,
+      };
+    },
+  };
+}

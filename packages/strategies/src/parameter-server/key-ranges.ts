@@ -1,0 +1,33 @@
+import { lightestPartition } from '../pipeline-schedule/lightest-partition.ts';
+
+/** Keys `start` to `end` - 1. */
+export interface KeyRange {
+  readonly start: number;
+  readonly end: number;
+}
+
+/**
+ * The range of each server: keys in their order, each on one server, so that the server with the most bytes has as few as
+ * can be. A key is one parameter, and stays whole: an optimizer may need all of it. Where there are more servers than
+ * keys, the last servers have none.
+ */
+export function keyRanges(bytes: readonly number[], servers: number): readonly KeyRange[] {
+  const used = Math.min(servers, bytes.length);
+  const ends = [0];
+  for (const each of bytes) ends.push((ends.at(-1) ?? 0) + each);
+  const cost = (_: number, start: number, end: number): number =>
+    (ends[end] ?? 0) - (ends[start] ?? 0);
+  const cuts = used === 0 ? [0] : lightestPartition(bytes.length, used, cost);
+  return Array.from({ length: servers }, (_, server) => ({
+    start: cuts[server] ?? bytes.length,
+    end: cuts[server + 1] ?? bytes.length,
+  }));
+}
+
+/** Equal ranges of rows: server i has rows [rows·i / n, rows·(i + 1) / n). */
+export function rowRange(rows: number, servers: number, server: number): KeyRange {
+  return {
+    start: Math.floor((rows * server) / servers),
+    end: Math.floor((rows * (server + 1)) / servers),
+  };
+}

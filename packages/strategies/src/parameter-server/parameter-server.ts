@@ -1,0 +1,102 @@
+import {
+  checkOptions,
+  ConfigError,
+  type Layout,
+  LayoutError,
+  option,
+  type OptionRules,
+  type ParameterServers,
+  type Strategy,
+} from '@shardwise/core/extend';
+import { requireAxis } from '../plan/axis-of-plan.ts';
+import { type ModelPlan, Step } from '../plan/step.ts';
+import { serve } from '../plan/steps/serve.ts';
+import { type Consistency, consistencyRule } from './consistency.ts';
+
+export interface ParameterServerStrategyOptions {
+  /** The servers: `context.servers` of a run with `--servers`. */
+  readonly servers: ParameterServers;
+  /** When an update enters the parameters, and who waits for whom. Default: 'synchronous'. */
+  readonly consistency?: Consistency;
+  /** The mesh axis whose ranks are the workers. Default: `dp`. */
+  readonly axis?: string;
+  /** How long a server may be away before a step fails. Default: 30,000. */
+  readonly timeoutMs?: number;
+}
+
+const optionRules: OptionRules<ParameterServerStrategyOptions> = {
+  servers: option.required(option.object('the servers of a run, as init() gives them')),
+  consistency: option.checkedLater(),
+  axis: option.axisName,
+  timeoutMs: option.positive,
+};
+
+/**
+ * Servers hold the parameters and the optimizer's states. Each worker has a batch of its own; `optimizer.step()` pushes
+ * its gradients to the servers, which update by that optimizer, and pulls the parameters. Throws ConfigError for options
+ * out of range, and for a run without servers.
+ */
+export function parameterServer(options: ParameterServerStrategyOptions): Strategy {
+  if (options?.servers === undefined) throw noServersError();
+  checkOptions('parameterServer', options, optionRules);
+  const { servers, axis = 'dp', timeoutMs = 30_000 } = options;
+  const consistency = consistencyRule(options.consistency ?? 'synchronous');
+  if (servers.size === 0) throw noServersError();
+  return {
+    name: 'parameterServer',
+    plan({ parameters }, axes): ModelPlan {
+      requireAxis('parameterServer', axes, axis);
+      const other = axes.find(({ name, size }) => name !== axis && size > 1);
+      if (other !== undefined) throw axisError(axis, other.name);
+      const workers = axes.find(({ name }) => name === axis)?.size ?? 1;
+      if (consistency.kind === 'synchronous' && consistency.backupWorkers >= workers) {
+        throw tooManyBackups(consistency.backupWorkers, workers);
+      }
+      return {
+        strategy: 'parameterServer',
+        axes,
+        batch: { dims: [[axis]], partial: [] },
+        parameters: parameters.map((parameter) => {
+          // Gradients are those of this worker alone, and values of the time at which it pulled them.
+          const layout: Layout = {
+            dims: parameter.shape.map(() => []),
+            partial: [],
+            varying: [axis],
+          };
+          return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
+        }),
+        steps: [new Step(serve, { axis, consistency, timeoutMs, servers: () => servers })],
+      };
+    },
+  };
+}
+
+function noServersError(): ConfigError {
+  return new ConfigError({
+    asked: 'parameterServer()',
+    found: 'a run without servers',
+    todo: 'Start it by `shardwise run --servers 1 train.ts`, and give parameterServer() the servers of init()',
+  });
+}
+
+function axisError(axis: string, other: string): LayoutError {
+  return new LayoutError(
+    {
+      asked: `parameterServer() over '${axis}'`,
+      found: `the mesh also has the axis '${other}'`,
+      todo: 'Use a mesh whose only axis is that of the workers',
+    },
+    { axis, other },
+  );
+}
+
+function tooManyBackups(backupWorkers: number, workers: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `parameterServer() with ${backupWorkers} backup workers`,
+      found: `${workers} workers: a step would wait for none`,
+      todo: `Give at most ${workers - 1}`,
+    },
+    { backupWorkers, workers },
+  );
+}

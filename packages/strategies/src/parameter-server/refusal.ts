@@ -1,0 +1,30 @@
+import { RefusedError } from '@shardwise/core/extend';
+
+/** Why a server refuses a request. */
+export type RefusalName =
+  | 'malformed'
+  | 'oversized'
+  | 'stale'
+  | 'gap'
+  | 'unknown-worker'
+  | 'other-model'
+  | 'not-initialised'
+  | 'not-primary'
+  | 'no-state'
+  | 'worker-lost'
+  | 'unknown-optimizer';
+
+/** The error by which a server refuses a request, and names the reason. */
+export function refusal(
+  name: RefusalName,
+  asked: string,
+  found: string,
+  todo: string,
+): RefusedError {
+  return new RefusedError({ asked, found, todo }, { refusal: name });
+}
+
+/** Whether a call failed for this reason. */
+export function isRefused(error: unknown, ...names: readonly RefusalName[]): boolean {
+  return RefusedError.isInstance(error) && names.some((name) => error.fields['refusal'] === name);
+}

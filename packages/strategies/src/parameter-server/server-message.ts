@@ -1,0 +1,106 @@
+import { isServerRequest, type ServerRequest } from './server-request.ts';
+import { refusal } from './refusal.ts';
+
+/** What a push was answered with, or a pull. */
+export interface ServerAnswer {
+  /** The step that the worker's next push belongs to. */
+  readonly round: number;
+  /** How many updates the parameters have had. */
+  readonly version: number;
+  /** How many steps the worker is ahead of the slowest one. */
+  readonly lead: number;
+  /** How many updates of others came between what the worker had read and its push. */
+  readonly staleness: number;
+  /** Whether the push came too late for its step, and was dropped. */
+  readonly isLate: boolean;
+  /** How long the answer waited for other workers. */
+  readonly waitedMs: number;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** The longest head of a message in bytes. */
+const MAX_HEAD_BYTES = 16 << 20;
+
+/** A head, as JSON, before the arrays of a message. */
+export function withHead(head: object, arrays: readonly Uint8Array[] = []): readonly Uint8Array[] {
+  return [encoder.encode(JSON.stringify(head)), ...arrays];
+}
+
+/** Throws RefusedError for what is no request. It is only parsed: nothing of it is evaluated. */
+export function readRequest(parts: readonly Uint8Array[]): {
+  readonly request: ServerRequest;
+  readonly arrays: readonly Uint8Array[];
+} {
+  const [head, ...arrays] = parts;
+  if (head === undefined || head.byteLength > MAX_HEAD_BYTES) {
+    throw malformed(`a head of ${head?.byteLength ?? 0} bytes`);
+  }
+  const request = parsed(head);
+  if (!isServerRequest(request)) throw malformed('a head whose fields are not those of a request');
+  return { request, arrays };
+}
+
+/** What a worker that has joined is told. */
+export interface Joined {
+  readonly session: number;
+  /** The last push of this worker that counted. */
+  readonly sequence: number;
+  readonly round: number;
+  readonly isInitialised: boolean;
+}
+
+/** Throws RefusedError for what is no answer to a join. */
+export function readJoined(parts: readonly Uint8Array[]): Joined {
+  const { number, flag } = fieldsOf(parts);
+  return {
+    session: number('session'),
+    sequence: number('sequence'),
+    round: number('round'),
+    isInitialised: flag('isInitialised'),
+  };
+}
+
+/** The answer to a push or a pull, and the values of the range. Throws RefusedError for what is none. */
+export function readAnswer(parts: readonly Uint8Array[]): ServerAnswer & {
+  readonly values: readonly Uint8Array[];
+} {
+  const { number, flag } = fieldsOf(parts);
+  return {
+    round: number('round'),
+    version: number('version'),
+    lead: number('lead'),
+    staleness: number('staleness'),
+    isLate: flag('isLate'),
+    waitedMs: number('waitedMs'),
+    values: parts.slice(1),
+  };
+}
+
+function fieldsOf([head = new Uint8Array(0)]: readonly Uint8Array[]): {
+  readonly number: (name: string) => number;
+  readonly flag: (name: string) => boolean;
+} {
+  const fields = new Map(Object.entries(Object(parsed(head))));
+  return {
+    number: (name) => {
+      const value = fields.get(name);
+      if (typeof value === 'number') return value;
+      throw malformed(`an answer without ${name}`);
+    },
+    flag: (name) => fields.get(name) === true,
+  };
+}
+
+function parsed(head: Uint8Array): unknown {
+  try {
+    return JSON.parse(decoder.decode(head));
+  } catch {
+    throw malformed('a head that is no JSON');
+  }
+}
+
+function malformed(found: string): Error {
+  return refusal('malformed', 'a request', found, 'Send what this version of Shardwise sends');
+}

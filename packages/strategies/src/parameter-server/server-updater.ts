@@ -1,0 +1,205 @@
+import {
+  currentSession,
+  fromBytes,
+  fromData,
+  noGrad,
+  type Parameter,
+  type ParameterServers,
+  TensorStateError,
+  type Updater,
+  type UpdateRequest,
+  withoutValues,
+} from '@shardwise/core/extend';
+import type { ConsistencyRule } from './consistency.ts';
+import { type KeyRange, keyRanges } from './key-ranges.ts';
+import type { UpdateRecipe } from './server-request.ts';
+import { type PulledValues, ShardLink } from './shard-link.ts';
+
+export interface ServerUpdaterOptions {
+  readonly servers: ParameterServers;
+  readonly consistency: ConsistencyRule;
+  readonly worker: number;
+  readonly workers: number;
+  readonly parameters: readonly (readonly [name: string, parameter: Parameter])[];
+  readonly timeoutMs: number;
+}
+
+interface Range extends KeyRange {
+  readonly link: ShardLink;
+}
+
+/** Carries out the steps of optimizers on the servers: pushes gradients, and pulls parameters. */
+export class ServerUpdater implements Updater {
+  readonly name = 'parameter servers';
+  readonly keepsStates: boolean;
+  readonly averagesLater: boolean;
+  readonly #options: ServerUpdaterOptions;
+  readonly #parameters: readonly Parameter[];
+  readonly #places: ReadonlyMap<object, number>;
+  readonly #ranges: readonly Range[];
+  #isWriting = false;
+  #steps = 0;
+
+  constructor(options: ServerUpdaterOptions) {
+    const { servers, consistency, worker, workers, parameters, timeoutMs } = options;
+    this.#options = options;
+    this.#parameters = parameters.map(([, parameter]) => parameter);
+    this.#places = new Map(this.#parameters.map((parameter, index) => [parameter, index]));
+    this.keepsStates = consistency.kind !== 'elastic';
+    this.averagesLater = consistency.kind === 'synchronous' && workers > 1;
+    const bytes = this.#parameters.map(({ numel }) => numel * 4);
+    this.#ranges = keyRanges(bytes, servers.size).map((range, shard) => {
+      const own = parameters.slice(range.start, range.end);
+      const served = own.map(([name, { shape }]) => ({ name, shape }));
+      const job = { workers, consistency, parameters: served };
+      return { ...range, link: new ShardLink({ servers, shard, worker, job, timeoutMs }) };
+    });
+  }
+
+  /** Joins the servers: the first worker gives them the values with which training begins, and all take theirs. */
+  async start(): Promise<void> {
+    for (const parameter of this.#parameters) parameter.updater = this;
+    await Promise.all(this.#ranges.map(({ link }) => link.join()));
+    for (const range of this.#ranges) {
+      if (range.link.isInitialised || this.#options.worker !== 0) continue;
+      await range.link.initialise(await bytesOf(this.#parameters.slice(range.start, range.end)));
+    }
+    const pulled = await Promise.all(this.#ranges.map(({ link }) => link.pull()));
+    await this.#write(pulled.map(({ values }) => values));
+  }
+
+  /** Throws TensorStateError where somebody else writes what the servers have. */
+  checkAssign(): void {
+    if (this.#isWriting || !this.keepsStates) return;
+    throw new TensorStateError({
+      asked: 'to write to a parameter',
+      found: 'parameter servers hold its value, which the next step would put back',
+      todo: 'Load weights before parallelize(): the servers begin with those of worker 0',
+    });
+  }
+
+  async step(request: UpdateRequest): Promise<void> {
+    const { consistency } = this.#options;
+    if (consistency.kind === 'elastic') {
+      // The gradient is that of the values before the exchange, as in the paper.
+      await currentSession().realize([]);
+      if (this.#steps % consistency.everySteps === 0) await this.#exchange(consistency.movingRate);
+      this.#steps++;
+      await request.updateHere();
+      return;
+    }
+    const recipe = this.#recipeOf(request);
+    await currentSession().realize([]);
+    const pushed = this.#ranges.map(async ({ start, end, link }) => {
+      const own = this.#parameters.slice(start, end);
+      const gradients = own.flatMap(({ grad }) => grad ?? []);
+      const present = own.map(({ grad }) => grad !== null);
+      const arrays = await bytesOf(gradients);
+      return link.push({ recipe: partOf(recipe, start, end), present }, arrays);
+    });
+    await this.#take(await Promise.all(pushed));
+  }
+
+  /** Leaves the parameters to this rank's optimizers. */
+  detach(): void {
+    for (const parameter of this.#parameters) parameter.updater = null;
+  }
+
+  async leave(): Promise<void> {
+    await Promise.all(this.#ranges.map(({ link }) => link.leave()));
+  }
+
+  /** The worker's values move as far towards the servers' as these towards them, by the same difference. */
+  async #exchange(movingRate: number): Promise<void> {
+    const pulled = await Promise.all(
+      this.#ranges.map(async ({ start, end, link }) => {
+        const own = this.#parameters.slice(start, end);
+        const arrays = await bytesOf(own);
+        const answer = await link.push({ recipe: null, present: own.map(() => true) }, arrays);
+        return {
+          ...answer,
+          values: arrays.map((bytes, index) => moved(bytes, answer.values[index], movingRate)),
+        };
+      }),
+    );
+    await this.#take(pulled);
+  }
+
+  async #take(pulled: readonly PulledValues[]): Promise<void> {
+    this.#options.servers.onStep?.({
+      lead: Math.max(...pulled.map(({ lead }) => lead)),
+      staleness: Math.max(...pulled.map(({ staleness }) => staleness)),
+      waitedMs: Math.max(...pulled.map(({ waitedMs }) => waitedMs)),
+      isLate: pulled.some(({ isLate }) => isLate),
+    });
+    await this.#write(pulled.map(({ values }) => values));
+  }
+
+  async #write(values: readonly (readonly Uint8Array[])[]): Promise<void> {
+    this.#isWriting = true;
+    try {
+      withoutValues(() =>
+        noGrad(() => {
+          values.flat().forEach((bytes, index) => {
+            const parameter = this.#parameters[index];
+            parameter?.assign(fromData(fromBytes(bytes, 'f32'), parameter.shape, 'f32'));
+          });
+        }),
+      );
+    } finally {
+      this.#isWriting = false;
+    }
+    await currentSession().realize([]);
+  }
+
+  #recipeOf({ optimizer, groups }: UpdateRequest): UpdateRecipe {
+    return {
+      optimizer,
+      groups: groups.map(({ params, settings }) => ({
+        params: params.map((parameter) => this.#placeOf(parameter)),
+        settings,
+      })),
+    };
+  }
+
+  #placeOf(parameter: object): number {
+    const place = this.#places.get(parameter);
+    if (place !== undefined) return place;
+    throw new TensorStateError({
+      asked: 'a step on parameter servers',
+      found: 'a parameter of the optimizer is not one of the model',
+      todo: 'Give it an optimizer of its own',
+    });
+  }
+}
+
+/** What of a recipe concerns a range; groups keep their places. */
+function partOf({ optimizer, groups }: UpdateRecipe, start: number, end: number): UpdateRecipe {
+  return {
+    optimizer,
+    groups: groups.map(({ params, settings }) => ({
+      params: params.filter((place) => place >= start && place < end).map((place) => place - start),
+      settings,
+    })),
+  };
+}
+
+async function bytesOf(
+  tensors: readonly { data(): Promise<ArrayBufferView> }[],
+): Promise<readonly Uint8Array[]> {
+  const read: Uint8Array[] = [];
+  for (const tensor of tensors) {
+    const { buffer, byteOffset, byteLength } = await tensor.data();
+    read.push(new Uint8Array(buffer, byteOffset, byteLength));
+  }
+  return read;
+}
+
+function moved(own: Uint8Array, centre: Uint8Array | undefined, movingRate: number): Uint8Array {
+  const values = fromBytes(own, 'f32').slice() as Float32Array;
+  const others = fromBytes(centre ?? own, 'f32') as Float32Array;
+  for (let index = 0; index < values.length; index++) {
+    values[index]! -= movingRate * (values[index]! - others[index]!);
+  }
+  return new Uint8Array(values.buffer);
+}

@@ -1,0 +1,173 @@
+import {
+  CollectiveError,
+  type ParameterServers,
+  type RequestConnection,
+} from '@shardwise/core/extend';
+import { isRefused } from './refusal.ts';
+import { readAnswer, readJoined, type ServerAnswer, withHead } from './server-message.ts';
+import type { PushRequest, ServedJob, ServerRequest } from './server-request.ts';
+
+/** How long to wait before a server that did not answer is tried again. */
+const RETRY_MS = 50;
+
+export interface ShardLinkOptions {
+  readonly servers: ParameterServers;
+  readonly shard: number;
+  readonly worker: number;
+  readonly job: ServedJob;
+  /** How long a server may be away. */
+  readonly timeoutMs: number;
+}
+
+/** What came back for a worker: the values of the range. */
+export interface PulledValues extends ServerAnswer {
+  readonly values: readonly Uint8Array[];
+}
+
+/** What a push carries, beside what the link adds. */
+export type Push = Pick<PushRequest, 'recipe' | 'present'>;
+
+/** A worker's side of one range of keys: keeps its place in the row of pushes, and finds the server again. */
+export class ShardLink {
+  readonly #options: ShardLinkOptions;
+  #connection: RequestConnection | null = null;
+  #session = 0;
+  #sequence = 0;
+  #round = 0;
+  #isInitialised = false;
+
+  constructor(options: ShardLinkOptions) {
+    this.#options = options;
+  }
+
+  get isInitialised(): boolean {
+    return this.#isInitialised;
+  }
+
+  async join(): Promise<void> {
+    const { shard, worker, job } = this.#options;
+    const parts = await this.#request({ kind: 'join', shard, worker, job }, []);
+    const joined = readJoined(parts);
+    this.#session = joined.session;
+    this.#sequence = joined.sequence;
+    this.#round = joined.round;
+    this.#isInitialised = joined.isInitialised;
+  }
+
+  async initialise(values: readonly Uint8Array[]): Promise<void> {
+    await this.#request({ kind: 'initialise', ...this.#from() }, values);
+    this.#isInitialised = true;
+  }
+
+  pull(): Promise<PulledValues> {
+    return this.#pulled(() => ({ kind: 'pull', ...this.#from() }), []);
+  }
+
+  push(push: Push, arrays: readonly Uint8Array[]): Promise<PulledValues> {
+    this.#sequence++;
+    return this.#pulled(
+      () => ({
+        kind: 'push',
+        ...this.#from(),
+        sequence: this.#sequence,
+        round: this.#round,
+        ...push,
+      }),
+      arrays,
+    );
+  }
+
+  /** Ends the connection without a word. */
+  drop(): void {
+    this.#connection?.close();
+    this.#connection = null;
+  }
+
+  /** Says that this worker is done, so that nobody waits for it. */
+  async leave(): Promise<void> {
+    await this.#request({ kind: 'leave', ...this.#from() }, []);
+    this.#connection?.close();
+  }
+
+  async #pulled(
+    request: () => ServerRequest,
+    arrays: readonly Uint8Array[],
+  ): Promise<PulledValues> {
+    const parts = await this.#rejoining(request, arrays);
+    const answer = readAnswer(parts);
+    this.#round = answer.round;
+    return answer;
+  }
+
+  /** A server that has begun again from a snapshot knows an earlier state of this worker. */
+  async #rejoining(
+    request: () => ServerRequest,
+    arrays: readonly Uint8Array[],
+  ): Promise<readonly Uint8Array[]> {
+    try {
+      return await this.#request(request(), arrays);
+    } catch (error) {
+      if (!isRefused(error, 'unknown-worker', 'gap')) throw error;
+      await this.join();
+      if (!this.#isInitialised) throw emptyError(this.#options.shard, error);
+      const isPush = request().kind === 'push';
+      if (isPush) this.#sequence++;
+      return this.#request(request(), arrays);
+    }
+  }
+
+  #from(): { readonly shard: number; readonly worker: number; readonly session: number } {
+    const { shard, worker } = this.#options;
+    return { shard, worker, session: this.#session };
+  }
+
+  /** Sends a request again until it is answered: a push that comes twice counts once. */
+  async #request(
+    request: ServerRequest,
+    arrays: readonly Uint8Array[],
+  ): Promise<readonly Uint8Array[]> {
+    const { servers, shard, timeoutMs } = this.#options;
+    const deadline = performance.now() + timeoutMs;
+    for (;;) {
+      try {
+        this.#connection ??= await servers.connect(shard);
+        return await this.#connection.request(withHead(request, arrays));
+      } catch (error) {
+        if (!isLost(error)) throw error;
+        this.#connection?.close();
+        this.#connection = null;
+        if (performance.now() + RETRY_MS > deadline) throw goneError(shard, timeoutMs, error);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    }
+  }
+}
+
+function isLost(error: unknown): boolean {
+  return CollectiveError.isInstance(error) && error.fields['lost'] !== undefined;
+}
+
+function goneError(server: number, timeoutMs: number, cause: unknown): CollectiveError {
+  return new CollectiveError(
+    {
+      asked: `A request to parameter server ${server}`,
+      found: `it could not be reached for ${timeoutMs} ms, and no replica has taken its place`,
+      todo: 'Start it again from its snapshot, or run with replicas',
+    },
+    { server, timeoutMs },
+    { cause },
+  );
+}
+
+function emptyError(server: number, cause: unknown): CollectiveError {
+  return new CollectiveError(
+    {
+      asked: `A step with parameter server ${server}`,
+      found:
+        'the server was lost, and the one in its place has neither a replica nor a snapshot of its parameters',
+      todo: 'Run with replicas or snapshots; start this run again from its last checkpoint',
+    },
+    { server },
+    { cause },
+  );
+}

@@ -1,0 +1,52 @@
+import type { VectorClock } from './vector-clock.ts';
+
+/** What a server has counted since it began. */
+export interface ShardStatistics {
+  readonly updates: number;
+  /** Pushes that came a second time, and counted once. */
+  readonly duplicates: number;
+  /** Pushes that came too late for their step, and were dropped. */
+  readonly late: number;
+  /** Bytes of arrays that came, and that were sent. */
+  readonly receivedBytes: number;
+  readonly sentBytes: number;
+  /** How many pushes found so many updates of others between what their worker had read and them. */
+  readonly staleness: Readonly<Record<number, number>>;
+  /** How many answers a worker got while it was so many steps ahead of the slowest one. */
+  readonly lead: Readonly<Record<number, number>>;
+  /** How long the answers of each worker waited for others. */
+  readonly waitedMs: Readonly<Record<number, number>>;
+  /** Steps of each worker. */
+  readonly clock: ReturnType<VectorClock['toJSON']>;
+}
+
+/** Counts of a server. */
+export class ShardCounts {
+  updates = 0;
+  duplicates = 0;
+  late = 0;
+  receivedBytes = 0;
+  sentBytes = 0;
+  readonly staleness: Map<number, number> = new Map();
+  readonly lead: Map<number, number> = new Map();
+  readonly waitedMs: Map<number, number> = new Map();
+
+  static add(counts: Map<number, number>, key: number, amount = 1): void {
+    counts.set(key, (counts.get(key) ?? 0) + amount);
+  }
+
+  statistics(clock: VectorClock): ShardStatistics {
+    const { updates, duplicates, late, receivedBytes, sentBytes } = this;
+    return {
+      updates,
+      duplicates,
+      late,
+      receivedBytes,
+      sentBytes,
+      staleness: Object.fromEntries(this.staleness),
+      lead: Object.fromEntries(this.lead),
+      waitedMs: Object.fromEntries(this.waitedMs),
+      clock: clock.toJSON(),
+    };
+  }
+}

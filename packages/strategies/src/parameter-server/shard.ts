@@ -1,0 +1,423 @@
+import { fromBytes } from '@shardwise/core/extend';
+import { refusal } from './refusal.ts';
+import type {
+  InitialiseRequest,
+  JoinRequest,
+  LeaveRequest,
+  PushRequest,
+  ServedJob,
+  UpdateRecipe,
+} from './server-request.ts';
+import { ShardCounts } from './shard-statistics.ts';
+import {
+  meanInOrder,
+  type OptimizerTable,
+  requireArrays,
+  StoredParameters,
+  type StoredState,
+} from './stored-parameters.ts';
+import { VectorClock } from './vector-clock.ts';
+
+/** What a server knows of a worker. */
+interface Member {
+  session: number;
+  /** The last push that counted. */
+  sequence: number;
+  /** The version that the worker has read last. */
+  read: number;
+  /** What the centre was before the worker's last exchange with it (elastic averaging). */
+  before?: readonly Uint8Array[];
+}
+
+interface WaitingPush {
+  readonly recipe: UpdateRecipe;
+  /** By parameter; null where the worker has no gradient. */
+  readonly gradients: readonly (Float32Array | null)[];
+}
+
+/** A push that counts changes something; one that comes again, or too late, does not. */
+export type PushOutcome = { readonly staleness: number; readonly isLate: boolean };
+
+/** The head of a snapshot. */
+export interface ShardHead {
+  readonly job: ServedJob;
+  readonly round: number;
+  readonly version: number;
+  readonly sessions: number;
+  readonly known: readonly number[];
+  readonly members: readonly (readonly [worker: number, member: Member])[];
+  readonly clock: ReturnType<VectorClock['toJSON']>;
+  readonly isInitialised: boolean;
+  readonly stored: StoredState['head'];
+  /** Pushes of the step that is not complete. */
+  readonly waiting: readonly {
+    readonly worker: number;
+    readonly recipe: UpdateRecipe;
+    readonly present: readonly boolean[];
+  }[];
+}
+
+/**
+ * What a server keeps of one range of keys: the same requests in the same order make the same bits, so a copy that gets
+ * them too is as good. It answers at once; who waits for whom is for its server.
+ */
+export class Shard {
+  readonly counts: ShardCounts = new ShardCounts();
+  readonly clock: VectorClock = new VectorClock();
+  readonly #table: OptimizerTable;
+  readonly #members = new Map<number, Member>();
+  #job: ServedJob | null = null;
+  #stored: StoredParameters | null = null;
+  /** The step that gradients of a synchronous job are collected for. */
+  #round = 0;
+  #version = 0;
+  #sessions = 0;
+  /** Workers that have joined once. */
+  readonly #known = new Set<number>();
+  #waiting = new Map<number, WaitingPush>();
+
+  constructor(table: OptimizerTable) {
+    this.#table = table;
+  }
+
+  get round(): number {
+    return this.#round;
+  }
+
+  get version(): number {
+    return this.#version;
+  }
+
+  get isInitialised(): boolean {
+    return this.#stored !== null;
+  }
+
+  get job(): ServedJob {
+    if (this.#job === null) {
+      throw refusal('unknown-worker', 'a request', 'no worker has joined', 'Join first');
+    }
+    return this.#job;
+  }
+
+  /** A worker's start, also one after an earlier one has ended. */
+  join({ worker, job }: JoinRequest): {
+    readonly session: number;
+    readonly sequence: number;
+    readonly isInitialised: boolean;
+  } {
+    const [own, given] = [JSON.stringify(this.#job ?? job), JSON.stringify(job)];
+    if (own !== given) {
+      throw refusal(
+        'other-model',
+        `worker ${worker} joins`,
+        `its job differs from that of the workers before: ${firstDifference(own, given)}`,
+        'Start every worker with the same model and the same consistency',
+      );
+    }
+    if (worker >= job.workers) {
+      throw refusal(
+        'malformed',
+        `worker ${worker} joins`,
+        `the job has workers 0 to ${job.workers - 1}`,
+        'Give each worker a number of its own',
+      );
+    }
+    this.#job = job;
+    const sequence = this.#members.get(worker)?.sequence ?? 0;
+    const session = ++this.#sessions;
+    this.#known.add(worker);
+    this.#members.set(worker, { session, sequence, read: this.#version });
+    // What an earlier start has sent for this step, it has not got an answer to.
+    this.#waiting.delete(worker);
+    // Who comes later, or again, begins where the slowest one is: it has read all up to now.
+    if (!this.clock.has(worker)) {
+      const { minimum } = this.clock;
+      this.clock.set(worker, Number.isFinite(minimum) ? minimum : 0);
+    }
+    return { session, sequence, isInitialised: this.isInitialised };
+  }
+
+  /** The first values; later ones are left, as those that there are have been trained. */
+  initialise(_: InitialiseRequest, arrays: readonly Uint8Array[]): void {
+    const { parameters } = this.job;
+    requireArrays(
+      parameters,
+      parameters.map(() => true),
+      arrays,
+    );
+    this.#stored ??= new StoredParameters(this.#table, parameters, arrays);
+  }
+
+  /** Throws RefusedError for a push of an earlier start, or one before which others are missing. */
+  check({ worker, session }: { readonly worker: number; readonly session: number }): Member {
+    const member = this.#members.get(worker);
+    if (member === undefined) {
+      throw refusal(
+        'unknown-worker',
+        `a request of worker ${worker}`,
+        'it has not joined, or was lost',
+        'Join again',
+      );
+    }
+    if (member.session === session) return member;
+    throw refusal(
+      'stale',
+      `a request of worker ${worker}`,
+      `it is of start ${session}, and start ${member.session} has joined since`,
+      'End the earlier start of this worker',
+    );
+  }
+
+  async push(request: PushRequest, arrays: readonly Uint8Array[]): Promise<PushOutcome> {
+    const { worker, sequence, round, recipe, present } = request;
+    const member = this.check(request);
+    const { parameters, consistency } = this.job;
+    const stored = this.#storedOf();
+    if (sequence < member.sequence) {
+      throw refusal(
+        'stale',
+        `push ${sequence} of worker ${worker}`,
+        `its push ${member.sequence} has come`,
+        'Send each push before the next one',
+      );
+    }
+    if (sequence === member.sequence) {
+      this.counts.duplicates++;
+      return { staleness: 0, isLate: false };
+    }
+    if (sequence > member.sequence + 1) {
+      throw refusal(
+        'gap',
+        `push ${sequence} of worker ${worker}`,
+        `the last one here is ${member.sequence}`,
+        'Join again, and go on from what this server has',
+      );
+    }
+    requireArrays(parameters, present, arrays);
+    this.counts.receivedBytes += arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    const given = arrays.map((bytes) => fromBytes(bytes, 'f32') as Float32Array);
+    const staleness = this.#version - member.read;
+    if (consistency.kind === 'elastic') {
+      member.before = await stored.values();
+      await this.#average(stored, given, consistency.movingRate);
+    } else {
+      const used = requireRecipe(recipe, parameters.length);
+      let next = 0;
+      const gradients = present.map((isPresent) => (isPresent ? (given[next++] ?? null) : null));
+      if (consistency.kind === 'synchronous') {
+        if (round < this.#round) {
+          member.sequence = sequence;
+          this.counts.late++;
+          this.clock.set(worker, this.#round);
+          return { staleness, isLate: true };
+        }
+        this.#waiting.set(worker, { recipe: used, gradients });
+        member.sequence = sequence;
+        await this.completeRound();
+        return { staleness: 0, isLate: false };
+      }
+      await stored.update(used, gradients);
+      this.#countUpdate();
+    }
+    member.sequence = sequence;
+    // Its own update is not one of others.
+    member.read++;
+    this.clock.tick(worker);
+    ShardCounts.add(this.counts.staleness, staleness);
+    return { staleness, isLate: false };
+  }
+
+  /** Averages the gradients of a synchronous step, if enough workers have sent theirs. */
+  async completeRound(): Promise<void> {
+    const { consistency, parameters } = this.job;
+    if (consistency.kind !== 'synchronous' || this.#waiting.size === 0) return;
+    if (this.#waiting.size < this.due || !this.isComplete) return;
+    const inOrder = [...this.#waiting].toSorted(([a], [b]) => a - b);
+    const count = inOrder.length;
+    const means = parameters.map((_, index) => {
+      const sent = inOrder.map(([, { gradients }]) => gradients[index] ?? null);
+      const some = sent.find((gradient) => gradient !== null);
+      if (some === undefined || some === null) return null;
+      return meanInOrder(
+        sent.map((gradient) => gradient ?? new Float32Array(some.length)),
+        count,
+      );
+    });
+    const recipe = inOrder[0]?.[1].recipe;
+    const workers = inOrder.map(([worker]) => worker);
+    this.#waiting.clear();
+    this.#round++;
+    for (const worker of workers) this.clock.set(worker, this.#round);
+    if (recipe !== undefined) await this.#storedOf().update(recipe, means);
+    this.#countUpdate();
+    for (const _ of workers) ShardCounts.add(this.counts.staleness, 0);
+  }
+
+  /** Whether all workers of the job have joined once; a synchronous step does not begin before. */
+  get isComplete(): boolean {
+    return this.#known.size >= this.job.workers;
+  }
+
+  isMember(worker: number): boolean {
+    return this.#members.has(worker);
+  }
+
+  /** How many steps a worker is ahead of the slowest one. Who has not come yet is at the beginning. */
+  lead(worker: number): number {
+    return this.isComplete ? this.clock.lead(worker) : this.clock.of(worker);
+  }
+
+  /** How many workers a synchronous step waits for. */
+  get due(): number {
+    const { consistency } = this.job;
+    const spare = consistency.kind === 'synchronous' ? consistency.backupWorkers : 0;
+    return Math.max(1, this.#members.size - spare);
+  }
+
+  /** Whether a push of a worker still waits for others of its step. */
+  isWaiting(worker: number): boolean {
+    return this.#waiting.has(worker);
+  }
+
+  /** The worker is gone: nobody waits for it any more. */
+  async leave({ worker }: Pick<LeaveRequest, 'worker'>): Promise<void> {
+    this.#members.delete(worker);
+    this.#waiting.delete(worker);
+    this.clock.remove(worker);
+    await this.completeRound();
+  }
+
+  /** The values, of which the worker now knows; after an elastic exchange, those before it. */
+  async read(worker: number): Promise<readonly Uint8Array[]> {
+    const member = this.#members.get(worker);
+    const values = member?.before ?? (await this.#storedOf().values());
+    if (member !== undefined) member.read = this.#version;
+    ShardCounts.add(this.counts.lead, this.lead(worker));
+    this.counts.sentBytes += values.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    return values;
+  }
+
+  async snapshot(): Promise<{ readonly head: ShardHead; readonly arrays: readonly Uint8Array[] }> {
+    const stored = (await this.#stored?.state()) ?? {
+      head: { recipe: null, states: [] },
+      arrays: [],
+    };
+    const waiting = [...this.#waiting];
+    return {
+      head: {
+        job: this.job,
+        round: this.#round,
+        version: this.#version,
+        sessions: this.#sessions,
+        known: [...this.#known],
+        members: [...this.#members].map(([worker, { session, sequence, read }]) => [
+          worker,
+          { session, sequence, read },
+        ]),
+        clock: this.clock.toJSON(),
+        isInitialised: this.isInitialised,
+        stored: stored.head,
+        waiting: waiting.map(([worker, { recipe, gradients }]) => ({
+          worker,
+          recipe,
+          present: gradients.map((gradient) => gradient !== null),
+        })),
+      },
+      arrays: [
+        ...stored.arrays,
+        ...waiting.flatMap(([, { gradients }]) =>
+          gradients.flatMap((gradient) => (gradient === null ? [] : bytesOf(gradient))),
+        ),
+      ],
+    };
+  }
+
+  /** Takes the place of what there is. */
+  async restore(head: ShardHead, arrays: readonly Uint8Array[]): Promise<void> {
+    const { job, stored, waiting } = head;
+    this.#job = job;
+    this.#round = head.round;
+    this.#version = head.version;
+    this.#sessions = head.sessions;
+    this.#known.clear();
+    for (const worker of head.known) this.#known.add(worker);
+    this.#members.clear();
+    for (const [worker, member] of head.members) this.#members.set(worker, { ...member });
+    for (const worker of this.clock.workers) this.clock.remove(worker);
+    for (const [worker, clock] of head.clock) this.clock.set(worker, clock);
+    const count = head.isInitialised ? job.parameters.length : 0;
+    const stateEnd = count + stored.states.length;
+    this.#stored = null;
+    if (head.isInitialised) {
+      this.#stored = new StoredParameters(this.#table, job.parameters, arrays.slice(0, count));
+      await this.#stored.restore({ head: stored, arrays: arrays.slice(0, stateEnd) });
+    }
+    this.#waiting = new Map();
+    let next = stateEnd;
+    for (const { worker, recipe, present } of waiting) {
+      const gradients = present.map((isPresent) =>
+        isPresent
+          ? (fromBytes((arrays[next++] ?? new Uint8Array(0)).slice(), 'f32') as Float32Array)
+          : null,
+      );
+      this.#waiting.set(worker, { recipe, gradients });
+    }
+  }
+
+  /** Both move towards each other by the same difference. */
+  async #average(
+    stored: StoredParameters,
+    given: readonly Float32Array[],
+    movingRate: number,
+  ): Promise<void> {
+    const values = await stored.values();
+    const moved = given.map((own, index) => {
+      const centre = (fromBytes(values[index] ?? new Uint8Array(0), 'f32') as Float32Array).slice();
+      for (let element = 0; element < centre.length; element++) {
+        centre[element]! += movingRate * (own[element]! - centre[element]!);
+      }
+      return centre;
+    });
+    await stored.write(moved);
+    this.#countUpdate();
+  }
+
+  #countUpdate(): void {
+    this.#version++;
+    this.counts.updates++;
+  }
+
+  #storedOf(): StoredParameters {
+    if (this.#stored !== null) return this.#stored;
+    throw refusal(
+      'not-initialised',
+      'a request for parameters',
+      'worker 0 has not given their first values, or the server has lost them',
+      'Start the run again from a snapshot, or with replicas',
+    );
+  }
+}
+
+function requireRecipe(recipe: UpdateRecipe | null, parameters: number): UpdateRecipe {
+  const places = recipe?.groups.flatMap(({ params }) => params) ?? [];
+  const isSound =
+    places.every((index) => index < parameters) && new Set(places).size === places.length;
+  if (recipe !== null && isSound) return recipe;
+  throw refusal(
+    'malformed',
+    'a push of gradients',
+    'it does not say by which optimizer each parameter is updated',
+    'Send what this version of Shardwise sends',
+  );
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array {
+  return new Uint8Array(buffer, byteOffset, byteLength);
+}
+
+function firstDifference(own: string, given: string): string {
+  let at = 0;
+  while (at < own.length && own[at] === given[at]) at++;
+  const from = Math.max(0, at - 20);
+  return `${own.slice(from, at + 40)} there, ${given.slice(from, at + 40)} here`;
+}

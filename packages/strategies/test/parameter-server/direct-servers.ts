@@ -1,0 +1,68 @@
+import { optim } from '@shardwise/core';
+import {
+  CollectiveError,
+  type ParameterServers,
+  type RequestClient,
+  type RequestHandler,
+} from '@shardwise/core/extend';
+import {
+  createParameterServer,
+  type OptimizerTable,
+  type ParameterServer,
+} from '@shardwise/strategies';
+
+export const optimizers: OptimizerTable = {
+  SGD: (groups) => new optim.SGD(groups),
+  AdamW: (groups) => new optim.AdamW(groups),
+};
+
+/** What may happen to a message on its way. */
+export interface Way {
+  /** Whether the request, or else its answer, is lost. */
+  readonly loses?: () => 'request' | 'answer' | undefined;
+}
+
+let clients = 0;
+
+/** Servers that are called directly, without a network. */
+export function directServers(
+  handlers: readonly RequestHandler[],
+  { loses = () => undefined }: Way = {},
+): ParameterServers {
+  return {
+    size: handlers.length,
+    whenClosed: () => undefined,
+    connect: async (server) => {
+      const ended = new AbortController();
+      const client: RequestClient = { number: clients++, closed: ended.signal };
+      const address = `server ${server}`;
+      const lost = (): CollectiveError =>
+        new CollectiveError(
+          { asked: 'a request', found: 'lost', todo: 'Again' },
+          { lost: address },
+        );
+      return {
+        address,
+        request: async (parts) => {
+          const fate = loses();
+          if (fate === 'request') throw lost();
+          const handler = handlers[server];
+          if (handler === undefined) throw lost();
+          const answer = await handler(
+            parts.map((part) => part.slice()),
+            client,
+          );
+          if (fate === 'answer') throw lost();
+          return answer;
+        },
+        close: () => ended.abort(),
+      };
+    },
+  };
+}
+
+export function startServers(count: number, leaseMs = 5000): readonly ParameterServer[] {
+  return Array.from({ length: count }, (_, server) =>
+    createParameterServer({ server, optimizers, leaseMs }),
+  );
+}

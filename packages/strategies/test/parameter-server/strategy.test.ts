@@ -1,0 +1,87 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { singleGroup } from '@shardwise/collectives';
+import { LineMesh, manualSeed, nn, optim, setRank, tensor, zeros } from '@shardwise/core';
+import type { ParameterServers } from '@shardwise/core/extend';
+import { type Consistency, explain, parallelize, parameterServer } from '@shardwise/strategies';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { directServers, startServers } from './direct-servers.ts';
+
+beforeEach(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
+
+const started = (count: number): ParameterServers =>
+  directServers(startServers(count).map(({ handler }) => handler));
+
+describe('the plan of parameterServer()', () => {
+  const axes = [{ name: 'dp', size: 2 }];
+  const parameters = ['a', 'b'].map(
+    (name) => ({ name, shape: [3], dtype: 'f32', requiresGrad: true }) as const,
+  );
+
+  it('prints what each server has', () => {
+    const text = explain(parameterServer({ servers: started(2) }).plan({ parameters }, axes));
+    expect(text).toContain('server 1  1 parameters  12 bytes pushed and pulled');
+  });
+
+  it.each([
+    [{ staleness: -1 }, /a staleness of -1.*whole number of steps from 0/],
+    [{ staleness: 1.5 }, /a staleness of 1.5/],
+    [{ backupWorkers: -1 }, /backupWorkers -1/],
+    [{ elastic: { everySteps: 0, movingRate: 0.5 } }, /every 0 steps/],
+    [{ elastic: { everySteps: 1, movingRate: 1.5 } }, /movingRate 1.5/],
+    ['eventually', /the consistency 'eventually'/],
+  ])('refuses %j', (consistency, message) => {
+    const servers = started(1);
+    expect(() => parameterServer({ servers, consistency: consistency as Consistency })).toThrow(
+      message,
+    );
+  });
+
+  it('refuses as many backup workers as there are workers, a second axis, and no servers', () => {
+    const backups = parameterServer({ servers: started(1), consistency: { backupWorkers: 2 } });
+    expect(() => backups.plan({ parameters }, axes)).toThrow(/would wait for none/);
+    const two = [...axes, { name: 'tp', size: 2 }];
+    expect(() => parameterServer({ servers: started(1) }).plan({ parameters }, two)).toThrow(
+      /axis 'tp'/,
+    );
+    expect(() => parameterServer({ servers: directServers([]) })).toThrow(/--servers 1/);
+  });
+});
+
+describe('a model on servers', () => {
+  it('refuses to write to parameters, to save states, and to skip steps', async () => {
+    const model = new nn.Linear(2, 1);
+    const parallel = await parallelize(model, parameterServer({ servers: started(1) }));
+    const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+    expect(() => model.weight.assign(zeros([1, 2]))).toThrow(/Load weights before parallelize/);
+    parallel
+      .forward(tensor([[1, 2]]))
+      .sum()
+      .backward();
+    const skipIf = zeros([], 'bool');
+    await expect(optimizer.step({ skipIf })).rejects.toThrow(/skipIf/);
+    await optimizer.step();
+    await expect(optimizer.stateDict()).rejects.toThrow(/updated by parameter servers/);
+    expect(() => optimizer.buildStep()).toThrow(/updated by parameter servers/);
+  });
+
+  it('trains, asynchronous with one worker, to the bits of one rank', async () => {
+    const train = async (isServed: boolean): Promise<readonly number[]> => {
+      manualSeed(3);
+      const model = new nn.Linear(3, 2);
+      const strategy = parameterServer({ servers: started(2), consistency: 'asynchronous' });
+      if (isServed) await parallelize(model, strategy);
+      const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.5 });
+      for (let step = 0; step < 4; step++) {
+        model
+          .forward(tensor([[1, step, 2]]))
+          .square()
+          .sum()
+          .backward();
+        await optimizer.step();
+        optimizer.zeroGrad();
+      }
+      return [...((await model.weight.data()) as Float32Array)];
+    };
+    expect(await train(true)).toEqual(await train(false));
+  });
+});
