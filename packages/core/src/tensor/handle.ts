@@ -61,8 +61,7 @@ export class TensorHandle {
   #node: Node;
   #varyingOver: readonly string[] = nowhere;
   #gradient: Gradient | null = null;
-  /** Who updates it in the place of optimizers; null: they do. */
-  updater: Updater | null = null;
+  #updater: Updater | null = null;
   /** The name under which a model held it, where it holds another one now. */
   #formerName: string | null = null;
 
@@ -212,8 +211,17 @@ export class TensorHandle {
     this.checkNotReplaced();
     const gradient = this.#gradient;
     if (gradient === null) throw this.#notTrained('to set the gradient');
-    if (this.updater?.averagesLater === true) throw averagedLater(this.updater);
+    if (this.#updater?.averagesLater === true) throw averagedLater(this.#updater);
     gradient.replace(node);
+  }
+
+  /** Who updates it in the place of optimizers; null: they do. */
+  get updater(): Updater | null {
+    return this.#updater;
+  }
+
+  set updater(updater: Updater | null) {
+    this.#updater = updater;
   }
 
   /** What is kept of the gradient in memory. */
@@ -371,7 +379,7 @@ export class TensorHandle {
   /** How the new contents are stored; without regard to keepingIf. Shape: value N -> N. */
   store(value: Node): this {
     this.checkNotReplaced();
-    this.updater?.checkAssign();
+    this.#updater?.checkAssign();
     this.#takeContents();
     const target = this.#node;
     const update = noGrad(() => createNode('assign', none, [target, value]));
