@@ -919,6 +919,7 @@ describe('strategies', () => {
       ],
       ['stateDict()', 'under fsdp is that of the whole model', [1, 2, 3]],
       ['ranks that differ', 'are not saved as if they had the same (CHECKPOINT)', [10]],
+      ['other seeds', 'before constructSharded() are told (COLLECTIVE_MISMATCH)', [19]],
       [
         'settings that differ',
         'of an optimizer are not saved as those of one rank (CHECKPOINT)',

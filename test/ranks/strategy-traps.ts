@@ -1,5 +1,5 @@
 import * as sw from '@shardwise/core';
-import { ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
+import { constructSharded, ddp, fsdp, parallelize, zero } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { saveCheckpoint } from 'shardwise';
 import { z } from 'zod';
@@ -50,6 +50,11 @@ const traps: Readonly<Record<string, (gradient: number, run: Run) => Promise<sw.
     model.left.assign(sw.full([], gradient));
     const saved = saveCheckpoint(`${directory}/differ`, { step: 1, model }, { group });
     return sw.tensor([await saved.then(() => 0, codeLength)]);
+  },
+  'other seeds': async (gradient) => {
+    sw.manualSeed(gradient);
+    const model = constructSharded(() => new sw.nn.Linear(4, 4), fsdp());
+    return sw.tensor([await parallelize(model, fsdp()).then(() => 0, codeLength)]);
   },
   'settings that differ': async (gradient, { group, directory }) => {
     const { model } = await trained(fsdp());

@@ -50,6 +50,7 @@ export { takeChunks } from './layout/take-chunks.ts';
 
 // Gradients, and what happens while the graph is built.
 export { autocast } from './graph/autocast.ts';
+export { isCollectiveOp } from './graph/op-facts.ts';
 export { lowered } from './nn/functional/lowered.ts';
 export { widened } from './nn/functional/widened.ts';
 export {

@@ -49,6 +49,7 @@ it('of a parameter that is made in parts only the part is kept', () => {
     (bytes) => ({
       bytes: Uint8Array.from(bytes.subarray(0, 8)),
       layout: { dims: [['dp']], partial: [] },
+      drawn: 0,
     }),
     () => new Parameter(values, [4]),
   );

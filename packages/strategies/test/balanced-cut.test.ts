@@ -27,6 +27,16 @@ const language = modelOf({
   'head.weight': 30,
 });
 
+test('a single stage needs no cut, of whatever model: one layer, or what has no costs', () => {
+  const layer = modelOf({ weight: 4, bias: 1 });
+  expect(cutOf(layer, 1)).toEqual([]);
+  const plan = pipeline({ microbatches: 2, cut: 'time' }).plan(layer, [{ name: 'pp', size: 1 }]);
+  expect(plan.parameters.map(({ parameter }) => parameter.only)).toEqual([
+    { axis: 'pp', rank: 0 },
+    { axis: 'pp', rank: 0 },
+  ]);
+});
+
 function cutOf(model: ModelSpec, stages: number): readonly string[] {
   const schedule = pipelineSchedule('gpipe', { ranks: stages, microbatches: 1 });
   return balancedCut(model, schedule, { by: 'parameters', scale: 1 });

@@ -19,7 +19,10 @@ const parameterBytes = 8 * 4 * (96 * 96 + 96);
 function expectSame(ranks: Ranks, names: readonly string[]): void {
   for (const name of names) {
     for (const rank of ranks) {
-      const { whole, inParts } = rank[name] ?? expect.fail(name);
+      const { whole, inParts, otherSeeds } = rank[name] ?? expect.fail(name);
+      expect(otherSeeds, `${name}, of other seeds`).toMatch(
+        /CollectiveMismatchError: .*rank 1 differs from rank 0 at tensor 0.*call manualSeed\(\) with one seed/,
+      );
       expect(inParts.trained, name).toEqual(whole.trained);
     }
     const kept = ranks.map((rank) => rank[name]?.keptBytes ?? Number.NaN);

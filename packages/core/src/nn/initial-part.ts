@@ -6,6 +6,8 @@ export interface InitialPart {
   /** The elements that the layout gives this rank, and padding behind them. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly layout: Layout;
+  /** Tells apart what ranks have drawn of which they keep parts. */
+  readonly drawn: number;
 }
 
 /** What a rank is to keep of a parameter whose contents are `bytes`; null: all of it. */

@@ -59,6 +59,8 @@ export interface RedistributionSpec {
   readonly module: string;
   readonly from: string;
   readonly to: string;
+  /** Where batches pass through in parts: of which part. */
+  readonly microbatch?: number;
 }
 
 /**

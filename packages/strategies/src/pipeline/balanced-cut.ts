@@ -31,6 +31,7 @@ export function balancedCut(
   { by, costs, scale }: BalancedCutOptions,
 ): readonly string[] {
   const { stages } = schedule;
+  if (stages === 1) return [];
   const chain = costs?.modules.map(({ path }) => path) ?? modulesInRow(model);
   requireModules(chain, stages);
   const boundaries =

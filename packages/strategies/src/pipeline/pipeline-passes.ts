@@ -20,6 +20,7 @@ import { keptBytes, ofAllRanks } from './kept-bytes.ts';
 import { tagOf } from './message.ts';
 import { numberedCrossings } from './forward-drafts.ts';
 import { FirstFault } from './first-fault.ts';
+import { keepCollected } from './keep-collected.ts';
 import { noteHolder } from './on-every-rank.ts';
 import { backwardTwice, elsewhere, staleBuffer, unknownLeaf, unread } from './pass-errors.ts';
 import { passInputs } from './pass-inputs.ts';
@@ -252,12 +253,13 @@ export class PipelinePasses {
   ): void {
     const { group } = this.#settings;
     const session = currentSession();
+    const collected = keepCollected(drafts);
     const items = withFrees(drafts, new Set([...kept, ...updated.keys()]));
     // The garbage collector need not look for what is freed here: it would run after almost every item.
     for (const { frees } of items) for (const node of frees) node.hasOwner = true;
     const work = async (compute: Compute): Promise<void> => {
       try {
-        if (first !== null) await this.#beginFirst(first, items);
+        if (first !== null) await this.#beginFirst(first, items, collected);
         const fault = new FirstFault();
         const settle = early === null ? null : session.takePostponed();
         const ahead = early === null || settle === null ? null : { work: early(items), settle };
@@ -281,11 +283,18 @@ export class PipelinePasses {
     session.workAhead(work, { takesPostponed: early !== null });
   }
 
-  async #beginFirst({ mark, sums }: FirstPass, items: readonly WorkItem[]): Promise<void> {
+  async #beginFirst(
+    { mark, sums }: FirstPass,
+    items: readonly WorkItem[],
+    collected: ReadonlySet<Node>,
+  ): Promise<void> {
     const { group } = this.#settings;
     await requireSamePass(mark, group);
     if (sums !== null)
-      this.liveBytes = await ofAllRanks(Math.max(0, ...keptBytes(items, sums)), group);
+      this.liveBytes = await ofAllRanks(
+        Math.max(0, ...keptBytes(items, sums.union(collected))),
+        group,
+      );
   }
 
   /** Says of a loss that is not finite where that began: once, until a loss is finite again. A collective for such. */

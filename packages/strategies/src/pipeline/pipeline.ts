@@ -36,7 +36,7 @@ import type { ModelCosts } from './costs/model-costs.ts';
 import { stageCosts } from './costs/stage-costs.ts';
 import { lossOfPass } from './loss-of-pass.ts';
 import type { LossWeight } from './loss-weight.ts';
-import { stagesOfParameters } from './stages-of-parameters.ts';
+import { stagesOfModules, stagesOfParameters } from './stages-of-parameters.ts';
 
 export interface PipelineOptions {
   /**
@@ -168,6 +168,11 @@ export function pipeline(
             axis,
             cut: paths,
             schedule,
+            rankOfModule: Object.fromEntries(
+              stagesOfModules(model, paths)
+                .entries()
+                .map(([path, stage]) => [path, schedule.rankOfStage[stage] ?? 0]),
+            ),
             loss: ofPass,
             weight,
             costs: predicted?.costs ?? (link === undefined ? {} : { link }),

@@ -5,6 +5,18 @@ import { LayoutError, type ModelSpec } from '@shardwise/core/extend';
  * LayoutError for cuts that are no modules, or stand in another order.
  */
 export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): readonly number[] {
+  const stages = stagesOfModules(model, cut);
+  return model.parameters.map(({ name }) => {
+    const path = name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
+    return stages.get(path) ?? 0;
+  });
+}
+
+/** The stage of each module, by its path. Throws LayoutError as stagesOfParameters. */
+export function stagesOfModules(
+  model: ModelSpec,
+  cut: readonly string[],
+): ReadonlyMap<string, number> {
   const paths = modulePaths(model);
   const places = cut.map((path) => {
     const place = paths.indexOf(path);
@@ -24,11 +36,9 @@ export function stagesOfParameters(model: ModelSpec, cut: readonly string[]): re
       'Give the cuts in the order of the modules',
     );
   }
-  return model.parameters.map(({ name }) => {
-    const path = name.includes('.') ? name.slice(0, name.lastIndexOf('.')) : '';
-    const place = Math.max(0, paths.indexOf(path));
-    return places.filter((start) => start <= place).length;
-  });
+  return new Map(
+    paths.map((path, place) => [path, places.filter((start) => start <= place).length]),
+  );
 }
 
 /** The modules of a model in its order. Throws LayoutError where it gives them in another one. */

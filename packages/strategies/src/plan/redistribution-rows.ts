@@ -13,7 +13,8 @@ const none = 'nothing';
 
 /**
  * The changes of activations' layouts that a plan inserts, as rows of a table: what each communicates
- * in either pass. Layers that differ in their numbers only (`blocks.0.up`, `blocks.1.up`) are one row.
+ * in either pass. Layers that differ in their numbers only (`blocks.0.up`, `blocks.1.up`) are one row, and so are
+ * microbatches of one size.
  */
 export function redistributionRows(collectives: readonly CollectivePlan[]): readonly string[][] {
   const rows = new Map<string, Redistribution[]>();
@@ -25,7 +26,7 @@ export function redistributionRows(collectives: readonly CollectivePlan[]): read
     const [first] = same;
     if (first === undefined) return [];
     const { module, change, axis, forward, backward, bytes } = first;
-    const layer = same.length === 1 ? module : patternOf(module);
+    const layer = same.every((each) => each.module === module) ? module : patternOf(module);
     return [[layer, String(same.length), change, axis, forward, backward, String(bytes)]];
   });
 }
@@ -35,8 +36,8 @@ function redistributionsOf(collectives: readonly CollectivePlan[]): readonly Red
   const found = new Map<string, Redistribution>();
   for (const { redistribution, axis, bytes, when, operation } of collectives) {
     if (redistribution === undefined) continue;
-    const { module, from, to } = redistribution;
-    const key = JSON.stringify([module, from, to, axis]);
+    const { module, from, to, microbatch } = redistribution;
+    const key = JSON.stringify([module, from, to, axis, microbatch]);
     const known = found.get(key) ?? {
       module,
       change: `${from} to ${to}`,

@@ -1,5 +1,6 @@
 import {
   CollectiveMismatchError,
+  type InitialPart,
   Parameter,
   type ProcessGroup,
   type Tensor,
@@ -12,17 +13,19 @@ const decoder = new TextDecoder();
 const maxDescriptionBytes = 16 * 1024 * 1024;
 
 /**
- * Compares names, dtypes, shapes and what is frozen of all ranks' tensors with rank 0's. A collective; throws
- * CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
+ * Compares names, dtypes, shapes and what is frozen of all ranks' tensors with rank 0's, and what ranks have drawn that keep
+ * parts of it. A collective; throws CollectiveMismatchError on every rank, naming the first rank and tensor that differ.
  */
 export async function requireSameModel(
   tensors: readonly (readonly [string, Tensor])[],
   group: ProcessGroup,
 ): Promise<void> {
+  const isInParts = tensors.some(([, tensor]) => initialPartOf(tensor) !== null);
+  const seed = ', and call manualSeed() with one seed before constructSharded()';
   await requireSameLines(tensors.map(describe), group, {
     asked: 'to train one model on all ranks',
     line: 'tensor',
-    todo: 'Build the same model, with the same options, on every rank',
+    todo: `Build the same model, with the same options, on every rank${isInParts ? seed : ''}`,
   });
 }
 
@@ -69,7 +72,13 @@ export async function requireSameLines(
 
 function describe([name, tensor]: readonly [string, Tensor]): string {
   const frozen = tensor instanceof Parameter && !tensor.requiresGrad;
-  return `${name} ${tensor.dtype} [${tensor.shape.join(', ')}]${frozen ? ' frozen' : ''}`;
+  const initial = initialPartOf(tensor);
+  const drawn = initial === null ? '' : `, constructed in parts of the values ${initial.drawn}`;
+  return `${name} ${tensor.dtype} [${tensor.shape.join(', ')}]${frozen ? ' frozen' : ''}${drawn}`;
+}
+
+function initialPartOf(tensor: Tensor): InitialPart | null {
+  return tensor instanceof Parameter ? tensor.initialPart : null;
 }
 
 async function descriptionOfRoot(mine: string, group: ProcessGroup): Promise<string> {

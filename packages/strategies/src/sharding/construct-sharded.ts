@@ -11,10 +11,12 @@ import {
   randomState,
   replicated,
   setRandomState,
+  type Shape,
   shardedAxes,
   type Strategy,
   takeChunks,
 } from '@shardwise/core/extend';
+import { hashOffset, mixed } from '../hash-of.ts';
 import { modelSpec } from '../plan/model-spec.ts';
 import { requireStrategy } from '../plan/require-strategy.ts';
 
@@ -22,7 +24,7 @@ import { requireStrategy } from '../plan/require-strategy.ts';
  * Builds a model of which this rank keeps alone what a strategy gives it, as a part of each parameter or the parameters
  * of its stages: no rank holds more than one whole parameter at a time. Then `parallelize` it with the same strategy. What
  * all ranks keep whole is built as ever. All ranks must draw the same initial values, so they call `manualSeed` with one
- * seed before. `build` runs twice, first to learn the names of the parameters, and draws from the rank's own generator.
+ * seed before: `parallelize` compares what they have drawn. `build` runs twice, first to learn the names of the parameters, and draws from the rank's own generator.
  *
  *     const strategy = compose(pipeline({ microbatches: 8 }), fsdp());
  *     const parallel = await parallelize(constructSharded(() => new GPT(sizes), strategy), strategy);
@@ -36,19 +38,37 @@ export function constructSharded<M extends Module>(build: () => M, strategy: Str
   return constructParts((bytes, { shape, dtype }) => {
     const layout = layouts[index++];
     // A parameter that another one has replaced.
-    if (layout === undefined) return { bytes: new Uint8Array(), layout: replicated(shape) };
+    if (layout === undefined) return nothing(shape);
     if (shardedAxes(layout).length === 0 && layout.only === undefined) return null;
     const chunks = isHeldAt(layout, ownPlace) ? chunksOf(shape, layout, ownPlace) : [];
-    return { bytes: takeChunks(bytes, shape, chunks, dtypes[dtype].bytes), layout };
+    return {
+      bytes: takeChunks(bytes, shape, chunks, dtypes[dtype].bytes),
+      layout,
+      drawn: markOf(bytes),
+    };
   }, build);
 }
+
+function nothing(shape: Shape): InitialPart {
+  return { bytes: new Uint8Array(), layout: replicated(shape), drawn: 0 };
+}
+
+/** Of the first and the last bytes, which other keys of random numbers would have made others. */
+function markOf(bytes: Uint8Array): number {
+  return [...bytes.subarray(0, markedBytes), ...bytes.subarray(-markedBytes)].reduce(
+    mixed,
+    hashOffset,
+  );
+}
+
+const markedBytes = 64;
 
 /** How each parameter is to lie, in the order in which they are made. */
 function plannedLayouts(build: () => Module, strategy: Strategy): readonly (Layout | undefined)[] {
   const state = randomState();
   const made: InitialPart[] = [];
   const sample = constructParts((_, { shape }) => {
-    const mark = { bytes: new Uint8Array(), layout: replicated(shape) };
+    const mark = nothing(shape);
     made.push(mark);
     return mark;
   }, build);

@@ -83,9 +83,9 @@ export function installUnits(
   }
   const root = units.get('');
   interceptForward(model, (forward, inputs) => {
-    for (const unit of units.values()) unit.release();
-    // The microbatches of a pipeline are one pass.
+    // The microbatches of a pipeline are one pass, for which units that keep what they collect do so once.
     if (!isPass) begin();
+    for (const unit of units.values()) if (!unit.keeps || !isPass) unit.release();
     running = [];
     for (const first of order.slice(0, Math.max(0, prefetch))) first.collect();
     const run = (): unknown => forward(castFloats(inputs, inputDtype));
@@ -102,6 +102,7 @@ export function installUnits(
     units,
     beginPass() {
       begin();
+      for (const unit of units.values()) unit.release();
       isPass = true;
     },
     endPass() {

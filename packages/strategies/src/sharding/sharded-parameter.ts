@@ -12,6 +12,8 @@ import type { ShardedPart } from './sharded-part.ts';
 export class ShardedParameter extends StandInParameter {
   readonly #part: ShardedPart;
   readonly #group: GradientGroup;
+  /** What the latest pass has collected for stages of other ranks; null where it has not. */
+  latestLent: Node | null = null;
 
   /** `original` is what is sharded. */
   constructor(part: ShardedPart, original: Parameter, group: GradientGroup) {
@@ -43,7 +45,8 @@ export class ShardedParameter extends StandInParameter {
   }
 
   override lent(): Node {
-    return this.leafOf(this.#part.collect());
+    this.latestLent = this.#part.collect();
+    return this.leafOf(this.latestLent);
   }
 
   protected override elsewhere(): Node {

@@ -70,6 +70,11 @@ export class ShardedUnit {
     this.#region?.prefetch(this.#lastCollected);
   }
 
+  /** Whether what a pass has collected stays until its end. */
+  get keeps(): boolean {
+    return this.#region === null;
+  }
+
   /** Forgets what was collected. */
   release(): void {
     this.#collected = [];
@@ -78,6 +83,7 @@ export class ShardedUnit {
   /** A forward pass of the model begins, or of this unit alone. */
   begin(): void {
     for (const nodes of this.#uses) nodes.clear();
+    for (const parameter of this.parameters) parameter.latestLent = null;
     this.#again.clear();
   }
 
@@ -88,7 +94,9 @@ export class ShardedUnit {
         const forward = [...(this.#uses[index] ?? [])];
         const nodes =
           pass === 'forward' ? forward : forward.flatMap((node) => this.#again.get(node) ?? []);
-        return [parameter, nodes.filter(wasVisited).length];
+        const { latestLent } = parameter;
+        const lent = pass === 'forward' && latestLent !== null ? [latestLent] : [];
+        return [parameter, [...nodes, ...lent].filter(wasVisited).length];
       }),
     );
   }

@@ -50,6 +50,8 @@ export const constructedPipeline = z.record(
     inParts: run,
     /** Before a strategy was applied. */
     keptBytes: z.number(),
+    /** What ranks are told that have drawn other values for other stages; null where they are not. */
+    otherSeeds: z.string().nullable(),
   }),
 );
 
@@ -117,9 +119,20 @@ export async function main({
     const keptBytes = model
       .parameters()
       .reduce((sum, { initialPart }) => sum + (initialPart?.bytes.byteLength ?? Number.NaN), 0);
-    found[name] = { whole, inParts: await train(model, strategy), keptBytes };
+    const inParts = await train(model, strategy);
+    found[name] = { whole, inParts, keptBytes, otherSeeds: await withOtherSeeds(strategy) };
   }
   return found;
+}
+
+/** Each stage of a seed of its own. */
+async function withOtherSeeds(strategy: Piped): Promise<string | null> {
+  manualSeed(currentSession().mesh.coordinate('pp'));
+  const model = constructSharded(() => new Layers(), strategy);
+  return parallelize<Layers, [x: Tensor], Tensor, []>(model, strategy).then(
+    () => null,
+    (error: unknown) => String(error),
+  );
 }
 
 async function train(model: Layers, strategy: Piped): Promise<z.infer<typeof run>> {

@@ -3,6 +3,7 @@ import { createMesh, joinThreadsWorld, type ThreadsWorld } from '@shardwise/coll
 import { runStrategyScenario, type StrategyScenario } from '@shardwise/testing';
 import { type RankContext } from '@shardwise/testing/ranks';
 import { strategyCases } from './contract-cases.ts';
+import { compositionCases, scheduleCases } from './three-dimension-cases.ts';
 
 /** Plays a scenario of the contract of strategies as a thread. */
 export async function main({
@@ -14,5 +15,6 @@ export async function main({
   if (region === undefined) throw new RangeError(`no region for rank ${rank}`);
   const group = joinThreadsWorld(world, rank);
   const device = await cpu({ memory: world.memory, ...region });
-  return runStrategyScenario({ group, device, createMesh }, data, strategyCases);
+  const cases = { ...strategyCases, ...scheduleCases, ...compositionCases };
+  return runStrategyScenario({ group, device, createMesh }, data, cases);
 }

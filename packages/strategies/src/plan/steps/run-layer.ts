@@ -8,12 +8,14 @@ import {
 } from '@shardwise/core/extend';
 import { type DimSharding, formatAxisLayout, sameAxisLayout } from '../../layout/axis-layout.ts';
 import { axisSize } from '../../layout/axis-size.ts';
+import { range } from '../../pipeline-schedule/range.ts';
 import { inLayer } from '../../tensor-parallel/in-layer.ts';
 import type { ModuleSpec, ParallelStyle } from '../../tensor-parallel/parallel-style.ts';
 import { wrapMethod } from '../../tensor-parallel/wrap-method.ts';
 import type { PlanContext } from '../plan-context.ts';
 import { plannedParameters, shardingOf } from '../planned-bytes.ts';
-import type { StepKind } from '../step.ts';
+import { type StepKind, stepsOf } from '../step.ts';
+import { runStages } from './run-stages.ts';
 
 /**
  * The ranks of an axis share the passes of a module, as its style says, and redistribute activations at its boundary.
@@ -31,17 +33,34 @@ export interface RunLayer {
 
 export const runLayer: StepKind<RunLayer> = {
   name: 'runLayer',
-  collectives({ axis, module, style, parameters, tokens }, plan): readonly CollectivePlan[] {
+  collectives({ axis, module: path, style, parameters, tokens }, plan): readonly CollectivePlan[] {
     if (axisSize(plan.axes, axis) === 1) return [];
     const names = Object.values(parameters);
-    const spec = moduleSpec(module, parameters, plannedParameters(plan, names));
+    const spec = moduleSpec(path, parameters, plannedParameters(plan, names));
     const { autocast } = plan;
-    return style
-      .collectives(
-        autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype },
-        tokens,
-      )
-      .map((collective) => ({ ...collective, axis, parameters: names }));
+    const module = autocast === undefined ? spec : { ...spec, productDtype: autocast.dtype };
+    const [stages] = stepsOf(plan, runStages);
+    if (stages === undefined) {
+      return style
+        .collectives(module, tokens)
+        .map((each) => ({ ...each, axis, parameters: names }));
+    }
+    // Microbatch by microbatch, on the rank of the stage.
+    const { axis: stageAxis, schedule, rankOfModule } = stages.data;
+    const only = { axis: stageAxis, rank: rankOfModule[path] ?? 0 };
+    return range(schedule.microbatches).flatMap((microbatch) =>
+      style
+        .collectives(module, shareOfTokens(tokens, microbatch, schedule.microbatches))
+        .map(({ redistribution, ...each }) => ({
+          ...each,
+          axis,
+          parameters: names,
+          only,
+          ...(redistribution === undefined
+            ? {}
+            : { redistribution: { ...redistribution, microbatch } }),
+        })),
+    );
   },
   check(data, context) {
     const { axis, module: path, style } = data;
@@ -71,6 +90,12 @@ export const runLayer: StepKind<RunLayer> = {
     }
   },
 };
+
+/** As microbatches share out rows; one where tokens of a batch were not given. */
+function shareOfTokens(tokens: number, microbatch: number, microbatches: number): number {
+  const rest = tokens % microbatches;
+  return Math.max(1, Math.floor(tokens / microbatches) + Number(microbatch < rest));
+}
 
 /** How the style shards parameters, by their names in the model. */
 function shardingsOf(

@@ -38,6 +38,8 @@ export interface RunStages {
   /** Paths of the modules with which stages 1 and later begin. */
   readonly cut: readonly string[];
   readonly schedule: Schedule;
+  /** The rank in whose stages each module runs, by its path. */
+  readonly rankOfModule: Readonly<Record<string, number>>;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
   /** What stages and messages cost, as far as it is known. */

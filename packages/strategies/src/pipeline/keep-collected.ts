@@ -1,0 +1,31 @@
+import { isCollectiveOp, type Node } from '@shardwise/core/extend';
+import type { WorkDraft } from './rank-work.ts';
+
+/**
+ * Has the first of the programs that read what ranks collect of parameters keep it for the others, so that it is collected
+ * once. Returns what is kept so.
+ */
+export function keepCollected(drafts: readonly WorkDraft[]): ReadonlySet<Node> {
+  const made = new Set<Node>();
+  const firstReader = new Map<Node, WorkDraft>();
+  const kept = new Set<Node>();
+  for (const item of drafts) {
+    for (const { node } of item.receives) made.add(node);
+    const seen = new Set(item.computes);
+    for (const node of seen) {
+      if (node.value !== null || made.has(node)) continue;
+      if (isCollectiveOp(node.op)) {
+        const first = firstReader.get(node);
+        if (first === undefined) firstReader.set(node, item);
+        else {
+          first.computes.add(node);
+          kept.add(node);
+          continue;
+        }
+      }
+      for (const input of node.inputs) seen.add(input);
+    }
+    for (const node of item.computes) made.add(node);
+  }
+  return kept;
+}

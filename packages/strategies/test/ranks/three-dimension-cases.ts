@@ -1,0 +1,145 @@
+import { fromData, type MeshAxis, nn, type Strategy } from '@shardwise/core';
+import {
+  compose,
+  ddp,
+  fsdp,
+  pipeline,
+  type ScheduleName,
+  tensorParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
+import {
+  batchOf,
+  sequences,
+  sizes as tokensOf,
+  type Training,
+  trainings,
+} from './tensor-parallel-models.ts';
+
+/** What shares out the batch beside stages and layers. */
+const beside: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
+
+const microbatches = 2;
+
+function meshOf(sizes: Readonly<Record<string, number>>): NonNullable<StrategyCase['mesh']> {
+  const axes = Object.entries(sizes).map(([name, size]): MeshAxis => ({ name, size }));
+  const all = axes.reduce((product, { size }) => product * size, 1);
+  return (size) => (size === all ? axes : null);
+}
+
+function modelOf({ build, loss, reference }: Training): StrategyModel {
+  return {
+    build,
+    rows: sequences,
+    batch: (step, first, stop) => {
+      const { ids, targets } = batchOf(step, first, stop);
+      return { x: ids, y: targets };
+    },
+    loss,
+    lossAlone: reference,
+  };
+}
+
+/** Layers in two parts, and stages on two ranks. What a loss of logits in parts communicates, no plan tells. */
+function layersInStages(
+  training: Training,
+  sizes: Readonly<Record<string, number>>,
+  other?: () => Strategy,
+): StrategyCase {
+  const tokens = (sequences / (sizes['dp'] ?? 1)) * tokensOf.tokens;
+  return {
+    strategy: (_, { loss }) => {
+      const stages = pipeline({ schedule: '1f1b', microbatches, loss });
+      const layers = tensorParallel(training.styles, { tokens });
+      return other === undefined
+        ? compose(layers, stages)
+        : compose(layers, compose(stages, other()));
+    },
+    mesh: meshOf(sizes),
+    models: { 'its model': modelOf(training) },
+  };
+}
+
+const plain = Object.entries(trainings).filter(([, { loss, reference }]) => loss === reference);
+
+/** Six layers, of which the last one has the first one's weight. */
+const row: StrategyModel = {
+  build: () => {
+    const layers = Array.from({ length: 6 }, () => new nn.Linear(5, 5));
+    const [first, last] = [layers[0], layers[5]];
+    if (first !== undefined && last !== undefined) last.weight = first.weight;
+    return new nn.Sequential(...layers);
+  },
+  rows: 12,
+  batch: (step, start, stop) => {
+    const rows = Array.from({ length: stop - start }, (_, index) => start + index);
+    const x = rows.flatMap((at) => range(5).map((column) => Math.sin(at * 7 + column * 3 + step)));
+    const y = rows.map((at) => (at + step) % 5);
+    return {
+      x: fromData(Float32Array.from(x), [rows.length, 5], 'f32'),
+      y: fromData(Int32Array.from(y), [rows.length], 'i32'),
+    };
+  },
+  loss: (output, y) => nn.functional.crossEntropy(output, y),
+};
+
+function range(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}
+
+/** Two ranks, and a weight that both read. */
+function scheduled(schedule: ScheduleName, stagesPerRank: number): StrategyCase {
+  return {
+    strategy: (size, { loss }) =>
+      pipeline({ schedule, microbatches: 4, stages: stagesPerRank * size, loss }),
+    mesh: meshOf({ pp: 2 }),
+    models: { 'a row of layers': row },
+  };
+}
+
+const onePerRank: readonly ScheduleName[] = ['naive', 'gpipe', '1f1b', 'zb1p', 'zb2p'];
+const twoPerRank: readonly ScheduleName[] = [
+  'interleaved1f1b',
+  'loopedBfs',
+  'zb1p',
+  'zbv',
+  'vHalf',
+  'vMin',
+  'dualPipeV',
+];
+
+/** Pipelines by every schedule. */
+export const scheduleCases: StrategyCases = Object.fromEntries(
+  [onePerRank, twoPerRank].flatMap((schedules, index) =>
+    schedules.map((schedule) => [
+      `a pipeline by ${schedule} of ${index + 1} stages on each rank`,
+      scheduled(schedule, index + 1),
+    ]),
+  ),
+);
+
+/** Pipelines whose stages share weights, or whose layers are in parts, beside what shares out the batch. */
+export const compositionCases: StrategyCases = Object.fromEntries([
+  ...Object.entries(beside).map(([name, other]) => [
+    `a pipeline × ${name} of models with shared weights`,
+    {
+      strategy: (_, { loss }) =>
+        compose(pipeline({ schedule: '1f1b', microbatches: 3, loss }), other()),
+      mesh: meshOf({ pp: 2, dp: 2 }),
+    } satisfies StrategyCase,
+  ]),
+  ...plain.flatMap(([model, training]) => [
+    [`layers in stages of ${model}`, layersInStages(training, { tp: 2, pp: 2 })],
+    ...Object.entries(beside).map(([name, other]) => [
+      `layers in stages × ${name} of ${model}`,
+      layersInStages(training, { dp: 2, pp: 2, tp: 2 }, other),
+    ]),
+  ]),
+]);
