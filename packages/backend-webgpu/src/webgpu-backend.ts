@@ -7,7 +7,8 @@ import {
   type MemoryUsage,
   type Program,
 } from '@shardwise/core/spec';
-import { alignmentBytes, GpuExecutable } from './compile/executable.ts';
+import { GpuExecutable } from './compile/executable.ts';
+import { limits } from './limits.ts';
 import { planKernels } from './compile/plan-kernels.ts';
 import { GpuMemory } from './device/gpu-memory.ts';
 import { GpuSession } from './device/gpu-session.ts';
@@ -15,16 +16,7 @@ import { GpuSession } from './device/gpu-session.ts';
 /** Computes on a device of WebGPU. */
 export class WebGpuBackend implements Backend {
   readonly name = 'webgpu';
-  readonly limits: BackendLimits = {
-    dtypes: new Set(['f32', 'i32', 'bool']),
-    native: new Set([
-      ...(['sigmoid', 'relu', 'silu', 'softplus', 'gelu', 'geluGrad'] as const),
-      ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad'] as const),
-      ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
-      ...(['rmsNorm', 'rmsNormInputGrad', 'rmsNormWeightGrad'] as const),
-    ]),
-    alignment: alignmentBytes,
-  };
+  readonly limits: BackendLimits = limits;
   /** What the adapter says of itself. */
   readonly adapter: string;
   readonly #session: GpuSession;

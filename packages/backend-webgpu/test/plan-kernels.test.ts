@@ -140,3 +140,68 @@ describe('placeTemporaries', () => {
     );
   });
 });
+
+describe('epilogues', () => {
+  const relu = (input: number, shape: Shape): Instruction => ({
+    op: 'relu',
+    params: {},
+    inputs: [input],
+    shape,
+    dtype: 'f32',
+  });
+  const bias: Instruction = { op: 'expand', params: { shape: [6, 7] }, inputs: [2], ...f32(6, 7) };
+  const layer = [bias, matmul(0, 1, [6, 7]), binary('add', 4, 3, [6, 7]), relu(5, [6, 7])];
+  const inputs = [f32(6, 5), f32(5, 7), f32(1, 7)];
+
+  it('are what one pointwise kernel makes of a product, which then is not in memory', () => {
+    const { kernels } = plan({ inputs, instructions: layer, outputs: [6] });
+    expect(kernels.map(({ label, writes }) => [label, writes])).toEqual([['matmul relu', [6]]]);
+  });
+
+  it('are not of a product that is a result, or that others read', () => {
+    expect(labels(plan({ inputs, instructions: layer, outputs: [4, 6] }))).toEqual([
+      'matmul',
+      'relu',
+    ]);
+    const twice = [...layer, matmul(4, 6, [6, 6])];
+    expect(labels(plan({ inputs, instructions: twice, outputs: [7] }))).toEqual([
+      'matmul',
+      'relu',
+      'matmul',
+    ]);
+  });
+
+  it('are not updates, which are written where they belong', () => {
+    const instructions = [matmul(0, 1, [6, 7]), binary('add', 2, 3, [6, 7])];
+    const { kernels, inPlace } = plan({
+      inputs: [f32(6, 5), f32(5, 7), f32(6, 7)],
+      instructions,
+      updates: [{ target: 2, value: 4 }],
+    });
+    expect(kernels).toHaveLength(2);
+    expect([...inPlace]).toEqual([[4, 2]]);
+  });
+});
+
+describe('results that are reshaped', () => {
+  const reshape = (input: number, ...shape: number[]): Instruction => ({
+    op: 'reshape',
+    params: { shape },
+    inputs: [input],
+    ...f32(...shape),
+  });
+
+  it('are written by the kernel that makes them', () => {
+    const instructions = [matmul(0, 0, [4, 4]), reshape(1, 16), reshape(2, 2, 8)];
+    const { kernels, outputs } = plan({ inputs: [f32(4, 4)], instructions, outputs: [3] });
+    expect(kernels.map(({ label }) => label)).toEqual(['matmul']);
+    expect(outputs).toEqual([1]);
+  });
+
+  it('are copied where both are results', () => {
+    const instructions = [matmul(0, 0, [4, 4]), reshape(1, 16), reshape(1, 2, 8)];
+    const { kernels, outputs } = plan({ inputs: [f32(4, 4)], instructions, outputs: [2, 1, 3] });
+    expect(kernels.map(({ label }) => label)).toEqual(['matmul', 'reshape reshape']);
+    expect(new Set(outputs).size).toBe(3);
+  });
+});

@@ -61,7 +61,7 @@ export class Emitter {
 
   /** The element of a value at an index, as the name of a register. */
   value(id: number, index: Index): string {
-    const key = `${id}@${'linear' in index ? index.linear : `[${index.dims.join()}]`}`;
+    const key = keyOf(id, index);
     const known = this.#find(key);
     if (known !== undefined) return known;
     const { shape, dtype } = this.#context.values.type(id);
@@ -81,7 +81,12 @@ export class Emitter {
 
   /** What `value` gives from now on for the value that this kernel has computed. */
   keep(id: number, index: Index, name: string): void {
-    this.#known.set(`${id}@${'linear' in index ? index.linear : `[${index.dims.join()}]`}`, name);
+    this.#known.set(keyOf(id, index), name);
+  }
+
+  /** The name of what `keep` was told. */
+  known(id: number, index: Index): string | undefined {
+    return this.#find(keyOf(id, index));
   }
 
   linear(index: Index, shape: Shape): string {
@@ -254,6 +259,10 @@ export class Emitter {
     }
     return result ?? literal(0, instruction.dtype);
   }
+}
+
+function keyOf(id: number, index: Index): string {
+  return `${id}@${'linear' in index ? index.linear : `[${index.dims.join()}]`}`;
 }
 
 /** The two values before the condition. */

@@ -5,6 +5,7 @@ import {
   IndexError,
   type LifetimePlace,
 } from '@shardwise/core/spec';
+import { alignmentBytes } from '../limits.ts';
 import { checkWords } from '../kernels/check-indices.ts';
 import { bufferUsage } from '../device/gpu-constants.ts';
 import type { GpuBuffer } from '../device/gpu-buffer.ts';
@@ -16,8 +17,6 @@ import { placeTemporaries } from './place-temporaries.ts';
 import { type KernelPlan } from './plan-kernels.ts';
 import { bytesOf } from './values.ts';
 
-/** Where sub-buffers may begin: at whole vectors of four words. */
-export const alignmentBytes = 16;
 /** Parameters of one kernel begin at a multiple of this. */
 const parameterAlignment = 256;
 

@@ -27,6 +27,8 @@ export interface Kernel {
   readonly body: (scope: KernelScope) => void;
   /** Elements that it makes at their own places, of pointwise kernels: they may be joined. */
   readonly pointwise?: { readonly roots: readonly number[]; readonly count: number };
+  /** The product that it makes, of a kernel that makes nothing else: pointwise kernels may become its epilogue. */
+  readonly product?: number;
 }
 
 const mostGroups = 65_535;

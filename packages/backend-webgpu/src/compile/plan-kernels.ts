@@ -8,6 +8,7 @@ import { pointwise } from '../kernels/pointwise.ts';
 import { reduce } from '../kernels/reduce.ts';
 import { isRowInstruction, rows } from '../kernels/rows.ts';
 import { storageOf } from '../wgsl/registers.ts';
+import { joinEpilogues } from './join-epilogues.ts';
 import { joinPointwise } from './join-pointwise.ts';
 import type { Kernel } from './kernel.ts';
 import { materialised } from './materialise.ts';
@@ -57,7 +58,14 @@ export function planKernels(program: Program, mostBuffers: number): KernelPlan {
     kernels.push(kernelOf(values, id, instruction, [...reads.ofInputs(id).keys()]));
   }
   const joined = joinPointwise(values, kernels, reads, mostBuffers - 1);
-  const placed = placeUpdates(values, joined, reads, {
+  const updated = new Set(updates.map(({ value }) => value));
+  const withEpilogues = joinEpilogues(values, joined, {
+    reads,
+    roots,
+    updated,
+    mostBuffers: mostBuffers - 1,
+  });
+  const placed = placeUpdates(values, withEpilogues, reads, {
     updates,
     outputs,
     hasChecks: faults !== undefined,

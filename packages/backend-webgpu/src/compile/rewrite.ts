@@ -25,13 +25,36 @@ export function rewrite(program: Program): Rewritten {
     const instruction: Instruction = { ...original, inputs: original.inputs.map(rename) };
     renamed.set(inputs.length + position, replace(instruction));
   }
+  const results = new Set(
+    [...program.outputs, ...program.updates.map(({ value }) => value)].map(rename),
+  );
+  const unreshapedTo = new Map<number, number>();
   const outputs = program.outputs.map((id) => {
     const type = sources[id];
-    if (id >= inputs.length || type === undefined) return rename(id);
+    if (id >= inputs.length || type === undefined) return unreshaped(rename(id));
     return add({ op: 'reshape', params: { shape: type.shape }, inputs: [id], ...type });
   });
-  const updates = program.updates.map(({ target, value }) => ({ target, value: rename(value) }));
+  const updates = program.updates.map(({ target, value }) => ({
+    target,
+    value: unreshaped(rename(value)),
+  }));
   return { values: new Values({ inputs, instructions }), outputs, updates };
+
+  /** What a result is reshaped from, which needs no kernel to copy it, unless it is a result itself. */
+  function unreshaped(id: number): number {
+    const known = unreshapedTo.get(id);
+    if (known !== undefined) return known;
+    let source = id;
+    for (;;) {
+      const instruction = instructions[source - inputs.length];
+      const [next = 0] = instruction?.inputs ?? [];
+      if (instruction?.op !== 'reshape' || next < inputs.length || results.has(next)) break;
+      source = next;
+    }
+    results.add(source);
+    unreshapedTo.set(id, source);
+    return source;
+  }
 
   function replace(instruction: Instruction): number {
     switch (instruction.op) {

@@ -3,7 +3,7 @@ import type { Emitter } from '../compile/emitter.ts';
 import type { Kernel } from '../compile/kernel.ts';
 import { countOf, inputAt, type Values } from '../compile/values.ts';
 import { storageOf } from '../wgsl/registers.ts';
-import { pointwise } from './pointwise.ts';
+import { pointwise, storeElements } from './pointwise.ts';
 
 export type MatmulInstruction = Extract<Instruction, { op: 'matmul' }>;
 
@@ -13,6 +13,7 @@ const depthTile = 16;
 
 /**
  * A product of matrices: a group of threads makes a tile of the result, and reads tiles of both operands into workgroup memory.
+ * `epilogue` are values of which each element follows from that of the product; then only these are written.
  * Shape: a [B, M, K], b [B', K, N] -> [B'', M, N].
  */
 export function matmul(
@@ -20,6 +21,7 @@ export function matmul(
   root: number,
   instruction: MatmulInstruction,
   reads: readonly number[],
+  epilogue: readonly number[] = [],
 ): Kernel {
   const { transposeA, transposeB } = instruction.params;
   const [a, b] = [inputAt(instruction, 0), inputAt(instruction, 1)];
@@ -27,7 +29,7 @@ export function matmul(
   const [rows = 1, columns = 1] = shape.slice(-2);
   const batch = shape.slice(0, -2);
   const depth = values.shape(a).at(transposeA ? -2 : -1) ?? 1;
-  const { register, store } = storageOf[dtype];
+  const { register } = storageOf[dtype];
   if (depth === 0) return pointwise(values, [root], [], 'matmul', () => `${register}(0)`);
   const perThread = rows >= 48 && columns >= 48 ? 4 : rows >= 24 && columns >= 24 ? 2 : 1;
   const tile = threads * perThread;
@@ -46,7 +48,8 @@ export function matmul(
   return {
     label: 'matmul',
     reads,
-    writes: [root],
+    writes: epilogue.length === 0 ? [root] : epilogue,
+    ...(epilogue.length === 0 ? { product: root } : {}),
     workgroup: [threads, threads],
     groups: [Math.ceil(columns / tile), Math.ceil(rows / tile), countOf(batch)],
     numbers: [],
@@ -54,7 +57,8 @@ export function matmul(
       `var<workgroup> left: array<${register}, ${depthTile * tile}>;`,
       `var<workgroup> right: array<${register}, ${depthTile * tile}>;`,
     ].join('\n'),
-    body: ({ emitter, place }) => {
+    body: (scope) => {
+      const { emitter } = scope;
       const lane = emitter.let(`thread.x + thread.y * ${threads}u`);
       const [firstRow, firstColumn] = [
         emitter.let(`group.y * ${tile}u`),
@@ -97,15 +101,16 @@ export function matmul(
       loop.line(`for (var k = 0u; k < ${depthTile}u; k++) {\n${product.text}\n}`);
       loop.line('workgroupBarrier();');
       emitter.line(`for (var k0 = 0u; k0 < ${depth}u; k0 += ${depthTile}u) {\n${loop.text}\n}`);
-      const { array, offset } = place(root);
       for (let i = 0; i < perThread; i++) {
         for (let j = 0; j < perThread; j++) {
           const row = emitter.let(`${firstRow} + thread.y + ${i * threads}u`);
           const column = emitter.let(`${firstColumn} + thread.x + ${j * threads}u`);
           emitter.line(`if (${row} < ${rows}u && ${column} < ${columns}u) {`);
-          emitter.line(
-            `${array}[${offset} + (group.z * ${rows}u + ${row}) * ${columns}u + ${column}] = ${store(`sum${i * perThread + j}`)};\n}`,
-          );
+          const inner = emitter.inner();
+          const linear = inner.let(`(group.z * ${rows}u + ${row}) * ${columns}u + ${column}`);
+          inner.keep(root, { linear }, `sum${i * perThread + j}`);
+          storeElements(scope, values, epilogue.length === 0 ? [root] : epilogue, linear, inner);
+          emitter.line(`${inner.text}\n}`);
         }
       }
     },

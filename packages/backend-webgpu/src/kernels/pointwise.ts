@@ -10,6 +10,8 @@ const lanes = 64;
 export type ElementOf = (emitter: Emitter, root: number, linear: string) => string;
 
 const computed: ElementOf = (emitter, root, linear) => emitter.compute(root, { linear });
+const known: ElementOf = (emitter, root, linear) =>
+  emitter.known(root, { linear }) ?? emitter.compute(root, { linear });
 
 /** Makes values of equally many elements, each element on a thread. */
 export function pointwise(
@@ -39,10 +41,7 @@ export function pointwise(
       const thread = emitter.let(`(group.x + group.y * groups.x) * ${lanes}u + thread.x`);
       if (perThread === 1) {
         emitter.line(`if (${thread} >= ${number(0)}) { return; }`);
-        // All is read before anything is written: a value may be replaced where it lies.
-        const elements = elementsOf(emitter, roots, thread, elementOf);
-        for (const [root, element] of elements)
-          storeElement(scope, values, root, thread, element, emitter);
+        storeElements(scope, values, roots, thread, emitter, elementOf);
         return;
       }
       const first = emitter.let(`${thread} * ${perThread}u`);
@@ -50,6 +49,19 @@ export function pointwise(
       storePacked(scope, values, roots, first, perThread, elementOf);
     },
   };
+}
+
+/** Computes an element of each root, and writes it. All is read before anything is written: a value may be replaced where it lies. */
+export function storeElements(
+  scope: KernelScope,
+  values: Values,
+  roots: readonly number[],
+  linear: string,
+  emitter: Emitter,
+  elementOf: ElementOf = known,
+): void {
+  for (const [root, element] of elementsOf(emitter, roots, linear, elementOf))
+    storeElement(scope, values, root, linear, element, emitter);
 }
 
 function elementsOf(

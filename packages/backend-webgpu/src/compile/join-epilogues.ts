@@ -1,0 +1,65 @@
+import { matmul } from '../kernels/matmul.ts';
+import { storageOf } from '../wgsl/registers.ts';
+import type { Kernel } from './kernel.ts';
+import type { Reads } from './reads.ts';
+import { countOf, type Values } from './values.ts';
+
+export interface EpilogueOptions {
+  readonly reads: Reads;
+  /** Values that must lie in memory: outputs and updates. */
+  readonly roots: ReadonlySet<number>;
+  /** Values that replace inputs: only pointwise kernels write them where they belong. */
+  readonly updated: ReadonlySet<number>;
+  /** Buffers that one kernel may have. */
+  readonly mostBuffers: number;
+}
+
+/** Has products compute what only one pointwise kernel makes of them: bias, activation and residual need no memory between. */
+export function joinEpilogues(
+  values: Values,
+  kernels: readonly Kernel[],
+  { reads, roots, updated, mostBuffers }: EpilogueOptions,
+): Kernel[] {
+  const readers = new Map<number, number>();
+  for (const id of kernels.flatMap((kernel) => kernel.reads)) {
+    readers.set(id, (readers.get(id) ?? 0) + 1);
+  }
+  const products = new Map(
+    kernels.flatMap((kernel) =>
+      kernel.product === undefined ? [] : [[kernel.product, kernel] as const],
+    ),
+  );
+  const replaced = new Map<Kernel, Kernel | undefined>();
+  for (const kernel of kernels) {
+    const made = kernel.pointwise?.roots ?? [];
+    const isPlain = made.every(
+      (id) => storageOf[values.type(id).dtype].bytes === 4 && !updated.has(id),
+    );
+    if (made.length === 0 || !isPlain) continue;
+    const product = kernel.reads.find((id) => {
+      const source = products.get(id);
+      if (source === undefined || roots.has(id) || readers.get(id) !== 1) return false;
+      const together = new Set([...source.reads, ...kernel.reads, ...kernel.writes]);
+      return (
+        countOf(values.shape(id)) === kernel.pointwise?.count &&
+        together.size - 1 <= mostBuffers &&
+        made.every((root) => reads.ofInputs(root).get(id) !== 'any element')
+      );
+    });
+    const source = product === undefined ? undefined : products.get(product);
+    const instruction = product === undefined ? undefined : values.instruction(product);
+    if (product === undefined || source === undefined || instruction?.op !== 'matmul') continue;
+    const all = [...new Set([...source.reads, ...kernel.reads])].filter((id) => id !== product);
+    replaced.set(source, undefined);
+    replaced.set(kernel, {
+      ...matmul(values, product, instruction, all, made),
+      label: `matmul ${kernel.label}`,
+    });
+    products.delete(product);
+  }
+  return kernels.flatMap((kernel) => {
+    if (!replaced.has(kernel)) return [kernel];
+    const joined = replaced.get(kernel);
+    return joined === undefined ? [] : [joined];
+  });
+}
