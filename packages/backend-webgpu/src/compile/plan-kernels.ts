@@ -15,7 +15,7 @@ import { materialised } from './materialise.ts';
 import { placeUpdates } from './place-updates.ts';
 import { Reads } from './reads.ts';
 import { rewrite } from './rewrite.ts';
-import { countOf, Values } from './values.ts';
+import { countOf, type Values } from './values.ts';
 
 /** An instruction whose indices are checked, and its number in the program. */
 export interface Check {
