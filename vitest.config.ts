@@ -8,9 +8,10 @@ const CONDITION = `--conditions=${SOURCE}`;
 /** Where ranks find the sources without their types and compiled: each saves most of a second of processor time. */
 const compiled = `${import.meta.dirname}/node_modules/.cache/node`;
 
-const TESTS = ['packages/*/test/**/*.test.ts', 'test/**/*.test.ts'];
-const FULL = ['packages/*/test/**/*.full.test.ts', 'test/**/*.full.test.ts'];
-const SLOW = ['packages/*/test/**/*.slow.test.ts', 'test/**/*.slow.test.ts'];
+const FOLDERS = ['packages/*/test', 'apps/*/test', 'test'];
+const TESTS = FOLDERS.map((folder) => `${folder}/**/*.test.ts`);
+const FULL = FOLDERS.map((folder) => `${folder}/**/*.full.test.ts`);
+const SLOW = FOLDERS.map((folder) => `${folder}/**/*.slow.test.ts`);
 
 /** Files that take minutes begin first, so that no worker is left with one when the others have ended. */
 class LongestFirst extends BaseSequencer {

@@ -1,0 +1,109 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { defineConfig, type DefaultTheme } from 'vitepress';
+import { isolation } from './isolation.ts';
+import { writeTwins } from './twins.ts';
+import { sections } from './sections.ts';
+
+const pages = join(import.meta.dirname, '..', 'pages');
+
+/** Generated pages of a folder, in the order of their names, with the titles that they have. */
+function generated(folder: string): DefaultTheme.SidebarItem[] {
+  return readdirSync(join(pages, folder))
+    .filter((name) => name.endsWith('.md') && name !== 'index.md')
+    .toSorted()
+    .map((name) => {
+      const [, title = name] =
+        /^title: "(.*)"$/m.exec(readFileSync(join(pages, folder, name), 'utf8')) ?? [];
+      return {
+        text: title.replaceAll('\\"', '"'),
+        link: `/${folder}/${name.replace(/\.md$/, '')}`,
+      };
+    });
+}
+
+const reference: DefaultTheme.SidebarItem[] = [
+  {
+    text: 'Reference',
+    items: [
+      { text: 'Where to look', link: '/reference/' },
+      { text: 'All names', link: '/reference/api/names' },
+      { text: 'Errors', link: '/reference/generated/errors' },
+      { text: 'Command line', link: '/reference/generated/command-line' },
+      { text: 'Environment variables', link: '/reference/environment' },
+      { text: 'Limits of backends', link: '/reference/generated/limits' },
+      { text: 'Browsers', link: '/reference/browsers' },
+    ],
+  },
+  {
+    text: 'Packages',
+    items: generated('reference/api').filter(({ text }) => text !== 'All names'),
+  },
+];
+
+const howItWorks: DefaultTheme.SidebarItem[] = [
+  { text: 'How it works', items: generated('how-it-works') },
+  {
+    text: 'Decisions',
+    link: '/how-it-works/decisions/',
+    collapsed: false,
+    items: generated('how-it-works/decisions'),
+  },
+];
+
+export default defineConfig({
+  title: 'Shardwise',
+  description: 'Distributed deep-learning training for TypeScript',
+  lang: 'en',
+  srcDir: 'pages',
+  cleanUrls: true,
+
+  head: [
+    ['link', { rel: 'icon', href: '/mark.svg', type: 'image/svg+xml' }],
+    ['meta', { name: 'theme-color', content: '#0f766e' }],
+  ],
+  themeConfig: {
+    logo: { src: '/mark.svg', alt: '' },
+    nav: [
+      { text: 'Learn', link: '/learn/', activeMatch: '^/learn/' },
+      { text: 'Guides', link: '/guides/', activeMatch: '^/guides/' },
+      { text: 'Explore', link: '/explore/', activeMatch: '^/explore/' },
+      { text: 'Reference', link: '/reference/', activeMatch: '^/reference/' },
+      { text: 'How it works', link: '/how-it-works/architecture', activeMatch: '^/how-it-works/' },
+    ],
+    sidebar: {
+      '/learn/': sections.learn,
+      '/guides/': sections.guides,
+      '/explore/': sections.explore,
+      '/reference/': reference,
+      '/how-it-works/': howItWorks,
+      '/changelog': howItWorks,
+    },
+    outline: { level: [2, 3] },
+    search: { provider: 'local', options: { detailedView: true } },
+    socialLinks: [
+      {
+        icon: {
+          svg: '<svg viewBox="0 0 24 24" xmlns="http://www.w3.org/2000/svg"><path d="M8 6 2 12l6 6M16 6l6 6-6 6" fill="none" stroke="currentColor" stroke-width="2"/></svg>',
+        },
+        link: 'https://github.com/shardwise/shardwise',
+        ariaLabel: 'Source code',
+      },
+    ],
+    footer: {
+      message:
+        'MIT licence · <a href="/changelog">Changelog</a> · <a href="/llms.txt">llms.txt</a>',
+    },
+  },
+  markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' } },
+  vite: {
+    resolve: { conditions: ['@shardwise/source', 'module', 'browser', 'development|production'] },
+    server: { headers: isolation },
+    preview: { headers: isolation },
+    worker: { format: 'es' },
+    build: { target: 'es2022', chunkSizeWarningLimit: 1500 },
+  },
+  async buildEnd(site) {
+    await writeTwins(site);
+  },
+});

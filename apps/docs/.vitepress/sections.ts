@@ -1,0 +1,51 @@
+import type { DefaultTheme } from 'vitepress';
+
+type Items = DefaultTheme.SidebarItem[];
+
+const group = (
+  text: string,
+  folder: string,
+  pages: readonly (readonly [string, string])[],
+): Items => [
+  { text, items: pages.map(([title, page]) => ({ text: title, link: `/${folder}/${page}` })) },
+];
+
+/** Pages that are written by hand, in the order in which they are read. */
+export const sections: { readonly learn: Items; readonly guides: Items; readonly explore: Items } =
+  {
+    learn: group('Learn', 'learn', [
+      ['Start here', ''],
+      ['1. Train on one rank', 'one-rank'],
+      ['2. More ranks, same code', 'more-ranks'],
+      ['3. What an all-reduce does', 'all-reduce'],
+      ['4. Share out states and parameters', 'sharding'],
+      ['5. Split layers', 'tensor-parallel'],
+      ['6. Pipelines', 'pipelines'],
+      ['7. Combine: meshes', 'meshes'],
+      ['8. Precision', 'precision'],
+      ['9. Checkpoints and failures', 'checkpoints'],
+      ['10. To a cluster', 'cluster'],
+    ]),
+    guides: group('Guides', 'guides', [
+      ['All guides', ''],
+      ['Launch ranks', 'launch'],
+      ['Load data', 'data'],
+      ['Memory is too large', 'memory'],
+      ['Steps are slow', 'slow-steps'],
+      ['Debug a hang', 'debugging'],
+      ['Write a strategy', 'strategy'],
+      ['Write a collective', 'collective'],
+      ['Write a backend', 'backend'],
+      ['Come from PyTorch', 'from-pytorch'],
+      ['Come from DeepSpeed', 'from-deepspeed'],
+      ['Come from TensorFlow.js', 'from-tensorflow-js'],
+      ['Compare libraries', 'comparison'],
+    ]),
+    explore: group('Explore', 'explore', [
+      ['What you can try', ''],
+      ['Pipeline schedules', 'pipelines'],
+      ['Collectives', 'collectives'],
+      ['Meshes and layouts', 'layouts'],
+      ['Memory', 'memory'],
+    ]),
+  };

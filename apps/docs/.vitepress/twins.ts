@@ -1,0 +1,54 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { SiteConfig } from 'vitepress';
+
+/** Files that pages show by `<<< path`, as fenced code. */
+async function withSnippets(markdown: string, file: string, srcDir: string): Promise<string> {
+  let result = markdown;
+  for (const [line, path = '', words = ''] of markdown.matchAll(/^<<< (\S+?)(\{[^}]*\})?$/gm)) {
+    const snippet = path.startsWith('@') ? join(srcDir, path.slice(1)) : join(dirname(file), path);
+    const code = await readFile(snippet, 'utf8');
+    const language = words.replaceAll(/[{}\d,-]/g, '').trim() || (/\.(\w+)$/.exec(path)?.[1] ?? '');
+    result = result.replace(line, () => `\`\`\`${language}\n${code.trimEnd()}\n\`\`\``);
+  }
+  return result;
+}
+
+/**
+ * Beside each page its Markdown, and `llms.txt` that lists them: for programs that read, and readers who want text.
+ * What a component draws is named by a line.
+ */
+export async function writeTwins(site: SiteConfig): Promise<void> {
+  const entries: { readonly page: string; readonly title: string; readonly text: string }[] = [];
+  for (const page of site.pages) {
+    const file = join(site.srcDir, page);
+    const source = await readFile(file, 'utf8');
+    const body = source.replace(/^---\n[^]*?\n---\n/, '');
+    const text = (await withSnippets(body, file, site.srcDir))
+      .replaceAll(/^<([A-Z]\w+)[^>]*\/>$/gm, '(On the site, $1 stands here: it runs in the page.)')
+      .replaceAll(/ \{#[\w-]+\}$/gm, '')
+      .trim();
+    const title = /^title: "?(.*?)"?$/m.exec(source)?.[1] ?? /^# (.*)$/m.exec(text)?.[1] ?? page;
+    entries.push({ page, title, text });
+    const target = join(site.outDir, page);
+    await mkdir(dirname(target), { recursive: true });
+    await writeFile(target, `${text}\n`);
+  }
+  const parts = ['learn', 'guides', 'explore', 'reference', 'how-it-works'];
+  const list = (part: string): string =>
+    entries
+      .filter(({ page }) => page.startsWith(`${part}/`))
+      .map(({ page, title }) => `- [${title}](/${page})`)
+      .join('\n');
+  const text = [
+    '# Shardwise',
+    '> Distributed deep-learning training for TypeScript. Every page of this site is also there as Markdown.',
+    ...parts.map((part) => `## ${part}\n\n${list(part)}`),
+  ].join('\n\n');
+  await writeFile(join(site.outDir, 'llms.txt'), `${text}\n`);
+  const written = entries.filter(({ page }) => !page.startsWith('reference/api/'));
+  await writeFile(
+    join(site.outDir, 'llms-full.txt'),
+    `${written.map(({ page, text }) => `<!-- ${page} -->\n\n${text}`).join('\n\n')}\n`,
+  );
+}

@@ -1,0 +1,17 @@
+import { createGroup, createLoopbackTransports } from '@shardwise/collectives';
+
+// Three ranks on one thread: a message between them is a copy.
+const transports = createLoopbackTransports(3);
+const groups = transports.map((transport) => createGroup(transport));
+
+await Promise.all(
+  groups.map(async (group) => {
+    const mine = Float32Array.of(group.rank, 10 * group.rank);
+    await group.allReduce({ bytes: new Uint8Array(mine.buffer), dtype: 'f32' }, 'sum');
+    console.log(`rank ${group.rank} has ${mine.join(' ')}`);
+  }),
+);
+// prints has 3 30
+// prints has 3 30
+// prints has 3 30
+console.log(`rank 1 sent ${transports[1]?.traffic.messages} messages`); // prints rank 1 sent

@@ -1,0 +1,28 @@
+import type { Layout, Strategy } from '@shardwise/core/extend';
+import { explain } from '@shardwise/strategies';
+
+/** No communication: each rank has parameters, gradients and states of its own. */
+function independent(): Strategy {
+  return {
+    name: 'independent',
+    plan: ({ parameters }, axes) => ({
+      strategy: 'independent',
+      axes,
+      batch: { dims: [axes.map(({ name }) => name)], partial: [] },
+      parameters: parameters.map((parameter) => {
+        const layout: Layout = {
+          dims: parameter.shape.map(() => []),
+          partial: [],
+          varying: axes.map(({ name }) => name),
+        };
+        return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
+      }),
+      steps: [],
+    }),
+  };
+}
+
+const parameters = [{ name: 'weight', shape: [2, 3], dtype: 'f32', requiresGrad: true }] as const;
+console.log(explain(independent().plan({ parameters }, [{ name: 'dp', size: 2 }])));
+// prints independent on dp=2
+// prints no communication

@@ -1,0 +1,144 @@
+import { readGroups, type Entry, type Group, type Member } from './declarations.ts';
+import type { GeneratedPage } from './page.ts';
+import { inline, sourceLink } from './markdown.ts';
+
+/** `@shardwise/core nn.functional` is at `core-nn-functional`. */
+export function slugOf({ door, path }: Group): string {
+  const name = door.specifier.replace(/^@shardwise\//, '').replaceAll('/', '-');
+  return [name, ...path].join('-');
+}
+
+export function titleOf({ door, path }: Group): string {
+  return path.length === 0 ? door.specifier : `${path.join('.')} of ${door.specifier}`;
+}
+
+const keyOf = ({ source, name }: Entry): string => `${source.path}:${source.line}:${name}`;
+
+/** Of several doors that export a name, the one for users describes it; the umbrella package shows what is its own. */
+function inOrder(groups: readonly Group[]): readonly Group[] {
+  const place = ({ door }: Group): number =>
+    door.specifier === 'shardwise'
+      ? 3
+      : door.specifier.endsWith('/extend')
+        ? 2
+        : door.specifier.endsWith('/spec')
+          ? 1
+          : 0;
+  return groups.toSorted((a, b) => place(a) - place(b));
+}
+
+/** A page for each door and each group of it, and one with all names. */
+export function apiPages(groups: readonly Group[] = readGroups()): readonly GeneratedPage[] {
+  const homes = new Map<string, string>();
+  for (const group of inOrder(groups)) {
+    for (const entry of group.entries) {
+      if (!homes.has(keyOf(entry))) homes.set(keyOf(entry), `${slugOf(group)}#${entry.name}`);
+    }
+  }
+  const exported = new Map(
+    groups.flatMap(({ entries }) =>
+      entries.map((entry) => [entry.name, homes.get(keyOf(entry)) ?? ''] as const),
+    ),
+  );
+  const pages = groups.map((group): GeneratedPage => {
+    const own = group.entries.filter(
+      (entry) => homes.get(keyOf(entry)) === `${slugOf(group)}#${entry.name}`,
+    );
+    const others = group.entries.filter((entry) => !own.includes(entry));
+    const nested = groups.filter(
+      ({ door, path }) =>
+        door === group.door &&
+        path.length === group.path.length + 1 &&
+        group.path.every((name, index) => path[index] === name),
+    );
+    const from = `import { ${group.path[0] ?? '…'} } from '${group.door.specifier}';`;
+    const kind = (kinds: readonly Entry['kind'][]): readonly Entry[] =>
+      own.filter((entry) => kinds.includes(entry.kind));
+    return {
+      path: `reference/api/${slugOf(group)}.md`,
+      title: titleOf(group),
+      text: [
+        `# ${titleOf(group)}`,
+        inline(group.path.length === 0 ? `${group.door.description}.` : ''),
+        `\`\`\`ts\n${from}\n\`\`\``,
+        nested.length === 0
+          ? ''
+          : `Groups: ${nested.map((inner) => `[\`${inner.path.join('.')}\`](./${slugOf(inner)}.md)`).join(', ')}.`,
+        ...section('Functions and values', kind(['function', 'value']), exported),
+        ...section('Classes', kind(['class']), exported),
+        ...section('Types', kind(['interface', 'type']), exported),
+        others.length === 0
+          ? ''
+          : `## Also from here\n\nThese names are described on other pages: ${others
+              .map(
+                (entry) =>
+                  `[\`${entry.name}\`](./${(homes.get(keyOf(entry)) ?? '').replace('#', '.md#')})`,
+              )
+              .join(', ')}.`,
+      ]
+        .filter((part) => part !== '')
+        .join('\n\n'),
+    };
+  });
+  return [...pages, namesPage(exported)];
+}
+
+function section(
+  title: string,
+  entries: readonly Entry[],
+  exported: ReadonlyMap<string, string>,
+): readonly string[] {
+  if (entries.length === 0) return [];
+  return [`## ${title}`, ...entries.map((entry) => entryText(entry, exported))];
+}
+
+function entryText(entry: Entry, exported: ReadonlyMap<string, string>): string {
+  const inherited = entry.members.filter(
+    ({ declaredBy }) => declaredBy !== entry.name && exported.has(declaredBy),
+  );
+  const shown = entry.members.filter((member) => !inherited.includes(member));
+  const code =
+    entry.kind === 'class'
+      ? `${entry.signatures[0] ?? ''} {\n${shown.map(memberText).join('\n')}\n}`
+      : entry.signatures.join('\n\n');
+  const parents = [...new Set(inherited.map(({ declaredBy }) => declaredBy))].map((parent) => {
+    const names = inherited.filter(({ declaredBy }) => declaredBy === parent);
+    const link = `[\`${parent}\`](./${(exported.get(parent) ?? '').replace('#', '.md#')})`;
+    return `From ${link}: ${names.map(({ name }) => `\`${name}\``).join(', ')}.`;
+  });
+  return [
+    `### ${entry.name} {#${entry.name}}`,
+    inline(entry.text),
+    `\`\`\`ts\n${code}\n\`\`\``,
+    ...parents,
+    sourceLink(entry.source.path, entry.source.line),
+  ]
+    .filter((part) => part !== '')
+    .join('\n\n');
+}
+
+function memberText({ text, signatures }: Member): string {
+  const comment =
+    text === ''
+      ? ''
+      : `  /** ${text.split('\n').join('\n   * ')}${text.includes('\n') ? '\n   ' : ' '}*/\n`;
+  return comment + signatures.map((line) => `  ${line.replace(/;$/, '')};`).join('\n');
+}
+
+function namesPage(exported: ReadonlyMap<string, string>): GeneratedPage {
+  const letters = Map.groupBy(
+    [...exported].toSorted(([a], [b]) => a.localeCompare(b)),
+    ([name]) => name.charAt(0).toUpperCase(),
+  );
+  const text = [...letters].map(
+    ([letter, names]) =>
+      `## ${letter}\n\n${names.map(([name, link]) => `[\`${name}\`](./${link.replace('#', '.md#')})`).join(' · ')}`,
+  );
+  return {
+    path: 'reference/api/names.md',
+    title: 'All names',
+    text: ['# All names', `All ${exported.size} names that the packages export.`, ...text].join(
+      '\n\n',
+    ),
+  };
+}

@@ -1,0 +1,30 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { repository } from './packages.ts';
+import type { GeneratedPage } from './page.ts';
+
+const COMMANDS = [[], ['run'], ['blame'], ['export']] as const;
+
+/** What each command prints with `--help`. */
+export function commandLinePage(): GeneratedPage {
+  const main = join(repository, 'packages/shardwise/src/cli/main.ts');
+  const sections = COMMANDS.map((command) => {
+    const help = execFileSync(
+      process.execPath,
+      ['--conditions=@shardwise/source', main, ...command, '--help'],
+      { encoding: 'utf8', env: { ...process.env, NO_COLOR: '1', COLUMNS: '80' } },
+    );
+    const title = ['shardwise', ...command].join(' ');
+    return `## ${title}\n\n\`\`\`text\n${help.trim()}\n\`\`\``;
+  });
+  return {
+    path: 'reference/generated/command-line.md',
+    title: 'Command line',
+    text: [
+      '# Command line',
+      'The package `shardwise` brings the command `shardwise`. These are the texts that it prints. [Launching ranks](/guides/launch) shows how the options go together.',
+      ...sections,
+      '## Exit codes\n\n| code | meaning |\n| --- | --- |\n| 0 | every rank ended well |\n| 1 | a rank failed; the first failure is printed |\n| 2 | the command line or the environment is wrong; nothing was started |',
+    ].join('\n\n'),
+  };
+}

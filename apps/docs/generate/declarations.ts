@@ -1,0 +1,216 @@
+import {
+  API,
+  SymbolFlags,
+  type Checker,
+  type Project,
+  type Symbol,
+} from 'typescript/unstable/sync';
+import type { Node } from 'typescript/unstable/ast';
+import { join, relative } from 'node:path';
+import { doors, repository, type Door } from './packages.ts';
+
+/** Something that a door exports, as its page shows it. */
+export interface Entry {
+  readonly name: string;
+  readonly kind: 'function' | 'class' | 'interface' | 'type' | 'value';
+  /** The doc comment, as it stands in the source. */
+  readonly text: string;
+  /** One for each overload. */
+  readonly signatures: readonly string[];
+  readonly members: readonly Member[];
+  readonly source: Place;
+}
+
+export interface Member {
+  readonly name: string;
+  readonly text: string;
+  readonly signatures: readonly string[];
+  /** The class that declares it: the entry's own, or one that it extends. */
+  readonly declaredBy: string;
+}
+
+/** A line of a file, by its path in the repository. */
+export interface Place {
+  readonly path: string;
+  readonly line: number;
+}
+
+/** All that stands on one page: what a door exports, or a group of it, as `nn` and `nn.functional`. */
+export interface Group {
+  readonly door: Door;
+  /** The names under which the group is reached, `['nn', 'functional']`; none for the door itself. */
+  readonly path: readonly string[];
+  readonly entries: readonly Entry[];
+}
+
+/** Reads every door by the compiler itself: nothing is exported that has no entry here. */
+export function readGroups(): readonly Group[] {
+  const api = new API({ cwd: repository });
+  try {
+    const all = doors();
+    const configs = [...new Set(all.map(({ folder }) => join(folder, 'tsconfig.json')))];
+    const snapshot = api.updateSnapshot({ openProjects: configs });
+    return all.flatMap((door) => {
+      const project = snapshot.getProject(join(door.folder, 'tsconfig.json'));
+      if (project === undefined) throw new Error(`${door.specifier} is in no project`);
+      return new DoorReader(door, project).groups();
+    });
+  } finally {
+    api.close();
+  }
+}
+
+class DoorReader {
+  readonly #door: Door;
+  readonly #project: Project;
+  readonly #checker: Checker;
+
+  constructor(door: Door, project: Project) {
+    this.#door = door;
+    this.#project = project;
+    this.#checker = project.checker;
+  }
+
+  groups(): readonly Group[] {
+    const file = this.#project.program.getSourceFile(this.#door.file);
+    const module = file && this.#checker.getSymbolAtLocation(file);
+    if (module === undefined) throw new Error(`${this.#door.file} exports nothing`);
+    return this.#groupsOf(module, []);
+  }
+
+  #groupsOf(module: Symbol, path: readonly string[]): readonly Group[] {
+    const entries: Entry[] = [];
+    const nested: Group[] = [];
+    for (const symbol of this.#checker.getExportsOfModule(module)) {
+      const target =
+        symbol.flags & SymbolFlags.Alias ? this.#checker.getAliasedSymbol(symbol) : symbol;
+      const declarations = this.#nodesOf(target);
+      const [first] = declarations;
+      if (first === undefined)
+        throw new Error(`${this.#door.specifier}: ${symbol.name} is nowhere`);
+      const source = placeOf(first);
+      if (target.flags & SymbolFlags.ValueModule) {
+        nested.push(...this.#groupsOf(target, [...path, symbol.name]));
+      } else {
+        entries.push(this.#entryOf(symbol.name, target, declarations, source));
+      }
+    }
+    const sorted = entries.toSorted((a, b) => a.name.localeCompare(b.name));
+    return [{ door: this.#door, path, entries: sorted }, ...nested];
+  }
+
+  #nodesOf(symbol: Symbol): readonly Node[] {
+    return symbol.declarations.flatMap((handle) => handle.resolve(this.#project) ?? []);
+  }
+
+  #entryOf(name: string, symbol: Symbol, declarations: readonly Node[], source: Place): Entry {
+    const text = symbol.getDocumentationComment(this.#checker);
+    const { flags } = symbol;
+    const of = (kind: Entry['kind'], members: readonly Member[] = []): Entry => ({
+      name,
+      kind,
+      text,
+      signatures: declarations.map((node) => signatureOf(node, name)),
+      members,
+      source,
+    });
+    if (flags & SymbolFlags.Function) return of('function');
+    if (flags & SymbolFlags.Class) return of('class', this.#membersOf(symbol));
+    if (flags & SymbolFlags.Interface) return of('interface');
+    if (flags & SymbolFlags.TypeAlias) return of('type');
+    const type = this.#checker.getTypeOfSymbol(symbol);
+    const shown = type === undefined ? 'unknown' : this.#checker.typeToString(type);
+    return { ...of('value'), signatures: [`const ${name}: ${shown}`] };
+  }
+
+  #membersOf(symbol: Symbol): readonly Member[] {
+    const instance = this.#checker.getPropertiesOfType(
+      this.#checker.getDeclaredTypeOfSymbol(symbol),
+    );
+    const constructors = symbol.getMembers();
+    const own = [...constructors.values()].filter(({ name }) => name === '__constructor');
+    const statics = [...symbol.getExports().values()].filter(({ name }) => name !== 'prototype');
+    return [
+      ...own.map((member) => this.#memberOf(member, '')),
+      ...statics.map((member) => this.#memberOf(member, 'static ')),
+      ...instance.map((member) => this.#memberOf(member, '')),
+    ].filter((member) => member !== undefined);
+  }
+
+  /** Undefined for what users do not see: private members, and those of other libraries. */
+  #memberOf(symbol: Symbol, prefix: string): Member | undefined {
+    const nodes = this.#nodesOf(symbol).filter((node) =>
+      placeOf(node).path.startsWith('packages/'),
+    );
+    const [first] = nodes;
+    if (first === undefined || /^(private|protected|#)/.test(textOf(first))) return undefined;
+    if (symbol.name.includes('#') || symbol.name.startsWith('__@')) return undefined;
+    const name = symbol.name === '__constructor' ? 'constructor' : symbol.name;
+    return {
+      name,
+      declaredBy: symbol.getParent()?.name ?? '',
+      text: symbol.getDocumentationComment(this.#checker),
+      signatures: nodes.map((node) => {
+        const signature = signatureOf(node, name);
+        return signature.startsWith(prefix) ? signature : prefix + signature;
+      }),
+    };
+  }
+}
+
+/** The source of a node without the comment before it. */
+function textOf(node: Node): string {
+  const { text } = node.getSourceFile();
+  return text.slice(node.getStart(), node.end);
+}
+
+function placeOf(node: Node): Place {
+  const file = node.getSourceFile();
+  const line = file.text.slice(0, node.getStart()).split('\n').length;
+  return { path: relative(repository, file.fileName), line };
+}
+
+/** A declaration as a caller reads it: without `export`, without bodies and initial values. */
+function signatureOf(node: Node, name: string): string {
+  const file = node.getSourceFile();
+  const part = (key: string): Node | undefined => {
+    const value: unknown = Reflect.get(node, key);
+    return typeof value === 'object' && value !== null && 'pos' in value
+      ? (value as Node)
+      : undefined;
+  };
+  const body = part('body');
+  const members = Reflect.get(node, 'members') as readonly Node[] | undefined;
+  const start = node.getStart();
+  const source = file.text;
+  let text: string;
+  if (/^(export )?(default )?(abstract )?class\b/.test(source.slice(start, start + 40))) {
+    const first = members?.[0];
+    const head = source.slice(start, first === undefined ? node.end : first.pos);
+    text = head.slice(0, head.lastIndexOf('{'));
+  } else if (body !== undefined) {
+    text = source.slice(start, body.pos);
+  } else {
+    const type = part('type');
+    const initial = part('initializer');
+    const end = initial === undefined ? node.end : (type?.end ?? initial.pos - 1);
+    text = source.slice(start, end);
+  }
+  text = text
+    .replace(/^export (default )?/, '')
+    .replace(/^(override|async) /, '')
+    .trim();
+  const indent = /\n( +)[^\n]*$/.exec(text)?.[1]?.length ?? 0;
+  if (indent > 0 && /\n *[)}\]]/.test(text)) text = outdented(text);
+  return text.replace(/\s*=$/, '').replaceAll(new RegExp(`^(constructor|${name})\\(`, 'g'), '$1(');
+}
+
+/** Members stand two blanks to the right in their classes. */
+function outdented(text: string): string {
+  const lines = text.split('\n');
+  const last = lines.at(-1) ?? '';
+  const indent = last.length - last.trimStart().length;
+  return lines
+    .map((line, index) => (index === 0 ? line : line.slice(Math.min(indent, line.search(/\S|$/)))))
+    .join('\n');
+}

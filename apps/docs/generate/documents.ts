@@ -1,0 +1,72 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { basename, dirname, join, normalize } from 'node:path';
+import { SOURCES } from './markdown.ts';
+import { repository } from './packages.ts';
+import type { GeneratedPage } from './page.ts';
+
+/** Documents of the repository that are pages as they stand, by their paths there. */
+function pagePaths(): ReadonlyMap<string, string> {
+  const place = (path: string, folder: string): readonly [string, string] => [
+    path,
+    `how-it-works/${folder}${basename(path).toLowerCase()}`,
+  ];
+  return new Map(
+    [
+      place('ARCHITECTURE.md', ''),
+      place('CONTRIBUTING.md', ''),
+      place('bench/README.md', 'benchmarks-'),
+      ...globSync('docs/*.md', { cwd: repository })
+        .toSorted()
+        .map((path) => place(path, '')),
+      ...globSync('docs/decisions/*.md', { cwd: repository })
+        .toSorted()
+        .map((path) => place(path, 'decisions/')),
+    ].filter(([path]) => existsSync(join(repository, path))),
+  );
+}
+
+/** Architecture, guides of the repository and decisions, with links to other pages or to the sources. */
+export function documentPages(): readonly GeneratedPage[] {
+  const pages = pagePaths();
+  const documents = [...pages].map(([path, page]): GeneratedPage => {
+    const text = readFileSync(join(repository, path), 'utf8')
+      // Words behind a fence's language say how a test treats the block.
+      .replaceAll(/^```ts fragment$/gm, '```ts')
+      .replaceAll(/<!-- ts\n[^]*?-->\n*/g, '')
+      .replaceAll(/\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)/g, (_, link: string, hash = '') => {
+        const target = normalize(join(dirname(path), link)).replace(/\/$/, '');
+        const site = pages.get(target);
+        return site === undefined ? `](${SOURCES}/${target}${hash})` : `](/${site}${hash})`;
+      });
+    const [, title = basename(path)] = /^# (.*)$/m.exec(text) ?? [];
+    const edit = `${SOURCES}/${path}`;
+    return {
+      path: page,
+      title,
+      text: `${escaped(text)}\n\n<small>Source: [${path}](${edit})</small>`,
+    };
+  });
+  const decisions = documents.filter(({ path }) => path.includes('/decisions/'));
+  const index: GeneratedPage = {
+    path: 'how-it-works/decisions/index.md',
+    title: 'Decisions',
+    text: [
+      '# Decisions',
+      'Each page says what was decided, why, what was seen, and what was not done.',
+      decisions.map(({ path, title }) => `- [${title}](/${path})`).join('\n'),
+    ].join('\n\n'),
+  };
+  return [...documents, index];
+}
+
+/** Outside of code, what Vue would take for a tag or an expression. */
+function escaped(markdown: string): string {
+  return markdown
+    .split(/(^```[^]*?^```$|`[^`\n]*`)/m)
+    .map((part, index) =>
+      index % 2 === 1
+        ? part
+        : part.replaceAll(/<(?=[A-Za-z])/g, '&lt;').replaceAll('{{', '&#123;&#123;'),
+    )
+    .join('');
+}

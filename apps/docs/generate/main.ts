@@ -1,0 +1,32 @@
+/** Writes all pages that are made from the sources into `pages/`, where git ignores them. */
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { apiPages } from './api-pages.ts';
+import { changelogPage } from './changelog-page.ts';
+import { commandLinePage } from './command-line-page.ts';
+import { readGroups } from './declarations.ts';
+import { documentPages } from './documents.ts';
+import { errorsPage } from './errors-page.ts';
+import { limitsPage } from './limits-page.ts';
+
+const pages = join(import.meta.dirname, '..', 'pages');
+for (const folder of ['reference/api', 'reference/generated', 'how-it-works']) {
+  rmSync(join(pages, folder), { recursive: true, force: true });
+}
+
+const groups = readGroups();
+const written = [
+  ...apiPages(groups),
+  errorsPage(groups),
+  commandLinePage(),
+  await limitsPage(),
+  ...documentPages(),
+  changelogPage(),
+];
+for (const { path, title, text } of written) {
+  const file = join(pages, path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, `---\ntitle: ${JSON.stringify(title)}\neditLink: false\n---\n\n${text}\n`);
+}
+console.log(`${written.length} pages from the sources`);
+process.exit();

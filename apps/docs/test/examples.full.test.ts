@@ -1,0 +1,17 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { codeBlocks } from '../../../test/support/code-blocks.ts';
+import { expectRun } from '../../../test/support/expect-run.ts';
+import { runCommand } from '../../../test/support/run-command.ts';
+
+const folder = join(import.meta.dirname, '..', 'examples');
+const examples = readdirSync(folder).filter((name) => name.endsWith('.ts'));
+
+test.each(examples)('%s prints what it says', async (name) => {
+  const code = readFileSync(join(folder, name), 'utf8');
+  const [block] = codeBlocks(name, `\`\`\`ts\n${code}\`\`\`\n`);
+  if (block === undefined) throw new Error(`${name} has no code`);
+  expect(block.prints.length).toBeGreaterThan(0);
+  expectRun(await runCommand('node', [join(folder, name)], { cwd: folder }), block);
+});
