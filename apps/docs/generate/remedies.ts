@@ -60,4 +60,8 @@ export const remedies: Readonly<Record<string, { readonly cause: string; readonl
       cause: 'A rank ended the group, or the launcher did as another rank failed.',
       todo: 'Look for the first error of the run. This one is its consequence.',
     },
+    REFUSED: {
+      cause: 'A parameter server refused a request, and told its reason.',
+      todo: 'The message has the reason, and `fields.refusal` its name. Check that the worker and the servers were given the same model and options.',
+    },
   };
