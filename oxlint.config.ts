@@ -25,6 +25,8 @@ const ARROWS: Record<string, readonly string[]> = {
     '@shardwise/collectives/node',
     '@shardwise/strategies',
     '@shardwise/backend-cpu',
+    '@shardwise/backend-cpu/wasm',
+    '@shardwise/backend-webgpu',
   ],
 };
 const names = Object.keys(ARROWS).join('|');
@@ -47,6 +49,7 @@ const everywhere: Pattern[] = [
       '!@shardwise/core/node',
       '!@shardwise/collectives/node',
       '!@shardwise/*/package.json',
+      '!shardwise/browser',
       '!shardwise/package.json',
     ],
     message: 'Import packages through their entry points only.',

@@ -9,6 +9,17 @@ test.each([
   ['backend-webgpu/src/index.ts', ['@shardwise/core/spec']],
   ['core/src/extend.ts', []],
   ['core/src/spec/index.ts', []],
+  [
+    'shardwise/src/browser/index.ts',
+    [
+      '@shardwise/backend-cpu/wasm',
+      '@shardwise/backend-webgpu',
+      '@shardwise/collectives',
+      '@shardwise/core',
+      '@shardwise/core/extend',
+      '@shardwise/strategies',
+    ],
+  ],
   ['wasm-assembler/src/index.ts', []],
   ['strategies/src/index.ts', ['@shardwise/core/extend']],
   ['testing/src/ranks.ts', ['@shardwise/core/spec']],

@@ -3,13 +3,13 @@ import {
   type DeviceBuffer,
   type Executable,
   IndexError,
+  nextTurn,
   type RunOptions,
   type Sizes,
 } from '@shardwise/core/spec';
 import type { Arena } from '../memory/arena.ts';
 import type { ArenaBuffer } from '../memory/arena-buffer.ts';
 import type { Scratch } from '../memory/scratch.ts';
-import { nextTurn } from '../next-turn.ts';
 import type { WorkQueue } from '../work-queue.ts';
 import type { LinkedProgram } from './link.ts';
 import type { RestLeases } from './rest.ts';

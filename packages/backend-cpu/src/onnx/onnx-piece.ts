@@ -1,6 +1,6 @@
+import { nextTurn } from '@shardwise/core/spec';
 import type { AddressOf, CompiledPiece } from '../compile/compiled-piece.ts';
 import { byteLengthOf } from '../compile/step.ts';
-import { nextTurn } from '../next-turn.ts';
 import { inputName, outputName } from './graph-builder.ts';
 import { type Address, addressOf as hostAddress } from './runtime/api.ts';
 import { sizeBytes } from './model.ts';

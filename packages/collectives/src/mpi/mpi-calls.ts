@@ -15,6 +15,7 @@ export type HandleMemory = BigInt64Array<ArrayBuffer> | Int32Array<ArrayBuffer>;
 
 /** MPI has refused a call. */
 export class MpiError extends CollectiveError {
+  override readonly name: string = 'MpiError';
   override readonly code = 'COLLECTIVE';
   /** Whether more bytes came than there was room for. */
   readonly isTruncated: boolean;

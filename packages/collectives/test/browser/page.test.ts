@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { findBrowser, openPage } from './browser.ts';
+import { findBrowser, openPage } from '@shardwise/testing/node';
 import { servePage } from './page-server.ts';
 import { valuesOf } from './page/messages.ts';
 

@@ -9,7 +9,7 @@ import type { Backend } from '../spec/backend.ts';
 import { TensorStateError } from '../spec/errors.ts';
 import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
-import { nextTurn } from './next-turn.ts';
+import { nextTurn } from '../spec/next-turn.ts';
 import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
 import { Realization, type Surroundings, takeBacklog } from './realization.ts';
 

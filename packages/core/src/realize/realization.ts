@@ -14,7 +14,7 @@ import { freeReleased, restorePending, takePending } from './pending.ts';
 import type { PendingWork } from './pending-work.ts';
 import { piecesOf } from './pieces.ts';
 import { PlanFailure } from './execution-plan.ts';
-import { collectGarbage } from './next-turn.ts';
+import { collectGarbage } from './collect-garbage.ts';
 import { PlanCache } from './plan-cache.ts';
 import { forgetValues, smallValues } from './small-values.ts';
 import { numberLeaf, varyingConstants } from './varying-numbers.ts';

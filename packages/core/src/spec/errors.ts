@@ -11,6 +11,7 @@ export interface ErrorParts {
  * the message. Found across copies of the package by `ShardwiseError.isInstance`.
  */
 export abstract class ShardwiseError extends Error {
+  override readonly name: string;
   abstract readonly code: string;
   /** Marks the errors of every copy of the package. */
   readonly isShardwiseError = true;
@@ -22,6 +23,7 @@ export abstract class ShardwiseError extends Error {
     options?: ErrorOptions,
   ) {
     super(`${parts.asked}: ${parts.found}. ${parts.todo}`, options);
+    // Those of ours write theirs out, as bundlers of pages shorten the names of classes.
     this.name = new.target.name;
     this.fields = fields;
   }
@@ -33,26 +35,31 @@ export abstract class ShardwiseError extends Error {
 
 /** Shapes that do not fit an op. */
 export class ShapeError extends ShardwiseError {
+  override readonly name: string = 'ShapeError';
   readonly code = 'SHAPE';
 }
 
 /** A dtype that an op, a buffer or a file does not take. */
 export class DTypeError extends ShardwiseError {
+  override readonly name: string = 'DTypeError';
   readonly code = 'DTYPE';
 }
 
 /** An option, a setting or an argument out of range. */
 export class ConfigError extends ShardwiseError {
+  override readonly name: string = 'ConfigError';
   readonly code = 'CONFIG';
 }
 
 /** A layout or plan that does not fit the mesh or the model. */
 export class LayoutError extends ShardwiseError {
+  override readonly name: string = 'LayoutError';
   readonly code = 'LAYOUT';
 }
 
 /** A tensor used in a way that its state does not allow (freed, overwritten, without gradient). */
 export class TensorStateError extends ShardwiseError {
+  override readonly name: string = 'TensorStateError';
   readonly code = 'TENSOR_STATE';
 }
 
@@ -72,6 +79,7 @@ export interface IndexFault {
 
 /** An index or a label that there is no place for; `fields` name it and the range. */
 export class IndexError extends ShardwiseError {
+  override readonly name: string = 'IndexError';
   readonly code = 'INDEX';
 
   /** The error with which a backend's run rejects. Core tells the user's operation and line instead. */
@@ -89,6 +97,7 @@ export class IndexError extends ShardwiseError {
 
 /** A device that has no room, or cannot compile or run a program. */
 export class BackendError extends ShardwiseError {
+  override readonly name: string = 'BackendError';
   readonly code: string = 'BACKEND';
 }
 
@@ -98,36 +107,43 @@ export class BackendError extends ShardwiseError {
  * and tries once more.
  */
 export class OutOfMemoryError extends BackendError {
+  override readonly name: string = 'OutOfMemoryError';
   override readonly code = 'OUT_OF_MEMORY';
 }
 
 /** Data that cannot be found or read. */
 export class DataError extends ShardwiseError {
+  override readonly name: string = 'DataError';
   readonly code = 'DATA';
 }
 
 /** A checkpoint that is missing, broken, or of another model. */
 export class CheckpointError extends ShardwiseError {
+  override readonly name: string = 'CheckpointError';
   readonly code = 'CHECKPOINT';
 }
 
 /** Communication failed; `fields` name the rank, the operation and its sequence number. */
 export class CollectiveError extends ShardwiseError {
+  override readonly name: string = 'CollectiveError';
   readonly code: string = 'COLLECTIVE';
 }
 
 /** Ranks called different operations, sizes or dtypes. */
 export class CollectiveMismatchError extends CollectiveError {
+  override readonly name: string = 'CollectiveMismatchError';
   override readonly code = 'COLLECTIVE_MISMATCH';
 }
 
 /** Ranks did not arrive in time. */
 export class CollectiveTimeoutError extends CollectiveError {
+  override readonly name: string = 'CollectiveTimeoutError';
   override readonly code = 'COLLECTIVE_TIMEOUT';
 }
 
 /** The group was ended by a rank, or from outside. */
 export class CollectiveAbortedError extends CollectiveError {
+  override readonly name: string = 'CollectiveAbortedError';
   override readonly code = 'COLLECTIVE_ABORTED';
 }
 

@@ -14,6 +14,7 @@ export * from './errors.ts';
 export { checkOptions } from './check-options.ts';
 export * from './describe-value.ts';
 export * from './place-lifetimes.ts';
+export { nextTurn } from './next-turn.ts';
 export * as option from './option-rules.ts';
 export * from './stack.ts';
 export * from './with-defaults.ts';

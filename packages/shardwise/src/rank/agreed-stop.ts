@@ -1,5 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { ProcessGroup } from '@shardwise/core/extend';
+import { nextTurn, type ProcessGroup } from '@shardwise/core/extend';
 import type { StopSource } from './rank-host.ts';
 
 /**

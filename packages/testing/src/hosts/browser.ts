@@ -21,12 +21,31 @@ export function findBrowser(): string | undefined {
   });
 }
 
+export interface OpenPageOptions {
+  /** Has WebGPU compute on the CPU, by SwiftShader. Default: the page has no WebGPU. */
+  readonly withWebGpu?: boolean;
+}
+
+const quiet = [
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-quic',
+  '--disable-sync',
+];
+const webGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
+
 /** Opens a page without a window, in a profile of its own, until it is disposed of. */
-export function openPage(browser: string, url: string): AsyncDisposable {
+export function openPage(
+  browser: string,
+  url: string,
+  { withWebGpu = false }: OpenPageOptions = {},
+): AsyncDisposable {
   const profile = mkdtempSync(join(tmpdir(), 'shardwise-browser-'));
   // Its sandbox refuses root.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
-  const flags = ['--headless', '--disable-gpu', '--no-first-run', `--user-data-dir=${profile}`];
+  const graphics = withWebGpu ? webGpu : ['--disable-gpu'];
+  const flags = ['--headless=new', ...graphics, ...quiet, `--user-data-dir=${profile}`];
   // A group of its own, as it starts processes too.
   const child = spawn(browser, [...flags, ...sandbox, url], { stdio: 'ignore', detached: true });
   const ended = once(child, 'exit');

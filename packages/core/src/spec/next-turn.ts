@@ -1,0 +1,20 @@
+/**
+ * Settles in a later turn of the event loop, when timers, input and finalizers have had theirs: promises
+ * alone never leave the turn.
+ */
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    if (typeof setImmediate === 'function') {
+      setImmediate(resolve);
+      return;
+    }
+    // In a page, where a timer would wait for some milliseconds.
+    const { port1, port2 } = new MessageChannel();
+    port1.addEventListener('message', () => {
+      port1.close();
+      resolve();
+    });
+    port1.start();
+    port2.postMessage(null);
+  });
+}

@@ -1,0 +1,105 @@
+import { joinPageWorld } from '@shardwise/collectives';
+import { LineMesh, setRank } from '@shardwise/core';
+import { type Backend, ConfigError, currentSession } from '@shardwise/core/extend';
+import { StopWord } from '../launcher/stop-word.ts';
+import { AgreedStop } from '../rank/agreed-stop.ts';
+import { checkFacts } from '../rank/check-metrics.ts';
+import { StepRecorder } from '../rank/step-recorder.ts';
+import type { RankMessage } from '../run-state/message.ts';
+import { errorText, type PageAnswer, type PageOrder, unwrapOrder, wrap } from './page-message.ts';
+import type { PageRankContext } from './page-rank-context.ts';
+
+type JoinOrder = Extract<PageOrder, { kind: 'join' }>;
+
+const post = (answer: PageAnswer): void => globalThis.postMessage(wrap(answer));
+
+/**
+ * Makes this worker a rank of the page that has started it by startRanks. Tensors are computed on the rank's device from now on.
+ * Throws ConfigError outside of a worker.
+ */
+export async function init(): Promise<PageRankContext> {
+  if (typeof document !== 'undefined' || typeof globalThis.postMessage !== 'function') {
+    throw new ConfigError({
+      asked: 'init() of a rank of a page',
+      found: 'this is no worker',
+      todo: 'Call it in the script of startRanks; a page computes in its ranks',
+    });
+  }
+  reportFailures();
+  const { order, onStop } = await joinOrder();
+  const { pageRank, transport, device: deviceChoice, data } = order;
+  const { rank, size } = pageRank;
+  const group = joinPageWorld(pageRank);
+  const device = await createDevice(order);
+  const mesh = new LineMesh('dp', group);
+  setRank({ device, mesh });
+  const stop = order.stop === undefined ? new AgreedStop(group) : new StopWord(order.stop);
+  onStop(() => stop.request());
+  const send = (message: RankMessage): void => post({ kind: 'run', message });
+  const memoryBytes = (): number | undefined => device.usage?.().bytesInUse;
+  const recorder = new StepRecorder({ rank, send, memoryBytes });
+  return {
+    rank,
+    worldSize: size,
+    localRank: rank,
+    transport,
+    device,
+    deviceChoice,
+    group,
+    mesh,
+    data,
+    report: (metrics) => recorder.report(metrics),
+    describe: (facts) => {
+      checkFacts(facts);
+      send({ kind: 'facts', rank, facts: { ...facts } });
+    },
+    send: (value) => post({ kind: 'value', value }),
+    shouldStop: async (step) => stop.stopsAfter(step),
+    get stopRequested() {
+      return stop.requested;
+    },
+    async close() {
+      await currentSession().finish();
+      recorder.close();
+      group.close();
+      post({ kind: 'closed' });
+    },
+  };
+}
+
+/** Whatever the script does not catch ends the run. */
+function reportFailures(): void {
+  const fail = (error: unknown): void => post({ kind: 'failed', error: errorText(error) });
+  globalThis.addEventListener('error', ({ error, message }) => fail(error ?? message));
+  globalThis.addEventListener('unhandledrejection', ({ reason }) => fail(reason));
+}
+
+/** Says that this worker waits, and waits for what it is to join. */
+function joinOrder(): Promise<{
+  readonly order: JoinOrder;
+  readonly onStop: (listener: () => void) => void;
+}> {
+  const stopped = Promise.withResolvers<void>();
+  const joined = Promise.withResolvers<JoinOrder>();
+  globalThis.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+    const order = unwrapOrder(data);
+    if (order?.kind === 'join') joined.resolve(order);
+    else if (order?.kind === 'stop') stopped.resolve();
+  });
+  post({ kind: 'ready' });
+  const onStop = (listener: () => void): void => void stopped.promise.then(listener);
+  return joined.promise.then((order) => ({ order, onStop }));
+}
+
+/** A page loads the device that its ranks use, and not the other one. */
+async function createDevice({ device, pageRank, arenaBytes }: JoinOrder): Promise<Backend> {
+  if (device.kind === 'webgpu') {
+    const { webgpu } = await import('@shardwise/backend-webgpu');
+    return webgpu();
+  }
+  const { wasm } = await import('@shardwise/backend-cpu/wasm');
+  const { world, rank } = pageRank;
+  const region = world?.regions[rank];
+  if (world !== undefined && region !== undefined) return wasm({ memory: world.memory, ...region });
+  return wasm(arenaBytes === undefined ? {} : { byteLength: arenaBytes });
+}

@@ -1,0 +1,98 @@
+import type { PageRank } from '@shardwise/collectives';
+import type { RankMessage } from '../run-state/message.ts';
+import type { PageDevice } from './choose-device.ts';
+
+/** What the page says to a rank's worker. */
+export type PageOrder =
+  | {
+      readonly kind: 'join';
+      readonly pageRank: PageRank;
+      readonly transport: { readonly kind: 'threads' | 'ports'; readonly reason: string };
+      readonly device: PageDevice;
+      /** Of a rank that shares no memory with others. */
+      readonly arenaBytes: number | undefined;
+      /** The word of StopWord; undefined where the page shares no memory. */
+      readonly stop: SharedArrayBuffer | undefined;
+      /** What the page gives to its ranks. */
+      readonly data: unknown;
+    }
+  | { readonly kind: 'stop' };
+
+/** What a rank's worker says to the page. */
+export type PageAnswer =
+  /** It waits for `join`. */
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'run'; readonly message: RankMessage }
+  /** What the script sends to the page. */
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'failed'; readonly error: ErrorText }
+  | { readonly kind: 'closed' };
+
+/** An error of a rank, as it arrives in the page. */
+export interface ErrorText {
+  readonly name: string;
+  /** What was asked, what was found, what to do. */
+  readonly message: string;
+  readonly stack: string | undefined;
+  /** Numbers and names, where it is one of ours. */
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** How a rank ended. */
+export interface RankEnd {
+  readonly rank: number;
+  /** Its script has called close(); it threw; `kill` ended it; `terminate` did. */
+  readonly status: 'closed' | 'failed' | 'killed' | 'terminated';
+  /** Of a rank that failed. */
+  readonly error: ErrorText | undefined;
+}
+
+/** Our messages lie under this name: scripts may post their own. */
+const key = 'shardwise';
+
+export function wrap(message: PageOrder | PageAnswer): Readonly<Record<string, unknown>> {
+  return { [key]: message };
+}
+
+/** Undefined for messages that are not ours. */
+export function unwrapOrder(data: unknown): PageOrder | undefined {
+  const message = messageOf(data);
+  return isOneOf<PageOrder>(message, ['join', 'stop']) ? message : undefined;
+}
+
+export function unwrapAnswer(data: unknown): PageAnswer | undefined {
+  const message = messageOf(data);
+  const kinds = ['ready', 'run', 'value', 'failed', 'closed'] as const;
+  return isOneOf<PageAnswer>(message, kinds) ? message : undefined;
+}
+
+function messageOf(data: unknown): unknown {
+  return typeof data === 'object' && data !== null && key in data ? data[key] : undefined;
+}
+
+/** Page and worker are one program: of a message only its kind is looked at. */
+function isOneOf<M extends { readonly kind: string }>(
+  message: unknown,
+  kinds: readonly M['kind'][],
+): message is M {
+  if (typeof message !== 'object' || message === null || !('kind' in message)) return false;
+  return kinds.some((kind) => kind === message.kind);
+}
+
+/** An error, or whatever else was thrown, as what can be posted. */
+export function errorText(error: unknown): ErrorText {
+  if (!(error instanceof Error)) {
+    return { name: 'Error', message: String(error), stack: undefined, fields: {} };
+  }
+  const { name, message, stack } = error;
+  return { name, message, stack, fields: fieldsOf(error) };
+}
+
+function fieldsOf(error: Error): ErrorText['fields'] {
+  try {
+    const fields: unknown = 'fields' in error ? structuredClone(error.fields) : {};
+    return typeof fields === 'object' && fields !== null ? { ...fields } : {};
+  } catch {
+    return {};
+  }
+}

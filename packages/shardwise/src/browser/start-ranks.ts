@@ -1,0 +1,224 @@
+import { createPageWorld, type PageWorld } from '@shardwise/collectives';
+import { checkOptions, ConfigError, option, type OptionRules } from '@shardwise/core/extend';
+import { StopWord } from '../launcher/stop-word.ts';
+import type { Fact, StepReport } from '../run-state/message.ts';
+import { chooseDevice, type PageDevice } from './choose-device.ts';
+import { type PageAnswer, type RankEnd, unwrapAnswer, wrap } from './page-message.ts';
+
+export interface StartRanksOptions {
+  /** The number of ranks; each is a worker. */
+  readonly size: number;
+  /**
+   * The module that each rank runs, which calls `init()`. A function makes the worker itself, in the form that bundlers know:
+   * `() => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })`.
+   */
+  readonly script: string | URL | (() => Worker);
+  /** Where ranks compute. Default: 'auto', which takes the GPU for one rank where there is one, else WebAssembly. */
+  readonly device?: 'auto' | 'webgpu' | 'wasm';
+  /** Bytes of memory for the tensors of each rank on WebAssembly. Default: what there is, shared out. */
+  readonly arenaBytes?: number;
+  /** Given to every rank as `context.data`: whatever can be posted, such as texts, typed arrays, and files that a visitor picked. */
+  readonly data?: unknown;
+  /** What a rank reports of an update. */
+  readonly onStep?: (report: StepReport) => void;
+  /** What a rank says of the model or the run. */
+  readonly onFacts?: (facts: Readonly<Record<string, Fact>>, rank: number) => void;
+  /** What a rank's script sends. */
+  readonly onValue?: (value: unknown, rank: number) => void;
+  /** The end of a rank, as soon as it is known. */
+  readonly onEnd?: (end: RankEnd) => void;
+}
+
+const startRules: OptionRules<StartRanksOptions> = {
+  size: option.required(option.integer(1)),
+  script: option.required({
+    fits: (value): value is StartRanksOptions['script'] =>
+      typeof value === 'string' || value instanceof URL || typeof value === 'function',
+    is: "the address of a module, or a function that makes a worker: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' })",
+  }),
+  device: option.oneOf('auto', 'webgpu', 'wasm'),
+  arenaBytes: option.integer(1),
+  data: option.checkedLater(),
+  onStep: option.callback(),
+  onFacts: option.callback(),
+  onValue: option.callback(),
+  onEnd: option.callback(),
+};
+
+/** Ranks that are workers of this page. */
+export interface PageRun {
+  readonly size: number;
+  /** How the ranks reach each other, and why so. */
+  readonly transport: { readonly kind: 'threads' | 'ports'; readonly reason: string };
+  readonly device: PageDevice;
+  /** How each rank ended, by rank, once all have. Never rejects. */
+  readonly ended: Promise<readonly RankEnd[]>;
+  /** Asks for an end: `shouldStop` says so to all ranks after the same update. */
+  stop(): void;
+  /** Ends all ranks at once, whatever they are doing. */
+  terminate(): void;
+  /** Ends one rank at once, as if its worker had crashed: what the others wait for rejects, and names it. */
+  kill(rank: number): void;
+}
+
+/** How long ranks have to say what they failed with, once one has failed. */
+const lastWordsMs = 3000;
+
+/**
+ * Starts ranks as workers of this page. They share memory where the page is isolated, and post messages where it is not. Throws
+ * ConfigError, and BackendError for a device that there is not.
+ *
+ *   const run = await startRanks({ size: 2, script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }) });
+ */
+export async function startRanks(options: StartRanksOptions): Promise<PageRun> {
+  checkOptions('startRanks', options, startRules);
+  const { size, device: asked = 'auto', arenaBytes } = options;
+  const device = await chooseDevice(asked, size);
+  const world = createPageWorld(arenaBytes === undefined ? { size } : { size, arenaBytes });
+  return new StartedRun(options, device, world);
+}
+
+interface StartedRank {
+  readonly worker: Worker;
+  readonly ended: PromiseWithResolvers<RankEnd>;
+  isOver: boolean;
+}
+
+class StartedRun implements PageRun {
+  readonly size: number;
+  readonly transport: PageRun['transport'];
+  readonly device: PageDevice;
+  readonly ended: Promise<readonly RankEnd[]>;
+  readonly #options: StartRanksOptions;
+  readonly #world: PageWorld;
+  readonly #stop: StopWord | undefined;
+  readonly #ranks: readonly StartedRank[];
+  #isAborted = false;
+
+  constructor(options: StartRanksOptions, device: PageDevice, world: PageWorld) {
+    const { transport, reason, size } = world;
+    const shares = transport === 'shared memory';
+    this.size = size;
+    this.device = device;
+    this.transport = { kind: shares ? 'threads' : 'ports', reason };
+    this.#options = options;
+    this.#world = world;
+    this.#stop = shares ? new StopWord() : undefined;
+    this.#ranks = world.ranks.map(({ rank }) => this.#start(rank));
+    this.ended = Promise.all(this.#ranks.map(({ ended }) => ended.promise));
+  }
+
+  stop(): void {
+    if (this.#stop !== undefined) this.#stop.request();
+    else for (const { worker } of this.#ranks) worker.postMessage(wrap({ kind: 'stop' }));
+  }
+
+  terminate(): void {
+    for (const rank of this.#ranks.keys())
+      this.#end({ rank, status: 'terminated', error: undefined });
+  }
+
+  kill(rank: number): void {
+    if (this.#ranks[rank] === undefined) {
+      throw new ConfigError(
+        {
+          asked: `to end rank ${rank}`,
+          found: `ranks 0 to ${this.size - 1}`,
+          todo: 'Name one of them',
+        },
+        { rank, size: this.size },
+      );
+    }
+    this.#end({ rank, status: 'killed', error: undefined });
+    this.#abort(rank, 'its worker was ended');
+  }
+
+  #start(rank: number): StartedRank {
+    const { script } = this.#options;
+    const worker =
+      typeof script === 'function'
+        ? script()
+        : new Worker(script, { type: 'module', name: `rank ${rank}` });
+    const fail = (name: string, message: string): void =>
+      this.#fail(rank, { name, message, stack: undefined, fields: {} });
+    worker.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      const answer = unwrapAnswer(data);
+      if (answer !== undefined) this.#hear(rank, answer);
+    });
+    // Before init() a rank cannot speak for itself; a script that does not load has no message at all.
+    worker.addEventListener('error', (event) => {
+      // It is told below, by its whole message, and is no error of the page's own script.
+      event.preventDefault();
+      fail('Error', event.message || 'the script of the rank could not be loaded');
+    });
+    worker.addEventListener('messageerror', () => fail('DataCloneError', 'a message was lost'));
+    return { worker, ended: Promise.withResolvers(), isOver: false };
+  }
+
+  #hear(rank: number, answer: PageAnswer): void {
+    const { onStep, onFacts, onValue } = this.#options;
+    if (this.#ranks[rank]?.isOver !== false) return;
+    switch (answer.kind) {
+      case 'ready':
+        this.#join(rank);
+        break;
+      case 'run': {
+        const { message } = answer;
+        if (message.kind === 'step') onStep?.(message);
+        else if (message.kind === 'facts') onFacts?.(message.facts, rank);
+        break;
+      }
+      case 'value':
+        onValue?.(answer.value, rank);
+        break;
+      case 'failed':
+        this.#fail(rank, answer.error);
+        break;
+      case 'closed':
+        this.#end({ rank, status: 'closed', error: undefined });
+        break;
+      default:
+        answer satisfies never;
+    }
+  }
+
+  #join(rank: number): void {
+    const pageRank = this.#world.ranks[rank];
+    if (pageRank === undefined) return;
+    const { arenaBytes, data } = this.#options;
+    const order = wrap({
+      kind: 'join',
+      pageRank,
+      transport: this.transport,
+      device: this.device,
+      arenaBytes,
+      stop: this.#stop?.memory,
+      data,
+    });
+    this.#ranks[rank]?.worker.postMessage(order, pageRank.ports);
+  }
+
+  #fail(rank: number, error: NonNullable<RankEnd['error']>): void {
+    if (this.#ranks[rank]?.isOver !== false) return;
+    console.error(`shardwise: rank ${rank} failed: ${error.stack ?? error.message}`);
+    this.#end({ rank, status: 'failed', error });
+    this.#abort(rank, `${error.name}: ${error.message}`);
+  }
+
+  /** Has what the others wait for reject, and ends those that have not said anything after a while. */
+  #abort(rank: number, reason: string): void {
+    if (this.#isAborted) return;
+    this.#isAborted = true;
+    this.#world.abort({ rank, reason });
+    setTimeout(() => this.terminate(), lastWordsMs);
+  }
+
+  #end(end: RankEnd): void {
+    const rank = this.#ranks[end.rank];
+    if (rank === undefined || rank.isOver) return;
+    rank.isOver = true;
+    rank.worker.terminate();
+    this.#options.onEnd?.(end);
+    rank.ended.resolve(end);
+  }
+}

@@ -1,0 +1,50 @@
+import { type PageRun, startRanks } from 'shardwise/browser';
+import type { Task, TaskReport } from './task.ts';
+
+/** The page acts when every rank has reported so many steps. */
+const actsAfter = 3;
+
+async function perform(task: Task): Promise<TaskReport> {
+  const losses = Array.from({ length: task.size }, (): number[] => []);
+  let run: PageRun | undefined;
+  let actedAt: number | undefined;
+  const act = (): void => {
+    if (actedAt !== undefined || losses.some(({ length }) => length < actsAfter)) return;
+    actedAt = performance.now();
+    if (task.act === 'kill rank 1') run?.kill(1);
+    else if (task.act === 'terminate') run?.terminate();
+    else if (task.act === 'stop') run?.stop();
+  };
+  run = await startRanks({
+    size: task.size,
+    script: () => new Worker(new URL('./rank.ts', import.meta.url), { type: 'module' }),
+    device: task.device,
+    arenaBytes: 2 ** 24,
+    data: task,
+    onStep: ({ rank, loss }) => {
+      losses[rank]?.push(loss ?? Number.NaN);
+      act();
+    },
+  });
+  const { transport, device, ended } = run;
+  const ends = await ended;
+  return {
+    transport: transport.kind,
+    transportReason: transport.reason,
+    device: device.kind,
+    deviceReason: device.reason,
+    losses,
+    ends: ends.map(({ status, error }) => ({
+      status,
+      name: error?.name,
+      message: error?.message,
+      abortedBy: error?.fields['abortedBy'],
+    })),
+    endedAfterMs: performance.now() - (actedAt ?? performance.now()),
+  };
+}
+
+const tasks: readonly Task[] = await (await fetch('/tasks')).json();
+const reports: TaskReport[] = [];
+for (const task of tasks) reports.push(await perform(task));
+await fetch('/result', { method: 'POST', body: JSON.stringify(reports) });

@@ -1,0 +1,76 @@
+import {
+  ddp,
+  fsdp,
+  init,
+  manualSeed,
+  nn,
+  optim,
+  parallelize,
+  pipeline,
+  type Tensor,
+} from 'shardwise/browser';
+import { batch, Classifier, rowsOf } from './classifier.ts';
+import type { Task } from './task.ts';
+
+const context = await init();
+const { rank, worldSize } = context;
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the page of this test has posted it
+const task = context.data as Task;
+
+manualSeed(1);
+const model = new Classifier();
+const lossOf = (logits: Tensor, labels: Tensor): Tensor =>
+  nn.functional.crossEntropy(logits, labels);
+
+/** A pass of this rank's rows, and the mean loss of all. */
+async function prepare(): Promise<{
+  readonly parameters: Iterable<nn.Parameter>;
+  readonly backward: (step: number) => Tensor;
+}> {
+  if (task.strategy === 'pipeline') {
+    const stages = pipeline({
+      axis: 'dp',
+      schedule: '1f1b',
+      microbatches: 4,
+      cut: ['second'],
+      loss: lossOf,
+    });
+    const parallel = await parallelize(model, stages);
+    return {
+      parameters: parallel.module.parameters(),
+      backward: (step) => {
+        const { x, labels } = rowsOf(step, 0, batch);
+        const loss = parallel.forward(x, labels);
+        loss.backward();
+        return loss;
+      },
+    };
+  }
+  const share = batch / worldSize;
+  const strategy = task.strategy === 'fsdp' ? fsdp() : ddp();
+  const parallel = task.strategy === 'none' ? undefined : await parallelize(model, strategy);
+  return {
+    parameters: model.parameters(),
+    backward: (step) => {
+      const { x, labels } = rowsOf(step, rank * share, (rank + 1) * share);
+      const logits = parallel === undefined ? model.forward(x) : parallel.forward(x);
+      const loss = lossOf(logits, labels);
+      loss.backward();
+      return loss;
+    },
+  };
+}
+
+const { parameters, backward } = await prepare();
+const optimizer = new optim.AdamW(parameters, { lr: 1e-2 });
+for (let step = 1; step <= task.steps; step++) {
+  optimizer.zeroGrad();
+  const loss = backward(step);
+  await optimizer.step();
+  context.report({ step, loss: await loss.item(), tokens: batch });
+  if (task.act === 'fail rank 1' && rank === 1 && step === 3)
+    throw new RangeError('a bug of the script');
+  if (await context.shouldStop(step)) break;
+}
+context.send(`rank ${rank} is done`);
+await context.close();

@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { wasm } from '@shardwise/backend-cpu/wasm';
+import { manualSeed, nn, optim, setRank } from '@shardwise/core';
+import { findBrowser, openPage } from '@shardwise/testing/node';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { z } from 'zod';
+import { buildPage } from './build-page.ts';
+import { batch, Classifier, rowsOf } from './page/classifier.ts';
+import type { Task } from './page/task.ts';
+import { serveFolder } from './serve-folder.ts';
+
+const STEPS = 12;
+
+const reports = z.array(
+  z.object({
+    transport: z.string(),
+    transportReason: z.string(),
+    device: z.string(),
+    deviceReason: z.string(),
+    losses: z.array(z.array(z.number())),
+    ends: z.array(
+      z.object({
+        status: z.string(),
+        name: z.string().optional(),
+        message: z.string().optional(),
+        abortedBy: z.int().optional(),
+      }),
+    ),
+    endedAfterMs: z.number(),
+  }),
+);
+export type Reports = z.infer<typeof reports>;
+
+export const task = (changes: Partial<Task>): Task => ({
+  size: 2,
+  strategy: 'ddp',
+  device: 'wasm',
+  steps: STEPS,
+  act: 'nothing',
+  ...changes,
+});
+/** More steps than any test waits for. */
+export const forEver = 1_000_000;
+
+/** What one rank computes of all rows, in Node. */
+export async function lossesOfOneRank(): Promise<number[]> {
+  setRank({ device: await wasm({ byteLength: 2 ** 24 }) });
+  manualSeed(1);
+  const model = new Classifier();
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 1e-2 });
+  const losses: number[] = [];
+  for (let step = 1; step <= STEPS; step++) {
+    optimizer.zeroGrad();
+    const { x, labels } = rowsOf(step, 0, batch);
+    const loss = nn.functional.crossEntropy(model.forward(x), labels);
+    loss.backward();
+    await optimizer.step();
+    losses.push(await loss.item());
+  }
+  return losses;
+}
+
+/** The mean over the ranks of each step's losses. */
+function meanLosses(losses: Reports[number]['losses']): number[] {
+  const [first = []] = losses;
+  return first.map((_, step) => {
+    const ofStep = losses.map((ofRank) => ofRank[step] ?? Number.NaN);
+    return ofStep.reduce((sum, loss) => sum + loss, 0) / losses.length;
+  });
+}
+
+/** Every rank has closed, and their losses are those of one rank. */
+export function expectLosses({ losses, ends }: Reports[number], expected: readonly number[]): void {
+  expect(ends.map(({ status, message }) => message ?? status)).toEqual(losses.map(() => 'closed'));
+  for (const [step, loss] of meanLosses(losses).entries()) {
+    expect(loss).toBeCloseTo(expected[step] ?? Number.NaN, 4);
+  }
+  expect(losses.map(({ length }) => length)).toEqual(losses.map(() => STEPS));
+}
+
+export interface PageOptions {
+  readonly isolated?: boolean;
+  readonly withWebGpu?: boolean;
+}
+
+/** Has a page in a browser carry out tasks, one after the other. */
+export type PerformTasks = (tasks: readonly Task[], options?: PageOptions) => Promise<Reports>;
+
+/** Tests of a built page in the Chromium that is installed here; skipped, with the reason, where there is none. */
+export function describePage(title: string, tests: (perform: PerformTasks) => void): void {
+  const browser = findBrowser();
+  const reason = browser === undefined ? ': no Chromium is installed (SHARDWISE_BROWSER)' : '';
+  describe.skipIf(browser === undefined)(`${title}${reason}`, () => {
+    const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-'));
+    beforeAll(() => buildPage(join(import.meta.dirname, 'page'), folder));
+    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    tests(async (tasks, { isolated = true, withWebGpu = false } = {}) => {
+      await using server = await serveFolder(folder, { isolated, tasks });
+      await using _page = openPage(browser ?? '', server.url, { withWebGpu });
+      return reports.parse(await server.result);
+    });
+  });
+}
