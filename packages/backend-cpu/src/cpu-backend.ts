@@ -15,6 +15,7 @@ import type { Arena, ArenaUsage } from './memory/arena.ts';
 import { Scratch } from './memory/scratch.ts';
 import type { Loops, LoopsBy } from './loops/loops.ts';
 import type { Products, ProductsBy } from './products/products.ts';
+import { describe } from './describe.ts';
 import { WorkQueue } from './work-queue.ts';
 
 const native: readonly CompositeOp[] = [
@@ -68,6 +69,10 @@ export class CpuBackend implements Backend {
     this.#arena = arena;
     this.#scratch = new Scratch(arena);
     this.#rest = rest;
+  }
+
+  get description(): string {
+    return describe(this.name, this.#products.by, this.#loops.by);
   }
 
   /** What makes products of matrices, and why machine code does not where it does not. */

@@ -19,11 +19,13 @@ export class WebGpuBackend implements Backend {
   readonly limits: BackendLimits = limits;
   /** What the adapter says of itself. */
   readonly adapter: string;
+  readonly description: string;
   readonly #session: GpuSession;
   readonly #memory: GpuMemory;
 
   constructor(device: GPUDevice, adapter: string, capacityBytes: number) {
     this.adapter = adapter;
+    this.description = `webgpu: ${adapter}`;
     this.#session = new GpuSession(device);
     this.#memory = new GpuMemory(device, capacityBytes, this.#session.fail);
   }

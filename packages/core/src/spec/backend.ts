@@ -90,6 +90,8 @@ export interface MemoryUsage {
 /** Executes programs on one device. Calls take effect in order. */
 export interface Backend {
   readonly name: string;
+  /** What computes, and why it does: a line of the run's report. */
+  readonly description?: string;
   readonly limits: BackendLimits;
   /** Contents are unspecified. Throws OutOfMemoryError. */
   alloc(byteLength: number): DeviceBuffer;

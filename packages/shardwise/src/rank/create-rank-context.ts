@@ -36,6 +36,9 @@ export function createRankContext(parts: RankParts): RankContext {
     group,
     onSaved: (saved) => send({ kind: 'checkpoint', rank, ...saved }),
   });
+  if (rank === 0 && device.description !== undefined) {
+    send({ kind: 'facts', rank, facts: { device: device.description } });
+  }
   return {
     rank,
     worldSize,

@@ -1,0 +1,21 @@
+import type { CpuBackend } from './cpu-backend.ts';
+import type { LoopsBy } from './loops/loops.ts';
+import type { ProductsBy } from './products/products.ts';
+
+/** What makes the products of matrices and runs the loops of a backend, and why machine code does not where it does not. */
+export function describe(name: CpuBackend['name'], products: ProductsBy, loops: LoopsBy): string {
+  return `${name}: ${describeProducts(products)}; ${describeLoops(loops)}`;
+}
+
+function describeProducts(products: ProductsBy): string {
+  if (products.by !== 'own') return `products by ${names[products.by]}, as ${products.reason}`;
+  const { f32, bf16 } = products.instructions;
+  return `products in machine code (${f32}${bf16 === null ? '' : `, bf16 by ${bf16}`})`;
+}
+
+function describeLoops(loops: LoopsBy): string {
+  if (loops.by !== 'own') return `loops by ${names[loops.by]}, as ${loops.reason}`;
+  return `loops in machine code (${loops.instructions})`;
+}
+
+const names = { onnxruntime: 'ONNX Runtime', webassembly: 'WebAssembly' } as const;
