@@ -155,6 +155,19 @@ describe('steps ahead of their verdict', () => {
     expect(await weight.item()).toBeCloseTo(2, 5);
     expect(optimizer.savedState(weight)?.steps).toBe(1);
   });
+
+  it('scale the loss that follows by what became of them: an overflow halves its scale, and not that of the one after', async () => {
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+    const weight = new sw.nn.Parameter(Float32Array.of(3), [1]);
+    const scaler = new sw.optim.DynamicLossScaler({ initialScale: 8, hysteresis: 1 });
+    const optimizer = new OptimisticOptimizer(new sw.optim.SGD([weight], { lr: 1 }), { scaler });
+    scaler.scale(weight.mul(Infinity).sum()).backward();
+    await optimizer.step();
+    const scaled = scaler.scale(weight.mul(2).sum());
+    expect(await optimizer.verdict()).toMatchObject({ taken: false });
+    expect(await scaled.item()).toBe(4 * 6);
+    expect(() => scaler.update()).toThrow('no step() since the last one');
+  });
 });
 
 describe('gradients', () => {

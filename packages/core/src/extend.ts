@@ -113,6 +113,7 @@ export {
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
+export { LossScaler } from './optim/loss-scaler.ts';
 export {
   checkSetting,
   type OptimizerInput,

@@ -27,6 +27,20 @@ const tasks: Readonly<Record<string, OptimisticTask>> = {
     tied: true,
     dropout: 0.2,
   },
+  'scaled losses, clipped': {
+    optimizer: 'AdamW',
+    schedule: '1f1b',
+    cut: ['blocks.2'],
+    maxNorm: always,
+    scaled: true,
+  },
+  'scaled losses': {
+    optimizer: 'Adam',
+    schedule: 'zb1p',
+    cut: ['blocks.2'],
+    maxNorm: never,
+    scaled: true,
+  },
   ZBV: { optimizer: 'AdamW', schedule: 'zbv', cut: four, maxNorm: always },
   'interleaved 1F1B': {
     optimizer: 'AdamW',
@@ -52,8 +66,18 @@ describe('steps ahead of their verdict', () => {
       expect(ahead.losses).toEqual(waiting.losses);
       expect(ahead.norms).toEqual(waiting.norms);
       expect(ahead.taken).toEqual(waiting.taken);
+      expect(ahead.scaler).toEqual(waiting.scaler);
       expect(ahead.states === waiting.states, 'parameters and states').toBe(true);
       expect(ahead.losses.every(Number.isFinite)).toBe(true);
+    }
+  });
+
+  it('scale the next losses as those that wait: the scale shrinks and grows', () => {
+    for (const rank of ranks) {
+      const { ahead } = rank['scaled losses'] ?? expect.fail();
+      // The overflow of the third step halves it, and two steps without one double it again.
+      const state = { scale: 2 ** 10, iteration: 6, lastOverflowIteration: 2, hysteresisLeft: 1 };
+      expect(ahead.scaler).toEqual(state);
     }
   });
 

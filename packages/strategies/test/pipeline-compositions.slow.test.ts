@@ -23,6 +23,26 @@ const tasks: Readonly<Record<string, CompositionTask>> = {
   },
 };
 
+const layers = [...four, { name: 'tp', size: 2 }] as const;
+const ahead: Readonly<Record<string, CompositionTask>> = {
+  'layers in two parts': {
+    axes: [
+      { name: 'pp', size: 2 },
+      { name: 'tp', size: 2 },
+    ],
+    names: ['alone'],
+    ahead: true,
+  },
+  'three dimensions': { axes: layers, names: ['DDP', 'ZeRO-1', 'FSDP'], ahead: true },
+};
+
+describe.each(Object.entries(ahead))('steps ahead of the norm, with %s', (_, task) => {
+  it('train as one rank that clips', { timeout: 300_000 }, async () => {
+    await expectComposed(task);
+    expect.hasAssertions();
+  });
+});
+
 describe.each(Object.entries(tasks))(
   'a head that shares the embedding of another stage, with %s',
   (_, task) => {

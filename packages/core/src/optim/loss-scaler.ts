@@ -34,6 +34,8 @@ export class LossScaler {
   #scale: number;
   readonly #progress = new Map<ScaledOptimizer, Progress>();
   #overflow = false;
+  /** Scales of losses whose rule waits for what becomes of a step; null where none waits. */
+  #waiting: Tensor[] | null = null;
 
   /** Throws ConfigError for a scale that is not finite and above 0. */
   constructor(scale: number) {
@@ -61,7 +63,9 @@ export class LossScaler {
 
   /** The loss to call backward() on; the step computes `loss` too, so that it can be read after it. Shape: N -> N. */
   scale(loss: Tensor): Tensor {
-    return loss.retain().mul(scalar(this.#scale));
+    const scale = scalar(this.#scale);
+    this.#waiting?.push(scale);
+    return loss.retain().mul(scale);
   }
 
   /**
@@ -71,17 +75,40 @@ export class LossScaler {
   unscale(optimizer: ScaledOptimizer): void {
     const { kind } = this.#progress.get(optimizer) ?? {};
     if (kind !== undefined) throw calledTwice('unscale', kind);
-    const parts = optimizer.paramGroups.flatMap(({ params }) => params.map(({ part }) => part));
+    const params = optimizer.paramGroups.flatMap((group) => [...group.params]);
     withoutValues(() =>
       noGrad(() => {
-        this.#progress.set(optimizer, { kind: 'unscaled', overflow: hasOverflow(parts) });
+        const overflow = hasOverflow(params.map(({ part }) => part));
+        this.#progress.set(optimizer, { kind: 'unscaled', overflow });
+      }),
+    );
+    this.unscaleGradients(params);
+  }
+
+  /** Divides gradients by the scale, for an optimizer that itself finds out whether they are finite. */
+  unscaleGradients(params: readonly Tensor[]): void {
+    withoutValues(() =>
+      noGrad(() => {
         const inverse = scalar(1 / this.#scale);
-        for (const part of parts) {
+        for (const { part } of params) {
           const { grad } = part;
           if (grad !== null) part.setGradientNode(grad.mul(inverse).node);
         }
       }),
     );
+  }
+
+  /** For an optimizer that steps before it is known whether gradients are finite: losses wait with their scale for `settle`. */
+  postpone(): void {
+    this.#waiting = [];
+  }
+
+  /** It is known: the rule's scale becomes that of the losses that have waited. Throws as adjust. */
+  settle(overflow: boolean): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = null;
+    this.adjust(overflow);
+    for (const { node } of waiting) node.value = scalar(this.#scale).node.value;
   }
 
   /**

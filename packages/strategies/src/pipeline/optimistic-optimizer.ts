@@ -6,6 +6,7 @@ import {
   currentSession,
   fromData,
   type HostArrays,
+  LossScaler,
   noGrad,
   normOfSquares,
   type Optimizer,
@@ -15,16 +16,15 @@ import {
   type OptionRules,
   ownSquares,
   type OwnSum,
-  type ParameterState,
   ReversibleUpdate,
   type SavedState,
-  type SavedType,
   scaleGradients,
   takingWork,
   type Tensor,
   TensorStateError,
   withoutValues,
 } from '@shardwise/core/extend';
+import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 import { bytesOf } from './message-bytes.ts';
 
 export interface OptimisticOptimizerOptions {
@@ -32,11 +32,17 @@ export interface OptimisticOptimizerOptions {
   readonly maxNorm?: number;
   /** Whether a step whose gradients are not all finite changes nothing. Default: false. */
   readonly skipNonFinite?: boolean;
+  /**
+   * Scales losses, whose gradients are divided by the scale before they are clipped. A step whose gradients are not all finite
+   * changes nothing but the scale. The optimizer calls its step() and update(). Default: losses are as they are.
+   */
+  readonly scaler?: LossScaler;
 }
 
 const optionRules: OptionRules<OptimisticOptimizerOptions> = {
   maxNorm: option.nonNegative,
   skipNonFinite: option.flag,
+  scaler: option.instanceOf(LossScaler),
 };
 
 /** What became of a step. */
@@ -58,11 +64,14 @@ export interface Verdict {
  *     model.forward(x, y).backward();
  *     await optimizer.step();
  *
+ * Losses may be scaled: `scaler.scale(loss).backward()` with `{ scaler }`, in the place of whose step() and update() this
+ * optimizer's step() is called. The scale of the next loss is read when the verdict is there, which its first backward waits
+ * for.
+ *
  * Until then the former parameters and states are kept beside the new ones, and the gradients: `explain` says how much.
  * What reads tensors waits for the norm first.
  */
-export class OptimisticOptimizer<Wrapped extends Optimizer> {
-  readonly optimizer: Wrapped;
+export class OptimisticOptimizer<Wrapped extends Optimizer> extends WrappedOptimizer<Wrapped> {
   readonly #options: OptimisticOptimizerOptions;
   #latest: Promise<Verdict> | null = null;
   #isOpen = false;
@@ -70,49 +79,36 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
 
   /** Throws ConfigError for options out of range, and for none: nothing is to be waited for then. */
   constructor(optimizer: Wrapped, options: OptimisticOptimizerOptions) {
+    super(optimizer);
     checkOptions('OptimisticOptimizer', options, optionRules);
-    const { maxNorm, skipNonFinite = false } = options;
-    if (maxNorm === undefined && !skipNonFinite) {
+    const { maxNorm, skipNonFinite = false, scaler } = options;
+    if (maxNorm === undefined && !skipNonFinite && scaler === undefined) {
       throw new ConfigError({
         asked: 'an OptimisticOptimizer',
-        found: 'no verdict that its steps would wait for: neither maxNorm nor skipNonFinite',
+        found:
+          'no verdict that its steps would wait for: neither maxNorm nor skipNonFinite nor a scaler',
         todo: 'Give one of them, or use the optimizer as it is, whose steps wait for nobody',
       });
     }
-    this.optimizer = optimizer;
     this.#options = options;
   }
 
-  get paramGroups(): Wrapped['paramGroups'] {
-    return this.optimizer.paramGroups;
-  }
-
-  stateOf(parameter: Tensor): ParameterState | undefined {
-    return this.optimizer.stateOf(parameter);
-  }
-
   /** Throws TensorStateError while it is not known what becomes of the latest step, whose counts may be taken back. */
-  savedState(parameter: Tensor): SavedState | undefined {
-    if (this.#isOpen) throw withoutVerdict();
-    return this.optimizer.savedState(parameter);
+  override savedState(parameter: Tensor): SavedState | undefined {
+    this.#requireVerdict();
+    return super.savedState(parameter);
   }
 
-  savedType(parameter: Tensor, name: string): SavedType {
-    return this.optimizer.savedType(parameter, name);
+  /** Throws as savedState, and CheckpointError as Optimizer. */
+  override restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
+    this.#requireVerdict();
+    super.restore(saved, settings);
   }
 
-  /** Throws CheckpointError as Optimizer. */
-  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
-    this.optimizer.restore(saved, settings);
-  }
-
-  /** Takes a state dict as `restore` does. */
-  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
-    this.optimizer.loadStateDict(dict);
-  }
-
-  zeroGrad(): void {
-    this.optimizer.zeroGrad();
+  /** Throws as restore. */
+  override loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
+    this.#requireVerdict();
+    super.loadStateDict(dict);
   }
 
   /** Updates as if the verdict were good. Throws as step() of the optimizer. A collective over all axes of the mesh. */
@@ -121,9 +117,11 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
     await session.realize([]);
     await prepareGroups();
     const parameters = this.paramGroups.flatMap(({ params }) => [...params]);
+    const { maxNorm, scaler } = this.#options;
+    scaler?.unscaleGradients(parameters);
     const sums = ownSquares(parameters);
     const factor = fromData(Float32Array.of(1), [], 'f32');
-    if (this.#options.maxNorm !== undefined) scaleGradients(parameters, factor);
+    if (maxNorm !== undefined) scaleGradients(parameters, factor);
     const { result: uncount, work } = takingWork(() => this.optimizer.buildStep());
     const update = new ReversibleUpdate(work);
     const verdict = Promise.withResolvers<Verdict>();
@@ -137,10 +135,12 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
       await update.make(compute);
       this.#keptBytes = update.keptBytes;
       this.#isOpen = true;
+      scaler?.postpone();
       session.postpone(async (later) => {
         try {
           const { found, isChanged } = await this.#settle(await added, update, factor, later);
           if (!found.taken) uncount();
+          scaler?.settle(!found.taken);
           this.#isOpen = false;
           verdict.resolve(found);
           return isChanged;
@@ -153,6 +153,15 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
     session.workAhead((compute) => step(compute).then(done.resolve, done.reject));
     await done.promise;
     this.#latest = verdict.promise;
+  }
+
+  #requireVerdict(): void {
+    if (!this.#isOpen) return;
+    throw new TensorStateError({
+      asked: 'to save or load the states of an OptimisticOptimizer',
+      found: 'a step that may still be taken back',
+      todo: 'Call `await optimizer.verdict()` before',
+    });
   }
 
   /** What becomes of the latest step: waits for it. Throws TensorStateError before the first one. */
@@ -182,7 +191,7 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
     factor: Tensor,
     compute: Compute,
   ): Promise<{ readonly found: Verdict; readonly isChanged: boolean }> {
-    const { maxNorm, skipNonFinite = false } = this.#options;
+    const { maxNorm, scaler, skipNonFinite = scaler !== undefined } = this.#options;
     const [norm, scale] = noGrad(() =>
       withoutValues(() => {
         const all = normOfSquares(
@@ -204,14 +213,6 @@ export class OptimisticOptimizer<Wrapped extends Optimizer> {
     update.keep();
     return { found: { norm: value, taken: !isSkipped }, isChanged: isSkipped || isClipped };
   }
-}
-
-function withoutVerdict(): TensorStateError {
-  return new TensorStateError({
-    asked: 'the states of an OptimisticOptimizer for a checkpoint',
-    found: 'a step that may still be taken back',
-    todo: 'Call `await optimizer.verdict()` before you save',
-  });
 }
 
 /** Communicators of their own: a verdict travels beside the messages of the next pass. */

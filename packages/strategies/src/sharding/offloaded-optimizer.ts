@@ -4,20 +4,15 @@ import {
   dtypes,
   elementCount,
   endStep,
-  type HostArrays,
   type Module,
   type Optimizer,
-  type OptimizerSettings,
-  type OptimizerStateDict,
   option,
   type OptionRules,
   type PageStore,
-  type ParameterState,
-  type SavedState,
-  type SavedType,
   type StepOptions,
   type Tensor,
 } from '@shardwise/core/extend';
+import { WrappedOptimizer } from '../wrapped-optimizer.ts';
 
 export interface OffloadedOptimizerOptions {
   /** Where optimizer states are kept between updates, as by `hostPages()` or `filePages(directory)`. */
@@ -44,10 +39,10 @@ const defaultChunkBytes = 64 * 1024 * 1024;
 
 /**
  * Has an optimizer keep its states, and gradients if asked, outside the device (Ren et al. 2021,
- * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own.
+ * "ZeRO-Offload"): a step updates some parameters at a time, each time in a run of its own. States that were loaded are outside
+ * the device again after the next step.
  */
-export class OffloadedOptimizer<Wrapped extends Optimizer> {
-  readonly optimizer: Wrapped;
+export class OffloadedOptimizer<Wrapped extends Optimizer> extends WrappedOptimizer<Wrapped> {
   /** The names of what the model has and of what the optimizer updates. */
   readonly #names: Map<Tensor, string>;
   readonly #options: OffloadedOptimizerOptions;
@@ -57,42 +52,12 @@ export class OffloadedOptimizer<Wrapped extends Optimizer> {
    * options out of range.
    */
   constructor(model: Module, optimizer: Wrapped, options: OffloadedOptimizerOptions) {
+    super(optimizer);
     checkOptions('OffloadedOptimizer', options, optionRules);
-    this.optimizer = optimizer;
     this.#options = options;
     this.#names = new Map(model.namedParameters().map(([name, parameter]) => [parameter, name]));
     for (const [parameter, name] of this.#names) this.#pageGradient(parameter, name);
     this.#nameOthers();
-  }
-
-  get paramGroups(): Wrapped['paramGroups'] {
-    return this.optimizer.paramGroups;
-  }
-
-  stateOf(parameter: Tensor): ParameterState | undefined {
-    return this.optimizer.stateOf(parameter);
-  }
-
-  savedState(parameter: Tensor): SavedState | undefined {
-    return this.optimizer.savedState(parameter);
-  }
-
-  savedType(parameter: Tensor, name: string): SavedType {
-    return this.optimizer.savedType(parameter, name);
-  }
-
-  /** States are outside the device again after the next step. Throws CheckpointError as Optimizer. */
-  restore(saved: ReadonlyMap<Tensor, HostArrays>, settings: readonly object[]): void {
-    this.optimizer.restore(saved, settings);
-  }
-
-  /** Takes a state dict as `restore` does. */
-  loadStateDict(dict: OptimizerStateDict<OptimizerSettings>): void {
-    this.optimizer.loadStateDict(dict);
-  }
-
-  zeroGrad(): void {
-    this.optimizer.zeroGrad();
   }
 
   /** Computes what is pending (loss, gradients), then the updates. Returns whether it made them, as Optimizer. */

@@ -14,6 +14,8 @@ const trained = z.object({
   losses: z.array(z.number()),
   norms: z.array(z.number()),
   taken: z.array(z.boolean()),
+  /** Of the next loss, and what it follows from; null where losses are not scaled. */
+  scaler: z.unknown(),
   /** Parameters, states and counts of steps at the end, as text of their bytes. */
   states: z.string(),
 });
@@ -50,6 +52,8 @@ export interface OptimisticTask {
   readonly maxNorm: number;
   readonly tied?: boolean;
   readonly dropout?: number;
+  /** Whether losses are scaled, by a scale that grows after two steps. Default: false. */
+  readonly scaled?: boolean;
 }
 
 const steps = 6;
@@ -63,14 +67,18 @@ export async function main(
   const found: z.infer<typeof outcome> = {};
   for (const [name, task] of Object.entries(context.data)) {
     let explained = '';
-    const waiting = await train(task, (optimizer) => async () => {
+    const waiting = await train(task, (optimizer, scaler) => async () => {
       const params = optimizer.paramGroups.flatMap((group) => [...group.params]);
+      scaler?.unscale(optimizer);
       const norm = optim.clipGradNorm(params, task.maxNorm);
-      const taken = await optimizer.step({ skipIf: norm.sub(norm).eq(0).logicalNot() });
+      const skipIf = norm.sub(norm).eq(0).logicalNot();
+      const taken = await (scaler?.step(optimizer) ?? optimizer.step({ skipIf }));
+      scaler?.update();
       return async () => ({ taken, norm: await norm.item() });
     });
-    const ahead = await train(task, (inner) => {
-      const options = { maxNorm: task.maxNorm, skipNonFinite: true };
+    const ahead = await train(task, (inner, scaler) => {
+      const verdict = scaler === null ? { skipNonFinite: true } : { scaler };
+      const options = { maxNorm: task.maxNorm, ...verdict };
       const optimizer = new OptimisticOptimizer(inner, options);
       return async () => {
         await optimizer.step();
@@ -87,7 +95,7 @@ type Step = () => Promise<() => Promise<{ taken: boolean; norm: number }>>;
 
 async function train(
   task: OptimisticTask,
-  stepOf: (optimizer: optim.Optimizer) => Step,
+  stepOf: (optimizer: optim.Optimizer, scaler: optim.DynamicLossScaler | null) => Step,
 ): Promise<Trained> {
   manualSeed(1);
   const { schedule, cut } = task;
@@ -95,14 +103,17 @@ async function train(
   const model = await parallelize(new Language(task), strategy);
   manualSeed(2);
   const optimizer = optimizers[task.optimizer](model.module.parameters());
-  const step = stepOf(optimizer);
+  const rule = { initialScale: 2 ** 10, scaleWindow: 2, hysteresis: 1 };
+  const scaler = task.scaled === true ? new optim.DynamicLossScaler(rule) : null;
+  const step = stepOf(optimizer, scaler);
   const losses: Tensor[] = [];
   const verdicts: Promise<{ taken: boolean; norm: number }>[] = [];
   for (let index = 0; index < steps; index++) {
     const { ids, targets } = languageBatch(index, 5);
     optimizer.zeroGrad();
     const loss = model.forward(tensor(ids, 'i32'), tensor(targets, 'i32'));
-    loss.mul(index === bad ? Number.NaN : 1).backward();
+    const own = loss.mul(index === bad ? Number.NaN : 1);
+    (scaler?.scale(own) ?? own).backward();
     losses.push(loss);
     const verdict = await step();
     // Those in the middle are not asked for before the next pass.
@@ -121,5 +132,6 @@ async function train(
     norms: all.map(({ norm }) => norm),
     taken: all.map(({ taken }) => taken),
     states,
+    scaler: scaler?.stateDict() ?? null,
   };
 }
