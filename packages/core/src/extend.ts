@@ -4,6 +4,7 @@ export * from './spec/index.ts';
 
 // Tensors, and how parts of them lie.
 export { Tensor } from './tensor/tensor.ts';
+export { arange } from './tensor/create-ranges.ts';
 export { concat, fromData, full, stack, zeros } from './tensor/create.ts';
 export { fromBytes, type HostData } from './tensor/host-data.ts';
 export {
@@ -17,6 +18,8 @@ export {
   reinterpret,
   sendRecv,
 } from './tensor/collectives.ts';
+export { sendRows, type RowCounts } from './tensor/row-exchange.ts';
+export { scaleGradient } from './tensor/scale-gradient.ts';
 export { declareAxisTypes, type DeclaredAxisTypes } from './tensor/declare-axis-types.ts';
 export { elementCount, formatShape, normalizeDim, sameShape } from './shape.ts';
 export { printing } from './print/inspect.ts';
@@ -99,6 +102,7 @@ export { DividedParameter } from './nn/divided-parameter.ts';
 export { Embedding } from './nn/embedding.ts';
 export { LayerNorm } from './nn/layer-norm.ts';
 export { Linear } from './nn/linear.ts';
+export { MixtureOfExperts } from './nn/experts/mixture-of-experts.ts';
 export { MultiheadAttention } from './nn/multihead-attention.ts';
 export * as functional from './nn/functional.ts';
 export { checkpoint } from './nn/checkpoint.ts';

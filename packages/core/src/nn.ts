@@ -62,6 +62,7 @@ export { gshardGate, type GShardGateOptions } from './nn/experts/gshard-gate.ts'
 export type { Capacity } from './nn/experts/limit-routes.ts';
 export { MixtureOfExperts, type MixtureOfExpertsOptions } from './nn/experts/mixture-of-experts.ts';
 export type { RouterStatistics } from './nn/experts/router-statistics.ts';
+export { roundRobinGate, type RoundRobinGateOptions } from './nn/experts/round-robin-gate.ts';
 export { switchGate, type SwitchGateOptions } from './nn/experts/switch-gate.ts';
 export { topKGate, type ExpertGroups, type TopKGateOptions } from './nn/experts/top-k-gate.ts';
 export { Flatten } from './nn/flatten.ts';

@@ -133,6 +133,7 @@ export {
   type VisualizeScheduleOptions,
 } from './pipeline-schedule/visualize-schedule.ts';
 export { compose } from './plan/compose.ts';
+export { expertParallel, type ExpertParallelOptions } from './expert-parallel/expert-parallel.ts';
 export { LayerParameter, type LayerParameterOptions } from './tensor-parallel/layer-parameter.ts';
 export { inLayer } from './tensor-parallel/in-layer.ts';
 export { collectivesOfMove, moveOver } from './layout/moves.ts';

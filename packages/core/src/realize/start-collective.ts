@@ -1,5 +1,6 @@
 import { elementCount } from '../shape.ts';
-import type { DeviceBuffer } from '../spec/backend.ts';
+import type { Backend, DeviceBuffer } from '../spec/backend.ts';
+import { dtypes } from '../spec/dtype.ts';
 import { ShapeError } from '../spec/errors.ts';
 import { count, record } from '../timeline.ts';
 import { issue, type Issued, type Message } from './communicate.ts';
@@ -53,7 +54,7 @@ async function messageOf(
   return { input: whole, output: whole };
 }
 
-/** Throws ShapeError where there are not as many rows as the counts say. */
+/** Throws ShapeError where there are fewer rows than the counts say. */
 async function rowsOf(run: Run, id: number): Promise<Message> {
   const [x = -1, sent = -1, received = -1] = run.plan.graph.values[id]?.inputs ?? [];
   const splitsOf = async (counts: number, of: number): Promise<number[]> => {
@@ -61,16 +62,29 @@ async function rowsOf(run: Run, id: number): Promise<Message> {
     const [rows = 0, ...row] = run.shapes?.[of] ?? run.plan.graph.values[of]?.shape ?? [];
     const numbers = [...new Int32Array(bytes.slice().buffer)];
     const sum = numbers.reduce((total, count) => total + count, 0);
-    if (sum !== rows || numbers.some((count) => count < 0)) throw rowsError(rows, numbers);
+    if (!(sum <= rows) || numbers.some((count) => count < 0)) throw rowsError(rows, numbers);
     return numbers.map((count) => count * elementCount(row));
   };
   const inputSplits = await splitsOf(sent, x);
   const outputSplits = await splitsOf(received, id);
+  const { dtype = 'f32' } = run.plan.graph.values[id] ?? {};
+  const bytesFor = (splits: readonly number[]): number =>
+    splits.reduce((sum, elements) => sum + elements, 0) * dtypes[dtype].bytes;
+  const [input, output] = [bufferOf(run, x), bufferOf(run, id)];
+  const [sentBytes, receivedBytes] = [bytesFor(inputSplits), bytesFor(outputSplits)];
+  const spare = output.byteLength - receivedBytes;
+  if (spare > 0) clear(run.backend, output.subBuffer(receivedBytes, spare));
   return {
-    input: bufferOf(run, x),
-    output: bufferOf(run, id),
+    input: input.subBuffer(0, sentBytes),
+    output: output.subBuffer(0, receivedBytes),
     splits: { inputSplits, outputSplits },
   };
+}
+
+function clear(backend: Backend, buffer: DeviceBuffer): void {
+  const mapped = backend.map(buffer);
+  if (mapped !== undefined) mapped.fill(0);
+  else backend.write(buffer, new Uint8Array(buffer.byteLength));
 }
 
 function rowsError(rows: number, counts: readonly number[]): ShapeError {
@@ -78,7 +92,7 @@ function rowsError(rows: number, counts: readonly number[]): ShapeError {
     {
       asked: `allToAllRows of ${rows} rows`,
       found: `counts ${counts.join(', ')} for the ranks`,
-      todo: 'Give counts that add up to the rows; exchangeRows() has the ranks agree on them',
+      todo: 'Give counts that add up to no more than the rows: exchangeRows() has the ranks agree on them, and expertParallel({ tokens }) says how many a rank has at most',
     },
     { rows, counts },
   );

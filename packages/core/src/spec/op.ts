@@ -241,8 +241,9 @@ export interface CollectiveParams {
   /** varying -> varying: splits `splitDim` over ranks, concatenates what arrives along `concatDim`. */
   allToAll: AxisParams & { readonly splitDim: number; readonly concatDim: number };
   /**
-   * varying -> varying: rows to ranks and rows of ranks, in their order, as many as the counts say, which are as many as
-   * rows there are. Shape: x [M, ..], counts sent i32 [size], counts received i32 [size] -> shape [M', ..].
+   * varying -> varying: rows to ranks and rows of ranks, in their order, as many as the counts say. Rows of x behind those that
+   * are sent stay, and those of the result behind those that are received are 0.
+   * Shape: x [M, ..], counts sent i32 [size], counts received i32 [size] -> shape [M', ..].
    */
   allToAllRows: AxisParams & { readonly shape: Shape };
   /** varying -> replicate: everyone gets root's value. Shape: N -> N. */

@@ -93,6 +93,26 @@ export function exchangeRows(
   return RowExchange.agree(axis, counts);
 }
 
+/** How many rows go from this rank to each rank of an axis, and come from each, as the run computes them. */
+export interface RowCounts {
+  /** Shape: i32 [ranks of the axis]. */
+  readonly sent: Tensor;
+  /** Shape: i32 [ranks of the axis]. */
+  readonly received: Tensor;
+}
+
+/**
+ * varying -> varying: rows to the ranks of an axis and from them, in the order of the ranks. Rows of x behind those that are
+ * sent stay, and zeros stand behind those that are received. With gradients, which go the other way.
+ * Shape: x [M, ..] -> [rows, ..].
+ */
+export function sendRows(x: Tensor, axis: string, counts: RowCounts, rows: number): Tensor {
+  const { sent, received } = counts;
+  const place = axisOf(currentSession().mesh, axis);
+  const shape = [rows, ...x.shape.slice(1)];
+  return new Tensor(allToAllRows(x.node, place, sent.node, received.node, shape));
+}
+
 /**
  * The rows of all ranks of an axis, in their order, where ranks have numbers of rows of their own, which they tell each
  * other first. varying -> varying: all ranks have the same, and the gradient of a row is the sum of those of its copies.

@@ -10,12 +10,15 @@ import {
   type Strategy,
 } from '@shardwise/core/extend';
 import { firstPlace } from '../layout/axis-size.ts';
-import { collectivesOf, type ModelPlan } from './step.ts';
+import { collectivesOf, type ModelPlan, stepsOf } from './step.ts';
+import { shardLayers } from './steps/shard-layers.ts';
+import { shareBuffers } from './steps/share-buffers.ts';
 import type { StrategyWithLoss } from './strategy-with-loss.ts';
 
 /**
  * Strategies on one mesh, over different axes: `compose(tensorParallel(...), pipeline(...), fsdp())`. Each lays out what
- * those before it leave a rank; what shares out the batch comes last, and averages over its batches. Planning throws
+ * those before it leave a rank; what shares out the batch comes last, and averages over its batches (`expertParallel`, which
+ * averages within passes, before it). Planning throws
  * LayoutError where two use one axis, where one before the last shares out the batch, and where two cut a parameter to
  * compute with parts of it.
  */
@@ -85,10 +88,21 @@ function merge(outer: ModelPlan, inner: ModelPlan): ModelPlan {
         optimizer: joinLayouts(own.optimizer, part.optimizer),
       };
     }),
-    steps: [...outer.steps, ...inner.steps],
+    steps: joinSteps(outer, inner),
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
     ...(autocast === undefined ? {} : { autocast }),
   };
+}
+
+/** The steps of both; buffers are shared once, over the axes of both. */
+function joinSteps(outer: ModelPlan, inner: ModelPlan): ModelPlan['steps'] {
+  const sharing = [...stepsOf(outer, shareBuffers), ...stepsOf(inner, shareBuffers)];
+  const [first, ...others] = sharing;
+  const steps = [...outer.steps, ...inner.steps];
+  if (first === undefined || others.length === 0) return steps;
+  const axes = sharing.flatMap(({ data }) => data.axes);
+  const isSharing = new Set<object>(sharing);
+  return [...steps.filter((step) => !isSharing.has(step)), first.with({ axes })];
 }
 
 /** One of both, or one for both: a model has one forward pass. */
@@ -107,7 +121,8 @@ function autocastOf(outer: ModelPlan, inner: ModelPlan): ModelPlan['autocast'] {
 
 /** What averages gradients over batches has to see the parameters that an optimizer will update. */
 function requireSameBatch(outer: Plan, second: string): void {
-  const batchAxes = outer.batch.dims.flat();
+  const ofLayers = stepsOf(outer, shardLayers).map(({ data }) => data.axis);
+  const batchAxes = outer.batch.dims.flat().filter((axis) => !ofLayers.includes(axis));
   if (batchAxes.length === 0) return;
   throw new LayoutError(
     {

@@ -16,11 +16,15 @@ import { shardLayers } from './steps/shard-layers.ts';
 /**
  * Says how parameters and inputs of a model lie on the axes of a plan, so that expressions over them are checked
  * when they are built, on one rank as on many. Ranks that have other batches each use whole parameters in their
- * own way; ranks that share layers all use alike what is not cut.
+ * own way; ranks that share layers all use alike what is not cut; where
+ * these have other batches, an expression of its own says how.
  */
 export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   const batchAxes = stepsOf(plan, distribute).flatMap(({ data }) => batchAxesOf(data));
   const layerAxes = stepsOf(plan, shardLayers).map(({ data }) => data.axis);
+  const ownBatch = new Set(
+    stepsOf(plan, shardLayers).flatMap(({ data }) => (data.batch === 'own' ? [data.axis] : [])),
+  );
   const planned = new Map(plan.parameters.map((each) => [each.name, each]));
   const declared = parameters.flatMap(([name, { part }]) => {
     const own = planned.get(name);
@@ -36,7 +40,7 @@ export function declareTypes({ plan, parameters }: PlanContext): PassHooks {
   });
   const inputTypes: readonly (readonly [axis: string, type: AxisType])[] = [
     ...batchAxes.map((axis) => [axis, 'varying'] as const),
-    ...layerAxes.map((axis) => [axis, 'invariant'] as const),
+    ...layerAxes.map((axis) => [axis, ownBatch.has(axis) ? 'varying' : 'invariant'] as const),
   ];
   return {
     beforeForward(inputs) {

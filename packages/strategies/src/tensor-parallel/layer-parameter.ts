@@ -1,13 +1,17 @@
 import {
+  currentRegion,
   DividedParameter,
   type DType,
   type HostData,
+  isGradEnabled,
   type Layout,
   localShape,
   type Node,
   noGrad,
   ownPlace,
   ParameterPart,
+  reinterpret,
+  scaleGradient,
   type Shape,
   Tensor,
   withoutValues,
@@ -22,6 +26,22 @@ export interface LayerParameterOptions {
   readonly requiresGrad: boolean;
 }
 
+/** Ranks of an axis that have other batches; all of them have the parameter, or each a part. */
+export interface BatchRanks {
+  readonly axis: string;
+  readonly size: number;
+  /** Whether what they owe it is averaged; a part is owed by the tokens of all of them already, and divided alone. */
+  readonly averages: boolean;
+}
+
+/** What expressions read up to the next update. */
+interface Seen {
+  readonly part: Node;
+  readonly region: ReturnType<typeof currentRegion>;
+  readonly isGradEnabled: boolean;
+  readonly node: Node;
+}
+
 /**
  * A parameter of whose layer each rank computes a part: within the forward pass of the layer it stands for
  * this rank's part, and elsewhere for the whole, which the ranks are taken to use all alike.
@@ -29,6 +49,8 @@ export interface LayerParameterOptions {
 export class LayerParameter extends DividedParameter {
   readonly #part: ParameterPart;
   #layers = 0;
+  #batch: BatchRanks | null = null;
+  #seen: Seen | null = null;
 
   /** Without `data`, as all that there is of the part is a part of it (constructSharded). Shape: data part. */
   constructor(data: HostData | null, options: LayerParameterOptions) {
@@ -53,7 +75,35 @@ export class LayerParameter extends DividedParameter {
 
   /** What expressions read, made of an expression of the part. Shape: part -> part or whole. */
   seen(part: Node): Node {
-    return this.#layers > 0 ? part : withoutValues(() => this.#join(new Tensor(part))).node;
+    const own = this.#batch === null ? part : this.#seenInBatch(part, this.#batch);
+    return this.#layers > 0 ? own : withoutValues(() => this.#join(new Tensor(own))).node;
+  }
+
+  /** What ranks with other batches owe it becomes their mean before it arrives, from now on. */
+  shareBatch(ranks: BatchRanks): void {
+    this.#batch = ranks;
+  }
+
+  /** One expression for all that reads the part, so that its gradient travels once. */
+  #seenInBatch(part: Node, { axis, size, averages }: BatchRanks): Node {
+    const own = { part, region: currentRegion(), isGradEnabled: isGradEnabled() };
+    const known = this.#seen;
+    if (
+      known?.part === part &&
+      known.region === own.region &&
+      known.isGradEnabled === own.isGradEnabled &&
+      known.node.requiresGrad === part.requiresGrad &&
+      known.node.value === null &&
+      known.node.id > part.updatedAt
+    ) {
+      return known.node;
+    }
+    const { node } = withoutValues(() => {
+      const scaled = scaleGradient(new Tensor(part), 1 / size);
+      return averages ? reinterpret(scaled, axis, 'invariant', 'replicate') : scaled;
+    });
+    this.#seen = { ...own, node };
+    return node;
   }
 
   override wholeOf(part: Tensor): Tensor {

@@ -31,21 +31,18 @@ export interface BalanceOptions {
   readonly k: number;
   /** Sequences that the tokens are of, one after the other, as many tokens each. Default: 1. */
   readonly sequences?: number;
-  /** A mesh axis over whose ranks routes are counted. Default: those of this rank. */
-  readonly axis?: string | null;
+  /** Mesh axes over whose ranks routes are counted. Default: none, those of this rank. */
+  readonly axes?: readonly string[];
 }
 
 const optionRules: OptionRules<BalanceOptions> = {
   k: option.required(option.integer(1)),
   sequences: option.integer(1),
-  axis: option.either(option.axisName, {
-    fits: (value): value is null => value === null,
-    is: 'null',
-  }),
+  axes: option.listOf(option.axisName),
 };
 
 /**
- * The loss of a routing whose routes stand token by token, without its coefficient. With an axis it is the part that this
+ * The loss of a routing whose routes stand token by token, without its coefficient. With axes it is the part that this
  * rank's tokens have in that of all: the mean over the ranks is the loss of all tokens. Shape: -> [].
  */
 export function balanceLoss(
@@ -54,14 +51,14 @@ export function balanceLoss(
   options: BalanceOptions,
 ): Tensor {
   checkOptions('balanceLoss', options, optionRules);
-  const { k, sequences = 1, axis = null } = options;
+  const { k, sequences = 1, axes = [] } = options;
   const [tokens = 0, count = 0] = shares.shape;
   const choices = experts.reshape([tokens, k]);
   const counted = kind === 'megatron' ? choices : choices.slice(1, 0, 1);
   const meanOf = (x: Tensor): Tensor => x.reshape([sequences, tokens / sequences, count]).mean([1]);
   // A choice of no expert, behind all of them, is counted nowhere.
   const load = meanOf(counted.oneHot(count).to('f32').sum([1]));
-  const all = axis === null ? load : allReduce(load, axis, { reduce: 'avg' });
+  const all = axes.reduce((mean, axis) => allReduce(mean, axis, { reduce: 'avg' }), load);
   return meanOf(shares)
     .mul(all)
     .sum()

@@ -24,15 +24,20 @@ export function expertChoiceGate(options: ExpertChoiceGateOptions = {}): Gate {
     jitter: 0,
     takesBias: false,
     check: () => {},
+    mostRoutes: (tokens, experts) => tokensOfExpert(tokens, experts, factor),
     route: (input) => routeByExperts(input, factor),
   };
+}
+
+function tokensOfExpert(tokens: number, experts: number, factor: number): number {
+  return Math.min(tokens, Math.ceil((tokens * factor) / experts));
 }
 
 /** Shape: logits [T, E] -> E C routes, expert by expert. */
 function routeByExperts({ logits }: GateInput, factor: number): Routing {
   const [tokens = 0, count = 0] = logits.shape;
   const shares = logits.softmax();
-  const capacity = Math.min(tokens, Math.ceil((tokens * factor) / count));
+  const capacity = tokensOfExpert(tokens, count, factor);
   const { indices } = shares.detach().topK(capacity, { dim: 0 });
   return {
     tokens: indices.permute([1, 0]).flatten(),

@@ -34,5 +34,7 @@ export interface Gate {
   readonly takesBias: boolean;
   /** Throws ConfigError for a number of experts that it can't choose from. */
   check(experts: number): void;
+  /** The most routes that one expert is given of so many tokens. */
+  mostRoutes(tokens: number, experts: number, training: boolean): number;
   route(input: GateInput): Routing;
 }

@@ -41,8 +41,11 @@ export interface MixtureOfExpertsOptions {
   readonly shared?: Layer;
   /** Computes every token; what it and the experts give is weighed by what a linear layer says of the token (Rajbhandari et al. 2022). */
   readonly residual?: Layer;
-  /** The mesh axis whose ranks have other tokens of the same batch: balance is that of all their tokens. Default: this rank's. */
-  readonly axis?: string;
+  /**
+   * Mesh axes whose ranks have other tokens of the same batch: balance losses are those of all their tokens, for a message of a
+   * few numbers in each pass, which plans do not list. Default: none, each rank balances its own tokens.
+   */
+  readonly axes?: readonly string[];
   /** Source of initial values; default the rank's generator. */
   readonly generator?: Generator;
 }
@@ -56,7 +59,7 @@ const moduleRules: OptionRules<MixtureOfExpertsOptions> = {
   bias: option.object('an update of biases'),
   shared: layerRule,
   residual: layerRule,
-  axis: option.axisName,
+  axes: option.listOf(option.axisName),
 };
 interface Sizes {
   readonly features: number;
@@ -86,8 +89,8 @@ export class MixtureOfExperts extends Module {
   readonly gate: Gate;
   readonly balance: BalanceLoss | null;
   readonly zLoss: number;
-  /** The mesh axis whose ranks have other tokens of the same batch; null: balance is that of this rank's tokens. */
-  axis: string | null;
+  /** The mesh axes over whose ranks balance losses count. */
+  readonly axes: readonly string[];
   readonly #bias: ExpertBias | null;
   #auxiliary: Tensor | null = null;
   #observed: Tensor | null = null;
@@ -103,7 +106,7 @@ export class MixtureOfExperts extends Module {
     checkOptions('MixtureOfExperts', { features, hiddenFeatures, experts }, sizeRules);
     checkOptions('MixtureOfExperts', options, moduleRules);
     const { gate = topKGate(), balance, zLoss = 0, bias, shared, residual } = options;
-    const { activation = 'gelu', generator = defaultGenerator(), axis = null } = options;
+    const { activation = 'gelu', generator = defaultGenerator(), axes = [] } = options;
     gate.check(experts);
     if (balance !== undefined) checkOptions('MixtureOfExperts balance', balance, balanceRules);
     if (bias !== undefined) checkOptions('MixtureOfExperts bias', bias, biasUpdateRules);
@@ -120,7 +123,7 @@ export class MixtureOfExperts extends Module {
     this.gate = gate;
     this.balance = balance ?? null;
     this.zLoss = zLoss;
-    this.axis = axis;
+    this.axes = axes;
   }
 
   /** Shape: x [.., features] -> [.., features]. */
@@ -208,7 +211,9 @@ export class MixtureOfExperts extends Module {
   #route(rows: Tensor, routing: Routing, { order, places, counts }: SortedRoutes): Tensor {
     const { tokens, weights } = routing;
     const given = rows.indexSelect(0, tokens.indexSelect(0, order));
-    const made = this.experts.forward(given, counts).to('f32').indexSelect(0, places);
+    const experts = counts.numel;
+    const most = this.gate.mostRoutes(sizeAt(rows.shape, 0), experts, this.training);
+    const made = this.experts.forward(given, counts, most).to('f32').indexSelect(0, places);
     const weighed = made.mul(weights.reshape([weights.numel, 1]));
     const [count = 0, features = 0] = rows.shape;
     const { k } = this.gate;
@@ -228,13 +233,13 @@ export class MixtureOfExperts extends Module {
 
   /** Empty where no loss is asked for. */
   #losses(x: Tensor, logits: Tensor, routing: Routing): readonly Tensor[] {
-    const { balance, zLoss, axis, gate } = this;
+    const { balance, zLoss, axes, gate } = this;
     if (!this.training) return [];
     const losses: Tensor[] = [];
     if (balance !== null && gate.k !== null && balance.coefficient > 0) {
       const { kind, coefficient, bySequence = false } = balance;
       const sequences = bySequence && x.ndim > 2 ? elementCount(x.shape.slice(0, -2)) : 1;
-      losses.push(balanceLoss(routing, kind, { k: gate.k, sequences, axis }).mul(coefficient));
+      losses.push(balanceLoss(routing, kind, { k: gate.k, sequences, axes }).mul(coefficient));
     }
     if (zLoss > 0) losses.push(routerZLoss(logits).mul(zLoss));
     const [first, ...others] = losses;
@@ -258,8 +263,8 @@ export class MixtureOfExperts extends Module {
   }
 
   protected override describe(): string {
-    const axis = this.axis === null ? '' : `, axis=${this.axis}`;
-    return `gate=${this.gate.name}, k=${this.gate.k ?? 'of experts'}${axis}`;
+    const axes = this.axes.length === 0 ? '' : `, axes=${this.axes.join()}`;
+    return `gate=${this.gate.name}, k=${this.gate.k ?? 'of experts'}${axes}`;
   }
 }
 

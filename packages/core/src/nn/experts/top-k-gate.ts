@@ -6,7 +6,7 @@ import { arange } from '../../tensor/create-ranges.ts';
 import { concat, full } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
 import type { Gate, GateInput, Routing } from './gate.ts';
-import { type Capacity, capacityRules, keptChoices } from './limit-routes.ts';
+import { type Capacity, capacityOf, capacityRules, keptChoices } from './limit-routes.ts';
 import { gumbel, randomShares } from './random-shares.ts';
 
 /** Experts in groups, of which each token first chooses some (DeepSeek-V3, 2024). */
@@ -79,6 +79,11 @@ export function makeTopKGate(name: string, options: TopKGateOptions): Gate {
     jitter,
     takesBias: true,
     check: (experts) => checkExperts(name, k, groups, experts),
+    // A token chooses an expert once.
+    mostRoutes: (tokens, experts, training) =>
+      capacity === undefined
+        ? tokens
+        : Math.min(tokens, capacityOf(capacity, tokens * k, experts, training)),
     route: (input) => routeTopK(input, { ...options, k }),
   };
 }
@@ -185,7 +190,8 @@ export function repeated(tokens: number, k: number): Tensor {
   return arange(tokens).reshape([tokens, 1]).expand([tokens, k]).flatten();
 }
 
-function checkExperts(
+/** Throws ConfigError where a token cannot have k of so many experts. */
+export function checkExperts(
   name: string,
   k: number,
   groups: ExpertGroups | undefined,

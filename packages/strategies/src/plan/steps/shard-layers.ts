@@ -2,10 +2,14 @@ import {
   type CollectivePlan,
   ConfigError,
   currentSession,
+  dtypes,
+  elementCount,
   formatShape,
   type Layout,
+  localShape,
   noGrad,
   Parameter,
+  type Plan,
   shardedAxes,
   type Tensor,
 } from '@shardwise/core/extend';
@@ -15,7 +19,8 @@ import { LayerParameter } from '../../tensor-parallel/layer-parameter.ts';
 import { requireUnaveraged } from '../averaged-parameters.ts';
 import { requireFittingStates } from '../fitting-states.ts';
 import { ofRankZero } from '../of-rank-zero.ts';
-import { shardingOf, startBroadcasts } from '../planned-bytes.ts';
+import { collectedDtypeOf, ownerOf, shardingOf, startBroadcasts } from '../planned-bytes.ts';
+import { axisSize, firstPlace } from '../../layout/axis-size.ts';
 import { initialContents } from '../../sharding/initial-contents.ts';
 import { requireSameModel } from '../same-model.ts';
 import { shareKeys } from '../share-keys.ts';
@@ -25,17 +30,20 @@ import { runLayer } from './run-layer.ts';
 import { runStages } from './run-stages.ts';
 
 /**
- * The ranks of an axis, which have the same batch, get rank 0's model, each with the part of every parameter
- * that it computes with, by the plan's layouts, and rank 0's keys of random numbers.
+ * The ranks of an axis get rank 0's model, each with the part of every parameter
+ * that it computes with, by the plan's layouts, and, with the same batch, rank 0's keys of random numbers.
  */
 export interface ShardLayers {
   readonly axis: string;
+  /** `own`: the ranks have other batches, and average what they owe to parameters that are not cut. Default: `shared`. */
+  readonly batch?: 'shared' | 'own';
 }
 
 export const shardLayers: StepKind<ShardLayers> = {
   name: 'shardLayers',
-  collectives({ axis }, plan): readonly CollectivePlan[] {
-    return startBroadcasts(plan, { axis });
+  collectives({ axis, batch }, plan): readonly CollectivePlan[] {
+    const start = startBroadcasts(plan, { axis });
+    return batch === 'own' ? [...start, ...averages(axis, plan)] : start;
   },
   precedes: ({ axis }, other) =>
     Step.is(other, distribute) ||
@@ -50,27 +58,53 @@ export const shardLayers: StepKind<ShardLayers> = {
     }
     requireUnaveraged('tensor parallelism of a model', context.parameters);
   },
-  async apply({ axis }, context) {
+  async apply({ axis, batch }, context) {
     const { model } = context;
     const named = context.parameters;
     const buffers = model.namedBuffers();
     const group = currentSession().mesh.group(axis);
     await requireSameModel([...named, ...buffers], group);
-    await shareKeys(group);
+    if (batch !== 'own') await shareKeys(group);
+    const ranks = { axis, size: group.size };
     const replacements = new Map<Parameter, LayerParameter>();
     for (const [name, parameter] of named) {
       const sharding = shardingOf(context.plannedOf(name), 'parameter', axis);
-      if (sharding === null) {
-        shareValues(parameter, axis);
+      if (sharding === null) shareValues(parameter, axis);
+      const isLayer = parameter instanceof LayerParameter;
+      if (sharding === null && (batch !== 'own' || isLayer)) {
+        if (isLayer && batch === 'own') {
+          parameter.shareBatch({ ...ranks, averages: true });
+        }
         continue;
       }
-      const layout = layoutOver(axis, sharding, parameter.ndim);
-      replacements.set(parameter, await layerParameter(parameter, layout));
+      const layout = layoutOver(axis, sharding ?? 'invariant', parameter.ndim);
+      const replacement = await layerParameter(parameter, layout);
+      replacements.set(parameter, replacement);
+      if (batch === 'own') replacement.shareBatch({ ...ranks, averages: sharding === null });
     }
     model.replaceParameters(replacements);
     for (const [, buffer] of buffers) shareValues(buffer, axis);
   },
 };
+
+/** Gradients of what all ranks have, one by one as backward comes to them. */
+function averages(axis: string, plan: Plan): readonly CollectivePlan[] {
+  if (axisSize(plan.axes, axis) === 1) return [];
+  return plan.parameters
+    .filter((each) => each.requiresGrad && shardingOf(each, 'parameter', axis) === null)
+    .map((each) => {
+      const shape = localShape(each.shape, each.parameter, firstPlace(plan.axes));
+      const bytes = elementCount(shape) * dtypes[collectedDtypeOf(plan, each)].bytes;
+      return {
+        operation: 'allReduce',
+        axis,
+        when: 'backward',
+        parameters: [each.name],
+        bytes,
+        ...ownerOf(each),
+      };
+    });
+}
 
 /** Gives all ranks rank 0's value. Of what was constructed in parts they have drawn the same values already. */
 function shareValues(tensor: Tensor, axis: string): void {

@@ -1,0 +1,52 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { manualSeed, setRank } from '@shardwise/core';
+import { spawnRanks } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { balanced, ExpertModel, rows, type Step, trainSteps } from './ranks/expert-models.ts';
+import { cases, type Outcome, outcomes } from './ranks/experts.ts';
+
+/** Adds the tests of a world of so many ranks. */
+export function testExpertWorld(size: number): void {
+  describe(`experts among ${size} ranks`, () => {
+    let alone: Outcome = { steps: [], weights: {} };
+    let ranks: readonly z.infer<typeof outcomes>[] = [];
+
+    beforeAll(async () => {
+      setRank({ device: await cpu() });
+      manualSeed(0);
+      const model = new ExpertModel(balanced([]));
+      const steps = await trainSteps(model, (x) => model.forward(x), { start: 0, count: rows });
+      const state = Object.entries(await model.stateDict()).map(([key, { bytes }]) => {
+        return [key, [...new Float32Array(bytes.slice().buffer)]] as [string, number[]];
+      });
+      alone = { steps, weights: Object.fromEntries(state) };
+      const found = await spawnRanks(size, new URL('./ranks/experts.ts', import.meta.url), {
+        world: createThreadsWorld({ size, arenaBytes: 32 * 1024 * 1024 }),
+        timeoutMs: 120_000,
+      });
+      ranks = z.array(outcomes).length(size).parse(found);
+    }, 130_000);
+
+    it.each(Object.keys(cases[size] ?? {}))('%s train as on one rank', (name) => {
+      const each = ranks.flatMap((rank) => rank[name] ?? []);
+      expect(each).toHaveLength(size);
+      alone.steps.forEach(({ loss, norm }: Step, step) => {
+        const mean = each.reduce((sum, { steps }) => sum + (steps[step]?.loss ?? NaN), 0) / size;
+        expect(mean / loss, `loss of step ${step}`).toBeCloseTo(1, 4);
+        for (const { steps } of each) {
+          expect((steps[step]?.norm ?? NaN) / norm, `norm of step ${step}`).toBeCloseTo(1, 4);
+        }
+      });
+      for (const { weights } of each) {
+        expect(Object.keys(weights)).toEqual(Object.keys(alone.weights));
+        for (const [key, expected] of Object.entries(alone.weights)) {
+          weights[key]?.forEach((x, index) =>
+            expect(Math.abs(x - (expected[index] ?? NaN)), key).toBeLessThan(1e-4),
+          );
+        }
+      }
+    });
+  });
+}

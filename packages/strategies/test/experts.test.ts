@@ -1,0 +1,3 @@
+import { testExpertWorld } from './expert-worlds.ts';
+
+testExpertWorld(2);

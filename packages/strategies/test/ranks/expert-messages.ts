@@ -1,0 +1,68 @@
+import { createMesh } from '@shardwise/collectives';
+import { manualSeed, nn, optim, setRank, subscribe } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import { collectivesOf, expertParallel, explain, parallelize } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { batch, ExpertModel, features } from './expert-models.ts';
+
+export const tokens = 8;
+
+export const found = z.object({
+  planned: z.array(z.string()),
+  sent: z.array(z.string()),
+  explained: z.string(),
+  /** Gradients where this rank has 2 tokens or 10. */
+  uneven: z.array(z.number()),
+});
+
+export async function main(context: RankContext): Promise<z.infer<typeof found>> {
+  const { group } = await join(context);
+  const { rank, size } = context;
+  const { backend: device } = currentSession();
+  setRank({ device, mesh: await createMesh(group, [{ name: 'ep', size }]) });
+  return { ...(await messages(rank)), uneven: await uneven(rank) };
+}
+
+/** A step whose experts have as many tokens each. */
+async function messages(rank: number): Promise<Omit<z.infer<typeof found>, 'uneven'>> {
+  manualSeed(0);
+  const model = new ExpertModel({ gate: nn.roundRobinGate() });
+  const parallel = await parallelize(model, expertParallel({ tokens }));
+  const optimizer = new optim.AdamW(model.parameters(), { lr: 0.01 });
+  const sent: string[] = [];
+  const step = async (): Promise<void> => {
+    optimizer.zeroGrad();
+    parallel
+      .forward(batch(0, rank * tokens, tokens))
+      .square()
+      .mean()
+      .backward();
+    await optimizer.step();
+  };
+  await step();
+  const unsubscribe = subscribe(({ category, name, detail = '' }) => {
+    if (category !== 'collective') return;
+    sent.push(`${name === 'allToAllRows' ? 'allToAll' : name} ${Number.parseInt(detail, 10)}`);
+  });
+  await step();
+  unsubscribe();
+  const planned = collectivesOf(parallel.plan)
+    .filter(({ when }) => when !== 'start')
+    .map(({ operation, bytes }) => `${operation} ${bytes}`);
+  return { planned: planned.toSorted(), sent: sent.toSorted(), explained: explain(parallel.plan) };
+}
+
+/** The gradient of the first expert's matrix, whole, of a sum over 2 tokens on rank 0 and none on the others. */
+async function uneven(rank: number): Promise<number[]> {
+  manualSeed(0);
+  const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
+  const parallel = await parallelize(layer, expertParallel({ k: 1, tokens: 2 }));
+  parallel
+    .forward(batch(0, 0, rank === 0 ? 2 : 0))
+    .square()
+    .sum()
+    .backward();
+  return Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
+}

@@ -1,0 +1,88 @@
+import { createMesh } from '@shardwise/collectives';
+import { manualSeed, type MeshAxis, setRank, type Strategy } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import {
+  compose,
+  ddp,
+  expertParallel,
+  fsdp,
+  parallelize,
+  tensorParallel,
+  colwiseParallel,
+  zero,
+} from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { balanced, ExpertModel, rows, trainSteps } from './expert-models.ts';
+
+interface Case {
+  readonly axes: readonly MeshAxis[];
+  readonly strategy: () => Strategy;
+}
+
+const axis = (name: string, size: number): MeshAxis => ({ name, size });
+const two = [axis('dp', 2), axis('ep', 2)];
+
+/** Meshes of expert parallelism, and what it is composed with, by how many ranks they take. */
+export const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
+  2: {
+    ep: { axes: [axis('ep', 2)], strategy: () => expertParallel() },
+    'ep of one rank × ddp': {
+      axes: [axis('dp', 2), axis('ep', 1)],
+      strategy: () => compose(expertParallel(), ddp()),
+    },
+  },
+  4: {
+    ep: { axes: [axis('ep', 4)], strategy: () => expertParallel() },
+    'ep × ddp': { axes: two, strategy: () => compose(expertParallel(), ddp()) },
+    'ep × ZeRO-1': { axes: two, strategy: () => compose(expertParallel(), zero({ stage: 1 })) },
+    'ep × ZeRO-2': { axes: two, strategy: () => compose(expertParallel(), zero({ stage: 2 })) },
+    'ep × ZeRO-3': { axes: two, strategy: () => compose(expertParallel(), zero({ stage: 3 })) },
+    'ep × FSDP': { axes: two, strategy: () => compose(expertParallel(), fsdp()) },
+    'tp × ep': {
+      axes: [axis('ep', 2), axis('tp', 2)],
+      strategy: () =>
+        compose(
+          tensorParallel({ 'others.shared': colwiseParallel({ output: 'invariant' }) }),
+          expertParallel(),
+        ),
+    },
+  },
+};
+
+export const outcome = z.object({
+  steps: z.array(z.object({ loss: z.number(), norm: z.number() })),
+  weights: z.record(z.string(), z.array(z.number())),
+});
+export const outcomes = z.record(z.string(), outcome);
+export type Outcome = z.infer<typeof outcome>;
+
+/** Every case for so many ranks, on this rank. */
+export async function main(context: RankContext): Promise<z.infer<typeof outcomes>> {
+  const { group } = await join(context);
+  const { backend: device } = currentSession();
+  const found: Record<string, Outcome> = {};
+  for (const [name, { axes, strategy }] of Object.entries(cases[context.size] ?? {})) {
+    const mesh = await createMesh(group, axes);
+    setRank({ device, mesh });
+    // Rank 0's values must win.
+    manualSeed(context.rank);
+    const batchAxes = axes.filter(({ name: own }) => own !== 'tp');
+    const model = new ExpertModel(balanced(batchAxes.map(({ name: own }) => own)));
+    const parallel = await parallelize(model, strategy());
+    const parts = batchAxes.reduce((product, { size }) => product * size, 1);
+    const part = batchAxes.reduce((at, { name: own, size }) => at * size + mesh.coordinate(own), 0);
+    const count = rows / parts;
+    const steps = await trainSteps(model, (x) => parallel.forward(x), {
+      start: part * count,
+      count,
+    });
+    const state = await model.stateDict();
+    const weights = Object.entries(state).map(([key, { bytes }]) => {
+      return [key, [...new Float32Array(bytes.slice().buffer)]] as [string, number[]];
+    });
+    found[name] = { steps, weights: Object.fromEntries(weights) };
+  }
+  return found;
+}
