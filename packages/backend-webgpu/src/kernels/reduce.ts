@@ -7,7 +7,9 @@ import { pointwise } from './pointwise.ts';
 
 export type ReduceInstruction = Extract<Instruction, { op: 'sum' | 'max' | 'argMax' }>;
 
-const lanes = 256;
+const threads = 256;
+/** Where outputs that lie side by side are sums of terms that do, so many of them are made by one group. */
+const columnsTogether = 16;
 /** A block of terms is summed before it is added to the sum, which so keeps its digits. */
 const blockTerms = 32;
 /** Shorter reductions are made by one thread each. */
@@ -52,40 +54,45 @@ export function reduce(
       return names.result;
     });
   }
+  // Threads that lie next to each other read elements that do.
+  const columns = reduced.has(shape.length - 1) ? 1 : columnsTogether;
+  const parts = threads / columns;
   return {
     label: instruction.op,
     reads,
     writes: [root],
-    workgroup: [lanes, 1],
-    groups: spread(outputs),
+    workgroup: [columns, parts],
+    groups: spread(Math.ceil(outputs / columns)),
     numbers: [outputs],
     shared: [
-      `var<workgroup> partial: array<${register(dtype)}, ${lanes}>;`,
-      ...(instruction.op === 'argMax' ? [`var<workgroup> places: array<u32, ${lanes}>;`] : []),
+      `var<workgroup> partial: array<${register(dtype)}, ${threads}>;`,
+      ...(instruction.op === 'argMax' ? [`var<workgroup> places: array<u32, ${threads}>;`] : []),
     ].join('\n'),
     body: ({ emitter, place, number }) => {
-      const linear = emitter.let('group.x + group.y * groups.x');
-      emitter.line(`if (${linear} >= ${number(0)}) { return; }`);
+      const output = emitter.let(`(group.x + group.y * groups.x) * ${columns}u + thread.x`);
+      // Threads behind the last output go along, since all of a group wait for each other.
+      const linear = emitter.let(`min(${output}, ${number(0)} - 1u)`);
+      emitter.line(`let slot = thread.y * ${columns}u + thread.x;`);
       const { names, declare, add, block, end, merge } = fold(emitter, dtype);
       declare();
       const at = emitter.fresh();
       const inner = emitter.inner();
       add(inner, termOf(inner, linear, at), at);
-      block(inner, `${at} / ${lanes}u`);
+      block(inner, `${at} / ${parts}u`);
       emitter.line(
-        `for (var ${at} = thread.x; ${at} < ${terms}u; ${at} += ${lanes}u) {\n${inner.text}\n}`,
+        `for (var ${at} = thread.y; ${at} < ${terms}u; ${at} += ${parts}u) {\n${inner.text}\n}`,
       );
       end(emitter);
-      emitter.line(`partial[thread.x] = ${names.value};`);
-      if (instruction.op === 'argMax') emitter.line(`places[thread.x] = ${names.place};`);
+      emitter.line(`partial[slot] = ${names.value};`);
+      if (instruction.op === 'argMax') emitter.line(`places[slot] = ${names.place};`);
       emitter.line('workgroupBarrier();');
-      emitter.line(`for (var half = ${lanes / 2}u; half > 0u; half >>= 1u) {`);
-      emitter.line(`if (thread.x < half) {\n${merge}\n}`);
+      emitter.line(`for (var half = ${threads / 2}u; half >= ${columns}u; half >>= 1u) {`);
+      emitter.line(`if (slot < half) {\n${merge}\n}`);
       emitter.line('workgroupBarrier();\n}');
       const { array, offset } = place(root);
-      const result = instruction.op === 'argMax' ? 'bitcast<i32>(places[0])' : 'partial[0]';
+      const result = instruction.op === 'argMax' ? 'bitcast<i32>(places[slot])' : 'partial[slot]';
       emitter.line(
-        `if (thread.x == 0u) { ${array}[${offset} + ${linear}] = ${storageOf[instruction.dtype].store(result)}; }`,
+        `if (thread.y == 0u && ${output} < ${number(0)}) { ${array}[${offset} + ${linear}] = ${storageOf[instruction.dtype].store(result)}; }`,
       );
     },
   };
@@ -102,7 +109,7 @@ interface Fold {
   /** After a term, whose number decides whether a block has ended. */
   readonly block: (inner: Emitter, number: string) => void;
   readonly end: (emitter: Emitter) => void;
-  /** Joins what thread x + half has to what thread x has. */
+  /** Joins what `slot + half` has to what `slot` has. */
   readonly merge: string;
 }
 
@@ -119,7 +126,7 @@ const folds: Readonly<Record<ReduceInstruction['op'], (emitter: Emitter, dtype: 
           `if ((${number}) % ${blockTerms}u == ${blockTerms - 1}u) { ${sum} += ${part}; ${part} = ${type}(0); }`,
         ),
       end: () => emitter.line(`${sum} += ${part};`),
-      merge: 'partial[thread.x] += partial[thread.x + half];',
+      merge: 'partial[slot] += partial[slot + half];',
     };
   },
   max: (emitter, dtype) => {
@@ -136,7 +143,7 @@ const folds: Readonly<Record<ReduceInstruction['op'], (emitter: Emitter, dtype: 
       add: (inner, term) => inner.line(`${value} = ${larger(value, term)};`),
       block: () => undefined,
       end: () => undefined,
-      merge: `partial[thread.x] = ${larger('partial[thread.x]', 'partial[thread.x + half]')};`,
+      merge: `partial[slot] = ${larger('partial[slot]', 'partial[slot + half]')};`,
     };
   },
   argMax: (emitter, dtype) => {
@@ -159,8 +166,8 @@ const folds: Readonly<Record<ReduceInstruction['op'], (emitter: Emitter, dtype: 
       block: () => undefined,
       end: () => undefined,
       merge: [
-        `if (${before('partial[thread.x + half]', 'places[thread.x + half]', 'partial[thread.x]', 'places[thread.x]')}) {`,
-        'partial[thread.x] = partial[thread.x + half]; places[thread.x] = places[thread.x + half]; }',
+        `if (${before('partial[slot + half]', 'places[slot + half]', 'partial[slot]', 'places[slot]')}) {`,
+        'partial[slot] = partial[slot + half]; places[slot] = places[slot + half]; }',
       ].join('\n'),
     };
   },

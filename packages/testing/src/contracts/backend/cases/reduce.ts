@@ -16,6 +16,7 @@ const SIZES = [
   { shape: [2, 3, 4, 5], dims: [1, 2] },
   { shape: [1, 5, 1], dims: [0, 2] },
   { shape: [33, 65], dims: [0] },
+  { shape: [100, 37], dims: [0] },
   { shape: [9, 515], dims: [1] },
 ];
 
