@@ -243,6 +243,7 @@ describe('the rest of the command', () => {
       args: ['--text', 'a b', '--lr=1e-3'],
       nproc: 2,
       servers: undefined,
+      serverReplicas: undefined,
       ranks: 'processes',
       nodes: { min: 1, max: 4 },
       nodeRank: undefined,

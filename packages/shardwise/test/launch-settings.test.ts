@@ -17,6 +17,7 @@ const options: RunCommandOptions = {
   args: [],
   nproc: undefined,
   servers: undefined,
+  serverReplicas: undefined,
   ranks: undefined,
   nodes: undefined,
   nodeRank: undefined,

@@ -225,6 +225,7 @@ export {
   type ParameterServer,
   type ParameterServerOptions,
 } from './parameter-server/create-parameter-server.ts';
+export type { SnapshotStore } from './parameter-server/snapshot-keeper.ts';
 export { type KeyRange, keyRanges, rowRange } from './parameter-server/key-ranges.ts';
 export type { OptimizerTable, ServedOptimizer } from './parameter-server/stored-parameters.ts';
 export type { ShardStatistics } from './parameter-server/shard-statistics.ts';

@@ -16,6 +16,8 @@ export interface ConnectServersOptions {
   /** Of every parameter server, in the same order on every worker. */
   readonly addresses: readonly ServerAddress[];
   readonly secret: string;
+  /** Whether the next server has a copy of what each has. Default: false. */
+  readonly areReplicated?: boolean;
   /** Whether all traffic is encrypted, as on the servers. Default: false. */
   readonly encrypt?: boolean;
   /** Milliseconds for a connection. Default: 10,000. */
@@ -25,6 +27,7 @@ export interface ConnectServersOptions {
 const connectRules: OptionRules<ConnectServersOptions> = {
   addresses: option.required(option.listOf(option.object<ServerAddress>('an address'))),
   secret: option.required(option.nonEmptyText),
+  areReplicated: option.flag,
   encrypt: option.flag,
   timeoutMs: option.positive,
 };
@@ -38,10 +41,11 @@ export interface ConnectedServers extends ParameterServers {
 /** Throws ConfigError for options that do not fit; the servers are connected when they are needed. */
 export function connectServers(options: ConnectServersOptions): ConnectedServers {
   checkOptions('connectServers', options, connectRules);
-  const { addresses, ...common } = options;
+  const { addresses, areReplicated = false, ...common } = options;
   const leaving: (() => Promise<void>)[] = [];
   return {
     size: addresses.length,
+    areReplicated,
     connect: async (server) => {
       const { [server]: address } = addresses;
       if (address !== undefined) return connectRequests({ ...common, ...address });

@@ -46,6 +46,8 @@ export interface ServerStep {
 export interface ParameterServers {
   /** How many there are. */
   readonly size: number;
+  /** Whether the next server has a copy of what each has. Default: false. */
+  readonly areReplicated?: boolean;
   /** A new connection to a server. Rejects with CollectiveError where it can't be reached. */
   connect(server: number): Promise<RequestConnection>;
   /** Has a worker say that it leaves when it closes its part of the run. */

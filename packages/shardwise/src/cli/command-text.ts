@@ -10,6 +10,9 @@ export function commandText(options: RunCommandOptions): string {
     ...(nodes === undefined ? [] : ['--nnodes', rangeText(nodes)]),
     ...(nproc === undefined || nproc === 1 ? [] : ['--nproc', String(nproc)]),
     ...(options.servers === undefined ? [] : ['--servers', String(options.servers)]),
+    ...(options.serverReplicas === undefined
+      ? []
+      : ['--server-replicas', String(options.serverReplicas)]),
     ...(nodeRank === undefined ? [] : ['--node-rank', String(nodeRank)]),
     ...(rendezvous === undefined ? [] : ['--rdzv', endpointText(rendezvous)]),
     ...(options.jobId === undefined ? [] : ['--rdzv-id', options.jobId]),

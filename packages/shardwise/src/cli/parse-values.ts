@@ -12,6 +12,11 @@ export function parseRanks(text: string): number {
   return parseInteger(text, 1);
 }
 
+export function parseReplicas(text: string): number {
+  if (text === '1' || text === '2') return Number(text);
+  throw new InvalidArgumentError('It must be 1 or 2');
+}
+
 export function parseCount(text: string): number {
   return parseInteger(text, 0);
 }

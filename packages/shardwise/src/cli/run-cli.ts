@@ -9,6 +9,7 @@ import {
   parseForm,
   parseNodes,
   parseRanks,
+  parseReplicas,
   parseSeconds,
 } from './parse-values.ts';
 import { exportModel } from '../checkpoint/export-model.ts';
@@ -20,6 +21,7 @@ const USAGE_EXIT_CODE = 2;
 const optionsSchema = z.object({
   nproc: z.number().optional(),
   servers: z.number().optional(),
+  serverReplicas: z.number().optional(),
   ranks: z.enum(['threads', 'processes']).optional(),
   nnodes: z.object({ min: z.number(), max: z.number() }).optional(),
   nodeRank: z.number().optional(),
@@ -58,6 +60,11 @@ export async function runCli(argv: readonly string[]): Promise<number> {
       parseCount,
     )
     .option(
+      '--server-replicas <count>',
+      'on how many servers each parameter is, 1 or 2 (default: 1)',
+      parseReplicas,
+    )
+    .option(
       '--ranks <form>',
       'threads, or processes, which do not end each other (default: threads on one host)',
       parseForm,
@@ -93,6 +100,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         args,
         nproc: parsed.nproc,
         servers: parsed.servers,
+        serverReplicas: parsed.serverReplicas,
         ranks: parsed.ranks,
         nodes: parsed.nnodes,
         nodeRank: parsed.nodeRank,

@@ -14,7 +14,7 @@ import { PlainOutput } from '../terminal/plain-output.ts';
 import { type RunOutput, stoppingNotice } from '../terminal/run-output.ts';
 import { displayPath } from '../text/display-path.ts';
 import { commandText } from './command-text.ts';
-import { startServers, serverFacts } from './run-servers.ts';
+import { checkServers, serverFacts, startServers } from './run-servers.ts';
 import { concludeRun } from './conclude-run.ts';
 import { findResume } from './find-resume.ts';
 import { followInterrupts } from './interrupts.ts';
@@ -37,6 +37,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
       : await findResume(options.resumeDirectory, script);
   const settings = await launchSettings(options, process.env);
   checkRanks(settings.nproc);
+  checkServers(options, settings);
   const output = terminalOutput(options.plain);
   const { rendezvous, store, runDirectory } = await openRun({
     settings,
@@ -54,7 +55,7 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
   };
   const record =
     runDirectory === undefined ? undefined : new RunRecord({ ...head, runDirectory }, output);
-  const servers = await startServers(options.servers, settings, runDirectory, output);
+  const servers = await startServers(options, runDirectory, output);
   let desk: RoundDesk | undefined;
   const add = (message: RunMessage): void => (desk ?? record)?.add(message);
   const stop = new AbortController();

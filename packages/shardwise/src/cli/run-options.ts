@@ -20,6 +20,8 @@ export interface RunCommandOptions {
   readonly nproc: number | undefined;
   /** Parameter servers beside the ranks; undefined: none. */
   readonly servers: number | undefined;
+  /** On how many servers each range is; undefined: on one. */
+  readonly serverReplicas: number | undefined;
   readonly ranks: RankForm | undefined;
   readonly nodes: NodeRange | undefined;
   readonly nodeRank: number | undefined;

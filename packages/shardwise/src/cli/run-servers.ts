@@ -5,32 +5,51 @@ import { ServerProcesses } from '../launcher/servers/server-processes.ts';
 
 import type { Fact } from '../run-state/message.ts';
 import type { RunOutput } from '../terminal/run-output.ts';
+import type { RunCommandOptions } from './run-options.ts';
 import type { LaunchSettings } from './launch-settings.ts';
 
-/** The parameter servers that a run asks for. Throws ConfigError for servers of a run on several hosts. */
-export async function startServers(
-  count: number | undefined,
+/** Throws ConfigError for servers of a run on several hosts, and for more replicas than servers. */
+export function checkServers(
+  { servers: count = 0, serverReplicas = 1 }: RunCommandOptions,
   { hosts }: LaunchSettings,
+): void {
+  if (serverReplicas > Math.max(count, 1)) throw replicasError(count, serverReplicas);
+  if (count === 0 || hosts === undefined) return;
+  throw new ConfigError(
+    {
+      asked: `--servers ${count} in a run on several hosts`,
+      found: 'parameter servers, which the ranks reach at an address of this host alone',
+      todo: 'Run on one host, or leave --servers out',
+    },
+    { servers: count },
+  );
+}
+
+/** Starts the parameter servers that a run asks for; undefined: it asks for none. */
+export async function startServers(
+  { servers: count = 0, serverReplicas = 1 }: RunCommandOptions,
   runDirectory: string | undefined,
   output: RunOutput,
 ): Promise<ServerProcesses | undefined> {
-  if (count === undefined || count === 0) return undefined;
-  if (hosts !== undefined || runDirectory === undefined) {
-    throw new ConfigError(
-      {
-        asked: `--servers ${count} in a run on several hosts`,
-        found: 'parameter servers, which the ranks reach at an address of this host alone',
-        todo: 'Run on one host, or leave --servers out',
-      },
-      { servers: count },
-    );
-  }
+  if (count === 0 || runDirectory === undefined) return undefined;
   return ServerProcesses.start({
     count,
+    areReplicated: serverReplicas === 2,
     runDirectory,
     environment: withoutRankVariables(process.env),
     onNotice: (text) => output.notice(text),
   });
+}
+
+function replicasError(count: number, replicas: number): ConfigError {
+  return new ConfigError(
+    {
+      asked: `--server-replicas ${replicas}`,
+      found: `${count} servers`,
+      todo: `Give --servers ${replicas} or more`,
+    },
+    { servers: count, replicas },
+  );
 }
 
 /** What the report's head says of the servers. */

@@ -43,6 +43,8 @@ export interface TcpMeeting {
 export interface ServersData {
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   readonly secret: string;
+  /** Whether the next server has a copy of what each has. */
+  readonly areReplicated: boolean;
 }
 
 /** What a rank is told by its launcher. */

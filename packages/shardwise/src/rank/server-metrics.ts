@@ -14,8 +14,9 @@ export interface RankServers {
 
 /** Without `data` the run has no servers. */
 export function rankServers(data: ServersData | undefined): RankServers {
-  const { addresses, secret } = data ?? { addresses: [], secret: 'no servers' };
-  const servers = connectServers({ addresses, secret });
+  const none = { addresses: [], secret: 'no servers', areReplicated: false };
+  const { addresses, secret, areReplicated } = data ?? none;
+  const servers = connectServers({ addresses, secret, areReplicated });
   let latest: ServerStep | undefined;
   servers.onStep = (step) => {
     latest = step;

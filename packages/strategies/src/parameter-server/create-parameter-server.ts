@@ -1,60 +1,109 @@
 import {
   checkOptions,
+  ConfigError,
   option,
   type OptionRules,
+  type RequestConnection,
   type RequestHandler,
 } from '@shardwise/core/extend';
 import { readRequest } from './server-message.ts';
 import { refusal } from './refusal.ts';
-import { ShardHost } from './shard-host.ts';
+import { ShardHost, type ShardRole } from './shard-host.ts';
+import { ShardReplica } from './shard-replica.ts';
 import type { ShardStatistics } from './shard-statistics.ts';
 import { Shard } from './shard.ts';
+import { SnapshotKeeper, type SnapshotStore } from './snapshot-keeper.ts';
 import type { OptimizerTable } from './stored-parameters.ts';
 
 export interface ParameterServerOptions {
   /** Which of the servers this is, from 0. */
   readonly server: number;
+  /** How many servers there are. Default: 1. */
+  readonly servers?: number;
   /** The optimizers that workers may ask for, by name. */
   readonly optimizers: OptimizerTable;
   /** How long a worker may be without a connection before it counts as lost. Default: 5000. */
   readonly leaseMs?: number;
+  /** A connection to another server: then the next server has a copy of each range. Default: there are no copies. */
+  readonly connect?: (server: number) => Promise<RequestConnection>;
+  /** Where snapshots of this server's range are kept. Default: nowhere. */
+  readonly snapshots?: SnapshotStore;
+  /** How long it is from one snapshot to the next, at least. Default: 10,000. */
+  readonly snapshotEveryMs?: number;
+  /** Whether it takes the place of one that was lost: it has what a snapshot or a copy gives it. Default: false. */
+  readonly isAgain?: boolean;
 }
 
 const serverRules: OptionRules<ParameterServerOptions> = {
   server: option.required(option.count),
+  servers: option.integer(1),
   optimizers: option.required(option.object('a table of optimizers')),
   leaseMs: option.positive,
+  connect: option.callback(),
+  snapshots: option.object('a store of snapshots'),
+  snapshotEveryMs: option.nonNegative,
+  isAgain: option.flag,
 };
 
 /** A server of parameters, which computes on this thread's device. */
 export interface ParameterServer {
-  /** What answers the requests of workers. */
+  /** What answers the requests of workers, and of other servers. */
   readonly handler: RequestHandler;
+  /** Of this server's own range. */
   readonly statistics: ShardStatistics;
-  close(): void;
+  /** Writes the last snapshot. */
+  close(): Promise<void>;
 }
 
 /** A server whose `handler` a listener gives requests to. Throws ConfigError for options out of range. */
-export function createParameterServer(options: ParameterServerOptions): ParameterServer {
+export async function createParameterServer(
+  options: ParameterServerOptions,
+): Promise<ParameterServer> {
   checkOptions('createParameterServer', options, serverRules);
-  const { server, optimizers, leaseMs = 5000 } = options;
-  const host = new ShardHost(new Shard(optimizers), { leaseMs });
+  const { server, servers = 1, optimizers, leaseMs = 5000, connect, isAgain = false } = options;
+  const { snapshots, snapshotEveryMs = 10_000 } = options;
+  if (connect !== undefined && servers < 2) throw loneError();
+  const keeper =
+    snapshots === undefined ? undefined : new SnapshotKeeper(snapshots, snapshotEveryMs);
+  const hostOf = (range: number, role: ShardRole, other: number): ShardHost =>
+    new ShardHost(new Shard(optimizers), {
+      role,
+      leaseMs,
+      replica: connect && new ShardReplica(range, () => connect(other)),
+      snapshots: range === server ? keeper : undefined,
+    });
+  const next = (server + 1) % servers;
+  const before = (server + servers - 1) % servers;
+  const own = hostOf(server, isAgain ? 'empty' : 'primary', next);
+  const hosts = new Map([[server, own]]);
+  if (connect !== undefined) hosts.set(before, hostOf(before, 'empty', before));
+  // With copies, the copy is newer.
+  if (isAgain && connect === undefined) await own.restore();
   return {
     handler: async (parts, client) => {
       const { request, arrays } = readRequest(parts);
-      if (request.shard !== server) {
-        throw refusal(
-          'malformed',
-          `a request for range ${request.shard}`,
-          `this server has range ${server}`,
-          'Check that every process knows the servers in the same order',
-        );
-      }
-      return host.answer(request, arrays, client);
+      const host = hosts.get(request.shard);
+      if (host !== undefined) return host.answer(request, arrays, client);
+      throw refusal(
+        'malformed',
+        `a request for range ${request.shard}`,
+        `this server has range ${[...hosts.keys()].join(', ')}`,
+        'Check that every process knows the servers in the same order',
+      );
     },
     get statistics() {
-      return host.statistics;
+      return own.statistics;
     },
-    close: () => host.close(),
+    close: async () => {
+      for (const host of hosts.values()) await host.close();
+    },
   };
+}
+
+function loneError(): ConfigError {
+  return new ConfigError({
+    asked: 'a parameter server with a copy on another one',
+    found: 'one server',
+    todo: 'Start two servers or more',
+  });
 }

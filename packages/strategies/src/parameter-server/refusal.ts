@@ -24,7 +24,8 @@ export function refusal(
   return new RefusedError({ asked, found, todo }, { refusal: name });
 }
 
-/** Whether a call failed for this reason. */
+/** Whether a call was refused, for one of these reasons; without any, for whichever. */
 export function isRefused(error: unknown, ...names: readonly RefusalName[]): boolean {
-  return RefusedError.isInstance(error) && names.some((name) => error.fields['refusal'] === name);
+  if (!(error instanceof RefusedError)) return false;
+  return names.length === 0 || names.some((name) => error.fields['refusal'] === name);
 }

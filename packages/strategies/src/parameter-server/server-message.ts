@@ -1,4 +1,4 @@
-import { isServerRequest, type ServerRequest } from './server-request.ts';
+import { type AnyRequest, isRequest } from './server-request.ts';
 import { refusal } from './refusal.ts';
 
 /** What a push was answered with, or a pull. */
@@ -30,7 +30,7 @@ export function withHead(head: object, arrays: readonly Uint8Array[] = []): read
 
 /** Throws RefusedError for what is no request. It is only parsed: nothing of it is evaluated. */
 export function readRequest(parts: readonly Uint8Array[]): {
-  readonly request: ServerRequest;
+  readonly request: AnyRequest;
   readonly arrays: readonly Uint8Array[];
 } {
   const [head, ...arrays] = parts;
@@ -38,7 +38,7 @@ export function readRequest(parts: readonly Uint8Array[]): {
     throw malformed(`a head of ${head?.byteLength ?? 0} bytes`);
   }
   const request = parsed(head);
-  if (!isServerRequest(request)) throw malformed('a head whose fields are not those of a request');
+  if (!isRequest(request)) throw malformed('a head whose fields are not those of a request');
   return { request, arrays };
 }
 

@@ -1,30 +1,5 @@
-import type { Shape } from '@shardwise/core/extend';
-import type { ConsistencyRule } from './consistency.ts';
-
-/** A parameter as the servers know it; its dtype is f32. */
-export interface ServedParameter {
-  readonly name: string;
-  readonly shape: Shape;
-}
-
-/** How to update: an optimizer of the table of the server, and the settings of this step. */
-export interface UpdateRecipe {
-  readonly optimizer: string;
-  /** Which parameters of the server's are in each group, by their place, and the group's settings. */
-  readonly groups: readonly {
-    readonly params: readonly number[];
-    readonly settings: Readonly<Record<string, unknown>>;
-  }[];
-}
-
-/** What all workers of a job say alike. */
-export interface ServedJob {
-  /** How many workers there are; each has a number below it. */
-  readonly workers: number;
-  readonly consistency: ConsistencyRule;
-  /** The parameters of this server's range. */
-  readonly parameters: readonly ServedParameter[];
-}
+import type { ServedJob, UpdateRecipe } from './served-job.ts';
+import type { ShardHead } from './shard-head.ts';
 
 interface FromWorker {
   /** Which range of keys: a server may keep a copy of another one's. */
@@ -65,12 +40,39 @@ export interface LeaveRequest extends FromWorker {
   readonly kind: 'leave';
 }
 
+/** What workers ask of a range. */
 export type ServerRequest =
   | JoinRequest
   | InitialiseRequest
   | PushRequest
   | PullRequest
   | LeaveRequest;
+
+/** A change that the server of a range has made, for the one that has a copy. Arrays: those of the request. */
+export interface ReplicateRequest {
+  readonly kind: 'replicate';
+  readonly shard: number;
+  /** Counts who has been the server of the range. */
+  readonly term: number;
+  readonly request: ServerRequest;
+}
+
+/** All of a range, for the server that is to have a copy. Arrays: as in a snapshot. */
+export interface AdoptRequest {
+  readonly kind: 'adopt';
+  readonly shard: number;
+  readonly term: number;
+  readonly head: ShardHead;
+}
+
+/** The server of a range does not answer: the one that has a copy takes its place. */
+export interface PromoteRequest {
+  readonly kind: 'promote';
+  readonly shard: number;
+}
+
+/** What a server is asked, by workers and by other servers. */
+export type AnyRequest = ServerRequest | ReplicateRequest | AdoptRequest | PromoteRequest;
 
 type Check = (value: unknown) => boolean;
 
@@ -97,6 +99,10 @@ const fields =
     Object.entries(table).every(
       ([name, check]) => Object.hasOwn(Object(value), name) && check(Object(value)[name]),
     );
+const pair =
+  (first: Check, second: Check): Check =>
+  (value) =>
+    Array.isArray(value) && value.length === 2 && first(value[0]) && second(value[1]);
 const literal =
   (...words: readonly string[]): Check =>
   (value) =>
@@ -133,9 +139,47 @@ const requests = {
   leave: fields({ kind: text, ...fromWorker }),
 } satisfies Record<ServerRequest['kind'], Check>;
 
-/** Whether what came from the wire has the fields of a request, and no others. */
-export function isServerRequest(value: unknown): value is ServerRequest {
-  if (typeof value !== 'object' || value === null || !('kind' in value)) return false;
-  const { kind } = value;
-  return Object.entries(requests).some(([name, check]) => name === kind && check(value));
+const head = fields({
+  job,
+  round: count,
+  version: count,
+  sessions: count,
+  known: list(count),
+  members: list(pair(count, fields({ session: count, sequence: count, read: count }))),
+  left: list(pair(count, count)),
+  clock: list(pair(count, count)),
+  isInitialised: flag,
+  stored: fields({
+    recipe: either(recipe, none),
+    states: list(fields({ parameter: text, name: text, dtype: text, shape: list(count) })),
+  }),
+  waiting: list(fields({ worker: count, recipe, present: list(flag) })),
+});
+
+const isServerRequest = oneOf(requests);
+
+const anyRequest = oneOf({
+  ...requests,
+  replicate: fields({ kind: text, shard: count, term: count, request: isServerRequest }),
+  adopt: fields({ kind: text, shard: count, term: count, head }),
+  promote: fields({ kind: text, shard: count }),
+} satisfies Record<AnyRequest['kind'], Check>);
+
+/** Whether what came from outside has the fields of a request, and no others. */
+export function isRequest(value: unknown): value is AnyRequest {
+  return anyRequest(value);
+}
+
+/** Whether what was read from a file has the fields of a snapshot's head. */
+export function isShardHead(value: unknown): value is ShardHead {
+  return head(value);
+}
+
+/** The check that belongs to the kind of a value. */
+function oneOf(checks: Readonly<Record<string, Check>>): Check {
+  return (value) => {
+    if (typeof value !== 'object' || value === null || !('kind' in value)) return false;
+    const { kind } = value;
+    return Object.entries(checks).some(([name, check]) => name === kind && check(value));
+  };
 }

@@ -12,7 +12,7 @@ import {
 } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
 import { type KeyRange, keyRanges } from './key-ranges.ts';
-import type { UpdateRecipe } from './server-request.ts';
+import type { UpdateRecipe } from './served-job.ts';
 import { type PulledValues, ShardLink } from './shard-link.ts';
 
 export interface ServerUpdaterOptions {

@@ -1,83 +1,159 @@
 import type { RequestClient } from '@shardwise/core/extend';
+import { isRefused, refusal } from './refusal.ts';
 import { type ServerAnswer, withHead } from './server-message.ts';
-import type { PullRequest, PushRequest, ServerRequest } from './server-request.ts';
-import { refusal } from './refusal.ts';
+import type {
+  AdoptRequest,
+  AnyRequest,
+  PullRequest,
+  PushRequest,
+  ReplicateRequest,
+  ServerRequest,
+} from './server-request.ts';
+import type { ShardReplica } from './shard-replica.ts';
 import { ShardCounts, type ShardStatistics } from './shard-statistics.ts';
+import type { SnapshotKeeper } from './snapshot-keeper.ts';
 import type { PushOutcome, Shard } from './shard.ts';
+import { WorkerPresence } from './worker-presence.ts';
+
+/** What a server is for a range: it answers workers, or has a copy, or nothing yet. */
+export type ShardRole = 'primary' | 'backup' | 'empty';
 
 export interface ShardHostOptions {
+  readonly role: ShardRole;
   /** How long a worker may be without a connection before it counts as lost. */
   readonly leaseMs: number;
+  /** The copy on another server. Default: none. */
+  readonly replica?: ShardReplica | undefined;
+  /** Default: none are kept. */
+  readonly snapshots?: SnapshotKeeper | undefined;
 }
 
 /** Answers the requests for one range: changes one after the other, and has those wait who are ahead of others. */
 export class ShardHost {
   readonly shard: Shard;
-  readonly #leaseMs: number;
+  readonly #options: ShardHostOptions;
+  readonly #presence: WorkerPresence;
+  #role: ShardRole;
+  #term = 0;
   #queue: Promise<unknown> = Promise.resolve();
   #changed = Promise.withResolvers<void>();
-  /** Open connections of each worker. */
-  readonly #connections = new Map<number, Set<number>>();
-  readonly #timers = new Map<number, NodeJS.Timeout>();
-  /** Workers of a synchronous job that are gone without a word. */
-  readonly #lost = new Set<number>();
 
-  constructor(shard: Shard, { leaseMs }: ShardHostOptions) {
+  constructor(shard: Shard, options: ShardHostOptions) {
     this.shard = shard;
-    this.#leaseMs = leaseMs;
+    this.#options = options;
+    this.#role = options.role;
+    this.#presence = new WorkerPresence(options.leaseMs, (worker) => this.#lose(worker));
+  }
+
+  get role(): ShardRole {
+    return this.#role;
   }
 
   get statistics(): ShardStatistics {
-    return this.shard.counts.statistics(this.shard.clock);
-  }
-
-  /** Does something when all changes before it are done. */
-  inOrder<T>(body: () => T | Promise<T>): Promise<T> {
-    const result = this.#queue.then(body);
-    this.#queue = result.catch(() => undefined);
-    return result;
+    const isReplicated = this.#options.replica?.isAttached ?? false;
+    return { ...this.shard.counts.statistics(this.shard.clock), isReplicated };
   }
 
   async answer(
-    request: ServerRequest,
+    request: AnyRequest,
     arrays: readonly Uint8Array[],
     client: RequestClient,
   ): Promise<readonly Uint8Array[]> {
-    this.#see(request.worker, client);
     switch (request.kind) {
-      case 'join': {
-        const joined = await this.change(request, arrays);
-        return withHead({ ...Object(joined), round: this.shard.round });
-      }
-      case 'initialise':
-        await this.change(request, arrays);
+      case 'replicate':
+        await this.#copy(request, arrays);
+        return withHead({});
+      case 'adopt':
+        await this.#adopt(request, arrays);
+        return withHead({});
+      case 'promote':
+        await this.#promote();
         return withHead({});
       case 'push':
-        return this.#answerPush(request, arrays, client);
       case 'pull':
-        return this.#answerPull(request, client);
+      case 'join':
+      case 'initialise':
       case 'leave':
-        await this.change(request, arrays);
-        return withHead({});
+        this.#requirePrimary();
+        this.#presence.see(request.worker, client);
+        return this.#answerWorker(request, arrays, client);
       default:
         return request satisfies never;
     }
   }
 
-  /** Makes a change in its turn; who waits looks whether to go on. */
-  async change(request: ServerRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
+  /** Ends the watch over workers, and writes what is not in a snapshot yet. */
+  async close(): Promise<void> {
+    this.#presence.close();
+    this.#options.replica?.detach();
+    await this.#queue;
+    if (this.#role === 'primary') await this.#options.snapshots?.finish(this.shard);
+  }
+
+  /** Begins with a snapshot, if there is one. */
+  async restore(): Promise<void> {
+    const restored = await this.#options.snapshots?.restore(this.shard);
+    if (restored === true) this.#role = 'primary';
+  }
+
+  async #answerWorker(
+    request: ServerRequest,
+    arrays: readonly Uint8Array[],
+    client: RequestClient,
+  ): Promise<readonly Uint8Array[]> {
+    switch (request.kind) {
+      case 'join': {
+        const joined = await this.#change(request, arrays);
+        return withHead({ ...Object(joined), round: this.shard.round });
+      }
+      case 'initialise':
+      case 'leave':
+        await this.#change(request, arrays);
+        return withHead({});
+      case 'push': {
+        const outcome = (await this.#change(request, arrays)) as PushOutcome;
+        return this.#answerWhen(request, client, outcome, () => !this.#mustWait(request.worker));
+      }
+      case 'pull': {
+        const outcome = { staleness: 0, isLate: false };
+        return this.#answerWhen(request, client, outcome, () => this.shard.isInitialised);
+      }
+      default:
+        return request satisfies never;
+    }
+  }
+
+  /** Makes a change in its turn, here and on the copy; who waits looks whether to go on. */
+  async #change(request: ServerRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
+    const { replica, snapshots } = this.#options;
     try {
-      return await this.inOrder(() => this.apply(request, arrays));
+      return await this.#inOrder(async () => {
+        this.#requirePrimary();
+        try {
+          const copied = replica?.forward(request, arrays, this.#term);
+          const [, done] = await Promise.allSettled([copied, this.#apply(request, arrays)]);
+          await copied;
+          if (this.shard.isInitialised) {
+            await replica?.attach(this.shard, this.#term);
+            await snapshots?.note(this.shard);
+          }
+          if (done.status === 'rejected') throw done.reason;
+          return done.value;
+        } catch (error) {
+          // The copy has been put in this one's place, or has begun anew.
+          if (isRefused(error, 'not-primary')) this.#role = 'empty';
+          throw error;
+        }
+      });
     } finally {
       this.#wake();
     }
   }
 
-  protected async apply(request: ServerRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
+  async #apply(request: ServerRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
     const { shard } = this;
     switch (request.kind) {
       case 'join':
-        this.#lost.delete(request.worker);
         return shard.join(request);
       case 'initialise':
         shard.check(request);
@@ -86,7 +162,7 @@ export class ShardHost {
         return shard.push(request, arrays);
       case 'leave':
         shard.check(request);
-        return this.#remove(request.worker);
+        return shard.leave(request);
       case 'pull':
         return undefined;
       default:
@@ -94,24 +170,30 @@ export class ShardHost {
     }
   }
 
-  /** Ends the watch over workers. */
-  close(): void {
-    for (const timer of this.#timers.values()) clearTimeout(timer);
-    this.#timers.clear();
+  #copy({ term, request }: ReplicateRequest, arrays: readonly Uint8Array[]): Promise<unknown> {
+    return this.#inOrder(() => {
+      if (this.#role !== 'backup' || term !== this.#term) throw this.#notPrimary();
+      return this.#apply(request, arrays);
+    });
   }
 
-  async #answerPush(
-    request: PushRequest,
-    arrays: readonly Uint8Array[],
-    client: RequestClient,
-  ): Promise<readonly Uint8Array[]> {
-    const outcome = (await this.change(request, arrays)) as PushOutcome;
-    return this.#answerWhen(request, client, outcome, () => !this.#mustWait(request.worker));
+  #adopt({ term, head }: AdoptRequest, arrays: readonly Uint8Array[]): Promise<void> {
+    return this.#inOrder(async () => {
+      if (this.#role === 'primary' || term < this.#term) throw this.#notPrimary();
+      await this.shard.restore(head, arrays);
+      this.#term = term;
+      this.#role = 'backup';
+    });
   }
 
-  #answerPull(request: PullRequest, client: RequestClient): Promise<readonly Uint8Array[]> {
-    const outcome = { staleness: 0, isLate: false };
-    return this.#answerWhen(request, client, outcome, () => this.shard.isInitialised);
+  #promote(): Promise<void> {
+    return this.#inOrder(() => {
+      if (this.#role === 'primary') return;
+      this.#requireState();
+      this.#term++;
+      this.#role = 'primary';
+      for (const worker of this.shard.workers) this.#presence.expect(worker);
+    });
   }
 
   async #answerWhen(
@@ -125,6 +207,7 @@ export class ShardHost {
     const begin = performance.now();
     const gone = closing(client.closed);
     for (;;) {
+      this.#requirePrimary();
       // A later start of the worker is answered instead.
       shard.check(request);
       if (isReady()) break;
@@ -134,7 +217,7 @@ export class ShardHost {
     }
     const waitedMs = performance.now() - begin;
     ShardCounts.add(shard.counts.waitedMs, worker, waitedMs);
-    return this.inOrder(async () => {
+    return this.#inOrder(async () => {
       const values = await shard.read(worker);
       const answer: ServerAnswer = {
         round: shard.round,
@@ -155,8 +238,7 @@ export class ShardHost {
         return shard.isWaiting(worker);
       case 'bounded': {
         const { staleness } = consistency;
-        if (staleness === null) return false;
-        return shard.lead(worker) > staleness;
+        return staleness !== null && shard.lead(worker) > staleness;
       }
       case 'elastic':
         return false;
@@ -169,47 +251,56 @@ export class ShardHost {
   #requireWorkers(): void {
     const { consistency, workers } = this.shard.job;
     if (consistency.kind !== 'synchronous') return;
-    if (this.#lost.size <= consistency.backupWorkers) return;
-    const lost = [...this.#lost].join(', ');
+    const lost = this.#presence.lost;
+    if (lost.length <= consistency.backupWorkers) return;
     throw refusal(
       'worker-lost',
       `a synchronous step of ${workers} workers`,
-      `worker ${lost} is gone: nothing was heard of it for ${this.#leaseMs} ms`,
+      `worker ${lost.join(', ')} is gone: nothing was heard of it for ${this.#options.leaseMs} ms`,
       'Look for why it ended, or use a consistency that does not wait for all',
     );
   }
 
-  #see(worker: number, client: RequestClient): void {
-    clearTimeout(this.#timers.get(worker));
-    this.#timers.delete(worker);
-    const open = this.#connections.get(worker) ?? new Set();
-    this.#connections.set(worker, open);
-    if (open.has(client.number)) return;
-    open.add(client.number);
-    const gone = (): void => {
-      open.delete(client.number);
-      if (open.size === 0) this.#watch(worker);
-    };
-    client.closed.addEventListener('abort', gone, { once: true });
+  #requirePrimary(): void {
+    this.#requireState();
+    if (this.#role !== 'primary') throw this.#notPrimary();
   }
 
-  #watch(worker: number): void {
-    const timer = setTimeout(() => void this.#lose(worker), this.#leaseMs);
-    this.#timers.set(worker, timer);
-    timer.unref();
+  #requireState(): void {
+    if (this.#role !== 'empty') return;
+    throw refusal(
+      'no-state',
+      'a request for a range of parameters',
+      'this server has begun again, and has nothing of it',
+      'Ask the server that has the copy',
+    );
+  }
+
+  #notPrimary(): Error {
+    return refusal(
+      'not-primary',
+      'a request for a range of parameters',
+      'another server answers for it now',
+      'Ask that one',
+    );
   }
 
   async #lose(worker: number): Promise<void> {
-    if (!this.shard.isMember(worker)) return;
-    if (this.shard.job.consistency.kind === 'synchronous') this.#lost.add(worker);
-    else await this.inOrder(() => this.#remove(worker));
+    const session = this.shard.sessionOf(worker);
+    if (this.#role !== 'primary' || session === undefined) return;
+    // A synchronous step is not to become one of fewer workers without a word.
+    if (this.shard.job.consistency.kind !== 'synchronous') {
+      const leave = { kind: 'leave', shard: 0, worker, session } as const;
+      await this.#change(leave, []).catch(() => undefined);
+    }
     this.#wake();
   }
 
-  async #remove(worker: number): Promise<void> {
-    clearTimeout(this.#timers.get(worker));
-    this.#timers.delete(worker);
-    await this.shard.leave({ worker });
+  /** Does something when all that was begun before it is done. */
+  #inOrder<T>(body: () => T | Promise<T>): Promise<T> {
+    const result = this.#queue.then(body);
+    this.#queue = result.catch(() => undefined);
+    return result;
   }
 
   #wake(): void {

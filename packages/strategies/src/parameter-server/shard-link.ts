@@ -5,7 +5,8 @@ import {
 } from '@shardwise/core/extend';
 import { isRefused } from './refusal.ts';
 import { readAnswer, readJoined, type ServerAnswer, withHead } from './server-message.ts';
-import type { PushRequest, ServedJob, ServerRequest } from './server-request.ts';
+import type { ServedJob } from './served-job.ts';
+import type { AnyRequest, PushRequest, ServerRequest } from './server-request.ts';
 
 /** How long to wait before a server that did not answer is tried again. */
 const RETRY_MS = 50;
@@ -35,6 +36,10 @@ export class ShardLink {
   #sequence = 0;
   #round = 0;
   #isInitialised = false;
+  /** Whether the server that has the copy answers. */
+  #isAtCopy = false;
+  /** Whether the other server did not answer. */
+  #mustPromote = false;
 
   constructor(options: ShardLinkOptions) {
     this.#options = options;
@@ -108,10 +113,15 @@ export class ShardLink {
       return await this.#request(request(), arrays);
     } catch (error) {
       if (!isRefused(error, 'unknown-worker', 'gap')) throw error;
+      const { kind } = request();
+      const sequence = this.#sequence;
       await this.join();
       if (!this.#isInitialised) throw emptyError(this.#options.shard, error);
-      const isPush = request().kind === 'push';
-      if (isPush) this.#sequence++;
+      if (kind !== 'push') return this.#request(request(), arrays);
+      // It was counted before the server forgot this worker.
+      const isCounted = this.#sequence >= sequence;
+      if (isCounted) return this.#request({ kind: 'pull', ...this.#from() }, []);
+      this.#sequence++;
       return this.#request(request(), arrays);
     }
   }
@@ -121,24 +131,52 @@ export class ShardLink {
     return { shard, worker, session: this.#session };
   }
 
-  /** Sends a request again until it is answered: a push that comes twice counts once. */
+  /**
+   * Sends a request again until it is answered: a push that comes twice counts once. Where a server does not answer,
+   * the one that has the copy is to take its place.
+   */
   async #request(
     request: ServerRequest,
     arrays: readonly Uint8Array[],
   ): Promise<readonly Uint8Array[]> {
-    const { servers, shard, timeoutMs } = this.#options;
+    const { shard, timeoutMs } = this.#options;
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       try {
-        this.#connection ??= await servers.connect(shard);
+        this.#connection ??= await this.#connect();
         return await this.#connection.request(withHead(request, arrays));
       } catch (error) {
-        if (!isLost(error)) throw error;
-        this.#connection?.close();
-        this.#connection = null;
-        if (performance.now() + RETRY_MS > deadline) throw goneError(shard, timeoutMs, error);
+        const isEmpty = isRefused(error, 'no-state');
+        if (!isLost(error) && !isEmpty && !isRefused(error, 'not-primary')) throw error;
+        const isLast = performance.now() + RETRY_MS > deadline;
+        if (isEmpty && (isLast || !this.#isReplicated)) throw emptyError(shard, error);
+        if (isLast) throw goneError(shard, timeoutMs, error);
+        this.drop();
+        this.#mustPromote = isLost(error);
+        if (this.#isReplicated) this.#isAtCopy = !this.#isAtCopy;
         await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       }
+    }
+  }
+
+  get #isReplicated(): boolean {
+    const { servers } = this.#options;
+    return servers.areReplicated === true && servers.size > 1;
+  }
+
+  /** A connection to the server of the range, or to the one that has the copy. */
+  async #connect(): Promise<RequestConnection> {
+    const { servers, shard } = this.#options;
+    const server = this.#isAtCopy ? (shard + 1) % servers.size : shard;
+    const connection = await servers.connect(server);
+    if (!this.#mustPromote || !this.#isReplicated) return connection;
+    try {
+      await connection.request(withHead({ kind: 'promote', shard } satisfies AnyRequest));
+      this.#mustPromote = false;
+      return connection;
+    } catch (error) {
+      connection.close();
+      throw error;
     }
   }
 }

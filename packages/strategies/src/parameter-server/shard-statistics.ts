@@ -16,6 +16,8 @@ export interface ShardStatistics {
   readonly lead: Readonly<Record<number, number>>;
   /** How long the answers of each worker waited for others. */
   readonly waitedMs: Readonly<Record<number, number>>;
+  /** Whether another server has a copy of the range now. */
+  readonly isReplicated: boolean;
   /** Steps of each worker. */
   readonly clock: ReturnType<VectorClock['toJSON']>;
 }
@@ -35,7 +37,7 @@ export class ShardCounts {
     counts.set(key, (counts.get(key) ?? 0) + amount);
   }
 
-  statistics(clock: VectorClock): ShardStatistics {
+  statistics(clock: VectorClock): Omit<ShardStatistics, 'isReplicated'> {
     const { updates, duplicates, late, receivedBytes, sentBytes } = this;
     return {
       updates,

@@ -1,29 +1,25 @@
 import { fromBytes } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
+import type { ServedJob, UpdateRecipe } from './served-job.ts';
 import type {
   InitialiseRequest,
   JoinRequest,
   LeaveRequest,
   PushRequest,
-  ServedJob,
-  UpdateRecipe,
 } from './server-request.ts';
+import type { SavedMember, ShardHead } from './shard-head.ts';
 import { ShardCounts } from './shard-statistics.ts';
 import {
   meanInOrder,
   type OptimizerTable,
   requireArrays,
   StoredParameters,
-  type StoredState,
 } from './stored-parameters.ts';
 import { VectorClock } from './vector-clock.ts';
 
-/** What a server knows of a worker. */
-interface Member {
+interface Member extends SavedMember {
   session: number;
-  /** The last push that counted. */
   sequence: number;
-  /** The version that the worker has read last. */
   read: number;
   /** What the centre was before the worker's last exchange with it (elastic averaging). */
   before?: readonly Uint8Array[];
@@ -38,25 +34,6 @@ interface WaitingPush {
 /** A push that counts changes something; one that comes again, or too late, does not. */
 export type PushOutcome = { readonly staleness: number; readonly isLate: boolean };
 
-/** The head of a snapshot. */
-export interface ShardHead {
-  readonly job: ServedJob;
-  readonly round: number;
-  readonly version: number;
-  readonly sessions: number;
-  readonly known: readonly number[];
-  readonly members: readonly (readonly [worker: number, member: Member])[];
-  readonly clock: ReturnType<VectorClock['toJSON']>;
-  readonly isInitialised: boolean;
-  readonly stored: StoredState['head'];
-  /** Pushes of the step that is not complete. */
-  readonly waiting: readonly {
-    readonly worker: number;
-    readonly recipe: UpdateRecipe;
-    readonly present: readonly boolean[];
-  }[];
-}
-
 /**
  * What a server keeps of one range of keys: the same requests in the same order make the same bits, so a copy that gets
  * them too is as good. It answers at once; who waits for whom is for its server.
@@ -66,6 +43,8 @@ export class Shard {
   readonly clock: VectorClock = new VectorClock();
   readonly #table: OptimizerTable;
   readonly #members = new Map<number, Member>();
+  /** The last push of workers that have left: one that was answered in vain does not count again. */
+  readonly #left = new Map<number, number>();
   #job: ServedJob | null = null;
   #stored: StoredParameters | null = null;
   /** The step that gradients of a synchronous job are collected for. */
@@ -123,7 +102,7 @@ export class Shard {
       );
     }
     this.#job = job;
-    const sequence = this.#members.get(worker)?.sequence ?? 0;
+    const sequence = this.#members.get(worker)?.sequence ?? this.#left.get(worker) ?? 0;
     const session = ++this.#sessions;
     this.#known.add(worker);
     this.#members.set(worker, { session, sequence, read: this.#version });
@@ -258,8 +237,13 @@ export class Shard {
     return this.#known.size >= this.job.workers;
   }
 
-  isMember(worker: number): boolean {
-    return this.#members.has(worker);
+  /** Which start of a worker there is; undefined: it has not joined, or has left. */
+  sessionOf(worker: number): number | undefined {
+    return this.#members.get(worker)?.session;
+  }
+
+  get workers(): readonly number[] {
+    return [...this.#members.keys()];
   }
 
   /** How many steps a worker is ahead of the slowest one. Who has not come yet is at the beginning. */
@@ -281,6 +265,8 @@ export class Shard {
 
   /** The worker is gone: nobody waits for it any more. */
   async leave({ worker }: Pick<LeaveRequest, 'worker'>): Promise<void> {
+    const member = this.#members.get(worker);
+    if (member !== undefined) this.#left.set(worker, member.sequence);
     this.#members.delete(worker);
     this.#waiting.delete(worker);
     this.clock.remove(worker);
@@ -314,6 +300,7 @@ export class Shard {
           worker,
           { session, sequence, read },
         ]),
+        left: [...this.#left],
         clock: this.clock.toJSON(),
         isInitialised: this.isInitialised,
         stored: stored.head,
@@ -343,6 +330,8 @@ export class Shard {
     for (const worker of head.known) this.#known.add(worker);
     this.#members.clear();
     for (const [worker, member] of head.members) this.#members.set(worker, { ...member });
+    this.#left.clear();
+    for (const [worker, sequence] of head.left) this.#left.set(worker, sequence);
     for (const worker of this.clock.workers) this.clock.remove(worker);
     for (const [worker, clock] of head.clock) this.clock.set(worker, clock);
     const count = head.isInitialised ? job.parameters.length : 0;

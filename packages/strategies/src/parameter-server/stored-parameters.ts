@@ -15,7 +15,8 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
-import type { ServedParameter, UpdateRecipe } from './server-request.ts';
+import type { ServedParameter, UpdateRecipe } from './served-job.ts';
+import type { StoredHead } from './shard-head.ts';
 
 /** Makes an optimizer of groups with their settings. */
 export type ServedOptimizer = (groups: OptimizerInput<OptimizerSettings>) => Optimizer;
@@ -25,15 +26,7 @@ export type OptimizerTable = Readonly<Record<string, ServedOptimizer>>;
 
 /** What a server has of parameters and of an optimizer, as it goes into a snapshot. */
 export interface StoredState {
-  readonly head: {
-    readonly recipe: UpdateRecipe | null;
-    readonly states: readonly {
-      readonly parameter: string;
-      readonly name: string;
-      readonly dtype: HostArray['dtype'];
-      readonly shape: readonly number[];
-    }[];
-  };
+  readonly head: StoredHead;
   /** The values of each parameter, then the states. */
   readonly arrays: readonly Uint8Array[];
 }

@@ -22,7 +22,7 @@ const numbers = (bytes: Uint8Array | undefined): readonly number[] =>
 
 /** Workers of one parameter of two elements, which begins as zeros. */
 async function workers(count: number, consistency: ConsistencyRule, way: Way = {}, leaseMs = 5000) {
-  const [server] = startServers(1, leaseMs);
+  const [server] = await startServers(1, leaseMs);
   if (server === undefined) throw new Error('no server');
   const servers = directServers([server.handler], way);
   const job = { workers: count, consistency, parameters: [{ name: 'w', shape: [2] }] };
@@ -160,7 +160,7 @@ describe('bounded staleness', () => {
 describe('elastic averaging of x²/2', () => {
   /** The centre after so many exchanges of one worker, by gradient descent with the rate eta. */
   const train = async (eta: number, movingRate: number, steps: number): Promise<number> => {
-    const [server] = startServers(1);
+    const [server] = await startServers(1);
     if (server === undefined) throw new Error('no server');
     const servers = directServers([server.handler]);
     const model = new Quadratic();

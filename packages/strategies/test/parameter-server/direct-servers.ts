@@ -61,8 +61,9 @@ export function directServers(
   };
 }
 
-export function startServers(count: number, leaseMs = 5000): readonly ParameterServer[] {
-  return Array.from({ length: count }, (_, server) =>
-    createParameterServer({ server, optimizers, leaseMs }),
+export function startServers(count: number, leaseMs = 5000): Promise<readonly ParameterServer[]> {
+  const servers = Array.from({ length: count }, (_, server) => server);
+  return Promise.all(
+    servers.map((server) => createParameterServer({ server, servers: count, optimizers, leaseMs })),
   );
 }

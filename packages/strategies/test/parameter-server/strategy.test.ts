@@ -8,8 +8,10 @@ import { directServers, startServers } from './direct-servers.ts';
 
 beforeEach(async () => setRank({ device: await cpu(), mesh: new LineMesh('dp', singleGroup()) }));
 
-const started = (count: number): ParameterServers =>
-  directServers(startServers(count).map(({ handler }) => handler));
+const started = async (count: number): Promise<ParameterServers> => {
+  const servers = await startServers(count);
+  return directServers(servers.map(({ handler }) => handler));
+};
 
 describe('the plan of parameterServer()', () => {
   const axes = [{ name: 'dp', size: 2 }];
@@ -17,8 +19,8 @@ describe('the plan of parameterServer()', () => {
     (name) => ({ name, shape: [3], dtype: 'f32', requiresGrad: true }) as const,
   );
 
-  it('prints what each server has', () => {
-    const text = explain(parameterServer({ servers: started(2) }).plan({ parameters }, axes));
+  it('prints what each server has', async () => {
+    const text = explain(parameterServer({ servers: await started(2) }).plan({ parameters }, axes));
     expect(text).toContain('server 1  1 parameters  12 bytes pushed and pulled');
   });
 
@@ -29,20 +31,22 @@ describe('the plan of parameterServer()', () => {
     [{ elastic: { everySteps: 0, movingRate: 0.5 } }, /every 0 steps/],
     [{ elastic: { everySteps: 1, movingRate: 1.5 } }, /movingRate 1.5/],
     ['eventually', /the consistency 'eventually'/],
-  ])('refuses %j', (consistency, message) => {
-    const servers = started(1);
+  ])('refuses %j', async (consistency, message) => {
+    const servers = await started(1);
     expect(() => parameterServer({ servers, consistency: consistency as Consistency })).toThrow(
       message,
     );
   });
 
-  it('refuses as many backup workers as there are workers, a second axis, and no servers', () => {
-    const backups = parameterServer({ servers: started(1), consistency: { backupWorkers: 2 } });
+  it('refuses as many backup workers as there are workers, a second axis, and no servers', async () => {
+    const backups = parameterServer({
+      servers: await started(1),
+      consistency: { backupWorkers: 2 },
+    });
     expect(() => backups.plan({ parameters }, axes)).toThrow(/would wait for none/);
     const two = [...axes, { name: 'tp', size: 2 }];
-    expect(() => parameterServer({ servers: started(1) }).plan({ parameters }, two)).toThrow(
-      /axis 'tp'/,
-    );
+    const strategy = parameterServer({ servers: await started(1) });
+    expect(() => strategy.plan({ parameters }, two)).toThrow(/axis 'tp'/);
     expect(() => parameterServer({ servers: directServers([]) })).toThrow(/--servers 1/);
   });
 });
@@ -50,7 +54,7 @@ describe('the plan of parameterServer()', () => {
 describe('a model on servers', () => {
   it('refuses to write to parameters, to save states, and to skip steps', async () => {
     const model = new nn.Linear(2, 1);
-    const parallel = await parallelize(model, parameterServer({ servers: started(1) }));
+    const parallel = await parallelize(model, parameterServer({ servers: await started(1) }));
     const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
     expect(() => model.weight.assign(zeros([1, 2]))).toThrow(/Load weights before parallelize/);
     parallel
@@ -68,7 +72,7 @@ describe('a model on servers', () => {
     const train = async (isServed: boolean): Promise<readonly number[]> => {
       manualSeed(3);
       const model = new nn.Linear(3, 2);
-      const strategy = parameterServer({ servers: started(2), consistency: 'asynchronous' });
+      const strategy = parameterServer({ servers: await started(2), consistency: 'asynchronous' });
       if (isServed) await parallelize(model, strategy);
       const optimizer = new optim.SGD(model.parameters(), { lr: 0.1, momentum: 0.5 });
       for (let step = 0; step < 4; step++) {

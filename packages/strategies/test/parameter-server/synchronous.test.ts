@@ -18,7 +18,7 @@ describe('three workers and two servers, synchronous', () => {
     setRank({ device: await cpu() });
     const started = await Promise.all(
       ['SGD', 'SGD', 'AdamW', 'AdamW'].map(async (name, index) => {
-        const server = createParameterServer({ server: index % 2, optimizers });
+        const server = await createParameterServer({ server: index % 2, optimizers });
         const listener = await startRequestServer({ secret, handler: server.handler });
         return { name, server, listener };
       }),
@@ -38,7 +38,7 @@ describe('three workers and two servers, synchronous', () => {
     } finally {
       for (const { server, listener } of started) {
         listener.close();
-        server.close();
+        await server.close();
       }
     }
   });

@@ -7,15 +7,25 @@ export interface ServerStart {
   /** Which of the servers it is, and how many there are. */
   readonly server: number;
   readonly servers: number;
+  /** Whether the next one has a copy of its range. */
+  readonly areReplicated: boolean;
   readonly host: string;
   /** 0: a free one. */
   readonly port: number;
   readonly secret: string;
-  /** Where its snapshots are. */
-  readonly directory: string;
+  /** The file of its snapshots. */
+  readonly snapshotPath: string;
+  /** Whether it takes the place of one that was lost. */
+  readonly isAgain: boolean;
 }
 
-export type ToServer = ServerStart | { readonly kind: 'stop' };
+/** Where all servers are, so that each finds the one that has its copy. */
+export interface ServerPeers {
+  readonly kind: 'peers';
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+}
+
+export type ToServer = ServerStart | ServerPeers | { readonly kind: 'stop' };
 
 const counts = z.record(z.string(), z.number());
 
@@ -28,6 +38,7 @@ const statistics = z.object({
   staleness: counts,
   lead: counts,
   waitedMs: counts,
+  isReplicated: z.boolean(),
   clock: z.array(z.tuple([z.number(), z.number()])),
 }) satisfies z.ZodType<ShardStatistics>;
 

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { cpu } from '@shardwise/backend-cpu';
-import { endWithParent, startRequestServer } from '@shardwise/collectives/node';
+import { connectServers, endWithParent, startRequestServer } from '@shardwise/collectives/node';
 import { setRank } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { createParameterServer } from '@shardwise/strategies';
+import { fileSnapshots } from './file-snapshots.ts';
 import { servedOptimizers } from './served-optimizers.ts';
-import type { FromServer, ServerStart, ToServer } from './server-message.ts';
+import type { FromServer, ServerPeers, ServerStart, ToServer } from './server-message.ts';
 
 // The process of a parameter server; the launcher starts it, and it ends with the launcher.
 
@@ -23,16 +24,31 @@ try {
   process.disconnect();
 }
 
-async function serve({ server, host, port, secret }: ServerStart): Promise<void> {
+async function serve(start: ServerStart): Promise<void> {
+  const { server, servers, areReplicated, host, port, secret, snapshotPath, isAgain } = start;
   setRank({ device: await cpu() });
-  const parameters = createParameterServer({ server, optimizers: servedOptimizers });
-  const { handler } = parameters;
-  const listener = await startRequestServer({ host, port, secret, handler });
-  process.on('message', (message: ToServer) => {
-    if (message.kind !== 'stop') return;
+  const peers = Promise.withResolvers<ServerPeers['addresses']>();
+  const parameters = await createParameterServer({
+    server,
+    servers,
+    optimizers: servedOptimizers,
+    snapshots: fileSnapshots(snapshotPath),
+    isAgain,
+    ...(areReplicated && {
+      connect: async (other) =>
+        connectServers({ addresses: await peers.promise, secret }).connect(other),
+    }),
+  });
+  const listener = await startRequestServer({ host, port, secret, handler: parameters.handler });
+  const stop = async (): Promise<void> => {
     listener.close();
-    parameters.close();
-    process.send?.({ kind: 'stopped', statistics: parameters.statistics }, () => process.exit(0));
+    const { statistics } = parameters;
+    await parameters.close();
+    process.send?.({ kind: 'stopped', statistics }, () => process.exit(0));
+  };
+  process.on('message', (message: ToServer) => {
+    if (message.kind === 'peers') peers.resolve(message.addresses);
+    if (message.kind === 'stop') void stop();
   });
   send({ kind: 'listening', port: listener.port });
 }

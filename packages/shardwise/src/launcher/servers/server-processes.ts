@@ -17,6 +17,8 @@ const MAX_STARTS = 100;
 
 export interface ServerProcessesOptions {
   readonly count: number;
+  /** Whether the next server has a copy of what each has. */
+  readonly areReplicated: boolean;
   readonly runDirectory: string;
   readonly environment: NodeJS.ProcessEnv;
   readonly onNotice: (text: string) => void;
@@ -52,7 +54,8 @@ export class ServerProcesses {
     const started: Started[] = [];
     try {
       for (let server = 0; server < options.count; server++) {
-        started.push(await startServer(options, { server, port: 0, secret }));
+        const own = { server, port: 0, secret, isAgain: false };
+        started.push(await startServer(options, own));
       }
     } catch (error) {
       for (const { child } of started) child.kill('SIGKILL');
@@ -60,7 +63,9 @@ export class ServerProcesses {
     }
     const addresses = started.map(({ port }) => ({ host: HOST, port }));
     const children = started.map(({ child }) => child);
-    return new ServerProcesses(options, { addresses, secret }, children);
+    for (const child of children) child.send({ kind: 'peers', addresses } satisfies ToServer);
+    const { areReplicated } = options;
+    return new ServerProcesses(options, { addresses, secret, areReplicated }, children);
   }
 
   /** Ends the servers, and returns what they have counted; undefined for one that did not say. */
@@ -82,12 +87,11 @@ export class ServerProcesses {
     );
     if (starts >= MAX_STARTS) return;
     const { port } = address;
+    const { addresses, secret } = this.data;
     try {
-      const { child } = await startServer(this.#options, {
-        server,
-        port,
-        secret: this.data.secret,
-      });
+      const own = { server, port, secret, isAgain: true };
+      const { child } = await startServer(this.#options, own);
+      child.send({ kind: 'peers', addresses } satisfies ToServer);
       this.#children[server] = child;
       if (this.#isStopping) child.kill('SIGKILL');
       else this.#watch(child, server, starts + 1);
@@ -102,7 +106,7 @@ const directoryOf = ({ runDirectory }: ServerProcessesOptions): string =>
 
 async function startServer(
   options: ServerProcessesOptions,
-  own: Pick<ServerStart, 'server' | 'port' | 'secret'>,
+  own: Pick<ServerStart, 'server' | 'port' | 'secret' | 'isAgain'>,
 ): Promise<Started> {
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const child = fork(new URL(`./server-process.${extension}`, import.meta.url), [], {
@@ -118,8 +122,9 @@ async function startServer(
     kind: 'start',
     ...own,
     servers: options.count,
+    areReplicated: options.areReplicated,
     host: HOST,
-    directory: directoryOf(options),
+    snapshotPath: join(directoryOf(options), `server-${own.server}.safetensors`),
   };
   child.send(start satisfies ToServer);
   const first = await Promise.race([said.then(([value]: readonly unknown[]) => value), ended]);

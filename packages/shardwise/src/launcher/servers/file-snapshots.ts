@@ -1,0 +1,33 @@
+import { readFile, rename } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { decodeSafetensors, encodeSafetensors, hostArray } from '@shardwise/core/extend';
+import type { SnapshotStore } from '@shardwise/strategies';
+import { durableFiles } from '../../checkpoint/durable-files.ts';
+
+/** Snapshots of a parameter server in one file, which a new one takes the place of when it is on the disk. */
+export function fileSnapshots(path: string): SnapshotStore {
+  return {
+    async write(head, arrays) {
+      const named = arrays.map((bytes, index) => {
+        return [String(index), hostArray('u8', [bytes.byteLength], bytes)] as const;
+      });
+      const next = `${path}.next`;
+      await durableFiles.writeFile(next, [encodeSafetensors(Object.fromEntries(named), { head })]);
+      await rename(next, path);
+      await durableFiles.syncDirectory(dirname(path));
+    },
+    async read() {
+      const file = await readFile(path).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return undefined;
+        throw error;
+      });
+      if (file === undefined) return undefined;
+      const { tensors, metadata } = decodeSafetensors(file);
+      const { head = '' } = metadata;
+      const arrays = Object.keys(tensors).map((_, index) => {
+        return new Uint8Array(tensors[String(index)]?.bytes ?? []);
+      });
+      return { head, arrays };
+    },
+  };
+}

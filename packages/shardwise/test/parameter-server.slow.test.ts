@@ -1,0 +1,54 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { runShardwise } from '../../../test/support/run-shardwise.ts';
+
+let cwd = '';
+
+beforeEach(async () => {
+  cwd = await mkdtemp(join(tmpdir(), 'shardwise-servers-'));
+});
+
+afterEach(() => rm(cwd, { recursive: true, force: true }));
+
+describe('what is killed at step 5 of 40', () => {
+  const faults = join(import.meta.dirname, 'fixtures', 'parameter-server-faults.ts');
+  const losses = (stdout: string): readonly number[] =>
+    [...stdout.matchAll(/ends with loss (.*)/g)].map(([, loss]) => Number(loss));
+
+  it('is a server: its copy takes over, and the run goes on', async () => {
+    const options = ['--nproc', '2', '--servers', '2', '--server-replicas', '2', '--plain'];
+    const ended = await runShardwise(['run', ...options, faults, 'server'], { cwd });
+    expect(ended.exitCode, ended.output).toBe(0);
+    expect(ended.output).toContain('Parameter server 0 was lost, and starts again');
+    expect(losses(ended.stdout)).toHaveLength(2);
+    for (const loss of losses(ended.stdout)) expect(loss).toBeLessThan(0.1);
+  });
+
+  it('is a server without a copy or a snapshot: the run fails, and says why', async () => {
+    const options = ['--nproc', '2', '--servers', '1', '--plain'];
+    const ended = await runShardwise(['run', ...options, faults, 'server'], { cwd });
+    expect(ended.exitCode, ended.output).not.toBe(0);
+    expect(ended.output).toContain('neither a replica nor a snapshot');
+  });
+
+  it('is a worker: it starts again with what the servers have', async () => {
+    const options = [
+      '--nproc',
+      '2',
+      '--ranks',
+      'processes',
+      '--servers',
+      '1',
+      '--max-restarts',
+      '1',
+    ];
+    const args = ['run', ...options, '--plain', faults, 'worker'];
+    const ended = await runShardwise(args, { cwd });
+    expect(ended.exitCode, ended.output).toBe(0);
+    const begun = [...ended.stdout.matchAll(/rank 0 begins (.*)/g)].map(([, how]) => how);
+    expect(begun).toEqual(['anew', 'with trained values']);
+    for (const loss of losses(ended.stdout)) expect(loss).toBeLessThan(0.1);
+  });
+});

@@ -1,0 +1,68 @@
+import type { RequestConnection } from '@shardwise/core/extend';
+import { isRefused } from './refusal.ts';
+import { withHead } from './server-message.ts';
+import type { ServerRequest } from './server-request.ts';
+import type { Shard } from './shard.ts';
+
+/** How long to wait before a server that can't be reached is tried again. */
+const RETRY_MS = 200;
+
+/** The copy of a range on another server: it gets all changes, in their order, before anybody is told of them. */
+export class ShardReplica {
+  readonly #connect: () => Promise<RequestConnection>;
+  readonly #number: number;
+  #connection: RequestConnection | null = null;
+  #triedMs = Number.NEGATIVE_INFINITY;
+
+  /** `number` is that of the range. */
+  constructor(number: number, connect: () => Promise<RequestConnection>) {
+    this.#number = number;
+    this.#connect = connect;
+  }
+
+  /** Whether there is a copy now. */
+  get isAttached(): boolean {
+    return this.#connection !== null;
+  }
+
+  /** Gives the other server all that there is, if it has no copy and can be reached. */
+  async attach(shard: Shard, term: number): Promise<void> {
+    if (this.#connection !== null || performance.now() < this.#triedMs + RETRY_MS) return;
+    this.#triedMs = performance.now();
+    let connection: RequestConnection | null = null;
+    try {
+      connection = await this.#connect();
+      const { head, arrays } = await shard.snapshot();
+      const request = { kind: 'adopt', shard: this.#number, term, head };
+      await connection.request(withHead(request, arrays));
+      this.#connection = connection;
+    } catch (error) {
+      connection?.close();
+      if (isRefused(error, 'not-primary')) throw error;
+      // Alone for now: it is tried again with a later change.
+    }
+  }
+
+  /** Throws RefusedError 'not-primary' where the other server has taken over. What else it refuses, is refused here too. */
+  async forward(
+    request: ServerRequest,
+    arrays: readonly Uint8Array[],
+    term: number,
+  ): Promise<void> {
+    const connection = this.#connection;
+    if (connection === null) return;
+    try {
+      const copy = { kind: 'replicate', shard: this.#number, term, request };
+      await connection.request(withHead(copy, arrays));
+    } catch (error) {
+      const isGone = !isRefused(error) || isRefused(error, 'not-primary', 'no-state');
+      if (isGone) this.detach();
+      if (isRefused(error, 'not-primary')) throw error;
+    }
+  }
+
+  detach(): void {
+    this.#connection?.close();
+    this.#connection = null;
+  }
+}

@@ -1,0 +1,73 @@
+import { CheckpointError } from '@shardwise/core/extend';
+import { isShardHead } from './server-request.ts';
+import type { Shard } from './shard.ts';
+
+/** Where snapshots of a server's range are kept. */
+export interface SnapshotStore {
+  /** Takes the place of the one before, at once or not at all. */
+  write(head: string, arrays: readonly Uint8Array[]): Promise<void>;
+  /** Undefined: there is none. */
+  read(): Promise<{ readonly head: string; readonly arrays: readonly Uint8Array[] } | undefined>;
+}
+
+/** Writes a snapshot of a range every so often, while it goes on changing. */
+export class SnapshotKeeper {
+  readonly #store: SnapshotStore;
+  readonly #everyMs: number;
+  #writtenMs = performance.now();
+  #writing: Promise<void> = Promise.resolve();
+  #isWriting = false;
+  #version = 0;
+  #failure: unknown;
+
+  constructor(store: SnapshotStore, everyMs: number) {
+    this.#store = store;
+    this.#everyMs = everyMs;
+  }
+
+  /** To be called after each change: takes a snapshot if it is time, and leaves it to be written. */
+  async note(shard: Shard): Promise<void> {
+    if (this.#isWriting || performance.now() < this.#writtenMs + this.#everyMs) return;
+    await this.#write(shard);
+  }
+
+  /** The last one. Throws what an earlier one has failed with. */
+  async finish(shard: Shard): Promise<void> {
+    await this.#writing;
+    if (shard.isInitialised && shard.version !== this.#version) await this.#write(shard);
+    await this.#writing;
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Returns whether there was one. Throws CheckpointError for one that is none. */
+  async restore(shard: Shard): Promise<boolean> {
+    const found = await this.#store.read();
+    if (found === undefined) return false;
+    const head: unknown = JSON.parse(found.head);
+    if (!isShardHead(head)) {
+      throw new CheckpointError({
+        asked: 'to begin with a snapshot of a parameter server',
+        found: 'its head is not one of this version',
+        todo: 'Remove the snapshot, and start the run again from a checkpoint',
+      });
+    }
+    await shard.restore(head, found.arrays);
+    this.#version = shard.version;
+    return true;
+  }
+
+  async #write(shard: Shard): Promise<void> {
+    this.#isWriting = true;
+    const { head, arrays } = await shard.snapshot();
+    this.#version = shard.version;
+    this.#writing = this.#store
+      .write(JSON.stringify(head), arrays)
+      .catch((error: unknown) => {
+        this.#failure = error;
+      })
+      .finally(() => {
+        this.#writtenMs = performance.now();
+        this.#isWriting = false;
+      });
+  }
+}
