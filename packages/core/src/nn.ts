@@ -61,6 +61,7 @@ export type { Gate, GateInput, Routing } from './nn/experts/gate.ts';
 export { gshardGate, type GShardGateOptions } from './nn/experts/gshard-gate.ts';
 export type { Capacity } from './nn/experts/limit-routes.ts';
 export { MixtureOfExperts, type MixtureOfExpertsOptions } from './nn/experts/mixture-of-experts.ts';
+export { routerMetrics } from './nn/experts/router-metrics.ts';
 export type { RouterStatistics } from './nn/experts/router-statistics.ts';
 export { roundRobinGate, type RoundRobinGateOptions } from './nn/experts/round-robin-gate.ts';
 export { switchGate, type SwitchGateOptions } from './nn/experts/switch-gate.ts';

@@ -227,6 +227,19 @@ describe('a layer of experts', () => {
     expect((await moe.routerStatistics()).entropy).toBeCloseTo(1, 5);
   });
 
+  it('gives metrics of all layers of a model for the live block and the report', async () => {
+    const [one, other] = [layer({ gate: nn.roundRobinGate() }), layer({ gate: nn.switchGate() })];
+    expect(await nn.routerMetrics(new nn.Linear(2, 2))).toEqual({});
+    const model = new nn.Sequential(one, other);
+    other.router.weight.assign(other.router.weight.mul(0));
+    await model.forward(input()).realize();
+    const metrics = await nn.routerMetrics(model);
+    // All experts have as many routes in the first layer, and the first one has all in the second.
+    expect(metrics).toMatchObject({ 'router/imbalance': 2.5, 'router/dropped': 0 });
+    expect(metrics['experts/0']).toBeCloseTo(0.625, 6);
+    expect(metrics['experts/3']).toBeCloseTo(0.125, 6);
+  });
+
   it.each([
     ['a k above the experts', () => layer({ gate: nn.topKGate({ k: 5 }) }), 'k: 5'],
     ['no k', () => nn.topKGate({ k: 0 }), 'k: 0'],

@@ -1,0 +1,31 @@
+import type { Module } from '../module.ts';
+import { expertLayers } from './auxiliary-loss.ts';
+
+/** Curves of more would leave a run no names for its own. */
+const mostExperts = 16;
+
+/**
+ * What the routers of a model did in the latest pass, as metrics of a step: `report({ step, metrics: await nn.routerMetrics(model) })`.
+ * Means over its layers: `router/imbalance` (1 where all experts have as many routes), `router/dropped` (the share of routes),
+ * `router/entropy` (of tokens' shares, from 0 to 1), and `experts/0`, `experts/1`, … the share of routes of each of the first
+ * 16 experts. Over ranks that have other tokens, the mean is that of all tokens.
+ */
+export async function routerMetrics(model: Module): Promise<Record<string, number>> {
+  const layers = await Promise.all(
+    expertLayers(model).map(([, layer]) => layer.routerStatistics()),
+  );
+  const mean = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + value, 0) / values.length;
+  if (layers.length === 0) return {};
+  const experts = Math.min(mostExperts, Math.max(...layers.map(({ load }) => load.length)));
+  const loads = Array.from({ length: experts }, (_, expert) => {
+    const own = layers.flatMap(({ load }) => load[expert] ?? []);
+    return [`experts/${expert}`, mean(own)] as const;
+  });
+  return {
+    'router/imbalance': mean(layers.map(({ imbalance }) => imbalance)),
+    'router/dropped': mean(layers.map(({ dropRate }) => dropRate)),
+    'router/entropy': mean(layers.map(({ entropy }) => entropy)),
+    ...Object.fromEntries(loads),
+  };
+}

@@ -1,0 +1,65 @@
+import { createMesh } from '@shardwise/collectives';
+import { manualSeed, type MeshAxis, nn, optim, setRank, type Tensor } from '@shardwise/core';
+import { currentSession } from '@shardwise/core/extend';
+import { compose, ddp, expertParallel, parallelize, pipeline } from '@shardwise/strategies';
+import type { RankContext } from '@shardwise/testing/ranks';
+import { z } from 'zod';
+import { join } from '../../../../test/ranks/join.ts';
+import { batch, features, rows, settings, type Step, steps } from './expert-models.ts';
+
+class Block extends nn.Module {
+  norm = new nn.LayerNorm(features);
+  experts = new nn.MixtureOfExperts(features, 6, 4);
+
+  forward(x: Tensor): Tensor {
+    return x.add(this.experts.forward(this.norm.forward(x)));
+  }
+}
+
+export const stack = (): nn.Sequential =>
+  new nn.Sequential(new nn.Linear(features, features), new Block(), new Block(), new Block());
+
+export const lossOf = (y: Tensor, targets: Tensor): Tensor => y.sub(targets).square().mean();
+
+export const outcome = z.array(z.object({ loss: z.number(), norm: z.number() }));
+
+export async function main({
+  data,
+  ...context
+}: RankContext<unknown, readonly MeshAxis[]>): Promise<Step[]> {
+  const { group } = await join({ ...context, data });
+  const { backend: device } = currentSession();
+  const mesh = await createMesh(group, data);
+  setRank({ device, mesh });
+  manualSeed(context.rank);
+  const model = stack();
+  const stages = pipeline({ schedule: '1f1b', cut: ['2'], microbatches: 2, loss: lossOf });
+  const isShared = data.some(({ name }) => name === 'dp');
+  const inner = compose(expertParallel(), stages);
+  const parallel = await parallelize(model, isShared ? compose(inner, ddp()) : inner);
+  const places = data.filter(({ name }) => name !== 'pp');
+  const parts = places.reduce((product, { size }) => product * size, 1);
+  const part = places.reduce((at, { name, size }) => at * size + mesh.coordinate(name), 0);
+  const count = rows / parts;
+  return trainStack(model, (x, y) => parallel.forward(x, y), part * count, count);
+}
+
+export async function trainStack(
+  model: nn.Sequential,
+  lossFor: (x: Tensor, targets: Tensor) => Tensor,
+  start: number,
+  count: number,
+): Promise<Step[]> {
+  const optimizer = new optim.AdamW(model.parameters(), settings);
+  const found: Step[] = [];
+  for (let step = 0; step < steps; step++) {
+    optimizer.zeroGrad();
+    const x = batch(step, start, count);
+    const loss = lossFor(x, batch(step + 1, start, count));
+    loss.backward();
+    const norm = optim.clipGradNorm(model.parameters(), 0.5);
+    await optimizer.step();
+    found.push({ loss: await loss.item(), norm: await norm.item() });
+  }
+  return found;
+}
