@@ -100,6 +100,31 @@ describe('pipelines', () => {
     expect(() => model.forward(x).mean().backward()).toThrow('outside of the stages');
   });
 
+  it('what is asked for and not awaited before the next pass is computed of its own pass, and so are updates', async () => {
+    const train = async (awaits: boolean): Promise<unknown> => {
+      sw.manualSeed(3);
+      sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('pp', singleGroup()) });
+      const layers = new sw.nn.Sequential(new sw.nn.Linear(2, 2), new sw.nn.Linear(2, 1));
+      const loss = (y: sw.Tensor): sw.Tensor => y.square().mean();
+      const options = { schedule: 'interleaved1f1b', microbatches: 2, cut: ['1'], loss } as const;
+      const model = await parallelize(layers, pipeline(options));
+      const optimizer = new sw.optim.SGD(layers.parameters(), { lr: 0.01, momentum: 0.9 });
+      const reads: Promise<unknown>[] = [];
+      for (const step of [1, 2, 3, 4]) {
+        optimizer.zeroGrad();
+        const own = model.forward(sw.tensor([1, 2, 3, 4]).reshape([2, 2]));
+        own.backward();
+        reads.push(own.mul(step).item());
+        const stepped = optimizer.step();
+        if (awaits) await Promise.all([...reads, stepped]);
+        else if (step === 2) await own.item();
+        reads.push(stepped, own.mul(2).item());
+      }
+      return [await Promise.all(reads), await layers[1]?.parameters()[0]?.data()];
+    };
+    expect(await train(false)).toEqual(await train(true));
+  });
+
   it('the loss of a pass is not there before its backward()', async () => {
     const loss = await forward((y) => y.square().mean());
     await expect(loss.item()).rejects.toThrow('Call loss.backward() first');

@@ -11,7 +11,9 @@ import type { Mesh } from '../spec/mesh.ts';
 import type { ProcessGroup } from '../spec/process-group.ts';
 import { nextTurn } from '../spec/next-turn.ts';
 import type { Compute, Postponed, Session, WorkAheadOptions } from './session.ts';
-import { Realization, type Surroundings, takeBacklog } from './realization.ts';
+import { type Backlog, Realization, type Surroundings, takeBacklog } from './realization.ts';
+
+const nothingPending: Backlog = { pending: new Map(), offered: [] };
 
 /** How long work may go on in microtasks alone until timers, input and finalizers get their turn. */
 const turnMs = 10;
@@ -29,6 +31,9 @@ export class DeviceSession implements Session {
   #postponed: Postponed | null = null;
   #turnBegan = performance.now();
   #callsUnderWay = 0;
+  /** Calls under way that compute what is pending, and works that have not begun. */
+  #runsUnderWay = 0;
+  #worksWaiting = 0;
 
   constructor(backend: Backend, mesh: Mesh) {
     this.backend = backend;
@@ -120,12 +125,22 @@ export class DeviceSession implements Session {
     work: (compute: Compute) => Promise<void>,
     { takesPostponed = false }: WorkAheadOptions = {},
   ): void {
-    void this.#oneAfterAnother(() =>
-      this.#ahead(async () => {
+    // A run that nobody has awaited comes before the work: what is pending now is its, and not what the work leaves behind.
+    const backlog = this.#runsUnderWay > 0 ? takeBacklog() : null;
+    this.#worksWaiting++;
+    void this.#oneAfterAnother(async () => {
+      this.#worksWaiting--;
+      if (backlog !== null) {
+        await this.#ahead(async () => {
+          await this.#doPostponed();
+          await this.#realization.run([], this.#surroundings, backlog);
+        });
+      }
+      await this.#ahead(async () => {
         if (!takesPostponed) await this.#doPostponed();
         await work(this.#compute);
-      }),
-    );
+      });
+    });
   }
 
   postpone(work: Postponed): void {
@@ -144,7 +159,7 @@ export class DeviceSession implements Session {
   }
 
   readonly #compute: Compute = (nodes) =>
-    this.#realization.run(nodes, this.#surroundings, { pending: new Map(), offered: [] });
+    this.#realization.run(nodes, this.#surroundings, nothingPending);
 
   /** Keeps an error before the next call begins, which throws it. */
   async #ahead(run: () => Promise<void>): Promise<void> {
@@ -166,6 +181,11 @@ export class DeviceSession implements Session {
       this.#realization.giveUpUnreadable(failed.error);
       throw failed.error;
     }
+    if (this.#worksWaiting > 0) {
+      // What is pending may read what was released.
+      await this.#realization.run(nodes, this.#surroundings, nothingPending, { frees: false });
+      return;
+    }
     await this.#realization.run(nodes, this.#surroundings);
   }
 
@@ -175,9 +195,14 @@ export class DeviceSession implements Session {
 
   /** An async function, so that errors of a realization carry the caller's line. */
   async #inOrder<T>(body: () => Promise<T>): Promise<T> {
+    this.#runsUnderWay++;
     return this.#oneAfterAnother(async () => {
-      await this.#doPostponed();
-      return body();
+      try {
+        await this.#doPostponed();
+        return await body();
+      } finally {
+        this.#runsUnderWay--;
+      }
     });
   }
 

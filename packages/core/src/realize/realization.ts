@@ -70,13 +70,14 @@ export class Realization {
   }
 
   /**
-   * Computes `nodes` and all that is pending. Where a run fails before it has changed anything, what failed
+   * Computes `nodes` and all that is pending; then, by default, what was released is freed. Where a run fails before it has changed anything, what failed
    * is given up, and the rest stays pending.
    */
   async run(
     nodes: readonly Node[],
     surroundings: Surroundings,
     backlog: Backlog = takeBacklog(),
+    { frees = true }: { readonly frees?: boolean } = {},
   ): Promise<void> {
     this.checkUsable();
     const start = performance.now();
@@ -90,7 +91,7 @@ export class Realization {
       else await this.#computePieces(pieces, work, surroundings);
     }
     for (const { outcome } of pending.values()) outcome.settled?.();
-    freeReleased();
+    if (frees) freeReleased();
   }
 
   /** Gives up what is pending and reads what a run ahead of it was to compute, which failed by `error`. */

@@ -154,7 +154,6 @@ export class PipelinePasses {
       if (leaf.op !== 'detach' && !known.has(leaf)) throw unknownLeaf(leaf);
       leaf.sink?.expect?.();
     }
-    for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
     const unfilled = [loss, ...gradients.values()];
     const first = mark === null ? null : { mark, sums: new Set([...work.sums, ...shares]) };
     const early = (items: readonly WorkItem[]): EarlyWork =>
@@ -163,6 +162,8 @@ export class PipelinePasses {
       if (lossRank === rank) loss.value = { kind: 'host', bytes: await bytesOf(total) };
       await this.#tellOfLoss(loss, lossStage, fault);
     });
+    // What follows from the pass is asked for behind it, and not computed before.
+    for (const [leaf, gradient] of finals) leaf.sink?.accumulate(gradient);
   }
 
   #evaluate(batch: SharingBatch, mark: Mark | null): unknown {
