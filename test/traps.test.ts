@@ -120,7 +120,8 @@ describe('pipelines', () => {
         else if (step === 2) await own.item();
         reads.push(stepped, own.mul(2).item());
       }
-      return [await Promise.all(reads), await layers[1]?.parameters()[0]?.data()];
+      const weights = layers.parameters().map((parameter) => parameter.data());
+      return [await Promise.all(reads), await Promise.all(weights)];
     };
     expect(await train(false)).toEqual(await train(true));
   });
