@@ -1,0 +1,87 @@
+import {
+  ddp,
+  fsdp,
+  gptTensorParallel,
+  nn,
+  noGrad,
+  onEveryRank,
+  parallelize,
+  pipeline,
+  type Strategy,
+  type Tensor,
+  tensorParallel,
+  zero,
+} from 'shardwise/browser';
+import { GPT } from '../gpt/model.ts';
+import { batchSize, contextLength, type Settings, sizes, type StrategyName } from './settings.ts';
+
+/** How a model is trained and asked, whatever the strategy. Letters: B windows, T bytes, V the 256 bytes. */
+export interface Training {
+  readonly parameters: readonly nn.Parameter[];
+  /** Which of an update's windows this rank is given. */
+  readonly rows: { readonly from: number; readonly to: number };
+  /** The mean loss of this rank's windows. Shape: x, y i32 [B, T] -> []. */
+  readonly loss: (x: Tensor, y: Tensor) => Tensor;
+  /** Shape: ids i32 [1, T] -> [1, T, V]. */
+  readonly logits: (ids: Tensor) => Promise<Tensor>;
+}
+
+/** Shape: logits [B, T, V], y i32 [B, T] -> []. */
+function crossEntropy(logits: Tensor, y: Tensor): Tensor {
+  return nn.functional.crossEntropy(logits.flatten(0, 1), y.flatten());
+}
+
+/** The same numbers on every rank before: parallelize gives each its part. */
+export async function prepare(
+  { strategy, size }: Settings,
+  rank: number,
+  worldSize: number,
+): Promise<Training> {
+  const model = new GPT({ vocabularySize: 256, contextLength, ...sizes[size] });
+  const all = { from: 0, to: batchSize };
+  if (worldSize === 1) {
+    return {
+      parameters: model.parameters(),
+      rows: all,
+      loss: (x, y) => crossEntropy(model.forward(x), y),
+      logits: async (ids) => noGrad(() => model.forward(ids)),
+    };
+  }
+  if (strategy === 'pipeline') {
+    const blocks = sizes[size].layers;
+    const cut = Array.from({ length: worldSize - 1 }, (_, stage) => {
+      return `blocks.${Math.round(((stage + 1) * blocks) / worldSize)}`;
+    });
+    const stages = pipeline({
+      axis: 'dp',
+      schedule: '1f1b',
+      microbatches: 4,
+      cut,
+      loss: crossEntropy,
+    });
+    const parallel = await parallelize(model, stages);
+    return {
+      parameters: parallel.module.parameters(),
+      rows: all,
+      loss: (x, y) => parallel.forward(x, y),
+      logits: (ids) => onEveryRank(noGrad(() => parallel.forward(ids))),
+    };
+  }
+  const share = batchSize / worldSize;
+  const isWhole = strategy === 'tensor parallel';
+  const parallel = await parallelize(model, strategies[strategy](sizes[size].heads));
+  return {
+    parameters: model.parameters(),
+    rows: isWhole ? all : { from: rank * share, to: (rank + 1) * share },
+    loss: (x, y) => crossEntropy(parallel.forward(x), y),
+    logits: async (ids) => noGrad(() => parallel.forward(ids)),
+  };
+}
+
+const strategies = {
+  ddp: () => ddp(),
+  'zero 1': () => zero({ stage: 1 }),
+  'zero 2': () => zero({ stage: 2 }),
+  fsdp: () => fsdp(),
+  'tensor parallel': (heads) => tensorParallel(gptTensorParallel({ heads }), { axis: 'dp' }),
+} satisfies Record<Exclude<StrategyName, 'pipeline'>, (heads: number) => Strategy>;

@@ -1,0 +1,90 @@
+// One rank of the page: the loop of examples/gpt/train.ts on the visitor's text.
+import { DataError, fromData, Generator, init, manualSeed, noGrad, optim } from 'shardwise/browser';
+import { prepare } from './prepare.ts';
+import { batchSize, contextLength, parseSettings, type Sample } from './settings.ts';
+
+const sampleBytes = 100;
+const sampleEvery = 50;
+const temperature = 0.7;
+const learningRate = 3e-3;
+const warmupSteps = 20;
+
+const context = await init();
+const { rank, worldSize } = context;
+const settings = parseSettings(context.data);
+const { text, steps } = settings;
+if (text.length <= contextLength) {
+  throw new DataError(
+    {
+      asked: `windows of ${contextLength} bytes and the byte after`,
+      found: `a text of ${text.length} bytes`,
+      todo: 'Paste a longer text',
+    },
+    { bytes: text.length },
+  );
+}
+
+manualSeed(1);
+const { parameters, rows, loss, logits } = await prepare(settings, rank, worldSize);
+const optimizer = new optim.AdamW(parameters, { lr: learningRate, betas: [0.9, 0.95] });
+const schedule = optim.warmupSchedule(
+  Math.min(warmupSteps, steps - 1),
+  optim.cosineSchedule(Math.max(1, steps - warmupSteps), 0.1),
+);
+// The same on every rank: which windows an update takes, and how a sample goes on.
+const places = new Generator(1);
+const draws = new Generator(2);
+const decoder = new TextDecoder();
+
+for (let step = 1; step <= steps; step++) {
+  for (const group of optimizer.paramGroups) group.lr = learningRate * schedule(step);
+  const windows = Array.from(places.rand(batchSize), (share) =>
+    Math.floor(share * (text.length - contextLength)),
+  ).slice(rows.from, rows.to);
+  optimizer.zeroGrad();
+  const mean = loss(batchAt(windows, 0), batchAt(windows, 1));
+  mean.backward();
+  await optimizer.step();
+  context.report({
+    step,
+    totalSteps: steps,
+    loss: await mean.item(),
+    tokens: batchSize * contextLength,
+  });
+  const stops = await context.shouldStop(step);
+  if (stops || step === 1 || step % sampleEvery === 0 || step === steps) await sendSample(step);
+  if (stops) break;
+}
+await context.close();
+
+/** Bytes of the text from these places on. Shape: -> i32 [B, T]. */
+function batchAt(windows: readonly number[], offset: number) {
+  const ids = windows.flatMap((start) => [
+    ...text.subarray(start + offset, start + offset + contextLength),
+  ]);
+  return fromData(Int32Array.from(ids), [windows.length, contextLength], 'i32');
+}
+
+/** Continues the text's beginning, one byte after the other; every rank takes part. */
+async function sendSample(step: number): Promise<void> {
+  const window = Int32Array.from(text.subarray(0, contextLength));
+  const generated = new Uint8Array(sampleBytes);
+  for (let position = 0; position < sampleBytes; position++) {
+    const all = await logits(fromData(window.slice(), [1, contextLength], 'i32'));
+    const next = noGrad(() =>
+      all
+        .select(1, -1)
+        .mul(1 / temperature)
+        .softmax(),
+    );
+    const probabilities = await next.data();
+    let left = draws.rand(1)[0] ?? 0;
+    let byte = 0;
+    while (byte < 255 && (left -= Number(probabilities[byte])) >= 0) byte++;
+    generated[position] = byte;
+    window.copyWithin(0, 1);
+    window[contextLength - 1] = byte;
+  }
+  const sample: Sample = { step, text: decoder.decode(generated) };
+  if (rank === 0) context.send(sample);
+}

@@ -1,0 +1,59 @@
+/** What the visitor chooses, and the page gives to its ranks. */
+export interface Settings {
+  readonly text: Uint8Array;
+  readonly strategy: StrategyName;
+  readonly size: SizeName;
+  readonly steps: number;
+}
+
+export const strategyNames = [
+  'ddp',
+  'zero 1',
+  'zero 2',
+  'fsdp',
+  'tensor parallel',
+  'pipeline',
+] as const;
+export type StrategyName = (typeof strategyNames)[number];
+
+export const sizes = {
+  small: { layers: 4, heads: 4, channels: 64 },
+  medium: { layers: 4, heads: 4, channels: 128 },
+  large: { layers: 4, heads: 4, channels: 256 },
+} as const;
+export type SizeName = keyof typeof sizes;
+
+/** Bytes that the model sees at once. */
+export const contextLength = 64;
+/** Windows of an update, of all ranks together: 1, 2, 3 and 4 ranks share them out evenly. */
+export const batchSize = 24;
+
+/** The settings that a message is. Throws TypeError for anything else. */
+export function parseSettings(value: unknown): Settings {
+  if (typeof value === 'object' && value !== null) {
+    const { text, strategy, size, steps } = { ...blank, ...value };
+    const name = strategyNames.find((known) => known === strategy);
+    const isSize = size === 'small' || size === 'medium' || size === 'large';
+    if (text instanceof Uint8Array && name !== undefined && isSize && Number.isInteger(steps)) {
+      return { text, strategy: name, size, steps: Number(steps) };
+    }
+  }
+  throw new TypeError('no settings of this page');
+}
+
+const blank: { readonly [K in keyof Settings]: unknown } = {
+  text: null,
+  strategy: null,
+  size: null,
+  steps: null,
+};
+
+/** What the model wrote after `step` updates. */
+export interface Sample {
+  readonly step: number;
+  readonly text: string;
+}
+
+export function isSample(value: unknown): value is Sample {
+  return typeof value === 'object' && value !== null && 'step' in value && 'text' in value;
+}
