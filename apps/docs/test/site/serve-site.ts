@@ -1,0 +1,54 @@
+import { once } from 'node:events';
+import { createReadStream, existsSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { extname, join, resolve, sep } from 'node:path';
+import { isolation } from '../../.vitepress/isolation.ts';
+
+export const built: string = resolve(import.meta.dirname, '../../.vitepress/dist');
+
+const types: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+  '.json': 'application/json',
+  '.woff2': 'font/woff2',
+  '.md': 'text/markdown; charset=utf-8',
+  '.txt': 'text/plain; charset=utf-8',
+};
+
+export interface SiteServer extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. */
+export async function serveSite(): Promise<SiteServer> {
+  const server = createServer((request, response) => {
+    const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname);
+    const file = resolve(built, `.${path}`);
+    const inside = file === built || file.startsWith(built + sep);
+    const found = inside
+      ? [file, `${file}.html`, join(file, 'index.html')].find(
+          (each) => existsSync(each) && statSync(each).isFile(),
+        )
+      : undefined;
+    const target = found ?? join(built, '404.html');
+    response.writeHead(found === undefined ? 404 : 200, {
+      ...isolation,
+      'Content-Type': types[extname(target)] ?? 'application/octet-stream',
+    });
+    createReadStream(target).pipe(response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new TypeError('no port');
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
