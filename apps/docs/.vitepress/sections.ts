@@ -43,6 +43,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
     ]),
     explore: group('Explore', 'explore', [
       ['What you can try', ''],
+      ['Training', 'training'],
       ['Pipeline schedules', 'pipelines'],
       ['Collectives', 'collectives'],
       ['Meshes and layouts', 'layouts'],

@@ -11,6 +11,7 @@ export function slider(
     h('span', label),
     h('input', {
       type: 'range',
+      'aria-label': label,
       ...range,
       value: value.value,
       'aria-valuetext': `${value.value}${unit}`,
@@ -36,6 +37,7 @@ export function choice<T extends string | number>(
     h(
       'select',
       {
+        'aria-label': label,
         value: value.value,
         onChange: (event: Event) => {
           const found = entries.find(

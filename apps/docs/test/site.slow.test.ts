@@ -53,7 +53,10 @@ describe.skipIf(executable === undefined)(`in a browser${reason}`, () => {
 
   /** A page that has been opened, and what went wrong meanwhile. */
   async function open(path: string, width = 1280): Promise<{ page: Page; problems: string[] }> {
-    const page = await browser.newPage({ viewport: { width, height: 900 } });
+    const page = await browser.newPage({
+      viewport: { width, height: 900 },
+      reducedMotion: 'reduce',
+    });
     const problems: string[] = [];
     page.on('console', (message) => {
       if (message.type() === 'error' || message.type() === 'warning') {
@@ -159,6 +162,48 @@ describe.skipIf(executable === undefined)(`in a browser${reason}`, () => {
       'Messages of round 2',
     );
     expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  const trains = async (page: Page, ranks: string, strategy: string): Promise<string> => {
+    await page.getByLabel('Ranks', { exact: true }).selectOption(ranks);
+    await page.getByLabel('Strategy', { exact: true }).selectOption(strategy);
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    const summary = page.locator('.summary', { hasText: /^Over/ });
+    await summary.waitFor({ timeout: 120_000 });
+    return /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '')?.[1] ?? '';
+  };
+
+  test('ranks train in a page: one, two and four lose alike, and FSDP as DDP', async () => {
+    const { page, problems } = await open('/explore/training');
+    const alone = Number(await trains(page, '1', 'ddp'));
+    const two = Number(await trains(page, '2', 'ddp'));
+    const sharded = Number(await trains(page, '2', 'fsdp'));
+    const four = Number(await trains(page, '4', 'ddp'));
+    expect(alone).toBeLessThan(0.05);
+    for (const loss of [two, sharded, four]) expect(loss / alone).toBeCloseTo(1, 0);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+
+  test('a training pauses, steps, and ends at once', async () => {
+    const { page } = await open('/explore/training');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 2 of' }).waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    expect(await page.locator('.summary').textContent()).toBe('Not started.');
+    await page.close();
+  });
+
+  test('a rank that is killed is named by the others', async () => {
+    const { page } = await open('/explore/training');
+    await page.getByLabel('Ranks', { exact: true }).selectOption('3');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    await page.getByRole('button', { name: 'Kill rank 2' }).click();
+    await page.getByText('rank 2 of the world ended the group').first().waitFor();
     await page.close();
   });
 });

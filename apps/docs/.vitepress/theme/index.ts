@@ -33,5 +33,9 @@ export default {
         async () => (await import('../../explorers/memory-explorer.ts')).MemoryExplorer,
       ),
     );
+    app.component(
+      'LiveTraining',
+      defineAsyncComponent(async () => (await import('../../live/live-training.ts')).LiveTraining),
+    );
   },
 } satisfies Theme;
