@@ -9,6 +9,7 @@ export const limits: BackendLimits = {
     ...(['sigmoid', 'relu', 'silu', 'softplus', 'gelu', 'geluGrad'] as const),
     ...(['softmax', 'softmaxGrad', 'logSoftmax', 'logSoftmaxGrad'] as const),
     ...(['layerNorm', 'layerNormInputGrad', 'layerNormWeightGrad'] as const),
+    ...(['groupedMatmul', 'groupedMatmulWeight'] as const),
     ...(['rmsNorm', 'rmsNormInputGrad', 'rmsNormWeightGrad'] as const),
   ]),
   alignment: alignmentBytes,

@@ -7,6 +7,8 @@ const rereading: ReadonlySet<string> = new Set<Instruction['op']>([
   'argSort',
   'cumsum',
   'matmul',
+  'groupedMatmul',
+  'groupedMatmulWeight',
   'conv2d',
   'conv2dInput',
   'conv2dWeight',

@@ -2,6 +2,7 @@ import { BackendError, type Instruction, type Program } from '@shardwise/core/sp
 import { argSort, cumsum, scatter } from '../kernels/along-dim.ts';
 import { checkIndices, checkWords, isIndexing } from '../kernels/check-indices.ts';
 import { convolution } from '../kernels/convolution.ts';
+import { groupedMatmul, groupedMatmulWeight } from '../kernels/grouped-matmul.ts';
 import { indexAdd } from '../kernels/index-add.ts';
 import { matmul } from '../kernels/matmul.ts';
 import { pointwise } from '../kernels/pointwise.ts';
@@ -170,6 +171,10 @@ function kernelOf(
       return reduce(values, id, instruction, reads);
     case 'matmul':
       return matmul(values, id, instruction, reads);
+    case 'groupedMatmul':
+      return groupedMatmul(values, id, instruction, reads);
+    case 'groupedMatmulWeight':
+      return groupedMatmulWeight(values, id, instruction, reads);
     case 'argSort':
       return argSort(values, id, instruction, reads);
     case 'cumsum':
