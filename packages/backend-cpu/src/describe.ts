@@ -1,9 +1,8 @@
-import type { CpuBackend } from './cpu-backend.ts';
 import type { LoopsBy } from './loops/loops.ts';
 import type { ProductsBy } from './products/products.ts';
 
 /** What makes the products of matrices and runs the loops of a backend, and why machine code does not where it does not. */
-export function describe(name: CpuBackend['name'], products: ProductsBy, loops: LoopsBy): string {
+export function describe(name: 'cpu' | 'wasm', products: ProductsBy, loops: LoopsBy): string {
   return `${name}: ${describeProducts(products)}; ${describeLoops(loops)}`;
 }
 
