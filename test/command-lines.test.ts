@@ -9,7 +9,11 @@ function runFile(path: string, ...args: readonly string[]): Promise<Ended> {
 
 describe('an example', () => {
   it.each([
-    ['gpt', /^ {2}--strategy +ddp \| none \(default: ddp\)$/m, /^ {2}--steps +\(default: 600\)$/m],
+    [
+      'gpt',
+      /^ {2}--strategy +ddp \| experts \| none \(default: ddp\)$/m,
+      /^ {2}--steps +\(default: 600\)$/m,
+    ],
     ['zero-redundancy-optimizer', /^ {2}--optimizer +Zero\w+ \| Adam/m, /^ {2}--layers +\(def/m],
   ])('answers --help: %s', async (name, ...lines) => {
     const run = await runFile(`examples/${name}/train.ts`, '--help');

@@ -7,6 +7,12 @@ export interface GPTOptions {
   readonly layers: number;
   readonly heads: number;
   readonly channels: number;
+  /** Of the perceptron, or of each expert. Default: 4 channels. */
+  readonly hiddenChannels?: number;
+  /** So many experts in the place of each perceptron, of which `gate` chooses for each token. Default: 0, none. */
+  readonly experts?: number;
+  /** Default: two experts for each token, by the largest probabilities, which are made to sum to 1. */
+  readonly gate?: nn.Gate;
 }
 
 /** Attention of each token to itself and those before it. */
@@ -48,12 +54,12 @@ class Block extends nn.Module {
 
   constructor(options: GPTOptions) {
     super();
-    const { channels } = options;
+    const { channels, hiddenChannels = 4 * channels } = options;
     this.norm1 = new nn.LayerNorm(channels);
     this.attention = new CausalSelfAttention(options);
     this.norm2 = new nn.LayerNorm(channels);
-    this.up = new nn.Linear(channels, 4 * channels);
-    this.down = new nn.Linear(4 * channels, channels);
+    this.up = new nn.Linear(channels, hiddenChannels);
+    this.down = new nn.Linear(hiddenChannels, channels);
   }
 
   /** Shape: x [B, T, C] -> [B, T, C]. */
@@ -64,20 +70,52 @@ class Block extends nn.Module {
   }
 }
 
+/** A block with experts in the place of the perceptron (Fedus et al. 2021), of which each token has some. */
+class ExpertBlock extends nn.Module {
+  readonly norm1: nn.LayerNorm;
+  readonly attention: CausalSelfAttention;
+  readonly norm2: nn.LayerNorm;
+  readonly experts: nn.MixtureOfExperts;
+
+  constructor(options: GPTOptions, experts: number) {
+    super();
+    const { channels, hiddenChannels = 4 * channels } = options;
+    const { gate = nn.topKGate({ normalize: 'chosen' }) } = options;
+    this.norm1 = new nn.LayerNorm(channels);
+    this.attention = new CausalSelfAttention(options);
+    this.norm2 = new nn.LayerNorm(channels);
+    this.experts = new nn.MixtureOfExperts(channels, hiddenChannels, experts, {
+      gate,
+      balance: { kind: 'megatron', coefficient: 0.01 },
+      zLoss: 1e-3,
+    });
+  }
+
+  /** Shape: x [B, T, C] -> [B, T, C]. */
+  forward(x: Tensor): Tensor {
+    const attended = x.add(this.attention.forward(this.norm1.forward(x)));
+    return attended.add(this.experts.forward(this.norm2.forward(attended)));
+  }
+}
+
 /** A decoder-only transformer in the manner of GPT-2 (Radford et al. 2019). */
 export class GPT extends nn.Module {
   readonly tokens: nn.Embedding;
   readonly positions: nn.Embedding;
-  readonly blocks: nn.ModuleList<Block>;
+  readonly blocks: nn.ModuleList<Block | ExpertBlock>;
   readonly norm: nn.LayerNorm;
   readonly head: nn.Linear;
 
   constructor(options: GPTOptions) {
     super();
-    const { vocabularySize, contextLength, layers, channels } = options;
+    const { vocabularySize, contextLength, layers, channels, experts = 0 } = options;
     this.tokens = new nn.Embedding(vocabularySize, channels);
     this.positions = new nn.Embedding(contextLength, channels);
-    this.blocks = new nn.ModuleList(Array.from({ length: layers }, () => new Block(options)));
+    this.blocks = new nn.ModuleList(
+      Array.from({ length: layers }, () =>
+        experts > 0 ? new ExpertBlock(options, experts) : new Block(options),
+      ),
+    );
     this.norm = new nn.LayerNorm(channels);
     this.head = new nn.Linear(channels, vocabularySize, { bias: false });
   }

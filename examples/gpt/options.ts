@@ -12,7 +12,7 @@ const count = number.int({ error: 'expected a whole number' }).positive();
 
 const schema = z
   .strictObject({
-    strategy: z.enum(['ddp', 'none']).default('ddp'),
+    strategy: z.enum(['ddp', 'experts', 'none']).default('ddp'),
     data: z.array(z.string()).default(installedDeclarations),
     steps: count.default(600),
     'batch-size': count.default(8),
@@ -20,6 +20,7 @@ const schema = z
     layers: count.default(4),
     heads: count.default(4),
     channels: count.default(256),
+    experts: number.int().nonnegative().default(0),
     'learning-rate': number.positive().default(1e-3),
     'weight-decay': number.nonnegative().default(0.1),
     'warmup-steps': count.default(50),
@@ -28,10 +29,14 @@ const schema = z
     'sample-bytes': number.int().nonnegative().default(300),
     seed: number.int().nonnegative().default(1),
   })
-  .superRefine(({ heads, channels }, context) => {
-    if (channels % heads === 0) return;
-    const message = `${heads} heads do not divide ${channels} channels`;
-    context.addIssue({ code: 'custom', path: ['heads'], message });
+  .superRefine(({ heads, channels, strategy, experts }, context) => {
+    const refuse = (option: string, message: string): void => {
+      context.addIssue({ code: 'custom', path: [option], message });
+    };
+    if (channels % heads !== 0)
+      refuse('heads', `${heads} heads do not divide ${channels} channels`);
+    if (strategy === 'experts' && experts === 0)
+      refuse('experts', 'the strategy shares out experts, and the model has none');
   });
 
 export type Options = z.infer<typeof schema>;

@@ -3,6 +3,7 @@
  *
  *   shardwise run --nproc 2 examples/gpt/train.ts
  *   shardwise run --nproc 2 examples/gpt/train.ts --data 'docs/**\/*.md' --steps 2000
+ *   shardwise run --nproc 2 examples/gpt/train.ts --experts 8 --strategy experts
  *   shardwise run --nproc 2 --resume latest examples/gpt/train.ts
  */
 import { readTextFiles } from '@shardwise/core/node';
@@ -12,6 +13,7 @@ import {
   DataError,
   ddp,
   defaultGenerator,
+  expertParallel,
   explain,
   fromArray,
   init,
@@ -74,9 +76,14 @@ const model = new GPT({
   layers: options.layers,
   heads: options.heads,
   channels: options.channels,
+  experts: options.experts,
 });
-const strategy = ddp();
-const parallel = options.strategy === 'ddp' ? await parallelize(model, strategy) : model;
+// Experts may be shared out among the ranks that share out the batch.
+const strategy =
+  options.strategy === 'experts'
+    ? expertParallel({ axis: 'dp', tokens: batchSize * contextLength })
+    : ddp();
+const parallel = options.strategy === 'none' ? model : await parallelize(model, strategy);
 const optimizer = new optim.AdamW(parameterGroups(), {
   lr: options['learning-rate'],
   betas: [0.9, 0.95],
@@ -119,7 +126,8 @@ if (rank === 0) {
   console.log(
     `GPT of ${count} parameters, ${text.train.length} bytes of text, ${worldSize} ranks, from step ${step}`,
   );
-  if (options.strategy === 'ddp') console.log(explain(planFor(model, strategy)).split('\n').at(-1));
+  if (options.strategy !== 'none')
+    console.log(explain(planFor(model, strategy)).split('\n').at(-1));
 }
 
 let validationLoss = Number.NaN;
@@ -131,7 +139,8 @@ while (step < options.steps && !stopped) {
     }
     optimizer.zeroGrad();
     const loss = nn.functional.crossEntropy(parallel.forward(fromArray(x)), fromArray(y));
-    loss.backward();
+    // What balances experts is a part of what is minimised, and not of what is shown.
+    loss.add(nn.auxiliaryLoss(model)).backward();
     await optimizer.step();
     step++;
 
@@ -145,6 +154,7 @@ while (step < options.steps && !stopped) {
       tokens: batchSize * contextLength,
       learningRate: optimizer.paramGroups[0]?.lr ?? 0,
       memory: memory({ model, optimizer }),
+      metrics: await nn.routerMetrics(model),
       ...(validate ? { validationLoss } : {}),
     });
     stopped = await context.shouldStop(step);
@@ -153,16 +163,19 @@ while (step < options.steps && !stopped) {
   }
 }
 
-if (rank === 0 && !stopped) {
-  console.log(
-    `validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`,
-  );
+if (!stopped) {
   const prompt = text.validation.subarray(0, contextLength);
+  // All ranks, as each may have experts that the others need.
   const sample = await generate(model, prompt, options['sample-bytes'], defaultGenerator());
-  const decoder = new TextDecoder();
-  console.log(
-    `\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`,
-  );
+  if (rank === 0) {
+    console.log(
+      `validation loss ${validationLoss.toFixed(3)} nats a byte; unigram entropy of the text ${entropy.toFixed(3)}`,
+    );
+    const decoder = new TextDecoder();
+    console.log(
+      `\n--- prompt\n${decoder.decode(prompt)}\n--- generated\n${decoder.decode(sample)}\n---`,
+    );
+  }
 }
 await context.close();
 

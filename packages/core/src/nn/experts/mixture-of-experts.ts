@@ -1,5 +1,5 @@
 import { withoutAutocast } from '../../graph/autocast.ts';
-import { noGrad } from '../../graph/create-node.ts';
+import { isGradEnabled, noGrad } from '../../graph/create-node.ts';
 import type { Generator } from '../../random/generator.ts';
 import * as init from '../../random/init.ts';
 import { defaultGenerator } from '../../random/keys.ts';
@@ -170,6 +170,11 @@ export class MixtureOfExperts extends Module {
     if (this.expertBias !== null) this.#bias?.update(this.expertBias, axes);
   }
 
+  /** A pass without gradients, as one that generates text, is none that trains. */
+  get #trains(): boolean {
+    return this.training && isGradEnabled();
+  }
+
   #compute(x: Tensor, features: number): Computed {
     const tokens = elementCount(x.shape.slice(0, -1));
     const rows = x.reshape([tokens, features]);
@@ -182,7 +187,7 @@ export class MixtureOfExperts extends Module {
     const routed = this.#route(rows, routing, sorted);
     const weighed = this.#besides(rows, routed.to(x.dtype));
     const observed = noGrad(() => observe(routing, sorted.counts));
-    if (training) this.#bias?.count(routing.experts, count);
+    if (this.#trains) this.#bias?.count(routing.experts, count);
     return {
       result: weighed.reshape(x.shape),
       observed,
@@ -234,7 +239,7 @@ export class MixtureOfExperts extends Module {
   /** Empty where no loss is asked for. */
   #losses(x: Tensor, logits: Tensor, routing: Routing): readonly Tensor[] {
     const { balance, zLoss, axes, gate } = this;
-    if (!this.training) return [];
+    if (!this.#trains) return [];
     const losses: Tensor[] = [];
     if (balance !== null && gate.k !== null && balance.coefficient > 0) {
       const { kind, coefficient, bySequence = false } = balance;
@@ -249,7 +254,7 @@ export class MixtureOfExperts extends Module {
   /** Throws ConfigError where a step has gone by without the losses of its passes. */
   #requireTaken(): void {
     const pending = this.#auxiliary;
-    if (pending === null || !this.training || pending.contents.value === null) return;
+    if (pending === null || !this.#trains || pending.contents.value === null) return;
     this.#auxiliary = null;
     throw new ConfigError({
       asked: 'another forward pass of a MixtureOfExperts with a balance or z-loss',

@@ -1,0 +1,52 @@
+import { cpu } from '@shardwise/backend-cpu';
+import { createThreadsWorld } from '@shardwise/collectives';
+import { manualSeed, nn, setRank } from '@shardwise/core';
+import { spawnRanks } from '@shardwise/testing/node';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { found, tokens } from './ranks/expert-messages.ts';
+import { batch, features } from './ranks/expert-models.ts';
+
+describe('expertParallel on two ranks', () => {
+  let ranks: readonly z.infer<typeof found>[] = [];
+
+  beforeAll(async () => {
+    const results = await spawnRanks(2, new URL('./ranks/expert-messages.ts', import.meta.url), {
+      world: createThreadsWorld({ size: 2, arenaBytes: 16 * 1024 * 1024 }),
+    });
+    ranks = z.array(found).length(2).parse(results);
+  });
+
+  it('sends what the plan says: two all-to-alls of rows in forward and in backward, one of counts', () => {
+    for (const { planned, sent } of ranks) expect(sent).toEqual(planned);
+    const rowBytes = tokens * 2 * features * 4;
+    const ofRows = ranks[0]?.sent.filter((each) => each === `allToAll ${rowBytes}`);
+    // Of two layers.
+    expect(ofRows).toHaveLength(8);
+    expect(ranks[0]?.sent.filter((each) => each.startsWith('allToAll'))).toHaveLength(10);
+  });
+
+  it('explains which messages travel, and what each rank keeps', () => {
+    const text = ranks[0]?.explained ?? '';
+    expect(text).toMatch(/experts\.up +f32 +\[8, 8, 12\] +shard\(0: ep\) +shard\(0: ep\) +1536/);
+    expect(text).toMatch(/router\.weight +f32 +\[8, 8\] +replicate +replicate +256/);
+    expect(text).toMatch(/experts +1 +tokens to experts +ep +allToAll +allToAll +512/);
+  });
+
+  it('has gradients of all tokens’ experts where ranks have no tokens', async () => {
+    setRank({ device: await cpu() });
+    manualSeed(0);
+    const layer = new nn.MixtureOfExperts(features, 4, 4, { gate: nn.switchGate() });
+    layer
+      .forward(batch(0, 0, 2))
+      .square()
+      .sum()
+      .backward();
+    const alone = Array.from((await layer.experts.up.grad?.data()) ?? [], Number);
+    // The mean over two ranks.
+    for (const { uneven } of ranks) {
+      expect(uneven).toHaveLength(alone.length);
+      uneven.forEach((x, index) => expect(x).toBeCloseTo((alone[index] ?? NaN) / 2, 6));
+    }
+  });
+});
