@@ -39,6 +39,11 @@ export class WebGpuBackend implements Backend {
     return this.#session.compiledPipelines;
   }
 
+  /** Programs that were handed to the device so far, each in one go. */
+  get submissions(): number {
+    return this.#session.submissions;
+  }
+
   alloc(byteLength: number): DeviceBuffer {
     return this.#memory.alloc(byteLength);
   }

@@ -12,6 +12,7 @@ export class GpuSession {
   readonly #layouts = new Map<number, GPUBindGroupLayout>();
   #failure: Error | undefined;
   #pending = 0;
+  #submissions = 0;
   #isClosed = false;
 
   constructor(device: GPUDevice) {
@@ -59,6 +60,10 @@ export class GpuSession {
     return this.#pipelines.size;
   }
 
+  get submissions(): number {
+    return this.#submissions;
+  }
+
   /** Parameters, then buffers. */
   layout(bindings: number): GPUBindGroupLayout {
     const known = this.#layouts.get(bindings);
@@ -80,6 +85,7 @@ export class GpuSession {
     this.check();
     this.device.queue.submit([commands]);
     this.#pending += 1;
+    this.#submissions += 1;
     const done = this.device.queue.onSubmittedWorkDone().finally(() => (this.#pending -= 1));
     if (this.#pending < mostSubmissions) {
       done.catch(this.fail);

@@ -1,0 +1,42 @@
+import { manualSeed, nn, optim, randn, setRank, statistics } from '@shardwise/core';
+import { reasonWithoutDevice } from '@shardwise/testing/node';
+import { describe, expect, test } from 'vitest';
+import { webgpu } from '../src/index.ts';
+
+const reason = await reasonWithoutDevice(webgpu);
+
+describe.skipIf(reason !== undefined)(
+  `training steps after the second${reason ? ` (not here: ${reason})` : ''}`,
+  () => {
+    test('compile nothing, allocate no more, and hand each program over once', async () => {
+      const device = await webgpu();
+      setRank({ device });
+      manualSeed(0);
+      const model = new nn.TransformerEncoderLayer(32, 2, { dropout: 0, dimFeedforward: 64 });
+      const optimizer = new optim.AdamW(model.parameters());
+      const step = async (): Promise<number> => {
+        optimizer.zeroGrad();
+        const loss = model
+          .forward(randn([2, 8, 32]))
+          .square()
+          .mean();
+        loss.backward();
+        await optimizer.step();
+        return loss.item();
+      };
+      const observe = () => ({
+        pipelines: device.compiledPipelines,
+        bytes: device.usage().bytesInUse,
+        programs: statistics().programsCompiled,
+      });
+      await step();
+      await step();
+      const before = observe();
+      const [submissions, runs] = [device.submissions, statistics().plansRun];
+      for (let i = 0; i < 5; i++) await step();
+      expect(observe()).toEqual(before);
+      expect(device.submissions - submissions).toBe(statistics().plansRun - runs);
+      device.close();
+    }, 120_000);
+  },
+);
