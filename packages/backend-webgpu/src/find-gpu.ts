@@ -1,26 +1,35 @@
-import { BackendError } from '@shardwise/core/spec';
+import { BackendError, ConfigError } from '@shardwise/core/spec';
 
-/** The implementation of WebGPU of this host: the browser's, or in Node that of the optional package `webgpu`. Throws BackendError. */
-export async function findGpu(): Promise<GPU> {
+/**
+ * The implementation of WebGPU of this host: the browser's, or in Node that of the optional package `webgpu`, with all adapters or
+ * with the one whose name has `adapter` in it. Throws BackendError, and ConfigError where a browser is to take an adapter by its name.
+ */
+export async function findGpu(adapter?: string): Promise<GPU> {
   const { gpu } = globalThis.navigator ?? {};
-  if (gpu !== undefined) return gpu;
+  if (gpu !== undefined) {
+    if (adapter !== undefined) throw noNames(adapter);
+    return gpu;
+  }
   if (typeof process === 'undefined' || process.versions.node === undefined)
     throw noBrowserSupport();
-  dawn ??= loadDawn();
-  return dawn;
+  const options = adapter === undefined ? [] : [`adapter=${adapter}`];
+  const key = options.join();
+  const known = dawn.get(key) ?? loadDawn(options);
+  dawn.set(key, known);
+  return known;
 }
 
-/** One for all devices of this thread: a device must not outlive it. */
-let dawn: Promise<GPU> | undefined;
+/** By its options, one for all devices of this thread: a device must not outlive it. */
+const dawn = new Map<string, Promise<GPU>>();
 
-async function loadDawn(): Promise<GPU> {
+async function loadDawn(options: string[]): Promise<GPU> {
   // A name that bundlers of pages do not follow.
   const name = 'webgpu';
   const loaded: unknown = await import(/* @vite-ignore */ name).catch((cause: unknown) => {
     throw notInstalled(cause);
   });
   if (!isDawn(loaded)) throw notInstalled(new TypeError('the package has no function create'));
-  return loaded.create([]);
+  return loaded.create(options);
 }
 
 interface Dawn {
@@ -33,6 +42,17 @@ function isDawn(loaded: unknown): loaded is Dawn {
     loaded !== null &&
     'create' in loaded &&
     typeof loaded.create === 'function'
+  );
+}
+
+function noNames(adapter: string): ConfigError {
+  return new ConfigError(
+    {
+      asked: `a device of the adapter '${adapter}'`,
+      found: 'a browser, which does not take adapters by name',
+      todo: "Use powerPreference: 'low-power' or 'high-performance'",
+    },
+    { adapter },
   );
 }
 

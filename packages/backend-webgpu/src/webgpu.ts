@@ -3,6 +3,8 @@ import { findGpu } from './find-gpu.ts';
 import { WebGpuBackend } from './webgpu-backend.ts';
 
 export interface WebGpuOptions {
+  /** In Node the adapter whose name has this in it, such as 'NVIDIA' or 'Radeon': so each of several ranks takes a GPU of its own. */
+  readonly adapter?: string;
   /** Which of several adapters; default: the one that the host gives first. */
   readonly powerPreference?: 'low-power' | 'high-performance';
   /** Bytes of buffers, at most: no device says how much memory is free. Default: 4 GiB. */
@@ -10,6 +12,7 @@ export interface WebGpuOptions {
 }
 
 const rules: OptionRules<WebGpuOptions> = {
+  adapter: option.nonEmptyText,
   powerPreference: option.oneOf('low-power', 'high-performance'),
   memoryBytes: option.count,
 };
@@ -23,12 +26,15 @@ const leastBuffers = 8;
  */
 export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend> {
   checkOptions('webgpu', options, rules);
-  const { powerPreference, memoryBytes = defaultMemoryBytes } = options;
-  const gpu = await findGpu();
-  const adapter = await gpu.requestAdapter(
-    powerPreference === undefined ? {} : { powerPreference },
-  );
-  if (adapter === null) throw noAdapter();
+  const { adapter: wanted, powerPreference, memoryBytes = defaultMemoryBytes } = options;
+  const gpu = await findGpu(wanted);
+  const adapter = await gpu
+    .requestAdapter(powerPreference === undefined ? {} : { powerPreference })
+    .catch((cause: unknown) => {
+      // Dawn rejects where no name fits, and says which there are.
+      throw noAdapter(wanted, cause);
+    });
+  if (adapter === null) throw noAdapter(wanted);
   const { limits, info } = adapter;
   const device = await adapter.requestDevice({
     requiredLimits: {
@@ -48,10 +54,15 @@ export async function webgpu(options: WebGpuOptions = {}): Promise<WebGpuBackend
   return new WebGpuBackend(device, name, memoryBytes);
 }
 
-function noAdapter(): BackendError {
-  return new BackendError({
-    asked: 'a device of WebGPU',
-    found: 'this host has no adapter',
-    todo: 'Install a driver of the GPU that WebGPU can use, or use another backend',
-  });
+function noAdapter(wanted: string | undefined, cause?: unknown): BackendError {
+  const said = cause instanceof Error ? `: ${cause.message.trim()}` : '';
+  return new BackendError(
+    {
+      asked: 'a device of WebGPU',
+      found: `this host has no adapter${wanted === undefined ? '' : ` with '${wanted}' in its name`}${said}`,
+      todo: 'Install a driver of the GPU that WebGPU can use, or use another backend',
+    },
+    wanted === undefined ? {} : { adapter: wanted },
+    cause === undefined ? {} : { cause },
+  );
 }
