@@ -52,3 +52,16 @@ describe('what is killed at step 5 of 40', () => {
     for (const loss of losses(ended.stdout)) expect(loss).toBeLessThan(0.1);
   });
 });
+
+it('a table of 4 GiB trains with workers of 512 MB', async () => {
+  const script = join(import.meta.dirname, 'fixtures', 'large-table.ts');
+  const options = ['--nproc', '2', '--ranks', 'processes', '--servers', '2', '--plain'];
+  const ended = await runShardwise(['run', ...options, script], { cwd });
+  expect(ended.exitCode, ended.output).toBe(0);
+  const found = [...ended.stdout.matchAll(/found (\d+) wrong, with (\d+) MB/g)];
+  expect(found).toHaveLength(2);
+  for (const [, wrong, memoryMb] of found) {
+    expect(Number(wrong)).toBe(0);
+    expect(Number(memoryMb)).toBeLessThan(512);
+  }
+});

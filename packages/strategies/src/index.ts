@@ -226,6 +226,13 @@ export {
   type ParameterServerOptions,
 } from './parameter-server/create-parameter-server.ts';
 export type { SnapshotStore } from './parameter-server/snapshot-keeper.ts';
+export type { OpenRows, RowStore } from './parameter-server/table/row-store.ts';
+export type { TableStatistics } from './parameter-server/table/served-table.ts';
+export {
+  ServerTable,
+  type ServerTableOptions,
+  type TableTraffic,
+} from './parameter-server/table/server-table.ts';
 export { type KeyRange, keyRanges, rowRange } from './parameter-server/key-ranges.ts';
 export type { OptimizerTable, ServedOptimizer } from './parameter-server/stored-parameters.ts';
 export type { ShardStatistics } from './parameter-server/shard-statistics.ts';

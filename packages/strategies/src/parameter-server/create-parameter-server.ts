@@ -8,12 +8,17 @@ import {
 } from '@shardwise/core/extend';
 import { readRequest } from './server-message.ts';
 import { refusal } from './refusal.ts';
+import type { AnyRequest } from './server-request.ts';
 import { ShardHost, type ShardRole } from './shard-host.ts';
 import { ShardReplica } from './shard-replica.ts';
 import type { ShardStatistics } from './shard-statistics.ts';
 import { Shard } from './shard.ts';
 import { SnapshotKeeper, type SnapshotStore } from './snapshot-keeper.ts';
 import type { OptimizerTable } from './stored-parameters.ts';
+import { memoryRows, type OpenRows } from './table/row-store.ts';
+import type { TableStatistics } from './table/served-table.ts';
+import { TableHost } from './table/table-host.ts';
+import type { TableRequest } from './table/table-request.ts';
 
 export interface ParameterServerOptions {
   /** Which of the servers this is, from 0. */
@@ -30,6 +35,8 @@ export interface ParameterServerOptions {
   readonly snapshots?: SnapshotStore;
   /** How long it is from one snapshot to the next, at least. Default: 10,000. */
   readonly snapshotEveryMs?: number;
+  /** Where rows of tables are kept. Default: in memory. */
+  readonly openRows?: OpenRows;
   /** Whether it takes the place of one that was lost: it has what a snapshot or a copy gives it. Default: false. */
   readonly isAgain?: boolean;
 }
@@ -43,6 +50,7 @@ const serverRules: OptionRules<ParameterServerOptions> = {
   snapshots: option.object('a store of snapshots'),
   snapshotEveryMs: option.nonNegative,
   isAgain: option.flag,
+  openRows: option.callback(),
 };
 
 /** A server of parameters, which computes on this thread's device. */
@@ -51,6 +59,8 @@ export interface ParameterServer {
   readonly handler: RequestHandler;
   /** Of this server's own range. */
   readonly statistics: ShardStatistics;
+  /** Of this server's rows of each table. */
+  readonly tables: Readonly<Record<string, TableStatistics>>;
   /** Writes the last snapshot. */
   close(): Promise<void>;
 }
@@ -72,6 +82,7 @@ export async function createParameterServer(
       replica: connect && new ShardReplica(range, () => connect(other)),
       snapshots: range === server ? keeper : undefined,
     });
+  const tables = new TableHost({ server, servers, openRows: options.openRows ?? memoryRows });
   const next = (server + 1) % servers;
   const before = (server + servers - 1) % servers;
   const own = hostOf(server, isAgain ? 'empty' : 'primary', next);
@@ -82,22 +93,44 @@ export async function createParameterServer(
   return {
     handler: async (parts, client) => {
       const { request, arrays } = readRequest(parts);
+      if (isTableRequest(request)) {
+        requireOwn(request.shard, server);
+        return tables.answer(request, arrays);
+      }
       const host = hosts.get(request.shard);
       if (host !== undefined) return host.answer(request, arrays, client);
-      throw refusal(
-        'malformed',
-        `a request for range ${request.shard}`,
-        `this server has range ${[...hosts.keys()].join(', ')}`,
-        'Check that every process knows the servers in the same order',
-      );
+      throw wrongRange(request.shard, [...hosts.keys()]);
     },
     get statistics() {
       return own.statistics;
     },
+    get tables() {
+      return tables.statistics;
+    },
     close: async () => {
+      tables.close();
       for (const host of hosts.values()) await host.close();
     },
   };
+}
+
+function isTableRequest(request: AnyRequest): request is TableRequest {
+  const { kind } = request;
+  return kind === 'openTable' || kind === 'pullRows' || kind === 'pushRows';
+}
+
+/** Rows of tables have no copies. */
+function requireOwn(range: number, server: number): void {
+  if (range !== server) throw wrongRange(range, [server]);
+}
+
+function wrongRange(range: number, own: readonly number[]): Error {
+  return refusal(
+    'malformed',
+    `a request for range ${range}`,
+    `this server has range ${own.join(', ')}`,
+    'Check that every process knows the servers in the same order',
+  );
 }
 
 function loneError(): ConfigError {

@@ -1,5 +1,6 @@
 import type { ServedJob, UpdateRecipe } from './served-job.ts';
 import type { ShardHead } from './shard-head.ts';
+import type { TableRequest } from './table/table-request.ts';
 
 interface FromWorker {
   /** Which range of keys: a server may keep a copy of another one's. */
@@ -72,7 +73,9 @@ export interface PromoteRequest {
 }
 
 /** What a server is asked, by workers and by other servers. */
-export type AnyRequest = ServerRequest | ReplicateRequest | AdoptRequest | PromoteRequest;
+export type ShardRequest = ServerRequest | ReplicateRequest | AdoptRequest | PromoteRequest;
+
+export type AnyRequest = ShardRequest | TableRequest;
 
 type Check = (value: unknown) => boolean;
 
@@ -156,6 +159,23 @@ const head = fields({
   waiting: list(fields({ worker: count, recipe, present: list(flag) })),
 });
 
+// It becomes part of the name of a file.
+const tableName: Check = (value) =>
+  typeof value === 'string' && /^[A-Za-z0-9][\w-]{0,63}$/.test(value);
+const below =
+  (limit: number): Check =>
+  (value) =>
+    count(value) && Number(value) > 0 && Number(value) < limit;
+const tableSpec = fields({
+  name: tableName,
+  rows: below(2 ** 31),
+  dims: below(65_537),
+  standardDeviation: number,
+  seed: count,
+  optimizer: literal('SGD', 'Adagrad'),
+  epsilon: number,
+});
+
 const isServerRequest = oneOf(requests);
 
 const anyRequest = oneOf({
@@ -163,6 +183,16 @@ const anyRequest = oneOf({
   replicate: fields({ kind: text, shard: count, term: count, request: isServerRequest }),
   adopt: fields({ kind: text, shard: count, term: count, head }),
   promote: fields({ kind: text, shard: count }),
+  openTable: fields({ kind: text, shard: count, table: tableSpec }),
+  pullRows: fields({ kind: text, shard: count, name: tableName }),
+  pushRows: fields({
+    kind: text,
+    shard: count,
+    name: tableName,
+    client: text,
+    sequence: count,
+    lr: number,
+  }),
 } satisfies Record<AnyRequest['kind'], Check>);
 
 /** Whether what came from outside has the fields of a request, and no others. */

@@ -3,11 +3,11 @@ import { isRefused, refusal } from './refusal.ts';
 import { type ServerAnswer, withHead } from './server-message.ts';
 import type {
   AdoptRequest,
-  AnyRequest,
   PullRequest,
   PushRequest,
   ReplicateRequest,
   ServerRequest,
+  ShardRequest,
 } from './server-request.ts';
 import type { ShardReplica } from './shard-replica.ts';
 import { ShardCounts, type ShardStatistics } from './shard-statistics.ts';
@@ -55,7 +55,7 @@ export class ShardHost {
   }
 
   async answer(
-    request: AnyRequest,
+    request: ShardRequest,
     arrays: readonly Uint8Array[],
     client: RequestClient,
   ): Promise<readonly Uint8Array[]> {

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
+import { dirname } from 'node:path';
 import { cpu } from '@shardwise/backend-cpu';
 import { connectServers, endWithParent, startRequestServer } from '@shardwise/collectives/node';
 import { setRank } from '@shardwise/core';
 import { keepGenericWasmWrappers } from '@shardwise/core/node';
 import { createParameterServer } from '@shardwise/strategies';
+import { fileRows } from './file-rows.ts';
 import { fileSnapshots } from './file-snapshots.ts';
 import { servedOptimizers } from './served-optimizers.ts';
 import type { FromServer, ServerPeers, ServerStart, ToServer } from './server-message.ts';
@@ -33,6 +35,7 @@ async function serve(start: ServerStart): Promise<void> {
     servers,
     optimizers: servedOptimizers,
     snapshots: fileSnapshots(snapshotPath),
+    openRows: fileRows(dirname(snapshotPath), server),
     isAgain,
     ...(areReplicated && {
       connect: async (other) =>

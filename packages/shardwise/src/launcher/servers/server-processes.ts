@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '@shardwise/core/extend';
 import { rankProcessOptions } from '@shardwise/core/node';
@@ -50,6 +50,8 @@ export class ServerProcesses {
   /** Throws ConfigError where a server does not start. */
   static async start(options: ServerProcessesOptions): Promise<ServerProcesses> {
     const secret = randomBytes(32).toString('hex');
+    // What an earlier run in the same directory has left is not of this one.
+    await rm(directoryOf(options), { recursive: true, force: true });
     await mkdir(directoryOf(options), { recursive: true });
     const started: Started[] = [];
     try {

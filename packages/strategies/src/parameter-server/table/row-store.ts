@@ -1,0 +1,38 @@
+/** Rows of f32 values of one width, which are zeros until they are written. */
+export interface RowStore {
+  /** Fills `values` with rows, one after the other. */
+  read(rows: Int32Array, values: Float32Array): void;
+  /** When it returns, the end of the process does not undo it where the store outlives the process. */
+  write(rows: Int32Array, values: Float32Array): void;
+  close(): void;
+}
+
+/** Opens the rows of a table; those of an earlier process are there again, where they outlive it. */
+export type OpenRows = (table: string, rows: number, width: number) => RowStore;
+
+const PAGE_ROWS = 4096;
+
+/** Rows in memory: pages of them take room when one of their rows is written. */
+export function memoryRows(_table: string, _rows: number, width: number): RowStore {
+  const pages = new Map<number, Float32Array>();
+  const placeOf = (row: number): number => (row % PAGE_ROWS) * width;
+  return {
+    read(rows, values) {
+      rows.forEach((row, index) => {
+        const page = pages.get(Math.floor(row / PAGE_ROWS));
+        const place = placeOf(row);
+        const found = page?.subarray(place, place + width);
+        values.set(found ?? new Float32Array(width), index * width);
+      });
+    },
+    write(rows, values) {
+      rows.forEach((row, index) => {
+        const number = Math.floor(row / PAGE_ROWS);
+        const page = pages.get(number) ?? new Float32Array(PAGE_ROWS * width);
+        pages.set(number, page);
+        page.set(values.subarray(index * width, (index + 1) * width), placeOf(row));
+      });
+    },
+    close: () => pages.clear(),
+  };
+}
