@@ -11,7 +11,9 @@ import { cpu } from '@shardwise/backend-cpu';
 import { createThreadsWorld, singleGroup } from '@shardwise/collectives';
 import {
   applyPlan,
+  type Consistency,
   countModelCosts,
+  createParameterServer,
   dataParallel,
   ddp,
   distributeTensor,
@@ -19,6 +21,7 @@ import {
   OffloadedOptimizer,
   OptimisticOptimizer,
   parallelize,
+  parameterServer,
   pipeline,
   planFor,
   readSchedule,
@@ -30,7 +33,7 @@ import {
 import { interpreter } from '@shardwise/testing';
 import { spawnRanks } from '@shardwise/testing/node';
 import * as sw from '@shardwise/core';
-import type { Node, UpdateRule } from '@shardwise/core/extend';
+import type { Node, OptimizerInput, OptimizerSettings, UpdateRule } from '@shardwise/core/extend';
 import { loadCheckpoint, loadModel, loadOptimizer, saveCheckpoint } from 'shardwise';
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { z } from 'zod';
@@ -40,6 +43,50 @@ import type { Ended } from './support/run-command.ts';
 import { runShardwise } from './support/run-shardwise.ts';
 
 beforeEach(() => sw.setRank({ device: interpreter() }));
+
+describe('parameter servers', () => {
+  /** Servers in this thread, and a mesh of two workers of which this is the first. */
+  const served = async (consistency: Consistency): Promise<sw.nn.Linear> => {
+    const optimizers = {
+      SGD: (groups: OptimizerInput<OptimizerSettings>) => new sw.optim.SGD(groups),
+    };
+    const server = await createParameterServer({ server: 0, optimizers });
+    const client = { number: 0, closed: new AbortController().signal };
+    const connection = {
+      address: 'here',
+      request: (parts: readonly Uint8Array[]) => server.handler(parts, client),
+      close: () => undefined,
+    };
+    const servers = { size: 1, connect: async () => connection, whenClosed: () => undefined };
+    const group = Object.assign(Object.create(singleGroup()), { rank: 0, size: 2 });
+    sw.setRank({ device: interpreter(), mesh: new sw.LineMesh('dp', group) });
+    const model = new sw.nn.Linear(2, 1);
+    const parallel = await parallelize(model, parameterServer({ servers, consistency }));
+    parallel
+      .forward(sw.ones([1, 2]))
+      .sum()
+      .backward();
+    return model;
+  };
+
+  it('clipping before the servers average gradients would clip by the norm of one worker', async () => {
+    const synchronous = await served('synchronous');
+    const clip = (model: sw.nn.Linear) => () => sw.optim.clipGradNorm(model.parameters(), 1);
+    expect(clip(synchronous)).toThrow(/of this rank alone, which parameter servers average/);
+    expect(clip(await served('asynchronous'))).not.toThrow();
+  });
+
+  it('weights that are loaded on a worker would be lost with the next step', async () => {
+    const model = await served('asynchronous');
+    const saved = await new sw.nn.Linear(2, 1).stateDict();
+    await expect(model.loadStateDict(saved)).rejects.toThrow(/Load weights before parallelize/);
+  });
+
+  it('the states of an optimizer on servers are not saved as none', async () => {
+    const optimizer = new sw.optim.SGD((await served('asynchronous')).parameters(), { lr: 1 });
+    await expect(optimizer.stateDict()).rejects.toThrow(/saved where they lie/);
+  });
+});
 
 describe('pipelines', () => {
   const forward = async (loss?: (y: sw.Tensor) => sw.Tensor): Promise<sw.Tensor> => {
