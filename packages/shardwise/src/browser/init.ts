@@ -1,6 +1,11 @@
-import { joinPageWorld } from '@shardwise/collectives';
+import { singleGroup } from '@shardwise/collectives';
 import { LineMesh, setRank } from '@shardwise/core';
-import { type Backend, ConfigError, currentSession } from '@shardwise/core/extend';
+import {
+  type Backend,
+  ConfigError,
+  currentSession,
+  type ProcessGroup,
+} from '@shardwise/core/extend';
 import { StopWord } from '../launcher/stop-word.ts';
 import { AgreedStop } from '../rank/agreed-stop.ts';
 import { checkFacts } from '../rank/check-metrics.ts';
@@ -29,7 +34,7 @@ export async function init(): Promise<PageRankContext> {
   const { order, onStop } = await joinOrder();
   const { pageRank, transport, device: deviceChoice, data } = order;
   const { rank, size } = pageRank;
-  const group = joinPageWorld(pageRank);
+  const group = await join(order);
   const device = await createDevice(order);
   const mesh = new LineMesh('dp', group);
   setRank({ device, mesh });
@@ -89,6 +94,13 @@ function joinOrder(): Promise<{
   post({ kind: 'ready' });
   const onStop = (listener: () => void): void => void stopped.promise.then(listener);
   return joined.promise.then((order) => ({ order, onStop }));
+}
+
+/** A rank that is alone does not load what others are reached by. */
+async function join({ pageRank }: JoinOrder): Promise<ProcessGroup> {
+  if (pageRank.size === 1) return singleGroup();
+  const { joinPageWorld } = await import('./join-page-world.ts');
+  return joinPageWorld(pageRank);
 }
 
 /** A page loads the device that its ranks use, and not the other one. */
