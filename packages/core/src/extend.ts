@@ -117,6 +117,7 @@ export {
   type StepOptions,
   type UpdateRule,
 } from './optim/optimizer.ts';
+export { BatchNorm, type BatchPart } from './nn/batch-norm.ts';
 export { LossScaler } from './optim/loss-scaler.ts';
 export {
   checkSetting,

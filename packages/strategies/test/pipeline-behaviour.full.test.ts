@@ -72,6 +72,10 @@ describe('a pipeline of two ranks', () => {
     for (const { buffers } of ranks) expectClose(buffers.piped, buffers.alone);
   });
 
+  it('moves running statistics once, by those of all rows that came to a norm, where these are deferred', () => {
+    for (const { deferred } of ranks) expectClose(deferred.piped, deferred.expected);
+  });
+
   it('takes the loss of the model itself, with a part from its first stage and weights by tokens', () => {
     for (const { ownLoss } of ranks) expectClose(ownLoss.piped, ownLoss.alone);
   });

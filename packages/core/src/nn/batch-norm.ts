@@ -4,7 +4,7 @@ import { composed } from '../realize/small-values.ts';
 import { formatShape } from '../shape.ts';
 import { checkOptions } from '../spec/check-options.ts';
 import type { Shape } from '../spec/dtype.ts';
-import { ShapeError } from '../spec/errors.ts';
+import { ShapeError, TensorStateError } from '../spec/errors.ts';
 import * as option from '../spec/option-rules.ts';
 import type { OptionRules } from '../spec/option-rules.ts';
 import type { Tensor } from '../tensor/tensor.ts';
@@ -15,6 +15,7 @@ import {
   perChannel,
   ranksOf,
   sharedStatistics,
+  togetherWith,
   valuesPerChannel,
 } from './batch-statistics.ts';
 import { imageHint } from './functional/conv2d.ts';
@@ -56,6 +57,8 @@ export abstract class BatchNorm extends Module {
   numBatchesTracked: BufferTensor;
   readonly eps: number;
   momentum: number | null;
+  /** Of a batch whose parts are given one after the other. */
+  #parts: PartsOfBatch | null = null;
   /** The mesh axis whose ranks have other items of the batch; null: statistics are of this rank's items. */
   axis: string | null = null;
 
@@ -73,6 +76,22 @@ export abstract class BatchNorm extends Module {
     this.numBatchesTracked = new BufferTensor(Int32Array.of(0), [], { dtype: 'i32' });
     this.eps = eps;
     this.momentum = momentum;
+  }
+
+  /**
+   * Says that the next call is given a part of a batch (the batch norm of GPipe, which its libraries call deferred). A part is
+   * normalised by its own statistics; running ones move once, with the last part, by those of all parts. Null: each call is
+   * given a batch.
+   */
+  expectPart(part: BatchPart | null): void {
+    const statistics = part === null || part.index === 0 ? null : (this.#parts?.statistics ?? null);
+    this.#parts = part === null ? null : { ...part, statistics, isTracked: false };
+  }
+
+  /** Of the parts so far, which the next call reads: whoever computes parts one by one keeps them. */
+  get statisticsOfParts(): readonly Tensor[] {
+    const { statistics = null } = this.#parts ?? {};
+    return statistics === null ? [] : [statistics.mean, statistics.count, statistics.variance];
   }
 
   /**
@@ -98,7 +117,7 @@ export abstract class BatchNorm extends Module {
   #normalize(x: Tensor): Tensor {
     const wide = x.to('f32');
     const own = this.training ? this.#statistics(wide) : null;
-    if (own !== null) this.#track(own);
+    if (own !== null) this.#track(own, x.shape);
     const centered = wide.sub(perChannel(own?.mean ?? this.runningMean, x));
     const inverse = (own?.variance ?? this.runningVar).add(this.eps).rsqrt();
     const scale = this.weight === null ? inverse : inverse.mul(this.weight.to('f32'));
@@ -107,7 +126,22 @@ export abstract class BatchNorm extends Module {
     return shifted.to(x.dtype);
   }
 
-  #track({ mean, unbiased }: BatchStatistics): void {
+  #track(own: BatchStatistics, shape: Shape): void {
+    const parts = this.#parts;
+    if (parts === null) {
+      this.#move(own);
+      return;
+    }
+    if (parts.isTracked) throw partTwice(this.constructor.name, shape);
+    parts.isTracked = true;
+    const { statistics, index, count } = parts;
+    const all = statistics === null ? own : togetherWith(statistics, own);
+    const isLast = index === count - 1;
+    parts.statistics = isLast ? null : all;
+    if (isLast) this.#move(all);
+  }
+
+  #move({ mean, unbiased }: BatchStatistics): void {
     noGrad(() => {
       const { momentum, numBatchesTracked, runningMean, runningVar } = this;
       const count = numBatchesTracked.add(1);
@@ -157,6 +191,30 @@ export abstract class BatchNorm extends Module {
 function formatDims(channels: number, count: number): string {
   const last = ['D', 'H', 'W'].slice(5 - count);
   return `[${['N', channels, ...(count === 3 ? ['L'] : last)].slice(0, count).join(', ')}]`;
+}
+
+/** A part of a batch: which one of how many. */
+export interface BatchPart {
+  readonly index: number;
+  readonly count: number;
+}
+
+interface PartsOfBatch extends BatchPart {
+  /** Of the parts so far. */
+  statistics: BatchStatistics | null;
+  /** Whether the part was given. */
+  isTracked: boolean;
+}
+
+function partTwice(layer: string, shape: Shape): TensorStateError {
+  return new TensorStateError(
+    {
+      asked: `${layer} with x of shape ${formatShape(shape)}, whose running statistics move once for all parts of a batch`,
+      found: 'a second call for one part',
+      todo: 'Have forward() call the layer once, or let each part move them: deferredBatchNorm: false',
+    },
+    { shape },
+  );
 }
 
 /** Less its mean, a single value is 0: nothing would be left of x. */

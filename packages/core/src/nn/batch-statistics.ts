@@ -3,11 +3,14 @@ import { currentSession } from '../rank.ts';
 import { sizeAt } from '../shape.ts';
 import { allReduce, reinterpret } from '../tensor/collectives.ts';
 import { concat, full } from '../tensor/create.ts';
+import { noGrad } from '../graph/create-node.ts';
 import type { Tensor } from '../tensor/tensor.ts';
 
-/** Of all items of a batch, for each channel. Shape: each [channels]. */
+/** Of all items of a batch, for each channel. Shape: each [channels], count [1]. */
 export interface BatchStatistics {
   readonly mean: Tensor;
+  /** How many values each channel has. */
+  readonly count: Tensor;
   readonly variance: Tensor;
   /** Over n - 1. */
   readonly unbiased: Tensor;
@@ -24,7 +27,8 @@ export function ownStatistics(x: Tensor): BatchStatistics {
   const count = valuesPerChannel(x);
   const mean = x.mean(itemDims(x));
   const variance = x.sub(perChannel(mean, x)).square().mean(itemDims(x));
-  return { mean, variance, unbiased: variance.mul(count / Math.max(1, count - 1)) };
+  const unbiased = variance.mul(count / Math.max(1, count - 1));
+  return { mean, count: full([1], count), variance, unbiased };
 }
 
 /**
@@ -39,7 +43,20 @@ export function sharedStatistics(x: Tensor, axis: string): BatchStatistics {
   const mean = sums.slice(0, 0, channels).div(count);
   const squares = x.sub(perChannel(mean, x)).square().sum(itemDims(x));
   const sum = allReduce(squares, axis);
-  return { mean, variance: sum.div(count), unbiased: sum.div(count.sub(1)) };
+  return { mean, count, variance: sum.div(count), unbiased: sum.div(count.sub(1)) };
+}
+
+/** Of two batches together (Chan, Golub, LeVeque 1983), without gradients. */
+export function togetherWith(first: BatchStatistics, second: BatchStatistics): BatchStatistics {
+  return noGrad(() => {
+    const count = first.count.add(second.count);
+    const apart = second.mean.sub(first.mean);
+    const mean = first.mean.add(apart.mul(second.count.div(count)));
+    const between = apart.square().mul(first.count.mul(second.count).div(count));
+    const within = first.variance.mul(first.count).add(second.variance.mul(second.count));
+    const sum = within.add(between);
+    return { mean, count, variance: sum.div(count), unbiased: sum.div(count.sub(1)) };
+  });
 }
 
 /** As x broadcasts with it. Shape: value [channels], x [N, channels, ...] -> [channels, 1, ...]. */

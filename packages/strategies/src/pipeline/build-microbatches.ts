@@ -1,6 +1,8 @@
 import {
+  BatchNorm,
   ConfigError,
   dropWork,
+  type Module,
   type Node,
   type PendingWork,
   Tensor,
@@ -13,7 +15,7 @@ import { MicrobatchGraph } from './microbatch-graph.ts';
 import type { Microbatch } from './microbatch.ts';
 import { passInputs } from './pass-inputs.ts';
 import type { PassSettings } from './pass-settings.ts';
-import { rowsOf, splitMicrobatches } from './split-microbatches.ts';
+import { type MicrobatchInputs, rowsOf, splitMicrobatches } from './split-microbatches.ts';
 import { StageParameter } from './stage-parameter.ts';
 
 export type Run = (...inputs: readonly unknown[]) => unknown;
@@ -34,14 +36,14 @@ export interface BuiltBatch {
 /** What of the settings of a pass says how it is built. */
 export type BuildSettings = Pick<
   PassSettings,
-  'schedule' | 'loss' | 'weight' | 'marks' | 'place' | 'model'
+  'schedule' | 'loss' | 'weight' | 'marks' | 'place' | 'model' | 'defersBatchNorm'
 >;
 
 /** Builds the forward passes of all microbatches of a batch, of all stages; nothing is computed. */
 export function buildMicrobatches(
   run: Run,
   inputs: readonly unknown[],
-  { schedule, loss, weight, marks, place, model }: BuildSettings,
+  { schedule, loss, weight, marks, place, model, defersBatchNorm }: BuildSettings,
   isTraining: boolean,
 ): BuiltBatch {
   // Few rows are no fault where nothing is averaged over passes.
@@ -57,12 +59,15 @@ export function buildMicrobatches(
   const outputs: Tensor[][] = [];
   const results: unknown[] = [];
   const updated = new Map<Node, number>();
-  const microbatches = parts.map((part, index): Microbatch => {
+  const earlier = new Set<Node>();
+  const deferred = defersBatchNorm ? batchNormsOf(model) : [];
+  const build = (part: MicrobatchInputs, index: number): Microbatch => {
     const forward = (): unknown => {
       const output = run(...part.inputs.slice(0, modelInputs));
       return loss === null || !hasLoss ? output : loss.of(output, part.inputs.slice(modelInputs));
     };
     for (const parameter of own) parameter.show(() => parameter.part.node);
+    for (const norm of deferred) norm.expectPart({ index, count: parts.length });
     try {
       const { result, work } = takingWork(() => withoutValues(() => marks.record(forward)));
       results.push(result.result);
@@ -74,6 +79,7 @@ export function buildMicrobatches(
         isTraining && factor !== undefined
           ? withoutValues(() => shareOf(lossOf(result.result), factor))
           : null;
+      const carried = deferred.flatMap((norm) => norm.statisticsOfParts.map(({ node }) => node));
       const given = new Set<Node>();
       forEachTensor(part.inputs, ({ node }) => given.add(node));
       const roots = {
@@ -81,18 +87,32 @@ export function buildMicrobatches(
         outputs: share === null ? tensors.map(({ node }) => node) : [share],
         loss: share,
         updates: [...work.keys()],
+        carried,
+        earlier: new Set(earlier),
       };
       const graph = new MicrobatchGraph(roots, result.starts, isState);
       for (const update of work.keys()) {
         const stage = graph.stageOf(update);
         if (stage !== null) updated.set(targetOf(update), stage);
       }
-      return { graph, loss: share, updates: ownUpdates(work, graph, place) };
+      for (const node of carried) earlier.add(node);
+      return { graph, loss: share, updates: ownUpdates(work, graph, place), carried };
     } finally {
       for (const parameter of own) parameter.show(null);
     }
-  });
-  return { microbatches, outputs, output: results[0], factors, updated };
+  };
+  try {
+    const microbatches = parts.map(build);
+    return { microbatches, outputs, output: results[0], factors, updated };
+  } finally {
+    for (const norm of deferred) norm.expectPart(null);
+  }
+}
+
+function batchNormsOf(model: Module): readonly BatchNorm[] {
+  return model
+    .namedModules()
+    .flatMap(([, module]) => (module instanceof BatchNorm ? [module] : []));
 }
 
 /** Parameters and buffers stay on the device. */

@@ -29,7 +29,7 @@ export function numberedCrossings(
 export function forwardDraft(
   stage: number,
   crossings: readonly NumberedCrossing[],
-  { updates, graph }: Microbatch,
+  { updates, graph, carried }: Microbatch,
   microbatch: number,
   { rank, rankOfStage }: PipelinePlace,
 ): WorkDraft {
@@ -48,7 +48,7 @@ export function forwardDraft(
       if (peer !== rank) item.sends.push({ node: crossing.node, peer, tag, sentAs });
     }
   }
-  for (const update of updates.keys())
-    if (graph.stageOf(update) === stage) item.computes.add(update);
+  for (const node of [...updates.keys(), ...carried])
+    if (graph.stageOf(node) === stage) item.computes.add(node);
   return item;
 }

@@ -18,6 +18,9 @@ export interface MicrobatchRoots {
   readonly loss: Node | null;
   /** Updates of buffers. */
   readonly updates: readonly Node[];
+  /** What later microbatches read of this one, and this one of earlier ones. */
+  readonly carried: readonly Node[];
+  readonly earlier: ReadonlySet<Node>;
 }
 
 /**
@@ -37,14 +40,14 @@ export class MicrobatchGraph {
    * LayoutError for values that cannot cross.
    */
   constructor(
-    { inputs, outputs, loss, updates }: MicrobatchRoots,
+    { inputs, outputs, loss, updates, carried, earlier }: MicrobatchRoots,
     starts: readonly number[],
     isState: (leaf: Node) => boolean,
   ) {
     this.#starts = starts;
-    const isLeaf = leafOf(updates);
-    const nodes = nodesBelow([...outputs, ...updates], isLeaf);
-    const kinds = kindsOf(nodes, inputs, isLeaf, isState);
+    const isLeaf = leafOf(updates, earlier);
+    const nodes = nodesBelow([...outputs, ...updates, ...carried], isLeaf);
+    const kinds = kindsOf(nodes, inputs, isLeaf, (leaf) => isState(leaf) || earlier.has(leaf));
     this.#kinds = kinds;
     const alive = gradientPath(loss, nodes);
     const crossings = new Map<string, Crossing>();
@@ -95,10 +98,16 @@ export class MicrobatchGraph {
 }
 
 /** Whether a node has its contents from elsewhere, where these updates are the pass's own. */
-export function leafOf(updates: readonly Node[]): (node: Node) => boolean {
+export function leafOf(
+  updates: readonly Node[],
+  earlier: ReadonlySet<Node> = new Set(),
+): (node: Node) => boolean {
   const own = new Set(updates);
   return (node) =>
-    node.op === 'input' || node.value !== null || (node.op === 'assign' && !own.has(node));
+    node.op === 'input' ||
+    node.value !== null ||
+    earlier.has(node) ||
+    (node.op === 'assign' && !own.has(node));
 }
 
 /**

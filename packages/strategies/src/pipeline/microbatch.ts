@@ -8,6 +8,8 @@ export interface Microbatch {
   readonly loss: Node | null;
   /** Updates of buffers, of all stages. */
   readonly updates: ReadonlyMap<Node, PendingWork>;
+  /** What later microbatches read, of all stages. */
+  readonly carried: readonly Node[];
 }
 
 /** A rank's place in a pipeline. */

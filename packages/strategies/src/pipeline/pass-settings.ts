@@ -17,6 +17,8 @@ export interface PassSettings {
   /** Null where the model's own output is the loss. */
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
+  /** Whether running statistics of batch norms move once a pass, and not by each microbatch. */
+  readonly defersBatchNorm: boolean;
   /** In what f32 activations, and their gradients, travel between ranks; null: in f32. */
   readonly activationDtype: HalfDType | null;
   /** Messages between the ranks of the pipeline. */

@@ -19,6 +19,8 @@ export interface PipeOptions {
   readonly chunks?: number;
   /** Paths of the modules with which stages 1 and later begin. Default: stages of as few parameters as can be. */
   readonly cut?: readonly string[];
+  /** Whether running statistics of batch norms move once a batch, and not by each microbatch. Default: false. */
+  readonly deferredBatchNorm?: boolean;
   /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
   readonly axis?: string;
 }
@@ -36,6 +38,7 @@ interface AnyLoss {
 const optionRules: OptionRules<PipeOptions & AnyLoss> = {
   chunks: option.integer(1),
   cut: option.checkedLater(),
+  deferredBatchNorm: option.flag,
   axis: option.axisName,
   loss: option.callback(),
 };

@@ -74,6 +74,11 @@ export interface PipelineOptions {
    * travel in the computeDtype between ranks. Default: everything is f32.
    */
   readonly mixedPrecision?: Pick<MixedPrecision, 'computeDtype' | 'outputDtype'>;
+  /**
+   * Whether running statistics of batch norms move once a pass, by those of the whole batch, as they do on one rank that has it
+   * all; else each microbatch moves them. Microbatches are normalised by their own statistics in any case. Default: false.
+   */
+  readonly deferredBatchNorm?: boolean;
   /** The mesh axis whose ranks have the stages; all are given the same batch. Default: `pp`. */
   readonly axis?: string;
 }
@@ -113,6 +118,7 @@ const optionRules: OptionRules<PipelineOptions & WithLoss> = {
   inputs: option.integer(0),
   weight: option.checkedLater(),
   mixedPrecision: option.object(),
+  deferredBatchNorm: option.flag,
   axis: option.axisName,
 };
 
@@ -138,7 +144,7 @@ export function pipeline(
 ): Strategy & { readonly loss?: (...inputs: never[]) => Tensor } {
   checkOptions('pipeline', options, optionRules);
   const { axis = 'pp', cut = 'parameters', weight = 'rows', loss, costs, rows, link } = options;
-  const { inputs = null } = options;
+  const { inputs = null, deferredBatchNorm = false } = options;
   requireCut(cut);
   if (link !== undefined) checkOptions('the link of a pipeline', link, linkRules);
   if (costs !== undefined) checkModelCosts(costs);
@@ -175,6 +181,7 @@ export function pipeline(
             ),
             loss: ofPass,
             weight,
+            ...(deferredBatchNorm ? { deferredBatchNorm } : {}),
             costs: predicted?.costs ?? (link === undefined ? {} : { link }),
             ...(predicted === null ? {} : { edges: predicted.edges }),
           }),

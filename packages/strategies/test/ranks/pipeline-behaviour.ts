@@ -40,6 +40,8 @@ export const behaviour = z.object({
   scaled: z.object({ overflow: z.boolean(), finite: z.boolean(), scales: numbers }),
   /** Running means: piped, alone. */
   buffers: z.object({ piped: numbers, alone: numbers }),
+  /** Those that move once a pass, and what they would be of all rows that came to each norm. */
+  deferred: z.object({ piped: numbers, expected: numbers }),
   /** Losses of a model that makes its own, with a loss in its first stage, weighted by tokens. */
   ownLoss: z.object({ piped: numbers, alone: numbers }),
   /** Gradients that there are where the first stage is frozen. */
@@ -211,6 +213,31 @@ async function buffers(): Promise<Behaviour['buffers']> {
     return found;
   };
   return { piped: await read(model.module), alone: await read(reference) };
+}
+
+/** Of unequal microbatches, which are normalised one by one. */
+async function deferred(): Promise<Behaviour['deferred']> {
+  const x = tensor([1, 2, 3, 4, 7].map((row) => [row, row * row, 1 / row]));
+  const loss = (output: Tensor): Tensor => output.square().mean();
+  manualSeed(4);
+  const options = { schedule: '1f1b', cut: ['layers.2'], microbatches: 2, loss } as const;
+  const model = await parallelize(new Norms(), pipeline({ ...options, deferredBatchNorm: true }));
+  model.forward(x).backward();
+  await adam(model.module).step();
+  const piped: number[] = [];
+  for (const [, buffer] of model.module.namedBuffers()) piped.push(...values(await buffer.data()));
+  manualSeed(4);
+  const [first, second] = [new nn.Linear(3, 4), new nn.Linear(4, 4)];
+  const early = first.forward(x);
+  const parts = [early.slice(0, 0, 3), early.slice(0, 3)].map((part) =>
+    new nn.BatchNorm1d(4).forward(part),
+  );
+  const expected: number[] = [];
+  for (const seen of [early, second.forward(concat(parts).relu())]) {
+    const [mean, variance] = [seen.mean(0).mul(0.1), seen.variance(0).mul(0.1).add(0.9)];
+    expected.push(...values(await mean.data()), ...values(await variance.data()), 1);
+  }
+  return { piped, expected };
 }
 
 /** Returns its loss: of the classes of tokens, and a penalty that its first stage makes. */
@@ -542,6 +569,7 @@ export async function main(
     passes: await passes(),
     scaled: await scaled(),
     buffers: await buffers(),
+    deferred: await deferred(),
     ownLoss: await ownLoss(),
     frozen: await frozen(),
     checkpoints: await checkpoints(context.data.directory, group),

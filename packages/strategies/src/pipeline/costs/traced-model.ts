@@ -89,6 +89,7 @@ export class TracedModel {
         schedule: oneMicrobatch(rankOfStage),
         loss: this.#loss,
         weight: 'rows',
+        defersBatchNorm: false,
         marks,
         place: { rank: 0, rankOfStage },
         model: this.#model,

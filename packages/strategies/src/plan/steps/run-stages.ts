@@ -42,6 +42,8 @@ export interface RunStages {
   readonly rankOfModule: Readonly<Record<string, number>>;
   readonly loss: LossOfPass | null;
   readonly weight: LossWeight;
+  /** Whether running statistics of batch norms move once a pass. Default: by each microbatch. */
+  readonly deferredBatchNorm?: boolean;
   /** What stages and messages cost, as far as it is known. */
   readonly costs: ScheduleCosts;
   /**
@@ -74,7 +76,7 @@ export const runStages: StepKind<RunStages> = {
     const asked = `${context.plan.strategy} of a model`;
     requireUnaveraged(asked, context.parameters);
   },
-  async apply({ axis, cut, schedule, loss, weight }, context) {
+  async apply({ axis, cut, schedule, loss, weight, deferredBatchNorm = false }, context) {
     const { model, hooks } = context;
     const session = currentSession();
     const group = session.mesh.group(axis);
@@ -106,6 +108,7 @@ export const runStages: StepKind<RunStages> = {
       owners: context.parameters.map(([name]) => ownerOf(name, axis, context).rank),
       loss,
       weight,
+      defersBatchNorm: deferredBatchNorm,
       activationDtype: context.plan.autocast?.dtype ?? null,
       group: session.mesh.group(messages),
     });
