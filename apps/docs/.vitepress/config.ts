@@ -96,8 +96,12 @@ export default defineConfig({
     },
   },
   markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' } },
+  // Packages are found as sources, so that pages need no build of them.
   vite: {
     resolve: { conditions: ['@shardwise/source', 'module', 'browser', 'development|production'] },
+    ssr: {
+      resolve: { conditions: ['@shardwise/source', 'module', 'node', 'development|production'] },
+    },
     server: { headers: isolation },
     preview: { headers: isolation },
     worker: { format: 'es' },
