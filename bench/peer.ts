@@ -18,7 +18,7 @@ export type PeerRound = z.infer<typeof answer>;
 export interface PeerRequest {
   readonly steps: number;
   readonly optimizer: 'default' | 'fused';
-  readonly mode?: 'ddp' | 'fsdp' | 'alone' | ScheduleMeasured;
+  readonly mode?: 'ddp' | 'fsdp' | 'alone' | 'layer' | ScheduleMeasured;
   readonly precision: Precision;
 }
 

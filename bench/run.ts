@@ -6,6 +6,7 @@ import { ddp } from './ddp.ts';
 import { lengths } from './lengths.ts';
 import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
+import { moe } from './moe.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
@@ -29,6 +30,7 @@ const benches: Readonly<Record<string, Bench>> = {
   collectives,
   'tensor-parallel': tensorParallel,
   pipeline,
+  moe,
   plan,
 };
 

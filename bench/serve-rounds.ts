@@ -36,7 +36,7 @@ export async function joinBenchWorld(): Promise<JoinedRank> {
 /** Trains when told to, and answers with what it took. */
 export function serveRounds(
   group: ProcessGroup,
-  trainings: Readonly<Partial<Record<'together' | 'alone', Training>>>,
+  trainings: Readonly<Partial<Record<'together' | 'alone', Pick<Training, 'run'>>>>,
 ): void {
   parentPort?.on('message', (request: RankRequest) => {
     if (request.mode === 'close') group.close();

@@ -41,6 +41,8 @@ export interface TrainingOptions {
   readonly batch?: number | undefined;
   /** Default: f32. */
   readonly precision?: Precision;
+  /** What the model adds to the loss, as layers of experts do. */
+  readonly auxiliaryLoss?: () => Tensor;
 }
 
 /** A model under training that goes on from round to round. */
@@ -50,6 +52,7 @@ export class Training {
   readonly #rank: number;
   readonly #batch: number | undefined;
   readonly #precision: Precision;
+  readonly #auxiliaryLoss: (() => Tensor) | undefined;
   #step = 0;
 
   constructor(model: TokenModel, parameters: nn.Parameter[], options: TrainingOptions = {}) {
@@ -57,6 +60,7 @@ export class Training {
     this.#rank = options.rank ?? 0;
     this.#batch = options.batch;
     this.#precision = options.precision ?? 'f32';
+    this.#auxiliaryLoss = options.auxiliaryLoss;
     this.#optimizer = new optim.AdamW(parameters, {
       lr: workload.learningRate,
       weightDecay: workload.weightDecay,
@@ -78,7 +82,8 @@ export class Training {
     const loss = autocast({ dtype: 'bf16', enabled: this.#precision === 'bf16' }, () =>
       nn.functional.crossEntropy(this.#model.forward(inputs), targets),
     );
-    loss.backward();
+    const auxiliary = this.#auxiliaryLoss?.();
+    (auxiliary === undefined ? loss : loss.add(auxiliary)).backward();
     const updated = this.#optimizer.step();
     const buildMs = performance.now() - start;
     await updated;
