@@ -242,6 +242,7 @@ describe('the rest of the command', () => {
       script: "it's.ts",
       args: ['--text', 'a b', '--lr=1e-3'],
       nproc: 2,
+      device: 'wasm',
       servers: undefined,
       serverReplicas: undefined,
       ranks: 'processes',
@@ -259,7 +260,7 @@ describe('the rest of the command', () => {
       plain: true,
     } as const;
     expect(commandText(options)).toBe(
-      `shardwise run --nnodes 1:4 --nproc 2 --rdzv '[::1]:29400' --last-call 0.5 --ranks processes ` +
+      `shardwise run --nnodes 1:4 --nproc 2 --device wasm --rdzv '[::1]:29400' --last-call 0.5 --ranks processes ` +
         `--max-restarts 3 --resume runs/x --no-report --plain 'it'\\''s.ts' --text 'a b' --lr=1e-3`,
     );
   });

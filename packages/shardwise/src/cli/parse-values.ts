@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { type DeviceName, deviceNames, findDeviceName } from '../environment/device-name.ts';
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
 import { MAX_NODES } from '../rendezvous/rendezvous-state.ts';
 import type { Endpoint, NodeRange } from './run-options.ts';
@@ -31,6 +32,12 @@ export function parseSeconds(text: string): number {
   const seconds = Number(text);
   if (/^\d{1,6}(\.\d{1,3})?$/.test(text)) return seconds * 1000;
   throw new InvalidArgumentError('It must be a number of seconds');
+}
+
+export function parseDevice(text: string): DeviceName {
+  const name = findDeviceName(text);
+  if (name !== undefined) return name;
+  throw new InvalidArgumentError(`It must be ${deviceNames.join(' or ')}`);
 }
 
 export function parseForm(text: string): RankForm {

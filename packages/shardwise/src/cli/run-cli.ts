@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { blameCommand } from '../blame/blame-command.ts';
 import {
   parseCount,
+  parseDevice,
   parseEndpoint,
   parseForm,
   parseNodes,
@@ -12,6 +13,7 @@ import {
   parseReplicas,
   parseSeconds,
 } from './parse-values.ts';
+import { deviceNames } from '../environment/device-name.ts';
 import { exportModel } from '../checkpoint/export-model.ts';
 import { runCommand } from './run-command.ts';
 
@@ -20,6 +22,7 @@ const USAGE_EXIT_CODE = 2;
 
 const optionsSchema = z.object({
   nproc: z.number().optional(),
+  device: z.enum(deviceNames).optional(),
   servers: z.number().optional(),
   serverReplicas: z.number().optional(),
   ranks: z.enum(['threads', 'processes']).optional(),
@@ -54,6 +57,11 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     .argument('<script>', 'the script that every rank runs, TypeScript or JavaScript')
     .argument('[arguments...]', "the script's own arguments")
     .option('-n, --nproc <count>', 'number of ranks of this host (default: 1)', parseRanks)
+    .option(
+      '--device <name>',
+      'where ranks compute: cpu, wasm (WebAssembly alone) or webgpu (default: cpu)',
+      parseDevice,
+    )
     .option(
       '--servers <count>',
       'number of parameter servers beside the ranks, which parameterServer() uses (default: 0)',
@@ -99,6 +107,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
         script,
         args,
         nproc: parsed.nproc,
+        device: parsed.device,
         servers: parsed.servers,
         serverReplicas: parsed.serverReplicas,
         ranks: parsed.ranks,

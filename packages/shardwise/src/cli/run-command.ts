@@ -3,6 +3,7 @@ import { basename, resolve } from 'node:path';
 import { createThreadsWorld } from '@shardwise/collectives';
 import { ConfigError } from '@shardwise/core/extend';
 import { removeDumps, removeDumpsOf } from '../blame/run-verdict.ts';
+import { deviceVariable } from '../environment/device-name.ts';
 import { withoutRankVariables } from '../environment/without-rank-variables.ts';
 import { type RoundStart, runRounds } from '../launcher/run-rounds.ts';
 import { describeTransport } from '../launcher/transports/transport-choice.ts';
@@ -104,7 +105,10 @@ export async function runCommand(options: RunCommandOptions): Promise<number> {
         settings.hosts !== undefined && settings.hosts.nodes.min < settings.hosts.nodes.max,
       runId: settings.hosts?.jobId ?? basename(runDirectory ?? ''),
       maxRestarts: settings.maxRestarts,
-      environment: withoutRankVariables(process.env),
+      environment: {
+        ...withoutRankVariables(process.env),
+        ...(options.device !== undefined && { [deviceVariable]: options.device }),
+      },
       servers: servers?.data,
       stop: stop.signal,
       signal: interrupts.forced,

@@ -1,4 +1,5 @@
 import type { RankForm } from '../launcher/transports/transport-choice.ts';
+import type { DeviceName } from '../environment/device-name.ts';
 
 /** Least and greatest number of hosts. */
 export interface NodeRange {
@@ -18,6 +19,8 @@ export interface RunCommandOptions {
   readonly args: readonly string[];
   /** Ranks of this host. */
   readonly nproc: number | undefined;
+  /** Where ranks compute; undefined: on what their script says, else the CPU. */
+  readonly device: DeviceName | undefined;
   /** Parameter servers beside the ranks; undefined: none. */
   readonly servers: number | undefined;
   /** On how many servers each range is; undefined: on one. */

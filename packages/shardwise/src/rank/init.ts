@@ -1,4 +1,3 @@
-import { cpu } from '@shardwise/backend-cpu';
 import { canRecordCalls, limitCalls } from '@shardwise/collectives';
 import { LineMesh, setRank } from '@shardwise/core';
 import {
@@ -12,6 +11,7 @@ import { recordFlight } from '../blame/record-flight.ts';
 import { createRankContext } from './create-rank-context.ts';
 import { findHost } from './find-host.ts';
 import type { RankContext } from './rank-context.ts';
+import { rankDevice } from './rank-device.ts';
 
 export interface InitOptions {
   /**
@@ -25,7 +25,7 @@ export interface InitOptions {
    * CollectiveTimeoutError naming the ranks that have not come. Default: the group's, else 600,000.
    */
   readonly timeoutMs?: number;
-  /** Computes this rank's tensors. Default: `cpu()`, over the memory that the ranks share. */
+  /** Computes this rank's tensors. Default: what `--device` names, else `cpu()`, over the memory that the ranks share. */
   readonly device?: Backend;
 }
 
@@ -63,7 +63,7 @@ export async function init(options: InitOptions = {}): Promise<RankContext> {
     recordFlight(group, () => runDirectory, process.env);
   const surroundings = await host.enter(joined);
   runDirectory = surroundings.runDirectory;
-  const device = options.device ?? (await cpu(arena));
+  const device = await rankDevice(options.device, arena, process.env);
   const mesh = new LineMesh(AXIS, group);
   setRank({ device, mesh });
   const { rank, localRank, transport } = host;
