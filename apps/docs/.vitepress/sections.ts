@@ -48,5 +48,6 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Collectives', 'collectives'],
       ['Meshes and layouts', 'layouts'],
       ['Memory', 'memory'],
+      ['Playground', 'playground'],
     ]),
   };

@@ -17,7 +17,7 @@ const keyOf = ({ source, name }: Entry): string => `${source.path}:${source.line
 /** Of several doors that export a name, the one for users describes it; the umbrella package shows what is its own. */
 function inOrder(groups: readonly Group[]): readonly Group[] {
   const place = ({ door }: Group): number =>
-    door.specifier === 'shardwise'
+    door.specifier.startsWith('shardwise')
       ? 3
       : door.specifier.endsWith('/extend')
         ? 2

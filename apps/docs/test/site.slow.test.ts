@@ -206,4 +206,46 @@ describe.skipIf(executable === undefined)(`in a browser${reason}`, () => {
     await page.getByText('rank 2 of the world ended the group').first().waitFor();
     await page.close();
   });
+
+  test('every program of the playground prints in the page what it says that it prints', async () => {
+    const { page, problems } = await open('/explore/playground');
+    const program = page.getByLabel('Program', { exact: true }).first();
+    const names = await program.locator('option').allTextContents();
+    expect(names.length).toBeGreaterThan(15);
+    for (const name of names) {
+      await program.selectOption(name);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.getByRole('button', { name: 'Run', exact: true }).waitFor({ timeout: 60_000 });
+      const printed = await page.locator('.output').innerText();
+      const source = readFileSync(join(import.meta.dirname, `../examples/${name}.ts`), 'utf8');
+      for (const [, text = ''] of source.matchAll(/\/\/ prints (.*)$/gm)) {
+        expect(printed, name).toContain(text.trim());
+      }
+    }
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
+
+  test('a program without an end is stopped at once, and the page answers meanwhile', async () => {
+    const { page } = await open('/explore/playground');
+    const editor = page.locator('.cm-content');
+    await editor.fill("console.log('begins'); while (true) {}");
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByText('begins', { exact: true }).last().waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+    await page.close();
+  });
+
+  test('a program is shared by its link', async () => {
+    const { page } = await open('/explore/playground');
+    await page.locator('.cm-content').fill("console.log('by a link');");
+    await page.getByRole('button', { name: 'Share' }).click();
+    await page.waitForURL(/#code=/);
+    const { page: other } = await open(new URL(page.url()).pathname + new URL(page.url()).hash);
+    await other.getByRole('button', { name: 'Run', exact: true }).click();
+    await other.locator('.output', { hasText: 'by a link' }).waitFor();
+    await page.close();
+    await other.close();
+  });
 });

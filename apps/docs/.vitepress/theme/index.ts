@@ -34,6 +34,10 @@ export default {
       ),
     );
     app.component(
+      'Playground',
+      defineAsyncComponent(async () => (await import('../../playground/playground.ts')).Playground),
+    );
+    app.component(
       'LiveTraining',
       defineAsyncComponent(async () => (await import('../../live/live-training.ts')).LiveTraining),
     );

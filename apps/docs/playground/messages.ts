@@ -1,0 +1,17 @@
+/** The page gives a worker the program that it runs. Under a name of its own: ranks hear other messages, too. */
+export interface ProgramMessage {
+  readonly program: string;
+}
+
+/** What the worker says of it. */
+export type WorkerMessage =
+  | { readonly playground: 'line'; readonly level: 'log' | 'error'; readonly text: string }
+  | { readonly playground: 'end' };
+
+export function isProgram(data: unknown): data is ProgramMessage {
+  return typeof data === 'object' && data !== null && 'program' in data;
+}
+
+export function isWorkerMessage(data: unknown): data is WorkerMessage {
+  return typeof data === 'object' && data !== null && 'playground' in data;
+}

@@ -1,0 +1,148 @@
+import type { EditorView } from '@codemirror/view';
+import lzString from 'lz-string';
+import {
+  defineComponent,
+  h,
+  nextTick,
+  onBeforeUnmount,
+  onMounted,
+  ref,
+  shallowRef,
+  watch,
+  type VNode,
+} from 'vue';
+import { choice, explorer } from '../explorers/controls.ts';
+import { createEditor } from './code-editor.ts';
+import { examples } from './examples.ts';
+import { ProgramRun, type Line } from './program-run.ts';
+
+const MOST_LINES = 1000;
+const FIRST = 'sine-on-ranks';
+
+/** What a link to the playground asks for: `#example=NAME`, or `#code=…` of a program that somebody shares. */
+function asked(): { readonly name: string; readonly source: string } | undefined {
+  const words = new URLSearchParams(location.hash.slice(1));
+  const name = words.get('example') ?? FIRST;
+  const code = words.get('code');
+  const shared = code === null ? null : lzString.decompressFromEncodedURIComponent(code);
+  const source = shared === null || shared === '' ? examples.get(name) : shared;
+  return source === undefined ? undefined : { name, source };
+}
+
+/** Programs of the guides, and of the reader: run in workers, stopped at once, shared by a link. */
+export const Playground = defineComponent({
+  name: 'Playground',
+  setup() {
+    const name = ref(FIRST);
+    const size = ref(2);
+    const source = ref(examples.get(FIRST) ?? '');
+    const lines = shallowRef<readonly Line[]>([]);
+    const isRunning = ref(false);
+    const said = ref('');
+    const place = ref<HTMLElement>();
+    const output = ref<HTMLElement>();
+    let editor: EditorView | undefined;
+    let run: ProgramRun | undefined;
+
+    const show = (text: string): void => {
+      source.value = text;
+      editor?.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: text } });
+    };
+    const print = (line: Line): void => {
+      lines.value = [...lines.value, line].slice(-MOST_LINES);
+      void nextTick(() => output.value?.scrollTo(0, output.value.scrollHeight));
+    };
+    const stop = (): void => run?.stop('Stopped.');
+
+    const start = async (): Promise<void> => {
+      stop();
+      lines.value = [];
+      said.value = 'Running.';
+      isRunning.value = true;
+      const started = new ProgramRun(print);
+      run = started;
+      try {
+        await started.start(source.value, size.value);
+      } catch (error) {
+        print({ level: 'error', text: error instanceof Error ? error.message : String(error) });
+        started.stop();
+      }
+      await started.ended;
+      if (run !== started) return;
+      isRunning.value = false;
+      said.value = `Ended after ${lines.value.length} lines.`;
+    };
+
+    const share = async (): Promise<void> => {
+      const code = lzString.compressToEncodedURIComponent(source.value);
+      history.replaceState(null, '', `#code=${code}`);
+      try {
+        await navigator.clipboard.writeText(location.href);
+        said.value = 'The link is copied.';
+      } catch {
+        said.value = "The link is in the browser's address.";
+      }
+    };
+
+    watch(name, (next) => show(examples.get(next) ?? ''));
+    const follow = (): void => {
+      const found = asked();
+      if (found === undefined) return;
+      name.value = found.name;
+      show(found.source);
+    };
+    onMounted(() => {
+      if (place.value !== undefined) {
+        editor = createEditor(
+          place.value,
+          source.value,
+          (text) => {
+            source.value = text;
+          },
+          () => void start(),
+        );
+      }
+      follow();
+      addEventListener('hashchange', follow);
+    });
+    onBeforeUnmount(() => {
+      removeEventListener('hashchange', follow);
+      stop();
+      editor?.destroy();
+    });
+
+    return (): VNode =>
+      explorer('Playground', [
+        h('div', { class: 'controls' }, [
+          choice('Program', name, [...examples.keys()]),
+          choice('Ranks', size, [1, 2, 3, 4, 6, 8]),
+        ]),
+        h('div', { class: 'buttons' }, [
+          isRunning.value
+            ? h('button', { type: 'button', class: 'primary', onClick: stop }, 'Stop')
+            : h('button', { type: 'button', class: 'primary', onClick: () => void start() }, 'Run'),
+          h(
+            'button',
+            { type: 'button', onClick: () => show(examples.get(name.value) ?? '') },
+            'Reset',
+          ),
+          h('button', { type: 'button', onClick: () => void share() }, 'Share'),
+          h('span', { class: 'said', role: 'status' }, said.value),
+        ]),
+        h('div', { ref: place, class: 'editor' }),
+        h(
+          'div',
+          {
+            ref: output,
+            class: 'output',
+            tabindex: 0,
+            role: 'log',
+            'aria-label': 'Output of the program',
+          },
+          lines.value.length === 0
+            ? h('p', { class: 'empty' }, 'Run prints here.')
+            : lines.value.map(({ level, text }) => h('pre', { class: level }, text)),
+        ),
+      ]);
+  },
+});

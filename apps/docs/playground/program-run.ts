@@ -1,0 +1,93 @@
+import type { PageRun } from 'shardwise/browser';
+import { isWorkerMessage, type ProgramMessage } from './messages.ts';
+import { importsOf, translate } from './translate.ts';
+
+/** A line that a program has printed. */
+export interface Line {
+  readonly level: 'log' | 'error' | 'notice';
+  readonly text: string;
+}
+
+const MOST_MS = 120_000;
+
+const startWorker = (): Worker =>
+  new Worker(new URL('./program-worker.ts', import.meta.url), { type: 'module' });
+
+/** A program in a worker, or in several that are ranks, where it calls `init`. User code never runs in the page's own thread. */
+export class ProgramRun {
+  readonly ended: Promise<void>;
+  readonly #onLine: (line: Line) => void;
+  readonly #end: () => void;
+  readonly #workers: Worker[] = [];
+  readonly #timer: ReturnType<typeof setTimeout>;
+  #run: PageRun | undefined;
+  #isOver = false;
+
+  constructor(onLine: (line: Line) => void) {
+    this.#onLine = onLine;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.ended = promise;
+    this.#end = resolve;
+    this.#timer = setTimeout(() => this.stop('Ended: it ran for two minutes.'), MOST_MS);
+  }
+
+  /** Throws SyntaxError, and what startRanks throws. */
+  async start(source: string, size: number): Promise<void> {
+    const program = translate(source);
+    const isRank = importsOf(program).includes('shardwise') && /\binit\b/.test(source);
+    if (!isRank) {
+      this.#startOne(program, '');
+      return;
+    }
+    const { startRanks } = await import('shardwise/browser');
+    if (this.#isOver) return;
+    const run = await startRanks({
+      size,
+      device: 'wasm',
+      arenaBytes: 64 << 20,
+      script: () => {
+        const rank = this.#workers.length;
+        return this.#startOne(program, size === 1 ? '' : `[rank ${rank}] `);
+      },
+      onEnd: ({ rank, status, error }) => {
+        if (status === 'failed') {
+          this.#onLine({ level: 'error', text: `rank ${rank} failed: ${error?.message ?? ''}` });
+        }
+      },
+    });
+    this.#run = run;
+    if (this.#isOver) return run.terminate();
+    this.#onLine({
+      level: 'notice',
+      text: `${size} ${size === 1 ? 'rank' : 'ranks'}, by ${run.transport.kind === 'threads' ? 'shared memory' : 'ports'}: ${run.transport.reason}`,
+    });
+    void run.ended.then(() => this.stop());
+  }
+
+  /** Ends everything at once, whatever the program is doing. */
+  stop(notice?: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearTimeout(this.#timer);
+    this.#run?.terminate();
+    for (const worker of this.#workers) worker.terminate();
+    if (notice !== undefined) this.#onLine({ level: 'notice', text: notice });
+    this.#end();
+  }
+
+  #startOne(program: string, label: string): Worker {
+    const worker = startWorker();
+    this.#workers.push(worker);
+    worker.addEventListener('message', ({ data }: MessageEvent<unknown>) => {
+      if (!isWorkerMessage(data) || this.#isOver) return;
+      if (data.playground === 'line') this.#onLine({ level: data.level, text: label + data.text });
+      else if (this.#run === undefined && label === '' && this.#workers.length === 1) this.stop();
+    });
+    worker.addEventListener('error', (event) => {
+      event.preventDefault();
+      if (this.#run === undefined && !this.#isOver && event.message !== '') this.stop();
+    });
+    worker.postMessage({ program } satisfies ProgramMessage);
+    return worker;
+  }
+}
