@@ -51,7 +51,11 @@ const howItWorks: DefaultTheme.SidebarItem[] = [
   },
 ];
 
+/** Where the site is on its host: a host of projects has each in a folder. */
+const base = process.env['SHARDWISE_DOCS_BASE'] ?? '/';
+
 export default defineConfig({
+  base,
   title: 'Shardwise',
   description: 'Distributed deep-learning training for TypeScript',
   lang: 'en',
@@ -59,7 +63,7 @@ export default defineConfig({
   cleanUrls: true,
 
   head: [
-    ['link', { rel: 'icon', href: '/mark.svg', type: 'image/svg+xml' }],
+    ['link', { rel: 'icon', href: `${base}mark.svg`, type: 'image/svg+xml' }],
     ['meta', { name: 'theme-color', content: '#0f766e' }],
   ],
   themeConfig: {
@@ -91,8 +95,7 @@ export default defineConfig({
       },
     ],
     footer: {
-      message:
-        'MIT licence · <a href="/changelog">Changelog</a> · <a href="/llms.txt">llms.txt</a>',
+      message: `MIT licence · <a href="${base}changelog">Changelog</a> · <a href="${base}llms.txt">llms.txt</a>`,
     },
   },
   markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark-high-contrast' } },

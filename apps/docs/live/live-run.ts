@@ -89,8 +89,10 @@ export class LiveRun {
     if (this.#state.status === 'paused') this.#allow(Infinity, 'running');
   }
 
+  /** One step more; before the run begins, the first one alone. */
   step(): void {
-    this.#allow(this.#state.losses.length + 1, 'paused');
+    if (this.#state.status === 'starting') this.#allowed = 1;
+    else this.#allow(this.#state.losses.length + 1, 'paused');
   }
 
   kill(rank: number): void {
@@ -116,7 +118,8 @@ export class LiveRun {
   #hearValue(value: unknown, rank: number): void {
     if (value === 'ready') {
       this.#ready += 1;
-      if (this.#ready === this.#options.size) this.#allow(this.#allowed, 'running');
+      if (this.#ready < this.#options.size) return;
+      this.#allow(this.#allowed, this.#allowed === Infinity ? 'running' : 'paused');
       return;
     }
     const snapshot = value as LiveSnapshot;

@@ -248,4 +248,15 @@ describe.skipIf(executable === undefined)(`in a browser${reason}`, () => {
     await page.close();
     await other.close();
   });
+
+  test('on a host that cannot isolate pages, ranks train over ports, and say so', async () => {
+    await using plain = await serveSite({ isolated: false });
+    const page = await browser.newPage();
+    await page.goto(`${plain.url}/explore/training`, { waitUntil: 'networkidle' });
+    await page.getByLabel('Ranks', { exact: true }).selectOption('2');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    expect(await page.locator('.setting').textContent()).toContain('by message ports');
+    await page.close();
+  });
 });

@@ -1,5 +1,5 @@
 import MiniSearch from 'minisearch';
-import { useData } from 'vitepress';
+import { useData, withBase } from 'vitepress';
 import { defineComponent, h, onMounted, ref, type VNode } from 'vue';
 
 interface Found {
@@ -25,7 +25,7 @@ export const NotFound = defineComponent({
     };
 
     onMounted(async () => {
-      words.value = decodeURIComponent(location.pathname)
+      words.value = decodeURIComponent(location.pathname.slice(withBase('/').length))
         .replace(/\.(html|md)$/, '')
         .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
         .trim();
@@ -63,7 +63,7 @@ export const NotFound = defineComponent({
                 found.value.map(({ id, title }) => h('li', h('a', { href: id }, title))),
               ),
         ]),
-        h('p', h('a', { href: '/' }, 'To the start of the site')),
+        h('p', h('a', { href: withBase('/') }, 'To the start of the site')),
       ]);
   },
 });

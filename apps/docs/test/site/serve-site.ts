@@ -21,8 +21,8 @@ export interface SiteServer extends AsyncDisposable {
   readonly url: string;
 }
 
-/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. */
-export async function serveSite(): Promise<SiteServer> {
+/** Serves the built site as a host of static files does: `/learn/data` is `learn/data.html`. It isolates pages, or cannot. */
+export async function serveSite({ isolated = true } = {}): Promise<SiteServer> {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(new URL(request.url ?? '/', 'http://localhost').pathname);
     const file = resolve(built, `.${path}`);
@@ -34,7 +34,7 @@ export async function serveSite(): Promise<SiteServer> {
       : undefined;
     const target = found ?? join(built, '404.html');
     response.writeHead(found === undefined ? 404 : 200, {
-      ...isolation,
+      ...(isolated ? isolation : {}),
       'Content-Type': types[extname(target)] ?? 'application/octet-stream',
     });
     createReadStream(target).pipe(response);
