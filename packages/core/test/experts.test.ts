@@ -198,6 +198,29 @@ describe('a layer of experts', () => {
     expect(worst).toBeLessThan(0.05);
   });
 
+  it('trains alike with activation checkpointing, whatever its gate draws', async () => {
+    const train = async (checkpointed: boolean): Promise<number[]> => {
+      manualSeed(1);
+      const capacity = { factor: 1, drop: 'random' } as const;
+      const moe = layer({
+        gate: nn.topKGate({ jitter: 0.1, noise: 'all', capacity }),
+        balance: { kind: 'megatron', coefficient: 0.1 },
+        bias: { rate: 0.1 },
+      });
+      const optimizer = new optim.SGD(moe.parameters(), { lr: 0.5 });
+      for (let step = 0; step < 2; step++) {
+        optimizer.zeroGrad();
+        const pass = (): Tensor => moe.forward(input().add(step));
+        const y = checkpointed ? nn.checkpoint(pass) : pass();
+        y.square().mean().add(nn.auxiliaryLoss(moe)).backward();
+        nn.updateExpertBias(moe);
+        await optimizer.step();
+      }
+      return [...(await numbers(moe.experts.up)), ...(await numbers(moe.expertBias))];
+    };
+    expectNear(await train(true), await train(false));
+  });
+
   it('moves biases up of experts with few tokens and down of others, in training alone', async () => {
     const move = async (rule: 'sign' | 'zeroMean', training = true): Promise<number[]> => {
       const moe = layer({ gate: nn.switchGate(), bias: { rate: 0.5, rule } });

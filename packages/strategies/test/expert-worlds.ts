@@ -29,21 +29,23 @@ export function testExpertWorld(size: number): void {
       ranks = z.array(outcomes).length(size).parse(found);
     }, 130_000);
 
-    it.each(Object.keys(cases[size] ?? {}))('%s train as on one rank', (name) => {
+    it.each(Object.entries(cases[size] ?? {}))('%s train as on one rank', (name, own) => {
+      const { tolerance = 5e-5 } = own;
       const each = ranks.flatMap((rank) => rank[name] ?? []);
       expect(each).toHaveLength(size);
       alone.steps.forEach(({ loss, norm }: Step, step) => {
         const mean = each.reduce((sum, { steps }) => sum + (steps[step]?.loss ?? NaN), 0) / size;
-        expect(mean / loss, `loss of step ${step}`).toBeCloseTo(1, 4);
+        expect(Math.abs(mean / loss - 1), `loss of step ${step}`).toBeLessThan(tolerance);
         for (const { steps } of each) {
-          expect((steps[step]?.norm ?? NaN) / norm, `norm of step ${step}`).toBeCloseTo(1, 4);
+          const own = (steps[step]?.norm ?? NaN) / norm;
+          expect(Math.abs(own - 1), `norm of step ${step}`).toBeLessThan(2 * tolerance);
         }
       });
       for (const { weights } of each) {
         expect(Object.keys(weights)).toEqual(Object.keys(alone.weights));
         for (const [key, expected] of Object.entries(alone.weights)) {
           weights[key]?.forEach((x, index) =>
-            expect(Math.abs(x - (expected[index] ?? NaN)), key).toBeLessThan(1e-4),
+            expect(Math.abs(x - (expected[index] ?? NaN)), key).toBeLessThan(2 * tolerance),
           );
         }
       }

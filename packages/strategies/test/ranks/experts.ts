@@ -1,5 +1,12 @@
 import { createMesh } from '@shardwise/collectives';
-import { manualSeed, type MeshAxis, setRank, type Strategy } from '@shardwise/core';
+import {
+  manualSeed,
+  type MeshAxis,
+  nn,
+  setRank,
+  type Strategy,
+  type Tensor,
+} from '@shardwise/core';
 import { currentSession } from '@shardwise/core/extend';
 import {
   compose,
@@ -19,15 +26,29 @@ import { balanced, ExpertModel, rows, trainSteps } from './expert-models.ts';
 interface Case {
   readonly axes: readonly MeshAxis[];
   readonly strategy: () => Strategy;
+  readonly isCheckpointed?: true;
+  /** Relative to what one rank gets. Default: 5e-5. */
+  readonly tolerance?: number;
 }
 
 const axis = (name: string, size: number): MeshAxis => ({ name, size });
+const halves = { parameterDtype: 'bf16' } as const;
 const two = [axis('dp', 2), axis('ep', 2)];
 
 /** Meshes of expert parallelism, and what it is composed with, by how many ranks they take. */
 export const cases: Readonly<Record<number, Readonly<Record<string, Case>>>> = {
   2: {
     ep: { axes: [axis('ep', 2)], strategy: () => expertParallel() },
+    'ep with activation checkpointing': {
+      axes: [axis('ep', 2)],
+      strategy: () => expertParallel(),
+      isCheckpointed: true,
+    },
+    'ep × bf16': {
+      axes: [axis('dp', 1), axis('ep', 2)],
+      strategy: () => compose(expertParallel(), fsdp({ mixedPrecision: halves })),
+      tolerance: 0.05,
+    },
     'ep of one rank × ddp': {
       axes: [axis('dp', 2), axis('ep', 1)],
       strategy: () => compose(expertParallel(), ddp()),
@@ -63,7 +84,9 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
   const { group } = await join(context);
   const { backend: device } = currentSession();
   const found: Record<string, Outcome> = {};
-  for (const [name, { axes, strategy }] of Object.entries(cases[context.size] ?? {})) {
+  for (const [name, { axes, strategy, isCheckpointed = false }] of Object.entries(
+    cases[context.size] ?? {},
+  )) {
     const mesh = await createMesh(group, axes);
     setRank({ device, mesh });
     // Rank 0's values must win.
@@ -71,10 +94,12 @@ export async function main(context: RankContext): Promise<z.infer<typeof outcome
     const batchAxes = axes.filter(({ name: own }) => own !== 'tp');
     const model = new ExpertModel(balanced(batchAxes.map(({ name: own }) => own)));
     const parallel = await parallelize(model, strategy());
+    const forward = (x: Tensor): Tensor =>
+      isCheckpointed ? nn.checkpoint(() => parallel.forward(x)) : parallel.forward(x);
     const parts = batchAxes.reduce((product, { size }) => product * size, 1);
     const part = batchAxes.reduce((at, { name: own, size }) => at * size + mesh.coordinate(own), 0);
     const count = rows / parts;
-    const steps = await trainSteps(model, (x) => parallel.forward(x), {
+    const steps = await trainSteps(model, forward, {
       start: part * count,
       count,
     });
