@@ -1,5 +1,5 @@
 import { cpu } from '@shardwise/backend-cpu';
-import { createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
+import { createMesh, createThreadsWorld, joinThreadsWorld } from '@shardwise/collectives';
 import {
   autocast,
   type DType,
@@ -13,11 +13,14 @@ import {
 } from '@shardwise/core';
 import {
   colwiseParallel,
+  compose,
   ddp,
   fsdp,
   type MixedPrecision,
   parallelize,
+  pipeline,
   rowwiseParallel,
+  type StrategyWithLoss,
   tensorParallel,
   zero,
 } from '@shardwise/strategies';
@@ -178,4 +181,25 @@ it('tensor parallelism computes as autocast does', async () => {
   for (const [i, value] of wanted.entries()) {
     expect(Math.abs(Number(found[i]) - Number(value))).toBeLessThan(2 ** -7);
   }
+});
+
+it('a pipeline refuses to cast activations with parameters: a stage does not know what the others cast', async () => {
+  const group = joinThreadsWorld(createThreadsWorld({ size: 1 }), 0);
+  const axes = [
+    { name: 'pp', size: 1 },
+    { name: 'dp', size: 1 },
+  ];
+  setRank({ device: await cpu(), mesh: await createMesh(group, axes) });
+  const loss = (y: Tensor): Tensor => y.square().mean();
+  const strategyOf = (castForwardInputs: boolean): StrategyWithLoss<Tensor, []> => {
+    const mixedPrecision = { parameterDtype: 'bf16', castForwardInputs } as const;
+    return compose(pipeline({ microbatches: 1, loss }), fsdp({ mixedPrecision }));
+  };
+  await expect(parallelize(new nn.Linear(2, 1), strategyOf(true))).rejects.toThrow(
+    /castForwardInputs: true.*computeDtype: 'bf16'/,
+  );
+  const parallel = await parallelize(new nn.Linear(2, 1), strategyOf(false));
+  const result = parallel.forward(fromData(Float32Array.of(1, 2), [1, 2], 'f32'));
+  result.backward();
+  expect(await result.item()).toBeGreaterThanOrEqual(0);
 });

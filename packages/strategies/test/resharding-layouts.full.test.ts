@@ -17,8 +17,10 @@ import { largestDifference, secondHalves } from './resharding.ts';
 const slow: readonly LayoutName[] = [
   'TP × ZeroRedundancyOptimizer',
   'TP × ZeRO-2',
+  'PP in a V',
   'PP × DDP',
   'PP × ZeRO-2',
+  'PP × ZeRO-3',
   'TP × PP',
   '2.5D',
 ];

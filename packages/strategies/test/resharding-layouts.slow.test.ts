@@ -2,11 +2,9 @@ import { cpu } from '@shardwise/backend-cpu';
 import { setRank } from '@shardwise/core';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { halfOn, url } from './layout-resharding.ts';
-import { layoutNames as allNames, trainAlone } from './ranks/reshard-layouts.ts';
+import { layoutNames, trainAlone } from './ranks/reshard-layouts.ts';
 import { largestDifference, secondHalves } from './resharding.ts';
 
-// Each job is a session, and opens a group for each pipeline: a world has room for 64, which suffice for the full test.
-const layoutNames = allNames.filter((name) => !name.includes('PP'));
 const pairs = layoutNames.flatMap((saved) => layoutNames.map((loaded) => ({ saved, loaded })));
 
 describe('a training that is saved in any layout', () => {

@@ -31,6 +31,7 @@ import { z } from 'zod';
 import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const trained = z.object({
+  /** Of each step, and of an evaluation. */
   losses: z.array(z.number()),
   /** Of the gradients of a step, before they are clipped. */
   norms: z.array(z.number()),
@@ -130,11 +131,14 @@ async function train(
   const losses: number[] = [];
   const norms: number[] = [];
   const own = rows / shares;
-  const backward = (batch: number): Tensor => {
+  const lossOf = (batch: number): Tensor => {
     const { ids, targets } = languageBatch(batch, rows);
     const x = tensor(ids.slice(place * own, (place + 1) * own), 'i32');
     const y = tensor(targets.slice(place * own, (place + 1) * own), 'i32');
-    const loss = model === null ? languageLoss(inner.forward(x), y) : model.forward(x, y);
+    return model === null ? languageLoss(inner.forward(x), y) : model.forward(x, y);
+  };
+  const backward = (batch: number): Tensor => {
+    const loss = lossOf(batch);
     loss.backward();
     return loss;
   };
@@ -156,6 +160,12 @@ async function train(
     if (!ahead) losses.push(await meanOf(loss, shares).item());
   }
   if (ahead) for (const loss of passes) losses.push(await meanOf(loss, shares).item());
+  losses.push(
+    await meanOf(
+      noGrad(() => lossOf(steps)),
+      shares,
+    ).item(),
+  );
   const state = await inner.stateDict();
   const parameters = Object.values(state).map(({ bytes }) =>
     new Float32Array(bytes.slice().buffer).reduce((sum, value) => sum + value * value, 0),

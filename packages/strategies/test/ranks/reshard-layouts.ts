@@ -22,6 +22,7 @@ import {
   pipeline,
   type RankGrid,
   rowwiseParallel,
+  type ScheduleName,
   type StrategyWithLoss,
   tensorParallel,
   threeDimensional,
@@ -87,13 +88,20 @@ function over(ranks: Readonly<Record<string, number>>, strategy: Strategy): Layo
 }
 
 /** Stages along `pp`; each rank along `dp` has its part of the batch. */
-function inStages(ranks: Readonly<Record<string, number>>, around: Around): LayoutCase {
+function inStages(
+  ranks: Readonly<Record<string, number>>,
+  around: Around,
+  schedule: ScheduleName = '1f1b',
+): LayoutCase {
   return {
     axes: axesOf(ranks),
     async prepare(model) {
       const loss = (logits: Tensor, targets: Tensor): Tensor =>
         nn.functional.crossEntropy(logits, targets);
-      const parallel = await parallelize(model, around(pipeline({ microbatches: 2, loss })));
+      const parallel = await parallelize(
+        model,
+        around(pipeline({ schedule, microbatches: 2, loss })),
+      );
       const { mesh } = currentSession();
       const { dp: parts = 1 } = ranks;
       const rows = sizes.batch / parts;
@@ -150,8 +158,10 @@ export const layouts = {
   'TP × ZeRO-3': over({ dp: 2, tp: 2 }, compose(tp, zero({ stage: 3 }))),
   'TP × HSDP': over({ replicas: 2, dp: 1, tp: 2 }, compose(tp, fsdp({ replicas: 'replicas' }))),
   PP: inStages({ pp: 2 }, (stages) => stages),
+  'PP in a V': inStages({ pp: 2 }, (stages) => stages, 'zbv'),
   'PP × DDP': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, ddp())),
   'PP × ZeRO-2': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, zero({ stage: 2 }))),
+  'PP × ZeRO-3': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, zero({ stage: 3 }))),
   'PP × FSDP': inStages({ pp: 2, dp: 2 }, (stages) => compose(stages, fsdp())),
   'TP × PP': inStages({ pp: 2, tp: 2 }, (stages) => compose(tp, stages)),
   'TP × PP × ZeRO-1 on 8': inStages({ pp: 2, dp: 2, tp: 2 }, (stages) =>

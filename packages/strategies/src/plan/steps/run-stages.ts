@@ -1,5 +1,6 @@
 import {
   type CollectivePlan,
+  ConfigError,
   currentSession,
   joinLayouts,
   noGrad,
@@ -73,6 +74,7 @@ export const runStages: StepKind<RunStages> = {
   precedes: (_, other) => Step.is(other, distribute),
   check(_, context) {
     requireOneStep(context.plan, runStages);
+    if (context.plan.lowPrecision?.castForwardInputs === true) throw castInputs();
     const asked = `${context.plan.strategy} of a model`;
     requireUnaveraged(asked, context.parameters);
   },
@@ -119,6 +121,15 @@ export const runStages: StepKind<RunStages> = {
     });
   },
 };
+
+/** Each rank builds all stages, of which it has its own parameters in fewer bits, and the others' shapes in f32. */
+function castInputs(): ConfigError {
+  return new ConfigError({
+    asked: 'a pipeline whose parameters are read in fewer bits, and its activations with them',
+    found: 'castForwardInputs: true, where each stage would have to know what the others cast',
+    todo: "Leave castForwardInputs out, or use mixedPrecision: { computeDtype: 'bf16' }, which also halves what crosses",
+  });
+}
 
 /** Ranks that balance what each has measured by itself would cut otherwise, and wait for each other. */
 async function requireSameStages(
