@@ -7,6 +7,7 @@ import { lengths } from './lengths.ts';
 import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
 import { moe } from './moe.ts';
+import { parameterServer } from './parameter-server/parameter-server.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
@@ -31,6 +32,7 @@ const benches: Readonly<Record<string, Bench>> = {
   'tensor-parallel': tensorParallel,
   pipeline,
   moe,
+  'parameter-server': parameterServer,
   plan,
 };
 

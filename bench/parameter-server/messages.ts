@@ -1,0 +1,32 @@
+import type { ThreadsWorld } from 'shardwise';
+
+export const WORKERS = 2;
+/** How much longer the slow worker takes for a step's forward and backward pass. */
+export const SLOWED = 4;
+
+/** `slow-…`: the second worker is slowed. */
+export const contestants = ['ddp', 'synchronous', 'slow-synchronous', 'slow-asynchronous'] as const;
+
+export type Contestant = (typeof contestants)[number];
+
+export interface ServerAddress {
+  readonly host: string;
+  readonly port: number;
+  readonly secret: string;
+}
+
+export interface WorkerStart {
+  readonly contestant: Contestant;
+  readonly rank: number;
+  readonly world: ThreadsWorld;
+  readonly server: ServerAddress | undefined;
+}
+
+/** How long a worker trains: so many steps, or until the time is over. */
+export type WorkerRequest = { readonly steps: number } | { readonly durationMs: number } | 'close';
+
+export interface WorkerRound {
+  readonly steps: number;
+  readonly ms: number;
+  readonly loss: number;
+}

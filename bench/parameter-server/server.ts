@@ -1,0 +1,17 @@
+import { randomBytes } from 'node:crypto';
+import { parentPort } from 'node:worker_threads';
+import { startRequestServer } from '@shardwise/collectives/node';
+import { cpu, createParameterServer, optim, setRank } from 'shardwise';
+import type { ServerAddress } from './messages.ts';
+
+// The server of one contestant of the parameter-server benchmark: a thread.
+
+setRank({ device: await cpu() });
+const optimizers = {
+  AdamW: (...[groups]: ConstructorParameters<typeof optim.AdamW>) => new optim.AdamW(groups),
+};
+const { handler } = await createParameterServer({ server: 0, optimizers });
+const secret = randomBytes(16).toString('hex');
+const { host, port } = await startRequestServer({ secret, handler });
+const address: ServerAddress = { host, port, secret };
+parentPort?.postMessage(address);
