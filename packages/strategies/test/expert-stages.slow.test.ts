@@ -14,7 +14,7 @@ describe('experts in stages of a pipeline', () => {
     setRank({ device: await cpu() });
     manualSeed(0);
     const model = stack();
-    alone = await trainStack(model, (x, y) => lossOf(model.forward(x), y), 0, rows);
+    alone = await trainStack(model, (x, y) => lossOf(model)(model.forward(x), y), 0, rows);
   });
 
   it.each([

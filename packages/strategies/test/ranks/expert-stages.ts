@@ -9,7 +9,8 @@ import { batch, features, rows, settings, type Step, steps } from './expert-mode
 
 class Block extends nn.Module {
   norm = new nn.LayerNorm(features);
-  experts = new nn.MixtureOfExperts(features, 6, 4);
+  // A mean over tokens: that of microbatches is that of the batch.
+  experts = new nn.MixtureOfExperts(features, 6, 4, { zLoss: 0.05 });
 
   forward(x: Tensor): Tensor {
     return x.add(this.experts.forward(this.norm.forward(x)));
@@ -19,7 +20,11 @@ class Block extends nn.Module {
 export const stack = (): nn.Sequential =>
   new nn.Sequential(new nn.Linear(features, features), new Block(), new Block(), new Block());
 
-export const lossOf = (y: Tensor, targets: Tensor): Tensor => y.sub(targets).square().mean();
+/** With what the layers of all stages add. */
+export const lossOf =
+  (model: nn.Module) =>
+  (y: Tensor, targets: Tensor): Tensor =>
+    y.sub(targets).square().mean().add(nn.auxiliaryLoss(model));
 
 export const outcome = z.array(z.object({ loss: z.number(), norm: z.number() }));
 
@@ -33,7 +38,8 @@ export async function main({
   setRank({ device, mesh });
   manualSeed(context.rank);
   const model = stack();
-  const stages = pipeline({ schedule: '1f1b', cut: ['2'], microbatches: 2, loss: lossOf });
+  const loss = lossOf(model);
+  const stages = pipeline({ schedule: '1f1b', cut: ['2'], microbatches: 2, loss });
   const isShared = data.some(({ name }) => name === 'dp');
   const inner = compose(expertParallel(), stages);
   const parallel = await parallelize(model, isShared ? compose(inner, ddp()) : inner);
