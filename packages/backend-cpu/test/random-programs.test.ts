@@ -3,6 +3,7 @@ import { interpreter } from '@shardwise/testing';
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cpu } from '../src/cpu.ts';
+import { wasm } from '../src/wasm/backend.ts';
 import { binary, bytesOf, constant, f32, programOf, unary } from './support.ts';
 
 /** Large enough for fused kernels of their own. */
@@ -19,7 +20,43 @@ const operations: Readonly<Record<string, Operation>> = {
   sub: (a, b) => [binary('sub', a, b, type)],
   half: (a, _, next) => [constant(0.5, type), binary('mul', a, next, type)],
   neg: (a) => [unary('neg', a, type)],
-  // For ONNX Runtime.
+  // Of views that products of ours read where they lie, and of a constant that has no place before.
+  product: (a, b, next) => [
+    {
+      op: 'slice',
+      params: { starts: [0, 3], stops: [side, 4], steps: [1, 1] },
+      inputs: [a],
+      ...f32(side, 1),
+    },
+    { op: 'expand', params: type, inputs: [next], ...type },
+    constant(1 / 64, type),
+    binary('mul', b, next + 2, type),
+    {
+      op: 'matmul',
+      params: { transposeA: false, transposeB: true },
+      inputs: [next + 1, next + 3],
+      ...type,
+    },
+  ],
+  sums: (a, _, next) => [
+    constant(1 / side, type),
+    { op: 'matmul', params: { transposeA: true, transposeB: false }, inputs: [a, next], ...type },
+  ],
+  // For ONNX Runtime, or loops in JavaScript.
+  sine: (a) => [unary('sin', a, type)],
+  repeated: (a, b, next) => [
+    { op: 'reshape', params: { shape: [6, 11, 66] }, inputs: [a], ...f32(6, 11, 66) },
+    {
+      op: 'slice',
+      params: { starts: [0, 2, 0], stops: [6, 3, 66], steps: [1, 1, 1] },
+      inputs: [next],
+      ...f32(6, 1, 66),
+    },
+    { op: 'expand', params: { shape: [6, 11, 66] }, inputs: [next + 1], ...f32(6, 11, 66) },
+    { op: 'reshape', params: { shape: [side, side] }, inputs: [next + 2], ...type },
+    unary('sin', next + 3, type),
+    binary('add', next + 4, b, type),
+  ],
   transpose: (a) => [{ op: 'permute', params: { order: [1, 0] }, inputs: [a], ...type }],
   // For a kernel of its own.
   cumsum: (a) => [{ op: 'cumsum', params: { dim: 0, reverse: false }, inputs: [a], ...type }],
@@ -106,8 +143,11 @@ function largestDifference(a: Float32Array, b: Float32Array): number {
 }
 
 describe('random programs of kernels, sessions, lazy steps and updates', () => {
-  it('leave the same memory behind as in the interpreter', async () => {
-    const backend = await cpu();
+  it.each([
+    ['cpu', cpu],
+    ['wasm', wasm],
+  ] as const)('leave the same memory behind on %s as in the interpreter', async (_, create) => {
+    const backend = await create();
     await fc.assert(
       fc.asyncProperty(programs, async (program) => {
         const actual = await run(backend, program);
