@@ -8,6 +8,7 @@ import { matmul } from './matmul.ts';
 import { memory } from './memory.ts';
 import { moe } from './moe.ts';
 import { parameterServer } from './parameter-server/parameter-server.ts';
+import { page } from './page.ts';
 import { pipeline } from './pipeline/pipeline.ts';
 import { plan } from './plan.ts';
 import { strategies } from './strategies.ts';
@@ -24,6 +25,7 @@ const benches: Readonly<Record<string, Bench>> = {
   train,
   shares,
   matmul,
+  page,
   ddp,
   lengths,
   memory,
