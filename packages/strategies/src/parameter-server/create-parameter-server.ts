@@ -29,6 +29,8 @@ export interface ParameterServerOptions {
   readonly optimizers: OptimizerTable;
   /** How long a worker may be without a connection before it counts as lost. Default: 5000. */
   readonly leaseMs?: number;
+  /** How long a worker waits for others before its step fails with their numbers. Default: 600,000. */
+  readonly waitMs?: number;
   /** A connection to another server: then the next server has a copy of each range. Default: there are no copies. */
   readonly connect?: (server: number) => Promise<RequestConnection>;
   /** Where snapshots of this server's range are kept. Default: nowhere. */
@@ -46,6 +48,7 @@ const serverRules: OptionRules<ParameterServerOptions> = {
   servers: option.integer(1),
   optimizers: option.required(option.object('a table of optimizers')),
   leaseMs: option.positive,
+  waitMs: option.positive,
   connect: option.callback(),
   snapshots: option.object('a store of snapshots'),
   snapshotEveryMs: option.nonNegative,
@@ -71,7 +74,7 @@ export async function createParameterServer(
 ): Promise<ParameterServer> {
   checkOptions('createParameterServer', options, serverRules);
   const { server, servers = 1, optimizers, leaseMs = 5000, connect, isAgain = false } = options;
-  const { snapshots, snapshotEveryMs = 10_000 } = options;
+  const { snapshots, snapshotEveryMs = 10_000, waitMs = 600_000 } = options;
   if (connect !== undefined && servers < 2) throw loneError();
   const keeper =
     snapshots === undefined ? undefined : new SnapshotKeeper(snapshots, snapshotEveryMs);
@@ -79,6 +82,7 @@ export async function createParameterServer(
     new ShardHost(new Shard(optimizers), {
       role,
       leaseMs,
+      waitMs,
       replica: connect && new ShardReplica(range, () => connect(other)),
       snapshots: range === server ? keeper : undefined,
     });

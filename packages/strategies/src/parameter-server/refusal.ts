@@ -12,6 +12,7 @@ export type RefusalName =
   | 'not-primary'
   | 'no-state'
   | 'worker-lost'
+  | 'worker-late'
   | 'unknown-optimizer';
 
 /** The error by which a server refuses a request, and names the reason. */

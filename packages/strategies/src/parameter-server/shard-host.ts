@@ -22,6 +22,8 @@ export interface ShardHostOptions {
   readonly role: ShardRole;
   /** How long a worker may be without a connection before it counts as lost. */
   readonly leaseMs: number;
+  /** How long a worker waits for others before it is told that they are late. */
+  readonly waitMs: number;
   /** The copy on another server. Default: none. */
   readonly replica?: ShardReplica | undefined;
   /** Default: none are kept. */
@@ -205,14 +207,15 @@ export class ShardHost {
     const { worker } = request;
     const { shard } = this;
     const begin = performance.now();
-    const gone = closing(client.closed);
     for (;;) {
       this.#requirePrimary();
       // A later start of the worker is answered instead.
       shard.check(request);
       if (isReady()) break;
       this.#requireWorkers();
-      await Promise.race([this.#changed.promise, gone]);
+      const leftMs = begin + this.#options.waitMs - performance.now();
+      if (leftMs <= 0) throw this.#lateError(worker);
+      await nextTurn(this.#changed.promise, client.closed, leftMs);
       client.closed.throwIfAborted();
     }
     const waitedMs = performance.now() - begin;
@@ -258,6 +261,18 @@ export class ShardHost {
       `a synchronous step of ${workers} workers`,
       `worker ${lost.join(', ')} is gone: nothing was heard of it for ${this.#options.leaseMs} ms`,
       'Look for why it ended, or use a consistency that does not wait for all',
+    );
+  }
+
+  #lateError(worker: number): Error {
+    const { shard } = this;
+    const missing = shard.job.workers - shard.workers.length;
+    const slowest = shard.isInitialised ? `worker ${shard.slowest.join(', ')}` : 'worker 0';
+    return refusal(
+      'worker-late',
+      `a step of worker ${worker}`,
+      `it has waited ${this.#options.waitMs} ms for ${slowest}${missing > 0 ? `, and ${missing} that are not there` : ''}`,
+      'Look at what that worker does, give more time, or use a consistency that does not wait',
     );
   }
 
@@ -309,9 +324,17 @@ export class ShardHost {
   }
 }
 
-function closing(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+/** Ends with a change, with the connection, or when the time is over. */
+async function nextTurn(changed: Promise<void>, closed: AbortSignal, ms: number): Promise<void> {
+  const over = Promise.withResolvers<void>();
+  const end = (): void => over.resolve();
+  // Longer ones would end at once.
+  const timer = setTimeout(end, Math.min(ms, 2 ** 31 - 1));
+  closed.addEventListener('abort', end, { once: true });
+  try {
+    await Promise.race([changed, over.promise]);
+  } finally {
+    clearTimeout(timer);
+    closed.removeEventListener('abort', end);
+  }
 }

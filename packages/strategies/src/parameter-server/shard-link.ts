@@ -10,6 +10,8 @@ import type { AnyRequest, PushRequest, ServerRequest } from './server-request.ts
 
 /** How long to wait before a server that did not answer is tried again. */
 const RETRY_MS = 50;
+/** How long a server may take to hear that a worker leaves. */
+const LEAVE_MS = 2000;
 
 export interface ShardLinkOptions {
   readonly servers: ParameterServers;
@@ -90,8 +92,15 @@ export class ShardLink {
 
   /** Says that this worker is done, so that nobody waits for it. */
   async leave(): Promise<void> {
-    await this.#request({ kind: 'leave', ...this.#from() }, []);
-    this.#connection?.close();
+    try {
+      const connection = (this.#connection ??= await this.#connect());
+      const request = { kind: 'leave', ...this.#from() } satisfies ServerRequest;
+      await connection.request(withHead(request), { timeoutMs: LEAVE_MS });
+    } catch {
+      // A server that does not hear it notices that the connection is gone.
+    } finally {
+      this.drop();
+    }
   }
 
   async #pulled(

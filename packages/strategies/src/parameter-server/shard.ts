@@ -242,6 +242,16 @@ export class Shard {
     return this.#members.get(worker)?.session;
   }
 
+  /** Those whose step the others wait for. */
+  get slowest(): readonly number[] {
+    const { consistency } = this.job;
+    if (consistency.kind === 'synchronous') {
+      return this.workers.filter((worker) => !this.#waiting.has(worker));
+    }
+    const { minimum } = this.clock;
+    return this.clock.workers.filter((worker) => this.clock.of(worker) === minimum);
+  }
+
   get workers(): readonly number[] {
     return [...this.#members.keys()];
   }

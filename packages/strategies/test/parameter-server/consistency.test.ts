@@ -21,8 +21,14 @@ const numbers = (bytes: Uint8Array | undefined): readonly number[] =>
   bytes === undefined ? [] : [...new Float32Array(bytes.slice().buffer)];
 
 /** Workers of one parameter of two elements, which begins as zeros. */
-async function workers(count: number, consistency: ConsistencyRule, way: Way = {}, leaseMs = 5000) {
-  const [server] = await startServers(1, leaseMs);
+async function workers(
+  count: number,
+  consistency: ConsistencyRule,
+  way: Way = {},
+  leaseMs = 5000,
+  waitMs = 600_000,
+) {
+  const [server] = await startServers(1, leaseMs, waitMs);
   if (server === undefined) throw new Error('no server');
   const servers = directServers([server.handler], way);
   const job = { workers: count, consistency, parameters: [{ name: 'w', shape: [2] }] };
@@ -67,6 +73,11 @@ describe('a synchronous step', () => {
     expect(await settled(first)).toBe(false);
     await push(1, 3, 3);
     expect((await first).values).toEqual([-2, -2]);
+  });
+
+  it('says for which worker it has waited too long', async () => {
+    const { push } = await workers(2, synchronous, {}, 5000, 40);
+    await expect(push(1, 1, 1)).rejects.toThrow(/waited 40 ms for worker 0/);
   });
 
   it('goes on with the others when a worker leaves', async () => {
@@ -147,6 +158,11 @@ describe('bounded staleness', () => {
     await links[1]?.leave();
     links[2]?.drop();
     expect((await first).values).toEqual([-1, -1]);
+  });
+
+  it('says for which worker a step has waited too long', async () => {
+    const { push } = await workers(2, { kind: 'bounded', staleness: 0 }, {}, 5000, 40);
+    await expect(push(0, 1, 1)).rejects.toThrow(/waited 40 ms for worker 1/);
   });
 
   it('counts a worker that has not come yet as one that has made no step', async () => {

@@ -61,9 +61,15 @@ export function directServers(
   };
 }
 
-export function startServers(count: number, leaseMs = 5000): Promise<readonly ParameterServer[]> {
+export function startServers(
+  count: number,
+  leaseMs = 5000,
+  waitMs = 600_000,
+): Promise<readonly ParameterServer[]> {
   const servers = Array.from({ length: count }, (_, server) => server);
   return Promise.all(
-    servers.map((server) => createParameterServer({ server, servers: count, optimizers, leaseMs })),
+    servers.map((server) =>
+      createParameterServer({ server, servers: count, optimizers, leaseMs, waitMs }),
+    ),
   );
 }
