@@ -47,7 +47,8 @@ export { Conv3d, type Conv3dLayerOptions } from './nn/conv3d.ts';
 export { ConvTranspose2d, type ConvTranspose2dLayerOptions } from './nn/conv-transpose2d.ts';
 export { Dropout } from './nn/dropout.ts';
 export { Embedding } from './nn/embedding.ts';
-export { auxiliaryLoss, updateExpertBias } from './nn/experts/auxiliary-loss.ts';
+export { auxiliaryLoss } from './nn/experts/auxiliary-loss.ts';
+export { updateExpertBias } from './nn/experts/update-expert-bias.ts';
 export {
   balanceLoss,
   routerZLoss,

@@ -12,6 +12,7 @@ import {
   type Tensor,
 } from '@shardwise/core';
 import { cpu } from '@shardwise/backend-cpu';
+import { singleGroup } from '@shardwise/collectives';
 import { interpreter } from '@shardwise/testing';
 import { beforeEach, describe, expect, it } from 'vitest';
 
@@ -235,6 +236,15 @@ describe('a layer of experts', () => {
     expect(await move('sign')).toEqual([-0.5, 0.5, 0.5, 0.5]);
     expect(await move('zeroMean')).toEqual([-0.75, 0.25, 0.25, 0.25]);
     expect(await move('sign', false)).toEqual([0, 0, 0, 0]);
+  });
+
+  it('asks whose tokens count where an axis has a name of its own', () => {
+    const moe = layer({ bias: {} });
+    const group = singleGroup();
+    const mesh = { axes: [{ name: 'data', size: 2 }], group: () => group, coordinate: () => 0 };
+    setRank({ device: interpreter(), mesh });
+    expect(() => nn.updateExpertBias(moe)).toThrow("updateExpertBias(model, ['data'])");
+    expect(() => nn.updateExpertBias(moe, ['data'])).not.toThrow();
   });
 
   it('tells load, drop rate and entropy of the latest pass', async () => {

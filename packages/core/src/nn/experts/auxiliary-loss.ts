@@ -1,6 +1,5 @@
 import { zeros } from '../../tensor/create.ts';
 import type { Tensor } from '../../tensor/tensor.ts';
-import { currentSession } from '../../rank.ts';
 import type { Module } from '../module.ts';
 import { MixtureOfExperts } from './mixture-of-experts.ts';
 
@@ -22,15 +21,4 @@ export function auxiliaryLoss(model: Module): Tensor {
     const loss = layer.takeAuxiliaryLoss();
     return loss === null ? sum : sum.add(loss);
   }, zeros([]));
-}
-
-/**
- * Moves the biases of a model's experts by the routes of the passes that trained since it was last called, on the ranks of these
- * mesh axes: those whose ranks have other tokens. Call it once for each step of the optimizer, before it. Default: those of the
- * axes `dp` and `ep` that there are.
- */
-export function updateExpertBias(model: Module, axes?: readonly string[]): void {
-  const known = currentSession().mesh.axes.map(({ name }) => name);
-  const over = axes ?? ['dp', 'ep'].filter((axis) => known.includes(axis));
-  for (const [, layer] of expertLayers(model)) layer.updateBias(over);
 }

@@ -1,0 +1,34 @@
+import { currentSession } from '../../rank.ts';
+import { ConfigError } from '../../spec/errors.ts';
+import type { Module } from '../module.ts';
+import { expertLayers } from './auxiliary-loss.ts';
+
+/** Axes whose ranks have other tokens, and those whose ranks share tokens, by the names that strategies give them. */
+const withOtherTokens: readonly string[] = ['dp', 'ep'];
+const withSameTokens: readonly string[] = ['tp', 'pp'];
+
+/**
+ * Moves the biases of a model's experts by the routes of the passes that trained since it was last called, on the ranks of these
+ * mesh axes: those whose ranks have other tokens. Call it once for each step of the optimizer, before it. Default: those of the
+ * axes `dp` and `ep` that there are. Throws ConfigError for axes of other names, where none are given.
+ */
+export function updateExpertBias(model: Module, axes?: readonly string[]): void {
+  const over = axes ?? usualAxes();
+  for (const [, layer] of expertLayers(model)) layer.updateBias(over);
+}
+
+function usualAxes(): readonly string[] {
+  const known = currentSession()
+    .mesh.axes.filter(({ size }) => size > 1)
+    .map(({ name }) => name);
+  const other = known.find((name) => ![...withOtherTokens, ...withSameTokens].includes(name));
+  if (other === undefined) return known.filter((name) => withOtherTokens.includes(name));
+  throw new ConfigError(
+    {
+      asked: 'updateExpertBias of a model on all ranks that have other tokens',
+      found: `a mesh with the axis '${other}', of which nobody says whether its ranks have`,
+      todo: `Name the axes whose ranks have other tokens: updateExpertBias(model, ['${other}'])`,
+    },
+    { axis: other, axes: known },
+  );
+}
