@@ -48,6 +48,7 @@ export const sections: { readonly learn: Items; readonly guides: Items; readonly
       ['Collectives', 'collectives'],
       ['Meshes and layouts', 'layouts'],
       ['Memory', 'memory'],
+      ['Benchmark', 'benchmark'],
       ['Playground', 'playground'],
     ]),
   };

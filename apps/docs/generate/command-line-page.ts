@@ -24,7 +24,15 @@ export function commandLinePage(): GeneratedPage {
       '# Command line',
       'The package `shardwise` brings the command `shardwise`. These are the texts that it prints. [Launching ranks](/guides/launch) shows how the options go together.',
       ...sections,
-      '## Exit codes\n\n| code | meaning |\n| --- | --- |\n| 0 | every rank ended well |\n| 1 | a rank failed; the first failure is printed |\n| 2 | the command line or the environment is wrong; nothing was started |',
+      '## Exit codes',
+      [
+        '| code | meaning |',
+        '| --- | --- |',
+        '| 0 | every rank ended well |',
+        '| 2 | the command line or the environment is wrong; nothing was started |',
+        '| 130, 143 | the run was ended by Ctrl-C or SIGTERM, after a whole step |',
+        '| another | that of the rank which failed first |',
+      ].join('\n'),
     ].join('\n\n'),
   };
 }

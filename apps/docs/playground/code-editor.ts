@@ -20,7 +20,7 @@ export function createEditor(
   onChange: (source: string) => void,
   onRun: () => void,
 ): EditorView {
-  return new EditorView({
+  const view = new EditorView({
     parent,
     state: EditorState.create({
       doc: source,
@@ -48,4 +48,7 @@ export function createEditor(
       ],
     }),
   });
+  // Keys scroll it, too.
+  view.scrollDOM.tabIndex = 0;
+  return view;
 }

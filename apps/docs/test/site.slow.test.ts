@@ -259,4 +259,13 @@ describe.skipIf(executable === undefined)(`in a browser${reason}`, () => {
     expect(await page.locator('.setting').textContent()).toContain('by message ports');
     await page.close();
   });
+
+  test('the benchmark measures WebAssembly', async () => {
+    const { page, problems } = await open('/explore/benchmark');
+    await page.getByRole('button', { name: 'Measure' }).click();
+    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 60_000 });
+    expect(await page.locator('.explorer tbody tr').count()).toBeGreaterThanOrEqual(3);
+    expect(problems).toEqual([]);
+    await page.close();
+  });
 });

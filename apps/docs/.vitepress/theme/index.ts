@@ -1,12 +1,12 @@
 import DefaultTheme from 'vitepress/theme';
 import type { Theme } from 'vitepress';
-import { defineAsyncComponent, h } from 'vue';
-import { NotFound } from './not-found.ts';
+import { defineAsyncComponent } from 'vue';
+import { SiteLayout } from './site-layout.ts';
 import './style.css';
 
 export default {
   extends: DefaultTheme,
-  Layout: () => h(DefaultTheme.Layout, null, { 'not-found': () => h(NotFound) }),
+  Layout: SiteLayout,
   enhanceApp({ app }) {
     // Each is loaded by the pages that show it.
     app.component(
@@ -32,6 +32,10 @@ export default {
       defineAsyncComponent(
         async () => (await import('../../explorers/memory-explorer.ts')).MemoryExplorer,
       ),
+    );
+    app.component(
+      'Benchmark',
+      defineAsyncComponent(async () => (await import('../../benchmark/benchmark.ts')).Benchmark),
     );
     app.component(
       'Playground',

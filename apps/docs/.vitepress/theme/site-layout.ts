@@ -1,0 +1,26 @@
+import { useRoute } from 'vitepress';
+import DefaultTheme from 'vitepress/theme';
+import { defineComponent, h, nextTick, onMounted, watch, type VNode } from 'vue';
+import { NotFound } from './not-found.ts';
+
+/** The theme's layout, whose home page lacks the landmark that says where its content is. */
+export const SiteLayout = defineComponent({
+  name: 'SiteLayout',
+  setup() {
+    const route = useRoute();
+    const mark = async (): Promise<void> => {
+      await nextTick();
+      const content = document.querySelector('#VPContent');
+      if (content?.querySelector('main') === null) content.setAttribute('role', 'main');
+      else content?.removeAttribute('role');
+    };
+    onMounted(() => {
+      void mark();
+      watch(
+        () => route.path,
+        () => void mark(),
+      );
+    });
+    return (): VNode => h(DefaultTheme.Layout, null, { 'not-found': () => h(NotFound) });
+  },
+});
