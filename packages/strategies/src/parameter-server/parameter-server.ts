@@ -18,6 +18,8 @@ export interface ParameterServerStrategyOptions {
   readonly servers: ParameterServers;
   /** When an update enters the parameters, and who waits for whom. Default: 'synchronous'. */
   readonly consistency?: Consistency;
+  /** To what gradients are rounded before they are sent; servers add and update in f32. Default: they are sent as f32. */
+  readonly compress?: 'f16' | 'bf16';
   /** The mesh axis whose ranks are the workers. Default: `dp`. */
   readonly axis?: string;
   /** How long a server may be away before a step fails. Default: 30,000. */
@@ -27,6 +29,7 @@ export interface ParameterServerStrategyOptions {
 const optionRules: OptionRules<ParameterServerStrategyOptions> = {
   servers: option.required(option.object('the servers of a run, as init() gives them')),
   consistency: option.checkedLater(),
+  compress: option.oneOf('f16', 'bf16'),
   axis: option.axisName,
   timeoutMs: option.positive,
 };
@@ -42,6 +45,8 @@ export function parameterServer(options: ParameterServerStrategyOptions): Strate
   const { servers, axis = 'dp', timeoutMs = 30_000 } = options;
   const consistency = consistencyRule(options.consistency ?? 'synchronous');
   if (servers.size === 0) throw noServersError();
+  const { compress } = options;
+  if (compress !== undefined && consistency.kind === 'elastic') throw compressError(compress);
   return {
     name: 'parameterServer',
     plan({ parameters }, axes): ModelPlan {
@@ -65,7 +70,9 @@ export function parameterServer(options: ParameterServerStrategyOptions): Strate
           };
           return { ...parameter, parameter: layout, gradient: layout, optimizer: layout };
         }),
-        steps: [new Step(serve, { axis, consistency, timeoutMs, servers: () => servers })],
+        steps: [
+          new Step(serve, { axis, consistency, compress, timeoutMs, servers: () => servers }),
+        ],
       };
     },
   };
@@ -76,6 +83,14 @@ function noServersError(): ConfigError {
     asked: 'parameterServer()',
     found: 'a run without servers',
     todo: 'Start it by `shardwise run --servers 1 train.ts`, and give parameterServer() the servers of init()',
+  });
+}
+
+function compressError(compress: string): ConfigError {
+  return new ConfigError({
+    asked: `parameterServer() with compress: '${compress}' and elastic averaging`,
+    found: 'workers that send parameters, and no gradients',
+    todo: 'Leave compress out, or use another consistency',
   });
 }
 

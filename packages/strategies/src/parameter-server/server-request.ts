@@ -1,3 +1,4 @@
+import type { SentDtype } from './sent-gradients.ts';
 import type { ServedJob, UpdateRecipe } from './served-job.ts';
 import type { ShardHead } from './shard-head.ts';
 import type { TableRequest } from './table/table-request.ts';
@@ -31,6 +32,8 @@ export interface PushRequest extends FromWorker {
   readonly round: number;
   readonly recipe: UpdateRecipe | null;
   readonly present: readonly boolean[];
+  /** Of the arrays. */
+  readonly dtype: SentDtype;
 }
 
 export interface PullRequest extends FromWorker {
@@ -137,6 +140,7 @@ const requests = {
     round: count,
     recipe: either(recipe, none),
     present: list(flag),
+    dtype: literal('f32', 'f16', 'bf16'),
   }),
   pull: fields({ kind: text, ...fromWorker }),
   leave: fields({ kind: text, ...fromWorker }),

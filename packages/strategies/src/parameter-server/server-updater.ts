@@ -5,6 +5,7 @@ import {
   noGrad,
   type Parameter,
   type ParameterServers,
+  type Tensor,
   TensorStateError,
   type Updater,
   type UpdateRequest,
@@ -12,6 +13,7 @@ import {
 } from '@shardwise/core/extend';
 import type { ConsistencyRule } from './consistency.ts';
 import { type KeyRange, keyRanges } from './key-ranges.ts';
+import type { SentDtype } from './sent-gradients.ts';
 import type { UpdateRecipe } from './served-job.ts';
 import { type PulledValues, ShardLink } from './shard-link.ts';
 
@@ -22,6 +24,8 @@ export interface ServerUpdaterOptions {
   readonly workers: number;
   readonly parameters: readonly (readonly [name: string, parameter: Parameter])[];
   readonly timeoutMs: number;
+  /** To what gradients are rounded before they are sent; undefined: they are not. */
+  readonly compress: 'f16' | 'bf16' | undefined;
 }
 
 interface Range extends KeyRange {
@@ -89,13 +93,14 @@ export class ServerUpdater implements Updater {
       return;
     }
     const recipe = this.#recipeOf(request);
+    const dtype = this.#options.compress ?? 'f32';
+    const gradients = this.#parameters.map(({ grad }) => grad && sentAs(grad, dtype));
     await currentSession().realize([]);
     const pushed = this.#ranges.map(async ({ start, end, link }) => {
-      const own = this.#parameters.slice(start, end);
-      const gradients = own.flatMap(({ grad }) => grad ?? []);
-      const present = own.map(({ grad }) => grad !== null);
-      const arrays = await bytesOf(gradients);
-      return link.push({ recipe: partOf(recipe, start, end), present }, arrays);
+      const own = gradients.slice(start, end);
+      const present = own.map((gradient) => gradient !== null);
+      const arrays = await bytesOf(own.filter((gradient) => gradient !== null));
+      return link.push({ recipe: partOf(recipe, start, end), present, dtype }, arrays);
     });
     await this.#take(await Promise.all(pushed));
   }
@@ -115,7 +120,10 @@ export class ServerUpdater implements Updater {
       this.#ranges.map(async ({ start, end, link }) => {
         const own = this.#parameters.slice(start, end);
         const arrays = await bytesOf(own);
-        const answer = await link.push({ recipe: null, present: own.map(() => true) }, arrays);
+        const answer = await link.push(
+          { recipe: null, present: own.map(() => true), dtype: 'f32' },
+          arrays,
+        );
         return {
           ...answer,
           values: arrays.map((bytes, index) => moved(bytes, answer.values[index], movingRate)),
@@ -171,6 +179,11 @@ export class ServerUpdater implements Updater {
       todo: 'Give it an optimizer of its own',
     });
   }
+}
+
+/** A gradient that the next run computes as it is sent. */
+function sentAs(gradient: Tensor, dtype: SentDtype): Tensor {
+  return dtype === 'f32' ? gradient : noGrad(() => gradient.to(dtype)).retain();
 }
 
 /** What of a recipe concerns a range; groups keep their places. */

@@ -28,7 +28,7 @@ export interface PulledValues extends ServerAnswer {
 }
 
 /** What a push carries, beside what the link adds. */
-export type Push = Pick<PushRequest, 'recipe' | 'present'>;
+export type Push = Pick<PushRequest, 'recipe' | 'present' | 'dtype'>;
 
 /** A worker's side of one range of keys: keeps its place in the row of pushes, and finds the server again. */
 export class ShardLink {

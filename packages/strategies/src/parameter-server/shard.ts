@@ -1,5 +1,6 @@
 import { fromBytes } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
+import { receivedGradient } from './sent-gradients.ts';
 import type { ServedJob, UpdateRecipe } from './served-job.ts';
 import type {
   InitialiseRequest,
@@ -148,7 +149,7 @@ export class Shard {
   }
 
   async push(request: PushRequest, arrays: readonly Uint8Array[]): Promise<PushOutcome> {
-    const { worker, sequence, round, recipe, present } = request;
+    const { worker, sequence, round, recipe, present, dtype } = request;
     const member = this.check(request);
     const { parameters, consistency } = this.job;
     const stored = this.#storedOf();
@@ -172,9 +173,9 @@ export class Shard {
         'Join again, and go on from what this server has',
       );
     }
-    requireArrays(parameters, present, arrays);
+    requireArrays(parameters, present, arrays, dtype);
     this.counts.receivedBytes += arrays.reduce((sum, { byteLength }) => sum + byteLength, 0);
-    const given = arrays.map((bytes) => fromBytes(bytes, 'f32') as Float32Array);
+    const given = arrays.map((bytes) => receivedGradient(bytes, dtype));
     const staleness = this.#version - member.read;
     if (consistency.kind === 'elastic') {
       member.before = await stored.values();

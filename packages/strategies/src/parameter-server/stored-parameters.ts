@@ -15,6 +15,7 @@ import {
   withoutValues,
 } from '@shardwise/core/extend';
 import { refusal } from './refusal.ts';
+import { type SentDtype, sentBytes } from './sent-gradients.ts';
 import type { ServedParameter, UpdateRecipe } from './served-job.ts';
 import type { StoredHead } from './shard-head.ts';
 
@@ -232,6 +233,7 @@ export function requireArrays(
   specs: readonly ServedParameter[],
   present: readonly boolean[],
   arrays: readonly Uint8Array[],
+  dtype: SentDtype = 'f32',
 ): void {
   const expected = specs.filter((_, index) => present[index]);
   if (present.length !== specs.length || arrays.length !== expected.length) {
@@ -244,13 +246,13 @@ export function requireArrays(
   }
   expected.forEach(({ name, shape }, index) => {
     const bytes = arrays[index]?.byteLength ?? 0;
-    const due = elementCount(shape) * 4;
+    const due = elementCount(shape) * sentBytes[dtype];
     if (bytes === due) return;
     throw refusal(
       bytes > due ? 'oversized' : 'malformed',
       `an array for '${name}'`,
       `${bytes} bytes where ${due} are due`,
-      'Send f32 values of the whole parameter',
+      `Send ${dtype} values of the whole parameter`,
     );
   });
 }

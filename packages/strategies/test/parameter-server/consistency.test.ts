@@ -39,7 +39,7 @@ async function workers(
   for (const link of links) await link.join();
   await links[0]?.initialise([floats(0, 0)]);
   const push = async (worker: number, ...gradient: readonly number[]) => {
-    const answer = await links[worker]?.push({ recipe: sgd, present: [true] }, [
+    const answer = await links[worker]?.push({ recipe: sgd, present: [true], dtype: 'f32' }, [
       floats(...gradient),
     ]);
     if (answer === undefined) throw new Error('no such worker');
@@ -221,6 +221,7 @@ describe('what a server refuses', () => {
       round: 0,
       recipe: sgd,
       present: [true],
+      dtype: 'f32',
       ...change,
     };
     const client = { number: 0, closed: new AbortController().signal };

@@ -123,7 +123,9 @@ export function oneElementWorker(
       if (worker === 0) await link.initialise([bytes(0)]);
     },
     push: async (gradient) => {
-      const { values } = await link.push({ recipe, present: [true] }, [bytes(gradient)]);
+      const { values } = await link.push({ recipe, present: [true], dtype: 'f32' }, [
+        bytes(gradient),
+      ]);
       return new Float32Array(values[0]?.slice().buffer ?? new ArrayBuffer(0))[0] ?? Number.NaN;
     },
   };

@@ -21,7 +21,7 @@ describe('the plan of parameterServer()', () => {
 
   it('prints what each server has', async () => {
     const text = explain(parameterServer({ servers: await started(2) }).plan({ parameters }, axes));
-    expect(text).toContain('server 1  1 parameters  12 bytes pushed and pulled');
+    expect(text).toContain('server 1  1 parameters  12 bytes pushed, 12 pulled');
   });
 
   it.each([
@@ -48,6 +48,13 @@ describe('the plan of parameterServer()', () => {
     const strategy = parameterServer({ servers: await started(1) });
     expect(() => strategy.plan({ parameters }, two)).toThrow(/axis 'tp'/);
     expect(() => parameterServer({ servers: directServers([]) })).toThrow(/--servers 1/);
+    const elastic = { elastic: { everySteps: 1, movingRate: 0.5 } } as const;
+    const compressed = {
+      consistency: elastic,
+      compress: 'bf16',
+      servers: await started(1),
+    } as const;
+    expect(() => parameterServer(compressed)).toThrow(/Leave compress out/);
   });
 });
 
@@ -66,6 +73,29 @@ describe('a model on servers', () => {
     await optimizer.step();
     await expect(optimizer.stateDict()).rejects.toThrow(/updated by parameter servers/);
     expect(() => optimizer.buildStep()).toThrow(/updated by parameter servers/);
+  });
+
+  it.each(['bf16', 'f16'] as const)('sends gradients in half the bytes as %s', async (compress) => {
+    const [server] = await startServers(1);
+    if (server === undefined) throw new Error('no server');
+    const model = new nn.Linear(3, 1, { bias: false });
+    const before = (await model.weight.data()).slice();
+    const servers = directServers([server.handler]);
+    const parallel = await parallelize(
+      model,
+      parameterServer({ servers, consistency: 'asynchronous', compress }),
+    );
+    const optimizer = new optim.SGD(model.parameters(), { lr: 1 });
+    // The second gradient has 13 bits behind the point.
+    parallel
+      .forward(tensor([[1, 1 + 2 ** -13, -2]]))
+      .sum()
+      .backward();
+    await optimizer.step();
+    const after = await model.weight.data();
+    const moved = [1, 1, -2].map((step, index) => Math.fround(Number(before[index]) - step));
+    expect([...after]).toEqual(moved);
+    expect(server.statistics.receivedBytes).toBe(3 * 2);
   });
 
   it('trains, asynchronous with one worker, to the bits of one rank', async () => {

@@ -17,6 +17,7 @@ export interface Serve {
   /** The ranks of this axis are the workers. */
   readonly axis: string;
   readonly consistency: ConsistencyRule;
+  readonly compress: 'f16' | 'bf16' | undefined;
   readonly timeoutMs: number;
   /** How the servers are reached; does not print. */
   readonly servers: () => ParameterServers;
@@ -26,11 +27,15 @@ export const serve: StepKind<Serve> = {
   name: 'serve',
   // What goes to servers and comes from them are no collectives: the workers need not come together.
   collectives: () => [],
-  explain({ servers }, { parameters }) {
+  explain({ servers, compress }, { parameters }) {
     const bytes = parameters.map(({ shape }) => elementCount(shape) * 4);
     const rows = keyRanges(bytes, servers().size).map(({ start, end }, server) => {
       const own = bytes.slice(start, end).reduce((sum, each) => sum + each, 0);
-      return [`server ${server}`, `${end - start} parameters`, `${own} bytes pushed and pulled`];
+      return [
+        `server ${server}`,
+        `${end - start} parameters`,
+        `${compress === undefined ? own : own / 2} bytes pushed, ${own} pulled`,
+      ];
     });
     return textTable(rows);
   },
@@ -38,7 +43,7 @@ export const serve: StepKind<Serve> = {
     requireOneStep(context.plan, serve);
     for (const [, { part }] of context.parameters) requireFloat32('to serve', part);
   },
-  async apply({ axis, consistency, timeoutMs, servers }, context) {
+  async apply({ axis, consistency, compress, timeoutMs, servers }, context) {
     const { rank: worker, size: workers } = axisOf(currentSession().mesh, axis);
     const updater = new ServerUpdater({
       servers: servers(),
@@ -47,6 +52,7 @@ export const serve: StepKind<Serve> = {
       workers,
       parameters: context.parameters,
       timeoutMs,
+      compress,
     });
     await updater.start();
     servers().whenClosed(() => updater.leave());
