@@ -1,5 +1,6 @@
 import { fromData, type MeshAxis, nn, type Strategy } from '@shardwise/core';
 import {
+  colwiseParallel,
   compose,
   ddp,
   fsdp,
@@ -13,6 +14,8 @@ import {
   batchOf,
   sequences,
   sizes as tokensOf,
+  TiedGpt,
+  tiedStyles,
   type Training,
   trainings,
 } from './tensor-parallel-models.ts';
@@ -67,7 +70,18 @@ function layersInStages(
   };
 }
 
-const plain = Object.entries(trainings).filter(([, { loss, reference }]) => loss === reference);
+/** Each stage has a part of the weight that both its embedding and its head are to read. */
+const tied: Training = {
+  build: () => new TiedGpt(),
+  styles: { ...tiedStyles, head: colwiseParallel({ output: 'invariant' }) },
+  loss: (logits, targets) => nn.functional.crossEntropy(logits, targets),
+  reference: (logits, targets) => nn.functional.crossEntropy(logits, targets),
+};
+
+const plain: readonly (readonly [string, Training])[] = [
+  ...Object.entries(trainings).filter(([, { loss, reference }]) => loss === reference),
+  ['a GPT whose head shares the parts of its embedding', tied],
+];
 
 /** Six layers, of which the last one has the first one's weight. */
 const row: StrategyModel = {
