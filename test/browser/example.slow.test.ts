@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findBrowser } from '@shardwise/testing/node';
+import { findBrowser, reasonWithoutBrowser } from '@shardwise/testing/node';
 import { chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { build } from 'vite';
@@ -9,13 +9,12 @@ import { repository } from '../support/documents.ts';
 import { serveFolder } from './serve-folder.ts';
 
 const executablePath = findBrowser();
+const reason = reasonWithoutBrowser();
 const root = join(repository, 'examples', 'browser');
 const minutes = 60_000;
 
-describe.skipIf(executablePath === undefined)(
-  executablePath === undefined
-    ? 'the page of examples/browser: no Chromium is installed (SHARDWISE_BROWSER)'
-    : 'the page of examples/browser',
+describe.skipIf(reason !== undefined)(
+  reason === undefined ? 'the page of examples/browser' : `the page of examples/browser: ${reason}`,
   () => {
     const folder = mkdtempSync(join(tmpdir(), 'shardwise-example-'));
     beforeAll(async () => {

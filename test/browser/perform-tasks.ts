@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { wasm } from '@shardwise/backend-cpu/wasm';
 import { manualSeed, nn, optim, setRank } from '@shardwise/core';
-import { findBrowser, openPage } from '@shardwise/testing/node';
+import { findBrowser, openPage, reasonWithoutBrowser } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { z } from 'zod';
 import { buildPage } from './build-page.ts';
@@ -91,8 +91,9 @@ export type PerformTasks = (tasks: readonly Task[], options?: PageOptions) => Pr
 /** Tests of a built page in the Chromium that is installed here; skipped, with the reason, where there is none. */
 export function describePage(title: string, tests: (perform: PerformTasks) => void): void {
   const browser = findBrowser();
-  const reason = browser === undefined ? ': no Chromium is installed (SHARDWISE_BROWSER)' : '';
-  describe.skipIf(browser === undefined)(`${title}${reason}`, () => {
+  const reason = reasonWithoutBrowser();
+  const name = reason === undefined ? title : `${title}: ${reason}`;
+  describe.skipIf(reason !== undefined)(name, () => {
     const folder = mkdtempSync(join(tmpdir(), 'shardwise-page-'));
     beforeAll(() => buildPage(join(import.meta.dirname, 'page'), folder));
     afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -3,5 +3,10 @@ export { findMpis } from './ranks/mpi-launcher.ts';
 export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
 export type { SpawnRanksOptions } from './ranks/spawn-ranks.ts';
-export { findBrowser, openPage, type OpenPageOptions } from './hosts/browser.ts';
+export {
+  findBrowser,
+  openPage,
+  type OpenPageOptions,
+  reasonWithoutBrowser,
+} from './hosts/browser.ts';
 export { reasonWithoutDevice } from './hosts/reason-without-device.ts';

@@ -21,6 +21,16 @@ export function findBrowser(): string | undefined {
   });
 }
 
+/**
+ * Why pages cannot be tested here, for the names of tests; undefined where they can. With SHARDWISE_REQUIRE_DEVICES=1 they run, and
+ * fail, all the same.
+ */
+export function reasonWithoutBrowser(): string | undefined {
+  const isRequired = process.env['SHARDWISE_REQUIRE_DEVICES'] === '1';
+  if (isRequired || findBrowser() !== undefined) return undefined;
+  return 'no Chromium is installed (SHARDWISE_BROWSER)';
+}
+
 export interface OpenPageOptions {
   /** Has WebGPU compute on the CPU, by SwiftShader. Default: the page has no WebGPU. */
   readonly withWebGpu?: boolean;
