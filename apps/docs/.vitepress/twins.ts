@@ -38,7 +38,7 @@ export async function writeTwins(site: SiteConfig): Promise<void> {
   const list = (part: string): string =>
     entries
       .filter(({ page }) => page.startsWith(`${part}/`))
-      .map(({ page, title }) => `- [${title}](/${page})`)
+      .map(({ page, title }) => `- [${title}](${site.site.base}${page})`)
       .join('\n');
   const text = [
     '# Shardwise',
