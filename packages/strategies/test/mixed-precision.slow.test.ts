@@ -1,0 +1,3 @@
+import { testMixedPrecision } from './mixed-precision-worlds.ts';
+
+testMixedPrecision([1, 3]);
