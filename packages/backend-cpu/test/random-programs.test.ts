@@ -113,12 +113,15 @@ const programs: fc.Arbitrary<Program> = fc
     return programOf({ inputs: [type, type, type], instructions, outputs, updates });
   });
 
-/** Outputs, then inputs as the run left them. */
-async function run(backend: Backend, program: Program): Promise<Float32Array[]> {
+/** Outputs, then inputs as the run left them. `factor` multiplies what the inputs begin with. */
+async function run(backend: Backend, program: Program, factor = 1): Promise<Float32Array[]> {
   const executable = await backend.compile(program);
   const inputs = program.inputs.map((_, input) => {
     const buffer = backend.alloc(elements * 4);
-    const values = Array.from({ length: elements }, (_, i) => ((i * (7 + input)) % 41) / 8 - 2);
+    const values = Array.from(
+      { length: elements },
+      (_, i) => factor * (((i * (7 + input)) % 41) / 8 - 2),
+    );
     backend.write(buffer, bytesOf(values));
     return buffer;
   });
@@ -134,6 +137,9 @@ async function run(backend: Backend, program: Program): Promise<Float32Array[]> 
   await backend.sync();
   return results.map((bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, elements));
 }
+
+/** Of results, in parts of the largest one. */
+const tolerance = 1e-5;
 
 function largestDifference(a: Float32Array, b: Float32Array): number {
   const scale = a.reduce((largest, value) => Math.max(largest, Math.abs(value)), 1);
@@ -154,7 +160,12 @@ describe('random programs of kernels, sessions, lazy steps and updates', () => {
         const expected = await run(interpreter(), program);
         for (const [index, values] of actual.entries()) {
           const wanted = expected[index] ?? new Float32Array();
-          expect(largestDifference(values, wanted), `result ${index}`).toBeLessThan(1e-5);
+          const difference = largestDifference(values, wanted);
+          if (difference < tolerance) continue;
+          // A sine of large numbers: what rounding does to it is what another rounding of the inputs does.
+          const rounded = await run(interpreter(), program, 1 + 2 ** -20);
+          const sensitivity = largestDifference(rounded[index] ?? new Float32Array(), wanted);
+          expect(difference, `result ${index}`).toBeLessThan(Math.max(tolerance, 4 * sensitivity));
         }
         expect(backend.usage().bytesInUse).toBe(0);
       }),
