@@ -1,9 +1,6 @@
 export { MemoryStore } from './stores/memory-store.ts';
-export {
-  startStoreServer,
-  type StoreServer,
-  type StoreServerOptions,
-} from './stores/store-server.ts';
+export { startStoreServer } from './stores/store-server.ts';
+export type { Server, ServerOptions } from './wire/serve-frames.ts';
 export { connectStore, type ConnectStoreOptions } from './stores/tcp-store.ts';
 export { tcpTransport, type TcpTransportOptions } from './transports/tcp/tcp-transport.ts';
 export {
@@ -25,11 +22,7 @@ export {
   type MeasureOptions,
 } from './group/selection/measure-algorithms.ts';
 export { algorithmTableOf } from './group/selection/algorithm-table-of.ts';
-export {
-  startRequestServer,
-  type RequestServer,
-  type RequestServerOptions,
-} from './requests/request-server.ts';
+export { startRequestServer, type RequestServerOptions } from './requests/request-server.ts';
 export { connectRequests, type ConnectRequestsOptions } from './requests/connect-requests.ts';
 export {
   connectServers,

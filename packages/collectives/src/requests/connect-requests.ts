@@ -1,16 +1,16 @@
-import type { Socket } from 'node:net';
 import {
   type CallOptions,
   checkOptions,
-  type CollectiveError,
   CollectiveTimeoutError,
   option,
   type OptionRules,
   type RequestConnection,
 } from '@shardwise/core/spec';
-import { connectPeer, type StreamReader } from '../wire/connect.ts';
-import { FrameParser, type Frame } from '../wire/frame-parser.ts';
-import { protocolError } from '../wire/wire-error.ts';
+import { callRules } from '../call/call-options.ts';
+import { startDeadline } from '../call/deadline.ts';
+import { connectPeer } from '../wire/connect.ts';
+import { FrameCaller } from '../wire/frame-caller.ts';
+import type { Frame } from '../wire/frame-parser.ts';
 import {
   answerLimits,
   decodeMessage,
@@ -50,112 +50,56 @@ export async function connectRequests(options: ConnectRequestsOptions): Promise<
   const { host, port, secret, encrypt = false, timeoutMs = 10_000 } = options;
   const hello = { purpose: 'requests', from: 0, to: 0, size: 0, epoch: 0 } as const;
   const address = `${host}:${port}`;
-  const connection = new Connection(address, options.maxMessageBytes ?? DEFAULT_MESSAGE_BYTES);
+  const caller = new FrameCaller({
+    limits: answerLimits(options.maxMessageBytes ?? DEFAULT_MESSAGE_BYTES),
+    readBytes: READ_BYTES,
+    read: (reply) => readReply(address, reply),
+    ended: (reason) => lostError(address, reason?.message ?? 'this side closed it', reason),
+  });
   try {
     const at = { host, port, secret, hello, encrypt, timeoutMs };
-    connection.attach(await connectPeer(at, connection));
+    caller.attach(await connectPeer(at, caller));
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'COLLECTIVE') throw error;
     throw lostError(address, error instanceof Error ? error.message : String(error), error);
   }
-  return connection;
+  return new Connection(address, caller);
 }
 
-interface Pending {
-  readonly resolve: (parts: readonly Uint8Array[]) => void;
-  readonly reject: (error: Error) => void;
-}
-
-class Connection implements RequestConnection, StreamReader {
+class Connection implements RequestConnection {
   readonly address: string;
-  readonly #parser: FrameParser;
-  readonly #buffer = new Uint8Array(READ_BYTES);
-  readonly #pending = new Map<number, Pending>();
-  #socket: Socket | undefined;
-  #calls = 0;
-  #ended: CollectiveError | undefined;
+  readonly #caller: FrameCaller;
 
-  constructor(address: string, maxMessageBytes: number) {
+  constructor(address: string, caller: FrameCaller) {
     this.address = address;
-    this.#parser = new FrameParser(answerLimits(maxMessageBytes));
-  }
-
-  attach(socket: Socket): void {
-    this.#socket = socket;
-    socket.on('error', (error) => this.#end(error.message, error));
-    socket.on('close', () => this.#end('it was closed'));
-    // Requests keep the process alive, and an idle connection does not.
-    socket.resume().unref();
-  }
-
-  target(): Uint8Array {
-    return this.#buffer;
-  }
-
-  read(bytes: Uint8Array): boolean {
-    for (const frame of this.#parser.push(bytes)) this.#settle(frame);
-    return true;
+    this.#caller = caller;
   }
 
   async request(
     parts: readonly Uint8Array[],
     options: CallOptions = {},
   ): Promise<readonly Uint8Array[]> {
-    if (this.#ended !== undefined) throw this.#ended;
-    const socket = this.#socket;
-    if (socket === undefined) throw lostError(this.address, 'it was never opened');
+    checkOptions('a request', options, callRules);
     options.signal?.throwIfAborted();
-    const tag = this.#calls++;
-    const { promise, resolve, reject } = Promise.withResolvers<readonly Uint8Array[]>();
-    this.#pending.set(tag, { resolve, reject });
-    socket.ref();
-    socket.cork();
-    for (const piece of encodeMessage(frameKinds.request, tag, parts)) socket.write(piece);
-    socket.uncork();
-    const stop = this.#limit(options, reject);
-    try {
-      return await promise;
-    } finally {
-      stop();
-    }
+    const errors = {
+      late: (timeoutMs: number) => lateError(this.address, timeoutMs),
+      aborted: (reason: unknown) =>
+        reason instanceof Error ? reason : lostError(this.address, 'the call was given up'),
+    };
+    return this.#caller.call({
+      frame: (tag) => encodeMessage(frameKinds.request, tag, parts),
+      watch: (giveUp) => startDeadline(options, errors, giveUp),
+    });
   }
 
   close(): void {
-    this.#end('this side closed it');
-    this.#socket?.destroy();
+    this.#caller.close();
   }
+}
 
-  #limit({ timeoutMs, signal }: CallOptions, reject: (error: Error) => void): () => void {
-    const timer =
-      timeoutMs === undefined || timeoutMs === Number.POSITIVE_INFINITY
-        ? undefined
-        : setTimeout(() => reject(lateError(this.address, timeoutMs)), timeoutMs);
-    const abort = (): void => {
-      const reason: unknown = signal?.reason;
-      reject(reason instanceof Error ? reason : lostError(this.address, 'the call was given up'));
-    };
-    signal?.addEventListener('abort', abort, { once: true });
-    return () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
-    };
-  }
-
-  #settle({ kind, tag, body }: Frame): void {
-    const pending = this.#pending.get(tag);
-    if (pending === undefined) throw protocolError(`it answers request ${tag}, which nobody made`);
-    const parts = decodeMessage(body);
-    this.#pending.delete(tag);
-    if (this.#pending.size === 0) this.#socket?.unref();
-    if (kind === frameKinds.answer) pending.resolve(parts);
-    else pending.reject(decodeRefusal(this.address, parts));
-  }
-
-  #end(reason: string, cause?: unknown): void {
-    this.#ended ??= lostError(this.address, reason, cause);
-    for (const { reject } of this.#pending.values()) reject(this.#ended);
-    this.#pending.clear();
-  }
+function readReply(address: string, { kind, body }: Frame): readonly Uint8Array[] | Error {
+  const parts = decodeMessage(body);
+  return kind === frameKinds.answer ? parts : decodeRefusal(address, parts);
 }
 
 function lateError(address: string, timeoutMs: number): CollectiveTimeoutError {

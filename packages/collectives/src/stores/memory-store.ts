@@ -1,5 +1,5 @@
 import type { CallOptions, Store } from '@shardwise/core/spec';
-import { startDeadline } from './deadline.ts';
+import { limitWait } from './limit-wait.ts';
 import { notACounterError, storeClosedError, storeFullError } from './store-errors.ts';
 import { checkAmount, checkAwaited, checkKey, checkValue, MAX_KEYS } from './store-limits.ts';
 
@@ -71,7 +71,7 @@ export class MemoryStore implements Store {
       const waiters = this.#waiters.get(key) ?? new Set();
       this.#waiters.set(key, waiters.add(waiter));
     }
-    const stop = startDeadline([...missing], options, reject);
+    const stop = limitWait([...missing], options, reject);
     try {
       await promise;
     } finally {

@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   checkOptions,
@@ -9,11 +8,11 @@ import {
   type OptionRules,
   type Store,
 } from '@shardwise/core/spec';
-import { connectPeer, type StreamReader } from '../wire/connect.ts';
+import { connectPeer } from '../wire/connect.ts';
+import { FrameCaller } from '../wire/frame-caller.ts';
 import { encodeFrame } from '../wire/frame-header.ts';
-import { FrameParser, type Frame } from '../wire/frame-parser.ts';
-import { protocolError } from '../wire/wire-error.ts';
-import { startDeadline } from './deadline.ts';
+import type { Frame } from '../wire/frame-parser.ts';
+import { limitWait } from './limit-wait.ts';
 import { storeClosedError } from './store-errors.ts';
 import { checkAmount, checkAwaited, checkKey, checkValue } from './store-limits.ts';
 import {
@@ -58,12 +57,18 @@ export async function connectStore(options: ConnectStoreOptions): Promise<Store>
   const deadline = performance.now() + timeoutMs;
   const hello = { purpose: 'store', from: 0, to: 0, size: 0, epoch: 0 } as const;
   for (;;) {
-    const client = new TcpStore(`${host}:${port}`);
+    const where = `${host}:${port}`;
+    const caller = new FrameCaller({
+      limits: replyLimits,
+      readBytes: READ_BYTES,
+      read: (reply) => readReply(where, reply),
+      ended: (reason) => storeClosedError(where, reason),
+    });
     const leftMs = Math.max(deadline - performance.now(), RETRY_MS);
     try {
       const at = { host, port, secret, hello, encrypt, timeoutMs: leftMs };
-      client.attach(await connectPeer(at, client));
-      return client;
+      caller.attach(await connectPeer(at, caller));
+      return new TcpStore(caller);
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       if (performance.now() + RETRY_MS > deadline)
@@ -73,39 +78,11 @@ export async function connectStore(options: ConnectStoreOptions): Promise<Store>
   }
 }
 
-interface Pending {
-  readonly resolve: (parts: readonly Uint8Array[]) => void;
-  readonly reject: (error: Error) => void;
-}
+class TcpStore implements Store {
+  readonly #caller: FrameCaller;
 
-class TcpStore implements Store, StreamReader {
-  readonly #where: string;
-  readonly #parser = new FrameParser(replyLimits);
-  readonly #buffer = new Uint8Array(READ_BYTES);
-  readonly #pending = new Map<number, Pending>();
-  #socket: Socket | undefined;
-  #calls = 0;
-  #ended: Error | undefined;
-
-  constructor(where: string) {
-    this.#where = where;
-  }
-
-  attach(socket: Socket): void {
-    this.#socket = socket;
-    socket.on('error', (error) => this.#end(error));
-    socket.on('close', () => this.#end(new Error('its connection was closed')));
-    // Calls keep the process alive, and an idle store does not.
-    socket.resume().unref();
-  }
-
-  target(): Uint8Array {
-    return this.#buffer;
-  }
-
-  read(bytes: Uint8Array): boolean {
-    for (const frame of this.#parser.push(bytes)) this.#settle(frame);
-    return true;
+  constructor(caller: FrameCaller) {
+    this.#caller = caller;
   }
 
   async set(key: string, value: Uint8Array): Promise<void> {
@@ -151,52 +128,29 @@ class TcpStore implements Store, StreamReader {
   }
 
   close(): void {
-    this.#end(undefined);
-    this.#socket?.destroy();
+    this.#caller.close();
   }
 
-  async #call(
+  #call(
     name: RequestName,
     parts: readonly Uint8Array[],
     waiting?: { readonly keys: readonly string[]; readonly options: CallOptions },
   ): Promise<readonly Uint8Array[]> {
-    const socket = this.#socket;
-    if (this.#ended !== undefined) throw this.#ended;
-    if (socket === undefined) throw storeClosedError(this.#where, undefined);
-    const tag = this.#calls++;
-    const { promise, resolve, reject } = Promise.withResolvers<readonly Uint8Array[]>();
-    this.#pending.set(tag, { resolve, reject });
-    socket.ref();
-    socket.write(encodeFrame(requestKinds[name], tag, encodeParts(parts)));
-    const stop =
-      waiting === undefined
-        ? undefined
-        : startDeadline(waiting.keys, waiting.options, (error) => {
-            reject(error);
-            socket.write(encodeFrame(requestKinds.cancel, tag));
-          });
-    try {
-      return await promise;
-    } finally {
-      stop?.();
-    }
+    const frame = (tag: number): readonly Uint8Array[] => [
+      encodeFrame(requestKinds[name], tag, encodeParts(parts)),
+    ];
+    if (waiting === undefined) return this.#caller.call({ frame });
+    return this.#caller.call({
+      frame,
+      watch: (giveUp) => limitWait(waiting.keys, waiting.options, giveUp),
+      cancel: (tag) => encodeFrame(requestKinds.cancel, tag),
+    });
   }
+}
 
-  #settle({ kind, tag, body }: Frame): void {
-    const pending = this.#pending.get(tag);
-    if (pending === undefined) throw protocolError(`it answers call ${tag}, which nobody made`);
-    this.#pending.delete(tag);
-    if (this.#pending.size === 0) this.#socket?.unref();
-    const parts = decodeParts(body);
-    if (kind === replyKinds.value) pending.resolve(parts);
-    else pending.reject(refusedError(this.#where, decodeText(first(parts))));
-  }
-
-  #end(reason: Error | undefined): void {
-    this.#ended ??= storeClosedError(this.#where, reason);
-    for (const { reject } of this.#pending.values()) reject(this.#ended);
-    this.#pending.clear();
-  }
+function readReply(where: string, { kind, body }: Frame): readonly Uint8Array[] | Error {
+  const parts = decodeParts(body);
+  return kind === replyKinds.value ? parts : refusedError(where, decodeText(first(parts)));
 }
 
 function first(parts: readonly Uint8Array[]): Uint8Array {

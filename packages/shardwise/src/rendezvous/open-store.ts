@@ -1,4 +1,4 @@
-import { connectStore, startStoreServer, type StoreServer } from '@shardwise/collectives/node';
+import { connectStore, startStoreServer, type Server } from '@shardwise/collectives/node';
 import { ConfigError, ShardwiseError, type Store } from '@shardwise/core/extend';
 import { addressTowards } from './node-address.ts';
 
@@ -20,7 +20,7 @@ export interface OpenedStore {
   readonly host: string;
   readonly port: number;
   /** The server; undefined on hosts that do not serve the store. */
-  readonly server: StoreServer | undefined;
+  readonly server: Server | undefined;
   /** What the other hosts call this host. */
   readonly address: string;
 }
@@ -48,12 +48,7 @@ export async function openStore(options: OpenStoreOptions): Promise<OpenedStore>
 }
 
 /** Serves the store; undefined where another host, or another process of this one, has to. */
-async function serve({
-  host,
-  port,
-  secret,
-  place,
-}: OpenStoreOptions): Promise<StoreServer | undefined> {
+async function serve({ host, port, secret, place }: OpenStoreOptions): Promise<Server | undefined> {
   try {
     return await startStoreServer({ host, port, secret });
   } catch (error) {
