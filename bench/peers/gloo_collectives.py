@@ -6,14 +6,13 @@ Sizes are those of nccl-tests. An operation that gloo does not have is answered 
 it writes describes itself.
 """
 
-import json
-import socket
 import sys
 import time
 
 import torch
 import torch.distributed as dist
-from torch import multiprocessing
+
+from gloo_ranks import answer_lines
 
 
 def make_call(operation, size_bytes, rank, size):
@@ -59,45 +58,13 @@ def run(job, rank, size):
     return (time.perf_counter() - start) / job["iterations"]
 
 
-def serve(rank, size, port, requests, answers):
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
-    while (job := requests.get()) is not None:
-        answers.put(run(job, rank, size))
-    dist.destroy_process_group()
+def make_answer(rank, size):
+    return lambda job: run(job, rank, size)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def main():
-    size = int(sys.argv[1])
-    context = multiprocessing.get_context("spawn")
-    port = free_port()
-    requests = [context.Queue() for _ in range(size)]
-    answers = context.Queue()
-    ranks = [
-        context.Process(target=serve, args=(rank, size, port, requests[rank], answers), daemon=True)
-        for rank in range(size)
-    ]
-    for rank in ranks:
-        rank.start()
-    print(json.dumps({"torch": torch.__version__, "backend": "gloo", "ranks": size, "threads": 1}), flush=True)
-    for line in sys.stdin:
-        for queue in requests:
-            queue.put(json.loads(line))
-        seconds = [answers.get() for _ in range(size)]
-        print(json.dumps({"seconds": None if None in seconds else max(seconds)}), flush=True)
-    for queue in requests:
-        queue.put(None)
-    for rank in ranks:
-        rank.join()
+def slowest(seconds):
+    return {"seconds": None if None in seconds else max(seconds)}
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(make_answer, int(sys.argv[1]), combine=slowest)

@@ -6,19 +6,17 @@ The arguments are LAYERS WIDTH HEADS ROWS MICROBATCHES, where ROWS are those of 
 describes itself. Stages begin at the same blocks as in bench/pipeline/messages.ts.
 """
 
-import json
 import sys
-import time
 
 import torch
 import torch.distributed as dist
-from torch import multiprocessing, nn
+from torch import nn
 from torch.distributed.pipelining import PipelineStage
 from torch.distributed.pipelining import schedules as pp
 from torch.nn import functional as F
 
-from gpt_ddp import free_port
-from gpt_model import GPT, VOCABULARY, batch_of, blas_name, make_optimizer
+from gloo_ranks import answer_lines, timed_steps
+from gpt_model import GPT, VOCABULARY, batch_of, make_optimizer
 
 WORLD_SIZE = 2
 SCHEDULES = {
@@ -69,19 +67,6 @@ class Training:
         self.optimizer = make_optimizer(nn.ModuleList(modules), None)
         self.step = 0
 
-    def run(self, steps):
-        ms, losses = [], []
-        dist.barrier()
-        for _ in range(steps):
-            start = time.perf_counter()
-            losses.append(self.train())
-            ms.append((time.perf_counter() - start) * 1000)
-            self.step += 1
-        start = time.perf_counter()
-        dist.barrier()
-        ms[-1] += (time.perf_counter() - start) * 1000
-        return {"ms": ms, "losses": losses}
-
     def train(self):
         inputs, targets = batch_of(self.step, 0, self.batch)
         self.optimizer.zero_grad(set_to_none=True)
@@ -93,52 +78,26 @@ class Training:
             return_outputs=False,
         )
         self.optimizer.step()
+        self.step += 1
         # Every rank reads the loss, as ours do.
         loss = torch.stack(losses).mean().detach() if self.has_last else torch.zeros([])
         dist.broadcast(loss, self.last_rank)
         return loss.item()
 
 
-def serve(rank, port, requests, answers, sizes, rows, microbatches):
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, WORLD_SIZE, is_master=rank == 0)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD_SIZE)
+def make_answer(rank, _, sizes, rows, microbatches):
     trainings = {}
-    while (request := requests.get()) is not None:
+
+    def answer(request):
         mode = request["mode"]
         if mode not in trainings:
             trainings[mode] = Training(rank, mode, sizes, rows, microbatches)
-        answer = trainings[mode].run(request["steps"])
-        if rank == 0:
-            answers.put(answer)
-    dist.destroy_process_group()
+        return timed_steps(request["steps"], trainings[mode].train)
 
-
-def main():
-    context = multiprocessing.get_context("spawn")
-    port = free_port()
-    requests = [context.Queue() for _ in range(WORLD_SIZE)]
-    answers = context.Queue()
-    layers, width, heads, rows, microbatches = map(int, sys.argv[1:6])
-    sizes = {"layers": layers, "width": width, "heads": heads}
-    ranks = [
-        context.Process(target=serve, args=(r, port, requests[r], answers, sizes, rows, microbatches), daemon=True)
-        for r in range(WORLD_SIZE)
-    ]
-    for rank in ranks:
-        rank.start()
-    about = {"torch": torch.__version__, "threads": 1, "ranks": WORLD_SIZE, "backend": "gloo", "blas": blas_name()}
-    print(json.dumps(about), flush=True)
-    for line in sys.stdin:
-        for queue in requests:
-            queue.put(json.loads(line))
-        print(json.dumps(answers.get()), flush=True)
-    for queue in requests:
-        queue.put(None)
-    for rank in ranks:
-        rank.join()
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    layers, width, heads, rows, microbatches = map(int, sys.argv[1:6])
+    sizes = {"layers": layers, "width": width, "heads": heads}
+    answer_lines(make_answer, WORLD_SIZE, (sizes, rows, microbatches))

@@ -5,17 +5,13 @@ expert makes one product; forward, backward and SGD, as `layer` of bench/moe-ran
 Reads and answers one JSON object per line, as gpt_ddp.py does.
 """
 
-import json
-import socket
 import sys
-import time
 
 import torch
 import torch.distributed as dist
-from torch import multiprocessing
 from torch.nn import functional as F
 
-from gpt_model import blas_name
+from gloo_ranks import answer_lines, timed_steps
 
 WORLD_SIZE = 2
 
@@ -85,56 +81,10 @@ class Layer:
         return loss.item()
 
 
-def serve(rank, port, requests, answers, sizes):
-    torch.set_num_threads(1)
-    torch.set_num_interop_threads(1)
-    store = dist.TCPStore("127.0.0.1", port, WORLD_SIZE, is_master=rank == 0)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD_SIZE)
+def make_answer(rank, _, *sizes):
     layer = Layer(rank, *sizes)
-    while (request := requests.get()) is not None:
-        ms, losses = [], []
-        dist.barrier()
-        for _ in range(request["steps"]):
-            start = time.perf_counter()
-            losses.append(layer.step())
-            ms.append((time.perf_counter() - start) * 1000)
-        start = time.perf_counter()
-        dist.barrier()
-        ms[-1] += (time.perf_counter() - start) * 1000
-        if rank == 0:
-            answers.put({"ms": ms, "losses": losses})
-    dist.destroy_process_group()
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def main():
-    context = multiprocessing.get_context("spawn")
-    port = free_port()
-    requests = [context.Queue() for _ in range(WORLD_SIZE)]
-    answers = context.Queue()
-    sizes = tuple(map(int, sys.argv[1:6]))
-    ranks = [
-        context.Process(target=serve, args=(r, port, requests[r], answers, sizes), daemon=True)
-        for r in range(WORLD_SIZE)
-    ]
-    for rank in ranks:
-        rank.start()
-    about = {"torch": torch.__version__, "threads": 1, "ranks": WORLD_SIZE, "backend": "gloo", "blas": blas_name()}
-    print(json.dumps(about), flush=True)
-    for line in sys.stdin:
-        for queue in requests:
-            queue.put(json.loads(line))
-        print(json.dumps(answers.get()), flush=True)
-    for queue in requests:
-        queue.put(None)
-    for rank in ranks:
-        rank.join()
+    return lambda request: timed_steps(request["steps"], layer.step)
 
 
 if __name__ == "__main__":
-    main()
+    answer_lines(make_answer, WORLD_SIZE, tuple(map(int, sys.argv[1:6])))

@@ -2,17 +2,7 @@ import { pipelineSchedule, type ScheduleName } from '@shardwise/strategies';
 import { describe, expect, it } from 'vitest';
 import { cuts, expectSameAsOneRank } from './pipeline-cases.ts';
 import type { PipelineTask } from './ranks/pipeline.ts';
-
-const onePerRank: readonly ScheduleName[] = ['naive', 'gpipe', '1f1b', 'zb1p', 'zb2p'];
-const twoPerRank: readonly ScheduleName[] = [
-  'interleaved1f1b',
-  'loopedBfs',
-  'zb1p',
-  'zbv',
-  'vHalf',
-  'vMin',
-  'dualPipeV',
-];
+import { onePerRank, twoPerRank } from './ranks/schedule-names.ts';
 
 /** What interleaving needs of the number of microbatches, as the schedules' own table says. */
 function takes(schedule: ScheduleName, ranks: number, microbatches: number): boolean {

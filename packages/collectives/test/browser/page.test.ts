@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { findBrowser, openPage } from '@shardwise/testing/node';
-import { servePage } from './page-server.ts';
+import { serveSources } from './serve-sources.ts';
 import { valuesOf } from './page/messages.ts';
 
 const SIZE = 3;
@@ -44,7 +44,7 @@ describe.skipIf(browser === undefined)(
     ])(
       'reduce over $transport with the bits of the specification',
       async ({ isolated, transport, reason }) => {
-        await using server = await servePage({ isolated });
+        await using server = await serveSources({ isolated });
         await using _page = openPage(browser ?? '', server.url);
         const [chosen, overPorts] = reports.parse(await server.result);
         expect(chosen).toMatchObject({ transport, reason: expect.stringContaining(reason) });

@@ -10,10 +10,11 @@ import {
   zero,
 } from '@shardwise/strategies';
 import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
+import { beside } from './beside.ts';
 import {
-  batchOf,
   sequences,
   sizes as tokensOf,
+  strategyModelOf,
   type Training,
   trainings,
 } from './tensor-parallel-models.ts';
@@ -67,33 +68,11 @@ export const batchCases = {
   'FSDP with parameters in host memory': { strategy: () => fsdp({ pages: hostPages() }) },
 } as const satisfies StrategyCases;
 
-/** What shares out the batch, where the ranks of `tp` share out each layer. */
-const beside: Readonly<Record<string, () => Strategy>> = {
-  DDP: () => ddp(),
-  'ZeRO-1': () => zero({ stage: 1 }),
-  'ZeRO-2': () => zero({ stage: 2 }),
-  'ZeRO-3': () => zero({ stage: 3 }),
-  FSDP: () => fsdp(),
-};
-
 const meshOf = (replicas: number, dp: number, tp: number): readonly MeshAxis[] => [
   { name: 'replicas', size: replicas },
   { name: 'dp', size: dp },
   { name: 'tp', size: tp },
 ];
-
-function modelOf({ build, loss, reference }: Training): StrategyModel {
-  return {
-    build,
-    rows: sequences,
-    batch: (step, first, stop) => {
-      const { ids, targets } = batchOf(step, first, stop);
-      return { x: ids, y: targets };
-    },
-    loss,
-    lossAlone: reference,
-  };
-}
 
 /** A training on one mesh: in `shares` parts of the batch. */
 function layerCase(
@@ -109,7 +88,7 @@ function layerCase(
       return other === undefined ? only : compose(only, other());
     },
     mesh,
-    models: { 'its model': modelOf(training) },
+    models: { 'its model': strategyModelOf(training) },
   };
 }
 

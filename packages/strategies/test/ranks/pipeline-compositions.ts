@@ -9,25 +9,22 @@ import {
   optim,
   setRank,
   ShardwiseError,
-  type Strategy,
   type Tensor,
   tensor,
 } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
-  ddp,
-  fsdp,
   OptimisticOptimizer,
   parallelize,
   pipeline,
   rowwiseParallel,
   tensorParallel,
   type StrategyWithLoss,
-  zero,
 } from '@shardwise/strategies';
 import type { RankContext } from '@shardwise/testing/ranks';
 import { z } from 'zod';
+import { beside } from './beside.ts';
 import { Language, languageBatch, languageLoss } from './pipeline-models.ts';
 
 export const trained = z.object({
@@ -45,15 +42,6 @@ export const compositions = z.record(
   z.string(),
   z.object({ alone: trained.nullable(), parallel: z.union([trained, z.string()]) }),
 );
-
-/** What shares out the batch beside a pipeline. */
-const beside: Readonly<Record<string, () => Strategy>> = {
-  DDP: () => ddp(),
-  'ZeRO-1': () => zero({ stage: 1 }),
-  'ZeRO-2': () => zero({ stage: 2 }),
-  'ZeRO-3': () => zero({ stage: 3 }),
-  FSDP: () => fsdp(),
-};
 
 const rows = 8;
 const steps = 3;

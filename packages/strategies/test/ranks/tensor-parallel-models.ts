@@ -10,6 +10,7 @@ import {
   vocabParallelCrossEntropy,
   vocabParallelEmbedding,
 } from '@shardwise/strategies';
+import type { StrategyModel } from '@shardwise/testing';
 import { GPT } from '../../../../examples/gpt/model.ts';
 
 export type TokenModel = nn.Module & { forward(ids: Tensor): Tensor };
@@ -173,4 +174,18 @@ export function batchOf(
       'i32',
     );
   return { ids: at(0), targets: at(1) };
+}
+
+/** A training as a model of the contract of strategies. */
+export function strategyModelOf({ build, loss, reference }: Training): StrategyModel {
+  return {
+    build,
+    rows: sequences,
+    batch: (step, first, stop) => {
+      const { ids, targets } = batchOf(step, first, stop);
+      return { x: ids, y: targets };
+    },
+    loss,
+    lossAlone: reference,
+  };
 }

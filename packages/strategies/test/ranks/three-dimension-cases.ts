@@ -2,32 +2,22 @@ import { fromData, type MeshAxis, nn, type Strategy } from '@shardwise/core';
 import {
   colwiseParallel,
   compose,
-  ddp,
-  fsdp,
   pipeline,
   type ScheduleName,
   tensorParallel,
-  zero,
 } from '@shardwise/strategies';
 import type { StrategyCase, StrategyCases, StrategyModel } from '@shardwise/testing';
+import { beside } from './beside.ts';
 import {
-  batchOf,
   sequences,
   sizes as tokensOf,
   TiedGpt,
   tiedStyles,
+  strategyModelOf,
   type Training,
   trainings,
 } from './tensor-parallel-models.ts';
-
-/** What shares out the batch beside stages and layers. */
-const beside: Readonly<Record<string, () => Strategy>> = {
-  DDP: () => ddp(),
-  'ZeRO-1': () => zero({ stage: 1 }),
-  'ZeRO-2': () => zero({ stage: 2 }),
-  'ZeRO-3': () => zero({ stage: 3 }),
-  FSDP: () => fsdp(),
-};
+import { onePerRank, twoPerRank } from './schedule-names.ts';
 
 const microbatches = 2;
 
@@ -35,19 +25,6 @@ function meshOf(sizes: Readonly<Record<string, number>>): NonNullable<StrategyCa
   const axes = Object.entries(sizes).map(([name, size]): MeshAxis => ({ name, size }));
   const all = axes.reduce((product, { size }) => product * size, 1);
   return (size) => (size === all ? axes : null);
-}
-
-function modelOf({ build, loss, reference }: Training): StrategyModel {
-  return {
-    build,
-    rows: sequences,
-    batch: (step, first, stop) => {
-      const { ids, targets } = batchOf(step, first, stop);
-      return { x: ids, y: targets };
-    },
-    loss,
-    lossAlone: reference,
-  };
 }
 
 /** Layers in two parts, and stages on two ranks. What a loss of logits in parts communicates, no plan tells. */
@@ -66,7 +43,7 @@ function layersInStages(
         : compose(layers, compose(stages, other()));
     },
     mesh: meshOf(sizes),
-    models: { 'its model': modelOf(training) },
+    models: { 'its model': strategyModelOf(training) },
   };
 }
 
@@ -117,17 +94,6 @@ function scheduled(schedule: ScheduleName, stagesPerRank: number): StrategyCase 
     models: { 'a row of layers': row },
   };
 }
-
-const onePerRank: readonly ScheduleName[] = ['naive', 'gpipe', '1f1b', 'zb1p', 'zb2p'];
-const twoPerRank: readonly ScheduleName[] = [
-  'interleaved1f1b',
-  'loopedBfs',
-  'zb1p',
-  'zbv',
-  'vHalf',
-  'vMin',
-  'dualPipeV',
-];
 
 /** Pipelines by every schedule. */
 export const scheduleCases: StrategyCases = Object.fromEntries(

@@ -1,0 +1,11 @@
+import type { Strategy } from '@shardwise/core';
+import { ddp, fsdp, zero } from '@shardwise/strategies';
+
+/** What shares out the batch beside strategies that share out the model. */
+export const beside: Readonly<Record<string, () => Strategy>> = {
+  DDP: () => ddp(),
+  'ZeRO-1': () => zero({ stage: 1 }),
+  'ZeRO-2': () => zero({ stage: 2 }),
+  'ZeRO-3': () => zero({ stage: 3 }),
+  FSDP: () => fsdp(),
+};
