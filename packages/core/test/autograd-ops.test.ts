@@ -28,6 +28,23 @@ function op<K extends ComputeOp>(name: K, params: OpParams[K], ...fixed: Node[])
   return (...inputs: Node[]): Node => createNode(name, params, [...inputs, ...fixed]);
 }
 
+const attending = { causal: false, scale: 0.7, rounding: 'none' } as const;
+/** Two heads of queries read one of keys and values. */
+const attended: readonly Shape[] = [
+  [1, 2, 2, 2],
+  [1, 1, 3, 2],
+  [1, 1, 3, 1],
+];
+const owed: readonly Shape[] = [...attended, [1, 2, 2, 1]];
+
+/** What rows have beside it, who computes it makes from the other inputs. */
+function attentionGrad(name: 'attentionQueryGrad' | 'attentionKeyGrad' | 'attentionValueGrad') {
+  return (...inputs: Node[]): Node => {
+    const rowNumbers = constant(0, [1, 2, 2], 'f64');
+    return createNode(name, { ...attending, causal: true }, [...inputs, rowNumbers, rowNumbers]);
+  };
+}
+
 const pairs: readonly Shape[] = [
   [2, 3],
   [2, 3],
@@ -313,6 +330,24 @@ const cases = {
         [5, 3],
       ],
       build: op('groupedMatmulWeight', none, groupSizes),
+    },
+  ],
+  attention: [
+    { shapes: attended, build: op('attention', attending) },
+    { shapes: attended, build: op('attention', { ...attending, causal: true }) },
+    { shapes: [...attended, [1, 2, 1, 3]], build: op('attention', attending) },
+  ],
+  attentionLogSumExp: [
+    { shapes: attended.slice(0, 2), build: op('attentionLogSumExp', attending) },
+  ],
+  attentionQueryGrad: [{ shapes: owed, build: attentionGrad('attentionQueryGrad') }],
+  attentionKeyGrad: [{ shapes: owed, build: attentionGrad('attentionKeyGrad') }],
+  attentionValueGrad: [
+    {
+      // It is linear in the gradient, and whatever the values are.
+      shapes: [...owed.slice(0, 2), ...owed.slice(3)],
+      build: (q, k, dy) =>
+        attentionGrad('attentionValueGrad')(q, k, constant(1, [1, 1, 3, 1], 'f64'), dy),
     },
   ],
 } satisfies Record<ComputeOp, Case>;

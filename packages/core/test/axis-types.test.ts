@@ -45,6 +45,10 @@ const window = { stride: [1, 1], padding: [0, 0], dilation: [1, 1], groups: 1 } 
 const image = floats(1, 1, 3, 3);
 const kernel = floats(1, 1, 2, 2);
 const response = floats(1, 1, 2, 2);
+const attending = { causal: true, scale: 0.5, rounding: 'none' } as const;
+const heads = floats(1, 2, 2, 2);
+const perQuery = floats(1, 2, 2);
+const owed = [heads, heads, heads, heads, perQuery, perQuery];
 
 /** Ops that compute: what each does to partial sums. All treat the other types alike. */
 const rows: {
@@ -143,6 +147,11 @@ const rows: {
     partial: ['prr', 'rpr'],
   },
   groupedMatmulWeight: { params: none, inputs: [x, x, integers(1)], partial: ['prr', 'rpr'] },
+  attention: { params: attending, inputs: [heads, heads, heads], partial: ['rrp'] },
+  attentionLogSumExp: { params: attending, inputs: [heads, heads], partial: [] },
+  attentionQueryGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
+  attentionKeyGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
+  attentionValueGrad: { params: attending, inputs: owed, partial: ['rrrprp'] },
 
   pageOut: { params: { store: 0, name: null }, inputs: [x], partial: ['p'] },
   pageIn: linear,

@@ -35,6 +35,13 @@ const windows = [
 const shapes = [[], [1], [2, 3], [3, 2], [23]];
 const rates = [1e-5, 1e-6, 0].map((eps) => ({ eps }));
 const directions = [0, 1].map((dim) => ({ dim }));
+const attentions = [
+  { causal: true, scale: 0.5, rounding: 'none' },
+  { causal: false, scale: 0.5, rounding: 'none' },
+  { causal: true, scale: 0.25, rounding: 'none' },
+  { causal: true, scale: 0.5, rounding: 'bf16' },
+  { causal: true, scale: 0.5, rounding: 'f16' },
+] as const;
 const approximations = [{ approximate: 'none' }, { approximate: 'tanh' }] as const;
 
 /** Of every op, parameters that differ in what they compute. */
@@ -143,6 +150,11 @@ const variants: { readonly [K in Op]: readonly OpParams[K][] } = {
   rmsNormWeightGrad: rates,
   groupedMatmul: [{ transposeB: false }, { transposeB: true }],
   groupedMatmulWeight: none,
+  attention: attentions,
+  attentionLogSumExp: attentions,
+  attentionQueryGrad: attentions,
+  attentionKeyGrad: attentions,
+  attentionValueGrad: attentions,
   allReduce: [
     ...axes.map(
       (each) => ({ ...each, reduce: 'sum', to: 'replicate', bucket: -1, pass: 0 }) as const,

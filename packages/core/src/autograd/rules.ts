@@ -43,6 +43,7 @@ import { createNode } from '../graph/create-node.ts';
 import { none, type Node } from '../graph/node.ts';
 import { decompose } from '../graph/decompose.ts';
 import type { GradientRule } from './gradient-rule.ts';
+import { attentionGradient } from './attention-rule.ts';
 import { groupedMatmulGradient, groupedMatmulWeightGradient } from './grouped-matmul-rules.ts';
 import { walkBackward } from './walk.ts';
 
@@ -363,6 +364,11 @@ const rules: { readonly [K in Exclude<Op, CollectiveOp>]: GradientRule<K> } = {
   rmsNormWeightGrad: throughDecomposition,
   groupedMatmul: groupedMatmulGradient,
   groupedMatmulWeight: groupedMatmulWeightGradient,
+  attention: (node, gy, y) => attentionGradient(node, gy, y) ?? throughDecomposition(node, gy),
+  attentionLogSumExp: throughDecomposition,
+  attentionQueryGrad: throughDecomposition,
+  attentionKeyGrad: throughDecomposition,
+  attentionValueGrad: throughDecomposition,
 
   pageOut: (_, gy) => [gy],
   pageIn: (_, gy) => [gy],

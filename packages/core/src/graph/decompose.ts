@@ -22,6 +22,13 @@ import {
 import { constantLike } from './build/leaf.ts';
 import { expandReduced } from './build/movement.ts';
 import { allDims, max, mean, sum } from './build/reduce.ts';
+import {
+  attentionParts,
+  attentionLogSumExpParts,
+  attentionQueryGradParts,
+  attentionKeyGradParts,
+  attentionValueGradParts,
+} from './decompose-attention.ts';
 import { groupedMatmulParts, groupedMatmulWeightParts } from './decompose-grouped.ts';
 import type { Node } from './node.ts';
 
@@ -181,6 +188,11 @@ export const decompositions: { readonly [K in CompositeOp]: Decompose<K> } = {
     groupedMatmulParts(inputAt(inputs, 0), inputAt(inputs, 1), inputAt(inputs, 2), transposeB),
   groupedMatmulWeight: (_, inputs) =>
     groupedMatmulWeightParts(inputAt(inputs, 0), inputAt(inputs, 1), inputAt(inputs, 2)),
+  attention: attentionParts,
+  attentionLogSumExp: attentionLogSumExpParts,
+  attentionQueryGrad: attentionQueryGradParts,
+  attentionKeyGrad: attentionKeyGradParts,
+  attentionValueGrad: attentionValueGradParts,
 };
 
 /** A composite node in primitives; `inputs` stand in for the node's own. */

@@ -20,6 +20,7 @@ import {
   without,
   withSize,
 } from './infer-checks.ts';
+import { attentionGradShape, attentionLogSumExpShape, attentionShape } from './infer-attention.ts';
 import { conv2dShape, matmulShape } from './infer-contract.ts';
 import { groupedMatmulShape, groupedMatmulWeightShape } from './infer-grouped.ts';
 import { requireAddend, requireElementIndices, requireRowIndices } from './infer-indices.ts';
@@ -337,6 +338,11 @@ export const infer: { readonly [K in Op]: Infer<K> } = {
   rmsNormWeightGrad: rowVector('rmsNormWeightGrad'),
   groupedMatmul: groupedMatmulShape,
   groupedMatmulWeight: groupedMatmulWeightShape,
+  attention: attentionShape,
+  attentionLogSumExp: attentionLogSumExpShape,
+  attentionQueryGrad: attentionGradShape('attentionQueryGrad', 0),
+  attentionKeyGrad: attentionGradShape('attentionKeyGrad', 1),
+  attentionValueGrad: attentionGradShape('attentionValueGrad', 2),
 
   allReduce: same,
   allGather: (params, inputs) => {

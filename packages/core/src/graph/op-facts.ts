@@ -46,6 +46,8 @@ const movement = { ...linear, dtypes: 'any' } as const;
 const composite = { ...compute, by: 'composite' } as const;
 /** Of rows: its sums, exponentials and differences need more digits than its result. */
 const rowwise = { ...composite, autocast: 'f32' } as const;
+/** Who builds it says to what its operands are rounded: masks keep their digits. */
+const attention = { ...composite, isDear: true } as const;
 const collective = {
   ...local,
   by: 'group',
@@ -140,6 +142,11 @@ export const opFacts: Readonly<Record<Op, OpFacts>> = {
   rmsNormWeightGrad: { ...rowwise, linearIn: [[1]] },
   groupedMatmul: { ...product, by: 'composite' },
   groupedMatmulWeight: { ...product, by: 'composite' },
+  attention: { ...attention, linearIn: [[2]] },
+  attentionLogSumExp: attention,
+  attentionQueryGrad: { ...attention, linearIn: [[3, 5]] },
+  attentionKeyGrad: { ...attention, linearIn: [[3, 5]] },
+  attentionValueGrad: { ...attention, linearIn: [[3, 5]] },
 
   allReduce: { ...travelling, worksInPlace: true },
   allGather: travelling,

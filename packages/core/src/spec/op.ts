@@ -1,4 +1,4 @@
-import type { DType, Shape } from './dtype.ts';
+import type { DType, HalfDType, Shape } from './dtype.ts';
 
 /** No parameters. */
 export type None = Readonly<Record<never, never>>;
@@ -15,6 +15,15 @@ export interface Conv2dParams {
   readonly padding: readonly [number, number];
   readonly dilation: readonly [number, number];
   readonly groups: number;
+}
+
+/** How queries meet keys. The scores are q kᵀ scale, and the weights their softmax over the keys. */
+export interface AttentionParams {
+  /** Query t sees the keys 0 … t only. There is no mask then. */
+  readonly causal: boolean;
+  readonly scale: number;
+  /** To what the weights, and the gradients of the scores, are rounded before they are multiplied. */
+  readonly rounding: 'none' | HalfDType;
 }
 
 /**
@@ -216,6 +225,29 @@ export interface CompositeParams {
   groupedMatmul: { readonly transposeB: boolean };
   /** For each group the product of its rows of a, transposed, and of b. Shape: a [N, K], b [N, M], counts i32 [G] -> [G, K, M]. */
   groupedMatmulWeight: None;
+  /**
+   * The weights times v. H / G query heads that follow each other read one head of keys and
+   * values; B' is B or 1, for all items. The mask is added to the scores; its sizes are those of the scores or, but for S, 1. A query
+   * that sees no key has zeros. The mask is optional.
+   * Shape: q [B, H, T, D], k [B', G, S, D], v [B', G, S, E], mask f32 [B|1, H|1, T|1, S] -> [B, H, T, E].
+   */
+  attention: AttentionParams;
+  /**
+   * Of each query the logarithm of the sum of its scores' exponentials; infinite for one that sees no key, so that
+   * exp(score - it) is a weight for all.
+   * Shape: q [B, H, T, D], k [B', G, S, D], mask -> [B, H, T], at least f32.
+   */
+  attentionLogSumExp: AttentionParams;
+  /**
+   * Gradients of attention. logSumExp is that of the same queries and keys, delta [B, H, T] the sum over E of y dy: who
+   * would rather compute them may. What is made of one list of inputs may be made at once.
+   * Shape: q, k, v as above, dy [B, H, T, E], logSumExp [B, H, T], delta [B, H, T], mask -> that of q.
+   */
+  attentionQueryGrad: AttentionParams;
+  /** Of the same inputs. Shape: that of k. */
+  attentionKeyGrad: AttentionParams;
+  /** Of the same inputs. Shape: that of v. */
+  attentionValueGrad: AttentionParams;
 }
 
 /** Collectives of the graph: run by a process group, between the segments that a backend runs. */

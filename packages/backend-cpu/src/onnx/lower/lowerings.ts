@@ -34,6 +34,11 @@ export type OnnxOp = Exclude<
   | 'rmsNormWeightGrad'
   | 'groupedMatmul'
   | 'groupedMatmulWeight'
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad'
 >;
 
 /** The nodes that compute each op. An op without an entry does not compile. */

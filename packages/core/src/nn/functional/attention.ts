@@ -1,11 +1,18 @@
-import { kindOf } from '../../dtype.ts';
+import { computeDType, kindOf } from '../../dtype.ts';
 import { autocastDType } from '../../graph/autocast.ts';
-import { matmul, matmulSums } from '../../graph/build/contract.ts';
-import { cast, scale } from '../../graph/build/elementwise.ts';
-import { iota } from '../../graph/build/leaf.ts';
-import { softmax, softmaxGrad } from '../../graph/build/normalize.ts';
+import { add, cast } from '../../graph/build/elementwise.ts';
+import { createNode } from '../../graph/create-node.ts';
+import { softmaxGrad } from '../../graph/build/normalize.ts';
+import {
+  attentionScores,
+  causalMask,
+  weighted,
+  weightsOf,
+} from '../../graph/decompose-attention.ts';
+import type { Node } from '../../graph/node.ts';
 import { broadcastsTo, formatShape, sizeAt } from '../../shape.ts';
-import { type DType, type HalfDType, isHalfDType, type Shape } from '../../spec/dtype.ts';
+import { type DType, isHalfDType, type Shape } from '../../spec/dtype.ts';
+import type { AttentionParams } from '../../spec/op.ts';
 import { DTypeError, ShapeError } from '../../spec/errors.ts';
 import { full } from '../../tensor/create.ts';
 import { Tensor } from '../../tensor/tensor.ts';
@@ -40,7 +47,9 @@ export const attentionRules: OptionRules<AttentionOptions> = {
 
 /**
  * softmax(q kᵀ scale + mask) v (Vaswani et al. 2017). Where there are fewer key heads than query
- * heads, each serves H / G query heads that follow each other (Ainslie et al. 2023).
+ * heads, each serves H / G query heads that follow each other (Ainslie et al. 2023). A query that may see no key gets
+ * zeros. Devices that can do not keep the weights for backward (Dao et al. 2022), unless some are dropped or the mask has
+ * a gradient.
  * Shape: q [B, H, T, D], k [B, G, S, D], v [B, G, S, E] -> [B, H, T, E]. Throws ShapeError.
  */
 export function scaledDotProductAttention(
@@ -53,7 +62,6 @@ export function scaledDotProductAttention(
   requireShapes(q, k, v);
   const [batch = 0, heads = 0, targets = 0, width = 0] = q.shape;
   const [, groups = 0, sources = 0] = k.shape;
-  const valueWidth = sizeAt(v.shape, 3);
   if (heads % groups !== 0) {
     throw new ShapeError(
       {
@@ -64,52 +72,64 @@ export function scaledDotProductAttention(
       { q: q.shape, k: k.shape },
     );
   }
-  // The query heads of a group stand below each other: one product per group, and no copies of k and v.
   return composed(() => {
-    const stacked = [batch, groups, (heads / groups) * targets];
-    const factor = options.scale ?? 1 / Math.sqrt(width);
-    const half = autocastDType() ?? (isHalfDType(q.dtype) ? q.dtype : null);
-    const products =
-      half === null
-        ? matmul(q.mul(factor).reshape([...stacked, width]).node, k.node, false, true)
-        : scale(matmulSums(q.reshape([...stacked, width]).node, k.node, false, true), factor);
-    const scores = masked(new Tensor(products).reshape([batch, heads, targets, sources]), options);
-    const weights = half === null ? scores.softmax() : halfSoftmax(scores, half);
-    const dropped = options.dropout === undefined ? weights : dropout(weights, options.dropout);
-    return dropped
-      .reshape([...stacked, sources])
-      .matmul(v)
-      .reshape([batch, heads, targets, valueWidth]);
+    const lower = ({ node, dtype }: Tensor): Node =>
+      dtype === 'f64' ? node : cast(node, autocastDType() ?? dtype);
+    const operands = [lower(q), lower(k), lower(v)] as const;
+    const mask = maskOf(options, [batch, heads, targets, sources], computeDType(q.dtype));
+    const params: AttentionParams = {
+      causal: options.causal === true && mask === null,
+      scale: options.scale ?? 1 / Math.sqrt(width),
+      rounding: roundingOf(operands[0].dtype),
+    };
+    if (options.dropout !== undefined && options.dropout > 0) {
+      return withDropout(params, operands, mask, options.dropout);
+    }
+    const inputs = mask === null ? operands : [...operands, mask];
+    return new Tensor(createNode('attention', params, inputs));
   });
 }
 
+function roundingOf(dtype: DType): AttentionParams['rounding'] {
+  return isHalfDType(dtype) ? dtype : 'none';
+}
+
 /**
- * The softmax of f32 scores, rounded: the product with the values reads 16 bits of it, and so does backward, which has
- * no other copy. Shape: N -> N.
+ * What is dropped is drawn for each weight: all of them are made, and kept in the dtype of the values, which is all that
+ * backward reads.
  */
-function halfSoftmax(scores: Tensor, dtype: HalfDType): Tensor {
-  return new Tensor(
-    withOwnGradient(
-      [scores.node],
-      () => cast(softmax(scores.node), dtype),
-      (gradient, _, y) => [softmaxGrad(cast(y, 'f32'), cast(gradient, 'f32'))],
-    ),
+function withDropout(
+  params: AttentionParams,
+  [q, k, v]: readonly [Node, Node, Node],
+  mask: Node | null,
+  probability: number,
+): Tensor {
+  const wide = (x: Node): Node => cast(x, computeDType(x.dtype));
+  const scores = attentionScores(params, { q: wide(q), k: wide(k), mask: mask ?? undefined });
+  const weights = withOwnGradient(
+    [scores],
+    () => cast(weightsOf(scores, mask !== null), v.dtype),
+    (gradient, _, y) => [softmaxGrad(wide(y), wide(gradient))],
   );
+  return new Tensor(weighted(dropout(new Tensor(weights), probability).node, v));
 }
 
-/** Masks are added, not selected: an addition hands the gradient on as it is. */
-function masked(scores: Tensor, { causal = false, mask }: AttentionOptions): Tensor {
-  const visible = causal ? scores.add(causalMask(scores)) : scores;
-  if (mask === undefined) return visible;
-  requireMask(mask, scores.shape);
-  return visible.add(mask.dtype === 'bool' ? additive(mask, scores.dtype) : mask);
-}
-
-function causalMask({ shape, dtype }: Tensor): Tensor {
-  const square = shape.slice(-2);
-  const target = new Tensor(iota(square, 0));
-  const source = new Tensor(iota(square, 1));
-  return additive(source.le(target), dtype);
+/**
+ * What is added to the scores, with a size of 1 where it is the same for all. Queries that see only earlier keys have a mask
+ * for it where there is another one. Null where there is none.
+ */
+function maskOf(
+  { causal = false, mask }: AttentionOptions,
+  scores: Shape,
+  dtype: DType,
+): Node | null {
+  if (mask === undefined) return null;
+  requireMask(mask, scores);
+  const leading = Array.from({ length: 4 - mask.shape.length }, () => 1);
+  const aligned = mask.reshape([...leading, ...mask.shape]);
+  const whole = aligned.expand([...aligned.shape.slice(0, 3), sizeAt(scores, 3)]);
+  const added = whole.dtype === 'bool' ? additive(whole, dtype) : whole.to(dtype);
+  return causal ? add(added.node, causalMask({ shape: scores, dtype })) : added.node;
 }
 
 function additive(visible: Tensor, dtype: DType): Tensor {

@@ -1,10 +1,12 @@
 import { type Node, isOp } from '../../graph/node.ts';
 import { elementCount, sizeAt } from '../../shape.ts';
+import type { Shape } from '../../spec/dtype.ts';
 
 /**
  * Floating-point operations of a node: two for each product of two elements, in matmul (2 M N K for each
  * batch), conv2d (2 R S C/groups for each element of the output) and transposed convolution (as many for each
- * element of the input), products of groups (as of all rows), and in their gradients. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
+ * element of the input), products of groups (as of all rows), attention (2 T S (D + E) for each
+ * head), and in their gradients; what backward computes again does not count. Nothing else counts, as in PyTorch's FlopCounterMode: it is of another order, and bound by
  * memory.
  */
 export function flopsOf(node: Node): number {
@@ -19,6 +21,8 @@ export function flopsOf(node: Node): number {
   if (isOp(node, 'groupedMatmulWeight')) {
     return 2 * elementCount(input?.shape ?? []) * sizeAt(node.shape, 2);
   }
+  const attended = attentionFlops(node);
+  if (attended !== undefined) return attended;
   if (input === undefined || weight === undefined) return 0;
   const perWindow = elementCount(weight.shape.slice(1));
   if (node.op === 'conv2d') return perElement * perWindow;
@@ -28,6 +32,19 @@ export function flopsOf(node: Node): number {
     return 2 * elementCount(weight.shape) * elementCount(node.shape.slice(1));
   }
   return 0;
+}
+
+/** Products with the scores of all keys, also where a mask hides some, as in PyTorch. Undefined for other ops. */
+function attentionFlops(node: Node): number | undefined {
+  const [q, k, v] = node.inputs;
+  const products = (shape: Shape = []): number =>
+    2 * elementCount(q?.shape.slice(0, 3) ?? []) * elementCount(shape.slice(-2));
+  if (node.op === 'attention' || node.op === 'attentionQueryGrad') {
+    return products(k?.shape) + products(v?.shape);
+  }
+  if (node.op === 'attentionKeyGrad') return products(k?.shape);
+  if (node.op === 'attentionValueGrad') return products(v?.shape);
+  return undefined;
 }
 
 /** The nodes that `roots` are computed from and that were made after `olderId`. */

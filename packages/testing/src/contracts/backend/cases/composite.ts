@@ -1,6 +1,7 @@
 import type { CompositeOp, Shape } from '@shardwise/core/spec';
 import { NdArray, at } from '../../../interpreter/nd-array.ts';
 import { definitions } from '../../../interpreter/definitions.ts';
+import { attentionCases } from './attention.ts';
 import { groupedCases } from './grouped.ts';
 import { f32, uniform } from '../host-value.ts';
 import { label } from '../op-case.ts';
@@ -19,6 +20,7 @@ type Row = readonly number[];
 
 /** Formulas in f64, independent of the decompositions into primitives. */
 export const compositeCases: OpCases<CompositeOp> = {
+  ...attentionCases,
   ...groupedCases,
   sigmoid: [
     ...elementwise({ op: 'sigmoid', params: {} }, sigmoid),

@@ -1,0 +1,206 @@
+import type { AttentionParams, Shape } from '@shardwise/core/spec';
+import { at, elementCount, type NdArray } from '../../../interpreter/nd-array.ts';
+import { f32, uniform } from '../host-value.ts';
+import type { OpCase, OpCases } from '../op-case.ts';
+
+type AttentionOp =
+  | 'attention'
+  | 'attentionLogSumExp'
+  | 'attentionQueryGrad'
+  | 'attentionKeyGrad'
+  | 'attentionValueGrad';
+
+/** Which queries meet which keys. */
+interface Setting {
+  readonly title: string;
+  readonly batch?: number;
+  readonly heads?: number;
+  readonly groups?: number;
+  readonly queries: number;
+  readonly keys: number;
+  readonly width?: number;
+  readonly valueWidth?: number;
+  readonly causal?: boolean;
+  /** One head of keys and values for all items. */
+  readonly isShared?: boolean;
+  readonly mask?: Shape;
+  /** What is masked: a function of query and key. Others are added as they are. */
+  readonly hides?: (query: number, key: number) => boolean;
+}
+
+const settings: readonly Setting[] = [
+  { title: 'one query and one key', queries: 1, keys: 1 },
+  { title: 'one query', queries: 1, keys: 37, heads: 3 },
+  { title: 'one key', queries: 5, keys: 1 },
+  { title: 'odd sizes', batch: 2, heads: 3, queries: 7, keys: 11, width: 5, valueWidth: 3 },
+  { title: 'causal', batch: 2, heads: 2, queries: 33, keys: 33, width: 8, causal: true },
+  { title: 'causal, fewer keys', queries: 19, keys: 6, causal: true },
+  { title: 'causal, fewer queries', queries: 6, keys: 19, causal: true },
+  { title: 'causal, many rows', queries: 300, keys: 300, width: 16, causal: true },
+  { title: 'many rows', queries: 130, keys: 261, width: 33, valueWidth: 65 },
+  { title: 'heads in groups', batch: 2, heads: 6, groups: 2, queries: 5, keys: 9, causal: true },
+  { title: 'keys for all items', batch: 3, heads: 2, queries: 4, keys: 5, isShared: true },
+  {
+    title: 'heads in groups, keys for all items',
+    batch: 2,
+    heads: 4,
+    groups: 2,
+    queries: 5,
+    keys: 7,
+    isShared: true,
+  },
+  { title: 'a mask for all', heads: 2, queries: 9, keys: 17, mask: [1, 1, 9, 17] },
+  { title: 'a mask of keys', batch: 2, heads: 2, queries: 9, keys: 17, mask: [2, 1, 1, 17] },
+  { title: 'a mask of heads', batch: 2, heads: 2, queries: 4, keys: 5, mask: [1, 2, 4, 5] },
+  { title: 'a mask of each', batch: 2, heads: 2, queries: 4, keys: 5, mask: [2, 2, 4, 5] },
+  {
+    title: 'queries that see no key',
+    heads: 2,
+    queries: 5,
+    keys: 20,
+    mask: [1, 1, 5, 20],
+    hides: (query, key) => query % 2 === 1 || key > 12,
+  },
+  { title: 'no queries', queries: 0, keys: 3 },
+  { title: 'no keys', queries: 3, keys: 0 },
+  { title: 'no items', batch: 0, queries: 2, keys: 3 },
+  { title: 'values without features', queries: 2, keys: 3, valueWidth: 0 },
+];
+
+/** f32 in another order, and exponentials. */
+const tolerance = { rtol: 2e-5, atol: 5e-6 };
+
+/** The definition in f64, one query at a time. */
+export const attentionCases: OpCases<AttentionOp> = {
+  attention: settings.map((setting) => caseOf('attention', setting)),
+  attentionLogSumExp: settings.map((setting) => caseOf('attentionLogSumExp', setting)),
+  attentionQueryGrad: settings.map((setting) => caseOf('attentionQueryGrad', setting)),
+  attentionKeyGrad: settings.map((setting) => caseOf('attentionKeyGrad', setting)),
+  attentionValueGrad: settings.map((setting) => caseOf('attentionValueGrad', setting)),
+};
+
+function caseOf(op: AttentionOp, setting: Setting): OpCase {
+  const { title, batch = 1, heads = 1, queries, keys, width = 4, valueWidth = 4 } = setting;
+  const { groups = heads, causal = false, isShared = false, mask, hides } = setting;
+  const items = isShared ? 1 : batch;
+  const params: AttentionParams = { causal, scale: 0.6, rounding: 'none' };
+  const rows = [batch, heads, queries];
+  const [q, k] = [uniform([...rows, width], 1), uniform([items, groups, keys, width], 2)];
+  const [v, dy] = [
+    uniform([items, groups, keys, valueWidth], 3),
+    uniform([...rows, valueWidth], 4),
+  ];
+  const added = mask && maskOf(mask, hides);
+  const results = define({ q, k, v, dy, mask: added }, params);
+  const masks = added === undefined ? [] : [added];
+  const inputs = {
+    attention: [q, k, v],
+    attentionLogSumExp: [q, k],
+    attentionQueryGrad: [q, k, v, dy, results.attentionLogSumExp, results.delta],
+    attentionKeyGrad: [q, k, v, dy, results.attentionLogSumExp, results.delta],
+    attentionValueGrad: [q, k, v, dy, results.attentionLogSumExp, results.delta],
+  }[op];
+  return {
+    title,
+    operation: { op, params },
+    inputs: [...inputs, ...masks],
+    expected: results[op],
+    tolerance,
+  };
+}
+
+function maskOf(shape: Shape, hides: Setting['hides']): NdArray {
+  const mask = uniform(shape, 5);
+  const [queries = 0, keys = 0] = shape.slice(2);
+  mask.values.forEach((_, i) => {
+    if (hides?.(Math.floor(i / keys) % queries, i % keys)) mask.values[i] = -Infinity;
+  });
+  return mask;
+}
+
+interface Operands {
+  readonly q: NdArray;
+  readonly k: NdArray;
+  readonly v: NdArray;
+  readonly dy: NdArray;
+  readonly mask: NdArray | undefined;
+}
+
+function define(
+  { q, k, v, dy, mask }: Operands,
+  { causal, scale }: AttentionParams,
+): Readonly<Record<AttentionOp | 'delta', NdArray>> {
+  const [batch = 0, heads = 0, queries = 0, width = 0] = q.shape;
+  const [items = 0, groups = 0, keys = 0, valueWidth = 0] = v.shape;
+  const rows = [batch, heads, queries];
+  const results = {
+    attention: f32(dy.shape, 0),
+    attentionLogSumExp: f32(rows, 0),
+    attentionQueryGrad: f32(q.shape, 0),
+    attentionKeyGrad: f32(k.shape, 0),
+    attentionValueGrad: f32(v.shape, 0),
+    delta: f32(rows, 0),
+  };
+  const { attention: y, attentionLogSumExp, attentionQueryGrad: dq } = results;
+  const { attentionKeyGrad: dk, attentionValueGrad: dv, delta } = results;
+  for (let row = 0; row < elementCount(rows); row++) {
+    const [query, head] = [row % queries, Math.floor(row / queries) % heads];
+    const item = Math.floor(row / queries / heads);
+    const group = (items === 1 ? 0 : item) * groups + Math.floor(head / (heads / groups));
+    const keyAt = (key: number): number => group * keys + key;
+    const seen = Array.from({ length: keys }, (_, key) => key).filter(
+      (key) => !causal || key <= query,
+    );
+    const scores = seen.map((key) => {
+      const dot = dotOf(q, row, k, keyAt(key), width);
+      return scale * dot + (mask === undefined ? 0 : elementAt(mask, [item, head, query, key]));
+    });
+    const largest = Math.max(...scores);
+    const total = scores.reduce((sum, score) => sum + Math.exp(score - largest), 0);
+    const logSum = largest === -Infinity ? Infinity : largest + Math.log(total);
+    attentionLogSumExp.values[row] = logSum;
+    const weights = scores.map((score) => Math.exp(score - logSum));
+    seen.forEach((key, i) => {
+      addTo(y, row, at(weights, i), v, keyAt(key), valueWidth);
+      addTo(dv, keyAt(key), at(weights, i), dy, row, valueWidth);
+    });
+    const owed = seen.map((key) => dotOf(dy, row, v, keyAt(key), valueWidth));
+    const sum = weights.reduce((all, weight, i) => all + weight * at(owed, i), 0);
+    delta.values[row] = sum;
+    seen.forEach((key, i) => {
+      const slope = scale * at(weights, i) * (at(owed, i) - sum);
+      addTo(dq, row, slope, k, keyAt(key), width);
+      addTo(dk, keyAt(key), slope, q, row, width);
+    });
+  }
+  return results;
+}
+
+function dotOf(a: NdArray, rowA: number, b: NdArray, rowB: number, width: number): number {
+  let sum = 0;
+  for (let i = 0; i < width; i++) {
+    sum += at(a.values, rowA * width + i) * at(b.values, rowB * width + i);
+  }
+  return sum;
+}
+
+/** target's row += factor * source's row. */
+function addTo(
+  target: NdArray,
+  row: number,
+  factor: number,
+  source: NdArray,
+  from: number,
+  width: number,
+): void {
+  for (let i = 0; i < width; i++) {
+    const place = row * width + i;
+    target.values[place] = at(target.values, place) + factor * at(source.values, from * width + i);
+  }
+}
+
+/** The element that broadcasting puts at this place. */
+function elementAt({ shape, values }: NdArray, place: readonly number[]): number {
+  const index = shape.reduce((sum, size, dim) => sum * size + (size === 1 ? 0 : at(place, dim)), 0);
+  return at(values, index);
+}
