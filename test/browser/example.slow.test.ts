@@ -1,14 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { findBrowser, reasonWithoutBrowser } from '@shardwise/testing/node';
+import { reasonWithoutBrowser, requireBrowser } from '@shardwise/testing/node';
 import { chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { build } from 'vite';
 import { repository } from '../support/documents.ts';
 import { serveFolder } from './serve-folder.ts';
 
-const executablePath = findBrowser();
 const reason = reasonWithoutBrowser();
 const root = join(repository, 'examples', 'browser');
 const minutes = 60_000;
@@ -25,7 +24,7 @@ describe.skipIf(reason !== undefined)(
     async function inPage(width: number, body: (page: Page) => Promise<void>): Promise<void> {
       await using server = await serveFolder(folder, { isolated: true, tasks: [] });
       const browser = await chromium.launch({
-        executablePath: executablePath ?? '',
+        executablePath: requireBrowser(),
         args: ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-quic'],
       });
       try {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { wasm } from '@shardwise/backend-cpu/wasm';
 import { manualSeed, nn, optim, setRank } from '@shardwise/core';
-import { findBrowser, openPage, reasonWithoutBrowser } from '@shardwise/testing/node';
+import { openPage, reasonWithoutBrowser } from '@shardwise/testing/node';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { z } from 'zod';
 import { buildPage } from './build-page.ts';
@@ -90,7 +90,6 @@ export type PerformTasks = (tasks: readonly Task[], options?: PageOptions) => Pr
 
 /** Tests of a built page in the Chromium that is installed here; skipped, with the reason, where there is none. */
 export function describePage(title: string, tests: (perform: PerformTasks) => void): void {
-  const browser = findBrowser();
   const reason = reasonWithoutBrowser();
   const name = reason === undefined ? title : `${title}: ${reason}`;
   describe.skipIf(reason !== undefined)(name, () => {
@@ -99,7 +98,7 @@ export function describePage(title: string, tests: (perform: PerformTasks) => vo
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
     tests(async (tasks, { isolated = true, withWebGpu = false } = {}) => {
       await using server = await serveFolder(folder, { isolated, tasks });
-      await using _page = openPage(browser ?? '', server.url, { withWebGpu });
+      await using _page = openPage(server.url, { withWebGpu });
       return reports.parse(await server.result);
     });
   });

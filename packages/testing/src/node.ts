@@ -4,9 +4,9 @@ export type { MpiLauncher, MpiName, MpiSearch } from './ranks/mpi-launcher.ts';
 export { settleRanks, spawnRanks } from './ranks/spawn-ranks.ts';
 export type { SpawnRanksOptions } from './ranks/spawn-ranks.ts';
 export {
-  findBrowser,
   openPage,
   type OpenPageOptions,
   reasonWithoutBrowser,
+  requireBrowser,
 } from './hosts/browser.ts';
 export { reasonWithoutDevice } from './hosts/reason-without-device.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { findBrowser, openPage } from '@shardwise/testing/node';
+import { openPage, reasonWithoutBrowser } from '@shardwise/testing/node';
 import { serveSources } from './serve-sources.ts';
 import { valuesOf } from './page/messages.ts';
 
@@ -32,11 +32,11 @@ function expectedSums(): number[] {
   return [...sums];
 }
 
-const browser = findBrowser();
+const missing = reasonWithoutBrowser();
 const title = 'workers of a page in a browser';
 
-describe.skipIf(browser === undefined)(
-  browser === undefined ? `${title}: no Chromium is installed (SHARDWISE_BROWSER)` : title,
+describe.skipIf(missing !== undefined)(
+  missing === undefined ? title : `${title}: ${missing}`,
   () => {
     it.each([
       { isolated: true, transport: 'shared memory', reason: 'workers can share memory here' },
@@ -45,7 +45,7 @@ describe.skipIf(browser === undefined)(
       'reduce over $transport with the bits of the specification',
       async ({ isolated, transport, reason }) => {
         await using server = await serveSources({ isolated });
-        await using _page = openPage(browser ?? '', server.url);
+        await using _page = openPage(server.url);
         const [chosen, overPorts] = reports.parse(await server.result);
         expect(chosen).toMatchObject({ transport, reason: expect.stringContaining(reason) });
         expect(overPorts).toMatchObject({ transport: 'ports' });

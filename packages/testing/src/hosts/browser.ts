@@ -6,8 +6,16 @@ import { delimiter, join } from 'node:path';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
 
-/** The path of a Chromium that is installed here: SHARDWISE_BROWSER, or one of the usual names. */
-export function findBrowser(): string | undefined {
+const missing = 'no Chromium is installed (SHARDWISE_BROWSER)';
+
+/** The path of a Chromium that is installed here: SHARDWISE_BROWSER, or one of the usual names. Throws where there is none. */
+export function requireBrowser(): string {
+  const path = findBrowser();
+  if (path === undefined) throw new Error(missing);
+  return path;
+}
+
+function findBrowser(): string | undefined {
   const folders = (process.env['PATH'] ?? '').split(delimiter);
   const candidates = NAMES.flatMap((name) => folders.map((folder) => join(folder, name)));
   const named = process.env['SHARDWISE_BROWSER'];
@@ -28,7 +36,7 @@ export function findBrowser(): string | undefined {
 export function reasonWithoutBrowser(): string | undefined {
   const isRequired = process.env['SHARDWISE_REQUIRE_DEVICES'] === '1';
   if (isRequired || findBrowser() !== undefined) return undefined;
-  return 'no Chromium is installed (SHARDWISE_BROWSER)';
+  return missing;
 }
 
 export interface OpenPageOptions {
@@ -47,10 +55,10 @@ const webGpu = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 
 /** Opens a page without a window, in a profile of its own, until it is disposed of. */
 export function openPage(
-  browser: string,
   url: string,
   { withWebGpu = false }: OpenPageOptions = {},
 ): AsyncDisposable {
+  const browser = requireBrowser();
   const profile = mkdtempSync(join(tmpdir(), 'shardwise-browser-'));
   // Its sandbox refuses root.
   const sandbox = process.getuid?.() === 0 ? ['--no-sandbox'] : [];

@@ -1,0 +1,198 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import type { Page } from 'playwright-core';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { buildSite } from './site/build-site.ts';
+import { describeSite, layoutFaults, pathsOf, violationsOf } from './site/describe-site.ts';
+import { built, serveSite } from './site/serve-site.ts';
+
+beforeAll(buildSite, 300_000);
+
+describe('the built site', () => {
+  test('has every page as Markdown, too, and lists them in llms.txt', () => {
+    const list = readFileSync(join(built, 'llms.txt'), 'utf8');
+    const twins = [...list.matchAll(/\]\((\/[^)]+\.md)\)/g)].map(([, path = '']) => path);
+    expect(twins.length).toBeGreaterThan(60);
+    for (const twin of twins) expect(readFileSync(join(built, twin), 'utf8')).toMatch(/^# /);
+  });
+
+  test('tells its host to isolate pages', () => {
+    const headers = readFileSync(join(built, '_headers'), 'utf8');
+    expect(headers).toContain('Cross-Origin-Opener-Policy: same-origin');
+    expect(headers).toContain('Cross-Origin-Embedder-Policy: require-corp');
+  });
+});
+
+describeSite('in a browser', (site) => {
+  test('pages load without errors, fit a phone of 360 px, and have no violations that axe finds', async () => {
+    const paths = [
+      ...pathsOf('written'),
+      '/reference/api/strategies',
+      '/how-it-works/architecture',
+    ];
+    const found = await site.visit(paths, 360, async (page) => [
+      ...(await layoutFaults(page)),
+      ...(await violationsOf(page, 'light')),
+    ]);
+    expect(found).toEqual([]);
+  }, 300_000);
+
+  test('the first view of a page loads less than 150 KB of script', async () => {
+    const { page } = await site.open('/guides/launch');
+    const scripts = await page.evaluate(() =>
+      performance
+        .getEntriesByType('resource')
+        .map(({ name }) => new URL(name).pathname)
+        .filter((path) => path.endsWith('.js')),
+    );
+    const bytes = scripts
+      .map((path) => gzipSync(readFileSync(join(built, path))).byteLength)
+      .reduce((sum, each) => sum + each, 0);
+    await page.close();
+    expect(bytes).toBeLessThan(150_000);
+  });
+
+  test('a page that is not there searches for the words of its address', async () => {
+    const { page } = await site.open('/pipeline-schedules');
+    await page.getByRole('link', { name: 'Pipeline schedules' }).first().waitFor();
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain('not here');
+    await page.close();
+  });
+
+  test('search finds a name of the reference', async () => {
+    const { page, problems } = await site.open('/');
+    await page
+      .getByRole('button', { name: /search/i })
+      .first()
+      .click();
+    await page.getByRole('searchbox').fill('planRedistribution');
+    await page.locator('.results a').first().waitFor();
+    expect(await page.locator('.results').textContent()).toContain('planRedistribution');
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  test('explorers answer to their controls, by keys alone', async () => {
+    const { page, problems } = await site.open('/explore/pipelines');
+    const summary = page.locator('.explorer .summary');
+    const before = await summary.textContent();
+    await page.getByLabel('Schedule', { exact: true }).selectOption('zbv');
+    expect(await summary.textContent()).not.toBe(before);
+    await page.getByLabel('Microbatches').focus();
+    await page.keyboard.press('ArrowRight');
+    expect(await summary.textContent()).toContain('zbv');
+    await page.goto(`${site.url}/explore/collectives`, { waitUntil: 'networkidle' });
+    await page.getByRole('button', { name: 'Step' }).click();
+    expect(await page.locator('.explorer caption').first().textContent()).toBe(
+      'Messages of round 2',
+    );
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+
+  const trains = async (page: Page, ranks: string, strategy: string): Promise<string> => {
+    await page.getByLabel('Ranks', { exact: true }).selectOption(ranks);
+    await page.getByLabel('Strategy', { exact: true }).selectOption(strategy);
+    await page.getByRole('button', { name: 'Train', exact: true }).click();
+    const summary = page.locator('.summary', { hasText: /^Over/ });
+    await summary.waitFor({ timeout: 120_000 });
+    return /loss ([\d.e-]+)/.exec((await summary.textContent()) ?? '')?.[1] ?? '';
+  };
+
+  test('ranks train in a page: one, two and four lose alike, and FSDP as DDP', async () => {
+    const { page, problems } = await site.open('/explore/training');
+    const alone = Number(await trains(page, '1', 'ddp'));
+    const two = Number(await trains(page, '2', 'ddp'));
+    const sharded = Number(await trains(page, '2', 'fsdp'));
+    const four = Number(await trains(page, '4', 'ddp'));
+    expect(alone).toBeLessThan(0.05);
+    for (const loss of [two, sharded, four]) expect(loss / alone).toBeCloseTo(1, 0);
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 400_000);
+
+  test('a training pauses, steps, and ends at once', async () => {
+    const { page } = await site.open('/explore/training');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 2 of' }).waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    expect(await page.locator('.summary').textContent()).toBe('Not started.');
+    await page.close();
+  });
+
+  test('a rank that is killed is named by the others', async () => {
+    const { page } = await site.open('/explore/training');
+    await page.getByLabel('Ranks', { exact: true }).selectOption('3');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    await page.getByRole('button', { name: 'Kill rank 2' }).click();
+    await page.getByText('rank 2 of the world ended the group').first().waitFor();
+    await page.close();
+  });
+
+  test('every program of the playground prints in the page what it says that it prints', async () => {
+    const { page, problems } = await site.open('/explore/playground');
+    const program = page.getByLabel('Program', { exact: true }).first();
+    const names = await program.locator('option').allTextContents();
+    expect(names.length).toBeGreaterThan(15);
+    for (const name of names) {
+      await program.selectOption(name);
+      await page.getByRole('button', { name: 'Run', exact: true }).click();
+      await page.getByRole('button', { name: 'Run', exact: true }).waitFor({ timeout: 60_000 });
+      const printed = await page.locator('.output').innerText();
+      const source = readFileSync(join(import.meta.dirname, `../examples/${name}.ts`), 'utf8');
+      for (const [, text = ''] of source.matchAll(/\/\/ prints (.*)$/gm)) {
+        expect(printed, name).toContain(text.trim());
+      }
+    }
+    expect(problems).toEqual([]);
+    await page.close();
+  }, 300_000);
+
+  test('a program without an end is stopped at once, and the page answers meanwhile', async () => {
+    const { page } = await site.open('/explore/playground');
+    const editor = page.locator('.cm-content');
+    await editor.fill("console.log('begins'); while (true) {}");
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.getByText('begins', { exact: true }).last().waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await page.getByText('Stopped.').waitFor();
+    await page.close();
+  });
+
+  test('a program is shared by its link', async () => {
+    const { page } = await site.open('/explore/playground');
+    await page.locator('.cm-content').fill("console.log('by a link');");
+    await page.getByRole('button', { name: 'Share' }).click();
+    await page.waitForURL(/#code=/);
+    const { page: other } = await site.open(
+      new URL(page.url()).pathname + new URL(page.url()).hash,
+    );
+    await other.getByRole('button', { name: 'Run', exact: true }).click();
+    await other.locator('.output', { hasText: 'by a link' }).waitFor();
+    await page.close();
+    await other.close();
+  });
+
+  test('on a host that cannot isolate pages, ranks train over ports, and say so', async () => {
+    await using plain = await serveSite({ isolated: false });
+    const { page } = await site.open(`${plain.url}/explore/training`);
+    await page.getByLabel('Ranks', { exact: true }).selectOption('2');
+    await page.getByRole('button', { name: 'Step', exact: true }).click();
+    await page.locator('.summary', { hasText: 'Paused: 1 of' }).waitFor();
+    expect(await page.locator('.setting').textContent()).toContain('by message ports');
+    await page.close();
+  });
+
+  test('the benchmark measures WebAssembly', async () => {
+    const { page, problems } = await site.open('/explore/benchmark');
+    await page.getByRole('button', { name: 'Measure' }).click();
+    await page.locator('.summary', { hasText: /^Done/ }).waitFor({ timeout: 60_000 });
+    expect(await page.locator('.explorer tbody tr').count()).toBeGreaterThanOrEqual(3);
+    expect(problems).toEqual([]);
+    await page.close();
+  });
+});

@@ -1,0 +1,140 @@
+import { globSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { reasonWithoutBrowser, requireBrowser } from '@shardwise/testing/node';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { buildSite } from './build-site.ts';
+import { built, serveSite, type SiteServer } from './serve-site.ts';
+
+const flags = [
+  '--headless=new',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+/** How many pages are open at once: each waits a while for its network to be idle. */
+const pagesAtOnce = 3;
+
+/** A page that is open, and what it has complained of meanwhile. */
+export interface OpenedPage {
+  readonly page: Page;
+  readonly problems: string[];
+}
+
+/** The built site in a browser. */
+export interface Site {
+  readonly url: string;
+  /** Opens a page of the site as a new visitor, or one of another site. */
+  open(path: string, width?: number): Promise<OpenedPage>;
+  /** Visits pages, some at once, and returns what they complain of, with what `look` finds in each. */
+  visit(
+    paths: readonly string[],
+    width: number,
+    look: (page: Page, path: string) => Promise<readonly string[]>,
+  ): Promise<string[]>;
+}
+
+/** Paths of the site's pages: all, or those that people wrote. */
+export function pathsOf(pages: 'all' | 'written'): string[] {
+  const paths = globSync('**/*.html', { cwd: built })
+    .filter((path) => path !== '404.html')
+    .map((path) => `/${path.replace(/(^|\/)index\.html$/, '$1').replace(/\.html$/, '')}`)
+    .toSorted();
+  return pages === 'all'
+    ? paths
+    : paths.filter((path) => !/^\/(reference\/api|how-it-works)\/./.test(path));
+}
+
+/** What axe finds in a page in light or in dark. */
+export async function violationsOf(page: Page, theme: 'light' | 'dark'): Promise<string[]> {
+  const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+  await page.evaluate(
+    (on) => document.documentElement.classList.toggle('dark', on),
+    theme === 'dark',
+  );
+  await page.evaluate(axe);
+  const found = await page.evaluate(async () => {
+    const { axe: loaded } = globalThis as unknown as {
+      axe: { run: () => Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
+    };
+    const { violations } = await loaded.run();
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.slice(0, 3).map(({ html }) => `${id}: ${html.slice(0, 200)}`),
+    );
+  });
+  return found.map((violation) => `in ${theme}, ${violation}`);
+}
+
+/** What a page has wrong where its width is that of the window. */
+export async function layoutFaults(page: Page): Promise<string[]> {
+  const overflow = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  const headings = await page.locator('h1').count();
+  return [
+    ...(overflow > 0 ? [`${overflow} px wider than the screen`] : []),
+    ...(headings === 1 ? [] : [`${headings} headings of the first level`]),
+  ];
+}
+
+/** Tests of the built site in the Chromium that is installed here; skipped, with the reason, where there is none. */
+export function describeSite(title: string, tests: (site: Site) => void): void {
+  const reason = reasonWithoutBrowser();
+  const name = reason === undefined ? title : `${title}: ${reason}`;
+  describe.skipIf(reason !== undefined)(name, () => {
+    const opened = new AsyncDisposableStack();
+    let browser: Browser;
+    let visitor: BrowserContext;
+    let server: SiteServer;
+
+    beforeAll(async () => {
+      await buildSite();
+      server = opened.use(await serveSite());
+      // Its sandbox refuses root.
+      const args = process.getuid?.() === 0 ? [...flags, '--no-sandbox'] : flags;
+      browser = await chromium.launch({ executablePath: requireBrowser(), args });
+      opened.defer(() => browser.close());
+      visitor = await browser.newContext({ reducedMotion: 'reduce' });
+    }, 300_000);
+
+    afterAll(() => opened.disposeAsync());
+
+    async function load(page: Page, path: string, width: number): Promise<OpenedPage> {
+      await page.setViewportSize({ width, height: 900 });
+      const problems: string[] = [];
+      page.on('console', (message) => {
+        if (message.type() === 'error' || message.type() === 'warning') {
+          problems.push(`${path}: ${message.text()}`);
+        }
+      });
+      page.on('pageerror', (error) => problems.push(`${path}: ${error.message}`));
+      await page.goto(new URL(path, server.url).href, { waitUntil: 'networkidle' });
+      return { page, problems };
+    }
+
+    tests({
+      get url() {
+        return server.url;
+      },
+      open: async (path, width = 1280) =>
+        load(await browser.newPage({ reducedMotion: 'reduce' }), path, width),
+      visit: async (paths, width, look) => {
+        const found: string[] = [];
+        const left = [...paths];
+        const visitRest = async (): Promise<void> => {
+          for (let path = left.shift(); path !== undefined; path = left.shift()) {
+            const { page, problems } = await load(await visitor.newPage(), path, width);
+            const seen = await look(page, path);
+            found.push(...problems, ...seen.map((problem) => `${path}: ${problem}`));
+            await page.close();
+          }
+        };
+        await Promise.all(Array.from({ length: pagesAtOnce }, visitRest));
+        return found;
+      },
+    });
+  });
+}
